@@ -1,6 +1,7 @@
-// Command gpuledger-archive files the long-term record of GPU fleets as tables: which GPU was
-// where in each hour, and which pods used its energy. It reads a Prometheus-compatible store, and
-// has access to neither GPUs nor the Kubernetes API. Its command doctor runs the user's kubectl.
+// Command gpuledger-archive files the long-term record of GPU fleets as tables. The tables contain
+// the place of each GPU in each hour, and the pods that used its energy. It reads a
+// Prometheus-compatible store, and has access to neither GPUs nor the Kubernetes API. Its command
+// doctor runs the user's kubectl.
 package main
 
 import (
@@ -73,7 +74,7 @@ func main() {
 	}
 }
 
-// question answers a question, and returns the exit status.
+// question answers a question from the command line, and returns the exit status.
 func question(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -91,7 +92,7 @@ func examine(args []string) int {
 	return doctor.Run(ctx, args, doctor.Process{Out: os.Stdout, Err: os.Stderr, Program: name(), Kubectl: os.Getenv("KUBECTL")})
 }
 
-// name is the name that the program was called by, such as kubectl gpuledger for a kubectl plugin.
+// name is the name by which the program was called, such as kubectl gpuledger for a kubectl plugin.
 func name() string {
 	return strings.Replace(filepath.Base(os.Args[0]), "kubectl-", "kubectl ", 1)
 }

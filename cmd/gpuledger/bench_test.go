@@ -36,7 +36,8 @@ func BenchmarkScrape(b *testing.B) {
 	b.ReportMetric(float64((after-before).Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
-// BenchmarkTick runs the real binary without scrapes, and prints the processor time of a tick.
+// BenchmarkTick runs the real binary and does not scrape it, and prints the processor time of a
+// tick.
 func BenchmarkTick(b *testing.B) {
 	for _, name := range []string{"driver", "engine"} {
 		b.Run(name, func(b *testing.B) {

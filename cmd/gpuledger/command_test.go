@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestCleanup checks that the command refuses while an exporter runs, and gives the reason. After
-// the exporter ended, it removes everything except a directory that another program uses.
+// TestCleanup checks that the command fails and names the reason while an exporter runs. After the
+// exporter ended, the command removes everything except a directory that another program uses.
 func TestCleanup(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	host := t.TempDir()
@@ -43,7 +43,7 @@ func TestCleanup(t *testing.T) {
 	}
 	<-e.exited
 
-	for _, podsAPI := range []string{unused, used} { // the second time without books
+	for _, podsAPI := range []string{unused, used} { // for the second time, there are no books
 		if out, err := cleanup(podsAPI); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -58,7 +58,8 @@ func TestCleanup(t *testing.T) {
 	}
 }
 
-// TestWait checks that the command ends on a signal, not earlier, and without an error.
+// TestWait checks that the command ends when it receives a signal, not earlier, and without an
+// error.
 func TestWait(t *testing.T) {
 	cmd := exec.Command(binary, "wait")
 	if err := cmd.Start(); err != nil {

@@ -24,18 +24,18 @@ import (
 // kills is the number of times that TestKilled kills the exporter, in all scenarios together.
 var kills = flag.Int("kills", 20, "how often TestKilled kills the exporter")
 
-// longestLife is the maximum time that an exporter runs: after it shows its books or, every third
-// time, after its start, which may be too short for books.
+// longestLife is the maximum time for which an exporter runs. The time counts from the first page
+// with books. Every third time it counts from the start, and may be too short for books.
 const longestLife = time.Second
 
 // TestKilled kills the exporter at random moments, including during its start. On every later page
-// no counter is lower, restarted or missing, the books balance, and they contain the boards' energy
-// between two readings exactly once.
+// no counter is lower, restarted or missing, the books balance, and they contain the energy of the
+// boards between two readings exactly once.
 func TestKilled(t *testing.T) {
 	seed := seeded(t)
 	nodes := []struct {
 		scenario string
-		engine   bool // beside a host engine
+		engine   bool // with a host engine
 	}{{"churn", false}, {"timeslice", false}, {"dgx-h100", false}, {"mig", false}, {"timeslice", true}}
 	for i, of := range nodes {
 		name := of.scenario
@@ -54,14 +54,14 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A victim is a repeatedly killed exporter, with the values that it has shown.
+// A victim is an exporter that is killed repeatedly, with the values that it has served.
 type victim struct {
 	t      *testing.T
 	node   *simnode.Node
 	engine bool
 	seen   map[string]sample // last scraped value of every counter, by series
 	last   page
-	// first has the readings at which the books may have begun.
+	// first contains the readings at which the books may have begun.
 	first map[string][]gpu.Millijoules
 
 	lives, scrapes, compared int
@@ -100,7 +100,7 @@ func newVictim(t *testing.T, scenario string, engine bool) *victim {
 	return v
 }
 
-// flags keep every account, so that a missing account is an error.
+// The flags keep every account, so that a missing account is an error.
 func (v *victim) flags() []string {
 	flags := []string{"--tick=200ms", "--retention=1h", unhurried}
 	if v.engine {
@@ -109,7 +109,7 @@ func (v *victim) flags() []string {
 	return flags
 }
 
-// runOnce runs the exporter, scrapes it, and kills it some time after it showed its books or, if young
+// runOnce runs the exporter, scrapes it, and kills it some time after it served its books or, if young
 // is set, after its start.
 func (v *victim) runOnce(span time.Duration, young bool) {
 	v.lives++
@@ -164,8 +164,8 @@ func (v *victim) outlive() {
 		v.t.Name(), v.lives+1, v.scrapes, v.compared, total.Joules(), gap.Joules())
 }
 
-// look compares a page with earlier pages. It reports whether there are books: there are none
-// before the first reading.
+// look compares a page with earlier pages. It reports whether there are books, because there are no
+// books before the first reading.
 func (v *victim) look(p page) bool {
 	v.t.Helper()
 	if len(p["gpuledger_gpu_energy_joules_total"].GetMetric()) == 0 {
@@ -191,7 +191,7 @@ func (v *victim) look(p page) bool {
 }
 
 // counters returns the counters of a page that outlive the process. The counters of a GPU's health belong to the driver, and
-// begin again when it is loaded.
+// restart when the driver is loaded.
 func counters(p page) map[string]sample {
 	out := make(map[string]sample)
 	for name, f := range p {
@@ -208,7 +208,7 @@ func counters(p page) map[string]sample {
 	return out
 }
 
-// seriesOf returns the identity of a series. A page has its labels in order.
+// seriesOf returns the identity of a series. The labels on a page are always in the same order.
 func seriesOf(name string, m *dto.Metric) string {
 	var b strings.Builder
 	b.WriteString(name)
@@ -247,7 +247,7 @@ func (e *exporter) scrapeCounters() (page, error) {
 	return e.scrapeCountersBy(http.DefaultClient)
 }
 
-// scrapeCountersBy is scrapeCounters by a client with its own connections.
+// scrapeCountersBy is like scrapeCounters, but uses a client with separate connections.
 func (e *exporter) scrapeCountersBy(client *http.Client) (page, error) {
 	p := make(page)
 	return p, errors.Join(scrapeInto(p, client, e.url+"/metrics"), scrapeInto(p, client, e.url+"/metrics/record"))

@@ -16,12 +16,12 @@ import (
 
 const energyTotal = "gpuledger_gpu_energy_joules_total"
 
-// stateDown reports whether the stage state is down on the page.
+// stateDown reports whether the page contains a failed stage "state".
 func stateDown(p page) bool {
 	return p.Sum("gpuledger_stage_up", map[string]string{"stage": "state"}) == 0
 }
 
-// ends sends SIGTERM, and fails the test unless the exporter exits within a second.
+// ends sends SIGTERM. It fails the test unless the exporter exits within a second.
 func (e *exporter) ends() {
 	e.t.Helper()
 	began := time.Now()

@@ -33,8 +33,9 @@ func engineIs(up bool) func(page) bool {
 	}
 }
 
-// TestEngineRestarts stops and starts the host engine while an exporter runs. No counter falls, no
-// reading is refused, and every book holds the difference of two values of the board's counter.
+// TestEngineRestarts stops and starts the host engine while an exporter runs. No counter decreases,
+// no reading is rejected, and every book contains the difference between two values of the board's
+// counter.
 func TestEngineRestarts(t *testing.T) {
 	for _, scenario := range []string{"timeslice", "mig-a100"} {
 		t.Run(scenario, func(t *testing.T) {
@@ -71,8 +72,8 @@ func after(d time.Duration) func(page) bool {
 	return func(page) bool { return time.Since(began) > d }
 }
 
-// scrapeUntilRising is scrapeUntil, and compares every page with the previous one: no counter
-// falls, and no account disappears.
+// scrapeUntilRising is like scrapeUntil, but also compares every page with the previous page. No
+// counter may decrease, and no account may disappear.
 func (e *exporter) scrapeUntilRising(last page, what string, ok func(page) bool) page {
 	e.t.Helper()
 	return e.scrapeUntil(what, func(p page) bool {
@@ -145,8 +146,8 @@ func TestOldEngine(t *testing.T) {
 	}
 }
 
-// TestEngineFaults makes each call of the engine in turn fail, hang or return late. The exporter
-// continues, and the books contain all energy that the boards counted.
+// TestEngineFaults makes one call of the engine after the other fail, hang or return late. The
+// exporter continues, and the books contain all energy that the boards counted.
 func TestEngineFaults(t *testing.T) {
 	random := rand.New(rand.NewPCG(seeded(t), 2))
 	n := newNode(t, "mig")

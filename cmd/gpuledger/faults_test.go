@@ -13,8 +13,8 @@ import (
 // everyGPU selects all GPUs in a fault.
 const everyGPU = "*"
 
-// TestDriverFaults makes each driver call in turn hang or return late. Meanwhile the other GPUs are
-// read and the books balance, and afterwards every GPU is read again without a restart.
+// TestDriverFaults makes one driver call after the other hang or return late. Meanwhile the other
+// GPUs are read and the books balance, and afterwards every GPU is read again without a restart.
 // internal/app tests the faults that need no real time.
 func TestDriverFaults(t *testing.T) {
 	seed := seeded(t)
@@ -51,8 +51,9 @@ const (
 	tooLate     = "delay:1500"
 )
 
-// driverFaults returns the calls to break, on one GPU if they concern a GPU: the first, some in the
-// middle and the last call of a reading, of reading a GPU's identity, and of opening the driver.
+// driverFaults returns the calls to break, on one GPU if they concern a GPU. For a reading, for
+// reading the identity of a GPU and for opening the driver, these are the first call, some calls in
+// the middle, and the last call.
 func driverFaults(one string) []simnode.Fault {
 	return []simnode.Fault{
 		{GPU: one, Call: "nvmlDeviceGetUUID"},
@@ -77,7 +78,7 @@ func allCharged(uuids []string) func(page) bool {
 	}
 }
 
-// testOthers checks that all GPUs except the faulty one are read some times more.
+// testOthers checks that all GPUs except the faulty GPU are read several more times.
 func (e *exporter) testOthers(all []string, fault simnode.Fault) {
 	e.t.Helper()
 	const name = "gpuledger_gpu_last_reading_timestamp_seconds"

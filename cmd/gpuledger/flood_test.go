@@ -37,7 +37,7 @@ func TestFloods(t *testing.T) {
 	shortLines := manyHeaders(8000)
 	tests := []struct {
 		name  string
-		offer []string // protocols, none means HTTP/1.1
+		offer []string // protocols; if it is empty, the client uses HTTP/1.1
 		send  func(c *tls.Conn) error
 	}{
 		{"idle", nil, func(c *tls.Conn) error { return get(c, "") }},
@@ -154,7 +154,7 @@ func (s *limited) attackFrom(address string, attack func(net.Conn) error) error 
 	return nil
 }
 
-// check scrapes over an existing connection and over a new one.
+// check scrapes over an existing connection and over a new connection.
 func (s *limited) check(connected *http.Client) {
 	s.t.Helper()
 	for name, client := range map[string]*http.Client{"connected": connected, "new": s.scraper()} {
@@ -196,7 +196,7 @@ func (s *limited) scrapeBy(client *http.Client) error {
 	return err
 }
 
-// get sends a request and reads nothing.
+// get sends a request and does not read the response.
 func get(c net.Conn, headers string) error {
 	_, err := io.WriteString(c, "GET /-/healthy HTTP/1.1\r\nHost: x\r\n"+headers+"\r\n")
 	return err
@@ -221,12 +221,12 @@ func manyHeaders(size int) string {
 var errHTTP2 = errors.New("the server negotiated HTTP/2")
 
 // windowZero requests eight responses over HTTP/2 with a window of 0 bytes. It begins with HTTP/2
-// even if the server has not agreed to it.
+// even if the server did not negotiate it.
 func windowZero(c *tls.Conn) error {
 	frames := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" +
 		"\x00\x00\x06\x04\x00\x00\x00\x00\x00" + "\x00\x04\x00\x00\x00\x00" // SETTINGS_INITIAL_WINDOW_SIZE=0
 	for stream := range 8 {
-		// GET, https, authority x, path /-/healthy.
+		// The headers are GET, https, authority x and path /-/healthy.
 		block := "\x82\x87\x41\x01x\x44\x0a/-/healthy"
 		frames += "\x00\x00" + string(rune(len(block))) + "\x01\x05\x00\x00\x00" + string(rune(2*stream+1)) + block
 	}
@@ -320,8 +320,8 @@ func TestManyScrapers(t *testing.T) {
 	e.stop()
 }
 
-// TestNewScraperAmongIdleConnections checks that idle connections of its own address do not lock
-// out a new scraper. The closed connections are counted, and logged once.
+// TestNewScraperAmongIdleConnections checks that a new scraper is served even if there are many
+// idle connections from its own address. The closed connections are counted, and logged once.
 func TestNewScraperAmongIdleConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)

@@ -14,9 +14,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestHungGPU checks that a call that never returns (the first, a middle or the last one of a tick)
-// removes the gauges of only one GPU. Other GPUs, the server and the shutdown are not affected. The
-// GPU is read again when the call returns.
+// TestHungGPU checks that a call that never returns (the first, a middle or the last call of a
+// tick) removes the gauges of only one GPU. Other GPUs, the server and the shutdown are not
+// affected. The GPU is read again when the call returns.
 func TestHungGPU(t *testing.T) {
 	tests := []struct{ scenario, call string }{
 		{"dgx-h100", "nvmlDeviceGetPowerUsage"},
@@ -69,8 +69,8 @@ func quarantined(uuid string) func(page) bool {
 	}
 }
 
-// testHung checks that the hung GPU of eight is present without live values, that its book does not
-// change, and that the others are read at every tick.
+// testHung checks that the hung one of eight GPUs is present without live values, and that its book
+// does not change. The other GPUs must be read at every tick.
 func (e *exporter) testHung(hung string) {
 	e.t.Helper()
 	of := map[string]string{"UUID": hung}
@@ -120,7 +120,7 @@ func (e *exporter) betweenTicks(do func()) {
 }
 
 // TestScrapeCallsNoDriver checks that requests between two ticks, here half a minute apart, make no
-// driver call, with and without a hung GPU. Waiting for XID events continues.
+// driver call, with and without a hung GPU. The calls that wait for XID events continue.
 func TestScrapeCallsNoDriver(t *testing.T) {
 	for name, read := range map[string]int{"all well": 8, "one hung": 7} {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestScrapeCallsNoDriver(t *testing.T) {
 	}
 }
 
-// driverLog returns the lines of the driver's call log so far, without waits for events.
+// driverLog returns the current lines of the driver's call log, except waits for events.
 func driverLog(t *testing.T, n *simnode.Node) []string {
 	t.Helper()
 	return slices.DeleteFunc(callLog(t, n, "calls.tsv"), func(line string) bool { return strings.Contains(line, "\tnvmlEventSet") })

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	// The packages of the binary. Without this import go test would use a cached result after a
-	// change of them.
+	// These are the packages of the binary. Without this import go test would use a cached result after
+	// a change of these packages.
 	_ "github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/simnode"
@@ -34,8 +34,8 @@ var binary, library, client string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Tests run one after the other. Some of their subtests run in parallel: each waits for real
-	// time to pass and needs little processor time. With more parallel tests, a busy machine would
+	// Tests run one after the other. Some of their subtests run in parallel. Each of these waits for
+	// real time to pass and needs little processor time. With more parallel tests, a busy machine would
 	// delay exporters until their books have gaps.
 	if err := flag.Set("test.parallel", "10"); err != nil {
 		panic(err)
@@ -72,8 +72,8 @@ func seeded(t *testing.T) uint64 {
 	return s
 }
 
-// hangTimeout is the timeout of everything that should happen. Only a hang takes that long, even on a
-// busy machine.
+// hangTimeout is the timeout for each event that should happen. Only a hang takes that long, even on
+// a busy machine.
 const hangTimeout = 10 * time.Minute
 
 // eventually waits for a condition, for at most [hangTimeout].
@@ -97,7 +97,7 @@ func newNode(t testing.TB, scenario string) *simnode.Node {
 	return openNode(t, sc)
 }
 
-// uuids returns the UUIDs of a scenario's GPUs, in its order.
+// uuids returns the UUIDs of a scenario's GPUs, in the order of the scenario.
 func uuids(t testing.TB, scenario string) []string {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -145,9 +145,9 @@ type exporter struct {
 	url string
 	log string // file of its log
 
-	listening chan string // its address, once known
+	listening chan string // address, when it is known
 	exited    chan struct{}
-	err       error // result of Wait, once exited
+	err       error // result of Wait, after the process exited
 }
 
 // unhurried is a flag that prevents late GPUs, even on a busy machine.
@@ -165,7 +165,7 @@ func onNode(n *simnode.Node, flags ...string) []string {
 }
 
 // run runs the binary with only the given environment and flags, and waits until it is ready. Later
-// flags override earlier ones.
+// flags override earlier flags.
 func run(t testing.TB, env []string, flags ...string) *exporter {
 	t.Helper()
 	e := launch(t, env, flags...)
@@ -187,7 +187,7 @@ func run(t testing.TB, env []string, flags ...string) *exporter {
 	return e
 }
 
-// launch starts the binary and does not wait.
+// launch starts the binary and does not wait until it is ready.
 func launch(t testing.TB, env []string, flags ...string) *exporter {
 	t.Helper()
 	e := &exporter{t: t, listening: make(chan string, 1), exited: make(chan struct{})}
@@ -218,7 +218,7 @@ func launch(t testing.TB, env []string, flags ...string) *exporter {
 	return e
 }
 
-// follow reads the log and finds the address in it.
+// follow reads the log and finds the exporter's address in it.
 func (e *exporter) follow() {
 	for {
 		for _, text := range e.logged() {
@@ -236,7 +236,7 @@ func (e *exporter) follow() {
 	}
 }
 
-// logged returns the lines of the log so far. It reads the file, because a reader of a pipe may be
+// logged returns the current lines of the log. It reads the file, because a reader of a pipe may be
 // behind the served pages.
 func (e *exporter) logged() []string {
 	log, _ := os.ReadFile(e.log)
@@ -300,8 +300,9 @@ func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 	return p
 }
 
-// atOneMoment returns pages and the status of one snapshot. It compares the snapshot's time before
-// and after the requests. Parsing takes longer than the requests, so it is done after them.
+// atOneMoment returns the pages and the status of the same snapshot. It compares the snapshot's
+// time before and after the requests. The pages are parsed after all requests, because parsing
+// takes longer than the requests.
 func (e *exporter) atOneMoment(paths ...string) (s status.Page, bodies [][]byte) {
 	e.t.Helper()
 	eventually(e.t, "pages are of one moment", func() bool {

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// hostileSocket serves the given responses in turn on a socket, for any request, and returns its
-// path.
+// hostileSocket serves the given responses one after the other on a socket, for any request. It
+// returns the path of the socket.
 func hostileSocket(t *testing.T, answers ...[]byte) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hostile") // a short path, for a socket
@@ -74,10 +74,10 @@ func manyDevices() (list []byte) {
 	return list
 }
 
-// manyLogs creates a folder with many log links: hard links of one link.
+// manyLogs creates a folder with many log links, which are hard links to one link.
 func manyLogs(t *testing.T, links int) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "links") // in memory: there are many
+	dir, err := os.MkdirTemp("/dev/shm", "links") // in memory, because there are many
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestHostileInputs(t *testing.T) {
 	long := wire(1, make([]byte, 63<<20))
 	empty := []byte(strings.Repeat("\x0a\x00", 7<<20))
 	devices := manyDevices()
-	containers := wire(1, wire(3, []byte(strings.Repeat("\x42\x00", 6<<20)))) // of a pod's status
+	containers := wire(1, wire(3, []byte(strings.Repeat("\x42\x00", 6<<20)))) // response with the status of a pod
 	everywhere := func(do string, calls ...string) (faults []simnode.Fault) {
 		for _, call := range calls {
 			faults = append(faults, simnode.Fault{GPU: "*", Call: call, Do: do})
@@ -114,8 +114,8 @@ func TestHostileInputs(t *testing.T) {
 	}
 	tests := []struct {
 		name    string
-		listed  [][]byte // of pod resources
-		pods    [][]byte // of the Pods API
+		listed  [][]byte // response of the pod-resources API
+		pods    [][]byte // response of the Pods API
 		links   int
 		faults  []simnode.Fault
 		exceeds []string // stages

@@ -9,13 +9,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// hostilePeak is the most memory that docs/security.md states for hostile inputs, in bytes.
+// hostilePeak is the maximum memory in bytes that docs/security.md states for hostile inputs.
 const hostilePeak = 40 << 20
 
 // TestHostileContainerFiles runs the exporter within the memory limit of its container beside
 // Docker and Podman. Their files have the largest accepted size and number of elements, or more.
 func TestHostileContainerFiles(t *testing.T) {
-	const file, list = 1 << 20, 4 << 20 // the largest sizes
+	const file, list = 1 << 20, 4 << 20 // files of the largest sizes
 	many := func(size int, before, element, after string) string {
 		n := (size - len(before) - len(after)) / (len(element) + 1)
 		return before + strings.Repeat(element+",", n-1) + element + after

@@ -58,7 +58,7 @@ func (e *exporter) dial(n int) []net.Conn {
 	return conns
 }
 
-// ask sends a request and reads nothing.
+// ask sends a request and does not read the response.
 func ask(t *testing.T, c net.Conn, path string) {
 	t.Helper()
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
@@ -69,8 +69,8 @@ func ask(t *testing.T, c net.Conn, path string) {
 // withLimits returns an environment with the limits of the exporter's container.
 func withLimits(env []string) []string { return append(slices.Clone(env), "GOMEMLIMIT=100MiB") }
 
-// TestIdleConnections checks that a scraper, connected or not, gets its page at once beside a
-// thousand idle connections that made one request each.
+// TestIdleConnections checks that a scraper, connected or not, gets its page immediately while
+// there are a thousand idle connections, each of which made one request.
 func TestIdleConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -85,8 +85,8 @@ func TestIdleConnections(t *testing.T) {
 	e.stop()
 }
 
-// TestSilentConnections checks that connections without a request are closed, so that others are
-// accepted.
+// TestSilentConnections checks that connections without a request are closed, so that other
+// connections are accepted.
 func TestSilentConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -104,13 +104,13 @@ func newClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: hangTimeout}
 }
 
-// elsewhere returns a client at a different address. keep keeps its connection.
+// elsewhere returns a client at a different address. If keep is set, it keeps its connection.
 func elsewhere(keep bool) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: !keep, DialContext: dialer.DialContext}, Timeout: hangTimeout}
 }
 
-// timeScrape scrapes and prints how long that took.
+// timeScrape scrapes and prints the duration of the scrape.
 func (e *exporter) timeScrape(client *http.Client, who string) {
 	e.t.Helper()
 	began := time.Now()
@@ -134,8 +134,8 @@ func TestSlowReaders(t *testing.T) {
 	began := time.Now()
 	var slow []net.Conn
 	eventually(t, "its address is refused", func() bool {
-		// One at a time, until they hold the maximum of an address: a request during another one
-		// may be rejected, and then holds nothing.
+		// The requests are made one at a time, until they hold the maximum for an address. A request that
+		// is made during another request may be rejected, and then holds no slot.
 		slow = append(slow, e.dial(1)...)
 		askInVain(t, slow[len(slow)-1])
 		response, err := newClient().Get(e.url + "/metrics")
@@ -148,7 +148,7 @@ func TestSlowReaders(t *testing.T) {
 	for _, c := range e.dial(200) {
 		askInVain(t, c)
 	}
-	// A probe comes from another address, as the kubelet's probes do.
+	// A probe comes from another address, like the probes of the kubelet.
 	response, err := elsewhere(false).Get(e.url + "/-/healthy")
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestSlowReaders(t *testing.T) {
 	e.stop()
 }
 
-// askInVain requests more than the kernel's buffers can hold, and reads nothing.
+// askInVain requests more than the kernel's buffers can hold, and does not read the responses.
 func askInVain(t *testing.T, c net.Conn) {
 	t.Helper()
 	if err := c.(*net.TCPConn).SetReadBuffer(1); err != nil {
@@ -181,7 +181,7 @@ func askInVain(t *testing.T, c net.Conn) {
 	}
 }
 
-// isCut reports whether the server has closed a connection: then writes fail.
+// isCut reports whether the server has closed a connection. In this case writes fail.
 func isCut(c net.Conn) bool {
 	_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 	_, err := io.WriteString(c, "\r\n")
@@ -212,7 +212,7 @@ func TestHugeHeader(t *testing.T) {
 	e.checkMemory("with a header without an end")
 }
 
-// endless is a reader that returns the same letter without end.
+// endless is a reader that returns the same letter endlessly.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {

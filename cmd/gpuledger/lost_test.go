@@ -78,8 +78,8 @@ func deadInfo(p page, dead map[string]string) []map[string]string {
 	return out
 }
 
-// othersSame checks that series changed only for the lost GPU. The driver's index is a label of
-// gpuledger_gpu_info only, and may change in a reload.
+// othersSame checks that series changed only for the lost GPU. The driver's index is a label only
+// of gpuledger_gpu_info, and may change in a reload.
 func othersSame(t *testing.T, before, after page, dead string, renumbered bool) {
 	t.Helper()
 	others := func(p page) []string {
@@ -107,12 +107,13 @@ func othersSame(t *testing.T, before, after page, dead string, renumbered bool) 
 	}
 }
 
-// attempts is the number of readings of a loaded driver that may precede the first counted one: the
-// exporter first tests what the driver supports, and restarts if GPUs are renumbered.
+// attempts is the number of readings of a loaded driver that may precede the first counted reading.
+// The exporter first tests which calls the driver supports, and starts again if GPUs are
+// renumbered.
 const attempts = 8
 
-// checkResets checks that a book after a reload contains what the counter gained before and after
-// it, without the loss of the restart.
+// checkResets checks that a book after a reload contains the increases of the counter before and
+// after the reload, without the decrease at its restart.
 func checkResets(t *testing.T, readings map[string][]reading, s status.Page, p page, dead string) {
 	t.Helper()
 	for uuid, read := range readings {
@@ -130,7 +131,7 @@ func checkResets(t *testing.T, readings map[string][]reading, s status.Page, p p
 		for _, first := range around(old, book.From) {
 			for _, base := range fresh[:min(attempts, len(fresh))] {
 				for _, to := range around(fresh, book.To) {
-					for _, last := range old[reset-2:] { // the last one may be from a reading that the reload interrupted
+					for _, last := range old[reset-2:] { // the last reading may be from a reading that the reload interrupted
 						found = found || energy == last.energy-first.energy+to.energy-base.energy
 					}
 				}

@@ -32,8 +32,8 @@ func unitFlags(t *testing.T) []string {
 	return nil
 }
 
-// machineCommands returns the commands of docs/machine.md: the first starts the exporter, two are for
-// a second terminal.
+// machineCommands returns the commands of docs/machine.md. The first command starts the exporter, and
+// two commands are for a second terminal.
 func machineCommands(t *testing.T) []string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/machine.md")
@@ -53,8 +53,8 @@ func machineCommands(t *testing.T) []string {
 }
 
 // TestWithoutKubernetes checks the exporter on a machine without Kubernetes, with the flags of the
-// systemd unit: every board and joule is reported, energy of services has its unit, no
-// stage is down, and the log has no warning. The commands of docs/machine.md work.
+// systemd unit. Every board and joule is reported, the energy of a service has its unit, no stage
+// has failed, and the log contains no warning. The commands of docs/machine.md work.
 func TestWithoutKubernetes(t *testing.T) {
 	if _, err := app.Parse(unitFlags(t), os.Getenv); err != nil {
 		t.Error(err)
@@ -95,8 +95,8 @@ func TestWithoutKubernetes(t *testing.T) {
 	}
 }
 
-// TestDefaultsFile checks that the packages' file adds no flag, that one commented line of it makes
-// the exporter listen on loopback, and that docs/machine.md has this line.
+// TestDefaultsFile checks the file with defaults in the packages. It adds no flag. One commented
+// line makes the exporter listen on loopback, and docs/machine.md contains this line.
 func TestDefaultsFile(t *testing.T) {
 	file, err := os.ReadFile("../../packages/gpuledger.default")
 	if err != nil {

@@ -62,7 +62,8 @@ func main() {
 	}
 }
 
-// question returns the function that answers the command, or nil if the command is not a question.
+// question returns the function that answers the command, or nil if the command has no such
+// function.
 func question(cfg app.Config) func(context.Context, io.Writer) error {
 	switch cfg.Command {
 	case app.Status:
@@ -91,9 +92,9 @@ func enterSandbox(cfg *app.Config, log *slog.Logger) {
 	}
 }
 
-// filter installs the first system call filter now and the second one when all addresses are
-// served. With Landlock the filter allows the program to execute itself again, because Landlock
-// allows no other program.
+// filter installs the first system call filter immediately, and the second filter when all
+// addresses are served. With Landlock the filter allows the program to execute itself again,
+// because Landlock allows no other program.
 func filter(cfg *app.Config, landlock bool, log *slog.Logger) bool {
 	const without = "running without the system call filter (--sandbox.seccomp=false disables this warning)"
 	rules := cfg.FilterRules()

@@ -22,7 +22,7 @@ type memoryGroup struct {
 	v2  bool
 }
 
-// newMemoryGroup creates the group until the end of the test, or skips the test where that is not
+// newMemoryGroup creates the group until the end of the test, or skips the test if that is not
 // possible. The test's exporters run in it.
 func newMemoryGroup(t testing.TB) *memoryGroup {
 	t.Helper()
@@ -45,7 +45,7 @@ func newMemoryGroup(t testing.TB) *memoryGroup {
 		t.Skipf("no memory limit of its own: %v", err)
 	}
 	if !m.v2 {
-		// With any limit the kernel counts the memory of sockets.
+		// If there is any limit, the kernel counts the memory of sockets.
 		if err := m.write("memory.kmem.tcp.limit_in_bytes", "1G"); err != nil {
 			t.Logf("the memory of sockets is not counted: %v", err)
 		}
@@ -68,7 +68,7 @@ func (m *memoryGroup) enclose() {
 	m.t.Cleanup(func() { binary = outside })
 }
 
-// killed returns how many processes were killed at the limit.
+// killed returns the number of processes that were killed at the limit.
 func (m *memoryGroup) killed() int {
 	m.t.Helper()
 	name := "memory.oom_control"

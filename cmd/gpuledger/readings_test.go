@@ -14,14 +14,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A reading is a value of a GPU's energy counter with the time when the driver first returned it.
+// A reading is a value of a GPU's energy counter with the time at which the driver first returned
+// it.
 type reading struct {
 	at     time.Time
 	energy gpu.Millijoules
 }
 
 // driverReadings returns the readings of each GPU in the call log of the fake driver, in
-// order, without repetitions.
+// chronological order and without repetitions.
 func driverReadings(t *testing.T, n *simnode.Node) map[string][]reading {
 	t.Helper()
 	out := make(map[string][]reading)
@@ -49,8 +50,8 @@ func driverReadings(t *testing.T, n *simnode.Node) map[string][]reading {
 	return out
 }
 
-// allReadings returns the readings of each GPU of a scenario. The files of AMD GPUs have no call
-// log: their readings are all values that the counters had.
+// allReadings returns the readings of each GPU of a scenario. There is no call log for the files of
+// AMD GPUs, so their readings are all values of the counters.
 func allReadings(t *testing.T, n *simnode.Node, scenario string) map[string][]reading {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -90,14 +91,14 @@ func readCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
 	return values(driverReadings(t, n))
 }
 
-// aside is the maximum difference between the time of a reading in the driver's log and in the
-// exporter; it depends on the load of the machine.
+// aside is the maximum difference between the time of a reading in the driver's log and the time in
+// the exporter. It depends on the load of the machine.
 const aside = time.Minute
 
-// offBy returns the difference between a reading's time and another time.
+// offBy returns the difference between the time of a reading and another time.
 func (r reading) offBy(at time.Time) time.Duration { return r.at.Sub(at).Abs() }
 
-// around returns the readings that may belong to a time.
+// around returns the readings that may have been made at a time.
 func around(read []reading, at time.Time) []reading {
 	return slices.DeleteFunc(slices.Clone(read), func(r reading) bool { return r.offBy(at) > aside })
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// checkRecord compares the record with the main page of the same moment: sums over pods and boards,
-// places, serial numbers, and that every metric has a source on that page.
+// checkRecord compares the record with the main page of the same moment. It compares the sums over
+// pods and boards, the places and the serial numbers, and checks that every metric has a source on
+// that page.
 func checkRecord(t *testing.T, e *exporter) {
 	t.Helper()
 	_, bodies := e.atOneMoment("/metrics", "/metrics/record")
@@ -73,7 +74,7 @@ func checkRecord(t *testing.T, e *exporter) {
 	} {
 		want = append(want, pair.record)
 		onPage := sums(p[pair.page], key, pair.counts)
-		if pair.page == "gpuledger_gpu_xid_errors_total" { // the record has a series per code, so no zeros
+		if pair.page == "gpuledger_gpu_xid_errors_total" { // the record has one series per code, so it has no zeros
 			maps.DeleteFunc(onPage, func(_ string, n int64) bool { return n == 0 })
 		}
 		if diff := cmp.Diff(onPage, sums(record[pair.record], key, all)); diff != "" {
@@ -108,7 +109,7 @@ var hardwareCounters = []string{
 	"gpuledger_board_ras_errors_total",
 }
 
-// sums adds up the selected samples by key, in billionths of their unit, since time is counted in
+// sums adds up the selected samples by key, in billionths of their unit, because time is counted in
 // nanoseconds.
 func sums(f *dto.MetricFamily, key func(map[string]string) string, counts func(map[string]string) bool) map[string]int64 {
 	out := make(map[string]int64)

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// release runs the command beside an exporter, and returns its output.
+// release runs the command release while an exporter runs, and returns the output of the command.
 func release(n *simnode.Node, flags ...string) (string, error) {
 	cmd := exec.Command(binary, append([]string{"release", "--state.path=" + filepath.Join(n.Dir(), "state")}, flags...)...)
 	cmd.Env = []string{"USER=ada"}
@@ -47,19 +47,19 @@ func wantInUse(t *testing.T, err error) {
 	}
 }
 
-// up reports whether a stage is up in a page.
+// up reports whether a page contains a stage without an error.
 func up(p page, name stage.Name) bool {
 	return p.Sum("gpuledger_stage_up", map[string]string{"stage": string(name)}) == 1
 }
 
-// TestRelease unloads a driver, which is impossible while the exporter has it open, and loads
-// another one. Meanwhile no energy is counted. A release ends at its time, survives a restart of
-// the exporter, and can be ended.
+// TestRelease unloads a driver and loads another driver. A driver cannot be unloaded while the
+// exporter has it open. Meanwhile no energy is counted. A release ends at its time, survives a
+// restart of the exporter, and can be ended.
 func TestRelease(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, "--sandbox", unhurried)
 	before := e.scrapeUntil("containers have energy", hasEnergy)
-	if files := e.openDevices(n); len(files) != 9 { // of 8 GPUs, and nvidiactl
+	if files := e.openDevices(n); len(files) != 9 { // 8 GPUs and nvidiactl
 		t.Fatalf("the exporter opened %q, want 9 files", files)
 	}
 	wantInUse(t, n.Unload())
@@ -103,8 +103,8 @@ func TestRelease(t *testing.T) {
 	checkGrown(t, back, after)
 }
 
-// TestReleaseGPU resets one GPU, which is impossible while the exporter has it open. The others are
-// read meanwhile.
+// TestReleaseGPU resets one GPU. A GPU cannot be reset while the exporter has it open. Meanwhile
+// the other GPUs are read.
 func TestReleaseGPU(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	sc, err := simnode.Lookup("dgx-h100")
@@ -125,7 +125,7 @@ func TestReleaseGPU(t *testing.T) {
 		if out, err := release(n, "--gpu="+name, "--for=1h"); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		if files := e.openDevices(n); len(files) != 7 { // nvidiactl, and the six GPUs that are neither lost nor released
+		if files := e.openDevices(n); len(files) != 7 { // nvidiactl and the six GPUs that are neither lost nor released
 			t.Errorf("--gpu=%s: the exporter has %q open, want 7 files", name, files)
 		}
 		wantInUse(t, n.Reset(other+1))

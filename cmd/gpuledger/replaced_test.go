@@ -24,12 +24,12 @@ import (
 // newDriver is the driver that replaces the driver of a scenario.
 var newDriver = simnode.Driver{Version: "999.10.01", NVML: "12.999.10.01"}
 
-// upgradable is a node with a driver library of its own version.
+// upgradable is a node with a library that belongs to the version of its driver.
 type upgradable struct {
 	*simnode.Node
 	t       *testing.T
 	folder  string
-	version string // of the first driver
+	version string // version of the first driver
 }
 
 func newUpgradable(t *testing.T) *upgradable {
@@ -45,7 +45,7 @@ func newUpgradable(t *testing.T) *upgradable {
 // library is the path of the driver's library. As in a distribution, it is a link to a file with the version in its name.
 func (n *upgradable) library() string { return filepath.Join(n.folder, "libnvidia-ml.so.1") }
 
-// install installs the library of a driver, and removes any other.
+// install installs the library of a driver, and removes any other library.
 func (n *upgradable) install(version string) {
 	n.t.Helper()
 	old, _ := filepath.EvalSymlinks(n.library())
@@ -68,7 +68,7 @@ func (n *upgradable) upgrade() {
 // restartAfter is short, so that the tests are short, too.
 const restartAfter = "--nvml.restart-after=3s"
 
-// awaitNotReady waits until the exporter is not ready, for the reason of both versions.
+// awaitNotReady waits until the exporter is not ready and the reason contains both versions.
 func (n *upgradable) awaitNotReady(e *exporter) {
 	n.t.Helper()
 	const want = "not ready: driver 999.10.01 is loaded in the kernel, but this process has the library of "
@@ -107,12 +107,12 @@ func TestReplacedDriver(t *testing.T) {
 	if starts := strings.Count(strings.Join(e.logged(), "\n"), `"msg":"starting"`); starts != 2 {
 		t.Errorf("the program started %d times, want 2", starts)
 	}
-	e.stop() // it is the same process
+	e.stop() // the process is the same
 }
 
 // TestReplacedDriverInContainer replaces the driver of an exporter that keeps the library's old
-// file, as in a container. It exits with the reason, and the exporter in a new container continues
-// the books. There it does not exit, even if it has the old library again.
+// file, as in a container. The exporter exits with the reason, and the exporter in a new container
+// continues the books. In the new container it does not exit, even if it has the old library again.
 func TestReplacedDriverInContainer(t *testing.T) {
 	needLandlock(t)
 	n := newUpgradable(t)
@@ -134,7 +134,7 @@ func TestReplacedDriverInContainer(t *testing.T) {
 		p, err := exposition.Parse(strings.NewReader(string(body)))
 		return err == nil && p.Sum("gpuledger_stage_failures_total", map[string]string{"stage": "driver"}) > 5
 	})
-	n.install(newDriver.Version) // the next one loads it, because its own file was replaced
+	n.install(newDriver.Version) // the next exporter loads this library, because its own file was replaced
 	after := again.scrapeUntil("the new driver is read", func(p page) bool {
 		return p.Sum("gpuledger_driver_info", map[string]string{"driver_version": newDriver.Version}) == 1 && hasEnergy(p)
 	})
@@ -191,7 +191,7 @@ func scrapeBy(client *http.Client, url string) (page, error) {
 	return exposition.Parse(strings.NewReader(string(body)))
 }
 
-// checkGrown checks that no counter of energy is lower than before, and that each book is still there.
+// checkGrown checks that no counter of energy is lower than before, and that each book still exists.
 func checkGrown(t *testing.T, before, after page) {
 	t.Helper()
 	if was, is := before.UUIDs(), after.UUIDs(); !slices.Equal(was, is) {
@@ -209,7 +209,7 @@ func checkGrown(t *testing.T, before, after page) {
 	}
 }
 
-// downStage returns why the driver's stage is down.
+// downStage returns the reason for the failure of the driver's stage.
 func downStage(e *exporter) string {
 	e.t.Helper()
 	for _, s := range e.served().Stages {

@@ -58,8 +58,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestNothingThere checks that without driver, kubelet, /proc, /sys and state directory the
-// exporter stays up, logs each missing part once, and stops on a signal.
+// TestNothingThere checks that the exporter continues to run without a driver, a kubelet, /proc,
+// /sys and a state directory, logs each missing part once, and stops on a signal.
 func TestNothingThere(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(root, "file")
@@ -95,8 +95,8 @@ func TestNothingThere(t *testing.T) {
 	e.stop()
 }
 
-// gracePeriod is the time after which the kubelet kills a container that got SIGTERM. The
-// exporter needs half a second with a call that hangs.
+// gracePeriod is the time after which the kubelet kills a container that got SIGTERM. The exporter
+// needs half a second if a call hangs.
 const gracePeriod = 30 * time.Second
 
 // stop sends SIGTERM and checks that the exporter ends soon.
@@ -115,7 +115,8 @@ func (e *exporter) stop() {
 	}
 }
 
-// TestSecondExporter checks that a second exporter shows the GPUs, charges nothing and logs this.
+// TestSecondExporter checks that a second exporter publishes the GPUs, charges no energy, and logs
+// this.
 func TestSecondExporter(t *testing.T) {
 	n := newNode(t, "gb200")
 	first := start(t, n)
@@ -142,7 +143,7 @@ func TestSecondExporter(t *testing.T) {
 	})
 }
 
-// TestPages checks the pages besides the metrics.
+// TestPages checks the pages that contain no metrics.
 func TestPages(t *testing.T) {
 	e := start(t, newNode(t, "gb200"))
 	for path, want := range map[string]string{

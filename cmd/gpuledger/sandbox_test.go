@@ -21,8 +21,8 @@ import (
 )
 
 // TestSandbox checks that the exporter works in the sandbox, even with a host engine. The libraries
-// are installed after its start. Containers are charged, kubelet and driver can restart, it ends on
-// SIGTERM, and the next exporter continues the books.
+// are installed after the exporter starts. Containers are charged, kubelet and driver can restart,
+// the exporter ends when it receives SIGTERM, and the next exporter continues the books.
 func TestSandbox(t *testing.T) {
 	needLandlock(t)
 	for _, driver := range []string{"nvml", "dcgm"} {
@@ -133,7 +133,7 @@ func (e *exporter) checkSandbox(filters int) {
 	}
 }
 
-// install copies files into a folder, each complete when it appears.
+// install copies files into a folder. Each file is complete when it appears.
 func install(t *testing.T, folder string, files ...string) {
 	t.Helper()
 	for _, file := range files {

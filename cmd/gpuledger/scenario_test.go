@@ -37,7 +37,7 @@ func testScenario(t *testing.T, scenario string) {
 	s, p := settled(e)
 	checkBalance(t, p)
 	checkRecord(t, e)
-	if scenario == "gb200-module" { // their books have parts of the counter's energy
+	if scenario == "gb200-module" { // their books contain parts of the counter's energy
 		checkNothingLeft(t, p)
 		checkModules(t, n, s, p)
 		return
@@ -52,7 +52,7 @@ func testScenario(t *testing.T, scenario string) {
 		checkWho(t, n, p)
 		checkPods(t, scenario, p)
 		checkTruth(t, n, p, undivided(t, scenario, spans))
-	case "slurm-v1", "workstation": // not slurm: a second of its requeue is more than 1 % of 15 seconds
+	case "slurm-v1", "workstation": // not slurm, because a second of its requeue is more than 1 % of 15 seconds
 		checkTruth(t, n, p, spans)
 	case "churn":
 		checkChurn(e)
@@ -62,7 +62,7 @@ func testScenario(t *testing.T, scenario string) {
 	}
 }
 
-// undivided returns the spans of GPUs that are not divided.
+// undivided returns the spans of the undivided GPUs.
 func undivided(t *testing.T, scenario string, spans map[string]span) map[string]span {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -97,7 +97,7 @@ func settled(e *exporter) (s status.Page, p page) {
 }
 
 // checkChurn checks that there were many pods, each with its own account. The account of a pod that
-// began and ended while the machine was paused may be missing.
+// began and ended while the machine was paused is allowed to be missing.
 func checkChurn(e *exporter) {
 	e.t.Helper()
 	e.scrapeUntil("ten pods have accounts", func(p page) bool {

@@ -10,13 +10,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A day lists the events by their time since the start of the node.
+// A day lists events by their time since the start of the node.
 type day struct {
 	hours     int
-	troubles  time.Duration // the end of the first hour, which has only pods
+	troubles  time.Duration // end of the first hour, which has only pods
 	end       time.Duration
-	restarts  int // of the kubelet
-	reloads   int // of the driver
+	restarts  int // restarts of the kubelet
+	reloads   int // reloads of the driver
 	podCount  int
 	eventList []simnode.Event
 }
@@ -36,8 +36,8 @@ func newDay(hours int) day {
 	return d
 }
 
-// scenario returns a machine of eight GPUs: five have a new pod every second, two serve all day,
-// and the last one has short storms of processes.
+// scenario returns a machine of eight GPUs. Five GPUs get a new pod every second, two are in use
+// all day, and the last GPU has short storms of processes.
 func (d day) scenario(t *testing.T) simnode.Scenario {
 	t.Helper()
 	sc, err := simnode.Lookup("idle")

@@ -23,8 +23,8 @@ const (
 	// The events of the node are accelerated. Only these two of the exporter's own intervals can be
 	// accelerated.
 	soakTick = 500 * time.Millisecond
-	// Five pods a second that are shown for a minute are as many as one a second that is shown for
-	// five minutes.
+	// Five pods per second with series for one minute need as many series as one pod per second with
+	// series for five minutes.
 	soakRetention = time.Minute
 	podsPerSecond = 5
 
@@ -39,17 +39,17 @@ const (
 	// storm begins, as on a real node. It is not a multiple of an hour, so storms sometimes
 	// coincide with other events.
 	stormPause = 70 * time.Second
-	// rest is the time after the day in which its data expire: accounts after the retention time,
-	// processes after a minute, and names of containers after five.
+	// rest is the time after the day in which its data expire: accounts expire after the retention
+	// time, processes after one minute, and names of containers after five minutes.
 	rest = 330 * time.Second
 
 	scrapers    = 10
 	scrapeEvery = 5 * time.Second
-	// unstable is the time that an unstable stage must stay up to be logged as up.
+	// unstable is the time for which an unstable stage must succeed before this is logged.
 	unstable = time.Minute
 	// mostResident is the limit of the resident memory in MiB.
 	mostResident = 40 // MiB
-	mostGrowth   = 1  // MiB, from one quarter of the day to the next
+	mostGrowth   = 1  // in MiB, between one quarter of the day and the next
 	// mostKept is the limit in MiB of the growth of the average live heap over the day. Maps and
 	// pools keep their size.
 	mostKept = 2
@@ -57,9 +57,9 @@ const (
 )
 
 // TestSoak runs an exporter through a day of a node with short pods, storms of processes, restarts
-// of the kubelet and reloads of the driver, and ten scrapers. Its size stays constant, it releases
-// the memory of ended pods, its books balance, and it logs nothing in quiet hours.
-// docs/performance.md has the results of the last run.
+// of the kubelet and reloads of the driver, and ten scrapers. The size of the exporter stays
+// constant, it releases the memory of ended pods, its books balance, and it logs nothing in quiet
+// hours. docs/performance.md contains the results of the last run.
 func TestSoak(t *testing.T) {
 	d := newDay(*hours)
 	began := time.Now()
@@ -92,11 +92,11 @@ type soak struct {
 	// heap is the live heap after the last collection, in MiB, and goroutines is the number of
 	// goroutines, both from the last page.
 	heap, goroutines float64
-	pods             map[string]bool // every UID of a pod of the day that had an account
+	pods             map[string]bool // all UIDs of pods of the day that had an account
 	scrapes          int
 	compared         int
 	series           int // the most
-	storms           int // the most processes that had series
+	storms           int // maximum number of processes that had series
 }
 
 func newSoak(t *testing.T, e *exporter, began time.Time) *soak {
@@ -109,7 +109,7 @@ func newSoak(t *testing.T, e *exporter, began time.Time) *soak {
 	return s
 }
 
-// liveUntil waits until a time since the start of the node.
+// liveUntil waits until the given time since the start of the node.
 func (s *soak) liveUntil(at time.Duration) {
 	s.t.Helper()
 	select {
@@ -145,7 +145,7 @@ func (s *soak) every(d time.Duration, call func()) {
 // scraper scrapes at the same moments as the other scrapers. It keeps its connection, and compares
 // every page with the previous one.
 func (s *soak) scraper(i int) {
-	// Each has its own address, like a separate machine.
+	// Each scraper has its own address, like a separate machine.
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}}
 	client := &http.Client{Transport: &http.Transport{DialContext: from.DialContext}, Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
@@ -189,7 +189,7 @@ func (s *soak) note(p page, compared int) {
 	s.storms = max(s.storms, len(p["gpuledger_process_info"].GetMetric()))
 }
 
-// checkSeries checks that the pages after the day have the same series as before it.
+// checkSeries checks that the pages after the day have the same series as the pages before the day.
 func checkSeries(t *testing.T, before, after page) {
 	t.Helper()
 	was, is := before.Series(), after.Series()
@@ -231,7 +231,7 @@ func (s *soak) checkLog(d day) {
 	s.t.Helper()
 	most := map[string]int{
 		"driver": 2 * d.reloads, "xid": 2 * d.reloads, "pod_resources": 2 * d.restarts,
-		"": 2 * 8 * d.reloads, // of each GPU
+		"": 2 * 8 * d.reloads, // books of each GPU
 	}
 	lines := make(map[string]int) // by stage
 	for _, text := range s.logged() {

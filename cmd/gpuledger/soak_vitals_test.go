@@ -16,7 +16,7 @@ import (
 // A vital is the size of the exporter at one moment since the start of the node.
 type vital struct {
 	at                         time.Duration
-	resident, driver, heap     float64 // MiB; mallocked is the part of resident that the driver library allocated
+	resident, driver, heap     float64 // in MiB; mallocked is the part of resident that the driver library allocated
 	goroutines, files, threads float64
 }
 
@@ -53,7 +53,7 @@ func (s *soak) measure() {
 }
 
 // mallocked returns the resident part of malloc's heap, in MiB. The fake driver parses its state
-// file into this heap at each change.
+// file into this heap after each change.
 func mallocked(pid int) (float64, error) {
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", pid))
 	if err != nil {
@@ -70,7 +70,7 @@ func mallocked(pid int) (float64, error) {
 }
 
 // checkVitals checks that the exporter is small, does not grow in the second half of the day, and
-// afterwards uses no more memory than before.
+// uses no more memory after the day than before.
 func (s *soak) checkVitals(d day) {
 	s.t.Helper()
 	quarter := (d.end - calm) / 4
@@ -132,7 +132,7 @@ func (v vitals) goroutines() []float64 {
 func (v vitals) files() []float64   { return v.values(func(v vital) float64 { return v.files }) }
 func (v vitals) threads() []float64 { return v.values(func(v vital) float64 { return v.threads }) }
 
-// String formats minimum, mean and maximum.
+// String returns the minimum, the mean and the maximum as text.
 func (v vitals) String() string {
 	three := func(f []float64) string {
 		return fmt.Sprintf("%.1f %.1f %.1f", slices.Min(f), mean(f), slices.Max(f))

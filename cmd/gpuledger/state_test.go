@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestUnusableState corrupts the state file of a killed exporter. The next one logs it once, counts
-// it, begins clean books at its own first reading, and keeps them.
+// TestUnusableState corrupts the state file of a killed exporter. The next exporter logs this once,
+// counts it, begins new books at its own first reading, and continues them.
 func TestUnusableState(t *testing.T) {
 	n := newNode(t, "timeslice")
 	good := leftBehind(t, n)
@@ -61,8 +61,8 @@ func TestUnusableState(t *testing.T) {
 }
 
 // TestUnwritableState checks that the books continue when the state can no longer be saved, and
-// that the exporter logs it once and counts every attempt. The next one does not continue from a
-// state that is older than the served values, but begins clean books.
+// that the exporter logs it once and counts every attempt. The next exporter does not continue from
+// a state that is older than the served values, but begins new books.
 func TestUnwritableState(t *testing.T) {
 	tests := map[string]func(dir string) error{
 		"full": func(dir string) error {
@@ -98,7 +98,7 @@ func TestUnwritableState(t *testing.T) {
 	}
 }
 
-// cannotSave checks that the exporter continues, with the stage of its state down.
+// cannotSave checks that the exporter continues although its stage "state" fails.
 func (e *exporter) cannotSave() {
 	e.t.Helper()
 	of := map[string]string{"stage": "state"}
@@ -131,7 +131,7 @@ func leftBehind(t *testing.T, n *simnode.Node) []byte {
 	return append(bytes.TrimRight(file, "\n"), '\n') // without the empty lines that fill its space
 }
 
-// charged returns a function that reports whether all books of a page have energy.
+// charged returns a function that reports whether all books of a page contain energy.
 func charged(least gpu.Millijoules) func(page) bool {
 	return func(p page) bool {
 		for _, uuid := range p.UUIDs() {
@@ -143,14 +143,14 @@ func charged(least gpu.Millijoules) func(page) bool {
 	}
 }
 
-// withoutBooks lists the counters that clean books do not restart.
+// withoutBooks lists the counters that new books do not restart.
 var withoutBooks = []string{
 	"gpuledger_gpu_xid_errors_total", "gpuledger_board_xid_errors_total", "gpuledger_board_losses_total",
-	"gpuledger_board_remapped_rows_total", // over the life of the board, without a created timestamp
+	"gpuledger_board_remapped_rows_total", // counted over the life of the board, without a created timestamp
 }
 
-// cleanStart starts an exporter on a state directory and checks that its books are new: they have
-// exactly the energy that the boards counted since its start.
+// cleanStart starts an exporter on a state directory and checks that its books are new. They must
+// contain exactly the energy that the boards counted since the start of the exporter.
 func cleanStart(t *testing.T, n *simnode.Node, dir string) *exporter {
 	t.Helper()
 	began, before := time.Now(), readCounters(t, n)
@@ -177,7 +177,7 @@ func cleanStart(t *testing.T, n *simnode.Node, dir string) *exporter {
 	return e
 }
 
-// kept kills the exporter and checks that another one continues its books.
+// kept kills the exporter and checks that another exporter continues its books.
 func (e *exporter) kept(n *simnode.Node, dir string) {
 	e.t.Helper()
 	before, err := e.scrapeCounters()

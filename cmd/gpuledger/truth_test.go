@@ -21,7 +21,7 @@ import (
 type span struct{ from, to gpu.Millijoules }
 
 // checkCounters checks that every book has exactly the difference of two values that the driver
-// returned: one when the book was opened, and one when it was last settled.
+// returned. One was read when the book was opened, and the other when it was last settled.
 func checkCounters(t *testing.T, readings map[string][]reading, s status.Page, p page) map[string]span {
 	t.Helper()
 	spans := make(map[string]span)
@@ -69,8 +69,8 @@ func checkNothingLeft(t *testing.T, p page) {
 // board.
 const tolerance = 0.01
 
-// twoSamples is the energy of two samples in ten seconds, as a share of the energy of the board: at
-// each end of a book the driver can have one sample more of one process than of another.
+// twoSamples is the energy of two samples in ten seconds, as a share of the energy of the board. At
+// each end of a book, the driver may have one more sample of one process than of another.
 const twoSamples = 2.0 / 72
 
 // checkTruth compares every account with the true energy of its container.
@@ -106,8 +106,8 @@ func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 	}
 }
 
-// checkModules compares the energy of the GPUs of modules with the true energy of each: the driver
-// counts only both together.
+// checkModules compares the energy of the GPUs of modules with the true energy of each, because the
+// driver counts only the energy of the whole module.
 func checkModules(t *testing.T, n *simnode.Node, s status.Page, p page) {
 	t.Helper()
 	if got := p.Sum("gpuledger_gpu_energy_source_info", map[string]string{"scope": "module", "source": "divided"}); int(got) != len(s.GPUs) {

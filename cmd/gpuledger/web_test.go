@@ -19,13 +19,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// password and its bcrypt hash, at the lowest cost.
+// These are the password and its bcrypt hash with the lowest cost.
 const (
 	password = "swordfish"
 	hashed   = "$2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG"
 )
 
-// TestPageForPeople checks that the page / names the boards, may load only its own style sheet, and
+// TestPageForPeople checks that the page / names the boards, can load only its own style sheet, and
 // is current.
 func TestPageForPeople(t *testing.T) {
 	e := start(t, newNode(t, "gb200"))
@@ -80,7 +80,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// nobodyListens returns an address without a listener, which stays free during the test: other
+// nobodyListens returns an address without a listener, which stays free during the test. Other
 // tests start exporters on any free port in the meantime.
 func nobodyListens(t *testing.T) string {
 	t.Helper()
@@ -111,7 +111,7 @@ func (e *exporter) status(stdin string, flags ...string) string {
 	return stdout.String() + stderr.String()
 }
 
-// TestTLSAndBasicAuth checks that with a web configuration nothing is served without TLS and a
+// TestTLSAndBasicAuth checks that with a web configuration no page is served without TLS and a
 // password, and that a thousand connections still fit into the container's limits.
 func TestTLSAndBasicAuth(t *testing.T) {
 	n := newNode(t, "dgx-h100")
@@ -191,7 +191,7 @@ func (e *exporter) webConfig() string {
 }
 
 // startSecure starts an exporter with TLS and basic auth, and returns the certificate that verifies
-// it. It may not be ready yet.
+// the exporter. It may not be ready yet.
 func startSecure(t *testing.T, n *simnode.Node, flags ...string) (*exporter, *x509.CertPool) {
 	t.Helper()
 	dir := t.TempDir()

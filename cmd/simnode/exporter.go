@@ -16,9 +16,9 @@ import (
 )
 
 // startExporter starts the exporter on a node. When the context ends, the exporter receives
-// SIGTERM, and SIGKILL after five seconds. If simnode itself is killed, so is the exporter. The
-// exporter has its own process group, so that Ctrl-C on the terminal reaches it only through
-// simnode.
+// SIGTERM, and SIGKILL after five seconds. If simnode itself is killed, the exporter is also
+// killed. The exporter has its own process group, so that Ctrl-C on the terminal reaches it only
+// through simnode.
 func startExporter(ctx context.Context, opts options, node *simnode.Node, out output) (*exec.Cmd, error) {
 	library, err := libraryPath(opts.library)
 	if err != nil {
@@ -44,8 +44,8 @@ func startExporter(ctx context.Context, opts options, node *simnode.Node, out ou
 	return cmd, cmd.Start()
 }
 
-// checkAddress returns an error if another program uses the exporter's address. The exporter
-// itself would wait for it, and users would meanwhile read the page of the other program.
+// checkAddress returns an error if another program uses the exporter's address. The exporter itself
+// would wait for the address, and users would meanwhile read the page of the other program.
 func checkAddress(address string) error {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {

@@ -30,13 +30,14 @@ Ctrl-C stops both.
 `, opts.scenario.Name, opts.scenario.Description, url, filepath.Join(dir, "truth.json"), statusCommand(opts.exporter, url), fields)
 }
 
-// statusCommand returns the command that shows the node's status, with a short path if possible.
+// statusCommand returns the command that shows the node's status. It contains a short path if
+// possible.
 func statusCommand(exporter, url string) string {
 	here, _ := os.Getwd()
 	if near, err := filepath.Rel(here, exporter); err == nil && filepath.IsLocal(near) && filepath.Base(near) != near {
 		exporter = near
 	}
-	if url == "http://127.0.0.1:9840" { // the command's default
+	if url == "http://127.0.0.1:9840" { // this is the default of the command
 		return exporter + " status"
 	}
 	return exporter + " status --url=" + url

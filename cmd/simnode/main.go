@@ -1,5 +1,5 @@
-// Simnode runs the real exporter on a simulated GPU node: it creates a node in a directory,
-// starts gpuledger on it as a child process, and updates the node in real time until it is
+// Simnode runs the real exporter on a simulated GPU node. It creates a node in a directory, starts
+// gpuledger on this node as a child process, and updates the node in real time until it is
 // interrupted.
 package main
 
@@ -44,7 +44,7 @@ func status(err error) int {
 	}
 }
 
-// output contains the outputs of the program and the exporter.
+// output contains the output streams of the program and the exporter.
 type output struct{ stdout, stderr io.Writer }
 
 // run runs the program without exiting. It prints errors on stderr.

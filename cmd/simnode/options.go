@@ -18,15 +18,15 @@ type options struct {
 	scenario simnode.Scenario
 	list     bool
 	listen   string
-	dir      string // empty for a temporary one
+	dir      string // directory of the node; empty for a temporary directory
 	exporter string
 	library  string
-	dcgm     bool     // with a host engine
-	engine   string   // the fake libdcgm
-	extra    []string // further flags for the exporter
+	dcgm     bool     // simulate a host engine
+	engine   string   // path of the fake libdcgm
+	extra    []string // additional flags for the exporter
 }
 
-// parse reads the command line. It prints an error on one line on stderr.
+// parse parses the command line. It prints an error on one line on stderr.
 func parse(args []string, out output) (options, error) {
 	opts, err := parseFlags(args, out.stdout)
 	if err == nil || errors.Is(err, flag.ErrHelp) {

@@ -33,12 +33,12 @@ const (
 	// driverGrace is the time in which driver calls in flight may finish at shutdown. It is short
 	// because a driver upgrade waits for this pod.
 	driverGrace = 500 * time.Millisecond
-	// firstPoll is the time that the first tick waits for the kubelet, so that the first
-	// snapshot has the allocations.
+	// firstPoll is the maximum time for which the first tick waits for the kubelet, so that the first
+	// snapshot contains the allocations.
 	firstPoll = 2 * time.Second
 )
 
-// Node is the exporter without its HTTP server: everything from the driver to the
+// Node is the exporter without its HTTP server. It contains all parts from the driver to the
 // snapshot. Its parts are exported for tests that step them by hand.
 type Node struct {
 	NVML    *nvml.Source
@@ -46,7 +46,7 @@ type Node struct {
 	Mapper  *podmapper.Mapper
 	Units   *unit.Mapper
 	Sampler *sampler.Sampler
-	Kernel  *kernellog.Log // nil if it is not read
+	Kernel  *kernellog.Log // nil if the kernel's log is not read
 
 	releases *releases
 }
@@ -88,16 +88,16 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 }
 
 // Run executes the command. Without a command it serves until the context ends. A missing
-// dependency on the node never ends it; a replaced driver does ([Restart], [nvml.Replaced]).
+// dependency on the node never ends it, but a replaced driver ends it ([Restart], [nvml.Replaced]).
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	switch cfg.Command {
-	case Cleanup: // of a file system that may hang
+	case Cleanup: // the file system may hang
 		err, ok := lane.Run(ctx, func() error { return cleanup(cfg, log) })
 		if !ok {
 			return fmt.Errorf("cleanup: stopped before %s responded", cfg.StatePath)
 		}
 		return err
-	case AMDFiles: // of a GPU that may hang
+	case AMDFiles: // a read of a GPU may hang
 		err, ok := lane.Run(ctx, func() error { return amd.Archive(os.Stdout, cfg.SysFS, cfg.ProcFS) })
 		if !ok {
 			return errors.New("amd-files: stopped before a GPU responded")
@@ -116,7 +116,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	cfg.replaced = node.NVML.Replaced
 	handler := newHandler(node.Sampler.Latest, host.Now, cfg, server.Collector(), log)
 	g, ctx := errgroup.WithContext(ctx)
-	node.releases.look(ctx) // a release survives a restart
+	node.releases.look(ctx) // a release continues after a restart
 	g.Go(func() error { return node.releases.Run(ctx) })
 	g.Go(func() error { return node.Mapper.Run(ctx) })
 	g.Go(func() error { return node.Units.Run(ctx) })

@@ -7,7 +7,8 @@ import (
 )
 
 // BenchmarkTick measures one tick of a simulated node with eight GPUs: read, map, settle, save,
-// publish. It includes the work of the fake driver. The second one keeps no intervals for explain.
+// publish. It includes the work of the fake driver. The second benchmark keeps no intervals for
+// explain.
 func BenchmarkTick(b *testing.B) {
 	for name, flags := range map[string][]string{"default": nil, "unexplained": {"--explain.period=0"}} {
 		b.Run(name, func(b *testing.B) {

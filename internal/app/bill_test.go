@@ -22,8 +22,8 @@ const (
 	billEnd   = "<!-- end -->"
 )
 
-// TestBill checks every number of docs/bill.md. Each result in it is recomputed here from the
-// inputs on the page, as a reader would do, and must equal the charge in the book to the
+// TestBill checks every number of docs/bill.md. Each result on the page is recomputed from the
+// inputs on the page, as a reader would do it, and must equal the charge in the book to the
 // millijoule.
 func TestBill(t *testing.T) {
 	b := play(t, "timeslice", false)
@@ -59,7 +59,7 @@ func row(b *strings.Builder, cells ...string) { fmt.Fprintf(b, "| %s |\n", strin
 
 func mJ(e gpu.Millijoules) string { return fmt.Sprintf("%.3f", e.Joules()) }
 
-// writeAccounts writes the book of a GPU as the page / shows it.
+// writeAccounts writes the book of a GPU in the form of the page /.
 func writeAccounts(b *strings.Builder, book *gpu.Book) {
 	fmt.Fprintf(b, "\n## The bill\n\nThe GPU counted %s J. Its accounts, in joules:\n\n", mJ(book.Energy))
 	row(b, "pod", "shared", "allocated", "sum")

@@ -13,15 +13,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// near is the tolerance for a part of a GPU's energy.
+// near is the tolerance for a share of the energy of a GPU.
 const near = 0.03
 
 // share is the expected part of a GPU's energy that is charged to a pod or to a reason.
 type share struct {
-	// of is the name of a pod, or the reason for unattributed energy in brackets.
-	of     string
+	// payer is the name of a pod, or the reason for unattributed energy in brackets.
+	payer  string
 	energy float64
-	// method is set if all the energy is charged by this method.
+	// method is the method of all charges, or empty if the method is not checked.
 	method string
 }
 
@@ -39,7 +39,7 @@ func TestBills(t *testing.T) {
 		pods     []simnode.Pod
 		daemons  []simnode.Process
 		want     []share
-		idle     float64 // part of the energy, 0 if it is not checked
+		idle     float64 // share of the energy; 0 if it is not checked
 	}{
 		{
 			name: "a pod with its own MPS server beside a pod without one", replicas: 2,
@@ -100,17 +100,17 @@ func TestBills(t *testing.T) {
 			all := page.Sum("gpuledger_gpu_energy_joules_total", nil)
 			const energy = "gpuledger_container_energy_joules_total"
 			for _, w := range tt.want {
-				metric, who := energy, map[string]string{"pod": w.of}
-				if reason, ok := strings.CutPrefix(w.of, "("); ok {
+				metric, who := energy, map[string]string{"pod": w.payer}
+				if reason, ok := strings.CutPrefix(w.payer, "("); ok {
 					metric, who = "gpuledger_unattributed_energy_joules_total", map[string]string{"reason": strings.TrimSuffix(reason, ")")}
 				}
 				if got := page.Sum(metric, who) / all; math.Abs(got-w.energy) > near {
-					t.Errorf("%s is charged %.1f %% of the energy, want %.1f %%", w.of, 100*got, 100*w.energy)
+					t.Errorf("%s is charged %.1f %% of the energy, want %.1f %%", w.payer, 100*got, 100*w.energy)
 				}
 				if w.method != "" {
 					who["method"] = w.method
 					if got := page.Sum(metric, who) / all; math.Abs(got-w.energy) > near {
-						t.Errorf("%s is charged %.1f %% of the energy by method %s, want all its energy", w.of, 100*got, w.method)
+						t.Errorf("%s is charged %.1f %% of the energy by method %s, want all its energy", w.payer, 100*got, w.method)
 					}
 				}
 			}
@@ -150,8 +150,8 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestPartitions checks the division of an AMD GPU with even work on its partitions. It is never idle,
-// so its idle power is estimated from an idle GPU of the node.
+// TestPartitions checks how the energy of an AMD GPU is divided if the work is distributed evenly over
+// its partitions. It is never idle, so its idle power is estimated from an idle GPU of the node.
 func TestPartitions(t *testing.T) {
 	b := newBench(t, "mi300x", false)
 	b.run(60)
@@ -199,7 +199,7 @@ func fleeting(p simnode.Process) simnode.Process {
 	return p
 }
 
-// onH100 returns a machine with one GPU, offered whole or as replicas.
+// onH100 returns a machine with one GPU, which is offered as a whole or as replicas.
 func onH100(replicas int, pods []simnode.Pod, daemons []simnode.Process) simnode.Scenario {
 	sc := simnode.Scenario{
 		Name: "bills", Node: "bills-0", PodsAPI: true, Pods: pods,

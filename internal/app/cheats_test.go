@@ -51,7 +51,7 @@ func TestUnitCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestManagerCheats does the same for owners who imitate units of other managers.
+// TestManagerCheats does the same for owners that imitate units of other managers.
 func TestManagerCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -81,7 +81,7 @@ func checkCheats(t *testing.T, cheating, honest simnode.Scenario, names []string
 }
 
 // charges runs a scenario for two minutes. It returns, for each GPU, the part of the energy that is
-// charged to each namespace or unit, or unattributed for each reason.
+// charged to each namespace or unit, and the unattributed part for each reason.
 func charges(t *testing.T, sc simnode.Scenario) map[string]map[string]float64 {
 	b := benchOf(t, sc, false)
 	b.run(120)

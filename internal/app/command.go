@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// The commands, which precede the flags. Without a command the program serves.
+// These are the commands. A command precedes the flags. Without a command the program serves.
 const (
 	// Status prints the state of the node from a running exporter and exits.
 	Status = "status"
@@ -26,15 +26,16 @@ const (
 	ReleaseCommand = "release"
 	// Cleanup removes the exporter's files from the node and exits.
 	Cleanup = "cleanup"
-	// Wait blocks until a signal arrives, for a DaemonSet that pulls the image in advance.
+	// Wait blocks until a signal arrives. A DaemonSet that pulls the image in advance runs this
+	// command.
 	Wait = "wait"
-	// AMDFiles writes an archive of the files that amdgpu's GPUs are read from, and exits.
+	// AMDFiles writes an archive of the files from which amdgpu's GPUs are read, and exits.
 	AMDFiles = "amd-files"
 )
 
-// cleanup removes the state directory, which no exporter may have locked, and the directory of
-// the Pods API if it is empty: where the kubelet has no such API, the container runtime created
-// it for the mount.
+// cleanup removes the state directory, which must not be locked by an exporter. It also removes the
+// directory of the Pods API if it is empty. If the kubelet has no such API, the container runtime
+// created this directory for the mount.
 func cleanup(cfg Config, log *slog.Logger) error {
 	if err := state.Remove(cfg.StatePath); err != nil {
 		return fmt.Errorf("cleanup: %w", err)

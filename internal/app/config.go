@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// Config is the configuration from the flags.
+// Config is the configuration that the flags describe.
 type Config struct {
 	Serve serve.Config
 	Log   cli.LogConfig
@@ -54,7 +54,7 @@ type Config struct {
 	// Sandbox enables the restrictions of [Config.SandboxRules], and with Seccomp also the
 	// restrictions of [Config.FilterRules].
 	Sandbox, Seccomp bool
-	// Serving is called when the exporter serves all its addresses; no address is opened later. It
+	// Serving is called after the exporter has opened all its addresses. No address is opened later. It
 	// may be nil.
 	Serving func()
 	// replaced returns an error if the loaded driver library was replaced.
@@ -70,7 +70,7 @@ type Config struct {
 	Version bool
 }
 
-// The help texts of flags that commands share with the exporter.
+// These are the help texts of flags that commands share with the exporter.
 const (
 	procFSUsage       = "`directory` where procfs is mounted"
 	podResourcesUsage = "`socket` of the kubelet's pod-resources API; empty disables everything that needs Kubernetes; auto is " + kubeletSocket + " in a pod and where " + kubelet + " exists, else empty"
@@ -117,8 +117,9 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	return fs, c
 }
 
-// Parse parses the command line: an optional command, then flags. Its errors name the flag and
-// the fault in one line; [flag.ErrHelp] requests the usage of the command in the result.
+// Parse parses the command line: an optional command, then flags. Its errors name the flag and the
+// fault in one line. The error [flag.ErrHelp] means that the usage of the returned command was
+// requested.
 func Parse(args []string, getenv func(string) string) (Config, error) {
 	if len(args) > 0 && args[0] == Status {
 		fs, c := StatusFlags()
@@ -196,8 +197,7 @@ func (c *Config) validate() error {
 	// The board refreshes its counter every 100 ms; with shorter ticks it would appear not to
 	// change.
 	atLeast("tick", 200*time.Millisecond, c.Tick)
-	// An ended process is cached for half a minute, and the next tick must find it within that
-	// time.
+	// An ended process is cached for half a minute. The next tick must come before this time ends.
 	if c.Tick > 30*time.Second {
 		errs = append(errs, fmt.Errorf("--tick=%v: must be at most 30s", c.Tick))
 	}

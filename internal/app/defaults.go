@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// auto is the value of flags with a default that depends on the machine: see [Config.Adapt].
+// auto is the value of flags with a default that depends on the machine; see [Config.Adapt].
 const auto = "auto"
 
-// The paths of the kubelet and of the books.
+// These are the paths of the kubelet and of the books.
 const (
 	kubelet       = "/var/lib/kubelet"
 	kubeletSocket = kubelet + "/pod-resources/kubelet.sock"
@@ -21,7 +21,7 @@ const (
 type Machine struct {
 	Getenv func(string) string
 	UID    int
-	// Hostname is the name of the machine, or empty if unknown.
+	// Hostname is the name of the machine, or empty if it is unknown.
 	Hostname string
 	// Owner returns the owner of a file or directory, or false if there is none.
 	Owner func(path string) (uid int, exists bool)
@@ -40,9 +40,9 @@ func ThisMachine() Machine {
 	}}
 }
 
-// Adapt replaces the value auto of flags. Kubernetes is read in a pod, and on a machine with a
-// kubelet's directory. Elsewhere the node has the name of the machine. A user who does not own the
-// system's directory keeps the books in $XDG_RUNTIME_DIR.
+// Adapt replaces the value auto in the flags. The flags of Kubernetes are set in a pod, and on a
+// machine that has the directory of the kubelet. Elsewhere the node has the name of the machine. A
+// user who does not own the system's directory keeps the books in $XDG_RUNTIME_DIR.
 func (c *Config) Adapt(m Machine) {
 	if c.PodResources == auto {
 		c.PodResources = kubeletSocket

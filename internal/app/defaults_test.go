@@ -16,7 +16,7 @@ func TestAdapt(t *testing.T) {
 		environment map[string]string
 		uid         int
 		owners      map[string]int // of paths
-		want        [3]string      // socket, node, state
+		want        [3]string      // values of socket, node and state
 	}{
 		{name: "workstation, root", want: [3]string{"", "desk", "/run/gpuledger"}},
 		{

@@ -49,7 +49,7 @@ func ShowExplanation(ctx context.Context, cfg ExplainConfig, out io.Writer) erro
 	return show(ctx, cfg.StatusConfig, out, get, status.WriteExplanation)
 }
 
-// explanationPage responds with an explanation, or with an error in the query, as a page.
+// explanationPage responds with an explanation, or with the error of a query, as a page.
 func explanationPage(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler {
 	return explanations(latest, func(w http.ResponseWriter, e *status.Explanation) {
 		respond(w, log, http.StatusOK, htmlType, func(body *bytes.Buffer) error { return status.ExplanationHTML(body, e, version.Info()) })
@@ -58,14 +58,14 @@ func explanationPage(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler
 	})
 }
 
-// explanationJSON responds with an explanation as JSON, or with an error in the query as text.
+// explanationJSON responds with an explanation as JSON, or with the error of a query as text.
 func explanationJSON(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler {
 	return explanations(latest, func(w http.ResponseWriter, e *status.Explanation) {
 		respond(w, log, http.StatusOK, jsonType, func(body *bytes.Buffer) error { return writeJSON(body, e) })
 	}, func(w http.ResponseWriter, e status.QueryError) { e.Respond(w) })
 }
 
-// explanations passes an explanation to show, or an error in the query to refuse. Intervals are
+// explanations passes an explanation to show, or the error of a query to refuse. Intervals are
 // decoded for one response at a time, so clients occupy at most one processor.
 func explanations(latest func() *gpu.Snapshot, show func(http.ResponseWriter, *status.Explanation), refuse func(http.ResponseWriter, status.QueryError)) http.Handler {
 	return serve.OneAtATime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -78,7 +78,7 @@ func TestExplainOneAtATime(t *testing.T) {
 		n := running.Add(1)
 		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
 		}
-		for range 1000 { // let others run
+		for range 1000 { // lets other goroutines run
 			_ = json.Valid(bytes.Repeat([]byte("1"), 100))
 		}
 		running.Add(-1)

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// explained checks that the kept intervals of every GPU sum to its book: by owner and method, by
-// reason and in total. The exporter must have kept all intervals, and no account may have retired.
+// explained checks that the kept intervals of every GPU add up to its book: by owner and method, by
+// reason, and in total. The exporter must have kept all intervals, and no account may have retired.
 func (b *bench) explained() {
 	b.t.Helper()
 	type sums struct {
@@ -52,7 +52,7 @@ func (b *bench) explained() {
 }
 
 // TestExplain checks the output of the command explain for an owner on a shared GPU and on a MIG
-// instance, and that its sums are the charges of the book.
+// instance. The sums in the output must be the charges in the book.
 func TestExplain(t *testing.T) {
 	for _, tt := range []struct{ scenario, gpu, owner string }{
 		{"timeslice", "0", "team-a/tuner"},

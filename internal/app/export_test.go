@@ -1,4 +1,4 @@
 package app
 
-// NewHandler serves the pages of a snapshot.
+// NewHandler returns a handler that serves the pages of a snapshot.
 var NewHandler = newHandler

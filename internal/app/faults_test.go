@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// gpuCalls lists the driver calls about a GPU or one of its MIG devices, driverCalls all other
-// calls. TestDriverFaults fails if the exporter makes a call that is in neither list.
+// gpuCalls lists the driver calls for a GPU or one of its MIG devices, and driverCalls lists all
+// other calls. TestDriverFaults fails if the exporter makes a call that is in neither list.
 var (
 	gpuCalls = withGauges(
 		"nvmlDeviceGetAccountingMode", "nvmlDeviceGetAttributes", "nvmlDeviceGetBoardPartNumber",
@@ -47,16 +47,17 @@ func withGauges(calls ...string) []string {
 	return calls
 }
 
-// The faults of gpuCalls and of driverCalls.
+// These are the faults that are injected into the calls of gpuCalls and driverCalls.
 var (
 	gpuFaults    = []string{"fail:1", "fail:3", "fail:15", "fail:999", "blank", "drop"}
 	driverFaults = []string{"fail:1", "fail:3", "fail:999"}
 )
 
-// TestDriverFaults checks the exporter while each driver call in turn fails or returns nothing. The
-// other GPUs are read while one GPU has a fault, and the books always balance. After the faults
-// every GPU is read again, and its book has the energy that its counter counted. Calls that hang or
-// are late need real time: see internal/source/nvml and cmd/gpuledger.
+// TestDriverFaults checks the exporter while one driver call after the other fails or returns no
+// values. The other GPUs are read while one GPU has a fault, and the books always balance. After
+// the faults every GPU is read again, and its book contains the energy that its counter counted.
+// Calls that hang or are late need real time; they are tested in internal/source/nvml and
+// cmd/gpuledger.
 func TestDriverFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -67,12 +68,12 @@ func TestDriverFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sc.Sampling.Power = 100 * time.Millisecond // so that nvmlDeviceGetSamples is called again and again
+			sc.Sampling.Power = 100 * time.Millisecond // so that nvmlDeviceGetSamples is called repeatedly
 			b := benchOf(t, sc, false, "--collector.profiling")
 			b.run(5)
 			b.breakGPU(b.gpus()[0].UUID)
 			b.breakDriver()
-			b.run(60) // longer than all retries take
+			b.run(60) // longer than the time of all retries
 			b.checkRead("without faults", "")
 			b.checkCounters()
 			b.checkCalls()
@@ -129,7 +130,7 @@ func (b *bench) checkRead(when, except string) {
 	}
 }
 
-// checkCounters checks that every book has the energy that the counter of its GPU counted.
+// checkCounters checks that every book contains the energy that the counter of its GPU counted.
 func (b *bench) checkCounters() {
 	b.t.Helper()
 	history, err := simnode.ReadTruth(filepath.Join(b.world.Dir(), "truth.jsonl"))

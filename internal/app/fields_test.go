@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// unshown lists the values of a snapshot that are on no page, with the reason. An entry includes the
-// values whose paths continue it.
+// unshown lists the values of a snapshot that are on no page, with the reason. An entry also covers
+// every value with a path that starts with the entry.
 var unshown = map[string]string{
 	"At.Boot":                                "for calculations",
 	"GPUs.Renamed":                           "matters if it is later than a counter's start, see record",
@@ -67,8 +67,8 @@ var unshown = map[string]string{
 	"GPUs.Book.Accounts.Units.LastAlive":     "for the retention",
 }
 
-// TestEveryFieldIsShown checks that each value of a snapshot is on a page: without it, a page of
-// either of two full snapshots differs.
+// TestEveryFieldIsShown checks that each value of a snapshot is on a page. If a value is removed
+// from one of two full snapshots, at least one page must change.
 func TestEveryFieldIsShown(t *testing.T) {
 	shown := make(map[string]bool)
 	for _, conditions := range []bool{true, false} {

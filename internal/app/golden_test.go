@@ -31,8 +31,9 @@ var library, client string
 
 func TestMain(m *testing.M) { os.Exit(fakes.Main(m, &library, &client)) }
 
-// bench is a simulated node with the exporter except its HTTP server. The driver calls, gRPC calls
-// and files are those of production. A simulated clock makes the result reproducible.
+// bench is a simulated node with the exporter except its HTTP server. The driver calls, the gRPC
+// calls and the files are the same as in production. A simulated clock makes the result
+// reproducible.
 type bench struct {
 	t     testing.TB
 	clock sync.Mutex // locked while now changes
@@ -192,8 +193,9 @@ func (b *bench) render(c prometheus.Collector) string {
 	return page.String()
 }
 
-// TestGolden checks both pages of every scenario after half a minute. To update the golden files,
-// run go test ./internal/app -update and review the diff. A short test plays one scenario of each kind.
+// TestGolden checks both pages of every scenario after half a minute of simulated time. To update the
+// golden files, run go test ./internal/app -update and review the diff. A short test plays one scenario
+// of each kind.
 func TestGolden(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		if testing.Short() && !slices.Contains([]string{"lost", "mig", "slurm", "mixed"}, sc.Name) {
@@ -243,7 +245,7 @@ func TestActivityByEngine(t *testing.T) {
 var resourceLabel = regexp.MustCompile(`resource="nvidia\.com/[^"]+"`)
 
 // TestGoldenOnGKE checks that the pages with Google's device plugin differ from the golden pages
-// only in the resource's name.
+// only in the name of the resource.
 func TestGoldenOnGKE(t *testing.T) {
 	for _, name := range []string{"dgx-h100", "timeslice", "mps", "mig"} {
 		t.Run(name, func(t *testing.T) {
@@ -287,7 +289,7 @@ func withoutSources(page string) []string {
 // play runs a scenario for half a minute and checks its balance.
 func play(t *testing.T, scenario string, engine bool) *bench {
 	b := newBench(t, scenario, engine)
-	b.cfg.Collector.Health = scenario == "timeslice" // the values of health are alike in all scenarios
+	b.cfg.Collector.Health = scenario == "timeslice" // the health values are the same in all scenarios
 	b.run(8)
 	if scenario == "lost" {
 		b.awaitXID()

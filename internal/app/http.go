@@ -24,7 +24,7 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server p
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		versioncollector.NewCollector("gpuledger"),
-		// The process collector is omitted: it would read /proc during the scrape.
+		// The process collector is omitted, because it would read /proc during the scrape.
 		collectors.NewGoCollector(),
 		server,
 	)
@@ -53,7 +53,7 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server p
 	return mux
 }
 
-// The content types in which the state of the node is served.
+// These are the content types in which the state of the node is served.
 const (
 	htmlType = "text/html; charset=utf-8"
 	jsonType = "application/json"
@@ -76,7 +76,7 @@ func withSnapshot(latest func() *gpu.Snapshot, show func(http.ResponseWriter, *g
 
 func showInventory(w http.ResponseWriter, s *gpu.Snapshot) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = writeJSON(w, inventory.New(s)) // an error means that the client has gone
+	_ = writeJSON(w, inventory.New(s)) // an error means that the client disconnected
 }
 
 // writeJSON writes a value as indented JSON.

@@ -14,10 +14,10 @@ import (
 // IdlePowers is a repeatable flag with the idle power of a model.
 type IdlePowers map[string]gpu.Watts
 
-// mostIdlePower is far above the power limit of any GPU.
+// mostIdlePower is much higher than the power limit of any GPU.
 const mostIdlePower = 10_000
 
-// Set adds an idle power, given as model=watts.
+// Set adds an idle power, which is given as model=watts.
 func (p *IdlePowers) Set(s string) error {
 	i := strings.LastIndex(s, "=")
 	if i < 0 {
@@ -41,7 +41,7 @@ func (p *IdlePowers) Set(s string) error {
 	return nil
 }
 
-// String returns the powers as they are given.
+// String returns the powers in the form in which they are given.
 func (p *IdlePowers) String() string {
 	var all []string
 	for _, model := range slices.Sorted(maps.Keys(*p)) {

@@ -10,10 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestIdlePowers checks the bills of two loads, which depend on the idle power of 70 W. The driver
-// has power samples that show the gaps, or has none; without samples the idle power is configured
-// or estimated. Without a configured value the idle power is an eighth of the limit, 87.5 W: the
-// bills may be wrong, and the energy counts as estimated.
+// TestIdlePowers checks the bills of two loads, which depend on the idle power of 70 W. Either the
+// driver has power samples that show the gaps, or it has no power samples. Without samples the idle
+// power is configured or estimated. Without a configured value the idle power is an eighth of the
+// limit, which is 87.5 W. In this case the bills may be wrong, and the energy counts as estimated.
 func TestIdlePowers(t *testing.T) {
 	sameWork := onH100(2, []simnode.Pod{
 		sharingPod("a", 0, process("python3", simnode.Constant(10), simnode.Compute)),
@@ -26,15 +26,15 @@ func TestIdlePowers(t *testing.T) {
 	for _, load := range []struct {
 		name      string
 		scenario  simnode.Scenario
-		a         float64 // part of the energy that the pod a is charged
-		estimated float64 // part of the energy in intervals with both idle time and work
+		a         float64 // share of the energy that is charged to pod a
+		estimated float64 // share of the energy in intervals that contain both idle time and work
 	}{
 		{"the same work, evenly and in bursts", sameWork, 0.5, 0.93},
 		{"a hundredth of every second beside an idle holder", light, 0.52, 0.80},
 	} {
 		for _, tt := range []struct {
 			source  string
-			samples time.Duration // over which the driver averages power, 0 without power samples
+			samples time.Duration // time over which the driver averages power; 0 if there are no power samples
 			flags   []string
 			near    float64
 		}{
@@ -57,7 +57,7 @@ func TestIdlePowers(t *testing.T) {
 				}
 				estimated := load.estimated
 				if tt.source == "measured" {
-					estimated = 0 // but the first seconds
+					estimated = 0 // except in the first seconds
 				}
 				all := page.Sum("gpuledger_gpu_energy_joules_total", nil)
 				check := func(what, metric string, labels map[string]string, want, near float64) {

@@ -10,7 +10,7 @@ import (
 const module = "github.com/gpuledger/gpuledger/"
 
 // never lists the packages of this module that other packages must not import. Each entry includes
-// the packages below. A new package needs no entry.
+// the packages below it. A new package needs no entry.
 var never = []struct {
 	importers, imports []string
 	why                string
@@ -57,7 +57,8 @@ var never = []struct {
 	{[]string{"internal/simnode"}, allBut("internal/gpu", "internal/simnode"), "simulates the driver, the kubelet and the kernel"},
 }
 
-// allBut forbids every package except the listed packages and the packages below them.
+// allBut returns an entry that forbids all packages except the listed packages and the packages
+// below them.
 func allBut(but ...string) []string { return append([]string{"!"}, but...) }
 
 // forbids reports whether a list forbids the import of a package of this module.
@@ -90,7 +91,8 @@ var importers = map[string]string{
 	"github.com/parquet-go/parquet-go": "internal/archive/files",
 }
 
-// pure lists the packages that import only the standard library from outside this module.
+// pure lists the packages that import no packages from outside this module except the standard
+// library.
 var pure = []string{"internal/archive/fold", "internal/archive/table", "internal/doctor/advice", "internal/event", "internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/reconciler/machine", "internal/reconciler/validator", "internal/source/amd"}
 
 func goList(t *testing.T, args ...string) []string {

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// readLinks reads the node while the driver reports the receive errors of the first two links of each GPU (nvml.h,
-// NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS is 208), and returns the errors in the record of a GPU.
+// readLinks sets a driver that reports the receive errors of the first two links of each GPU (nvml.h,
+// NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS is 208). It reads the node and returns the errors in the record of a GPU.
 func (b *bench) readLinks(uuid string, errors [2]int) float64 {
 	b.t.Helper()
-	for range 11 { // values of health are read every ten seconds
+	for range 11 { // health values are read every ten seconds
 		b.step()
 	}
 	file := filepath.Join(b.world.Dir(), "driver", "state.tsv")
@@ -40,15 +40,15 @@ func (b *bench) readLinks(uuid string, errors [2]int) float64 {
 	return n
 }
 
-// TestLinkErrorsContinue checks that the errors of all links do not fall if the counter of a link restarts, and then the exporter. Otherwise
-// the archive counts the errors of all links again.
+// TestLinkErrorsContinue checks that the errors of all links do not decrease if the counter of a link restarts, and if the exporter restarts
+// afterwards. Otherwise the archive would count the errors of all links again.
 func TestLinkErrorsContinue(t *testing.T) {
 	b := newBench(t, "gb200", false)
 	b.run(1)
 	uuid := b.gpus()[0].UUID
 	for i, tt := range []struct {
 		errors  [2]int
-		restart bool // of the exporter
+		restart bool // restart of the exporter
 		want    float64
 	}{
 		{errors: [2]int{100, 1000}, want: 1100},
@@ -68,8 +68,8 @@ func TestLinkErrorsContinue(t *testing.T) {
 	}
 }
 
-// TestLinkErrorsOfOldState checks that the errors continue from the state file of a version that did not save the counts of links: the
-// first values count, as in that version.
+// TestLinkErrorsOfOldState checks that the errors continue from the state file of a version that did not save the counts of links. The
+// first values count, as they did in that version.
 func TestLinkErrorsOfOldState(t *testing.T) {
 	b := newBench(t, "gb200", false)
 	b.run(1)

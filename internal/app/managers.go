@@ -115,7 +115,7 @@ func explainProcess(ctx context.Context, c *UnitsConfig, out io.Writer) error {
 	return errors.Join(w.Flush(), problem(err))
 }
 
-// problem describes errors of the sources of units.
+// problem returns one error that describes the errors of the sources of units.
 func problem(err error) error {
 	if err != nil {
 		err = fmt.Errorf("units are read incompletely: %w", err)

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// The containers of the machine below: Docker has the file of the first one only.
+// These are the containers of the machine below. Docker has a file for only the first container.
 const (
 	namedContainer   = "5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e"
 	unnamedContainer = "abababababab0123456789abababababababababababababababababababab99"
@@ -53,7 +53,8 @@ func (m *inspected) start(pid int, name, cgroup string) {
 	m.write(dir+"status", "Name:\t"+name+"\nUid:\t1001\t1001\t1001\t1001\n")
 }
 
-// run executes a command and returns its output, in which the machine's directory is DIR.
+// run executes a command and returns its output, in which DIR replaces the directory of the
+// machine.
 func (m *inspected) run(args ...string) (string, error) {
 	m.t.Helper()
 	args = append(args, "--path.procfs="+m.dir+"/proc", "--kubelet.pod-resources-socket=", "--units.managers="+m.dir+"/managers.d",
@@ -72,7 +73,8 @@ func (m *inspected) run(args ...string) (string, error) {
 	return strings.ReplaceAll(out.String(), m.dir, "DIR"), err
 }
 
-// TestUnitsCommand checks the list of managers, and the explanation of processes: the rule that decides, and for each other manager the reason.
+// TestUnitsCommand checks the list of managers, and the explanations of processes. An explanation contains the rule that decides, and a reason
+// for each other manager.
 func TestUnitsCommand(t *testing.T) {
 	m := newInspected(t)
 	own := "/user.slice/user-500.slice/user@500.service"
@@ -144,7 +146,7 @@ func TestDoctor(t *testing.T) {
 	check("units are read incompletely: ", "! docker abababababab01 has no name: Docker has no file of it below --units.docker-root")
 }
 
-// TestDoctorRootless checks that the doctor reads the names of a trusted user.
+// TestDoctorRootless checks that the doctor reads the container names of a trusted user.
 func TestDoctorRootless(t *testing.T) {
 	m := newInspected(t)
 	m.write("managers.d/podman.conf", "uid = 1001\npath = /libpod-([0-9a-f]{64})(?:\\.scope)?\n")

@@ -13,8 +13,8 @@ import (
 )
 
 // members returns the sources that the flags select. With auto, a vendor without a GPU on the PCI
-// bus is not read. If no other vendor is read, NVIDIA is, because its GPUs may be invisible on the
-// bus. A node without a GPU therefore shows a driver that does not respond.
+// bus is not read. If no other vendor is read, NVIDIA is read, because its GPUs may be invisible on
+// the bus. Therefore a node without a GPU reports a driver that does not respond.
 func (c *Config) members(library *nvml.Source, machine host.Host, now gpu.Clock, log *slog.Logger) []source.Member {
 	nvidia := source.Member{Stage: stage.Driver, Source: library}
 	other := source.Member{Stage: stage.AMDGPU, Source: amd.New(amd.Config{

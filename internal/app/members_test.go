@@ -59,7 +59,7 @@ func (b *bench) writeSys(name, content string) {
 	}
 }
 
-// read counts the GPUs of each vendor that have a reading.
+// read returns, for each vendor, the number of GPUs with a reading.
 func (b *bench) read() map[string]int {
 	n := make(map[string]int)
 	for _, g := range b.node.Sampler.Latest().GPUs {
@@ -80,8 +80,8 @@ func (b *bench) driverStages() (out []string) {
 	return out
 }
 
-// TestTwoVendors checks a node with GPUs of two vendors: each has its stage, both are counted, and
-// the books of both balance.
+// TestTwoVendors checks a node with GPUs of two vendors. Each vendor has its own stage, the GPUs of
+// both are counted, and all books balance.
 func TestTwoVendors(t *testing.T) {
 	b := newBench(t, "dgx-h100", false)
 	b.addInstinct()
@@ -135,11 +135,12 @@ func TestVendorHangs(t *testing.T) {
 		}
 	}
 	if pipe, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
-		_ = pipe.Close() // the call that hangs returns
+		_ = pipe.Close() // the hanging call returns
 	}
 }
 
-// TestOnlyAMD checks a node without an NVIDIA GPU: NVIDIA's driver is not a stage that is down.
+// TestOnlyAMD checks a node without an NVIDIA GPU. There must be no failed stage for NVIDIA's
+// driver.
 func TestOnlyAMD(t *testing.T) {
 	b := newBench(t, "dgx-h100", false)
 	b.addInstinct()

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/collector"
 )
 
-// TestFieldsEqualEngine compares the values of the field page from NVML with the values of the simulated host engine, where both
-// have a value. All values of the first tick are from the same moment.
+// TestFieldsEqualEngine compares the values of the field page from NVML with the values of the simulated host engine, for each
+// series that both sources report. All values of the first tick are from the same moment.
 func TestFieldsEqualEngine(t *testing.T) {
 	b := newBench(t, "dgx-h100", true)
 	b.run(1)

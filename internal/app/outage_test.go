@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestKubeletOutage checks three pods of one replica each while the kubelet does not respond for
-// three of five minutes, with and without a restart of the exporter meanwhile, after which the first
-// poll takes three seconds. Each holds the GPU throughout; one of them works.
+// TestKubeletOutage checks three pods that hold one replica each, while the kubelet does not respond
+// for three of five minutes. In one case the exporter restarts meanwhile, and the first poll after
+// the restart takes three seconds. Each pod holds the GPU for the whole time, and one pod works.
 func TestKubeletOutage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -39,7 +39,7 @@ func TestKubeletOutage(t *testing.T) {
 				}
 				polling := restart && s >= 120 && s < 123
 				if s%10 == 0 && !polling || restart && s == 123 {
-					_ = b.node.Mapper.Refresh(t.Context()) // fails while the kubelet does not respond
+					_ = b.node.Mapper.Refresh(t.Context()) // calls fail while the kubelet does not respond
 				}
 				b.node.Sampler.Tick(t.Context())
 				b.step()

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// links are the other pages, as listed on the status page.
+// links contains the other pages, as the status page lists them.
 var links = []status.Link{
 	{Path: collector.MainPage.Path(), Text: "Metrics", About: "for Prometheus"},
 	{Path: collector.RecordPage.Path(), Text: "Record", About: "placement and energy per pod with serial numbers, to be kept for years"},
@@ -25,7 +25,7 @@ var links = []status.Link{
 	{Path: "/-/ready", Text: "Ready", About: "after the first reading"},
 }
 
-// withStatus responds with the state of the node, as written by show. The response is complete
+// withStatus responds with the state of the node, which show writes. The response is complete
 // before it is sent.
 func withStatus(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger, contentType string, show func(*bytes.Buffer, *status.Page) error) http.Handler {
 	return withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {
@@ -50,9 +50,9 @@ func respond(w http.ResponseWriter, log *slog.Logger, code int, contentType stri
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Security-Policy", status.SecurityPolicy)
-	w.Header().Set("Cache-Control", "no-store") // the content is of this moment
+	w.Header().Set("Cache-Control", "no-store") // the content describes this moment
 	w.WriteHeader(code)
-	_, _ = w.Write(body.Bytes()) // an error means that the client has gone
+	_, _ = w.Write(body.Bytes()) // an error means that the client disconnected
 }
 
 func showHTML(w *bytes.Buffer, p *status.Page) error {

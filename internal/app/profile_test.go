@@ -56,9 +56,9 @@ func TestProfiledOwners(t *testing.T) {
 	}
 }
 
-// TestProfiledInstances compares the activity of pods on MIG instances with the simulated loads: 70 % on an instance until 20 s, then 85 %
-// on another one with the same id, and none on a third one. In the fake driver the tensor cores of an instance are active for a quarter of
-// the time of its multiprocessors, and the memory is active for half of it.
+// TestProfiledInstances compares the activity of pods on MIG instances with the simulated loads. The load is 70 % on an instance until 20
+// s, then 85 % on another instance with the same id, and 0 on a third instance. In the fake driver the tensor cores of an instance are
+// active for a quarter of the time of its multiprocessors, and the memory is active for half of it.
 func TestProfiledInstances(t *testing.T) {
 	sc, err := simnode.Lookup("mig")
 	if err != nil {
@@ -89,8 +89,8 @@ func TestProfiledInstances(t *testing.T) {
 	}
 }
 
-// TestProfiledAbsent checks that owners have no series without profiling, on GPUs that several pods use, and on GPUs before
-// Hopper, and that a pod on a whole GPU has them.
+// TestProfiledAbsent checks that owners have no series of profiles without profiling, on GPUs that several pods use, and on
+// GPUs before Hopper. A pod on a whole GPU has these series.
 func TestProfiledAbsent(t *testing.T) {
 	const owner, whole = `gpuledger_container_gpu_tensor_active_seconds_total{`, `gpuledger_gpu_tensor_active_seconds_total{`
 	const record = `gpuledger_allocation_tensor_active_seconds_total{`
@@ -119,7 +119,7 @@ func TestProfiledAbsent(t *testing.T) {
 }
 
 // TestProfileHangs makes GPM hang on all GPUs, and then return unsupported and impossible values. The energy of every GPU is read and
-// charged meanwhile, the activity is absent, and it continues later.
+// charged meanwhile. The activity is absent, and continues later.
 func TestProfileHangs(t *testing.T) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {
@@ -144,7 +144,7 @@ func TestProfileHangs(t *testing.T) {
 			t.Errorf("%s: %d GPUs have activity, the book has %d mJ, before %d mJ", do, n, now, energy)
 		}
 		b.fault()
-		b.advance(10 * time.Minute) // after an error the driver is called again then
+		b.advance(10 * time.Minute) // after an error the driver is called again at this time
 		b.run(35)
 		now := b.gpus()[0].Book.Accounts[0].Profiled
 		if n := series(); n != 8 || now.Tensor <= before.Tensor || now.Time-before.Time > 76*time.Second {

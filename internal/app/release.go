@@ -19,14 +19,14 @@ import (
 type ReleaseConfig struct {
 	GPU string
 	For time.Duration
-	// By is the user.
+	// By is the user who requested the release.
 	By string
 }
 
 const (
 	// maxRelease is the maximum duration of a release.
 	maxRelease = 24 * time.Hour
-	// releaseTimeout is the time for which the command waits for the exporter.
+	// releaseTimeout is the maximum time for which the command waits for the exporter.
 	releaseTimeout = 20 * time.Second
 	// releasePoll is the interval at which the command reads the file.
 	releasePoll = 200 * time.Millisecond
@@ -58,19 +58,20 @@ func parseRelease(args []string, getenv func(string) string) (Config, error) {
 	return *c, nil
 }
 
-// release is the file of a release in the state directory, in which only the exporter's user and root
-// can write. The command writes it and the exporter adds the result.
+// release is the content of the file of a release in the state directory. Only the exporter's user
+// and root can write to this directory. The command writes it and the exporter adds the result.
 type release struct {
 	GPU   string    `json:"gpu,omitempty"`
 	Until time.Time `json:"until"`
 	By    string    `json:"by"`
-	// Done is set while the exporter has no file of the driver, or of the GPU, open.
+	// Done is set while the exporter has no open file of the driver or, if a GPU is released, of this
+	// GPU.
 	Done  bool   `json:"done,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-// check rejects a release with an end too far in the future, and names that are too long or contain
-// characters that need quoting.
+// check rejects a release that ends too far in the future, and names that are too long or contain
+// characters that must be quoted.
 func (r *release) check() error {
 	for _, text := range []string{r.GPU, r.By} {
 		if len(text) > 100 || strconv.Quote(text) != `"`+text+`"` {
@@ -89,8 +90,8 @@ func (r *release) isIn(dir *state.Dir) bool {
 	return dir.LoadTable(state.Release, &now, now.check) == nil && now.GPU == r.GPU && now.Until.Equal(r.Until)
 }
 
-// ReleaseDriver asks the exporter that keeps the books in a directory to release the driver, and
-// waits until the driver is released.
+// ReleaseDriver requests a release of the driver from the exporter that keeps the books in a
+// directory, and waits until the driver is released.
 func ReleaseDriver(ctx context.Context, cfg Config, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()

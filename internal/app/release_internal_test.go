@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// desk is an exporter without a driver; requests are written to its state directory.
+// desk is an exporter without a driver. Tests write requests to its state directory.
 type desk struct {
 	*releases
 	dir    *state.Dir
@@ -52,7 +52,7 @@ func (d *desk) save(t *testing.T, r release) {
 	}
 }
 
-// released looks for a request, and reports whether the driver is released.
+// released reads the request, if there is one, and reports whether the driver is released.
 func (d *desk) released() bool {
 	d.apply()
 	_, err := d.source.Read(context.Background())
@@ -81,8 +81,8 @@ func TestReleaseClock(t *testing.T) {
 	}
 }
 
-// TestBadRequests checks that a file that is not a request releases nothing, ends a release and is
-// reported once.
+// TestBadRequests checks that a file that is not a request does not release the driver, ends a
+// release, and is reported once.
 func TestBadRequests(t *testing.T) {
 	write := func(content string) func(string) error {
 		return func(path string) error { return os.WriteFile(path, []byte(content), 0o600) }

@@ -14,12 +14,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// releaseEvery is the interval at which the exporter looks for a release.
+// releaseEvery is the interval at which the exporter looks for a request.
 const releaseEvery = time.Second
 
 // releases executes the requests of [ReleaseCommand].
 type releases struct {
-	path    string // of the state directory
+	path    string // path of the state directory
 	source  *nvml.Source
 	now     gpu.Clock
 	log     *slog.Logger
@@ -27,10 +27,10 @@ type releases struct {
 	last    nvml.Release // request
 	inForce bool
 	logged  string              // last error of the file
-	looking lane.Lane[struct{}] // reads a file system that may hang
+	looking lane.Lane[struct{}] // its calls read a file system that may hang
 }
 
-// Run looks for releases until ctx ends.
+// Run looks for requests until ctx ends.
 func (r *releases) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		r.look(ctx)
@@ -52,7 +52,7 @@ func (r *releases) look(ctx context.Context) {
 	r.looking.Take(ctx)
 }
 
-// apply performs the release of the file, and adds the result to the file.
+// apply performs the release that the file requests, and adds the result to the file.
 func (r *releases) apply() {
 	dir, err := state.Share(r.path)
 	if err != nil {
@@ -80,11 +80,12 @@ func (r *releases) apply() {
 		r.stages.Observe(stage.Release, began, request)
 	}
 	if answer != file && file.isIn(dir) {
-		_ = dir.SaveTable(state.Release, &answer) // on an error the command times out and reports that
+		_ = dir.SaveTable(state.Release, &answer) // if this fails, the command times out and reports that
 	}
 }
 
-// request returns the request of a file. Setting the clock does not move the end of the release.
+// request returns the request that a file contains. Setting the clock does not move the end of the
+// release.
 func (r *releases) request(file release, now gpu.Instant) nvml.Release {
 	if r.last.GPU != file.GPU || r.last.By != file.By || !r.last.Until.Equal(file.Until) {
 		r.last = nvml.Release{GPU: file.GPU, Until: file.Until, By: file.By, Ends: now.Boot + file.Until.Sub(now.Wall)}

@@ -49,8 +49,8 @@ func awaitReading(ctx context.Context, ready func() bool) {
 	}
 }
 
-// withoutRestart returns the cause of a restart, which ends the program. Executing waits for all
-// threads, and a driver call may hold one forever.
+// withoutRestart returns the cause of a restart, which ends the program. Executing the program
+// waits for all threads, and a driver call may hold a thread forever.
 func withoutRestart(err error) error {
 	if r, ok := errors.AsType[Restart](err); ok {
 		return r.Cause

@@ -49,7 +49,7 @@ func TestScrapesCallNoDriver(t *testing.T) {
 			t.Errorf("%s has no series", name)
 		}
 	}
-	b.step() // the GPUs change, and are not read
+	b.step() // the GPUs change, but are not read
 	if again := scrape(collector.FieldsPath); again != fields {
 		t.Error("the page changed without a new reading")
 	}
@@ -65,8 +65,8 @@ func TestScrapesCallNoDriver(t *testing.T) {
 	}
 }
 
-// TestScrapesAreFresh compares the pages of metrics after every tick with the pages of a server that has rendered nothing
-// before. Go's own metrics differ.
+// TestScrapesAreFresh compares the pages of metrics after every tick with the pages of a server that has not rendered any
+// page before. The metrics of the Go runtime differ, and are not compared.
 func TestScrapesAreFresh(t *testing.T) {
 	sc, err := simnode.Lookup("sick")
 	if err != nil {

@@ -23,10 +23,10 @@ import (
 // scrapeInterval is the interval of the shipped scrape configurations.
 const scrapeInterval = 15 * time.Second
 
-// scraped are the values of a page by name and labels.
+// scraped contains the values of a page by name and labels.
 type scraped map[string]float64
 
-// of returns the value of the series of a GPU with at least the given labels.
+// of returns the value of the series of a GPU that has at least the given labels.
 func (s scraped) of(uuid, series string) (value float64, ok bool) {
 	name, labels, _ := strings.Cut(strings.TrimSuffix(series, "}"), "{")
 	for id, v := range s {
@@ -41,7 +41,7 @@ func (s scraped) of(uuid, series string) (value float64, ok bool) {
 	return 0, false
 }
 
-// patient is a bench that is read at the interval of scrapes.
+// patient is a bench that is read at the scrape interval.
 type patient struct {
 	*bench
 	scrapes []scraped
@@ -63,7 +63,7 @@ func (p *patient) awaitXIDs(n uint64) {
 	p.t.Fatalf("fewer than %d XID errors within 5 minutes", n)
 }
 
-// scrape reads the node, and reports the pages. XID errors arrive at a stopped clock.
+// scrape reads the node, and returns the pages. XID errors arrive while the clock is stopped.
 func (p *patient) scrape() {
 	p.t.Helper()
 	if err := p.node.Mapper.Refresh(p.t.Context()); err != nil {
@@ -106,7 +106,7 @@ func (p *patient) row() simnode.Truth {
 	return rows[0]
 }
 
-// truth returns the sum of the conditions with a prefix, of all GPUs.
+// truth returns the sum, over all GPUs, of the conditions with a prefix.
 func (p *patient) truth(prefix string) (sum uint64) {
 	p.t.Helper()
 	for _, g := range p.row().GPUs {
@@ -119,8 +119,8 @@ func (p *patient) truth(prefix string) (sum uint64) {
 	return sum
 }
 
-// reports contains, for each condition of the truth, its series of a GPU, and the factor between both. Names and
-// labels are written from docs/metrics.md, fields of generations from nvml.h.
+// reports contains, for each condition of the truth, the series of a GPU, and the factor between the two values.
+// The names and labels come from docs/metrics.md, and the fields of each generation come from nvml.h.
 var reports = map[simnode.Condition][]report{
 	"dram_correctable":    {{`gpu_ecc_errors_total{error="correctable",memory="dram"}`, 1}, {`gpu_ecc_lifetime_errors{error="correctable",memory="dram"}`, 1}},
 	"dram_uncorrectable":  {{`gpu_ecc_errors_total{error="uncorrectable",memory="dram"}`, 1}, {`gpu_ecc_lifetime_errors{error="uncorrectable",memory="dram"}`, 1}},
@@ -152,10 +152,11 @@ type report struct {
 	unit   float64
 }
 
-// noSeries are conditions that are seen in a gauge of another name.
+// noSeries contains conditions that appear in a gauge with another name.
 var noSeries = []simnode.Condition{simnode.ClockReduction, simnode.Heat}
 
-// otherReports are the reports of other generations that differ; a condition without series is not reported.
+// otherReports contains the reports of other generations, as far as they differ. A condition without series
+// is not reported.
 var otherReports = map[simnode.Generation]map[simnode.Condition][]report{
 	simnode.Turing: {
 		"row_pending":        {{`gpu_retired_pages_pending{}`, 1}},
@@ -201,7 +202,7 @@ func (p *patient) check(g *simnode.GPUTruth, of simnode.Generation) {
 	}
 }
 
-// newPatient opens a scenario of GPUs of a generation.
+// newPatient opens a scenario with GPUs of the given generation.
 func newPatient(t *testing.T, name string, of simnode.Generation) *patient {
 	t.Helper()
 	sc, err := simnode.Lookup(name)
@@ -224,8 +225,8 @@ func newPatient(t *testing.T, name string, of simnode.Generation) *patient {
 	return p
 }
 
-// TestSick checks that each count and state of the truth is on the page, for each generation of GPUs, and writes the
-// series of the alerts, which test/e2e/rules evaluates.
+// TestSick checks that each count and state of the truth is on the page, for each generation of GPUs. It also writes
+// the series that the alerts query; test/e2e/rules evaluates the alerts.
 func TestSick(t *testing.T) {
 	tests := []struct {
 		scenario string
@@ -261,9 +262,9 @@ func TestSick(t *testing.T) {
 	}
 }
 
-// TestThrottledFindings compares the findings of the scenario "throttled" with its description: from the first to the 17th minute heat
-// limits the third GPU for 90 % of the time, and the power brake the fourth one for 70 %. Both are slower than the other two by 800 MHz
-// or more.
+// TestThrottledFindings compares the findings of the scenario "throttled" with its description. From the first to the 17th minute, heat
+// limits the third GPU for 90 % of the time, and the power brake limits the fourth GPU for 70 % of the time. Both GPUs are slower than
+// the other two by 800 MHz or more.
 func TestThrottledFindings(t *testing.T) {
 	p := newPatient(t, "throttled", simnode.Hopper)
 	found := make(map[time.Duration][]string)
@@ -284,9 +285,9 @@ func TestThrottledFindings(t *testing.T) {
 		p.wait()
 	}
 	want := map[time.Duration][]string{
-		9 * time.Minute:  {}, // read for less than ten minutes
+		9 * time.Minute:  {}, // the GPU was read for less than ten minutes
 		14 * time.Minute: {"2 throttled hardware_thermal", "2 clock_low", "3 throttled power_brake", "3 clock_low"},
-		28 * time.Minute: {}, // ten minutes after the end
+		28 * time.Minute: {}, // ten minutes after the end of the limits
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
@@ -296,7 +297,8 @@ func TestThrottledFindings(t *testing.T) {
 // queried matches the metrics in the alerts.
 var queried = regexp.MustCompile(`gpuledger_\w+`)
 
-// series returns the series of all scrapes that alerts query, in promtool's format, a tab before the values.
+// series returns the series of all scrapes that alerts query, in the format of promtool, with a tab before
+// the values.
 func (p *patient) series(node string) string {
 	p.t.Helper()
 	rules, err := os.ReadFile("../../dashboards/rules/alerts.yaml")
@@ -323,7 +325,7 @@ func (p *patient) series(node string) string {
 				values[i] = &v
 			}
 		}
-		if !strings.Contains(name, `node="`) { // a target label, which the record has itself
+		if !strings.Contains(name, `node="`) { // a target label, which the record itself contains
 			metric, labels, _ := strings.Cut(strings.TrimSuffix(name, "}"), "{")
 			name = metric + "{" + strings.TrimPrefix(labels+",", ",") + fmt.Sprintf("node=%q}", node)
 		}
@@ -332,7 +334,8 @@ func (p *patient) series(node string) string {
 	return b.String()
 }
 
-// runs writes samples in promtool's notation: 1+2x3 is 1 3 5 7, and stale ends a series.
+// runs writes samples in promtool's notation. In this notation 1+2x3 means 1 3 5 7, and stale ends
+// a series.
 func runs(values []*float64) (out []string) {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	for i := 0; i < len(values); {

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// The values of --source, and the earlier value that is rejected with advice.
+// These are the values of --source, and an earlier value, which is rejected with advice.
 const (
 	sourceAuto = "auto"
 	sourceNVML = "nvml"
@@ -38,11 +38,11 @@ type DCGM struct {
 	// HostnameLabel is the node label of the field page.
 	HostnameLabel string
 
-	// Derived from the fields above.
+	// The following fields are derived from the fields above.
 	address dcgm.Address
 	fields  []dcgm.Field
-	// byNVML is set if the values of the field page come from NVML. Then selected is the content of the page, and
-	// missing lists the fields of the file that NVML lacks.
+	// byNVML is set if the values of the field page come from NVML. In this case selected is the content of the
+	// page, and missing lists the fields of the file that NVML does not provide.
 	byNVML   bool
 	selected collector.FieldSelection
 	missing  []string
@@ -123,7 +123,8 @@ func (d *DCGM) validatePage() error {
 	return nil
 }
 
-// selectFields selects the fields of the file that NVML has, or without a file the default fields.
+// selectFields selects the fields of the file that NVML provides, or the default fields if there is
+// no file.
 func (d *DCGM) selectFields() {
 	if d.Fields == "" {
 		d.selected = collector.DefaultSelection()
@@ -134,10 +135,10 @@ func (d *DCGM) selectFields() {
 			d.missing = append(d.missing, f.Name)
 		}
 	}
-	d.fields = nil // of the engine
+	d.fields = nil // address of the engine
 }
 
-// profiled returns the fields of the file that NVML measures by GPM.
+// profiled returns the fields of the file that NVML measures with GPM.
 func (d *DCGM) profiled() (names []string) {
 	if d.Fields == "" {
 		return nil
@@ -179,7 +180,7 @@ func (d *DCGM) readFields() error {
 	return nil
 }
 
-// enricher returns the host engine that adds to the readings, or nil.
+// enricher returns the host engine that adds values to the readings, or nil if there is none.
 func (c *Config) enricher(now gpu.Clock, log *slog.Logger) source.Enricher {
 	if c.DCGM.useless != nil {
 		log.Error("ignoring invalid rows in --dcgm.fields", "file", c.DCGM.Fields, "err", c.DCGM.useless)

@@ -11,7 +11,7 @@ import (
 )
 
 // TestStalledFiles checks GPUs with files that do not change for 1 to 7 seconds at a time and then jump, like
-// the simulated files of AMD in real time on a busy machine: no counter counts as reset, and the accounts
+// the simulated files of AMD in real time on a busy machine. No counter may count as reset, and the accounts
 // of GPUs with one owner follow the truth.
 func TestStalledFiles(t *testing.T) {
 	for _, name := range []string{"mi300x", "mixed"} {

@@ -22,7 +22,8 @@ type StatusConfig struct {
 	URL        string
 	JSON       bool
 	HTTPConfig string
-	// Unit selects a unit: its energy is printed in place of the state of the node. It may be empty.
+	// Unit selects a unit. The energy of this unit is printed instead of the state of the node. It may
+	// be empty.
 	Unit string
 }
 

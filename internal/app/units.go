@@ -32,11 +32,12 @@ type Units struct {
 	PodmanRun  string
 	Containerd string
 	Rootless   string
-	// Known are the managers in the program and in Dirs; nil means the managers in the program.
+	// Known contains the managers that the program and the files in Dirs define. If it is nil, it
+	// stands for the managers of the program.
 	Known []unit.Manager
 }
 
-// The values of --units that abbreviate a list.
+// These values of --units abbreviate a list.
 const (
 	unitsAuto = auto
 	unitsNone = "none"
@@ -57,7 +58,7 @@ func (u *Units) register(fs *flag.FlagSet) {
 	fs.StringVar(&u.PodmanRun, "units.podman-run", "/run/containers/storage", "`directory` of the temporary data of root's Podman")
 }
 
-// load reads the files of managers.
+// load reads the files that define managers.
 func (u *Units) load() error {
 	known, err := unit.LoadManagers(u.Dirs)
 	if err != nil {

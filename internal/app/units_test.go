@@ -14,11 +14,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// unitScenarios are the machines without Kubernetes.
+// unitScenarios lists the scenarios of machines without Kubernetes.
 var unitScenarios = []string{"slurm", "slurm-v1", "workstation"}
 
-// TestUnits checks that every unit is charged what it used, within 1 % of its GPU's energy, and
-// that the main page adds up to the millijoule.
+// TestUnits checks that every unit is charged the energy that it used, within 1 % of the energy of
+// its GPU. The main page must add up to the millijoule.
 func TestUnits(t *testing.T) {
 	for _, name := range unitScenarios {
 		t.Run(name, func(t *testing.T) {
@@ -86,8 +86,8 @@ func checkUnits(t *testing.T, g *gpu.GPU, history simnode.History) {
 	}
 }
 
-// TestMPSInJobs checks which owner is charged for the work of clients of MPS, which the driver reports for
-// the server: with a server in the job, and with one in a service of the node.
+// TestMPSInJobs checks which owner is charged for the work of MPS clients, because the driver reports it
+// for the MPS server. The server is in the job, or in a service of the node.
 func TestMPSInJobs(t *testing.T) {
 	client := func(percent int) simnode.Work {
 		return simnode.Work{Watts: 300, Load: simnode.Constant(percent), Memory: 1 << 30, Context: simnode.MPSClient}
@@ -147,13 +147,13 @@ func TestMPSInJobs(t *testing.T) {
 	}
 }
 
-// TestJobsOnAMD checks the GPUs that jobs hold according to prologs: an undivided GPU by the number
-// of its render node or by position, and a partition.
+// TestJobsOnAMD checks the GPUs that jobs hold according to prologs. A prolog names an undivided
+// GPU by the number of its render node or by its position, or it names a partition.
 func TestJobsOnAMD(t *testing.T) {
 	for _, tt := range []struct {
 		numbers, whole, partition string
 	}{
-		{"index", "136", "186"}, {"amd", "1", "9"}, // each GPU before the divided one has one position
+		{"index", "136", "186"}, {"amd", "1", "9"}, // each GPU before the divided GPU has one position
 	} {
 		t.Run(tt.numbers, func(t *testing.T) {
 			sc, err := simnode.Lookup("mi300x")

@@ -9,11 +9,12 @@ import (
 )
 
 // MaxLate is the maximum age of a late reading, counted from its start. A GPU that always takes up
-// to two seconds is thus read at every tick or at every second tick. The result of a slower reading
-// would combine old energy with current processes.
+// to two seconds is therefore read at every tick or at every second tick. The result of a slower
+// reading would combine old energy with current processes.
 const MaxLate = 2500 * time.Millisecond
 
-// Latest returns the newer of two readings of a GPU, with the samples of both. One may be nil.
+// Latest returns the newer of two readings of a GPU, with the samples of both. One of the readings
+// may be nil.
 func Latest(old, young *gpu.Reading) *gpu.Reading {
 	if old == nil || young == nil {
 		return cmp.Or(young, old)
@@ -29,16 +30,16 @@ func Latest(old, young *gpu.Reading) *gpu.Reading {
 // Health is the last logged health of a GPU. The zero value means that the GPU has no reading.
 type Health int
 
-// The healths of a GPU.
+// These are the states of the health of a GPU.
 const (
 	silent  Health = iota // nothing yet
 	Well                  // it responds
-	Late                  // it is quarantined
-	Missing               // it is lost, or was never identified
-	Failing               // it cannot be read
+	Late                  // the GPU is quarantined
+	Missing               // the GPU is lost, or was never identified
+	Failing               // the GPU cannot be read
 )
 
-// Log sets and logs a new health, with its reason.
+// Log stores and logs a new health, with its reason.
 func (h *Health) Log(log *slog.Logger, now Health, err error) {
 	before := *h
 	*h = now

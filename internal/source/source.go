@@ -1,5 +1,5 @@
-// Package source defines how GPUs are read: by a [Source] for the boards of one vendor, a
-// [Group] of sources, and an [Enricher], which adds to a report.
+// Package source defines the interfaces for reading GPUs. A [Source] reads the boards of one
+// vendor, a [Group] combines sources, and an [Enricher] adds values to a report.
 package source
 
 import (
@@ -19,7 +19,7 @@ type Source interface {
 	// Read returns the latest readings. An error means that the driver as a whole does not respond;
 	// a GPU that does not respond has no reading.
 	Read(ctx context.Context) (gpu.Report, error)
-	// Close waits for calls in flight, and leaves the driver open if they do not return in time.
+	// Close waits for calls in flight, and leaves the driver open if these calls do not return in time.
 	// The source cannot be read afterwards.
 	Close(wait time.Duration) error
 }
@@ -27,7 +27,7 @@ type Source interface {
 // An Enricher adds values of another program to a report of the same boards, and changes no
 // value in it. It is used by one goroutine at a time.
 type Enricher interface {
-	// Enrich adds to the report, which is empty while no source responds. After an error it may
+	// Enrich adds values to the report, which is empty while no source responds. After an error it may
 	// have added only some of the values.
 	Enrich(ctx context.Context, report *gpu.Report) error
 	Close(wait time.Duration) error
@@ -35,11 +35,11 @@ type Enricher interface {
 
 // Config lists the members of a group.
 type Config struct {
-	Members []Member // with disjoint boards
+	Members []Member // their boards are disjoint
 	// Enricher is nil if there is none.
 	Enricher Enricher
-	// Timeout limits the time for which a Read waits for its sources. Each source has its own,
-	// shorter timeout; this timeout applies if a source hangs anyway.
+	// Timeout limits the time for which a Read waits for its sources. Each source has its own, shorter
+	// timeout; this timeout applies if a source hangs nevertheless.
 	Timeout time.Duration
 	Now     gpu.Clock
 	Stages  *stage.Set
@@ -49,14 +49,14 @@ type Config struct {
 type Member struct {
 	Stage  stage.Name
 	Source Source
-	// Needed reports whether the node has GPUs of the source. Until its first success, a source is
-	// read only while such GPUs exist; otherwise the stage of a vendor without GPUs would fail. Nil
-	// means that the source is always read.
+	// Needed reports whether the node has GPUs of the source. Until its first success, a source is read
+	// only while such GPUs exist, because otherwise the stage of a vendor without GPUs would fail. If
+	// it is nil, the source is always read.
 	Needed func() bool
 }
 
-// Group reads several sources as one. A source that hangs delays the others only once, and for at
-// most the timeout. It is used by one goroutine.
+// Group reads several sources as one source. A source that hangs delays the others only once, and
+// for at most the timeout. It is used by one goroutine at a time.
 type Group struct {
 	cfg     Config
 	readers []*reader
@@ -67,7 +67,7 @@ type reader struct {
 	Member
 	lane  lane.Lane[outcome]
 	began gpu.Instant
-	// proven is set after the first success.
+	// proven is set after the first successful Read.
 	proven bool
 }
 
@@ -76,7 +76,7 @@ type outcome struct {
 	err error
 }
 
-// NewGroup returns a group. It reads nothing before the first Read.
+// NewGroup returns a group. It does not read a source before the first Read.
 func NewGroup(cfg Config) *Group {
 	g := &Group{cfg: cfg}
 	for _, m := range cfg.Members {
@@ -129,7 +129,7 @@ func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// errNone means that no source is needed.
+// errNone is the error if no source is needed.
 var errNone = errors.New("no GPU of a supported vendor")
 
 // needed returns the members to read. The stage of a member that was read without success, and is

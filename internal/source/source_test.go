@@ -21,7 +21,7 @@ import (
 type vendor struct {
 	name  string
 	gpus  []gputest.GPU
-	hang  chan struct{} // a Read waits until it is closed; nil for no wait
+	hang  chan struct{} // if it is set, a Read waits until the channel is closed
 	err   error
 	reads int
 }
@@ -71,7 +71,7 @@ func newGroup() *group {
 	return g
 }
 
-// up lists the stages that are up.
+// up lists the stages without an error.
 func (g *group) up() (up []string) {
 	for _, s := range g.stages.Snapshot() {
 		if s.Up {
@@ -106,8 +106,8 @@ var (
 	errDown = errors.New("down")
 )
 
-// TestGroup checks that only a failed source is missing from the report. If all fail there is an
-// error, and still a field page.
+// TestGroup checks that only a failed source is missing from the report. If all sources fail, there
+// is an error, but the report still contains the field page.
 func TestGroup(t *testing.T) {
 	tests := map[string]struct {
 		one, two, extra error
@@ -138,8 +138,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestHang checks that a source that hangs delays the others once. Its late report is returned, and
-// no second Read begins before that.
+// TestHang checks that a source that hangs delays the others once. The late report is returned by a
+// later Read, and no second Read of this source begins before that.
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup()
@@ -173,7 +173,8 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// TestEnded checks that a Read reports nothing, and no failed source, after its context ended.
+// TestEnded checks that a Read whose context ended returns an empty report and reports no failed
+// source.
 func TestEnded(t *testing.T) {
 	g := newGroup()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -184,7 +185,7 @@ func TestEnded(t *testing.T) {
 }
 
 // TestNeeded checks that a source without GPUs is not read before its first success, and has no
-// stage. Afterwards it is always read: its driver may be reloaded.
+// stage. Afterwards it is always read, because its driver may be reloaded.
 func TestNeeded(t *testing.T) {
 	one, two := new(vendor{name: "one"}), new(vendor{name: "two", err: errDown})
 	oneHas, twoHas := false, false

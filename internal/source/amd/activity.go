@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// sums are the sums of activity in one gpu_metrics file.
+// sums contains the sums of activity in one gpu_metrics file.
 type sums struct {
 	at                gpu.Instant
 	activity, samples value
@@ -20,7 +20,7 @@ func sumsOf(m metrics, at gpu.Instant) sums {
 	return sums{at: at, activity: m.activitySum, samples: m.samples, busy: m.busy}
 }
 
-// average returns the average of a percentage between two sums, from 0 to 1, over the given number
+// average returns the average of an activity between two sums, from 0 to 1, over the given number
 // of samples. It is unknown if a sum fell or grew too much.
 func average(from, to value, samples uint64) (float64, bool) {
 	if !from.ok || !to.ok || samples == 0 || to.n < from.n {
@@ -42,8 +42,8 @@ func (s sums) count(later sums) uint64 {
 	return later.samples.n - s.samples.n
 }
 
-// readActivity fills in the activity since the last reading: of the GPU, and of its partitions or
-// processes.
+// readActivity adds the activity since the last reading: the activity of the GPU, and of its
+// partitions or processes.
 func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy, uses map[uint32]use) {
 	samples := r.last.count(now)
 	if share, known := average(r.last.activity, now.activity, samples); known {
@@ -63,8 +63,8 @@ func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy, 
 // maxSpan is the longest time between two readings. The activity of a longer time is unknown.
 const maxSpan = 10 * time.Second
 
-// readInstances fills in the average activity of the partitions. It is unknown for all if it is
-// unknown for one.
+// readInstances adds the average activity of the partitions. If the activity of one partition is
+// unknown, the activity of all is unknown.
 func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, samples uint64, span gpu.Span) {
 	if len(p.Instances) > maxPartitions {
 		return
@@ -87,14 +87,14 @@ func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, 
 // engines is the number of engines in the busy time of a client: graphics and compute.
 const engines = 2
 
-// noise is the largest difference between the GPU's activity and its clients' busy times, as a
-// share of the time, that does not count as other work.
+// noise is a share of the time. A smaller difference between the activity of the GPU and the busy
+// times of its clients does not count as other work.
 const noise = 0.05
 
 // weigh divides the GPU's activity between its processes. DRM clients get their busy time. The rest
-// is divided between the other processes by their occupancy at one moment; if there is only one, it
-// gets the whole rest. If the GPU worked and no process had work, or if a busy time is impossible,
-// the activity is unknown.
+// is divided between the other processes by their occupancy at one moment; if there is only one,
+// this process gets the whole rest. If the GPU worked and no process had work, or if a busy time is
+// impossible, the activity is unknown.
 func weigh(out *gpu.Reading, occupied []occupancy, uses map[uint32]use, span gpu.Span) {
 	busy := out.Gauges[gpu.Utilization]
 	if busy == nil || !out.ContextsKnown {

@@ -21,7 +21,7 @@ var archived = []string{
 	"class/kfd/kfd/proc/*/vram_*", "class/kfd/kfd/proc/*/queues/*/gpuid", "class/kfd/kfd/proc/*/stats_*/cu_occupancy",
 }
 
-// ofDevice contains the patterns of files below a GPU's folder.
+// ofDevice contains the patterns of files below the folder of a GPU.
 var ofDevice = []string{
 	"vendor", "class", "device", "uevent", "unique_id", "serial_number", "product_name", "product_number", "vbios_version",
 	"current_compute_partition", "available_compute_partition", "current_memory_partition",
@@ -33,8 +33,8 @@ var ofDevice = []string{
 
 // Archive writes a tar archive of the files that the source reads on this machine, so that a test
 // can replay them. Unique ids, including ids of hives, and serial numbers are replaced by invented
-// ones, numbered as they are found. A file that cannot be read is omitted. It fails if the driver
-// is not loaded, and hangs if a GPU hangs.
+// values, which are numbered in the order in which they are found. A file that cannot be read is
+// omitted. Archive fails if the driver is not loaded, and hangs if a GPU hangs.
 func Archive(w io.Writer, sys, proc string) error {
 	cards, err := scan(sys)
 	if err != nil {
@@ -63,7 +63,7 @@ func Archive(w io.Writer, sys, proc string) error {
 	return cmp.Or(a.err, a.tar.Close())
 }
 
-// An archive is a tar archive in progress, with its first error.
+// An archive is a tar archive that is being written, with the first error.
 type archive struct {
 	tar   *tar.Writer
 	masks map[string]string // by original
@@ -89,7 +89,7 @@ func (a *archive) addAll(folder, as, pattern string) {
 	slices.Sort(matches)
 	for _, path := range matches {
 		content, err := readFile(path)
-		if err != nil { // also a folder
+		if err != nil { // the path may also be a folder
 			continue
 		}
 		name, err := filepath.Rel(folder, path)
@@ -113,8 +113,8 @@ func (a *archive) write(h tar.Header, content []byte) {
 	}
 }
 
-// topologyID matches the lines with the unique ids of a node's GPU and hive, in decimal, in its
-// properties in the topology.
+// topologyID matches lines in the properties of a node of the topology. These lines contain the
+// decimal unique ids of the node's GPU and hive.
 var topologyID = regexp.MustCompile(`(?m)^(unique_id|hive_id) [1-9][0-9]*$`)
 
 // masked returns the content of a file without unique ids and serial numbers.
@@ -137,7 +137,8 @@ func (a *archive) masked(name string, content []byte) []byte {
 	return content
 }
 
-// maskDecimal is [archive.mask] for a decimal number; it returns 0 if the text is not a number.
+// maskDecimal is like [archive.mask], but for a decimal number. It returns 0 if the text is not a
+// number.
 func (a *archive) maskDecimal(original string) string {
 	id, err := strconv.ParseUint(original, 10, 64)
 	if err != nil || id == 0 {

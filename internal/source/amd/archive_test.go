@@ -51,10 +51,10 @@ func extract(t *testing.T, archive io.Reader) *tree {
 	}
 }
 
-// hive is the id of an XGMI hive, as the driver writes it.
+// hive is the id of an XGMI hive, in the form that the driver writes.
 const hive = "6566135270000634472"
 
-// machine returns a tree with a GPU in eight partitions and an undivided GPU, and processes.
+// machine returns a tree with a GPU in eight partitions, an undivided GPU, and processes.
 func machine(t *testing.T) *tree {
 	d := one(t)
 	d.health = true
@@ -84,7 +84,8 @@ func machine(t *testing.T) *tree {
 	return d
 }
 
-// TestReplay archives a machine and compares the reports of both. Only identities differ.
+// TestReplay archives a machine, and compares the report from the archive with the report from the
+// machine. Only identities differ.
 func TestReplay(t *testing.T) {
 	d := machine(t)
 	var archive bytes.Buffer
@@ -118,8 +119,9 @@ func TestReplay(t *testing.T) {
 
 var updateTrees = flag.Bool("update-trees", false, "write the reports of the archives in testdata/trees, and our own archive")
 
-// TestTrees replays the archives in testdata/trees, and compares each report with a golden one. The
-// archive simulated.tar is from the machine of this test; others are from real machines.
+// TestTrees replays the archives in testdata/trees, and compares each report with a golden report.
+// The archive simulated.tar comes from the simulated machine of this test; other archives come from
+// real machines.
 func TestTrees(t *testing.T) {
 	if *updateTrees {
 		d := machine(t)
@@ -173,7 +175,8 @@ func rename(r *gpu.Report, names map[string]string) {
 	}
 }
 
-// TestArchiveFails checks that there is no archive without a driver, and no error without a file.
+// TestArchiveFails checks that archiving fails if there is no driver, and does not fail if a file
+// is missing.
 func TestArchiveFails(t *testing.T) {
 	d := newTree(t)
 	d.unload()

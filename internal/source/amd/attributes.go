@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// Revision 1.9 has no layout: u32 count, then for each attribute u64 code and its values, without
-// padding. The code has the unit in bits 24 to 31, the type in 20 to 23, the id in 10 to 19 and the
-// number of values in 0 to 9 (Linux, smu_cmn.h).
+// Revision 1.9 has no fixed layout. It contains a u32 count and, for each attribute, a u64 code
+// followed by the values, without padding. Bits 24 to 31 of the code are the unit, bits 20 to 23
+// the type, bits 10 to 19 the id, and bits 0 to 9 the number of values (Linux, smu_cmn.h).
 
-// attribute contains the bits of a code.
+// attribute is a code, divided into its parts.
 type attribute struct {
 	kind, id, count int
 }
 
-// The ids of the attributes that are read (enum amdgpu_metrics_attr_id).
+// These are the ids of the attributes that are read (enum amdgpu_metrics_attr_id).
 const (
 	idHotspot     = 0
 	idPower       = 3
@@ -32,7 +32,7 @@ func attributeOf(code uint64) attribute {
 	return attribute{kind: int(code >> 20 & 0xf), id: int(code >> 10 & 0x3ff), count: int(code & 0x3ff)}
 }
 
-// width returns the width of a value in bytes: the types are u8, s8, u16, … s64. It returns 0 for an
+// width returns the width of a value in bytes. The types are u8, s8, u16, … s64. It returns 0 for an
 // unknown type.
 func (a attribute) width() int {
 	if a.kind > 7 {
@@ -41,7 +41,7 @@ func (a attribute) width() int {
 	return 1 << (a.kind / 2)
 }
 
-// signed reports whether the value has a sign. All values that are read are unsigned.
+// signed reports whether the values are signed. All values that the source reads are unsigned.
 func (a attribute) signed() bool { return a.kind%2 == 1 }
 
 // decodeAttributes decodes a file of revision 1.9.

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 )
 
-// TestContract checks the source against the contract, as far as it concerns AMD's GPUs.
+// TestContract runs the tests of the contract that apply to AMD's GPUs.
 func TestContract(t *testing.T) {
 	gputest.Limits{GPU: asAMD, Without: map[string]string{
 		"samples are given once": "amdkfd has no samples of processes; see TestOccupancy",
@@ -25,7 +25,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// unplaced omits the positions, which depend on the other GPUs; see TestPositions.
+// unplaced removes the positions, because they depend on the other GPUs; TestPositions checks them.
 type unplaced struct{ *amd.Source }
 
 func (s unplaced) Read(ctx context.Context) (gpu.Report, error) {
@@ -61,7 +61,8 @@ func asAMD(g *gputest.GPU) {
 	r.Contexts = contexts
 }
 
-// place returns the number of a described GPU on the PCI bus. A GPU keeps it when its index changes.
+// place returns the number of a described GPU on the PCI bus. A GPU keeps this number when its index
+// changes.
 func place(uuid string) int { return 0x1b + int(uuid[len(uuid)-1]-'0') }
 
 // change makes the tree describe a node with AMD GPUs.
@@ -121,7 +122,7 @@ func (d *tree) addGPU(node int, g gputest.GPU) {
 	}
 }
 
-// addProcesses writes amdkfd's files of the GPU, unless its processes are unknown.
+// addProcesses writes the files of amdkfd for the GPU, unless its processes are unknown.
 func (d *tree) addProcesses(node int, bus string, r gpu.Reading) {
 	if !r.ContextsKnown {
 		return
@@ -161,5 +162,5 @@ func metricsOf(r gpu.Reading) blob {
 	return b
 }
 
-// counterOf returns the least counter of 2⁻¹⁶ J with the energy.
+// counterOf returns the smallest counter value, in units of 2⁻¹⁶ J, that is at least the energy.
 func counterOf(e gpu.Millijoules) uint64 { return (uint64(e)<<16 + 999) / 1000 }

@@ -10,7 +10,7 @@ import (
 // so that the ledger can continue with another source.
 type meter struct {
 	kind gpu.EnergySource
-	// missed counts the readings since the last one with a counter. found counts the readings with
+	// missed counts the readings since the last reading with a counter. found counts the readings with
 	// a counter while another source is used.
 	missed, found int
 	integral      gpu.PowerIntegral
@@ -20,9 +20,9 @@ type meter struct {
 // and the number of readings with a counter after which the counter is used again.
 const patience = 3
 
-// read returns the energy of a reading and the integral of power, as far as they are known. power
-// is in W, and negative if unknown. definite is set if gpu_metrics was read, so that a missing
-// counter is not caused by a failed read.
+// read returns the energy of a reading and the integral of power, if they are known. power is in W;
+// a negative power is unknown. definite is set if gpu_metrics was read, so that a missing counter
+// is not caused by a failed read.
 func (m *meter) read(counter value, power float64, definite bool, at gpu.Instant) (energy, sum *gpu.Millijoules) {
 	if power >= 0 {
 		sum = new(m.integral.Add(uint32(min(power*1000, math.MaxUint32)), at.Boot))
@@ -53,7 +53,7 @@ func (m *meter) choose(counter, power, definite bool) {
 	case m.missed < patience && (unread || m.kind == gpu.EnergyCounter):
 	case power:
 		m.kind = gpu.EnergyPower
-	case m.kind == gpu.EnergyCounter && !definite: // nothing is read at present
+	case m.kind == gpu.EnergyCounter && !definite: // no source can be read at present
 	case m.kind == gpu.EnergyCounter:
 		m.kind = gpu.EnergyNone
 	}

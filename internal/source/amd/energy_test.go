@@ -10,17 +10,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// step is one reading of a meter: the counter in 2⁻¹⁶ J, and power in W, -1 for none.
+// step is one reading of a meter: the counter in 2⁻¹⁶ J and the power in W. A value of -1 means
+// that there is none.
 type step struct {
 	counter  uint64 // 0 for none
 	power    float64
 	unread   bool // gpu_metrics could not be read
 	source   gpu.EnergySource
 	energy   gpu.Millijoules
-	withheld bool // the reading has no energy
+	withheld bool // the reading contains no energy
 }
 
-// TestMeter checks which counter is read, one reading a second.
+// TestMeter checks which counter is read, with one reading per second.
 func TestMeter(t *testing.T) {
 	const joule = 1 << 16
 	none, power, counter := gpu.EnergyNone, gpu.EnergyPower, gpu.EnergyCounter
@@ -93,8 +94,8 @@ func TestMeter(t *testing.T) {
 }
 
 // FuzzEnergy charges a sequence of files to a book, and checks that the book never has more energy
-// than the board can draw. Each step takes 12 bytes of the input: the counter, the power, what is
-// missing, and the time since the last reading.
+// than the board can draw. Each step takes 12 bytes of the input: the counter, the power, the
+// missing values, and the time since the last reading.
 func FuzzEnergy(f *testing.F) {
 	sequence := func(steps ...[4]uint64) (in []byte) {
 		for _, s := range steps {

@@ -12,22 +12,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Graphics, media and Vulkan use a GPU through DRM and are unknown to amdkfd. Their open files of
-// device nodes describe them in /proc/<pid>/fdinfo (Linux, drm-usage-stats). Reading it needs
-// CAP_SYS_PTRACE for other users' processes, and Landlock denies it.
+// Graphics, media and Vulkan use a GPU through DRM and are unknown to amdkfd. /proc/<pid>/fdinfo
+// describes this use for each open file of a device node (Linux, drm-usage-stats). Reading these
+// files requires CAP_SYS_PTRACE if the processes belong to other users, and Landlock denies it.
 
 // A clientFile is an open file of a device node.
 type clientFile struct {
 	pid  uint32
-	path string // of its description
+	path string // path of its description
 }
 
 // maxClientFiles is the maximum number of open files of device nodes that are read.
 const maxClientFiles = 4096
 
 // listClientFiles returns the open files of device nodes by the name of the node, such as
-// renderD128. No GPU is queried. It omits processes that cannot be read, and returns the first
-// error.
+// renderD128. It does not query a GPU. It omits processes that cannot be read, and returns the
+// first error.
 func listClientFiles(proc string) (files map[string][]clientFile, first error) {
 	files = make(map[string][]clientFile)
 	entries, first := os.ReadDir(proc)
@@ -42,7 +42,7 @@ func listClientFiles(proc string) (files map[string][]clientFile, first error) {
 			first = err
 		}
 		for _, fd := range open {
-			target, _ := os.Readlink(filepath.Join(proc, e.Name(), "fd", fd.Name())) // may have been closed
+			target, _ := os.Readlink(filepath.Join(proc, e.Name(), "fd", fd.Name())) // the file may have been closed
 			if node, ok := strings.CutPrefix(target, "/dev/dri/"); ok && n < maxClientFiles {
 				files[node] = append(files[node], clientFile{uint32(pid), filepath.Join(proc, e.Name(), "fdinfo", fd.Name())})
 				n++
@@ -52,16 +52,17 @@ func listClientFiles(proc string) (files map[string][]clientFile, first error) {
 	return files, first
 }
 
-// A client is one DRM client's use of a GPU.
+// A client describes the use of a GPU by one DRM client.
 type client struct {
 	id, address string
 	memory      uint64        // bytes
-	busy        time.Duration // of the engines gfx and compute
-	// used is set if an engine was ever busy. Monitoring programs open a device node, too.
+	busy        time.Duration // busy time of the engines gfx and compute
+	// used is set if an engine was ever busy. Without this condition, monitoring programs would count,
+	// because they also open a device node.
 	used bool
 }
 
-// parseClient parses a description. Several files may describe one client.
+// parseClient parses the description of a client. Several files may describe one client.
 func parseClient(text string) (c client, ok bool) {
 	driver := ""
 	resident := uint64(0)
@@ -99,14 +100,14 @@ type use struct {
 	busy   time.Duration
 }
 
-// readClients returns the use of the GPU by process. Busy time may fall for a moment, so the larger
-// value counts. A client that was unknown before gets no busy time.
+// readClients returns the use of the GPU by each process. Busy time may fall for a moment, so the
+// larger value counts. A client that was unknown until now gets no busy time.
 func (r *reader) readClients() map[uint32]use {
 	uses := make(map[uint32]use)
 	clients := make(map[string]client)
 	for _, f := range r.files {
 		text, err := readFile(f.path)
-		if err != nil { // the process has ended, or closed the file
+		if err != nil { // the process has ended or closed the file
 			continue
 		}
 		c, ok := parseClient(string(text))
@@ -130,7 +131,7 @@ func (r *reader) readClients() map[uint32]use {
 	return uses
 }
 
-// addClients adds the processes that use the GPU through DRM only.
+// addClients adds the processes that use the GPU only through DRM.
 func (r *reader) addClients(out *gpu.Reading, uses map[uint32]use) {
 	if !out.ContextsKnown || r.device.Partitions != nil {
 		return

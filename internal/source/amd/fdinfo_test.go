@@ -42,13 +42,13 @@ func media(t *testing.T) *tree {
 	d.write(metrics1, string(mi300(10, 500).u16(12, 80)))
 	d.write(kfdProc+"100/vram_40011", "4096\n")
 	d.write(kfdProc+"100/stats_40011/cu_occupancy", "304\n")
-	d.addClient(100, 3, "/dev/dri/renderD128", "1", bus1, 0) // every process of amdkfd has one
+	d.addClient(100, 3, "/dev/dri/renderD128", "1", bus1, 0) // every process of amdkfd has such a file
 	d.work(time.Second)
 	d.addClient(200, 5, "/dev/dri/renderD128", "3", bus1, time.Minute)
 	d.addClient(201, 3, "/dev/dri/renderD128", "9", bus1, 0) // never worked
 	d.addClient(300, 3, "/dev/dri/renderD129", "4", bus1, 0) // another node
 	d.addClient(301, 3, "/dev/dri/renderD128", "5", bus2, 0) // another GPU
-	d.addClient(302, 3, "/dev/nvidia0", "6", bus1, 0)        // no device of DRM
+	d.addClient(302, 3, "/dev/nvidia0", "6", bus1, 0)        // this node is not a device of DRM
 	d.addClient(303, 3, "/dev/dri/renderD128", "", bus1, 0)  // no id
 	d.addClient(202, 3, "/dev/dri/renderD128", "10", bus1, 0)
 	d.write("proc/202/fdinfo/3", "drm-driver:\tamdgpu\ndrm-client-id:\t10\ndrm-pdev:\t"+bus1+"\ndrm-engine-dec:\t77 ns\n")
@@ -58,8 +58,8 @@ func media(t *testing.T) *tree {
 	return d
 }
 
-// usesOf reads a tree twice, with a step between, and returns the memory and the activity of each
-// process.
+// usesOf reads a tree twice, and calls step in between. It returns the memory and the activity of
+// each process.
 func usesOf(t *testing.T, d *tree, step func()) (memory map[uint32]uint64, activity map[uint32]float64) {
 	t.Helper()
 	clock := gputest.NewClock()
@@ -81,8 +81,8 @@ func usesOf(t *testing.T, d *tree, step func()) (memory map[uint32]uint64, activ
 	return memory, activity
 }
 
-// TestClients checks which processes use a GPU through DRM, and that they have their busy time while
-// processes of amdkfd divide the rest.
+// TestClients checks which processes use a GPU through DRM, and that they get their busy time while
+// the processes of amdkfd share the rest.
 func TestClients(t *testing.T) {
 	tests := map[string]struct {
 		step func(*tree)
@@ -117,7 +117,7 @@ func TestClients(t *testing.T) {
 }
 
 // TestTwoWaiting checks that the rest of the GPU's activity is unknown if neither of two processes of
-// amdkfd occupies it at the moment.
+// amdkfd occupies the GPU when it is read.
 func TestTwoWaiting(t *testing.T) {
 	d := media(t)
 	_, activity := usesOf(t, d, func() {
@@ -132,8 +132,8 @@ func TestTwoWaiting(t *testing.T) {
 	}
 }
 
-// TestNoClients checks that DRM clients are ignored by default, and on a divided GPU, and that
-// processes with unreadable lists of files are logged once.
+// TestNoClients checks that DRM clients are ignored by default and on a divided GPU, and that an
+// unreadable list of files of a process is logged once.
 func TestNoClients(t *testing.T) {
 	d := media(t)
 	d.clients = false

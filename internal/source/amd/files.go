@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// maxFile is the largest file that is read. The driver's files have at most one page.
+// maxFile is the largest file that is read. The files of the driver are at most one page long.
 const maxFile = 64 << 10
 
 var errTooLong = errors.New("file is too long")
@@ -33,11 +33,11 @@ func readUpTo(limit int, path ...string) ([]byte, error) {
 	return content, err
 }
 
-// page is the smallest size of a page. The kernel returns at most a page of a file of sysfs at once.
+// page is the smallest size of a page. One read of a file in sysfs returns at most a page.
 const page = 4 << 10
 
-// readAll reads a page or more at once. The driver returns whole lines of gpu_vram_bad_pages; if the buffer has no room for
-// a line, the driver returns nothing, as at the end of the file.
+// readAll reads at least a page in each call. The driver returns only whole lines of gpu_vram_bad_pages. If a line does not
+// fit into the buffer, the driver returns no data, like at the end of the file.
 func readAll(r io.Reader, limit int) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(bufio.NewReaderSize(r, page), int64(limit)+1))
 	if err == nil && len(content) > limit {
@@ -46,7 +46,8 @@ func readAll(r io.Reader, limit int) ([]byte, error) {
 	return content, err
 }
 
-// readText returns the content of a file without surrounding space; empty if it is unreadable.
+// readText returns the content of a file without surrounding space, or an empty string if the file
+// is unreadable.
 func readText(path ...string) string {
 	content, err := readFile(path...)
 	if err != nil {

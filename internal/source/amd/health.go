@@ -25,7 +25,8 @@ func (r *reader) readHealth() []gpu.HealthValue {
 	return h
 }
 
-// maxMillidegrees is above the temperature of any sensor, and maxMicrowatts above any power limit.
+// maxMillidegrees is higher than the temperature of any sensor, and maxMicrowatts is higher than
+// any power limit.
 const (
 	maxMillidegrees = 200_000
 	maxMicrowatts   = 1e11
@@ -36,15 +37,15 @@ func (v value) below(limit uint64) value { return value{v.n, v.ok && v.n < limit
 
 type healthValues []gpu.HealthValue
 
-// add adds a value, divided by the number of its units in a base unit, if it is known.
+// add adds a value, divided by the number of units in a base unit, if the value is known.
 func (h *healthValues) add(metric gpu.HealthMetric, v value, units float64, labels ...string) {
 	if v.ok {
 		*h = append(*h, gpu.HealthValue{Metric: metric, Labels: labels, Value: float64(v.n) / units})
 	}
 }
 
-// memoryOf contains the kind of memory by the block that counts its errors (Linux, amdgpu_ras.h). Other blocks are
-// links, buses and processors.
+// memoryOf contains the kind of memory for each block that counts memory errors (Linux, amdgpu_ras.h). Other
+// blocks are links, buses and processors.
 var memoryOf = map[string]string{
 	"umc": "dram",
 	"gfx": "sram", "sdma": "sram", "mmhub": "sram", "athub": "sram", "hdp": "sram", "vcn": "sram", "jpeg": "sram",
@@ -91,7 +92,7 @@ func (r *reader) addMemoryErrors(h *healthValues) {
 // maxBadPages is the largest list of pages that is read, in bytes. A line has 28.
 const maxBadPages = 1 << 20
 
-// addRetiredPages adds the pages that the driver no longer uses, after uncorrectable errors.
+// addRetiredPages adds the pages that the driver no longer uses because of uncorrectable errors.
 func (r *reader) addRetiredPages(h *healthValues) {
 	path := filepath.Join(r.card.folder, "ras", "gpu_vram_bad_pages")
 	if !exists(path) {
@@ -110,8 +111,9 @@ func (r *reader) addRetiredPages(h *healthValues) {
 	h.add(gpu.RetiredPagesPending, value{min(pending, 1), true}, 1)
 }
 
-// parseBadPages counts the lines of gpu_vram_bad_pages, such as "0x00000001 : 0x00001000 : R": number of the page, its
-// size, and R for a reserved page, P for a pending page or F for a page that could not be reserved (Linux, amdgpu_ras.c).
+// parseBadPages counts the lines of gpu_vram_bad_pages, such as "0x00000001 : 0x00001000 : R". A line contains the number
+// of the page, its size, and a letter: R for a reserved page, P for a pending page or F for a page that could not be
+// reserved (Linux, amdgpu_ras.c).
 func parseBadPages(content string) (retired, pending uint64, err error) {
 	if content = strings.TrimSpace(content); content == "" {
 		return 0, 0, nil
@@ -138,8 +140,8 @@ func isHex(text string) bool {
 	return prefixed && err == nil
 }
 
-// addPCIe adds the link of the PCI device. Its maximum depends on the GPU and on the port above it. The replays are the
-// sum of NAKs in both directions.
+// addPCIe adds the link of the PCI device. The maximum speed and width depend on the GPU and on the port above it. The
+// replays are the sum of NAKs in both directions.
 func (r *reader) addPCIe(h *healthValues) {
 	device, port := r.card.folder, ""
 	if path, err := filepath.EvalSymlinks(device); err == nil {
@@ -165,7 +167,7 @@ func linkGeneration(folder, name string) value {
 	return value{g, g > 0}
 }
 
-// lower returns the lower of two values; the first if the second is unknown.
+// lower returns the lower of two values, or the first value if the second is unknown.
 func lower(a, b value) value {
 	if a.ok && b.ok {
 		a.n = min(a.n, b.n)
@@ -176,14 +178,14 @@ func lower(a, b value) value {
 // maxLanes is the largest width of a PCIe link.
 const maxLanes = 32
 
-// generations contains the generation of PCIe by its speed (Linux, pci_speed_string). Older kernels write whole numbers
+// generations contains the PCIe generation by the speed (Linux, pci_speed_string). Older kernels write whole numbers
 // without a decimal.
 var generations = map[string]uint64{
 	"2.5 GT/s": 1, "5.0 GT/s": 2, "5 GT/s": 2, "8.0 GT/s": 3, "8 GT/s": 3, "16.0 GT/s": 4, "16 GT/s": 4,
 	"32.0 GT/s": 5, "32 GT/s": 5, "64.0 GT/s": 6,
 }
 
-// clockLimits contains the label of each residency in gpu_metrics, in their order.
+// clockLimits contains the labels of the residencies in gpu_metrics, in the order of that file.
 var clockLimits = [numLimits]string{"prochot", "power_cap", "socket_thermal", "regulator_thermal", "memory_thermal"}
 
 // A limitMeter measures the time for which a reason limited the clocks. The firmware counts cycles of its own, of

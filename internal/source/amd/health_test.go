@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// healthFiles are files of a GPU's folder in the formats of the kernel's documentation (gpu/amdgpu/ras.rst,
-// driver-misc.rst, thermal.rst, ABI/testing/sysfs-bus-pci).
+// healthFiles contains files in the folder of a GPU, in the formats of the kernel's documentation
+// (gpu/amdgpu/ras.rst, driver-misc.rst, thermal.rst, ABI/testing/sysfs-bus-pci).
 var healthFiles = map[string]string{
 	"current_link_width": "8\n", "max_link_width": "16\n", "current_link_speed": "16.0 GT/s PCIe\n", "max_link_speed": "32.0 GT/s PCIe\n",
 	"pcie_replay_count":      "7\n",
@@ -28,7 +28,7 @@ var healthFiles = map[string]string{
 	"hwmon/hwmon3/power1_cap": "650000000\n", "hwmon/hwmon3/power1_cap_default": "750000000\n", "hwmon/hwmon3/power1_cap_max": "760000000\n",
 }
 
-// healthWant are the values of healthFiles.
+// healthWant contains the expected values of healthFiles.
 func healthWant() map[string]float64 {
 	return map[string]float64{
 		"pcie_link_width": 8, "pcie_link_width_max": 16, "pcie_link_generation": 4, "pcie_link_generation_max": 5, "pcie_errors_total replay": 7,
@@ -49,7 +49,8 @@ func healthy(t *testing.T) *tree {
 	return d
 }
 
-// healthAfter reads the only GPU of a tree every ten seconds, each time after a step, and returns its health.
+// healthAfter reads the only GPU of a tree every ten seconds, each time after a step of the test, and returns
+// the health of the GPU.
 func healthAfter(t *testing.T, d *tree, steps ...func()) (got []map[string]float64) {
 	t.Helper()
 	clock := gputest.NewClock()
@@ -74,8 +75,8 @@ func healthAfter(t *testing.T, d *tree, steps ...func()) (got []map[string]float
 	return got
 }
 
-// TestHealth checks all values of files, their absence with the files, and that they are not read unless they are
-// enabled.
+// TestHealth checks the values of all files. A value must be absent if its file is missing, and no value may be
+// read unless health is enabled.
 func TestHealth(t *testing.T) {
 	d := healthy(t)
 	got := healthAfter(t, d, func() {}, func() {
@@ -116,8 +117,8 @@ func TestHealthInterval(t *testing.T) {
 	}
 }
 
-// TestDamagedHealth checks that hostile content of a file removes its values, and no other, and is replaced by the next
-// content.
+// TestDamagedHealth checks that invalid content of a file removes only the values of this file, and that the next valid
+// content restores them.
 func TestDamagedHealth(t *testing.T) {
 	contents := map[string]string{
 		"text": "none", "negative": "-1", "too large": "18446744073709551615", "larger": "99999999999999999999", "a fraction": "1.5", "bytes": strings.Repeat("\xff", 16),
@@ -165,7 +166,8 @@ func TestDamagedHealth(t *testing.T) {
 // port is the folder of a port of the root complex.
 const port = "sys/devices/pci0000:16/0000:16:01.0"
 
-// plug moves the folder of a GPU to its place in sysfs, below the folder of a port. The bus has a link to it.
+// plug moves the folder of a GPU to its location in sysfs, below the folder of a port. The folder of the bus
+// contains a link to it.
 func (d *tree) plug(address string) {
 	d.t.Helper()
 	d.mkdir(port)
@@ -183,7 +185,7 @@ func TestHealthNumbers(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		file, content, name string
-		want                float64 // negative if absent
+		want                float64 // negative if there is no value
 	}{
 		{"current_link_width", "0", "pcie_link_width", -1},
 		{"current_link_width", "63", "pcie_link_width", -1},
@@ -220,7 +222,7 @@ func TestHealthNumbers(t *testing.T) {
 	}
 }
 
-// TestHealthHangs checks that a file that hangs delays its GPU only.
+// TestHealthHangs checks that a file that hangs delays only its GPU.
 func TestHealthHangs(t *testing.T) {
 	d := healthy(t)
 	d.addCard(9, bus2, id2)
@@ -233,8 +235,8 @@ func TestHealthHangs(t *testing.T) {
 	}
 }
 
-// TestClockLimits checks the times of limited clocks. In revision 1.7 the compiler puts the counter of cycles at 40 and
-// the residencies of PROCHOT, PPT, socket, voltage regulator and HBM behind it.
+// TestClockLimits checks the times in which clocks were limited. In revision 1.7 the compiler places the counter of
+// cycles at offset 40, followed by the residencies of PROCHOT, PPT, socket, voltage regulator and HBM.
 func TestClockLimits(t *testing.T) {
 	d := one(t)
 	d.health = true
@@ -246,10 +248,10 @@ func TestClockLimits(t *testing.T) {
 	const start = math.MaxUint32 - 40_000
 	got := healthAfter(t, d,
 		set(start, 5, 700, 0),
-		set(start+10_000, 5, 3_200, 10_000), // a quarter, and the whole ten seconds
+		set(start+10_000, 5, 3_200, 10_000), // a quarter of ten seconds, and the whole ten seconds
 		set(start+20_000, 5, 3_100, 10_000), // one count falls
 		set(start+30_000, 5, 3_100+20_000, 15_000),
-		set(100, 0, 0, 0), // a reload, or an overflow
+		set(100, 0, 0, 0), // a reload of the driver, or an overflow
 		set(10_100, 5_000, 0, 0),
 		func() { d.write(metrics1, string(mi300(10, 500))) },
 	)

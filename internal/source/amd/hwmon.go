@@ -31,7 +31,7 @@ func (r *reader) findHwmon() {
 }
 
 // readHwmon reads the power limit, and other values only if gpu_metrics lacks them, because some
-// files of hwmon query the firmware. Older firmware averages the power.
+// files of hwmon query the firmware. Older firmware reports the average power.
 func (r *reader) readHwmon(m metrics) (hwmon, error) {
 	if r.hwmon == "" {
 		return hwmon{}, errNoHwmon
@@ -57,8 +57,8 @@ func (r *reader) readHwmon(m metrics) (hwmon, error) {
 	return h, nil
 }
 
-// sensor reads a value of hwmon. A value of 0 counts as missing, because power and its limit are 0
-// on an MI250's second die.
+// sensor reads a value of hwmon. A value of 0 counts as missing, because the power and the power
+// limit are 0 on the second die of an MI250.
 func (r *reader) sensor(name string) value {
 	n, err := readNumber(r.hwmon, name)
 	if err != nil || n == 0 {
@@ -70,7 +70,8 @@ func (r *reader) sensor(name string) value {
 // maxSensors is higher than the number of temperatures or clocks of a GPU.
 const maxSensors = 3
 
-// labelled reads the input of a kind, such as temp, that has the first available of the labels.
+// labelled reads an input of a kind, such as temp. It uses the first of the labels that is
+// available.
 func (r *reader) labelled(kind string, labels ...string) value {
 	for _, label := range labels {
 		for i := range maxSensors {
@@ -83,7 +84,7 @@ func (r *reader) labelled(kind string, labels ...string) value {
 	return value{}
 }
 
-// maxPower returns the highest power limit of the board, or 0 if unknown.
+// maxPower returns the highest power limit of the board, or 0 if it is unknown.
 func (r *reader) maxPower() gpu.Watts {
 	return gpu.Watts(float64(first(r.sensor("power1_cap_max"), r.sensor("power1_cap")).n) / 1e6)
 }

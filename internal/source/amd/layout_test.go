@@ -51,8 +51,8 @@ struct partition { HEADER uint16_t clock[8], soc[4], vclk[4], dclk[4], memClock,
 #define CLOCK(s) offsetof(struct s, clock), sizeof(uint16_t)
 `
 
-// TestLayouts compares the offsets of all values with the compiler's offsets. Golden blobs cannot find an error of the
-// table, because they are made from the same offsets.
+// TestLayouts compares the offsets of all values with the offsets that the compiler computes. Golden blobs cannot
+// detect an error in the table, because they use the same offsets.
 func TestLayouts(t *testing.T) {
 	var program bytes.Buffer
 	program.WriteString(definitions + "int main(void) {\n")
@@ -88,7 +88,7 @@ func TestLayouts(t *testing.T) {
 	show(1, 8, "v1_8", counted, "xcp_2")
 	program.WriteString("return 0; }\n")
 
-	got := map[revision]layout{{1, 0, 80}: layouts[revision{1, 0, 80}]} // of old GPUs, without a definition here
+	got := map[revision]layout{{1, 0, 80}: layouts[revision{1, 0, 80}]} // revisions of old GPUs, without a definition in this file
 	for line := bufio.NewScanner(bytes.NewReader(compiled(t, program.Bytes()))); line.Scan(); {
 		var rev revision
 		var l layout
@@ -106,7 +106,8 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestPartitionLayout compares the layout of the file of a partition with the offsets of the compiler.
+// TestPartitionLayout compares the layout of the file of a partition with the offsets that the
+// compiler computes.
 func TestPartitionLayout(t *testing.T) {
 	program := definitions + `int main(void) { printf("%zu %zu", sizeof(struct partition), offsetof(struct partition, busy)); return 0; }`
 	if got, want := string(compiled(t, []byte(program))), fmt.Sprint(xcpSize, " ", xcpBusy); got != want {

@@ -14,14 +14,14 @@ import (
 type metrics struct {
 	edge, hotspot value            // °C
 	power         value            // W
-	activity      value            // % of time with busy compute units, averaged by the firmware
+	activity      value            // percentage of time with busy compute units, averaged by the firmware
 	energy        value            // 2⁻¹⁶ J since the driver was loaded
-	activitySum   value            // sum of activity over all samples of the firmware, 32 bits, wraps
+	activitySum   value            // sum of the activity over all samples of the firmware, 32 bits, wraps
 	samples       value            // number of these samples, 32 bits, wraps
 	clock, memory value            // MHz
-	limits        [numLimits]value // residencies of clock limits, in cycles of the firmware like samples
-	// busy contains a sum like activitySum, but of 64 bits, for each partition and compute die
-	// (XCC).
+	limits        [numLimits]value // residencies of clock limits; the unit is the same firmware cycle as for samples
+	// busy contains, for each partition and compute die (XCC), a sum like activitySum, but with 64
+	// bits.
 	busy [maxPartitions]busySums
 }
 
@@ -33,20 +33,21 @@ type value struct {
 
 const (
 	maxPartitions = 8
-	// numLimits is the number of residencies: prochot, ppt, socket, voltage regulator, HBM.
+	// numLimits is the number of residencies, which are prochot, ppt, socket, voltage regulator and
+	// HBM.
 	numLimits = 5
 	maxXCC    = 8
 )
 
-// A field is a number in a layout. The zero field is missing.
+// A field is the place of a number in a layout. The zero value stands for a missing field.
 type field struct{ at, width int }
 
 // A layout contains the places of the values in one revision of gpu_metrics.
 type layout struct {
 	edge, hotspot, power, activity, energy, activitySum, samples, clock, memClock field
 	limits                                                                        [numLimits]field
-	// partitions is the place of the first partition, stride is the distance to the next, and busy is
-	// the place of the sums within each. A stride of 0 means none.
+	// partitions is the place of the first partition, stride is the distance to the next partition, and
+	// busy is the place of the sums within each partition. If stride is 0, there are no partitions.
 	partitions, stride, busy int
 }
 
@@ -57,9 +58,9 @@ type revision struct {
 	size            int
 }
 
-// layouts contains the known revisions with a fixed layout (Linux, kgd_pp_interface.h). No layout
-// extends another one. Revision 1.0 has a counter of 32 bits that wraps within minutes; it is not
-// read. Formats 2 and 3 belong to processors with graphics.
+// layouts contains the layouts of the known revisions that have a fixed layout (Linux,
+// kgd_pp_interface.h). No layout extends another one. Revision 1.0 has a counter of 32 bits that
+// wraps within minutes; it is not read. Formats 2 and 3 belong to processors with graphics.
 var layouts = map[revision]layout{
 	{1, 0, 80}: {
 		edge: u16(16), hotspot: u16(18), activity: u16(28), power: u16(34), clock: u16(54), memClock: u16(58),
@@ -75,7 +76,7 @@ var layouts = map[revision]layout{
 		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(88),
 		activitySum: u32(120), clock: u16(312), memClock: u16(352),
 	},
-	{1, 6, 384}: { // of early drivers
+	{1, 6, 384}: { // used by early drivers
 		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(88), samples: u32(104), limits: limitsAt(108),
 		activitySum: u32(144), clock: u16(336), memClock: u16(376),
 	},
@@ -97,7 +98,7 @@ func u16(at int) field { return field{at, 2} }
 func u32(at int) field { return field{at, 4} }
 func u64(at int) field { return field{at, 8} }
 
-// limitsAt returns the fields of residencies, which follow each other.
+// limitsAt returns the fields of the residencies, which are consecutive.
 func limitsAt(at int) (limits [numLimits]field) {
 	for i := range limits {
 		limits[i] = u32(at + 4*i)
@@ -105,19 +106,19 @@ func limitsAt(at int) (limits [numLimits]field) {
 	return limits
 }
 
-// discrete is the layout that revisions 1.1 to 1.3 begin with.
+// discrete is the layout at the start of the revisions 1.1 to 1.3.
 var discrete = layout{
 	edge: u16(4), hotspot: u16(6), activity: u16(16), power: u16(22), energy: u64(24),
 	clock: u16(54), memClock: u16(58), activitySum: u32(80),
 }
 
-// errUnknown is wrapped by the error for a file of an unknown revision.
+// errUnknown is wrapped by the error for a file with an unknown revision.
 var errUnknown = errors.New("unknown revision of gpu_metrics")
 
 // headerSize is the length of the header: u16 size, u8 format, u8 content.
 const headerSize = 4
 
-// decode decodes the content of a gpu_metrics file. After an error no value can be used.
+// decode decodes the content of a gpu_metrics file. If it returns an error, no value is valid.
 func decode(file []byte) (metrics, error) {
 	if len(file) < headerSize {
 		return metrics{}, fmt.Errorf("decode gpu_metrics: %d bytes", len(file))
@@ -156,8 +157,8 @@ func (l *layout) decode(file []byte) metrics {
 	return m
 }
 
-// read returns the number at the field. If all bits are ones, the GPU does not report it. A field
-// without width has no value.
+// read returns the number at the place of the field. If all bits are ones, the GPU does not report
+// the number. A field without width has no value.
 func (f field) read(file []byte) value {
 	var n, none uint64
 	switch f.width {
@@ -177,8 +178,8 @@ func (f field) read(file []byte) value {
 }
 
 // clean drops impossible values. Newer firmware no longer reports the energy, and sets 32 bits of
-// the 64-bit field to ones. An MI250's second die reports energy and power of 0, because the first
-// die reports the power of both.
+// the 64-bit field to ones. The second die of an MI250 reports an energy and a power of 0, because
+// the first die reports the power of both dies.
 func (m *metrics) clean() {
 	drop := func(v *value, valid bool) {
 		if !valid {
@@ -192,8 +193,8 @@ func (m *metrics) clean() {
 	drop(&m.hotspot, m.hotspot.n < 200)
 }
 
-// millijoules converts a counter of 2⁻¹⁶ J. It is used for counters, never for differences, so the
-// remainder below a millijoule is not lost.
+// millijoules converts a counter of 2⁻¹⁶ J. It is used only for counters and not for differences,
+// so the remainder below a millijoule is not lost.
 func millijoules(counter uint64) gpu.Millijoules {
 	high, low := bits.Mul64(counter, 1000)
 	return gpu.Millijoules(high<<48 | low>>16)

@@ -18,13 +18,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden blobs")
 
-// place is a number at a place of a blob, with the width in bytes.
+// place is a number at an offset of a blob, with its width in bytes.
 type place struct {
 	at, width int
 	n         uint64
 }
 
-// build returns a blob of a revision. Fields without a place are missing.
+// build returns a blob of a revision. Fields without a place are missing values.
 func build(format, content uint8, size int, places ...place) []byte {
 	b := make([]byte, size)
 	for i := range b {
@@ -50,7 +50,7 @@ func put(b []byte, places ...place) {
 	}
 }
 
-// attributes returns a blob of revision 1.9 with a value of each attribute.
+// attributes returns a blob of revision 1.9 with a value for each attribute.
 func attributes(list ...attributeValue) []byte {
 	b := make([]byte, 8)
 	for _, a := range list {
@@ -70,14 +70,15 @@ type attributeValue struct {
 	values   []uint64
 }
 
-// is returns a value that is there.
+// is returns a value that is not missing.
 func is(n uint64) value { return value{n, true} }
 
-// board are the values of a GPU with revision 1.4 or later, at the places that all of these have.
+// board contains the values of a GPU with revision 1.4 or later, at the offsets that all these
+// revisions share.
 var board = []place{{4, 2, 61}, {10, 2, 713}, {12, 2, 87}}
 
-// goldens has a blob of each known revision and of each sentinel, and its values. The places are
-// from the public definitions in Linux.
+// goldens contains a blob of each known revision and of each sentinel, with the expected values.
+// The offsets come from the public definitions in Linux.
 var goldens = map[string]struct {
 	blob []byte
 	want metrics
@@ -132,7 +133,8 @@ var goldens = map[string]struct {
 	"1.9, an attribute of bytes": {attributes(attributeValue{0, 0, []uint64{61}}), metrics{hotspot: is(61)}},
 }
 
-// limited are the residencies of the boards that have them. Early drivers write 32 bits in revision 1.9, later ones 64.
+// limited contains the residencies of the boards that report residencies. In revision 1.9, early drivers write 32 bits
+// and later drivers write 64 bits.
 var limited = [numLimits]value{is(11), is(12), is(13), is(14), is(15)}
 
 var (
@@ -144,7 +146,7 @@ var (
 	}
 )
 
-// partitioned adds the sums of two compute dies.
+// partitioned adds the activity sums of two compute dies.
 func partitioned(m metrics) metrics {
 	m.busy[0][0], m.busy[1][1] = is(44), is(45)
 	return m
@@ -189,7 +191,7 @@ func TestDecodeLonger(t *testing.T) {
 }
 
 // TestEveryRevision checks that each known revision has a golden blob, and that its fields are
-// inside.
+// inside the blob.
 func TestEveryRevision(t *testing.T) {
 	for rev, l := range layouts {
 		if _, ok := goldens[fmt.Sprintf("%d.%d", rev.format, rev.content)]; !ok {
@@ -206,7 +208,7 @@ func TestEveryRevision(t *testing.T) {
 	}
 }
 
-// TestTorn checks that no part of a file that ends early is used.
+// TestTorn checks that no value is used from a file that ends early.
 func TestTorn(t *testing.T) {
 	for name, tt := range goldens {
 		for n := range tt.blob {
@@ -217,8 +219,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestUnknown checks that revisions that are not known, and known revisions with another size, are
-// not decoded.
+// TestUnknown checks that unknown revisions and known revisions with another size are not decoded.
 func TestUnknown(t *testing.T) {
 	tests := map[string][]byte{
 		"a later content":          build(1, 10, 4000),
@@ -253,7 +254,7 @@ func TestMillijoules(t *testing.T) {
 			t.Errorf("%d units are %d mJ, want %s", counter, got, want)
 		}
 	}
-	// If energy is added one unit at a time, no remainder is lost.
+	// If energy is added in steps of one unit, no remainder is lost.
 	var sum gpu.Millijoules
 	for counter := range uint64(65536) {
 		sum += millijoules(counter+1) - millijoules(counter)
@@ -263,7 +264,7 @@ func TestMillijoules(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that no file makes the decoder panic, and that its values are possible.
+// FuzzDecode checks that no file makes the decoder panic, and that the decoded values are possible.
 func FuzzDecode(f *testing.F) {
 	for _, tt := range goldens {
 		f.Add(tt.blob)

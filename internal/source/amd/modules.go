@@ -20,8 +20,8 @@ var models = map[string]string{
 }
 
 // shared contains the PCI device ids of modules that report one power and energy for more than one
-// GPU. An MI250 has two GPUs; its firmware reports the module's values on the first one and 0 on
-// the other (Linux, aldebaran_ppt.c). An MI300A contains processor cores besides the GPU.
+// GPU. An MI250 has two GPUs; its firmware reports the module's values on the first GPU and 0 on
+// the other (Linux, aldebaran_ppt.c). An MI300A contains processor cores in addition to the GPU.
 var shared = []string{"0x7408", "0x740c", "0x74a0"}
 
 // scopeOf returns the scope of a GPU's energy by its PCI device id.
@@ -33,7 +33,7 @@ func scopeOf(device string) gpu.EnergyScope {
 }
 
 // divideModules marks the energy of a GPU as the energy of its module if another GPU of the board
-// reports none. This handles modules with an unknown device id.
+// reports no energy. This handles modules with an unknown device id.
 func divideModules(report *gpu.Report) {
 	for i := range report.Devices {
 		d := &report.Devices[i]

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// divide divides the GPU into partitions of a mode, and its compute dies. The partitions' render
+// divide divides the GPU and its compute dies into the partitions of a mode. The partitions' render
 // nodes follow the GPU's render node, and their platform devices are numbered from 3.
 func (d *tree) divide(mode string, partitions int) {
 	d.t.Helper()
@@ -86,7 +86,8 @@ func TestNumberedByMinor(t *testing.T) {
 	}
 }
 
-// TestPartitionProcesses checks that a process is on the partition with most of its memory.
+// TestPartitionProcesses checks that a process is assigned to the partition that contains most of
+// its memory.
 func TestPartitionProcesses(t *testing.T) {
 	d := one(t)
 	d.divide("CPX", 8)
@@ -161,9 +162,9 @@ func TestPartitionActivity(t *testing.T) {
 	}
 }
 
-// TestPartitionFiles checks the activity of partitions with separate files, with a gpu_metrics of revision 1.9. The numbers
-// of the attributes are positions in the kernel's enum amdgpu_metrics_attr_id, counted there: 4 is the activity, 9 the samples, 43
-// the sums of the dies.
+// TestPartitionFiles checks the activity of partitions that have separate files, which is the case with revision 1.9 of
+// gpu_metrics. The numbers of the attributes are positions in the kernel's enum amdgpu_metrics_attr_id, counted in that file: 4 is
+// the activity, 9 is the number of samples, and 43 is the sums of the dies.
 func TestPartitionFiles(t *testing.T) {
 	attribute := func(kind, id uint64, values ...uint64) []byte {
 		b := binary.LittleEndian.AppendUint64(nil, kind<<20|id<<10|uint64(len(values)))
@@ -187,7 +188,7 @@ func TestPartitionFiles(t *testing.T) {
 		}
 		return string(b)
 	}
-	for name, files := range map[string][2][2]string{ // of two partitions at two readings
+	for name, files := range map[string][2][2]string{ // sums of two partitions at two readings
 		"1.1": {
 			{file(1, attribute(6, 43, 5, 5, 5, 5)), file(1, attribute(4, 40, 1), attribute(6, 43, 7, 7, 7, 7))},
 			{file(1, attribute(6, 43, 100_005, 50_005, 50_005, 5)), file(1, attribute(4, 40, 1), attribute(6, 43, 7, 7, 7, 25_007))},
@@ -223,8 +224,8 @@ func TestPartitionFiles(t *testing.T) {
 	}
 }
 
-// TestHangsAlone checks that a GPU with a hanging gpu_metrics delays no other, is logged once, and
-// keeps its place in the list.
+// TestHangsAlone checks that a GPU with a hanging gpu_metrics does not delay the others, is logged
+// once, and keeps its place in the list.
 func TestHangsAlone(t *testing.T) {
 	d := one(t)
 	d.addCard(2, bus2, id2)
@@ -246,13 +247,13 @@ func TestHangsAlone(t *testing.T) {
 	if got := r.Readings[0].Energy.Joules(); got != 11 {
 		t.Errorf("energy %v J, want 11", got)
 	}
-	// On a busy machine the other GPU can be late, too.
+	// On a busy machine the other GPU may also be late.
 	if n := strings.Count(d.log.String(), "quarantined until it returns\" gpu="+id1); n != 1 {
 		t.Errorf("%d lines about the quarantine of %s in the log, want 1:\n%s", n, id1, &d.log)
 	}
 }
 
-// TestAllHang checks that the driver as a whole does not respond while no GPU does.
+// TestAllHang checks that the driver as a whole counts as not responding while no GPU responds.
 func TestAllHang(t *testing.T) {
 	d := one(t)
 	s := gputest.Hasty(d.open(gputest.NewClock().Now))
@@ -264,8 +265,8 @@ func TestAllHang(t *testing.T) {
 	}
 }
 
-// TestPositions checks that a GPU counts as many positions as it has partitions, even while it
-// cannot be identified.
+// TestPositions checks that a GPU takes one position per partition, even while it cannot be
+// identified.
 func TestPositions(t *testing.T) {
 	d := one(t)
 	d.divide("CPX", 8)

@@ -17,7 +17,7 @@ import (
 // maxProcesses is the maximum number of processes of amdkfd that are read.
 const maxProcesses = 4096
 
-// occupancy is a process on the GPU, and the number of compute units on which its waves run at one
+// occupancy is a process on the GPU, with the number of compute units on which its waves run at one
 // moment.
 type occupancy struct {
 	pid   uint32
@@ -25,9 +25,9 @@ type occupancy struct {
 }
 
 // readContexts reads the processes on the GPU from /sys/class/kfd/kfd/proc, and returns their
-// occupancy. A process that opened /dev/kfd is listed there; it is on the GPU if it has memory or a
-// queue there. If access to a file is refused, all processes are unknown; otherwise they would seem
-// to have ended.
+// occupancy. Each process that opened /dev/kfd is listed in this folder. A process is on the GPU if
+// it has memory or a queue on the GPU. If access to a file is refused, all processes are unknown;
+// otherwise they would seem to have ended.
 func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	root := filepath.Join(r.cfg.Sys, "class/kfd/kfd/proc")
 	entries, err := os.ReadDir(root)
@@ -60,9 +60,9 @@ func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	return occupied
 }
 
-// context returns the context of a process, if it has one on the GPU. If the process uses several
-// partitions, the context names the one with the most memory, because it can name only one
-// instance.
+// context returns the context of a process, if it has a context on the GPU. If the process uses
+// several partitions, the context names the partition with the most memory, because it can name
+// only one instance.
 func (r *reader) context(folder string, pid uint32) (c gpu.Context, on bool, err error) {
 	c.PID = pid
 	var most uint64

@@ -25,13 +25,13 @@ var rasTypes = map[string]gpu.RASType{"ce": gpu.RASCorrectable, "ue": gpu.RASUnc
 const (
 	// maxBlocks is higher than the number of blocks of any GPU.
 	maxBlocks = 64
-	// maxErrors is the largest plausible rise of a count between two readings.
+	// maxErrors is the largest plausible increase of a count between two readings.
 	maxErrors = 1 << 20
 )
 
-// errorCount is the state of one count. A new number is accepted if it plausibly continues from the
-// accepted number. Otherwise it is held, and accepted if the next number continues from it, as
-// after a reload of the driver.
+// errorCount is the state of one count. A new number is accepted if its increase over the accepted
+// number is plausible. Otherwise it is held. It is accepted if the next number continues from it,
+// which happens after a reload of the driver.
 type errorCount struct {
 	accepted uint64
 	held     *uint64
@@ -48,7 +48,7 @@ func (c *errorCount) see(n uint64) bool {
 	return false
 }
 
-// rasKey names one count.
+// rasKey identifies one count.
 type rasKey struct {
 	block string
 	kind  gpu.RASType
@@ -58,7 +58,7 @@ type rasKey struct {
 // omitted, and logged once.
 func (r *reader) readRAS() []gpu.RASErrors {
 	folder := filepath.Join(r.card.folder, "ras")
-	entries, _ := os.ReadDir(folder) // missing without RAS
+	entries, _ := os.ReadDir(folder) // the folder is missing on GPUs without RAS
 	var out []gpu.RASErrors
 	blocks := 0
 	for _, e := range entries {
@@ -86,7 +86,7 @@ func (r *reader) readRAS() []gpu.RASErrors {
 	return out
 }
 
-// plausible reports whether a count can be reported. The first count always can.
+// plausible reports whether a count can be reported. The first count can always be reported.
 func (r *reader) plausible(key rasKey, n uint64) bool {
 	c := r.errors[key]
 	if c == nil {
@@ -99,7 +99,7 @@ func (r *reader) plausible(key rasKey, n uint64) bool {
 	return c.see(n)
 }
 
-// errNoCount is the error of a file of counts without content.
+// errNoCount is the error for an empty file of counts.
 var errNoCount = errors.New("no count")
 
 // readCounts returns the counts in a file by type. Each line must be valid.

@@ -54,7 +54,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestDamagedErrors checks that a malformed file has no counts, and does not affect another one.
+// TestDamagedErrors checks that a malformed file gives no counts, and does not affect another file.
 func TestDamagedErrors(t *testing.T) {
 	for name, content := range map[string]string{
 		"empty": "", "no number": "ue:\nce: 1\n", "negative": "ue: -1\nce: 1\n", "unknown type": "ue: 0\nxe: 1\n", "twice": "ue: 0\nue: 1\n",
@@ -78,8 +78,8 @@ func TestDamagedErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsFall checks that a count that falls or jumps is reported once the next one continues from
-// it, and that a single wrong number is not.
+// TestErrorsFall checks that a count that falls or jumps is reported after the next count continues
+// from it, and that a single wrong number is not reported.
 func TestErrorsFall(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -112,7 +112,7 @@ func TestErrorsFall(t *testing.T) {
 	}
 }
 
-// TestManyBlocks checks that files beyond the limit are ignored.
+// TestManyBlocks checks that files that exceed the limit are ignored.
 func TestManyBlocks(t *testing.T) {
 	d := one(t)
 	for i := range 100 {
@@ -123,7 +123,7 @@ func TestManyBlocks(t *testing.T) {
 	}
 }
 
-// FuzzErrors checks that no content of a file leads to a count that is not in it.
+// FuzzErrors checks that no content of a file leads to a count that is not in the file.
 func FuzzErrors(f *testing.F) {
 	f.Add("ue: 0\nce: 12\nde: 3\n")
 	f.Add("ue: 4294967295")

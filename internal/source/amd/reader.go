@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A reader reads one GPU. It is used within the GPU's lane only. Nodes and platforms are set from
-// outside while the lane is idle.
+// A reader reads one GPU. It is used only in the lane of the GPU. Nodes and platforms are set by
+// the source while the lane is idle.
 type reader struct {
 	cfg       Config
 	card      card
@@ -22,15 +22,15 @@ type reader struct {
 	// contains the clients of the last reading by their ids.
 	files   []clientFile
 	clients map[string]client
-	// former is the reader of the slot's last GPU, until the new GPU is identified.
+	// former is the reader of the previous GPU in the slot, until the new GPU is identified.
 	former *reader
 
 	device gpu.Device
-	again  time.Duration // boot clock at which the identity is read again
-	hwmon  string        // folder, empty if unknown
+	again  time.Duration // boot-clock time at which the identity is read again
+	hwmon  string        // folder of hwmon, or empty if it is unknown
 	scope  gpu.EnergyScope
 	meter  meter
-	last   sums // of the last reading
+	last   sums // at the last reading
 	// ras contains the counts of errors at the last identification, and errors contains the states of
 	// these counts.
 	ras    []gpu.RASErrors
@@ -65,8 +65,8 @@ func (r *reader) look() look {
 	return l
 }
 
-// read returns one reading, or an error if neither gpu_metrics nor hwmon could be read. It reads the health again if
-// that is due.
+// read returns one reading, or an error if neither gpu_metrics nor hwmon could be read. It also reads the health if
+// the interval has passed.
 func (r *reader) read(health bool) (*gpu.Reading, error) {
 	out := &gpu.Reading{UUID: r.device.UUID, RASErrors: r.ras}
 	began := r.cfg.Now()
@@ -120,8 +120,8 @@ func (r *reader) logOnce(problem string, err error) {
 	r.cfg.Log.Warn("GPU is read in part", "gpu", r.device.UUID, "problem", problem, "err", err)
 }
 
-// readGauges fills in the gauges in base units. Firmware that reports only the hottest spot reports
-// no edge temperature.
+// readGauges adds the gauges in base units. Firmware that reports only the hottest spot reports no
+// edge temperature.
 func (r *reader) readGauges(out *gpu.Reading, m metrics, h hwmon) {
 	set := func(g gpu.Gauge, v value, units float64) {
 		if v.ok {
@@ -166,7 +166,7 @@ func (r *reader) number(name string) value {
 	return value{n, err == nil}
 }
 
-// readEnergy fills in the energy and its source.
+// readEnergy adds the energy and its source.
 func (r *reader) readEnergy(out *gpu.Reading, m metrics, definite bool) {
 	power := -1.0
 	if p := out.Gauges[gpu.Power]; p != nil {
@@ -212,7 +212,7 @@ func (r *reader) identify() error {
 	return nil
 }
 
-// hive returns the GPU's XGMI hive, or nil without one. All GPUs of a hive are connected.
+// hive returns the GPU's XGMI hive, or nil if it has none. All GPUs of a hive are connected.
 func (r *reader) hive() *gpu.Fabric {
 	id := r.number("xgmi_hive_info/xgmi_hive_id")
 	if !id.ok || id.n == 0 || id.n == math.MaxUint64 {

@@ -23,12 +23,12 @@ const (
 	joule     = 1 << 16
 )
 
-// mi300 returns a file of revision 1.7 with an energy in joules and a power in watts.
+// mi300 returns a file of revision 1.7 with the given energy in joules and power in watts.
 func mi300(joules uint64, watts uint16) blob {
 	return newBlob(1, 7, 2208).u64(24, joules*joule).u16(10, watts)
 }
 
-// one returns a tree with one GPU, which has a node of amdkfd.
+// one returns a tree with one GPU, for which amdkfd has a node.
 func one(t *testing.T) *tree {
 	d := newTree(t)
 	d.addCard(1, bus1, id1)
@@ -38,8 +38,8 @@ func one(t *testing.T) *tree {
 	return d
 }
 
-// energies reads the source once a second, each time after a step, and returns the energy in joules
-// and its source.
+// energies reads the source once a second, each time after a step of the test, and returns the
+// energy in joules and its source.
 func energies(t *testing.T, d *tree, steps ...func()) (got []string) {
 	clock := gputest.NewClock()
 	s := d.open(clock.Now)
@@ -61,8 +61,8 @@ func energies(t *testing.T, d *tree, steps ...func()) (got []string) {
 	return got
 }
 
-// TestDamaged checks that no value of a file is used that is short, torn or of an unknown revision,
-// and that hwmon is read instead.
+// TestDamaged checks that no value is used from a file that is short, torn or of an unknown
+// revision, and that hwmon is read instead.
 func TestDamaged(t *testing.T) {
 	whole := string(mi300(10, 500))
 	tests := map[string]string{
@@ -90,7 +90,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestUnreadable checks a GPU with unreadable files: it stays listed, and the log has one line.
+// TestUnreadable checks that a GPU with unreadable files stays listed, and that the log contains
+// one line.
 func TestUnreadable(t *testing.T) {
 	d := one(t)
 	got := energies(t, d, func() {}, func() { d.remove(metrics1) }, func() {}, func() { d.write(metrics1, string(mi300(12, 500))) })
@@ -102,7 +103,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestNoID checks that a GPU without a unique id, as in a processor, is not listed.
+// TestNoID checks that a GPU without a unique id, which occurs in processors, is not listed.
 func TestNoID(t *testing.T) {
 	for _, id := range []string{"", "0000000000000000", "ffffffffffffffff"} {
 		d := one(t)
@@ -154,8 +155,8 @@ func TestHive(t *testing.T) {
 	}
 }
 
-// TestModule checks an MI250: both GPUs have the serial number of the module, and the first one has
-// its energy.
+// TestModule checks an MI250: both GPUs have the serial number of the module, and the first GPU has
+// the energy of the module.
 func TestModule(t *testing.T) {
 	for _, device := range []string{"0x740c", "0xffff"} {
 		d := one(t)
@@ -216,10 +217,10 @@ func TestProcesses(t *testing.T) {
 	d.write(kfdProc+"101/queues/7/gpuid", "40011\n")
 	d.write(kfdProc+"102/vram_40011", "0\n") // opened /dev/kfd only
 	d.mkdir(kfdProc + "102/queues")
-	d.write(kfdProc+"103/vram_40022", "5\n")      // may use the other GPU only
+	d.write(kfdProc+"103/vram_40022", "5\n")      // may use only the other GPU
 	d.mkdir(kfdProc + "104")                      // has ended
 	d.mkdir(kfdProc + "105/queues/3")             // its queue has ended
-	d.write(kfdProc+"106/vram_40011", "nonsense") // a queue, memory unknown
+	d.write(kfdProc+"106/vram_40011", "nonsense") // one queue; the memory is unknown
 	d.write(kfdProc+"106/queues/0/gpuid", "40011")
 	d.write(kfdProc+"0/vram_40011", "1")
 	d.write(kfdProc+"self/vram_40011", "1")

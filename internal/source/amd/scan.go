@@ -12,9 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// PCIClasses match the GPUs that are read: processing accelerators, 3D controllers, and other
-// display controllers, such as MI100 and MI200. Processors with integrated graphics also have the
-// last class, but no unique id.
+// PCIClasses match the GPUs that are read. They are processing accelerators, 3D controllers, and
+// other display controllers, such as MI100 and MI200. Processors with integrated graphics also have
+// the last of these classes, but they have no unique id.
 var PCIClasses = []gpu.PCIClass{
 	{Vendor: vendorID, Class: "0x1200", Driver: driverName},
 	{Vendor: vendorID, Class: "0x0302", Driver: driverName},
@@ -26,7 +26,7 @@ const (
 	driverName = "amdgpu"
 )
 
-// driverFolders exist while the driver is loaded.
+// driverFolders contains folders that exist while the driver is loaded.
 var driverFolders = []string{"bus/pci/drivers/" + driverName, "module/" + driverName}
 
 var (
@@ -38,11 +38,11 @@ var (
 // A card is a GPU that the driver serves.
 type card struct {
 	address string // address on the PCI bus, such as 0000:1b:00.0
-	folder  string // of its files
+	folder  string // folder of its files
 	number  int    // in card<number>
 }
 
-// scan lists the GPUs in the order of their numbers.
+// scan lists the GPUs sorted by number.
 func scan(sys string) ([]card, error) {
 	if !slices.ContainsFunc(driverFolders, func(f string) bool { return exists(sys, f) }) {
 		return nil, fmt.Errorf("driver amdgpu is not loaded: no %s", filepath.Join(sys, driverFolders[0]))

@@ -22,9 +22,9 @@ type slot struct {
 	lane lane.Lane[look]
 	// reader is nil before the first look. While the lane is busy, it belongs to the lane.
 	reader  *reader
-	device  gpu.Device   // as of the last call; without a UUID before the first
-	reading *gpu.Reading // reading of this tick, nil if there is none
-	err     error        // of the last look
+	device  gpu.Device   // as of the last call; without a UUID before the first call
+	reading *gpu.Reading // reading of this tick, or nil if there is none
+	err     error        // time of the last look
 	health  source.Health
 }
 
@@ -54,7 +54,7 @@ func (x *slot) drain(now time.Duration) bool {
 	return true
 }
 
-// begin starts a call on the GPU, unless the last one has not returned.
+// begin starts a call on the GPU, unless the last call has not returned yet.
 func (x *slot) begin(cfg Config) {
 	if x.lane.Busy() {
 		return
@@ -62,7 +62,7 @@ func (x *slot) begin(cfg Config) {
 	if x.reader == nil || x.reader.card != x.card {
 		old := x.reader
 		x.reader = &reader{cfg: cfg, card: x.card}
-		if old != nil { // it may be the same GPU with another number
+		if old != nil { // the slot may contain the same GPU with another number
 			x.reader.former = old
 		}
 	}
@@ -95,7 +95,7 @@ func (x *slot) accept(l look) {
 // errUnlisted is the error for a lost GPU.
 var errUnlisted = errors.New("driver does not list it")
 
-// condition returns the present health of a slot's GPU, with the reason.
+// condition returns the present health of the GPU in a slot, with the reason.
 func (x *slot) condition() (source.Health, error) {
 	switch {
 	case x.lane.Busy():

@@ -24,24 +24,24 @@ type Config struct {
 	Clients bool
 	// Health enables [gpu.Reading.Health].
 	Health bool
-	// CallTimeout is the time for which a Read waits for late GPUs. It must be positive.
+	// CallTimeout is the maximum time for which a Read waits for late GPUs. It must be positive.
 	CallTimeout time.Duration
-	// Now is called from several goroutines.
+	// Now may be called from several goroutines.
 	Now gpu.Clock
 	Log *slog.Logger
 }
 
-// Source reads the node's GPUs.
+// Source reads the AMD GPUs of the node.
 type Source struct {
 	cfg Config
 
 	mu       sync.Mutex // permits one Read or Close at a time; guards the fields below
 	slots    []*slot
 	topology topology
-	// platforms contains the names of the partitions' devices, as of the topology.
+	// platforms contains the names of the partitions' devices, as of the last reading of the topology.
 	platforms map[string]string
-	// files contains the open files of device nodes by node, as of the topology; unread is set once some
-	// could not be listed.
+	// files contains the open files of device nodes by node, as of the last reading of the topology.
+	// unread is set after some files could not be listed.
 	files  map[string][]clientFile
 	unread bool
 	closed bool
@@ -100,8 +100,8 @@ func (s *Source) refresh() {
 	}
 }
 
-// place assigns each GPU its slot and its position, by the number of its card. A slot remains after
-// its GPU was lost: a call may be in flight, and the GPU may return.
+// place assigns a slot and a position to each GPU, by the number of its card. A slot remains after
+// its GPU was lost, because a call may be in flight and the GPU may return.
 func (s *Source) place(cards []card) {
 	for _, x := range s.slots {
 		x.present = false
@@ -132,7 +132,7 @@ func (s *Source) slotOf(address string) *slot {
 	return nil
 }
 
-// visit reads all GPUs at once, and reports the results that arrive before ctx ends.
+// visit reads all GPUs concurrently, and reports the results that arrive before ctx ends.
 func (s *Source) visit(ctx context.Context) (gpu.Report, error) {
 	now := s.cfg.Now().Boot
 	answers, present := 0, 0
@@ -175,7 +175,8 @@ func (s *Source) visit(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// driver describes the driver. A driver that is part of the kernel has the version of the kernel.
+// driver describes the driver. A driver that is part of the kernel has the same version as the
+// kernel.
 func (s *Source) driver() gpu.Driver {
 	version := readText(s.cfg.Sys, "module/amdgpu/version")
 	if version == "" {
@@ -184,7 +185,8 @@ func (s *Source) driver() gpu.Driver {
 	return gpu.Driver{Vendor: Vendor, Name: "amdgpu", Version: version}
 }
 
-// Close prevents further reads. A call in flight is abandoned: it holds nothing but an open file.
+// Close prevents further reads. It does not wait for a call in flight, because such a call holds
+// only an open file.
 func (s *Source) Close(time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,19 +19,19 @@ const topologyAge = 10 * time.Second
 type topology struct {
 	nodes      map[string][]node
 	generation string
-	at         time.Duration // when it was read, boot clock
+	at         time.Duration // boot-clock time of the last reading
 }
 
 // A node is one GPU or one partition of a GPU in amdkfd's topology
 // (/sys/class/kfd/kfd/topology/nodes/<n>).
 type node struct {
 	id     string // gpu_id, which names the files of a process
-	minor  string // of its render node
+	minor  string // minor number of its render node
 	number int    // number of the partition on its GPU
 	xcc    int    // compute dies
 }
 
-// readTopology reads the topology. Without amdkfd it is empty.
+// readTopology reads the topology. Without amdkfd the topology is empty.
 func readTopology(sys string) topology {
 	t := topology{nodes: make(map[string][]node)}
 	root := filepath.Join(sys, "class/kfd/kfd/topology")
@@ -44,7 +44,7 @@ func readTopology(sys string) topology {
 		}
 		p := properties(readText(root, "nodes", e.Name(), "properties"))
 		location := p["location_id"]
-		// A partition's number is in the highest bits, above bus, device and function.
+		// The number of a partition is in the highest bits, above the bus, device and function.
 		n := node{id: id, number: int(location >> 28 & 0xf), xcc: int(min(p["num_xcc"], 64))}
 		if minor := p["drm_render_minor"]; minor > 0 {
 			n.minor = strconv.FormatUint(minor, 10)
@@ -58,7 +58,8 @@ func readTopology(sys string) topology {
 	return t
 }
 
-// number numbers the partitions of a GPU by their render nodes, unless the driver numbered them.
+// number gives numbers to the partitions of a GPU, in the order of their render nodes. If the
+// driver reports numbers, these are kept.
 func number(nodes []node) {
 	slices.SortFunc(nodes, func(a, b node) int {
 		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(len(a.minor), len(b.minor)), cmp.Compare(a.minor, b.minor))
@@ -68,7 +69,7 @@ func number(nodes []node) {
 	}
 }
 
-// properties parses lines of a name and a number.
+// properties parses lines that contain a name and a number.
 func properties(text string) map[string]uint64 {
 	p := make(map[string]uint64)
 	for line := range strings.Lines(text) {

@@ -20,7 +20,7 @@ import (
 type tree struct {
 	t    testing.TB
 	root string
-	log  strings.Builder // of the source
+	log  strings.Builder // clock of the source
 	// generation counts the changes of amdkfd's topology.
 	generation int
 	// clients is set if DRM clients are read.
@@ -35,7 +35,7 @@ func newTree(t testing.TB) *tree {
 	return d
 }
 
-// load creates the folders of a loaded driver.
+// load creates the folders that exist while the driver is loaded.
 func (d *tree) load() {
 	d.mkdir("sys/bus/pci/drivers/amdgpu")
 	d.mkdir("sys/class/kfd/kfd/proc")
@@ -45,13 +45,13 @@ func (d *tree) load() {
 	d.renumbered()
 }
 
-// unload removes everything of the driver.
+// unload removes all files of the driver.
 func (d *tree) unload() {
 	d.remove("sys/class")
 	d.remove("sys/bus/pci/drivers")
 }
 
-// renumbered counts a change of the topology.
+// renumbered increases the generation of the topology.
 func (d *tree) renumbered() {
 	d.generation++
 	d.write("sys/class/kfd/kfd/topology/generation_id", fmt.Sprint(d.generation))
@@ -120,13 +120,13 @@ func (d *tree) hang(name string) {
 	d.t.Cleanup(func() { d.release(name, "") })
 }
 
-// release ends the reads of a file that hang, and gives the file a content.
+// release ends the reads of a file that hang, and gives the file the content.
 func (d *tree) release(name, content string) {
 	info, err := os.Lstat(d.path(name))
 	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return
 	}
-	// Readers hold the pipe while its name gets the content.
+	// Readers still have the pipe open while a file with the content takes its name.
 	old := d.path(name) + ".old"
 	if err := os.Rename(d.path(name), old); err != nil {
 		d.t.Error(err)
@@ -135,7 +135,7 @@ func (d *tree) release(name, content string) {
 		d.write(name, content)
 	}
 	pipe, err := os.OpenFile(old, os.O_WRONLY|syscall.O_NONBLOCK, 0)
-	if err == nil { // else there is no reader
+	if err == nil { // otherwise there is no reader
 		_ = pipe.Close()
 	}
 }

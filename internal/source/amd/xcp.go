@@ -14,14 +14,14 @@ import (
 // amdgpu_xcp.c). Since revision 1.9, gpu_metrics contains no metrics of partitions.
 const xcpFile = "xcp/xcp_metrics"
 
-// The layout of xcp_metrics of revision 1.0: its size, and the place of the sums of its dies (struct amdgpu_partition_metrics_v1_0,
+// These are the size of xcp_metrics in revision 1.0, and the offset of the sums of the dies (struct amdgpu_partition_metrics_v1_0,
 // gfx_busy_acc).
 const (
 	xcpSize = 488
 	xcpBusy = 168
 )
 
-// busySums are the sums of activity of the compute dies of a partition.
+// busySums contains the sums of activity of each compute die of a partition.
 type busySums = [maxXCC]value
 
 // readPartitions reads the sums of the partitions if gpu_metrics contains none.

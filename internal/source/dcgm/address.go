@@ -12,14 +12,14 @@ import (
 // Embedded is the address that selects an engine in this process.
 const Embedded = "embedded"
 
-// defaultPort is nv-hostengine's default.
+// defaultPort is the default port of nv-hostengine.
 const defaultPort = "5555"
 
 // An Address is the address of a host engine.
 type Address struct {
 	text string
 	kind kind
-	// target is the library's argument: a path, host:port, or a URI.
+	// target is the address that is passed to the library: a path, host:port, or a URI.
 	target string
 }
 
@@ -28,7 +28,7 @@ type kind int
 const (
 	socket kind = iota
 	tcp
-	uri // for the library to understand
+	uri // the library must parse it
 	embedded
 )
 
@@ -70,10 +70,10 @@ func ParseAddress(s string) (Address, error) {
 	return a, nil
 }
 
-// String returns the address as it was given.
+// String returns the address in the form in which it was given.
 func (a Address) String() string { return a.text }
 
-// Port returns the TCP port that the library connects to, or 0 if it uses none.
+// Port returns the TCP port to which the library connects, or 0 if it uses no port.
 func (a Address) Port() uint16 {
 	if a.kind != tcp {
 		return 0

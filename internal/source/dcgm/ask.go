@@ -12,7 +12,7 @@ func (e *engine) latest(of []entity, fields []field) (values, error) {
 }
 
 // readLive makes the engine read the driver. The engine rejects the whole request if one value does
-// not exist. In this case every entity is read separately, and if necessary every field. An error
+// not exist. In this case it reads every entity separately, and every field if necessary. An error
 // means that the engine is lost or does not support the request.
 func (e *engine) readLive(of []entity, fields ...field) (values, error) {
 	const liveData = 1 // DCGM_FV_FLAG_LIVE_DATA

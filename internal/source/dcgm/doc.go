@@ -1,14 +1,15 @@
 // Package dcgm adds values of a DCGM host engine to the readings of NVML: the fields of the field
 // page, and the activity of MIG instances. It is the only importer of go-dcgm.
 //
-// Three properties of the binding and the engine shape this package. First, a call before a
-// successful dcgmInit, or of a symbol that the library lacks, ends the process inside the dynamic
-// loader. So the library is loaded and its symbols are looked up first ([load]), and every call
-// goes through an [engine] that is open only while it is connected. Second, the binding has one
-// connection for the whole process, without a lock, and a call may never return. So one goroutine
-// at a time uses it, in a lane for which no caller waits longer than [Config.CallTimeout]. Third,
-// all clients share the engine. So groups have unique names and are removed, few fields are watched
-// and kept only for seconds, and constants are read once.
+// Three properties of the binding and the engine determine the design of this package. First, a
+// call before a successful dcgmInit, or a call of a symbol that the library lacks, ends the process
+// inside the dynamic loader. So the library is loaded and its symbols are looked up first ([load]),
+// and every call goes through an [engine] that is open only while it is connected. Second, the
+// binding has one connection for the whole process, without a lock, and a call may never return. So
+// only one goroutine at a time uses the connection. It runs in a lane, and no caller waits for it
+// longer than [Config.CallTimeout]. Third, all clients share the engine. So groups have unique
+// names and are removed, only a few fields are watched, their values are kept only for seconds, and
+// constants are read once.
 //
 // Values are matched by entity and field, never by position, and count only if both status and
 // content are valid. The time of a value is the time at which the engine read it.

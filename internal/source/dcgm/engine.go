@@ -9,7 +9,7 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// Return codes that are handled (dcgm_structs.h, dcgmReturn_t).
+// These are the return codes that the package handles (dcgm_structs.h, dcgmReturn_t).
 const (
 	codeUninitialized = -10
 	codeNoData        = -14
@@ -27,7 +27,7 @@ type engine struct {
 
 var errClosed = errors.New("not connected")
 
-// do makes one call, if the connection is open.
+// do makes one call if the connection is open.
 func (e *engine) do(name string, call func() error) (err error) {
 	if !e.open {
 		return errClosed
@@ -104,7 +104,7 @@ func (e *engine) meta(f field) (meta godcgm.FieldMeta, ok bool) {
 	return meta, err == nil
 }
 
-// build returns the version in a list of key:value pairs, or an empty string.
+// build returns the version from a list of key:value pairs, or an empty string if there is none.
 func (e *engine) build(name string, get func() (godcgm.VersionInfo, error)) (version string) {
 	_ = e.do(name, func() error {
 		info, err := get()
@@ -118,15 +118,16 @@ func (e *engine) build(name string, get func() (godcgm.VersionInfo, error)) (ver
 	return version
 }
 
-// skewed reports whether the library has a newer minor version than the engine. The engine may then
-// reject its requests, and rejects all requests for values by version 4.6.
+// skewed reports whether the library has a newer minor version than the engine. In this case the
+// engine may reject the requests of the library. It rejects all requests for values from a library
+// of version 4.6.
 func (e *engine) skewed() bool {
 	library, ok1 := minor(e.library)
 	version, ok2 := minor(e.version)
 	return ok1 && ok2 && library > version
 }
 
-// minor returns major and minor version as one number.
+// minor returns the major and the minor version as one number.
 func minor(version string) (n int, ok bool) {
 	var major, second int
 	_, err := fmt.Sscanf(version, "%d.%d", &major, &second)

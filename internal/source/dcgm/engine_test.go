@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// scratch is the folder of the fake client library, which is compiled at its first use, since
+// scratch is the folder of the fake client library. It is compiled when it is first used, because
 // fuzzing workers do not use it.
 var scratch string
 
@@ -47,13 +47,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// An engine is the fake host engine: its node, and the other fields of its state file.
+// An engine is the fake host engine: with its node and the other fields of its state file.
 type engine struct {
 	t     *testing.T
 	dir   string
 	clock *gputest.Clock
 	node  gputest.Node
-	// Fields of the engine's record, and extra lines.
+	// These are fields of the engine's record, and additional lines.
 	fields string
 	lines  []string
 	cfg    dcgm.Config
@@ -74,7 +74,7 @@ func newEngine(t *testing.T, gpus ...gputest.GPU) *engine {
 	return e
 }
 
-// temperature is a field file with one row.
+// temperature is a file of fields with one row.
 const temperature = "DCGM_FI_DEV_GPU_TEMP, gauge, x"
 
 func pair() []gputest.GPU { return []gputest.GPU{gputest.Full(0), gputest.Full(1)} }
@@ -103,27 +103,27 @@ func (e *engine) add(format string, args ...any) {
 // fault adds an injected fault.
 func (e *engine) fault(uuid, call, do string) { e.add("fault\tgpu=%s\tcall=%s\tdo=%s", uuid, call, do) }
 
-// healed removes the extra lines.
+// healed removes the additional lines.
 func (e *engine) healed() {
 	e.lines = nil
 	e.write()
 }
 
-// pass advances the time, also for the engine.
+// pass advances the time, including the time of the engine.
 func (e *engine) pass(d time.Duration) {
 	e.clock.Advance(d)
 	e.write()
 }
 
-// enriched is the source under test: a driver that reports the node, and an engine that adds to the
+// enriched is the source under test. Its driver reports the node, and its engine adds values to the
 // report.
 type enriched struct {
 	*dcgm.Enricher
 	engine *engine
 }
 
-// open returns a source with the driver's report and the engine's additions. The enricher is closed
-// with the test.
+// open returns a source that returns the report of the driver with the values that the engine adds.
+// The enricher is closed when the test ends.
 func (e *engine) open() enriched {
 	e.write()
 	e.cfg.Log = slog.New(slog.NewTextHandler(&e.logged, nil))
@@ -156,7 +156,7 @@ func (e *engine) driver() gpu.Report {
 	return r
 }
 
-// calls lists the calls so far, with their return codes.
+// calls lists all previous calls with their return codes.
 func (e *engine) calls() (out []string) {
 	log, _ := os.ReadFile(filepath.Join(e.dir, "log"))
 	for line := range strings.Lines(string(log)) {
@@ -166,7 +166,7 @@ func (e *engine) calls() (out []string) {
 	return out
 }
 
-// count returns how often a call returned the code.
+// count returns the number of calls that returned the code.
 func (e *engine) count(call string) (n int) {
 	for _, c := range e.calls() {
 		if c == call {
@@ -219,7 +219,7 @@ func (e *engine) checkLeaks() {
 				}
 			}
 		case code == "-21":
-			clear(held) // with the connection
+			clear(held) // for the calls with a connection
 		case !connected && name != "dcgmInit" && name != "dcgmVersionInfo" && !connects(name):
 			e.t.Errorf("%s was called without a connection", name)
 		case code != "0":
@@ -235,7 +235,7 @@ func connects(call string) bool {
 	return strings.HasPrefix(call, "dcgmConnect") || call == "dcgmStartEmbedded"
 }
 
-// readAll reads a report, which must match the node.
+// readAll reads a report, and checks that it matches the node.
 func (e *engine) readAll(s enriched) gpu.Report {
 	e.t.Helper()
 	report := gputest.Read(e.t, s)

@@ -17,25 +17,25 @@ import (
 // Config is the configuration of an [Enricher].
 type Config struct {
 	Address Address
-	// LibraryPath is the client library; empty means libdcgm.so.4 in the loader's search path.
+	// LibraryPath is the client library. If it is empty, libdcgm.so.4 in the search path of the loader
+	// is used.
 	LibraryPath string
-	// CallTimeout is the time for which Enrich waits. It must be positive.
+	// CallTimeout is the maximum time for which Enrich waits. It must be positive.
 	CallTimeout time.Duration
 	// Tick is the usual time between two calls of Enrich.
 	Tick time.Duration
 	// Profiling lets the engine measure the activity of MIG instances. On GPUs before Hopper, no
 	// other program can then use the profiling counters.
 	Profiling bool
-	// Fields are the fields of the field page; nil for no page.
+	// Fields contains the fields of the field page. If it is nil, there is no page.
 	Fields []Field
 	Now    gpu.Clock
 	Log    *slog.Logger
 }
 
-// Enricher adds the field page and the activity of MIG instances to a report, and the
-// versions of engine and library to its driver. It connects at the first call, and again
-// after a lost connection. A process can have one Enricher at a time, since the
-// binding has one connection.
+// Enricher adds the field page and the activity of MIG instances to a report, and the versions of
+// engine and library to its driver. It connects at the first call, and again after the connection
+// was lost. A process can have one Enricher at a time, because the binding has only one connection.
 type Enricher struct {
 	cfg Config
 
@@ -44,14 +44,14 @@ type Enricher struct {
 	session *session // nil while there is no connection; belongs to the lane while the lane is busy
 	closed  bool
 	retry   backoff
-	err     error  // why there is no connection
-	skew    string // the engine's version that was last logged as too old
+	err     error  // reason that there is no connection
+	skew    string // version of the engine that was last logged as too old
 
-	page  *gpu.FieldPage // the last one; nil once it is too old
-	paged time.Duration  // time at which the engine returned it, boot clock
+	page  *gpu.FieldPage // last field page; nil after it became too old
+	paged time.Duration  // boot-clock time at which the engine returned the page
 }
 
-// answer is the result of one piece of work in the lane.
+// answer is the result of one turn in the lane.
 type answer struct {
 	session *session
 	addition
@@ -70,9 +70,9 @@ func New(cfg Config) *Enricher {
 	return &Enricher{cfg: cfg, err: errors.New("not connected yet")}
 }
 
-// Enrich connects first if necessary. It takes about [Config.CallTimeout] at most. If a result is
-// late, only its field page is kept. The last page is served for a while, so that a late or missing
-// result leaves no gap.
+// Enrich first connects to the engine if necessary. It takes about [Config.CallTimeout] at most. If
+// a result is late, only its field page is kept. The last page is served for a while, so that a
+// late or missing result causes no gap.
 func (e *Enricher) Enrich(ctx context.Context, report *gpu.Report) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -149,11 +149,11 @@ func measured(m *gpu.Partitioning, samples []gpu.InstanceSample) bool {
 	})
 }
 
-// pageKept is the time for which a field page is served without a newer one. Its values expire at
-// the same age.
+// pageKept is the time for which a field page is served if there is no newer page. Its values
+// expire at the same age.
 const pageKept = 30 * time.Second
 
-// keep replaces the last page by a newer one, if there is one, and drops it when it expires.
+// keep replaces the last page by a newer page, if there is one, and drops the page when it expires.
 func (e *Enricher) keep(latest *gpu.FieldPage) {
 	now := e.cfg.Now().Boot
 	switch {
@@ -164,8 +164,8 @@ func (e *Enricher) keep(latest *gpu.FieldPage) {
 	}
 }
 
-// turn connects if necessary, and reads. After a lost connection it reconnects at once, and retries
-// with increasing delays. It runs in the lane.
+// turn connects to the engine if necessary, and reads from it. After a lost connection it
+// reconnects at once, and retries with increasing delays. It runs in the lane.
 func (e *Enricher) turn(d *session, devices []gpu.Device) answer {
 	if d != nil {
 		if a := e.readSession(d, devices); a.session != nil {
@@ -193,7 +193,7 @@ func (e *Enricher) readSession(d *session, devices []gpu.Device) answer {
 	return answer{err: err}
 }
 
-// accept applies the session of a result, and returns its error.
+// accept stores the session in a result, and returns the error in the result.
 func (e *Enricher) accept(a answer) error {
 	e.session = a.session
 	if a.session == nil {
@@ -209,9 +209,9 @@ func (e *Enricher) accept(a answer) error {
 	return a.err
 }
 
-// A backoff spaces attempts to connect.
+// A backoff delays attempts to connect.
 type backoff struct {
-	pause, next time.Duration // next is on the boot clock
+	pause, next time.Duration // next is the boot-clock time of the next attempt
 }
 
 const (
@@ -225,7 +225,7 @@ func (b *backoff) fail(now time.Duration) {
 }
 
 // Close waits for the call in flight, removes our groups from the engine, and disconnects. If the
-// call does not return in time, the engine cleans up after the end of the process.
+// call does not return in time, the engine removes the groups after the process has ended.
 func (e *Enricher) Close(wait time.Duration) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,15 +13,15 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// DefaultFields is the built-in file of fields.
+// DefaultFields is the content of the built-in file of fields.
 //
 //go:embed fields.csv
 var DefaultFields string
 
-// A Field is one row of the file of fields: a metric of the field page, or a label of
-// all of its metrics.
+// A Field is one row of the file of fields: a metric of the field page, or a label of all metrics
+// on the page.
 type Field struct {
-	Name string // spelled as in the file; this is the metric's name
+	Name string // in the spelling of the file; this is the name of the metric
 	Type FieldType
 	Help string
 
@@ -31,7 +31,7 @@ type Field struct {
 // FieldType is the type of a field on the page.
 type FieldType string
 
-// The types of fields.
+// These are the types of fields.
 const (
 	Gauge   FieldType = "gauge"
 	Counter FieldType = "counter"
@@ -39,8 +39,8 @@ const (
 )
 
 // ParseFields parses a file of fields in the format of dcgm-exporter: lines of name, type and help,
-// and comments that start with #. Invalid lines do not affect the others: the error, which is one
-// line, lists all of them.
+// and comments that start with #. Invalid lines do not affect the others. The error, which has one
+// line, lists all invalid lines.
 func ParseFields(r io.Reader) ([]Field, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {

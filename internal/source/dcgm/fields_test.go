@@ -67,7 +67,8 @@ func TestParseFields(t *testing.T) {
 	}
 }
 
-// TestManyFields checks the maximum number of fields, which is the engine's limit for one request.
+// TestManyFields checks the maximum number of fields, which is the limit of the engine for one
+// request.
 func TestManyFields(t *testing.T) {
 	for n, want := range map[int]string{128: "", 129: "129 gauge and counter fields, a host engine accepts at most 128"} {
 		fields, err := dcgm.ParseFields(strings.NewReader("DCGM_FI_DRIVER_VERSION, label, x\n" + many(t, n)))
@@ -82,7 +83,7 @@ func TestManyFields(t *testing.T) {
 	}
 }
 
-// many returns the rows of some fields, at most 129.
+// many returns the rows of the given number of fields, at most 129.
 func many(t *testing.T, n int) string {
 	t.Helper()
 	rows := []string{"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_MEM_COPY_UTIL"}
@@ -127,7 +128,7 @@ func FuzzParseFields(f *testing.F) {
 	})
 }
 
-// page reads the field page, row by row: values by field and then instance.
+// page reads the field page and returns its values by field and then by instance.
 func page(t *testing.T, s enriched) map[string]map[string]float64 {
 	t.Helper()
 	p := gputest.Read(t, s).Fields
@@ -150,8 +151,8 @@ func page(t *testing.T, s enriched) map[string]map[string]float64 {
 	return out
 }
 
-// TestPage checks fields of GPUs and of MIG instances, including fields that the books also use.
-// Missing values are omitted.
+// TestPage checks fields of GPUs and of MIG instances, including the fields that the books also
+// use. Missing values are omitted.
 func TestPage(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_GPU_TEMP, gauge, x\ndcgm_pcie_replay_counter, counter, x\nDCGM_FI_DEV_PCIE_REPLAY_COUNTER, counter, x\nDCGM_FI_PROF_SM_ACTIVE, gauge, x\n"+
@@ -200,7 +201,7 @@ func TestPage(t *testing.T) {
 }
 
 // TestPageXIDs checks that a GPU without errors has the XID 0, and that the last XID of a GPU does
-// not expire. Without XID events there is no series.
+// not expire. If the driver has no XID events, there is no series.
 func TestPageXIDs(t *testing.T) {
 	e := newEngine(t, gputest.Full(0), gputest.Divided(1))
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_XID_ERRORS, gauge, x")
@@ -224,14 +225,15 @@ func TestPageXIDs(t *testing.T) {
 	check("not watched", nil)
 }
 
-// TestPageXIDsOfMIG checks that errors of a board in MIG mode are on the GPU's series, although
-// DCGM declares the field for instances. An instance has a series only after its own error.
+// TestPageXIDsOfMIG checks that errors of a board in MIG mode are in the series of the GPU,
+// although DCGM declares the field for instances. An instance has a series only after its own
+// error.
 func TestPageXIDsOfMIG(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0))
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_XID_ERRORS, gauge, x")
 	s := e.open()
 	for _, tt := range []struct {
-		xid  string // further attributes of an error, empty for none
+		xid  string // further attributes of an error; empty if there is none
 		want map[string]float64
 	}{
 		{"", map[string]float64{"0": 0}},
@@ -249,11 +251,11 @@ func TestPageXIDsOfMIG(t *testing.T) {
 }
 
 // TestLabelLater checks that an unreadable label is requested again a few times, and that a known
-// one stays. A published page does not change. A blank is final.
+// label stays. A published page does not change. A blank label is final.
 func TestLabelLater(t *testing.T) {
 	for _, tt := range []struct {
 		do    string
-		later bool // whether the label is there later
+		later bool // the label is available later
 	}{{"drop", true}, {"fail:-6", true}, {"blank", false}} {
 		t.Run(tt.do, func(t *testing.T) {
 			e := newEngine(t, gputest.Busy(0), gputest.Full(1))
@@ -294,7 +296,7 @@ func TestLabelLater(t *testing.T) {
 	}
 }
 
-// TestPageRefused checks that a field that cannot be watched does not affect the others.
+// TestPageRefused checks that a field that cannot be watched does not affect the other fields.
 func TestPageRefused(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tprofiling=0"
@@ -315,7 +317,7 @@ func TestPageRefused(t *testing.T) {
 	}
 }
 
-// TestManyRefused checks that rejected fields are found with one GPU, not with all.
+// TestManyRefused checks that rejected fields are found by watches of one GPU, and not of all GPUs.
 func TestManyRefused(t *testing.T) {
 	e := newEngine(t)
 	for i := range 8 {
@@ -327,13 +329,13 @@ func TestManyRefused(t *testing.T) {
 	if p := gputest.Read(t, s).Fields; len(p.Fields) != 25 {
 		t.Errorf("%d fields are left", len(p.Fields))
 	}
-	// Two watches of all GPUs, one of which fails, and one of each field alone.
+	// There are two watches of all GPUs, of which one fails, and one watch for each single field.
 	if n := e.count("dcgmGroupAddEntity 0"); n > 2*8+26 {
 		t.Errorf("%d calls to add a GPU to a group", n)
 	}
 }
 
-// TestOldFields checks that an engine without the newest fields returns the older ones.
+// TestOldFields checks that an engine without the newest fields returns the older fields.
 func TestOldFields(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tfields=500"
@@ -351,7 +353,8 @@ func TestOldFields(t *testing.T) {
 	}
 }
 
-// TestNoPage checks that without a field file there is no page, and no field is watched for it.
+// TestNoPage checks that if there is no file of fields, there is no page and no field is watched
+// for a page.
 func TestNoPage(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	if p := gputest.Read(t, e.open()).Fields; p != nil {

@@ -14,9 +14,9 @@ import (
 
 // instances are the MIG instances of all GPUs.
 type instances struct {
-	divided map[entity]bool // the GPUs in MIG mode, according to the driver
+	divided map[entity]bool // GPUs in MIG mode, according to the driver
 	list    []instance
-	watch   *watch // watch of their activity; nil if that is not measured
+	watch   *watch // watch of the activity of the instances; nil if activity is not measured
 }
 
 // An instance is a GPU instance. The engine has its own entity numbers; id is the driver's number.
@@ -24,11 +24,11 @@ type instance struct {
 	entity    entity
 	gpu       entity
 	id        string
-	profile   string // its name, according to the driver; may be empty
+	profile   string // name of the profile, according to the driver; may be empty
 	profileID uint32
 	slices    uint32
 	// read is the time at which the engine last read the instance's activity (boot clock), or 0 if it
-	// has not.
+	// has not read the activity yet.
 	read time.Duration
 }
 
@@ -39,7 +39,7 @@ func (i instance) same(o instance) bool {
 }
 
 // listInstances updates the instances of the GPUs that are in MIG mode in the report. If the engine
-// cannot list the instances, the list stays unchanged.
+// cannot list the instances, the list is not changed.
 func (d *session) listInstances(devices []gpu.Device) error {
 	if !d.cfg.Profiling && len(d.cfg.Fields) == 0 {
 		return nil
@@ -120,7 +120,7 @@ func entities(list []instance) (out []entity) {
 // and not to the GPU.
 const activity = godcgm.DCGM_FI_PROF_SM_UTIL_RATIO
 
-// watchInstances makes the engine measure the activity of all instances, if configured.
+// watchInstances makes the engine measure the activity of all instances, if profiling is enabled.
 func (d *session) watchInstances() {
 	if !d.cfg.Profiling {
 		return
@@ -157,8 +157,8 @@ func (d *session) readActivity() (map[string][]gpu.InstanceSample, error) {
 }
 
 // busy returns the activity of the instances of a GPU if the engine measured all of them since the
-// last turn, else nothing. The engine measures from one update to the next; the newest value counts
-// for all updates since the last turn, within a limit.
+// last turn. Otherwise it returns no activity. The engine measures the activity between two
+// updates. The newest value counts for all updates since the last turn, up to a limit.
 func busy(list []*instance, vs values, m moments, now gpu.Instant, longest time.Duration) (out []gpu.InstanceSample) {
 	at := func(i *instance) time.Duration {
 		k := key{i.entity, activity}

@@ -14,11 +14,11 @@ import (
 	"unsafe"
 )
 
-// defaultLibrary is go-dcgm's default.
+// defaultLibrary is the default library of go-dcgm.
 const defaultLibrary = "libdcgm.so.4"
 
-// symbols are the functions that are called, except for connecting by URI, which go-dcgm looks up
-// itself.
+// symbols contains the functions that are called. The function that connects by URI is not in the
+// list, because go-dcgm looks it up itself.
 var symbols = []string{
 	"errorString", "dcgmInit", "dcgmShutdown", "dcgmConnect_v2", "dcgmDisconnect", "dcgmStartEmbedded", "dcgmStopEmbedded",
 	"dcgmVersionInfo", "dcgmHostengineVersionInfo", "dcgmGetAllSupportedDevices", "dcgmGetGpuInstanceHierarchy",
@@ -28,13 +28,13 @@ var symbols = []string{
 }
 
 // load loads the library for the whole process, and checks that it contains the symbols. go-dcgm
-// then finds it by its soname at any path. The library is never unloaded, because lazily bound
-// calls need it.
+// then finds the library by its soname. The library is never unloaded,
+// because lazily bound calls need it.
 func load(path string) error {
 	path = cmp.Or(path, defaultLibrary)
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
-	runtime.LockOSThread() // dlerror is of this thread
+	runtime.LockOSThread() // dlerror returns the error of this thread
 	defer runtime.UnlockOSThread()
 	handle := C.dlopen(name, C.RTLD_LAZY|C.RTLD_GLOBAL)
 	if handle == nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// otherLibrary is the environment variable with a library for another process of this test binary,
-// because a process can load only one.
+// otherLibrary is the environment variable that names the library for another process of this test
+// binary. Another process is needed because a process can load only one library.
 const otherLibrary = "GPULEDGER_TEST_LIBRARY"
 
 // printError prints the error of an unusable library.
@@ -99,7 +99,7 @@ func TestPort(t *testing.T) {
 	}
 }
 
-// TestAddresses checks what the library receives for each form of an address.
+// TestAddresses checks the string that the library receives for each form of an address.
 func TestAddresses(t *testing.T) {
 	dir, err := os.MkdirTemp("", "d") // a short path, because it contains a socket
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestNativeMemory reads on many OS threads, like the calls of a long-running exporter. The
-// library's messages of 4 MB must not stay allocated for each thread.
+// TestNativeMemory reads on many OS threads, like a long-running exporter. The library's messages
+// of 4 MB must not remain allocated for each thread.
 func TestNativeMemory(t *testing.T) {
 	const threads, most = 20, 24 // MiB
 	e := newEngine(t, gputest.Full(0))
@@ -34,7 +34,7 @@ func TestNativeMemory(t *testing.T) {
 			of := []godcgm.GroupEntityPair{{EntityGroupId: godcgm.FE_GPU}}
 			_, err := godcgm.EntitiesGetLatestValues(of, []godcgm.Short{godcgm.DCGM_FI_DEV_GPU_TEMP_CELSIUS}, 0)
 			called <- err
-			<-done // no other call gets this thread
+			<-done // no other call runs in this thread
 		})
 		if err := <-called; err != nil {
 			t.Fatal(err)

@@ -22,19 +22,19 @@ const maxAttempts = 3
 // fieldPage is the state of the field page in a session.
 type fieldPage struct {
 	sorted bool
-	// metrics and labels are the available fields. unserved contains the other fields with the
-	// reason, until they were logged.
+	// metrics and labels are the available fields. unserved contains the other fields with the reason,
+	// until these were logged.
 	metrics, labels []Field
 	unserved        []string
 	whole           *watch         // of GPUs
-	divided         *watch         // of MIG instances
+	divided         *watch         // watch of the fields of MIG instances
 	texts           map[key]string // values of labels
 	attempts        int            // remaining requests for labels
-	read            time.Duration  // time at which latest was created, boot clock
+	read            time.Duration  // boot-clock time at which latest was created
 	latest          *gpu.FieldPage
 }
 
-// watchPage watches the fields of the page, once the GPUs and instances are known.
+// watchPage watches the fields of the page, after the GPUs and instances are known.
 func (d *session) watchPage() {
 	if len(d.cfg.Fields) == 0 || len(d.gpus) == 0 {
 		return
@@ -57,7 +57,8 @@ func (d *session) watchPage() {
 	p.latest, p.attempts = nil, maxAttempts
 }
 
-// ids returns the distinct numbers of fields: an old and a new name may be the same field.
+// ids returns the distinct numbers of fields, because an old and a new name may stand for the same
+// field.
 func ids(fields []Field) (out []field) {
 	for _, f := range fields {
 		if !slices.Contains(out, f.id) {
@@ -67,7 +68,7 @@ func ids(fields []Field) (out []field) {
 	return out
 }
 
-// perInstance reports whether the engine also has the field for each MIG instance.
+// perInstance reports whether the engine also provides the field for each MIG instance.
 func (d *session) perInstance(f field) bool {
 	meta, ok := d.engine.meta(f)
 	return ok && (meta.EntityLevel == godcgm.FE_GPU_I || meta.EntityLevel == godcgm.FE_GPU_CI)
@@ -95,8 +96,8 @@ func (d *session) sortFields() {
 	}
 }
 
-// refuse drops the metrics of a field that the engine rejects. The field must not be requested
-// either, because an engine rejects a whole request if one of its fields is unknown.
+// refuse drops the metrics of a field that the engine rejects. Such a field must not be requested,
+// because an engine rejects a whole request if one of its fields is unknown.
 func (d *session) refuse(f field, err error) {
 	p := &d.page
 	p.metrics = slices.DeleteFunc(p.metrics, func(m Field) bool {
@@ -108,10 +109,10 @@ func (d *session) refuse(f field, err error) {
 }
 
 // watchAll replaces a watch by a watch of the fields that the engine accepts, because one rejected
-// field fails the whole watch. If the engine has no room for a group, all fields are kept.
+// field fails the whole watch. If the engine has no free group, all fields are kept.
 func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	next, err := d.replace(old, w)
-	// A field that is missing for one entity is usually missing for all.
+	// A field that the engine rejects for one entity is usually rejected for all entities.
 	for _, of := range [][]entity{w.of[:min(1, len(w.of))], w.of} {
 		if err == nil || full(err) {
 			break
@@ -179,7 +180,7 @@ func (p *fieldPage) labelsOf(g entity) (out []string) {
 	return out
 }
 
-// show returns a value as text, or empty if there is none.
+// show returns a value as text, or an empty string if there is no value.
 func (v value) show() string {
 	if s, ok := v.word(); ok {
 		return s
@@ -190,7 +191,8 @@ func (v value) show() string {
 	return ""
 }
 
-// readPage returns the page, at the interval at which the engine reads it.
+// readPage returns the page. It reads the page only at the interval at which the engine reads the
+// fields.
 func (d *session) readPage() (*gpu.FieldPage, error) {
 	p, now := &d.page, d.cfg.Now()
 	if !p.sorted || p.latest != nil && now.Boot-p.read < pageEvery {
@@ -250,10 +252,10 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 
 // lastXID returns the code of the last error of a GPU or MIG instance. For a GPU without errors it
 // is 0. DCGM declares the field for compute instances but records errors of the whole board on the
-// GPU, so an instance without errors of its own has no code instead of 0.
+// GPU, so an instance without own errors has no code, and not the code 0.
 func lastXID(of entity, v value) (code float64, ok bool) {
 	n, ok := v.count()
-	// There is no data before the first error, and never for a GPU without events.
+	// Before the first error there is no data. For a GPU without events there is never data.
 	if v.status == codeNoData {
 		n, ok = 0, true
 	}

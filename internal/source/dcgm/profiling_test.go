@@ -76,7 +76,7 @@ func TestProfiling(t *testing.T) {
 	}
 }
 
-// TestTicks checks that instances are measured from the second reading on, for any interval of
+// TestTicks checks that instances are measured from the second reading on, for any interval between
 // readings.
 func TestTicks(t *testing.T) {
 	for _, tick := range []time.Duration{200 * time.Millisecond, time.Second, 15 * time.Second, time.Minute} {
@@ -126,8 +126,8 @@ func TestRepartitioned(t *testing.T) {
 	instances()
 }
 
-// TestRoom checks that without free groups of the engine some values are missing. They appear once
-// groups are free, and no field was rejected.
+// TestRoom checks that some values are missing while the engine has no free groups. They appear
+// after groups become free, and no field counts as rejected.
 func TestRoom(t *testing.T) {
 	for room := range 3 {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
@@ -160,13 +160,13 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestProfilingLater checks that profiling is used once another program releases it, and continues
+// TestProfilingLater checks that profiling is used after another program releases it, and continues
 // after instances are removed, although the page watched the same field before.
 func TestProfilingLater(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Profiling = true
 	e.cfg.Fields = parse(t, "DCGM_FI_PROF_SM_ACTIVE, gauge, x\nDCGM_FI_PROF_GR_ENGINE_ACTIVE, gauge, x")
-	e.fields = "\tfield_groups=63" // besides the page
+	e.fields = "\tfield_groups=63" // in addition to the watch of the page
 	s := e.open()
 	gputest.Read(t, s)
 	e.fields = ""
@@ -182,7 +182,7 @@ func TestProfilingLater(t *testing.T) {
 	}
 }
 
-// TestUnprofiled checks that nothing is measured without the option.
+// TestUnprofiled checks that no activity is measured if profiling is disabled.
 func TestUnprofiled(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0))
 	s := e.open()

@@ -12,21 +12,21 @@ import (
 )
 
 // recount is the interval between two lists of the engine's GPUs, and the pause after a failure for
-// one of them.
+// one of the GPUs.
 const recount = 10 * time.Second
 
-// A session is the state from one connection to its end. It is used only in the lane.
+// A session is the state of one connection. It is used only in the lane.
 type session struct {
 	cfg    Config
 	engine *engine
 
 	gpus    []entity
-	uuids   map[entity]string // labels of the GPUs; missing ones are read again
+	uuids   map[entity]string // labels of the GPUs; missing labels are read again
 	watches []*watch
 	// unserved contains the failed watches that were logged.
 	unserved  map[string]bool
 	moments   moments
-	counted   time.Duration // time at which the GPUs were last counted, boot clock
+	counted   time.Duration // boot-clock time at which the GPUs were last counted
 	instances instances
 	page      fieldPage
 }
@@ -115,7 +115,7 @@ func (d *session) identify() error {
 	return err
 }
 
-// errChanged is the reason for a new session.
+// errChanged is the error that requires a new session.
 var errChanged = errors.New("the GPUs of the host engine changed")
 
 // renew checks at intervals whether the GPUs changed, and retries failures.

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestOnce counts calls: none is made between two pages.
+// TestOnce counts calls, and checks that no call is made between two pages.
 func TestOnce(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -34,8 +34,8 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestVersions checks that the driver has the versions of engine and library while the engine is
-// connected.
+// TestVersions checks that the driver's details contain the versions of the engine and the library
+// while the engine is connected.
 func TestVersions(t *testing.T) {
 	e := newEngine(t, pair()...)
 	s := e.open()
@@ -65,8 +65,8 @@ func TestGPUsChange(t *testing.T) {
 	}
 }
 
-// TestReconnect checks that a lost engine is retried at once and then at growing intervals. A new
-// engine is read like the first one.
+// TestReconnect checks that a lost engine is retried immediately, and then at growing intervals. A
+// new engine is read like the first one.
 func TestReconnect(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -74,7 +74,7 @@ func TestReconnect(t *testing.T) {
 	e.readAll(s)
 	e.fields = "\tgeneration=1"
 	e.pass(10 * time.Second)
-	e.readAll(s) // the engine is back
+	e.readAll(s) // the engine responds again
 
 	e.fields = "\tup=0"
 	e.pass(10 * time.Second)
@@ -139,8 +139,8 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestClockStep checks the values after the clock was set back: the engine's newest values are then
-// from before the change. They are served until they expire.
+// TestClockStep checks the values after the clock was set back. The newest values of the engine are
+// then older than the change. They are served until they expire.
 func TestClockStep(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -153,12 +153,12 @@ func TestClockStep(t *testing.T) {
 	s := e.open()
 	e.readAll(s)
 	back = time.Hour
-	for _, g := range e.node.GPUs { // the engine's newest values are from before the change
+	for _, g := range e.node.GPUs { // the newest values of the engine are older than the change
 		e.fault(g.Device.UUID, "*", "hang")
 	}
 	for passed := 0; passed < 60; passed += 10 {
 		e.pass(10 * time.Second)
-		// After the step they are first seen at the second reading of the page.
+		// After the step, these values are first seen at the second reading of the page.
 		if n := len(page(t, s)["DCGM_FI_DEV_GPU_TEMP"]); (n == 2) != (passed <= 30) {
 			t.Errorf("%d s after the step there are %d values", passed, n)
 		}
@@ -182,8 +182,8 @@ func TestStuckClose(t *testing.T) {
 	}
 }
 
-// TestSkew checks that a library that is newer than the engine gets no values, and that the reason
-// is logged.
+// TestSkew checks that a library that is newer than the engine receives no values, and that the
+// reason is logged.
 func TestSkew(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tversion=4.5.2"
@@ -208,8 +208,8 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// TestNoDriver checks an engine that was started without a driver: it responds to every call and
-// has no GPUs. It is down until the driver is loaded.
+// TestNoDriver checks an engine that was started without a driver. It responds to every call, but
+// it has no GPUs. The engine counts as down until the driver is loaded.
 func TestNoDriver(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.node.Down = true

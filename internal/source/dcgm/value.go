@@ -17,8 +17,8 @@ type entity = godcgm.GroupEntityPair
 // field is the number of a field.
 type field = godcgm.Short
 
-// Blanks represent missing values, with a good status (dcgm_structs.h, DCGM_INT64_BLANK and
-// similar). Values greater than a blank encode the reason.
+// Blanks represent missing values, although their status is good (dcgm_structs.h, DCGM_INT64_BLANK
+// and similar). Values greater than a blank encode the reason.
 const (
 	blankInteger = 0x7ffffffffffffff0
 	blankNumber  = 140737488355328.0
@@ -28,7 +28,7 @@ const (
 type value struct {
 	status int
 	kind   uint
-	at     int64 // time at which the engine read it, µs of the wall clock
+	at     int64 // time at which the engine read the value, µs of the wall clock
 	bits   uint64
 	text   string
 }
@@ -66,19 +66,19 @@ func (v value) word() (string, bool) {
 	return v.text, v.status == 0 && v.kind == godcgm.DCGM_FT_STRING && !blank
 }
 
-// key identifies a value; its position may change.
+// key identifies a value, because the position of a value may change.
 type key struct {
 	entity
 	field
 }
 
-// values are the results of one request.
+// values contains the results of one request.
 type values map[key]value
 
-// moments contains the values with a time in the future, and the time at which each was first seen,
-// which is the best estimate of the time at which it was read. The engine sorts values by time:
-// after the wall clock was set back, its newest value stays an old one until the clock reaches that
-// time again.
+// moments contains the values with a time in the future. For each value it holds the time at which
+// the value was first seen, which is the best estimate of the time at which the engine read it. The
+// engine sorts values by time. After the wall clock was set back, the newest value in the engine is
+// an old value until the clock reaches the time of this value again.
 type moments map[key]glimpse
 
 type glimpse struct {

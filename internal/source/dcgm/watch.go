@@ -11,10 +11,10 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// A watch makes the engine read fields of some entities at intervals and keep the values. It needs
+// A watch makes the engine read fields of some entities periodically and keep the values. It needs
 // one of the engine's 64 groups and one of its 64 field groups, which all clients share.
 type watch struct {
-	name   string // shown when people list the engine's groups
+	name   string // name that appears in lists of the engine's groups
 	of     []entity
 	fields []field
 	every  time.Duration
@@ -22,8 +22,8 @@ type watch struct {
 
 	group godcgm.GroupHandle
 	set   godcgm.FieldHandle
-	// held lists the engine's objects of the watch, with the calls that remove them, in reverse
-	// order.
+	// held lists the objects that the watch created in the engine. Each has the call that removes it;
+	// the calls are made in reverse order.
 	held []holding
 }
 
@@ -37,14 +37,14 @@ const unwatchCall = "dcgmUnwatchFields"
 // shortest is the shortest interval of a watch: NVML's counter changes every 100 ms.
 const shortest = 100 * time.Millisecond
 
-// full reports whether an engine has no room for a group. For DCGM_ST_MAX_LIMIT the binding returns
-// only the library's text.
+// full reports whether an error means that the engine has no free group. For DCGM_ST_MAX_LIMIT the
+// binding returns only the text of the library.
 func full(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "Max limit reached")
 }
 
 // begin creates the groups and watches their fields. The first values exist when it returns. If it
-// fails, it leaves nothing in the engine.
+// fails, it leaves no objects in the engine.
 func (w *watch) begin(e *engine) error {
 	if err := w.establish(e); err != nil {
 		_ = w.end() // fails for the same reason
@@ -54,7 +54,7 @@ func (w *watch) begin(e *engine) error {
 }
 
 func (w *watch) establish(e *engine) error {
-	name := fmt.Sprintf("gpuledger-%s-%s", w.name, rand.Text()) // other users may run gpuledger, too
+	name := fmt.Sprintf("gpuledger-%s-%s", w.name, rand.Text()) // other users may also run gpuledger
 	err := e.do("dcgmGroupCreate", func() (err error) {
 		w.group, err = godcgm.CreateGroup(name)
 		return err
@@ -77,14 +77,14 @@ func (w *watch) establish(e *engine) error {
 		return err
 	}
 	w.holds(e, "dcgmFieldGroupDestroy", func() error { return godcgm.FieldGroupDestroy(w.set) })
-	// This is recorded before the watch is created, because a failed watch may be partly in effect.
+	// This is recorded before the watch is created, because a failed watch may be partly active.
 	w.holds(e, unwatchCall, func() error { return godcgm.UnwatchFields(w.set, w.group) })
 	return e.do("dcgmWatchFields", func() error {
 		return godcgm.WatchFieldsWithGroupEx(w.set, w.group, max(w.every, shortest).Microseconds(), w.keep.Seconds(), 0)
 	})
 }
 
-// holds records a call that removes something from the engine.
+// holds records a call that removes an object from the engine.
 func (w *watch) holds(e *engine, name string, call func() error) {
 	w.held = append(w.held, holding{name, func() error { return e.do(name, call) }})
 }
@@ -102,18 +102,19 @@ func (w *watch) end() (err error) {
 	return err
 }
 
-// covers reports whether a watch has all the entities.
+// covers reports whether a watch contains all the given entities.
 func (w *watch) covers(of []entity) bool {
 	return !slices.ContainsFunc(of, func(x entity) bool { return !slices.Contains(w.of, x) })
 }
 
-// endGroups removes the groups, but not the engine's readings that another watch has taken over.
+// endGroups removes the groups, but not the fields that another watch has taken over.
 func (w *watch) endGroups() error {
 	w.held = slices.DeleteFunc(w.held, func(h holding) bool { return h.name == unwatchCall })
 	return w.end()
 }
 
-// Names of watches that the engine may reject. Their groups have the same names.
+// These are the names of watches that the engine may reject. The groups of these watches have the
+// same names.
 const (
 	activityWatch  = "activity"
 	pageWatch      = "page"
@@ -121,12 +122,12 @@ const (
 )
 
 // retention returns the time for which the engine keeps values that are read at an interval. It is
-// longer than two updates, and one update may be late.
+// longer than two intervals, because one update may be late.
 func retention(every time.Duration) time.Duration { return max(10*time.Second, 3*every) }
 
-// replace replaces a watch, or nil, by another one. An empty watch becomes nil. After an error
-// there is neither the old nor the new watch. The engine continues to measure the fields of both
-// watches, unless an entity is dropped.
+// replace replaces a watch, which may be nil, by another watch. If the new watch is empty, the
+// result is nil. After an error, neither the old nor the new watch exists. The engine continues to
+// measure the fields of both watches, unless an entity is dropped.
 func (d *session) replace(old, w *watch) (*watch, error) {
 	ended := func(err error) {
 		if err != nil {
@@ -179,13 +180,13 @@ func (d *session) note(name string, err error) {
 	d.unserved[name] = true
 }
 
-// rewatch retries failed watches, because other clients may since have released groups or the
-// profiling counters.
+// rewatch retries failed watches, because other clients may have released groups or the profiling
+// counters in the meantime.
 func (d *session) rewatch() {
 	page := d.unserved[pageWatch] || d.unserved[instancesWatch]
 	if d.unserved[activityWatch] {
 		d.watchInstances()
-		page = page || d.instances.watch != nil // it now includes the page's watch of activity
+		page = page || d.instances.watch != nil // it now includes the activity in the watch of the page
 	}
 	if page {
 		d.watchPage()

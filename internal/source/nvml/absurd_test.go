@@ -12,9 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestAbsurdNumbers sets every number that the driver reports of one GPU of eight to all ones, to
-// the largest of its type and to NaN, at first and later. The GPU is still read, and impossible
-// values are absent.
+// TestAbsurdNumbers takes every number that the driver reports for one of eight GPUs. It sets the
+// number to all ones, to the largest value of its type, and to NaN, at first and later. The GPU is
+// still read, and impossible values are absent.
 func TestAbsurdNumbers(t *testing.T) {
 	for name, i := range map[string]int{"whole": plain, "in MIG mode": parted, "with a scope": scoped} {
 		for _, absurd := range []string{"4294967295", "18446744073709551615", "9223372036854775807", "-1", "x"} {
@@ -54,7 +54,7 @@ func TestAbsurdPartition(t *testing.T) {
 	wantEight(t, "healed", s, none, nothing)
 }
 
-// checkNumbers checks the report of a GPU with absurd numbers.
+// checkNumbers checks the report for a GPU with absurd numbers.
 func checkNumbers(t *testing.T, report gpu.Report, uuid string) {
 	t.Helper()
 	for _, r := range report.Readings {
@@ -74,8 +74,8 @@ func checkNumbers(t *testing.T, report gpu.Report, uuid string) {
 	}
 }
 
-// spoil changes every number of a GPU, except its index and its mode, until the state is next
-// written.
+// spoil changes every number of a GPU, except its index and its mode. The change lasts until the
+// state is written again.
 func (d *driver) spoil(uuid, number string) {
 	d.t.Helper()
 	digits := regexp.MustCompile(`\t(index|mig)=\d+|=\d+`)
@@ -96,7 +96,7 @@ func (d *driver) spoil(uuid, number string) {
 	})
 }
 
-// rewrite changes the state until it is next written.
+// rewrite changes the state until the state is written again.
 func (d *driver) rewrite(change func(state string) string) {
 	d.t.Helper()
 	state, err := os.ReadFile(d.path)

@@ -10,21 +10,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accounts is the driver's accounting of the processes on a GPU at one reading. It does not change
-// after the reading.
+// accounts contains the driver's accounting of the processes on a GPU at one reading. It does not
+// change after the reading.
 //
 // From R610 on, accounting keeps running sums over the driver's own samples. Unlike the ring's
 // samples they do not expire, and they can be read for ended processes. If an administrator has
-// enabled accounting, it is the better source. The mode belongs to the host and is never changed
-// here.
+// enabled accounting, it is the better source. The accounting mode is a setting of the host, which
+// this package never changes.
 //
 // The functions and the units of the sums are documented (nvml.h). Older drivers update accounting
-// once a second from the ring's samples (NVIDIA open-gpu-kernel-modules, gpu_acct.c). It is
-// inferred, not verified on hardware, that sampleCount counts all samples in a process's life and
-// not only the samples of the process, that startTime is wall-clock time, and that the last samples
-// of a process may be added after its end.
+// once a second from the ring's samples (NVIDIA open-gpu-kernel-modules, gpu_acct.c). Three facts
+// are inferred, but not verified on hardware: sampleCount counts all samples in the life of a
+// process and not only the samples of the process, startTime is wall-clock time, and the last
+// samples of a process may be added after its end.
 type accounts struct {
-	at time.Duration // end of the sums, boot clock
+	at time.Duration // boot-clock time of the end of the sums
 	of map[uint32]account
 	// all contains the PIDs of all accounts, including processes that ended long ago.
 	all map[uint32]bool
@@ -32,7 +32,7 @@ type accounts struct {
 
 // account is the accounting of one process.
 type account struct {
-	start   uint64 // wall clock, µs; distinguishes processes with the same PID
+	start   uint64 // wall clock in µs; distinguishes processes with the same PID
 	samples uint32
 	sm, fb  uint64 // sums over these samples, in percent × 100
 }
@@ -44,8 +44,8 @@ const fullSample = 100 * 100
 // period old.
 const accountingPeriod = time.Second
 
-// readAccounts reads the activity since the last reading from accounting. If it returns false, all
-// of the activity must be read from the ring. The next reading starts from the current accounts.
+// readAccounts reads the activity since the last reading from the accounting. If it returns false,
+// all activity must be read from the ring. The next reading starts from the current accounts.
 func (g *gpuReader) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	before := g.accounts
 	g.accounts = nil
@@ -64,7 +64,7 @@ func (g *gpuReader) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	r.SamplesKnown, r.Sampled = true, gpu.Span{From: g.sampled, To: max(g.sampled, now.at)}
 	n := mostSamples(done)
 	if n == 0 && len(done) > 0 && r.Sampled.Len() <= 2*accountingPeriod {
-		r.Sampled.To = r.Sampled.From // not updated yet; the next reading will contain them
+		r.Sampled.To = r.Sampled.From // the accounts were not updated yet; the next reading will contain the activity
 		return true
 	}
 	r.Samples, g.sampled = samples(done, n, r.Sampled), r.Sampled.To
@@ -72,8 +72,8 @@ func (g *gpuReader) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	return true
 }
 
-// accounting reports whether the driver keeps accounts of the GPU's processes. In MIG mode it does
-// not.
+// accounting reports whether the driver keeps accounts of the GPU's processes. In MIG mode it keeps
+// none.
 func (g *gpuReader) accounting(q *inquiry) bool {
 	if g.device.Partitions != nil || !q.lib.has("nvmlDeviceGetAccountingStats_v2") {
 		return false
@@ -83,7 +83,7 @@ func (g *gpuReader) accounting(q *inquiry) bool {
 }
 
 // account reads the accounts of processes that are present, were present at the last reading, or
-// began and ended since. It returns an error if an account is missing: a process that started
+// began and ended since then. It returns an error if an account is missing. A process that started
 // before accounting was enabled has no account.
 func (g *gpuReader) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, missing error) {
 	now = &accounts{of: make(map[uint32]account), all: make(map[uint32]bool)}
@@ -135,7 +135,7 @@ func (a *accounts) concern(contexts []gpu.Context, before *accounts) map[uint32]
 	return pids
 }
 
-// since returns the increase of the accounts after an earlier reading. A new account must belong to
+// since returns the increase of the accounts since an earlier reading. A new account must belong to
 // a process that started after that reading; otherwise the increase is unknown.
 func (a *accounts) since(before *accounts, now gpu.Instant) (map[uint32]account, bool) {
 	earlier := now.Wall.Add(before.at - now.Boot).UnixMicro()
@@ -157,7 +157,7 @@ func (a *accounts) since(before *accounts, now gpu.Instant) (map[uint32]account,
 	return done, true
 }
 
-// mostSamples returns the number of samples that the driver took. It is the largest number in an
+// mostSamples returns the number of samples that the driver took. This is the largest number in any
 // account, because the account of a process that was always present counts all samples.
 func mostSamples(done map[uint32]account) (n uint32) {
 	for _, d := range done {

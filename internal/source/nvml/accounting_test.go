@@ -16,15 +16,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// kept is the accounting of a process: its start, the number of samples, and the sums of their
-// percentages. A zero row has no accounting.
+// kept is the accounting of a process. It contains the start of the process, the number of samples,
+// and the sums of the percentages in the samples. The zero value stands for a process without
+// accounting.
 type kept struct {
 	began   time.Time
 	samples int
 	sm, mem int
 }
 
-// An office is a GPU with accounting whose ring reports PID 99 as active.
+// An office is a GPU with accounting. Its ring of samples reports PID 99 as active.
 type office struct {
 	t      *testing.T
 	clock  *gputest.Clock
@@ -33,7 +34,7 @@ type office struct {
 	uuid   string
 }
 
-// newOffice opens a driver that lists the processes with accounts, and reads it once.
+// newOffice opens a driver that lists the processes with accounts, and reads this driver once.
 func newOffice(t *testing.T, accounts map[uint32]kept) *office {
 	g := gputest.Full(0)
 	o := &office{t: t, clock: gputest.NewClock(), uuid: g.Device.UUID}
@@ -56,7 +57,7 @@ func (o *office) list(pids ...uint32) {
 	o.driver.write()
 }
 
-// keep sets the driver's accounts.
+// keep sets the accounts in the driver.
 func (o *office) keep(accounts map[uint32]kept) {
 	o.driver.lines = nil
 	for pid, k := range accounts {
@@ -67,7 +68,7 @@ func (o *office) keep(accounts map[uint32]kept) {
 	o.driver.write()
 }
 
-// read reads a second later.
+// read reads the GPU after one more second.
 func (o *office) read() gpu.Reading {
 	o.t.Helper()
 	o.clock.Advance(time.Second)
@@ -81,7 +82,8 @@ func (o *office) read() gpu.Reading {
 // stale is the assumed age of the accounts.
 const stale = time.Second / 2
 
-// want reads and checks that the samples come from the accounts, for a span of the given length.
+// want reads the GPU. It checks that the samples come from the accounts and that their span has the
+// given length.
 func (o *office) want(long time.Duration, samples ...gpu.Sample) {
 	o.t.Helper()
 	r := o.read()
@@ -95,7 +97,7 @@ func (o *office) want(long time.Duration, samples ...gpu.Sample) {
 	}
 }
 
-// wantRing reads and checks that the samples come from the ring.
+// wantRing reads the GPU and checks that the samples come from the ring.
 func (o *office) wantRing() {
 	o.t.Helper()
 	r := o.read()
@@ -107,7 +109,8 @@ func (o *office) wantRing() {
 // longAgo is a time before any reading.
 var longAgo = time.Unix(1_700_000_000, 0)
 
-// ringLate is the age of the ring's newest sample at a reading, as newOffice writes it.
+// ringLate is the age of the ring's newest sample at a reading, with the ring that newOffice
+// writes.
 const ringLate = 100 * time.Millisecond
 
 // two returns the accounts of two processes of the same age.
@@ -115,8 +118,8 @@ func two(samples, sm7, sm8 int) map[uint32]kept {
 	return map[uint32]kept{7: {longAgo, samples, sm7, sm7 / 2}, 8: {longAgo, samples, sm8, 0}}
 }
 
-// TestAccounting checks that the increase of the sums since the end of the ring is reported, and no
-// samples of the ring.
+// TestAccounting checks that the increase of the sums since the end of the ring is reported, and
+// that no samples of the ring are reported.
 func TestAccounting(t *testing.T) {
 	o := newOffice(t, two(1000, 5000, 70_000))
 	o.keep(two(1007, 5350, 70_175))
@@ -153,7 +156,7 @@ func TestAccountingComesAndGoes(t *testing.T) {
 	o.list(7, 8, 9)
 	o.want(time.Second+ringLate-stale, gpu.Sample{PID: 7, SM: 0.5, Memory: 0.25}, gpu.Sample{PID: 8}, gpu.Sample{PID: 9, SM: 0.5})
 
-	o.list(8) // the others have ended, and the driver adds their last samples
+	o.list(8) // the other processes have ended, and the driver adds their last samples
 	accounts = two(1020, 600, 0)
 	accounts[7] = kept{longAgo, 1015, 600, 300}
 	accounts[9] = kept{o.clock.Now().Wall.Add(-time.Second / 2), 5, 500, 0}
@@ -169,7 +172,7 @@ func TestAccountingComesAndGoes(t *testing.T) {
 		t.Errorf("%d accounts were read, want those of a present process, and once that of an ended one", again)
 	}
 	o.list()
-	for range 3 { // it ended; after that there is no process
+	for range 3 { // the process ended; after that there is no process
 		o.read()
 	}
 	o.keep(nil)
@@ -181,7 +184,7 @@ func TestAccountingComesAndGoes(t *testing.T) {
 // two readings is reported.
 func TestAccountingOfWhoWasNotSeen(t *testing.T) {
 	accounts := two(1000, 0, 0)
-	accounts[5] = kept{longAgo, 700, 90_000, 0} // it has ended long ago
+	accounts[5] = kept{longAgo, 700, 90_000, 0} // the process ended long ago
 	o := newOffice(t, accounts)
 	for n := range 3 {
 		accounts[7], accounts[8] = kept{longAgo, 1010 + 10*n, 500 + 500*n, 0}, kept{longAgo, 1010 + 10*n, 0, 0}
@@ -223,7 +226,7 @@ func TestAccountingFallsBack(t *testing.T) {
 	}{
 		{"a process that is older than its account", func(o *office) {
 			o.keep(map[uint32]kept{7: {longAgo, 10, 1000, 500}, 8: {longAgo, 10, 600, 0}, 9: {longAgo, 500, 5000, 0}})
-			o.list(7, 8, 9) // and then its account is removed
+			o.list(7, 8, 9) // afterwards its account is removed
 		}, true},
 		{"another process that is old", keeping(map[uint32]kept{7: {longAgo, 10, 1000, 500}, 8: {longAgo.Add(time.Second), 10, 600, 0}}), true},
 		{"no account", keeping(map[uint32]kept{7: {longAgo, 10, 1000, 500}}), true},
@@ -281,8 +284,8 @@ func TestAccountingHasNoNumbers(t *testing.T) {
 	}
 }
 
-// TestAccountingWithoutARing checks that without a ring activity is known from the second reading
-// on.
+// TestAccountingWithoutARing checks that, if there is no ring, the activity is known from the
+// second reading on.
 func TestAccountingWithoutARing(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.driver.node.Loads++
@@ -305,7 +308,8 @@ func TestAccountingAfterReload(t *testing.T) {
 	}
 }
 
-// TestStaleAccounts checks that the content of a reading that was too late is in the next one.
+// TestStaleAccounts checks that the next reading contains the activity of a reading that was too
+// late.
 func TestStaleAccounts(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))
@@ -328,7 +332,7 @@ func TestStaleAccounts(t *testing.T) {
 }
 
 // TestAccountingIsNotAsked checks that accounts are not read in MIG mode or while accounting mode
-// is off. The mode is never switched on.
+// is off. The accounting mode is never enabled.
 func TestAccountingIsNotAsked(t *testing.T) {
 	n := working()
 	d := newDriver(t, n)

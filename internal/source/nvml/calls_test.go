@@ -18,13 +18,13 @@ import (
 
 // Three of the eight GPUs differ, so that all calls are made.
 const (
-	plain  = 0 // whole, with the older energy counter
+	plain  = 0 // undivided, with the older energy counter
 	parted = 1 // in MIG mode
 	scoped = 2 // with an energy counter that names its scope
 	none   = -1
 )
 
-// eight returns the node with the faulty driver.
+// eight returns a node with eight GPUs and the faulty driver.
 func eight() gputest.Node {
 	var n gputest.Node
 	for i := range 8 {
@@ -38,22 +38,22 @@ func eight() gputest.Node {
 // An effect removes the values of a GPU that are unknown while a call fails.
 type effect func(*gputest.GPU)
 
-// nothing is the effect of a failing call that returns no needed value.
+// nothing is the effect of a failing call that returns no required value.
 func nothing(*gputest.GPU) {}
 
-// A call is a function of the driver, with the values that are missing while it fails.
+// A call is a function of the driver, with the values that are missing while the function fails.
 type call struct {
-	// gpu is a GPU for the call, or empty if the call does not concern a GPU.
+	// gpu is a GPU on which the call is made, or empty if the call does not concern a GPU.
 	gpu int
-	// first is the effect on a new GPU, or nil if the call is not made then; later is the effect on a
-	// known one, nil if the call is not repeated.
+	// first is the effect on a new GPU, or nil if the call is not made for a new GPU. later is the
+	// effect on a known GPU, or nil if the call is not repeated.
 	first, later effect
 }
 
-// calls lists every function of the driver that the program calls, except six that cannot be
-// broken here: nvmlErrorString; nvmlDeviceGetGpuFabricInfo, which is called on older libraries only
-// (TestOldDriver); nvmlDeviceGetHandleByPciBusId, which is called in a release only (TestReleaseGPU); nvmlDeviceGetAccountingPids and nvmlDeviceGetAccountingStats, which are called
-// in accounting mode only (TestAccountingFallsBack); nvmlGpmSampleGet, which is called for profiling only (TestProfileFails).
+// calls lists every function of the driver that the program calls, except six functions that this test cannot break: nvmlErrorString;
+// nvmlDeviceGetGpuFabricInfo, which is called only with older libraries (TestOldDriver); nvmlDeviceGetHandleByPciBusId, which is called only during a
+// release (TestReleaseGPU); nvmlDeviceGetAccountingPids and nvmlDeviceGetAccountingStats, which are called only in accounting mode
+// (TestAccountingFallsBack); nvmlGpmSampleGet, which is called only for profiling (TestProfileFails).
 var calls = withTables(map[string]call{
 	"nvmlInit":                   {gpu: none},
 	"nvmlShutdown":               {gpu: none},
@@ -84,8 +84,8 @@ var calls = withTables(map[string]call{
 	"nvmlDeviceGetRemappedRows":           always(plain, func(g *gputest.GPU) { g.Reading.RowRemap = nil }),
 	"nvmlDeviceGetProcessUtilization":     always(plain, func(g *gputest.GPU) { g.Reading.SamplesKnown = false }),
 
-	"nvmlDeviceGetAccountingMode":            always(plain, nothing), // the ring is as good
-	"nvmlDeviceGetCurrentClocksEventReasons": always(plain, nothing), // throttled time of drivers without counters of it
+	"nvmlDeviceGetAccountingMode":            always(plain, nothing), // the ring of samples replaces it
+	"nvmlDeviceGetCurrentClocksEventReasons": always(plain, nothing), // throttled time of drivers that have no counters for it
 	"nvmlDeviceGetSamples":                   always(plain, nothing), // quiet times are found later
 
 	"nvmlDeviceGetComputeRunningProcesses":    always(plain, unlisted),
@@ -103,18 +103,19 @@ var calls = withTables(map[string]call{
 	"nvmlGpmQueryDeviceSupport":           {parted, nothing, nil},
 	"nvmlGpmSampleAlloc":                  {gpu: none},
 	"nvmlGpmSampleFree":                   {gpu: none},
-	"nvmlGpmMigSampleGet":                 always(parted, nothing), // unknown in a first reading
+	"nvmlGpmMigSampleGet":                 always(parted, nothing), // the value is unknown in a first reading
 	"nvmlGpmMetricsGet":                   {parted, nil, nothing},
 })
 
-// healthCalls read values of health, which no GPU here supports. They are repeated after reaskAfter.
+// healthCalls contains the calls that read health values, which no GPU in this test supports. They
+// are repeated after reaskAfter.
 var healthCalls = []string{
 	"nvmlDeviceGetMemoryErrorCounter", "nvmlDeviceGetSramEccErrorStatus", "nvmlDeviceGetRowRemapperHistogram",
 	"nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth",
 	"nvmlDeviceGetPerformanceState", "nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization",
 }
 
-// reaskAfter is longer than the time after which a call that was not supported is repeated.
+// reaskAfter is longer than the time after which an unsupported call is repeated.
 const reaskAfter = 11 * time.Minute
 
 // withTables adds the calls that read gauges and health.
@@ -128,7 +129,7 @@ func withTables(calls map[string]call) map[string]call {
 	return calls
 }
 
-// always returns a call on a GPU that has the same effect at first and later.
+// always returns a call that has the same effect on a new GPU and on a known GPU.
 func always(i int, e effect) call { return call{i, e, e} }
 
 func lost(g *gputest.GPU) { g.Lost = true }
@@ -141,7 +142,8 @@ func unmetered(g *gputest.GPU) {
 }
 
 // TestCallsAreKnown runs all code that calls the driver, and compares the table with the calls that
-// were made, and these with the functions in the source code. A new call needs a row.
+// were made. It also compares these calls with the functions in the source code. A new call needs a
+// row.
 func TestCallsAreKnown(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, eight())
@@ -176,7 +178,7 @@ func TestCallsAreKnown(t *testing.T) {
 	}
 }
 
-// named returns the driver's functions in the source code, without versions.
+// named returns the names of the driver's functions in the source code, without versions.
 func named(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")

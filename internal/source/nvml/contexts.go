@@ -11,9 +11,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// readContexts reads the processes with a context. In MIG mode it reads each MIG device, because
-// the lists of the whole GPU then require privileges and do not name instances. If one list fails
-// or is too long, all are unknown; otherwise its processes would seem to have ended.
+// readContexts reads the processes with a context. In MIG mode it reads the lists of each MIG
+// device, because in this mode the lists of the whole GPU require privileges and do not name
+// instances. If one list fails or is too long, all processes are unknown, because otherwise the
+// processes of this list would seem to have ended.
 func (g *gpuReader) readContexts(q, mig *inquiry, r *gpu.Reading) {
 	contexts := make(map[uint32]gpu.Context)
 	g.oversized = nil

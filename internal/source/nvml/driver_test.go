@@ -29,16 +29,17 @@ func TestMain(m *testing.M) {
 	os.Exit(fakes.Main(m, &libraryPath, nil))
 }
 
-// A driver is the fake driver: its node, and the other fields of its state file.
+// A driver is the fake driver, with its node and the other fields of its state file.
 type driver struct {
 	t    *testing.T
 	path string
 	node gputest.Node
-	// extra lines, and extra fields of the gpu records.
+	// lines contains additional lines of the state file, and fields contains additional fields of its
+	// gpu records.
 	lines  []string
-	fields map[string]string // by UUID, tab separated
-	proc   string            // directory of the machine's memory, empty for none
-	// profiling makes opened sources read profiles.
+	fields map[string]string // additional fields by UUID, separated by tabs
+	proc   string            // directory that describes the memory of the machine; empty if there is none
+	// profiling is set if opened sources read profiles.
 	profiling bool
 
 	logged bytes.Buffer // log of the last opened source
@@ -55,7 +56,7 @@ func newDriver(t *testing.T, n gputest.Node) *driver {
 	return d
 }
 
-// open returns a source that reads the driver, and closes it with the test. It waits for slow
+// open returns a source that reads the driver, and closes it when the test ends. It waits for slow
 // calls; [gputest.Hasty] is for tests with calls that hang.
 func (d *driver) open(now gpu.Clock) *nvml.Source { return d.openWith(gputest.HangTimeout, now) }
 
@@ -77,7 +78,7 @@ func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source
 	return s
 }
 
-// change replaces the node, without extra lines.
+// change replaces the node and removes the additional lines.
 func (d *driver) change(n gputest.Node) {
 	d.node, d.lines, d.fields = n, nil, map[string]string{}
 	d.write()
@@ -89,7 +90,7 @@ func (d *driver) fault(uuid, call, do string) {
 	d.write()
 }
 
-// healed removes all extra lines.
+// healed removes all additional lines.
 func (d *driver) healed() {
 	d.lines = nil
 	d.write()
@@ -123,7 +124,7 @@ func (d *driver) write() {
 	}
 }
 
-// calls returns how often a function was called.
+// calls returns the number of calls of a function.
 func (d *driver) calls(function string) int {
 	return strings.Count(d.log(), "\t"+function+"\t")
 }

@@ -10,11 +10,11 @@ import (
 
 // A meter is a way to read a GPU's energy. A counter is chosen once per session, because mixing the
 // values of several would make the counter jump. Power is integrated in addition, so that the
-// ledger can continue from the integral if a counter that failed at first responds later.
+// ledger can continue from the integral if a counter fails at first and responds later.
 type meter struct {
 	kind  meterKind
 	tries int // readings without a counter
-	// failed is set if a counter failed, but the driver may support it.
+	// failed is set if a counter failed although the driver may support it.
 	failed bool
 }
 
@@ -28,8 +28,8 @@ const (
 	noMeter
 )
 
-// maxTries is the number of readings for which a failing meter that may be supported keeps its
-// precedence over the next best meter.
+// maxTries is the number of readings for which a failing meter keeps its precedence over the next
+// best meter, if the driver may support it.
 const maxTries = 3
 
 // retryAfter is the number of readings after which a failed counter is tried again.
@@ -85,10 +85,10 @@ func (g *gpuReader) choose(q *inquiry, powerErr error) {
 }
 
 // chooseCounter selects the best counter that works, and reports whether the choice is final. Field
-// 191 with the GPU's scope is preferred, because only this field is known to count nothing but the
-// GPU. The older counter has no scope: on GH200 and GB200 boards it covers the whole module with
-// CPU or second die. Its scope is known to be the module only if the driver supports field 191 for
-// the module and not for the GPU.
+// 191 with the GPU's scope is preferred, because only this field is known to count only the energy
+// of the GPU. The older counter has no scope. On GH200 and GB200 boards it covers the whole module,
+// including the CPU or the second die. Its scope is known to be the module only if the driver
+// supports field 191 for the module but not for the GPU.
 func (g *gpuReader) chooseCounter(q *inquiry) bool {
 	g.meter.failed = false
 	_, err := g.energyField(q, gonvml.POWER_SCOPE_GPU)
@@ -103,8 +103,8 @@ func (g *gpuReader) chooseCounter(q *inquiry) bool {
 	return g.settle(err, boardCounter, gpu.EnergyCounter, scope)
 }
 
-// settle chooses a meter that works. It returns true when the choice of this reading is final: a
-// meter that failed without being unsupported gets another attempt.
+// settle chooses a meter that works. It returns true if the choice is final. A meter that failed
+// with an error other than "not supported" gets another attempt.
 func (g *gpuReader) settle(err error, kind meterKind, source gpu.EnergySource, scope gpu.EnergyScope) bool {
 	if err != nil {
 		failed := !unsupported(err)
@@ -158,7 +158,7 @@ func (g *gpuReader) modulePower(q *inquiry) gpu.ModulePower {
 	return gpu.ModulePower{GPU: power(gonvml.POWER_SCOPE_GPU), Module: power(gonvml.POWER_SCOPE_MODULE)}
 }
 
-// available64 rejects impossible numbers: the driver sets all bits of unavailable values.
+// available64 rejects unavailable values, in which the driver sets all bits.
 func available64(n uint64, r ret) (uint64, ret) {
 	if r == gonvml.SUCCESS && n > math.MaxInt64 {
 		return 0, gonvml.ERROR_NO_DATA

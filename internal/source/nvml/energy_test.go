@@ -18,7 +18,7 @@ func readFields(t *testing.T, fields string) gpu.Report {
 	return gputest.Read(t, d.open(gputest.NewClock().Now))
 }
 
-// TestEnergySource checks which of several meters is chosen.
+// TestEnergySource checks which one of several meters is chosen.
 func TestEnergySource(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -48,8 +48,8 @@ func TestEnergySource(t *testing.T) {
 	}
 }
 
-// TestEnergyFailsAtFirst checks that a counter that works at the second attempt is used, and the
-// next best one after three failures.
+// TestEnergyFailsAtFirst checks that a counter that works at the second attempt is used, and that
+// the next best counter is used after three failures.
 func TestEnergyFailsAtFirst(t *testing.T) {
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
 	s := d.open(gputest.NewClock().Now)
@@ -73,7 +73,7 @@ func TestEnergyFailsAtFirst(t *testing.T) {
 }
 
 // TestEnergyFailsForLong checks that a counter that failed at first replaces summed power within ten
-// readings of its return, and that its first reading has the sum, too.
+// readings of its return, and that its first reading also contains the sum.
 func TestEnergyFailsForLong(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
@@ -112,7 +112,7 @@ func TestIntegral(t *testing.T) {
 	clock := gputest.NewClock()
 	g := gputest.Plain(0)
 	g.Device.EnergySource, g.Reading.Energy = gpu.EnergyPower, nil
-	g.Reading.Gauges[gpu.Temperature] = new(30.0) // to detect changes even without power
+	g.Reading.Gauges[gpu.Temperature] = new(30.0) // detects changes even if there is no power
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{g}})
 	s := d.open(clock.Now)
 	steps := []struct {
@@ -211,7 +211,7 @@ func TestMeterOutlivesRenumbering(t *testing.T) {
 }
 
 // TestMeterOfANewDriver checks that the source of energy is chosen again when a new driver has a
-// better one.
+// better source.
 func TestMeterOfANewDriver(t *testing.T) {
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
 	s := d.open(gputest.NewClock().Now)
@@ -225,8 +225,8 @@ func TestMeterOfANewDriver(t *testing.T) {
 	}
 }
 
-// TestModulePower checks that with a module's counter the power of the GPU and of the module are
-// read, and that an impossible power is not reported.
+// TestModulePower checks that with the counter of a module, both the power of the GPU and the power
+// of the module are read, and that an impossible power is not reported.
 func TestModulePower(t *testing.T) {
 	tests := []struct {
 		name, fields string

@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// eventInterval is the time between two calls for an event while there is none. The calls do
-	// not wait: a thread that waits in the driver keeps Go's monitor thread awake, which took a
-	// third of the processor time of an idle exporter, and shutting the driver down would wait for it.
+	// eventInterval is the time between two calls for an event while there are no events. The calls do
+	// not wait in the driver. A thread that waits in the driver keeps Go's monitor thread awake, which
+	// took a third of the processor time of an idle exporter. Also, shutting down the driver would wait
+	// for this thread.
 	eventInterval = 250 * time.Millisecond
 	// eventRetry is the pause after a failure and while no driver is open.
 	eventRetry = time.Second
 )
 
-// errClosed means that the driver is closed.
+// errClosed is the error while the driver is closed.
 var errClosed = errors.New("driver is not open")
 
 // event is the result of one wait.
@@ -32,7 +33,7 @@ type event struct {
 	err     error
 }
 
-// An eventSet receives the driver's events of the GPUs that are registered with it.
+// An eventSet receives the events of the driver for the GPUs that are registered with it.
 type eventSet struct {
 	gonvml.EventSet
 	mu      sync.RWMutex // locked for reading while a GPU is being registered
@@ -51,7 +52,7 @@ func (e *eventSet) register(h device) (struct{}, ret) {
 
 // retire reports whether no registration is in progress, and prevents further ones.
 func (e *eventSet) retire() bool {
-	if !e.mu.TryLock() { // that call may be stuck
+	if !e.mu.TryLock() { // this call may be stuck
 		return false
 	}
 	defer e.mu.Unlock()
@@ -59,8 +60,8 @@ func (e *eventSet) retire() bool {
 	return true
 }
 
-// renewEvents replaces the event set with an empty one, or with none if that fails. It must not run
-// during a wait for events: it runs when the session starts and between two waits.
+// renewEvents replaces the event set with an empty event set, or with nil if creating it fails. It
+// must not run during a wait for events, so it runs when the session starts and between two waits.
 func (d *session) renewEvents() error {
 	set, err := query(&inquiry{lib: d.lib}, "nvmlEventSetCreate", d.lib.EventSetCreate)
 	if err != nil {
@@ -78,8 +79,8 @@ func (d *session) freeEvents(set *eventSet) {
 	}
 }
 
-// subscribe registers a GPU's XID errors with the current event set. A GPU without events is
-// skipped; a failure is retried later. It runs in the GPU's lane.
+// subscribe registers a GPU's XID errors with the current event set. A GPU that supports no events
+// is skipped. A failure is retried later. It runs in the GPU's lane.
 func (d *session) subscribe(g *gpuReader) {
 	set := d.events.Load()
 	if g.events == set && g.device.ReportsEvents {
@@ -105,8 +106,8 @@ func (d *session) subscribe(g *gpuReader) {
 }
 
 // Run collects the driver's XID errors for the next report until ctx ends. It does not open the
-// driver, but waits for [Source.Read], even after a driver reload. It returns a [Replaced] if the
-// driver can be read only after a restart of the program.
+// driver. It waits until [Source.Read] opens the driver, also after a driver reload. It returns a
+// [Replaced] if the driver can be read only after a restart of the program.
 func (s *Source) Run(ctx context.Context) error {
 	var waiting lane.Lane[event]
 	seen := false
@@ -131,8 +132,8 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// awaitEvent takes an event of a session. If there is none, it returns after eventInterval, which is not a
-// failure.
+// awaitEvent takes an event of a session. If there is no event, it returns after eventInterval, without an
+// error.
 func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[event]) error {
 	pace := time.After(eventInterval)
 	call(d, waiting, d.waitEvent)
@@ -160,9 +161,9 @@ func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[
 	return nil
 }
 
-// waitEvent takes an event if there is one. A set that fails is replaced: the driver rejects the whole set
-// if one of its GPUs is lost, and the other GPUs are registered with the new set at their next
-// reading. It runs in a lane.
+// waitEvent takes an event from the driver if there is one. A set that fails is replaced: the driver
+// rejects the whole set if one of its GPUs is lost, and the other GPUs are registered with the new set at
+// their next reading. It runs in a lane.
 func (d *session) waitEvent() event {
 	if d.events.Load() == nil {
 		if err := d.renewEvents(); err != nil {
@@ -192,7 +193,7 @@ func (s *Source) takeXIDs() []gpu.DriverEvent {
 	return xids
 }
 
-// rest returns after a pause, or when ctx ends.
+// rest returns after the given pause, or when ctx ends.
 func rest(ctx context.Context, pause time.Duration) {
 	t := time.NewTimer(pause)
 	defer t.Stop()

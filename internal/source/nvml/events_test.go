@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// watch runs s until the test ends and returns its stages.
+// watch runs the source s until the test ends. It returns the stages that s reports.
 func watch(t *testing.T, s *nvml.Source) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -96,12 +96,12 @@ func up(d *driver) bool {
 	return slices.ContainsFunc(d.stages.Snapshot(), func(s gpu.Stage) bool { return s.Name == string(stage.XID) && s.Up })
 }
 
-// TestXIDStage checks the stage of waiting for events, with and without success.
+// TestXIDStage checks the stage of the wait for events, after a success and after a failure.
 func TestXIDStage(t *testing.T) {
 	for _, fault := range []string{"fail:999", "hang"} {
 		t.Run(fault, func(t *testing.T) {
 			d := newDriver(t, pair())
-			s := d.openWith(time.Second, gputest.NewClock().Now) // which limits a wait for events
+			s := d.openWith(time.Second, gputest.NewClock().Now) // this limits a wait for events
 			watch(t, s)
 			gputest.Eventually(t, s, "the stage is up", func(gpu.Report, error) bool { return up(d) })
 			d.fault(anyGPU, "nvmlEventSetWait", fault)
@@ -120,7 +120,7 @@ func TestXIDStage(t *testing.T) {
 }
 
 // TestXIDOfTheOthers checks the events of other GPUs after a GPU is lost, which makes the wait for
-// all of them fail.
+// all GPUs fail.
 func TestXIDOfTheOthers(t *testing.T) {
 	const register = "nvmlDeviceRegisterEvents"
 	d := newDriver(t, pair())
@@ -143,8 +143,8 @@ func TestXIDOfTheOthers(t *testing.T) {
 	}
 }
 
-// TestXIDsWithoutWaiting checks that no driver call waits for an event. A release of the driver and the
-// exporter's end would wait for it.
+// TestXIDsWithoutWaiting checks that no call of the driver waits for an event. Otherwise, a release of
+// the driver and the end of the exporter would wait for this call.
 func TestXIDsWithoutWaiting(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -176,8 +176,8 @@ func TestXIDTimeoutAtOnce(t *testing.T) {
 	}
 }
 
-// TestXIDEvents checks which GPUs deliver events, and that registration is repeated where the
-// result may change.
+// TestXIDEvents checks which GPUs deliver events, and that registration is repeated if the result
+// may change.
 func TestXIDEvents(t *testing.T) {
 	tests := []struct {
 		name, call, fault string
@@ -217,7 +217,8 @@ func TestXIDEvents(t *testing.T) {
 	}
 }
 
-// TestXIDSetFailsAtFirst checks that events arrive once the driver can create an event set.
+// TestXIDSetFailsAtFirst checks that events arrive after the driver becomes able to create an event
+// set.
 func TestXIDSetFailsAtFirst(t *testing.T) {
 	d := newDriver(t, pair())
 	one := d.node.GPUs[0].Device.UUID
@@ -233,7 +234,7 @@ func TestXIDSetFailsAtFirst(t *testing.T) {
 	wantXIDs(t, s, gpu.DriverEvent{UUID: one, Code: 79})
 }
 
-// TestRunEndsWhileAWaitHangs checks that Run ends without the driver's response.
+// TestRunEndsWhileAWaitHangs checks that Run ends even if the driver does not respond.
 func TestRunEndsWhileAWaitHangs(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)

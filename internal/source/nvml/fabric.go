@@ -11,13 +11,13 @@ var fabricStates = map[uint8]string{
 	gonvml.GPU_FABRIC_STATE_COMPLETED:   "completed",
 }
 
-// fabricFailed is the state of a registration that completed with an error. NVLink to other GPUs
-// then does not work.
+// fabricFailed is the state of a registration with the fabric that completed with an error. In this
+// state NVLink to other GPUs does not work.
 const fabricFailed = "failed"
 
-// readFabric reads the registration with the fabric and the health of the links. Links can also
-// fail long after the registration, so both are read repeatedly. After an error the last
-// registration is kept, without the health.
+// readFabric reads the registration with the fabric and the health of the links. Links can fail
+// long after the registration, so both are read repeatedly. After an error the last registration is
+// kept, without the health.
 func (g *gpuReader) readFabric(q *inquiry) {
 	call, read := "nvmlDeviceGetGpuFabricInfo", func() (*gpu.Fabric, ret) {
 		info, r := g.handle.GetGpuFabricInfo()
@@ -41,7 +41,8 @@ func (g *gpuReader) readFabric(q *inquiry) {
 	g.device.Fabric = f
 }
 
-// fabric returns nil for a GPU without a fabric. A registration that failed has no cluster.
+// fabric returns the fabric of a GPU, or nil if the GPU has none. After a failed registration, the
+// fabric has no cluster.
 func fabric(state uint8, status ret, cluster [16]uint8, clique uint32) *gpu.Fabric {
 	word, ok := fabricStates[state]
 	if !ok {
@@ -53,9 +54,9 @@ func fabric(state uint8, status ret, cluster [16]uint8, clique uint32) *gpu.Fabr
 	return &gpu.Fabric{State: word, ClusterUUID: clusterUUID(cluster), CliqueID: clique}
 }
 
-// maskFields contains the fields of the health mask in which 1 means a problem and 2 no problem. In
-// the fields for the partition and for the connection to the fabric manager, 1 means good. Both are
-// omitted, because a GPU without a partition may be spare.
+// maskFields contains the fields of the health mask in which 1 means that there is a problem and 2
+// means that there is none. In the fields for the partition and for the connection to the fabric
+// manager, 1 means good. Both are omitted, because a GPU without a partition may be spare.
 var maskFields = []struct {
 	shift uint
 	name  string

@@ -11,8 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// TestCallFails breaks each call on one GPU of eight, with codes that do not disable it
-// permanently. Only values of this call are absent, and all of them return with the call.
+// TestCallFails breaks each call on one of eight GPUs, with error codes that do not disable the
+// call permanently. Only the values of this call are missing, and all of them return when the call
+// works again.
 func TestCallFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -41,7 +42,7 @@ func TestCallFails(t *testing.T) {
 	}
 }
 
-// wantEight reads until every one of the eight GPUs had time to respond, and checks the report, in
+// wantEight reads until each of the eight GPUs had time to respond. Then it checks the report, in
 // which one GPU is affected.
 func wantEight(t *testing.T, when string, s *nvml.Source, affected int, e effect) {
 	t.Helper()
@@ -62,7 +63,7 @@ func wantEight(t *testing.T, when string, s *nvml.Source, affected int, e effect
 func checkEight(t *testing.T, when string, report gpu.Report, affected int, e effect) {
 	t.Helper()
 	if t.Failed() {
-		return // the first difference explains all that follow from it
+		return // the first difference explains all further differences
 	}
 	n := eight()
 	if affected != none && e != nil {
@@ -74,7 +75,7 @@ func checkEight(t *testing.T, when string, report gpu.Report, affected int, e ef
 }
 
 // TestDriverCallFails breaks the calls that do not concern a single GPU. A driver that opens
-// although one call fails reports all GPUs; any other driver is opened as soon as possible.
+// although one call fails reports all GPUs; any other driver is opened again as soon as possible.
 func TestDriverCallFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -97,7 +98,7 @@ func TestDriverCallFails(t *testing.T) {
 				clock.Advance(time.Minute)
 				gputest.Check(t, gputest.Eventually(t, s, "the driver is open", complete), eight())
 
-				d.node.Loads++ // shut down and opened again, with the call failing
+				d.node.Loads++ // the driver was shut down and is opened again while the call fails
 				d.fault(anyGPU, name, fault)
 				hasty := gputest.Hasty(s)
 				for range 3 {
@@ -117,9 +118,9 @@ func complete(r gpu.Report, err error) bool {
 	return err == nil && len(r.Readings) == 8 && !slices.ContainsFunc(r.Devices, silent)
 }
 
-// TestOthersAreUnharmed breaks each call on one GPU of eight in every way: permanent error codes,
-// empty responses and lists, wrong energy. The seven others are read exactly, and the broken GPU is
-// read after a driver reload, too.
+// TestOthersAreUnharmed breaks each call on one of eight GPUs in every way: permanent error codes,
+// empty responses, empty lists and wrong energy. The seven other GPUs are read exactly. After a
+// driver reload the broken GPU is also read.
 func TestOthersAreUnharmed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -161,7 +162,8 @@ func TestOthersAreUnharmed(t *testing.T) {
 	}
 }
 
-// answered returns a function that reports whether all GPUs, possibly except one, have a reading.
+// answered returns a function that reports whether all GPUs have a reading. One GPU may be
+// excepted.
 func answered(one string) func(gpu.Report, error) bool {
 	return func(r gpu.Report, err error) bool {
 		others := slices.DeleteFunc(slices.Clone(r.Readings), func(r gpu.Reading) bool { return r.UUID == one })
@@ -169,7 +171,8 @@ func answered(one string) func(gpu.Report, error) bool {
 	}
 }
 
-// others checks all GPUs except one. Their index depends on whether the driver counts that GPU.
+// others checks all GPUs except the given one. The index of these GPUs depends on whether the
+// driver counts the excepted GPU.
 func others(t *testing.T, when string, report gpu.Report, one string) {
 	t.Helper()
 	if t.Failed() {

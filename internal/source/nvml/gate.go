@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// A gate protects every driver call. It lets calls of the open session pass and counts the calls in
-// flight, so that the driver is never called before it is initialised and never shut down during a
-// call.
+// A gate guards all calls of the driver. It admits calls of the open session and counts the calls
+// in flight, so that the driver is never called before it is initialised and never shut down during
+// a call.
 type gate struct {
 	mu    sync.Mutex
 	open  *session
@@ -29,7 +29,8 @@ func (g *gate) session() *session {
 	return g.open
 }
 
-// enter reports whether a call of session d may start; if so, leave must follow.
+// enter reports whether a call of session d may start. If it returns true, leave must be called
+// after the call.
 func (g *gate) enter(d *session) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

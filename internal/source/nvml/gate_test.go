@@ -7,8 +7,8 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// TestGate, like the next test, is inside the package, because a gate that closes right before a
-// call cannot be arranged from outside.
+// TestGate checks a gate that closes right before a call. Like the next test it is inside the
+// package, because this order of events cannot be produced from outside.
 func TestGate(t *testing.T) {
 	var g gate
 	first, second := new(session), new(session)
@@ -39,8 +39,8 @@ func TestGate(t *testing.T) {
 	want("opened again", second, true)
 }
 
-// TestRetiredSet checks that a retired set accepts no GPU, and that a set that is accepting one is
-// not retired.
+// TestRetiredSet checks that a retired set accepts no GPU, and that a set is not retired while it
+// accepts a GPU.
 func TestRetiredSet(t *testing.T) {
 	var set eventSet
 	set.mu.RLock()

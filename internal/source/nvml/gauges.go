@@ -9,11 +9,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// gaugeCalls reads the gauges in base units, with one call for the gauges that the same call
-// returns. Power is read with the energy.
+// gaugeCalls reads the gauges in base units, with one call for all gauges that this call returns.
+// The power is read together with the energy.
 var gaugeCalls = [...]struct {
 	gauges []gpu.Gauge
-	read   func(*library, device) ([3]float64, ret) // values in the order of gauges; NaN if unknown
+	read   func(*library, device) ([3]float64, ret) // values in the order of gauges; NaN means unknown
 }{
 	{[]gpu.Gauge{gpu.Temperature}, func(_ *library, h device) ([3]float64, ret) {
 		celsius, r := available(h.GetTemperature(gonvml.TEMPERATURE_GPU))
@@ -89,8 +89,8 @@ func (g *gpuReader) readGauges(q *inquiry, r *gpu.Reading) {
 }
 
 // readSharedMemory reads the machine's memory as the total memory of a GPU without its own memory,
-// such as GB10, where the driver does not support the call. The rest of the machine uses this
-// memory, too, so used memory is reported only for processes.
+// such as GB10, where the driver does not support the call. The rest of the machine also uses this
+// memory, so used memory is reported only for processes.
 func (g *gpuReader) readSharedMemory(r *gpu.Reading) {
 	if g.procFS == "" {
 		return
@@ -112,5 +112,5 @@ func available(n uint32, r ret) (uint32, ret) {
 	return n, r
 }
 
-// watts converts from milliwatts, the driver's unit of power.
+// watts converts from milliwatts, the unit of power in the driver.
 func watts(mw uint32) gpu.Watts { return gpu.Watts(mw) / 1000 }

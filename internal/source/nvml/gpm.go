@@ -16,14 +16,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source"
 )
 
-// A gpm measures the activity of the instances of a GPU in MIG mode by the driver's GPU performance
-// monitoring, which Hopper and newer GPUs support. It exists as long as its session, even if the
-// board is replaced, and is used in the GPU's lane.
+// A gpm measures the activity of the instances of a GPU in MIG mode with the GPU performance
+// monitoring (GPM) of the driver, which Hopper and newer GPUs support. It exists for as long as its
+// session, even if the board is replaced, and is used only in the lane of the GPU.
 //
 // The metric is SM activity, the part of the multiprocessors' time with a warp. The activity of the
-// graphics engine does not distinguish a small kernel from a large one, but energy follows the
+// graphics engine does not distinguish a small kernel from a large kernel, but energy follows the
 // amount of work. It is assumed, and not verified on hardware, that the metric is relative to the
-// instance and not to the GPU. GPM streaming is a host setting and is not changed.
+// instance and not to the GPU. GPM streaming is a setting of the host, which this package does not
+// change.
 type gpm struct {
 	offered *bool // nil before the first call
 	// pairs contains the samples of each instance. The key includes all properties of the instance,
@@ -41,10 +42,11 @@ type gpm struct {
 
 // A pair contains the two newest samples of an instance's counters, newest first.
 type pair struct {
-	instance string // empty for a whole GPU
+	instance string // GPU instance id, or empty for a whole GPU
 	samples  [2]gonvml.GpmSample
-	taken    [2]time.Duration // boot clock; 0 if not taken
-	// profile integrates the activities of an instance. before contains its sums at the sample before the last one.
+	taken    [2]time.Duration // boot-clock time of the sample; 0 if it was not taken
+	// profile integrates the activities of an instance. before contains the sums at the sample before the last
+	// sample.
 	profile profiler
 	before  [gpu.NumActivities]float64
 }
@@ -165,7 +167,7 @@ func (g *gpm) newest() (at time.Duration) {
 	return at
 }
 
-// sample takes a sample of an instance, and replaces the older one of its pair.
+// sample takes a sample of an instance, and replaces the older sample of the pair.
 func (g *gpuReader) sample(q *inquiry, i gpu.Partition) error {
 	p, err := g.gpm.pair(q, i)
 	if err != nil {
@@ -223,8 +225,8 @@ var errNoBase = errors.New("no earlier sample")
 // maxInterval is the longest time that an average of activity may cover.
 const maxInterval = 10 * time.Second
 
-// measure returns the activity of an instance between the samples of its pair. An average over more
-// than maxInterval would be too old.
+// measure returns the activity of an instance between the two samples of its pair. An average over
+// a time that exceeds maxInterval would be too old.
 func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	p := g.pairs[identity(i)]
 	span := gpu.Span{From: p.taken[1], To: p.taken[0]}
@@ -290,14 +292,14 @@ func (g *gpm) undo() {
 	}
 }
 
-// forget discards the samples, so that the next sample of every instance is its first one.
+// forget discards the samples, so that the next sample of every instance is its first sample.
 func (g *gpm) forget() {
 	for _, p := range g.pairs {
 		p.taken = [2]time.Duration{}
 	}
 }
 
-// keep frees the pairs of all instances except the given ones.
+// keep frees the pairs of all instances except the given pairs.
 func (g *gpm) keep(q *inquiry, instances []gpu.Partition) {
 	left := make(map[string]*pair, len(instances))
 	for _, i := range instances {
@@ -310,7 +312,8 @@ func (g *gpm) keep(q *inquiry, instances []gpu.Partition) {
 	g.pairs = left
 }
 
-// free frees all pairs. The driver keeps no list of these pairs, and must not have been shut down.
+// free frees all pairs. It must be called before the driver is shut down, because the driver does
+// not free them.
 func (g *gpm) free(q *inquiry) {
 	for _, p := range g.pairs {
 		p.free(q)
@@ -326,7 +329,8 @@ func (g *gpm) freeWhole(q *inquiry) {
 	}
 }
 
-// lost frees everything, except buffers in a call, which are used again when the GPU returns.
+// lost frees all buffers, except buffers that a call uses. These are used again when the GPU
+// returns.
 func (g *gpm) lost(q *inquiry) {
 	if !g.instances.Busy() {
 		g.free(q)

@@ -16,8 +16,8 @@ func working() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Busy(0), gputest.Full(1)}}
 }
 
-// readWorking reads a second later, and reports whether the instances are known. The rest of the
-// report must match the node.
+// readWorking reads the GPU after one more second, and reports whether the instances are known. The
+// rest of the report must match the node.
 func readWorking(t *testing.T, s gputest.Source, clock *gputest.Clock, n gputest.Node) bool {
 	t.Helper()
 	clock.Advance(time.Second)
@@ -26,8 +26,8 @@ func readWorking(t *testing.T, s gputest.Source, clock *gputest.Clock, n gputest
 	return report.Readings[0].InstancesKnown
 }
 
-// TestInstancesUnknown makes GPM fail or return impossible values. Then no instance has activity,
-// until there are two valid samples.
+// TestInstancesUnknown makes GPM fail or return impossible values. After that, no instance has
+// activity until there are two valid samples.
 func TestInstancesUnknown(t *testing.T) {
 	n := working()
 	uuid := n.GPUs[0].Device.UUID
@@ -69,7 +69,7 @@ func TestInstancesUnknown(t *testing.T) {
 	}
 }
 
-// replace replaces text in the state file until it is written again.
+// replace replaces text in the state file until the file is written again.
 func (d *driver) replace(words, others string) {
 	d.t.Helper()
 	d.rewrite(func(state string) string {
@@ -123,8 +123,8 @@ func TestGPMIsAskedOnce(t *testing.T) {
 	}
 }
 
-// TestBuffersAreFreed checks the sample buffers while everything that they depend on changes. Every
-// allocated buffer is freed once, and no buffer is freed after the driver was shut down.
+// TestBuffersAreFreed checks the buffers of samples while everything on which they depend changes.
+// Every allocated buffer is freed once, and no buffer is freed after the driver was shut down.
 func TestBuffersAreFreed(t *testing.T) {
 	changes := map[string]func(*gputest.Node){
 		"nothing":     func(*gputest.Node) {},
@@ -265,8 +265,8 @@ func TestInstancesAfterReload(t *testing.T) {
 	}
 }
 
-// TestStaleInstances checks that the content of a reading that was too late is in the next one, if
-// there is one.
+// TestStaleInstances checks that the next reading, if there is one, contains the activity of a
+// reading that was too late.
 func TestStaleInstances(t *testing.T) {
 	for _, call := range []string{"nvmlGpmMetricsGet", "nvmlDeviceGetMaxMigDeviceCount"} {
 		t.Run("after "+call, func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestStaleInstances(t *testing.T) {
 			readWorking(t, s, clock, n)
 			began := clock.Now().Boot
 			if call == "nvmlDeviceGetMaxMigDeviceCount" {
-				d.fault(anyGPU, call, "fail:999") // nothing is sampled
+				d.fault(anyGPU, call, "fail:999") // no instance is sampled
 			}
 			readLate(t, d, s, clock, call)
 			clock.Advance(3 * time.Second)
@@ -297,8 +297,8 @@ func TestStaleInstances(t *testing.T) {
 	}
 }
 
-// TestLateInstances checks that the content of a late reading is reported with the next one, even
-// if that reading is too early for new samples.
+// TestLateInstances checks that the content of a late reading is reported with the next reading,
+// even if the next reading is too early for new samples.
 func TestLateInstances(t *testing.T) {
 	for _, soon := range []time.Duration{50 * time.Millisecond, time.Second} {
 		t.Run(soon.String(), func(t *testing.T) {
@@ -331,7 +331,7 @@ func TestLateInstances(t *testing.T) {
 	}
 }
 
-// readLate reads a second later while the first GPU hangs in a late call of its reading.
+// readLate reads after one more second, while the first GPU hangs in a late call of its reading.
 func readLate(t *testing.T, d *driver, s gputest.Source, clock *gputest.Clock, call string) {
 	t.Helper()
 	calls := d.calls(call)

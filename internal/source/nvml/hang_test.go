@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestCallHangs makes each call on one GPU of eight hang, at first and later. The seven others are
-// still read. The hung GPU has no reading until the call returns.
+// TestCallHangs makes each call on one of eight GPUs hang, at the first reading and later. The
+// seven others are still read. The hung GPU has no reading until the call returns.
 func TestCallHangs(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none {
@@ -40,8 +40,8 @@ func TestCallHangs(t *testing.T) {
 	}
 }
 
-// TestLostInCall loses one GPU of eight in the middle of each call. The seven others are still read, and all eight after
-// the GPU returned.
+// TestLostInCall removes one of eight GPUs in the middle of each call. The seven other GPUs are still read, and all
+// eight GPUs are read after the GPU returned.
 func TestLostInCall(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none {
@@ -74,8 +74,8 @@ func TestLostInCall(t *testing.T) {
 	}
 }
 
-// TestCallHangsEverywhere makes each call hang on all GPUs. No reading waits for them, responses in
-// time are correct, and all values are back when the calls return.
+// TestCallHangsEverywhere makes each call hang on all GPUs. No reading waits for these calls,
+// timely responses are correct, and all values return when the calls return.
 func TestCallHangsEverywhere(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none || call.later == nil {
@@ -101,7 +101,7 @@ func TestCallHangsEverywhere(t *testing.T) {
 	}
 }
 
-// readOn reads until every GPU except the hung one has two new readings.
+// readOn reads until every GPU except the hung GPU has two new readings.
 func (d *driver) readOn(s gputest.Source, hung int) {
 	d.t.Helper()
 	hasty := gputest.Hasty(s)
@@ -126,7 +126,8 @@ func (d *driver) readOn(s gputest.Source, hung int) {
 	d.write()
 }
 
-// pauseOf returns the time after which a call is made again: some are not made every second.
+// pauseOf returns the time after which a call is made again, because some calls are not made every
+// second.
 func pauseOf(name string) time.Duration {
 	if slices.Contains(healthCalls, name) {
 		return reaskAfter

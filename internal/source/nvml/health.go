@@ -10,23 +10,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// reaskAfter is the time after which values that a GPU did not support are requested again: a change
-// of ECC or MIG may add them.
+// reaskAfter is the time after which values that a GPU did not support are requested again, because
+// a change of ECC or MIG may make them available.
 const reaskAfter = 10 * time.Minute
 
 // A healthReader reads the health of one GPU.
 type healthReader struct {
 	fields []fieldReader
-	// refused are the calls that the GPU does not support, in the order of healthCalls.
+	// refused is set for each call that the GPU does not support, in the order of healthCalls.
 	refused []bool
-	// since is the boot clock since which refused fields and calls are omitted, or 0 before the first
-	// reading.
+	// since is the boot-clock time from which refused fields and calls are omitted, or 0 before the
+	// first reading.
 	since time.Duration
 	// values and counters are the values of the last reading. They are replaced, never changed.
 	values   []gpu.HealthValue
 	counters []gpu.Counter
-	// traffic is the sum of the bytes over NVLink at the last reading and its time on the boot clock,
-	// or 0 without one.
+	// traffic is the sum of the bytes over NVLink at the last reading, with the boot-clock time of this
+	// reading, or 0 if there was none.
 	traffic float64
 	sent    time.Duration
 	// rate is the rate between the last two readings, in bytes per second; nil if unknown.
@@ -38,7 +38,8 @@ type fieldReader struct {
 	*healthField
 	scopeID uint32
 	refused bool
-	// last is the last value that was read; known is set if it was read now, and counted once it was read.
+	// last is the last value that was read. known is set if the current reading returned it, and counted
+	// is set after any reading returned it.
 	last           uint64
 	known, counted bool
 	// counter is the counter of a link, without its value.
@@ -61,7 +62,7 @@ func newHealthReader() healthReader {
 	return x
 }
 
-// ask forgets what the GPU refused.
+// ask makes the next reading request the refused fields and calls again.
 func (x *healthReader) ask(now time.Duration) {
 	x.since = now
 	clear(x.refused)
@@ -70,7 +71,7 @@ func (x *healthReader) ask(now time.Duration) {
 	}
 }
 
-// readHealth reads all values. After an error the values are absent.
+// readHealth reads all values. If a call fails, its values are missing.
 func (g *gpuReader) readHealth() {
 	x, now := &g.health, g.now().Boot
 	if x.fields == nil {
@@ -115,7 +116,7 @@ func (x *healthReader) measure(values []gpu.HealthValue, now time.Duration) {
 	x.traffic, x.sent = bytes, now
 }
 
-// readHealthFields reads the fields that the GPU did not refuse in one call.
+// readHealthFields makes one call that reads all fields that the GPU did not refuse.
 func (g *gpuReader) readHealthFields() (values []gpu.HealthValue) {
 	var requested []*fieldReader
 	var answers []gonvml.FieldValue
@@ -158,7 +159,8 @@ func (f *fieldReader) isCounterOfLink() bool {
 	return f.scope == eachLink && gpu.HealthInfos[f.metric].Counter
 }
 
-// healthInteger returns the value of a field. With ECC off, drivers return a double without a time for fields of ECC.
+// healthInteger returns the value of a field. While ECC is disabled, drivers return a double without a time for ECC
+// fields.
 func healthInteger(v gonvml.FieldValue) (uint64, ret) {
 	if r := ret(v.NvmlReturn); r != gonvml.SUCCESS {
 		return 0, r

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// healthValues are values of the driver with the value of a metric that each becomes. The numbers of fields were
-// copied from nvml.h, NVML_FI_DEV_*, and not from a binding.
+// healthValues contains values of the driver, each with the expected value of a metric. The numbers of the
+// fields were copied from nvml.h (NVML_FI_DEV_*), and not from a Go binding.
 var healthValues = map[string]struct {
 	driver uint64
 	metric string
@@ -94,17 +94,17 @@ type aHealthReader struct {
 	clock *gputest.Clock
 	node  gputest.Node
 	s     *nvml.Source
-	rate  *float64 // over NVLink, of the last reading
+	rate  *float64 // rate over NVLink at the last reading
 	links gpu.Counts
 }
 
 func newHealthReader(t *testing.T) *aHealthReader {
 	clock, node := gputest.NewClock(), pair()
-	node.GPUs[0].Reading.Gauges[gpu.Utilization] = nil // so that the call of two values is not supported
+	node.GPUs[0].Reading.Gauges[gpu.Utilization] = nil // so that the call that returns two values is not supported
 	return &aHealthReader{newDriver(t, node), clock, node, nil, nil, nil}
 }
 
-// read returns the metrics and labels with their values while the driver has these fields.
+// read returns the metrics and labels with their values while the driver reports these fields.
 func (r *aHealthReader) read(fields ...string) map[string]float64 {
 	r.t.Helper()
 	r.lines = slices.DeleteFunc(r.lines, func(line string) bool { return strings.HasPrefix(line, "health\t") })
@@ -146,7 +146,8 @@ func (r *aHealthReader) want(want map[string]float64, fields ...string) {
 	}
 }
 
-// TestHealthValues reads every value, and each one alone: a value that a GPU does not report is absent.
+// TestHealthValues reads all values together, and each value alone. A value that a GPU does not report
+// is missing.
 func TestHealthValues(t *testing.T) {
 	r := newHealthReader(t)
 	var all []string
@@ -164,7 +165,7 @@ func TestHealthValues(t *testing.T) {
 			}
 		}
 		if strings.HasPrefix(key, "banks_") && key != "banks_max" {
-			continue // of one call with banks_max
+			continue // value of the same call as banks_max
 		}
 		r.clock.Advance(11 * time.Minute) // values that were not supported are requested again
 		r.want(alone, fmt.Sprintf("%s=%d", key, v.driver))
@@ -180,7 +181,7 @@ func TestHealthValues(t *testing.T) {
 	}
 }
 
-// TestNVLink5 reads counters and states of single links, which are added.
+// TestNVLink5 reads the counters and states of single links, and checks that they are added.
 func TestNVLink5(t *testing.T) {
 	r := newHealthReader(t)
 	r.want(map[string]float64{
@@ -190,7 +191,8 @@ func TestNVLink5(t *testing.T) {
 		"field165=1", "field165.1=0", "field165.2=2", "field165.3=1", "field165.17=3", "field165.18=4")
 }
 
-// TestMemoryUtilization reads the second value of a call, and rejects a number that is no utilisation.
+// TestMemoryUtilization reads the second value of a call, and checks that a number that is not a
+// utilisation is rejected.
 func TestMemoryUtilization(t *testing.T) {
 	r := newHealthReader(t)
 	r.node.GPUs[0].Reading.Gauges[gpu.Utilization] = new(0.5)
@@ -200,8 +202,8 @@ func TestMemoryUtilization(t *testing.T) {
 	}
 }
 
-// TestNVLinkRate checks the rate over all links between two readings, which are eleven seconds apart. It is unknown without two
-// readings, and after the counters began again. The counters are in KiB (nvml.h).
+// TestNVLinkRate checks the rate over all links between two readings, which are eleven seconds apart. The rate is unknown
+// before two readings, and after the counters restarted. The counters are in KiB (nvml.h).
 func TestNVLinkRate(t *testing.T) {
 	r := newHealthReader(t)
 	for i, tt := range []struct {
@@ -222,8 +224,8 @@ func TestNVLinkRate(t *testing.T) {
 	}
 }
 
-// TestNVLinkFails checks that the sum of counters grows by new errors only: while a link is not reported, after
-// its counter began again, and after it was reported again.
+// TestNVLinkFails checks that the sum of counters grows only by new errors: while a link is not reported, after
+// its counter restarted, and after the link was reported again.
 func TestNVLinkFails(t *testing.T) {
 	r := newHealthReader(t)
 	want := func(symbol float64, fields ...string) {
@@ -239,7 +241,7 @@ func TestNVLinkFails(t *testing.T) {
 	want(1_000_017, "field221=9", "field221.1=5")
 }
 
-// TestHealthAbsent checks values that look like numbers and are none.
+// TestHealthAbsent checks values that look like numbers but are not.
 func TestHealthAbsent(t *testing.T) {
 	r := newHealthReader(t)
 	r.want(map[string]float64{}, "field1=off", "field11=off", "field30=off")
@@ -251,5 +253,5 @@ func TestHealthAbsent(t *testing.T) {
 	r.want(map[string]float64{}, "field94=6")
 	r.healed()
 	r.want(map[string]float64{"pcie_errors_total replay": 7}, "field94=7")
-	r.want(map[string]float64{"pcie_errors_total replay": 2}, "field94=2") // the driver was loaded again: a counter may fall
+	r.want(map[string]float64{"pcie_errors_total replay": 2}, "field94=2") // the driver was loaded again, so a counter may fall
 }

@@ -8,15 +8,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The scopes of fields: none, all links together, and each link (nvml.h, nvmlFieldValue_t).
+// These are the scopes of fields: no scope, all links together, and each link (nvml.h,
+// nvmlFieldValue_t).
 const (
 	wholeGPU uint32 = 0
 	allLinks uint32 = math.MaxUint32
 	eachLink uint32 = math.MaxUint32 - 1
 )
 
-// A healthField is a field of nvmlDeviceGetFieldValues that gives one value of a metric, after
-// division by unit. Values of several fields or links with the same labels are added.
+// A healthField is a field of nvmlDeviceGetFieldValues that gives one value of a metric after it is
+// divided by unit. Values of several fields or links with the same labels are added.
 type healthField struct {
 	metric gpu.HealthMetric
 	labels []string
@@ -25,7 +26,8 @@ type healthField struct {
 	unit   float64
 }
 
-// healthFields are read in one call. Times are in ns, temperatures in °C, power in mW, bytes over NVLink in KiB.
+// healthFields contains the fields that are read in one call. Times are in ns, temperatures in °C, power in mW,
+// bytes over NVLink in KiB.
 var healthFields = []healthField{
 	{gpu.ECCEnabled, nil, gonvml.FI_DEV_ECC_CURRENT, wholeGPU, 1},
 	{gpu.ECCEnabledPending, nil, gonvml.FI_DEV_ECC_PENDING, wholeGPU, 1},
@@ -84,7 +86,7 @@ var healthFields = []healthField{
 	{gpu.PowerLimits, []string{"enforced"}, gonvml.FI_DEV_POWER_CURRENT_LIMIT, wholeGPU, 1e3},
 }
 
-// The labels of memory errors.
+// These are the labels of memory errors.
 var (
 	dramCorrectable   = []string{"dram", "correctable"}
 	dramUncorrectable = []string{"dram", "uncorrectable"}
@@ -92,10 +94,10 @@ var (
 	sramUncorrectable = []string{"sram", "uncorrectable"}
 )
 
-// linkStates are the labels of links by their state (nvml.h, NVML_NVLINK_STATE_*).
+// linkStates contains the label for each state of a link (nvml.h, NVML_NVLINK_STATE_*).
 var linkStates = [][]string{{"inactive"}, {"active"}, {"sleep"}, {"traffic_disabled"}}
 
-// healthCalls are the values that have their own calls.
+// healthCalls contains the values that are read by separate calls.
 var healthCalls = []struct {
 	symbol string
 	read   func(device) ([]gpu.HealthValue, ret)
@@ -134,7 +136,8 @@ var healthCalls = []struct {
 	}},
 }
 
-// percent converts a utilisation in percent. A larger number is not a utilisation.
+// percent converts a utilisation from percent to a fraction. A number above 100 is not a
+// utilisation.
 func percent(m gpu.HealthMetric, n uint32, r ret) ([]gpu.HealthValue, ret) {
 	if r == gonvml.SUCCESS && n > 100 {
 		r = gonvml.ERROR_NO_DATA

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// identify reads the identity and the place of the GPU. Each part may be missing: boards without an
-// inforom have no serial, and only Blackwell and newer GPUs report their chassis. Failed calls are
-// retried later, unless they are unsupported; known values are kept.
+// identify reads the identity and the place of the GPU. Each part may be missing. Boards without an
+// inforom have no serial number, and only Blackwell and newer GPUs report their chassis. Failed
+// calls are retried later, unless they are unsupported; known values are kept.
 func (g *gpuReader) identify() {
 	q := &inquiry{lib: g.lib}
 	h, d := g.handle, &g.device
@@ -56,8 +56,8 @@ func (g *gpuReader) maxPower() (gpu.Watts, ret) {
 }
 
 // platform converts the driver's response. go-nvml requests version 1 of the struct, in which the
-// chassis serial number is called the rack's GUID; layout and length equal version 2. A byte of
-// 0xff means unknown.
+// serial number of the chassis is called the GUID of the rack. The layout and the length are the
+// same as in version 2. A byte of 0xff means unknown.
 func platform(info gonvml.PlatformInfo) gpu.Platform {
 	return gpu.Platform{
 		ChassisSerial: chassis(info.ChassisSerialNumber[:]),

@@ -12,17 +12,17 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// defaultLibrary is go-nvml's default.
+// defaultLibrary is the default library of go-nvml.
 const defaultLibrary = "libnvidia-ml.so.1"
 
 // library is the driver's library after a successful nvmlInit.
 type library struct {
 	gonvml.Interface
-	symbols sync.Map // symbol → whether the library has it
+	symbols sync.Map // contains whether the library has the symbol
 }
 
 // initialise loads the library if necessary and initialises the driver. After an error only
-// [library.version] may be called, and not even nvmlShutdown.
+// [library.version] may be called. Even nvmlShutdown must not be called.
 func initialise(lib gonvml.Interface, path string) (*library, error) {
 	if err := probe(cmp.Or(path, defaultLibrary)); err != nil {
 		return nil, err
@@ -34,8 +34,8 @@ func initialise(lib gonvml.Interface, path string) (*library, error) {
 }
 
 // version returns the version of the driver that the library belongs to, or empty if unknown. It is
-// the part of NVML's version after the CUDA version. The call needs no initialisation, and works
-// after nvmlInit failed.
+// the part after the CUDA version in the version of NVML. The call requires no initialisation, and
+// also works after nvmlInit failed.
 func (l *library) version() string {
 	version, _ := query(&inquiry{lib: l}, "nvmlSystemGetNVMLVersion", l.SystemGetNVMLVersion)
 	_, driver, _ := strings.Cut(version, ".")
@@ -51,7 +51,7 @@ func probe(path string) error {
 		// The loader's message starts with the path.
 		return fmt.Errorf("load %w (is the NVIDIA driver installed, and is its library mounted here? --nvml.library sets the path)", err)
 	}
-	defer func() { _ = library.Close() }() // the library stays loaded if it was loaded before
+	defer func() { _ = library.Close() }() // if the library was loaded before, it stays loaded
 	for _, versions := range [][]string{{"nvmlInit_v2", "nvmlInit"}, {"nvmlShutdown"}, {"nvmlErrorString"}} {
 		if !slices.ContainsFunc(versions, func(symbol string) bool { return library.Lookup(symbol) == nil }) {
 			return fmt.Errorf("load %s: symbol %s is missing, not the NVIDIA driver's library (--nvml.library sets the path)", path, versions[0])
@@ -76,16 +76,16 @@ func (l *library) exact(symbol string) bool {
 	return found
 }
 
-// An inquiry is a series of calls about one object, usually a GPU. It records the results that
-// concern the object as a whole.
+// An inquiry is a series of calls for one object, which is usually a GPU. It records the results
+// that concern the object as a whole.
 type inquiry struct {
 	lib *library
-	// answered is set once a call succeeded. NOT_SUPPORTED does not count: drivers return it for
-	// dead GPUs, too.
+	// answered is set once a call succeeded. NOT_SUPPORTED does not count as an answer, because drivers
+	// also return it for dead GPUs.
 	answered bool
 	// retryable is set if a failed call may succeed later.
 	retryable bool
-	// lost is the error that the GPU is lost; no call follows it.
+	// lost is the error that the GPU is lost. After this error no further call is made.
 	lost error
 	// failed is the first error other than NOT_SUPPORTED.
 	failed error
@@ -151,7 +151,7 @@ func hasCode(err error, codes ...gonvml.Return) bool {
 	return slices.ContainsFunc(codes, func(code gonvml.Return) bool { return errors.Is(err, code) })
 }
 
-// unsupported reports whether an error is permanent while this driver runs.
+// unsupported reports whether an error is permanent as long as this driver is loaded.
 func unsupported(err error) bool {
 	return hasCode(err, gonvml.ERROR_NOT_SUPPORTED, gonvml.ERROR_FUNCTION_NOT_FOUND, gonvml.ERROR_INVALID_ARGUMENT,
 		gonvml.ERROR_ARGUMENT_VERSION_MISMATCH, gonvml.ERROR_NO_PERMISSION, gonvml.ERROR_DEPRECATED)

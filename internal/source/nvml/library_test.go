@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// oldLibrary is the environment variable with a library. If it is set, this test binary reads that
-// library and exits.
+// oldLibrary is the environment variable that names a library. If it is set, this test binary reads
+// that library and exits.
 const oldLibrary = "GPULEDGER_TEST_OLD_NVML"
 
 // printReport reads twice, waits for an event once, and prints the last report.
@@ -78,7 +78,7 @@ func TestOldDriver(t *testing.T) {
 			"nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetAttributes_v2", "nvmlDeviceGetGpuInstanceProfileInfo",
 			"nvmlDeviceGetGpuInstanceById", "nvmlGpuInstanceGetInfo",
 		}, func(g *gputest.GPU) {
-			if g.Device.Partitions != nil { // only the lists of the whole GPU exist, and they are empty
+			if g.Device.Partitions != nil { // only the lists of the whole GPU exist, and these are empty
 				g.Device.Partitions, g.Reading.Contexts = nil, nil
 			}
 		}},
@@ -158,7 +158,7 @@ func undivided(g *gputest.GPU) {
 // unmonitored removes the activity of the instances of a GPU in MIG mode.
 func unmonitored(g *gputest.GPU) { g.Reading.Instances, g.Reading.InstancesKnown = nil, false }
 
-// unplaced removes the place of the instances of a GPU in MIG mode.
+// unplaced removes the placement of the instances of a GPU in MIG mode.
 func unplaced(g *gputest.GPU) {
 	if g.Device.Partitions == nil {
 		return
@@ -168,7 +168,7 @@ func unplaced(g *gputest.GPU) {
 	}
 }
 
-// gaugeCallsBut lists the calls that read gauges, except one.
+// gaugeCallsBut lists all calls that read gauges, except the given call.
 func gaugeCallsBut(but string) (calls []string) {
 	for _, info := range gpu.GaugeInfos {
 		if info.Call != but {

@@ -33,18 +33,18 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// Lists of unbounded length are not read through go-nvml, because it allocates as many rows as the
+// Lists of unlimited length are not read through go-nvml, because it allocates as many rows as the
 // driver reports.
 
 // maxRows is the maximum number of rows. A GPU has room for hundreds of contexts, and accounting
-// keeps 4,000 processes. A longer list is rejected with ERROR_INSUFFICIENT_SIZE: in a truncated
-// list, processes would seem to have ended.
+// keeps 4,000 processes. A longer list is rejected with ERROR_INSUFFICIENT_SIZE, because in a
+// truncated list some processes would seem to have ended.
 const maxRows = 4096
 
 // fewRows is the initial number of rows, which is enough for most lists.
 const fewRows = 64
 
-// bounded returns the rows that fill writes into a buffer. fill returns their number.
+// bounded returns the rows that fill writes into a buffer. fill returns the number of rows.
 func bounded[T any](fill func(rows []T) (uint32, ret)) ([]T, ret) {
 	for _, size := range []int{fewRows, maxRows} {
 		rows := make([]T, size)
@@ -60,7 +60,7 @@ func bounded[T any](fill func(rows []T) (uint32, ret)) ([]T, ret) {
 }
 
 func processList(h device, symbol string) ([]gonvml.ProcessInfo, ret) {
-	for _, version := range []string{"_v3", "_v2"} { // with the same rows
+	for _, version := range []string{"_v3", "_v2"} { // both versions use the same rows
 		if f := find(symbol + version); f != nil {
 			return listOf[gonvml.ProcessInfo](f, h)
 		}
@@ -84,7 +84,7 @@ func listOf[T any](function unsafe.Pointer, h device) ([]T, ret) {
 	})
 }
 
-// processUtilization reads the samples since a time. NOT_FOUND means that there are none.
+// processUtilization reads the samples since a time. NOT_FOUND means that there are no samples.
 func processUtilization(h device, since uint64) ([]gonvml.ProcessUtilizationSample, ret) {
 	function := find("nvmlDeviceGetProcessUtilization")
 	if function == nil {
@@ -101,11 +101,11 @@ func processUtilization(h device, since uint64) ([]gonvml.ProcessUtilizationSamp
 	return rows, r
 }
 
-// maxSamples is higher than the number of samples in a buffer: nvidia-smi shows up to 120.
+// maxSamples is higher than the number of samples in a buffer; nvidia-smi shows up to 120 samples.
 const maxSamples = 1024
 
 // bufferedSamples reads all buffered samples of a kind; their values must be unsigned integers. The
-// driver fills at most the given number of rows.
+// driver writes at most the given number of rows.
 func bufferedSamples(h device, kind gonvml.SamplingType) ([]gonvml.Sample, ret) {
 	function := find("nvmlDeviceGetSamples")
 	if function == nil {

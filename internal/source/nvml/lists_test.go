@@ -11,7 +11,7 @@ import (
 )
 
 // TestLongLists checks that lists of thousands of processes are read, and that a list of a million
-// is unknown, without allocating memory for it. The other GPU is still read.
+// processes counts as unknown. No memory is allocated for such a list. The other GPU is still read.
 func TestLongLists(t *testing.T) {
 	const processes, samples, accounts = "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetProcessUtilization", "nvmlDeviceGetAccountingPids"
 	tests := []struct {

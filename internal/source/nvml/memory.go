@@ -24,14 +24,14 @@ type memory struct {
 type position struct {
 	sampled  time.Duration // boot clock
 	newest   int64         // time of the newest sample of the ring, µs of the wall clock
-	asked    gpu.Instant   // when samples were last read
-	mixed    time.Duration // boot clock; until this time the ring may contain samples from before the wall clock was set back; 0 for none
-	accounts *accounts     // as of the last reading; nil if they were not read then
+	asked    gpu.Instant   // time at which samples were last read
+	mixed    time.Duration // boot-clock time until which the ring may contain samples from before the wall clock was set back; 0 if there are none
+	accounts *accounts     // as of the last reading; nil if the accounts were not read then
 }
 
-// memories keeps the memory of every GPU. It survives a changed index, the loss of the GPU and a
-// driver reload, so that known values are neither read again nor lost. Readings use a memory only
-// in their lane.
+// memories keeps the memory of every GPU. A memory is kept when the index of the GPU changes, when
+// the GPU is lost and when the driver is reloaded, so that known values are neither read again nor
+// lost. A memory is used only in the lane of the reading.
 type memories struct {
 	mu     sync.Mutex
 	byUUID map[string]memory
@@ -63,9 +63,9 @@ func (m *memories) keep(x memory) {
 	m.byUUID[x.device.UUID] = x
 }
 
-// reopened drops the meters, the accounts, the quiet times and the MIG layout. A reloaded driver counts from zero,
-// may be newer with a better meter, and has new MIG instances. The integrals stay, because they are
-// our own counters.
+// reopened drops the meters, the accounts, the quiet times and the MIG layout. A reloaded driver counts from zero
+// and has new MIG instances. It may also be a newer version that has a better meter. The integrals are kept,
+// because this package computes them.
 func (m *memories) reopened() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,23 +12,23 @@ import (
 
 // A migDevice is one compute instance of a GPU instance.
 type migDevice struct {
-	handle   device // valid for one reading, because the driver may reuse it for another device
-	index    int    // the driver's number among the MIG devices of a GPU
+	handle   device // valid for only one reading, because the driver may reuse the handle for another device
+	index    int    // number of the device among the MIG devices of a GPU
 	uuid     string
 	name     string
 	instance string // the GPU instance's id
 }
 
-// same reports whether two readings of a MIG index are the same device. The UUID is not enough: the
-// driver derives it from the ids of the instances (NVIDIA open-gpu-kernel-modules, gpu_uuid.c),
-// which are reused for other profiles.
+// same reports whether two readings of a MIG index returned the same device. The UUID is not
+// enough: the driver derives it from the ids of the instances (NVIDIA open-gpu-kernel-modules,
+// gpu_uuid.c), which are reused for other profiles.
 func (p migDevice) same(q migDevice) bool {
 	return p.index == q.index && p.uuid == q.uuid && p.name == q.name
 }
 
 // readMIG updates the partitioning of the GPU, which may change at any time. After an error the old
-// partitioning is kept. Without changes it costs two calls for the GPU and three for every MIG
-// device.
+// partitioning is kept. If there are no changes, it makes two calls for the GPU and three calls for
+// each MIG device.
 func (g *gpuReader) readMIG(q *inquiry) error {
 	mode, err := query(q, "nvmlDeviceGetMigMode", func() (int, ret) {
 		current, _, r := g.handle.GetMigMode()
@@ -117,7 +117,7 @@ func (g *gpuReader) divide(q *inquiry, devices []migDevice) error {
 }
 
 // slices returns the number of slices of the largest GPU instance that the GPU offers, which is the
-// whole GPU; 0 without permission to read it.
+// whole GPU. It returns 0 if there is no permission to read this number.
 func (g *gpuReader) slices(q *inquiry) (most int, err error) {
 	for profile := range gonvml.GPU_INSTANCE_PROFILE_COUNT {
 		info, err := query(q, "nvmlDeviceGetGpuInstanceProfileInfo", func() (gonvml.GpuInstanceProfileInfo, ret) {
@@ -152,8 +152,8 @@ func (g *gpuReader) instance(q *inquiry, p *migDevice, id int) (gpu.Partition, e
 }
 
 // profile returns the profile of the GPU instance in the name of a MIG device, such as NVIDIA H100
-// 80GB HBM3 MIG 1c.3g.40gb. A compute instance that is smaller than its GPU instance has its own
-// slices as a prefix.
+// 80GB HBM3 MIG 1c.3g.40gb. If a compute instance is smaller than its GPU instance, the name has
+// the number of its own slices as a prefix.
 func profile(name string) string {
 	_, name, _ = strings.Cut(name, "MIG ")
 	compute, whole, ok := strings.Cut(name, "c.")

@@ -15,8 +15,8 @@ func divided() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Divided(0), gputest.Full(1)}}
 }
 
-// TestMIGCallFails breaks each function in turn. Neither GPU is lost, no process seems to have
-// ended, and every reported instance is correct.
+// TestMIGCallFails makes one function after the other fail. Neither GPU is lost, no process seems
+// to have ended, and every reported instance is correct.
 func TestMIGCallFails(t *testing.T) {
 	calls := []string{
 		"nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex",
@@ -83,7 +83,7 @@ func TestMIGModeUnknown(t *testing.T) {
 	}
 }
 
-// TestMIGDeviceFails checks that processes are unknown if one of several MIG devices fails.
+// TestMIGDeviceFails checks that processes are unknown if reading one of several MIG devices fails.
 func TestMIGDeviceFails(t *testing.T) {
 	n := divided()
 	d := newDriver(t, n)
@@ -97,20 +97,20 @@ func TestMIGDeviceFails(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), n)
 }
 
-// TestMIGHole checks an unused index of MIG devices.
+// TestMIGHole checks that an index without a MIG device is skipped.
 func TestMIGHole(t *testing.T) {
 	d, want := newDriver(t, divided()), divided()
 	first := &want.GPUs[0].Device.Partitions.Instances[0]
 	d.fault(first.Devices[0].UUID, "nvmlDeviceGetMigDeviceHandleByIndex", "drop")
 	s := d.open(gputest.NewClock().Now)
 	first.Devices = first.Devices[1:]
-	want.GPUs[0].Reading.Contexts = want.GPUs[0].Reading.Contexts[:1] // the other was on it
+	want.GPUs[0].Reading.Contexts = want.GPUs[0].Reading.Contexts[:1] // the other process was on this device
 	gputest.Check(t, gputest.Read(t, s), want)
 	d.healed()
 	gputest.Check(t, gputest.Read(t, s), divided())
 }
 
-// TestMIGIsReadOnce checks that a reading makes only the calls that detect changes while nothing
+// TestMIGIsReadOnce checks that, while nothing changes, a reading makes only the calls that detect
 // changes.
 func TestMIGIsReadOnce(t *testing.T) {
 	d := newDriver(t, divided())
@@ -122,14 +122,14 @@ func TestMIGIsReadOnce(t *testing.T) {
 	want := map[string]int{
 		"nvmlDeviceGetMigMode":                 2 * readings,
 		"nvmlDeviceGetMaxMigDeviceCount":       readings,
-		"nvmlDeviceGetMigDeviceHandleByIndex":  (devices + 4) * readings, // four are holes
+		"nvmlDeviceGetMigDeviceHandleByIndex":  (devices + 4) * readings, // four of the indices have no device
 		"nvmlDeviceGetUUID":                    2 + devices*readings,
 		"nvmlDeviceGetName":                    2 + devices*readings,
 		"nvmlDeviceGetGpuInstanceProfileInfo":  18,
 		"nvmlDeviceGetGpuInstanceId":           devices,
 		"nvmlDeviceGetAttributes":              2,
 		"nvmlDeviceGetGpuInstanceById":         2,
-		"nvmlGpuInstanceGetInfo":               1, // the other is not permitted
+		"nvmlGpuInstanceGetInfo":               1, // the other call is not permitted
 		"nvmlDeviceGetComputeRunningProcesses": (1 + devices) * readings,
 	}
 	got := make(map[string]int)

@@ -13,10 +13,10 @@ import (
 // A profiler measures the profile of a GPU that is not in MIG mode, in its own lane, or of a MIG instance, in the lane of instances, by GPM. Its
 // buffers belong to the session. The sums of a GPU belong to the reader, the sums of an instance to its pair.
 type profiler struct {
-	// again is the time on the boot clock before which the driver is not called, after it refused.
-	again time.Duration
-	sums  [gpu.NumActivities]float64
-	// latest is the last profile, or nil without one. It is replaced, never changed.
+	// retryAt is the boot-clock time before which the driver is not called again after an error.
+	retryAt time.Duration
+	sums    [gpu.NumActivities]float64
+	// latest is the last profile, or nil if there is none. It is replaced, never changed.
 	latest *gpu.Profile
 }
 
@@ -40,14 +40,15 @@ var profileMetrics = [gpu.NumProfileMetrics]struct {
 	gpu.NVLinkReceiveRate:  {gonvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, 1 << 20},
 }
 
-// maxProfiled is the longest interval that is integrated. Counters of the GPU may wrap in a longer
-// interval.
+// maxProfiled is the longest interval over which averages are integrated. Counters of the GPU may
+// wrap in a longer interval.
 const maxProfiled = time.Minute
 
-// maxRate is more than any link of a GPU transfers, in bytes per second.
+// maxRate is higher than the transfer rate of any link of a GPU, in bytes per second.
 const maxRate = 1e14
 
-// maxSampling is the longest time that a sample may take: the driver may read the counters at any moment of the call.
+// maxSampling is the longest time that a sample may take. The driver may read the counters at any moment during the
+// call.
 const maxSampling = time.Second
 
 // profiled is the result of a measurement for a reader.
@@ -57,10 +58,10 @@ type profiled struct {
 }
 
 // readProfile measures the profile of a GPU in its own lane, so that a call of GPM that hangs does not delay the other values of the
-// GPU. It waits for a part of the timeout of calls. While the call hangs there is no profile.
+// GPU. It waits for only a part of [Config.CallTimeout]. While the call hangs there is no profile.
 func (d *session) readProfile(g *gpuReader) {
 	pairs := g.gpm
-	if p, ok := pairs.lane.Poll(); ok && p.of == g { // of a call that was late
+	if p, ok := pairs.lane.Poll(); ok && p.of == g { // result of a late call
 		g.profile = p.result
 	}
 	g.profile.latest = nil
@@ -82,19 +83,19 @@ func (d *session) readProfile(g *gpuReader) {
 	}
 }
 
-// measureProfile takes a sample and measures the interval since the last one. After an error the driver is called again
-// after reaskAfter. It runs in the lane of profiles.
+// measureProfile takes a sample and measures the interval since the last sample. After an error the driver is called
+// again after reaskAfter. It runs in the lane of profiles.
 func (g *gpuReader) measureProfile(x profiler) profiler {
 	now := g.now().Boot
-	if now < x.again {
+	if now < x.retryAt {
 		return x
 	}
-	if x.again > 0 {
-		x.again, g.gpm.offered = 0, nil
+	if x.retryAt > 0 {
+		x.retryAt, g.gpm.offered = 0, nil
 	}
 	q := &inquiry{lib: g.lib}
 	if err := g.sampleWhole(q, &x); err != nil {
-		x.again = now + reaskAfter
+		x.retryAt = now + reaskAfter
 		g.gpm.freeWhole(q)
 	}
 	return x
@@ -148,7 +149,7 @@ func (p *pair) metrics(lib *library) ([]gonvml.GpmMetric, ret) {
 	return get.Metrics[:gpu.NumProfileMetrics], r
 }
 
-// integrate adds the averages of an interval. A value that no GPU can have is not counted.
+// integrate adds the averages of an interval. Impossible values are not counted.
 func (x *profiler) integrate(metrics []gonvml.GpmMetric, span gpu.Span) {
 	p := &gpu.Profile{Span: span}
 	for i, m := range metrics {

@@ -37,7 +37,7 @@ func (r *profileReader) metrics(keys string, more ...string) {
 	r.write()
 }
 
-// read advances the clock and reads.
+// read advances the clock and reads the GPU.
 func (r *profileReader) read(after time.Duration) *gpu.Profile {
 	r.t.Helper()
 	r.clock.Advance(after)
@@ -45,7 +45,7 @@ func (r *profileReader) read(after time.Duration) *gpu.Profile {
 }
 
 // TestProfile reads every metric. nvml.h (nvmlGpmMetricId_t) defines the numbers of the metrics and their units: activities
-// are percent, rates are MiB/s. A first sample has no interval.
+// are percent, rates are MiB/s. The first sample completes no interval.
 func TestProfile(t *testing.T) {
 	r := newProfileReader(t)
 	r.metrics("gpm1=10 gpm2=20 gpm3=30 gpm5=40 gpm10=50 gpm11=60 gpm12=70 gpm13=80 gpm20=1 gpm21=2 gpm60=3 gpm61=4.5")
@@ -68,7 +68,8 @@ func TestProfile(t *testing.T) {
 	if diff := cmp.Diff(want, r.read(10*time.Second), approximately); diff != "" {
 		t.Errorf("profile (-want +got):\n%s", diff)
 	}
-	// Half a minute later at another activity: the integral follows the time, not the number of readings.
+	// The next reading is half a minute later, with another activity. The integral depends on the time,
+	// and not on the number of readings.
 	r.metrics("gpm2=50")
 	p := r.read(30 * time.Second)
 	if got := *p.Seconds[gpu.SMActive]; math.Abs(got-(10*0.2+30*0.5)) > 1e-9 {
@@ -80,13 +81,13 @@ func TestProfile(t *testing.T) {
 	if again := r.read(time.Second); again != p {
 		t.Error("the profile changed between two samples")
 	}
-	r.read(2 * time.Minute) // too long for an average
+	r.read(2 * time.Minute) // the time is too long for an average
 	if p := r.read(10 * time.Second); math.Abs(*p.Seconds[gpu.SMActive]-22) > 1e-9 {
 		t.Errorf("SM activity after a gap: %v, want 22 s", *p.Seconds[gpu.SMActive])
 	}
 }
 
-// TestProfileAbsurd rejects values that no GPU has.
+// TestProfileAbsurd checks that impossible values are rejected.
 func TestProfileAbsurd(t *testing.T) {
 	r := newProfileReader(t)
 	r.read(0)
@@ -106,8 +107,8 @@ func TestProfileAbsurd(t *testing.T) {
 	}
 }
 
-// TestProfileFails makes each call fail. The driver is not called again for ten minutes, other values of the GPU are read, and
-// after that the sums continue. No buffer is lost.
+// TestProfileFails makes each call of GPM fail. The driver is not called again for ten minutes, while other values of the GPU
+// are read. After that the sums continue. No buffer leaks.
 func TestProfileFails(t *testing.T) {
 	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"} {
 		t.Run(call, func(t *testing.T) {
@@ -144,7 +145,8 @@ func TestProfileFails(t *testing.T) {
 	}
 }
 
-// TestProfileNotOffered checks GPUs before Hopper, GPUs in MIG mode, and a source without profiling: no sample is taken.
+// TestProfileNotOffered checks that no sample is taken from GPUs before Hopper, from GPUs in MIG mode, and by a source
+// without profiling.
 func TestProfileNotOffered(t *testing.T) {
 	for name, change := range map[string]func(*profileReader){
 		"before Hopper": func(r *profileReader) { clear(r.fields) },
@@ -173,9 +175,10 @@ func TestProfileNotOffered(t *testing.T) {
 	}
 }
 
-// TestProfileOfInstances reads the profiles of two MIG instances that are busy for half and for all of the time; in the fake driver
-// the tensor cores are active for a quarter of this time, and the memory is active for half of it. A dropped reading is read again
-// with the next one, and counted once. If only the profile fails, the activity of the instances is known.
+// TestProfileOfInstances reads the profiles of two MIG instances . One is busy for half of the time, the other for all of the time.
+// In the fake driver the tensor cores are active for a quarter of this time, and the memory is active for half of it. The profile
+// of a dropped reading is read again with the next reading, and counts once. If only the profile fails, the activity of the
+// instances is known.
 func TestProfileOfInstances(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)
@@ -199,7 +202,7 @@ func TestProfileOfInstances(t *testing.T) {
 		check(r, 0.5, 0)
 		check(r, 1, 1)
 	}
-	readLate(t, d, s, clock, "nvmlDeviceGetMemoryInfo") // before or after the samples
+	readLate(t, d, s, clock, "nvmlDeviceGetMemoryInfo") // the call is made before or after the samples are taken
 	clock.Advance(3 * time.Second)
 	d.healed()
 	report := gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool {
@@ -209,8 +212,8 @@ func TestProfileOfInstances(t *testing.T) {
 	check(report.Readings[0], 1, 1)
 }
 
-// TestProfileHangs makes each call of GPM hang for fifty readings: the GPU's other values are read, its profile is unknown, and neither
-// goroutines nor buffers grow. When the call returns, the sums continue without the time of the hanging call.
+// TestProfileHangs makes each call of GPM hang for fifty readings. The other values of the GPU are read, its profile is unknown, and
+// the numbers of goroutines and buffers do not grow. When the call returns, the sums continue without the time of the hanging call.
 func TestProfileHangs(t *testing.T) {
 	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"} {
 		t.Run(call, func(t *testing.T) {
@@ -235,7 +238,7 @@ func TestProfileHangs(t *testing.T) {
 					t.Fatalf("during the call: energy %d, want %d; profile %+v", *reading.Energy, *r.node.GPUs[0].Reading.Energy, reading.Profile)
 				}
 			}
-			// A goroutine of another reading may be about to end; a leak would have fifty.
+			// One goroutine of another reading may be about to end; a leak would have fifty goroutines.
 			if n := runtime.NumGoroutine(); n > goroutines+10 || r.calls("nvmlGpmSampleAlloc") != samples {
 				t.Errorf("%d goroutines after 50 readings, %d before; %d buffers, %d before", n, goroutines, r.calls("nvmlGpmSampleAlloc"), samples)
 			}

@@ -15,13 +15,13 @@ type quietTimes struct {
 	quiet.Times
 	unsupported bool
 	sampled     bool          // set if the last look found samples that show quiet times
-	due         time.Duration // time of the next look, boot clock
+	due         time.Duration // boot-clock time of the next look
 	scope       agreement
 }
 
-// readQuietPower reads the samples, if they are due. It does nothing in MIG mode, where the driver
-// has no utilisation samples, and if the counter covers a module, which uses more energy than the
-// GPU's power samples show.
+// readQuietPower reads the samples if the time for the next look has come. It does nothing in MIG
+// mode, because the driver then has no utilisation samples. It also does nothing if the counter
+// covers a module, because a module uses more energy than the power samples of the GPU show.
 func (g *gpuReader) readQuietPower(q *inquiry, r *gpu.Reading) {
 	t, now := &g.quiet, g.now().Boot
 	defer t.scope.remember(r)
@@ -54,7 +54,8 @@ func (g *gpuReader) measureQuietPower(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// points reads a buffer of samples, oldest first. It drops values above `most`, which are garbage.
+// points reads a buffer of samples, oldest first. It drops values above `most`, because they are
+// invalid.
 func (g *gpuReader) points(q *inquiry, kind gonvml.SamplingType, most float64) ([]quiet.Point, error) {
 	rows, err := query(q, "nvmlDeviceGetSamples", func() ([]gonvml.Sample, ret) { return bufferedSamples(g.handle, kind) })
 	if err != nil {
@@ -75,17 +76,17 @@ func (g *gpuReader) points(q *inquiry, kind gonvml.SamplingType, most float64) (
 }
 
 // agreement compares the energy counter with the power samples. A counter of unknown scope may
-// cover more than the GPU, such as a CPU; the idle power from power samples is then too low for the
-// counter.
+// cover more than the GPU, such as a CPU. In this case the idle power from power samples is too low
+// for the counter.
 type agreement struct {
-	at               gpu.Instant // of the last reading
+	at               gpu.Instant // values of the last reading
 	energy           gpu.Millijoules
 	counted, sampled float64 // J
 }
 
 const (
-	// disagreement is the relative difference at which counter and samples are considered to cover
-	// different hardware.
+	// disagreement is the relative difference above which the counter and the samples are considered to
+	// cover different hardware.
 	disagreement = 0.15
 	// forgetting is the factor by which the weight of earlier comparisons decreases.
 	forgetting = 0.98
@@ -98,8 +99,8 @@ func (a *agreement) remember(r *gpu.Reading) {
 	}
 }
 
-// compare adds the energy since the last reading, according to the counter and according to the
-// power samples.
+// compare adds the energy since the last readingaccording to the counter, and the energy according
+// to the power samples.
 func (a *agreement) compare(r *gpu.Reading, power []quiet.Point) {
 	if a.at.IsZero() || r.Energy == nil || *r.Energy < a.energy {
 		return

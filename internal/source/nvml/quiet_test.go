@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// every returns a pattern with work ms at a random time in each period.
+// every returns a pattern in which work milliseconds of work begin at a random time in each period.
 func every(random *rand.Rand, work, period int) pattern {
 	at, number := 0, -1
 	return func(ms int) bool {
@@ -38,7 +38,7 @@ func bursts(random *rand.Rand, work, pause float64) pattern {
 
 func never(int) bool { return false }
 
-// sharers returns two to ten owners, half of which work, by run.
+// sharers returns, for a run, two to ten owners, of which half work.
 func sharers(run int, averaging int) *quietWorld {
 	random := rand.New(rand.NewPCG(uint64(run), 2))
 	n := 2 + run%9
@@ -98,14 +98,15 @@ func TestIdlePowerOfSharedGPUs(t *testing.T) {
 }
 
 // TestLightLoads checks the charges of a holder beside an idle one. If the driver averages power,
-// no sample shows that a GPU with even work is idle, and the charges depend on the estimate.
+// no sample shows that a GPU with evenly distributed work is idle, and the charges depend on the
+// estimate.
 func TestLightLoads(t *testing.T) {
 	loads := []struct {
 		name         string
 		work, period int     // ms
 		watts        float64 // in addition to 110 W
-		truth        float64 // percent: (110/2 W of the idle time + energy of the work) / energy
-		even         bool    // without a gap of a sixth of a second
+		truth        float64 // in percent: (110/2 W of the idle time + energy of the work) / energy
+		even         bool    // without a gap that is longer than a sixth of a second
 	}{
 		{"1 ms of work every 200 ms", 1, 200, 520, 51.4, false},
 		{"20 % busy, evenly", 2, 10, 398, 76.8, true},

@@ -9,16 +9,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestQuietPower checks which readings have the power of quiet times: of an idle GPU that draws 90 W
-// by its power samples, each of its meters, over ten seconds.
+// TestQuietPower checks which readings contain the power of quiet times. For ten seconds it reads an
+// idle GPU that draws 90 W according to its power samples, with each kind of energy meter.
 func TestQuietPower(t *testing.T) {
 	const garbage = 4_000_000_000 // mW
 	tests := []struct {
 		name    string
-		field   string // of the counter, beside the one of unknown scope
-		counted int    // mW, of the energy counter
+		field   string // value of the counter beside the one of unknown scope
+		counted int    // power in mW of the energy counter
 		mig     bool
-		sample  int // mW, an additional power sample in each second
+		sample  int // an additional power sample in each second, in mW
 		want    gpu.Watts
 	}{
 		{name: "a counter of the GPU", field: "energy_gpu", counted: 200_000, want: 90},

@@ -11,13 +11,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// A quietWorld is a model of one shared GPU at steps of 1 ms. It shares nothing with the code: the
-// true account of an owner is the energy of its own milliseconds and an equal share of the idle
-// milliseconds.
+// A quietWorld is a model of one shared GPU at steps of 1 ms. It shares no code with the program.
+// The true energy of an owner is the energy of the milliseconds in which it works, plus an equal
+// share of the energy of the idle milliseconds.
 type quietWorld struct {
 	random *rand.Rand
 	idle   float64   // W
-	work   []float64 // W, by owner, in addition
+	work   []float64 // additional power by owner in W
 	runs   []pattern // by owner
 	// averaging is the time in ms over which the sensor averages power; noise is its standard deviation.
 	averaging int
@@ -26,14 +26,15 @@ type quietWorld struct {
 	ms      int
 	energy  float64 // J, true
 	truth   []float64
-	counter float64 // J, refreshed every 100 ms
+	counter float64 // energy in J, refreshed every 100 ms
 	recent  []float64
-	sum     float64 // W, over recent
+	sum     float64 // average power over recent in W
 	active  int     // owner that ran last
 	busy    int     // ms in the current utilisation sample
 	power   map[int64]float64
 	used    map[int64]float64
-	// samples of processes in this second: sums of utilisation, and their number.
+	// sums contains the sums of utilisation in the process samples of this second, and samples is their
+	// number.
 	sampled         []float64
 	taken, ringBusy int
 }
@@ -42,8 +43,8 @@ type quietWorld struct {
 type pattern func(ms int) bool
 
 const (
-	powerEvery   = 19  // ms, of 120 samples
-	busyEvery    = 167 // ms, of 99 samples
+	powerEvery   = 19  // time in ms covered by 120 samples
+	busyEvery    = 167 // time in ms covered by 99 samples
 	limit        = 700
 	processEvery = 139
 )
@@ -89,7 +90,7 @@ func (w *quietWorld) step() {
 	w.sample()
 }
 
-// sample takes the driver's samples that are due.
+// sample takes the driver samples that are due at this time.
 func (w *quietWorld) sample() {
 	if w.ms%100 == 0 {
 		w.counter = w.energy
@@ -175,7 +176,7 @@ func (b *quietBook) observe() {
 	b.check()
 }
 
-// check checks that the book balances and that no amount fell.
+// check checks that the book balances and that no amount decreases.
 func (b *quietBook) check() {
 	b.t.Helper()
 	now := b.l.State().Books["GPU-a"].Book

@@ -33,7 +33,7 @@ func (g *gpuReader) readRecovery(q *inquiry) {
 	}
 }
 
-// recovery returns the name of an action, or its number if it has no name.
+// recovery returns the name of an action, or the number of the action if it has no name.
 func recovery(action uint64) string {
 	if action < uint64(len(gpu.Recoveries)) {
 		return gpu.Recoveries[action]

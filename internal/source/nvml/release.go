@@ -9,16 +9,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Release closes the driver, or some of its GPUs, until a time, because a driver that a process
-// has opened cannot be unloaded, and an open GPU cannot be reset. Meanwhile reads return it as
-// their error.
+// A Release closes the driver or some of its GPUs until a given time. This is needed because a
+// driver cannot be unloaded and a GPU cannot be reset while a process has it open. Until then reads
+// return the release as their error.
 type Release struct {
 	// GPU is the UUID, the serial number or the PCI address of the GPUs; empty for the whole driver.
 	GPU   string
 	Until time.Time
-	// Ends is the time Until on the boot clock, which never steps.
+	// Ends is the time Until on the boot clock, which is never set.
 	Ends time.Duration
-	// By is the user.
+	// By is the user who requested the release.
 	By string
 
 	gpus, others []gpu.Device
@@ -35,20 +35,20 @@ func (r Release) Error() string {
 // all reports whether the whole driver is released.
 func (r *Release) all() bool { return r != nil && r.GPU == "" }
 
-// same reports whether a request is for the same release.
+// same reports whether a request describes the same release.
 func (r *Release) same(other *Release) bool {
 	return r != nil && other != nil && r.GPU == other.GPU && r.By == other.By && r.Until.Equal(other.Until)
 }
 
-// Release begins a release, which the next Read performs, or ends it if r is nil. It reports
-// whether the release is done. NVML cannot close a single GPU, so the driver is closed and opened
-// again without this GPU.
+// Release begins a release, which the next Read performs, or ends the current release if r is nil.
+// It reports whether this has been done. NVML cannot close a single GPU, so the driver is closed
+// and opened again without this GPU.
 func (s *Source) Release(r *Release) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.release.same(r) {
 		if r != nil && !r.all() && len(s.memories.devices()) == 0 {
-			return false, nil // no GPU was read yet
+			return false, nil // no GPU has been read yet
 		}
 		if err := s.choose(r); err != nil {
 			return false, err
@@ -64,7 +64,7 @@ func (s *Source) Release(r *Release) (done bool, err error) {
 	return s.session != nil && s.session.release == s.release, nil
 }
 
-// choose divides the known GPUs into released GPUs and others. A lost GPU may be released, too.
+// choose divides the known GPUs into released GPUs and other GPUs. A lost GPU may also be released.
 func (s *Source) choose(r *Release) error {
 	if r == nil || r.all() {
 		return nil
@@ -93,7 +93,7 @@ func (s *Source) choose(r *Release) error {
 }
 
 // named reports whether a name is the UUID, the serial number or the PCI address of a GPU. Programs
-// print PCI domains with a different number of zeros.
+// print PCI domains with different numbers of zeros.
 func named(d gpu.Device, name string) bool {
 	address := func(bus string) string { return strings.TrimLeft(bus, "0") }
 	return d.UUID == name || d.Serial == name || d.PCIBusID != "" && strings.EqualFold(address(d.PCIBusID), address(name))

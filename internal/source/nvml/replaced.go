@@ -13,15 +13,15 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// Replaced is the error that the version of the driver in the kernel differs from the version of
-// the loaded library. A process cannot load a second version of the library, so only a restart
-// helps.
+// Replaced is the error for a driver that was replaced: the version of the driver in the kernel
+// differs from the version of the loaded library. A process cannot load a second version of the
+// library, so a restart is required.
 type Replaced struct {
 	// Kernel and Library are the versions of the kernel module and of the loaded library.
 	Kernel, Library string
-	// Path is the path of the library. NewFile is set if another file has replaced the library;
-	// this program will load it when it is executed again. Otherwise the new library is not visible
-	// to this process, because a container keeps the file that was mounted when it was created.
+	// Path is the path of the library. NewFile is set if another file has replaced the library. This
+	// program loads the new file when it is executed again. Otherwise the new library is not visible to
+	// this process, because a container keeps the file that was mounted when it was created.
 	Path    string
 	NewFile bool
 }
@@ -33,19 +33,19 @@ func (r Replaced) Error() string {
 // replacement detects that the driver was replaced.
 type replacement struct {
 	mu sync.Mutex // guards all
-	// path is the path of the library, and file the file at this path when it was loaded.
+	// path is the path of the library, and file is the file at this path when the library was loaded.
 	path string
 	file os.FileInfo
-	// used is set once the driver was read successfully. Before that, a new container would get the
+	// used is set after the driver was read successfully. Before that, a new container would get the
 	// same library.
 	used    bool
-	current *Replaced     // nil while the last result is not a mismatch
-	since   time.Duration // time of the first of these mismatches, on the boot clock
+	current *Replaced     // nil unless the last result is a mismatch
+	since   time.Duration // boot-clock time of the first of these mismatches
 	ended   bool          // a restart is due
 }
 
-// loaded records the file of the library when it was loaded for the first time. After a restart it
-// is the new file, so each change of the file leads to at most one restart.
+// loaded records the file of the library when it was loaded for the first time. After a restart
+// this is the new file, so each change of the file causes at most one restart.
 func (m *replacement) loaded(s *Source) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,8 +69,8 @@ func mappedLibrary() string {
 	return ""
 }
 
-// check adds the replacement of the driver, and the program's plan, to the error of a reading.
-// Timeouts between mismatches are ignored.
+// check adds the replacement of the driver and the next step of the program to the error of a
+// reading. It ignores timeouts between mismatches.
 func (m *replacement) check(s *Source, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,8 +95,8 @@ func (m *replacement) compare(s *Source, err error) *Replaced {
 	if !hasCode(err, gonvml.ERROR_LIB_RM_VERSION_MISMATCH) {
 		return nil
 	}
-	// In a container /proc/driver/nvidia/version is a copy from the time at which the container was
-	// created (libnvidia-container, nvc_mount.c), so it is not read.
+	// In a container /proc/driver/nvidia/version is a copy that was made when the container was created
+	// (libnvidia-container, nvc_mount.c), so this file is not read.
 	module, _ := os.ReadFile(filepath.Join(s.cfg.SysFS, "module/nvidia/version"))
 	r := &Replaced{Kernel: strings.TrimSpace(string(module)), Library: (&library{Interface: s.nvml}).version(), Path: m.path}
 	if r.Kernel == "" || r.Library == "" || r.Kernel == r.Library {
@@ -135,8 +135,8 @@ func (m *replacement) due() *Replaced {
 	return m.current
 }
 
-// Replaced returns an error while the version of the driver in the kernel differs from the library,
-// else nil.
+// Replaced returns an error while the version of the driver in the kernel differs from the version
+// of the library, and nil otherwise.
 func (s *Source) Replaced() error {
 	s.replacement.mu.Lock()
 	defer s.replacement.mu.Unlock()

@@ -19,21 +19,22 @@ import (
 // mismatch is a fault of all calls: NVML_ERROR_LIB_RM_VERSION_MISMATCH.
 const mismatch = "fail:18"
 
-// TestReplaced checks when a replaced driver ends Run, and its reason. The library belongs to 570.86.15.
+// TestReplaced checks when a replaced driver ends Run, and the reason that Run returns. The library
+// belongs to driver 570.86.15.
 func TestReplaced(t *testing.T) {
 	const plan = "driver 575.57.08 is loaded in the kernel, but this process has the library of 570.86.15: "
 	type step struct {
 		after time.Duration
-		do    string // to all calls, empty for none
-		want  string // part of the error, empty for no error
+		do    string // response to all calls; empty if they succeed
+		want  string // part of the error; empty if there is no error
 		ended bool
 	}
 	tests := []struct {
 		name    string
 		kernel  string
 		steps   []step
-		install bool // another file of the library before the last step
-		remove  bool // the file before the last step
+		install bool // another file replaces the library before the last step
+		remove  bool // the file is removed before the last step
 		newFile bool
 	}{
 		{name: "the old file", kernel: "575.57.08", steps: []step{
@@ -135,7 +136,7 @@ func clockAtTwo() *gputest.Clock {
 	return clock
 }
 
-// copyTo replaces a file by a copy of another one.
+// copyTo replaces a file by a copy of another file.
 func copyTo(t *testing.T, from, to string) {
 	t.Helper()
 	content, err := os.ReadFile(from)

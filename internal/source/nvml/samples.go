@@ -13,16 +13,16 @@ import (
 // ctrl2080perf.h: 72 samples over ten seconds).
 const ringSpan = 10 * time.Second
 
-// slack is the maximum age of the samples that the first reading requests, and the tolerance for
-// samples in the future.
+// slack is the maximum age of the samples that the first reading requests. It is also the tolerance
+// for samples in the future.
 const slack = time.Second
 
-// settling is the maximum delay of a sample in the ring, two sample periods. Samples older than
-// that are complete.
+// settling is the maximum delay of a sample in the ring, which is two sample periods. The ring
+// contains all samples that are older than this delay.
 const settling = 250 * time.Millisecond
 
-// readSamples reads the activity of processes since the last reading, from accounting or else from
-// the ring.
+// readSamples reads the activity of processes since the last reading, either from accounting or
+// from the ring.
 func (g *gpuReader) readSamples(q *inquiry, r *gpu.Reading) {
 	g.noteClock()
 	if g.readAccounts(q, r) {
@@ -30,14 +30,14 @@ func (g *gpuReader) readSamples(q *inquiry, r *gpu.Reading) {
 	}
 	g.readRing(q, r)
 	if g.accounts != nil && !r.SamplesKnown {
-		g.sampled = g.accounts.at // accounting continues here
+		g.sampled = g.accounts.at // accounting continues from here
 	}
 }
 
 // readRing reads the samples since the last reading. NVML returns one row per process, averaged
-// over all samples after a given time. That time must be recent, so that averages contain only new
-// samples; samples that left the ring unread are lost. Times are kept on the boot clock, because
-// the wall clock may be set.
+// over all samples after a given time. This time must be recent, so that averages contain only new
+// samples. Samples that left the ring before they were read are lost. Times are kept on the boot
+// clock, because the wall clock may be set.
 func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 	began := g.now()
 	if g.sampled == 0 {
@@ -49,11 +49,11 @@ func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 		if err != nil {
 			return
 		}
-		if mixed { // an empty span, so that the ledger waits for later samples
+		if mixed { // an empty span makes the ledger wait for later samples
 			r.SamplesKnown, r.Sampled = true, gpu.Span{From: g.sampled, To: g.sampled}
 			return
 		}
-		// The average also stands for the samples that left the ring unread.
+		// The average also represents the samples that left the ring before they were read.
 		g.mixed, span.From = 0, max(g.sampled, began.Boot-2*ringSpan)
 	}
 	since := g.since(began.Wall.Add(span.From - began.Boot))
@@ -81,9 +81,9 @@ func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 	r.SamplesKnown, r.Sampled, g.sampled = true, span, span.To
 }
 
-// noteClock detects that the wall clock was set back. The driver stamps samples with the wall
-// clock. While samples from before the change are in the ring, their times are in the future. They
-// are newer than any time in a request, so they are part of each average.
+// noteClock detects that the wall clock was set back. The timestamps of samples are wall-clock
+// times. While samples from before the change are in the ring, their times are in the future. Such
+// samples are newer than the time in any request, so they are part of each average.
 func (g *gpuReader) noteClock() {
 	now := g.now()
 	if last := g.asked; last.Boot > 0 && now.Wall.Sub(last.Wall) < now.Boot-last.Boot-slack {
@@ -93,8 +93,8 @@ func (g *gpuReader) noteClock() {
 }
 
 // isMixed reports whether the ring contains samples from before the wall clock was set back. A ring
-// may be longer than [ringSpan], so it is mixed while it contains samples from the future. But
-// samples that remain for twice that span are garbage.
+// may be longer than [ringSpan], so it is mixed while it contains samples from the future. However,
+// samples that remain for twice that span are invalid.
 func (g *gpuReader) isMixed(q *inquiry, now gpu.Instant) (bool, error) {
 	rows, err := g.rowsSince(q, now.Wall.Add(slack).UnixMicro())
 	return now.Boot < g.mixed || len(rows) > 0 && now.Boot < g.mixed+ringSpan, err
@@ -109,8 +109,8 @@ func (g *gpuReader) rowsSince(q *inquiry, since int64) ([]gonvml.ProcessUtilizat
 
 // since returns the time after which samples are requested, in µs of the wall clock. Converting the
 // boot clock would be inexact, because the two clocks are not read at the same moment, and the
-// newest sample could be returned again. So the time of this sample is used, unless the wall clock
-// was set.
+// newest sample could be returned again. So the time of the newest sample is used, unless the wall
+// clock was set.
 func (g *gpuReader) since(at time.Time) int64 {
 	const noise = 10_000
 	since := at.UnixMicro()

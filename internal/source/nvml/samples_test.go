@@ -43,7 +43,7 @@ func TestGarbageSamples(t *testing.T) {
 }
 
 // TestClockSetForward checks that samples are read after the wall clock was set forward, which
-// makes the newest sample old.
+// makes the newest sample appear old.
 func TestClockSetForward(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
@@ -65,8 +65,8 @@ func TestClockSetForward(t *testing.T) {
 	}
 }
 
-// A ring is the driver's buffer of ten seconds: a sample every half second, which names the
-// process that was active, stamped with the wall clock of its time.
+// A ring is the driver's buffer of ten seconds. It contains one sample every half second. A sample
+// names the active process, and its timestamp is a wall-clock time.
 type ring struct {
 	uuid    string
 	samples []ringSample
@@ -89,9 +89,9 @@ func (r *ring) lines(now time.Duration) (lines []string) {
 	return lines
 }
 
-// TestClockSetBack checks that a reading covers no time while the ring has samples from before the
-// wall clock was set back. The first reading after that covers the whole time, and divides it by
-// the activity since then.
+// TestClockSetBack checks that a reading covers no time while the ring contains samples that were
+// taken before the wall clock was set back. The first reading afterwards covers the whole time. The
+// time is divided by the activity after the clock was set.
 func TestClockSetBack(t *testing.T) {
 	for _, by := range []time.Duration{-2 * time.Second, -time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -140,8 +140,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestClockSetBackWithoutSamples checks that a driver without samples still has none after the
-// clock was set back.
+// TestClockSetBackWithoutSamples checks that a driver without samples still has no samples after
+// the clock was set back.
 func TestClockSetBackWithoutSamples(t *testing.T) {
 	clock, n := gputest.NewClock(), gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
 	var set time.Duration
@@ -179,7 +179,7 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
-// TestLostSamples checks a reading that is so late that the driver's ring has wrapped: it covers
+// TestLostSamples checks a reading that is so late that the driver's ring has wrapped. It covers
 // the last ten seconds.
 func TestLostSamples(t *testing.T) {
 	clock := gputest.NewClock()

@@ -20,13 +20,14 @@ import (
 // again. The driver may need seconds for a broken GPU, and writes to the kernel log each time.
 const identityRetry = 10 * time.Second
 
-// firstRetry is the first pause before a lost GPU is read again. Each later pause is twice as long.
+// firstRetry is the length of the first pause before a lost GPU is read again. Each later pause is
+// twice as long.
 const firstRetry = identityRetry / 20
 
 var errLate = errors.New("call timed out")
 
-// A session is the state from one nvmlInit to the next. Only the goroutine in [Source.Read] uses
-// it, except for the fields marked otherwise.
+// A session is the state between one nvmlInit and the next. Only the goroutine in [Source.Read]
+// uses it, except for the fields that are marked otherwise.
 type session struct {
 	cfg      Config
 	gate     *gate
@@ -38,17 +39,17 @@ type session struct {
 	// count is the number of GPUs that the driver last counted, or -1 before the first count.
 	count int
 	slots []*slot
-	// release is the release of some GPUs, or nil for none. If it is set, there are slots only for the
-	// other GPUs.
+	// release is the release of some GPUs, or nil if there is none. If it is set, only the other GPUs
+	// have slots.
 	release *Release
-	// reloaded is set once every call reports that the driver was reloaded.
+	// reloaded is set when all calls report that the driver was reloaded.
 	reloaded bool
 
 	// The following fields can be used by any goroutine.
-	indices sync.Map                 // UUID → index of the slot of the GPU
+	indices sync.Map                 // UUID → index of the GPU's slot
 	uuids   sync.Map                 // gonvml.Device → UUID, for events
 	gpms    sync.Map                 // UUID → *gpm
-	events  atomic.Pointer[eventSet] // nil while the driver provides none
+	events  atomic.Pointer[eventSet] // nil while the driver provides no events
 }
 
 // census is the result of counting the GPUs.
@@ -70,11 +71,11 @@ func newSession(cfg Config, g *gate, lib *library, m *memories, r *Release) *ses
 	d.driver.Version, _ = query(q, "nvmlSystemGetDriverVersion", lib.SystemGetDriverVersion)
 	version, _ := query(q, "nvmlSystemGetNVMLVersion", lib.SystemGetNVMLVersion)
 	d.driver.Details = map[string]string{"nvml_version": version}
-	_ = d.renewEvents() // the wait for events retries and returns the error
+	_ = d.renewEvents() // the wait for events retries, and returns the error
 	return d
 }
 
-// close shuts the driver down. No call may be in flight or follow.
+// close shuts the driver down. No call may be in flight, and no call may follow.
 func (d *session) close() error {
 	d.freeEvents(d.events.Swap(nil))
 	d.gpms.Range(func(_, g any) bool {
@@ -163,9 +164,9 @@ func (d *session) countDevices() census {
 	return census{n, err}
 }
 
-// renumber creates the slots again if the number of GPUs changed: a driver's indices shift when a
-// GPU disappears. It waits until no call is in flight, because otherwise a GPU could get a second
-// call at the same time. The old handles work until then.
+// renumber creates the slots again if the number of GPUs changed, because the indices of a driver
+// shift when a GPU disappears. It waits until no call is in flight, because otherwise a GPU could
+// get a second call at the same time. The old handles continue to work until then.
 func (d *session) renumber() {
 	inFlight := func(s *slot) bool { return s.lane.Busy() }
 	if d.count < 0 || d.count == len(d.slots) || slices.ContainsFunc(d.slots, inFlight) {
@@ -178,8 +179,8 @@ func (d *session) renumber() {
 	}
 }
 
-// visit starts a call on every GPU whose last call returned and whose pause is over. While slots
-// wait to be renumbered, indices are not read, because they may be indices of other GPUs.
+// visit starts a call on every GPU if the last call has returned and the pause is over. While slots
+// wait to be renumbered, no GPU is read by its index, because the index may belong to another GPU.
 func (d *session) visit() {
 	now := d.cfg.Now().Boot
 	for _, s := range d.slots {

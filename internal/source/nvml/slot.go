@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source"
 )
 
-// A slot is one of the driver's indices and the GPU behind it.
+// A slot is one index of the driver, with the GPU that has this index.
 type slot struct {
 	index int
 	// bus is the PCI address by which the GPU is opened, or empty if it is opened by its index in the
@@ -22,11 +22,11 @@ type slot struct {
 	// lane.
 	reader *gpuReader
 	device gpu.Device // as of the last look
-	err    error      // of the last look
+	err    error      // time of the last look
 	// oversized is the error that there are too many processes.
 	oversized error
-	again     time.Duration // boot clock; until then a slot without a reader makes no call
-	pause     time.Duration // the last pause between calls, 0 while there is a reader
+	again     time.Duration // boot-clock time; until then a slot without a reader makes no call
+	pause     time.Duration // length of the last pause between calls; 0 while there is a reader
 	// belated is a reading that arrived after its Read had ended. The next Read reports it.
 	belated *gpu.Reading
 	health  source.Health
@@ -36,14 +36,15 @@ type slot struct {
 type look struct {
 	reader    *gpuReader // nil if the GPU could not be identified, or is lost
 	memory    memory
-	began     time.Duration // time at which the reading began, boot clock
-	since     position      // the memory's at that time
+	began     time.Duration // boot-clock time at which the reading began
+	since     position      // change count of the memory at that time
 	reading   *gpu.Reading
 	oversized error
 	err       error
 }
 
-// look identifies the GPU at an index unless its reader is known, and reads it. It runs in a lane.
+// look identifies the GPU at an index unless its reader is known, and reads it. It runs in the lane
+// of the slot.
 func (d *session) look(index int, bus string, g *gpuReader) look {
 	if g == nil {
 		var err error
@@ -137,17 +138,17 @@ func (d *session) accept(s *slot, l look) {
 	s.again = d.cfg.Now().Boot + s.pause
 }
 
-// latest joins two readings of a GPU. A new activity of instances is available at most every
-// [gpmRefresh].
+// latest merges two readings of a GPU. The driver provides a new activity of instances at most once
+// per [gpmRefresh].
 func latest(old, young *gpu.Reading) *gpu.Reading {
 	joined := source.Latest(old, young)
-	if old != nil && young != nil && young.At.Sub(old.At) <= 2*gpmRefresh { // too soon for new activity
+	if old != nil && young != nil && young.At.Sub(old.At) <= 2*gpmRefresh { // it is too early for new activity
 		joined.InstancesKnown = young.InstancesKnown || old.InstancesKnown
 	}
 	return joined
 }
 
-// condition returns the present health of a slot's GPU.
+// condition returns the present health of the GPU in a slot.
 func (s *slot) condition() source.Health {
 	switch {
 	case s.lane.Busy():
@@ -161,8 +162,8 @@ func (s *slot) condition() source.Health {
 }
 
 // handle returns the handle of a GPU, by its index or its PCI address. Getting the handle opens the
-// GPU. It is not looked up by UUID, because the driver would then also open other GPUs until it
-// finds the right one (nvml.h).
+// GPU. It is not looked up by UUID, because the driver would then open other GPUs until it finds
+// the right GPU (nvml.h).
 func (d *session) handle(q *inquiry, index int, bus string) (device, error) {
 	if bus != "" {
 		return query(q, "nvmlDeviceGetHandleByPciBusId", func() (device, ret) { return d.lib.DeviceGetHandleByPciBusId(bus) })
@@ -195,8 +196,8 @@ func (d *session) find(index int, bus string) (*gpuReader, error) {
 	return g, nil
 }
 
-// complete reads the missing parts of a GPU's identity, its fabric and its recovery after a pause, and registers its events. It
-// runs in a lane.
+// complete reads the missing parts of the identity of a GPU, its fabric and its recovery after a pause. It also registers the
+// GPU for events. It runs in a lane.
 func (d *session) complete(g *gpuReader) {
 	due := g.now().Boot >= g.again
 	incomplete := due && g.incomplete

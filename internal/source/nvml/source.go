@@ -14,7 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// PCIClasses match NVIDIA's GPUs on the PCI bus: the display controllers that the driver serves.
+// PCIClasses match NVIDIA's GPUs on the PCI bus. These are the display controllers that the driver
+// serves.
 var PCIClasses = []gpu.PCIClass{
 	{Vendor: "0x10de", Class: "0x0300", Driver: "nvidia"},
 	{Vendor: "0x10de", Class: "0x0302", Driver: "nvidia"},
@@ -22,14 +23,15 @@ var PCIClasses = []gpu.PCIClass{
 
 // Config is the configuration of a [Source].
 type Config struct {
-	// LibraryPath is the driver's library; empty means libnvidia-ml.so.1 in the loader's search
-	// path.
+	// LibraryPath is the path of the driver's library. If it is empty, libnvidia-ml.so.1 in the search
+	// path of the loader is used.
 	LibraryPath string
-	// CallTimeout is the time for which a Read waits for late GPUs. It must be positive.
+	// CallTimeout is the maximum time for which a Read waits for late GPUs. It must be positive.
 	CallTimeout time.Duration
 	// SysFS is the directory where sysfs is mounted.
 	SysFS string
-	// ProcFS is the directory where procfs is mounted; empty reads no memory of the machine.
+	// ProcFS is the directory where procfs is mounted. If it is empty, the memory of the machine is not
+	// read.
 	ProcFS string
 	// Health enables [gpu.Reading.Health].
 	Health bool
@@ -37,16 +39,15 @@ type Config struct {
 	Profiling bool
 	// RestartAfter is the time after which a replaced driver ends [Source.Run]; 0 means never.
 	RestartAfter time.Duration
-	// Now is called from several goroutines.
+	// Now may be called from several goroutines.
 	Now gpu.Clock
 	Log *slog.Logger
-	// Stages records the health of the waiting for XID events. The caller records the health of
-	// reading.
+	// Stages records the health of the wait for XID events. The caller records the health of reading.
 	Stages *stage.Set
 }
 
-// Source reads the node's GPUs. It opens the driver at the first Read, and again after a driver
-// reload.
+// Source reads the NVIDIA GPUs of the node. It opens the driver at the first Read, and again after
+// a driver reload.
 type Source struct {
 	cfg      Config
 	nvml     gonvml.Interface
@@ -55,15 +56,15 @@ type Source struct {
 
 	mu      sync.Mutex // permits one Read or Close at a time; guards the fields below
 	opening lane.Lane[opened]
-	session *session // the last session that was initialised and is not yet shut down
+	session *session // last session that was initialised and is not yet shut down
 	closed  bool
 
 	replacement replacement
-	release     *Release     // nil for none
-	known       []gpu.Device // of the last report
+	release     *Release     // nil if there is no release
+	known       []gpu.Device // devices of the last report
 
 	xidsMu sync.Mutex
-	xids   []gpu.DriverEvent // since the last report
+	xids   []gpu.DriverEvent // events since the last report
 }
 
 // opened is the result of an attempt to open the driver.
@@ -110,7 +111,7 @@ func (s *Source) read(ctx context.Context) (gpu.Report, error) {
 // attempt that takes longer than this Read is continued by the next Read.
 //
 // NVML counts its initialisations, and only the last shutdown releases a driver that was unloaded.
-// So a new session cannot start before the old one is shut down, and a session must not be shut
+// So a new session cannot start before the old session is shut down, and a session must not be shut
 // down while a call is stuck.
 func (s *Source) open(ctx context.Context) (*session, error) {
 	if s.closed {
@@ -144,8 +145,8 @@ func (s *Source) open(ctx context.Context) (*session, error) {
 	return o.session, nil
 }
 
-// reopen shuts an old, idle session down and opens a new one, unless the whole driver is released. It
-// runs in a lane.
+// reopen shuts down an old, idle session and opens a new session, unless the whole driver is
+// released. It runs in a lane.
 func (s *Source) reopen(old *session, release *Release) opened {
 	if old != nil {
 		if err := old.close(); err != nil {

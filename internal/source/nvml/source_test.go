@@ -17,15 +17,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// pair returns the node of most tests.
+// pair returns the node that most tests use.
 func pair() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Full(0), gputest.Full(1)}}
 }
 
 const anyGPU = "*"
 
-// TestOneCallFails breaks each function in turn, before and after the driver was opened. No GPU is
-// lost, and every reported value is correct.
+// TestOneCallFails makes one function after the other fail, before and after the driver was opened.
+// No GPU is lost, and every reported value is correct.
 func TestOneCallFails(t *testing.T) {
 	identity := []string{
 		"nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlEventSetCreate",
@@ -83,7 +83,7 @@ func wantPair(t *testing.T, report gpu.Report) {
 	}
 }
 
-// TestBlank checks a driver whose calls succeed without values.
+// TestBlank checks a driver with calls that succeed but return no values.
 func TestBlank(t *testing.T) {
 	d := newDriver(t, pair())
 	for _, call := range []string{"nvmlDeviceGetSerial", "nvmlDeviceGetPlatformInfo", "nvmlDeviceGetGpuFabricInfoV"} {
@@ -113,8 +113,8 @@ func TestIdentityIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestLostIsTriedNowAndThen checks that a lost GPU is retried after pauses that grow, without an effect
-// on the others. After the GPU returned, the pauses start from the first one again.
+// TestLostIsTriedNowAndThen checks that a lost GPU is retried after growing pauses, and that the other
+// GPUs are not affected. After the GPU returned, the pauses start with the first length again.
 func TestLostIsTriedNowAndThen(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
@@ -167,7 +167,8 @@ func TestIdentityIsCompleted(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), pair())
 }
 
-// TestFabricFailed checks that a registration that completed with an error is failed and has no cluster, until another one succeeds.
+// TestFabricFailed checks that a registration that completed with an error counts as failed and has no cluster until another
+// registration succeeds.
 func TestFabricFailed(t *testing.T) {
 	clock := gputest.NewClock()
 	n := pair()
@@ -181,8 +182,9 @@ func TestFabricFailed(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), pair())
 }
 
-// TestRecovery checks the words for the numbers of nvml.h (nvmlDeviceGpuRecoveryAction_t), which change while the driver is open. A
-// newer number stays a number; an action that could not be read, or that has all bits set, is unknown.
+// TestRecovery checks the words for the numbers of nvml.h (nvmlDeviceGpuRecoveryAction_t), and changes them while the driver is
+// open. An unknown, newer number is reported as a number. An action that could not be read, or a number with all bits set, is
+// unknown.
 func TestRecovery(t *testing.T) {
 	words := []string{"none", "reset", "reboot", "drain_p2p", "drain_and_reset", "recover_imex", "bus_reset", "system_reboot", "8"}
 	clock := gputest.NewClock()
@@ -192,7 +194,7 @@ func TestRecovery(t *testing.T) {
 	var s *nvml.Source
 	check := func(number, want string) {
 		t.Helper()
-		n.GPUs[0].Reading.Recovery = "" // so that the number is the only one
+		n.GPUs[0].Reading.Recovery = "" // so that the number is the only change
 		d.fields[uuid] = number
 		d.write()
 		if s == nil {
@@ -211,15 +213,15 @@ func TestRecovery(t *testing.T) {
 	check("recovery_action=1", "")
 	d.healed()
 	check("recovery_action=1", "reset")
-	check("events=8", "") // no longer supported
+	check("events=8", "") // the call is no longer supported
 }
 
-// TestFabricHealth checks masks that were composed by hand from nvml.h, as the links change after the registration. A mask that
-// cannot be read is unknown, and the registration stays.
+// TestFabricHealth checks masks that were composed by hand from nvml.h, while the links change after the registration. A mask
+// that cannot be read is unknown, and the registration is kept.
 func TestFabricHealth(t *testing.T) {
 	type problems = []gpu.FabricProblem
 	tests := map[string]struct {
-		mask uint32 // two bits each: bandwidth, recovery, route, timeout; four: configuration; two each: partition, manager
+		mask uint32 // two bits each for bandwidth, recovery, route and timeout; four bits for the configuration; two bits each for partition and manager
 		want problems
 	}{
 		"unsupported":              {0x0, nil},
@@ -264,15 +266,15 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// TestNoLibrary checks that a node without a driver causes a repeated error with the remedy, and no
-// crash.
+// TestNoLibrary checks that a node without a driver causes a repeated error that names the remedy,
+// and does not cause a crash.
 func TestNoLibrary(t *testing.T) {
 	missing := t.TempDir() + "/libnvidia-ml.so.1"
 	notALibrary := t.TempDir() + "/libnvidia-ml.so.1"
 	if err := os.WriteFile(notALibrary, []byte("not ELF"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{missing, notALibrary, "libm.so.6"} { // the last is another library
+	for _, path := range []string{missing, notALibrary, "libm.so.6"} { // the last entry is another library
 		s := nvml.New(nvml.Config{LibraryPath: path, CallTimeout: time.Minute, Now: gputest.NewClock().Now})
 		for range 3 {
 			_, err := s.Read(t.Context())
@@ -332,8 +334,7 @@ func TestGPUFails(t *testing.T) {
 	}
 }
 
-// TestCountChanges removes the first GPU from the driver's list, which gives the
-// second one its index.
+// TestCountChanges removes the first GPU from the driver's list, so the second GPU gets its index.
 func TestCountChanges(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())

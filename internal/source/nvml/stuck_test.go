@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
 )
 
-// TestLateReading checks a GPU whose call always returns after the end of Read. Its late result is
-// the reading of the next Read.
+// TestLateReading checks a GPU for which the call always returns after the end of Read. Its late
+// result is the reading of the next Read.
 func TestLateReading(t *testing.T) {
 	const call = "nvmlDeviceGetTemperature"
 	clock := gputest.NewClock()
@@ -51,8 +51,9 @@ func TestLateReading(t *testing.T) {
 	}
 }
 
-// TestStaleReading checks a reading that takes too long to describe one moment. It is dropped,
-// although the next one is late too, which then has its samples.
+// TestStaleReading checks a reading that takes too long to describe one moment. The reading is
+// dropped even if the next reading is also late. The next reading then contains the samples of the
+// dropped reading.
 func TestStaleReading(t *testing.T) {
 	for _, age := range []time.Duration{3 * time.Second, time.Hour} {
 		t.Run(age.String(), func(t *testing.T) {
@@ -111,7 +112,7 @@ func TestLateSamples(t *testing.T) {
 	}
 }
 
-// TestOpeningHangs makes the calls hang that do not concern a single GPU.
+// TestOpeningHangs makes those calls hang that do not concern a single GPU.
 func TestOpeningHangs(t *testing.T) {
 	for _, call := range []string{"nvmlInit", "nvmlSystemGetDriverVersion", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"} {
 		t.Run(call, func(t *testing.T) {
@@ -152,7 +153,7 @@ func TestStuckFromTheStart(t *testing.T) {
 	gputest.Check(t, gputest.Eventually(t, s, "the GPU answers", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), pair())
 }
 
-// TestEverythingHangs checks that late GPUs are an error if all of them are late.
+// TestEverythingHangs checks that Read returns an error if all GPUs are late.
 func TestEverythingHangs(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -165,9 +166,9 @@ func TestEverythingHangs(t *testing.T) {
 	gputest.Check(t, gputest.Eventually(t, s, "the driver answers", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), d.node)
 }
 
-// TestReloadUnderAStuckCall checks that the driver is neither shut down during a stuck call nor
-// opened again beside the old session. The log reports this, and reading continues when the call
-// returns.
+// TestReloadUnderAStuckCall checks that, during a stuck call, the driver is not shut down and is
+// not opened again in addition to the old session. The log reports this, and reading continues when
+// the call returns.
 func TestReloadUnderAStuckCall(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// throttleCounters contains the fields of the driver's counters of throttled time, in ns (nvml.h).
-// Slowdowns by hardware and by software because of heat may overlap.
+// throttleCounters contains the fields of the driver that count throttled time, in ns (nvml.h).
+// Slowdowns because of heat may overlap if both the hardware and the software cause them.
 var throttleCounters = [...]struct {
 	field uint32
 	cause gpu.Throttle
@@ -25,20 +25,21 @@ var throttleReasons = [gpu.NumThrottles]uint64{
 	gpu.ThrottlePowerBrake: gonvml.ClocksThrottleReasonHwPowerBrakeSlowdown,
 }
 
-// throttleGap is the longest time between two readings of the reasons that can count as throttled.
+// throttleGap is the longest time between two readings of the reasons at which the time in between
+// can count as throttled.
 const throttleGap = 5 * time.Second
 
 // A throttle counts the time for which a GPU was throttled. It uses the driver's counters. With
-// older drivers it uses the current reasons: the time between two readings counts as throttled if
-// both readings show a reason.
+// older drivers it uses the current reasons. Then the time between two readings counts as throttled
+// if both readings contain a reason.
 type throttle struct {
 	times    gpu.ThrottledTimes
-	counters [len(throttleCounters)]*uint64 // at the last reading, nil if unknown
+	counters [len(throttleCounters)]*uint64 // values at the last reading; nil if they are unknown
 	// uncounted is set if the driver reports no counters, and unsupported is set if it does not report
 	// reasons either.
 	uncounted, unsupported bool
 	reasons                uint64
-	at                     time.Duration // time at which the reasons were read, boot clock; 0 for none
+	at                     time.Duration // boot-clock time at which the reasons were read; 0 if they were not read
 }
 
 // restarted discards the last values of the driver. The counted times continue.
@@ -72,7 +73,7 @@ func (g *gpuReader) readThrottle(q *inquiry, r *gpu.Reading) {
 }
 
 // readThrottleCounters adds the growth of the driver's counters. If two counters have the same
-// cause, the larger growth counts.
+// cause, the larger increase counts.
 func (g *gpuReader) readThrottleCounters(q *inquiry, r *gpu.Reading) {
 	t := &g.throttle
 	values, err := query(q, "nvmlDeviceGetFieldValues", func() ([]gonvml.FieldValue, ret) {

@@ -11,9 +11,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestThrottled checks the throttled time by cause of a driver with counters, a driver with the
-// current reasons only, and a driver with neither. The bits are defined in nvml.h: 0x20 software
-// for heat, 0x40 hardware for heat, 0x80 power brake.
+// TestThrottled checks the throttled time by cause of a driver with counters, a driver with only
+// the current reasons, and a driver with neither. The bits are defined in nvml.h: 0x20 is a
+// slowdown by software because of heat, 0x40 is a slowdown by hardware because of heat, and 0x80 is
+// the power brake.
 func TestThrottled(t *testing.T) {
 	type times = gpu.ThrottledTimes
 	counters := func(software, hardware, brake time.Duration) string {
@@ -63,8 +64,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledAfterPause checks that reasons at both ends of a minute without a reading count no time, and a reload of the driver
-// restarts no time.
+// TestThrottledAfterPause checks that reasons at both ends of a minute without a reading do not count, and that a reload of the
+// driver does not restart the counted times.
 func TestThrottledAfterPause(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})

@@ -1,9 +1,9 @@
-// Package quiet measures the power of a GPU in quiet times between kernels, using the driver's
-// buffers of power and utilisation samples. On a shared GPU these gaps are usually shorter than the
-// time between two readings.
+// Package quiet measures the power of a GPU in quiet times between kernels. It uses the driver's
+// buffers of power and utilisation samples. On a shared GPU, the gaps between kernels are usually
+// shorter than the time between two readings.
 //
-// nvml.h defines neither the rate of the samples nor the time over which power is averaged. Both
-// are derived from the samples.
+// nvml.h defines neither the rate of the samples nor the time over which power is averaged. The
+// package derives both from the samples.
 package quiet
 
 import (
@@ -13,26 +13,27 @@ import (
 	"time"
 )
 
-// Times finds the quiet times of a GPU. It reads the buffers rarely, because each takes a call.
+// Times finds the quiet times of a GPU. It reads the buffers rarely, because each buffer requires a
+// call.
 type Times struct {
 	looks     int   // so far
-	found     int   // looks with a quiet time
-	seen      int64 // the newest power sample of the last look
+	found     int   // number of looks that found a quiet time
+	seen      int64 // time of the newest power sample of the last look
 	averaging averaging
 	mixed     mixedTimes
 }
 
 const (
-	// A look reads the buffers. There is a look every `eager` until enoughQuiet looks found a quiet
-	// time or enoughLooks found none, and then every `patient`.
+	// A look is one reading of the buffers. The interval between looks is `eager` until enoughQuiet
+	// looks found a quiet time or enoughLooks looks found none. Then it is `patient`.
 	eager       = 2 * time.Second
 	patient     = 10 * time.Second
 	enoughQuiet = 60
 	enoughLooks = 600
 	// FewestSamples is the minimum number of power samples in a measurement.
 	FewestSamples = 3
-	// lowShare is the reported quantile of the power samples in quiet times. It is low, because the
-	// clocks and the power of a GPU fall slowly after work.
+	// lowShare is the reported quantile of the power samples in quiet times. A low quantile is used
+	// because the clocks and the power of a GPU fall slowly after work.
 	lowShare = 0.2
 )
 
@@ -51,7 +52,7 @@ func (t *Times) Pause() time.Duration {
 	return eager
 }
 
-// InOrder sorts points by time, without duplicates.
+// InOrder sorts points by time and removes duplicates.
 func InOrder(points []Point) []Point {
 	slices.SortFunc(points, func(a, b Point) int { return cmp.Compare(a.At, b.At) })
 	return slices.CompactFunc(points, func(a, b Point) bool { return a.At == b.At })
@@ -79,7 +80,7 @@ func (t *Times) Measure(power, busy []Point, maxPower float64) float64 {
 	return low
 }
 
-// After returns the points after a time.
+// After returns the points that are later than a time.
 func After(points []Point, at int64) []Point {
 	i, _ := slices.BinarySearchFunc(points, at+1, func(p Point, at int64) int { return cmp.Compare(p.At, at) })
 	return points[i:]
@@ -94,9 +95,9 @@ func lowQuantile(values []float64, share float64) float64 {
 	return values[int(math.Round(share*float64(len(values)-1)))]
 }
 
-// inGaps returns the power samples in gaps of the GPU's work that are longer than the driver averages
-// power. A gap is a run of utilisation samples of 0 %, each of which covers the time since the
-// preceding one.
+// inGaps returns the power samples in gaps of the GPU's work that exceed the time over which the
+// driver averages power. A gap is a sequence of utilisation samples of 0 %. Each sample covers the
+// time since the preceding sample.
 func inGaps(power, busy []Point, averaging time.Duration) (quiet []float64) {
 	for i := 1; i < len(busy); i++ {
 		if busy[i].Value > 0 {
@@ -118,18 +119,18 @@ func inGaps(power, busy []Point, averaging time.Duration) (quiet []float64) {
 
 // averaging is an upper bound of the time over which the driver averages power. An average of a
 // power between 0 and the limit cannot fall by more than the limit within the averaging time, so
-// steep falls show that this time is short. The third steepest fall counts, because samples may be
-// garbage.
+// steep falls show that this time is short. The third steepest fall is used, because samples may be
+// invalid.
 type averaging struct {
 	time  time.Duration
-	falls [3]float64 // W/s, the steepest first
+	falls [3]float64 // W/s, steepest fall first
 }
 
 // longestAveraging is the averaging time that is assumed if there are no steep falls (nvml.h: "the
 // average power draw over 1 sec").
 const longestAveraging = time.Second
 
-// steepFall is the smallest fall, as a part of the power limit, that is not noise.
+// steepFall is the smallest fall that is not noise, as a fraction of the power limit.
 const steepFall = 0.05
 
 // learn looks for falls between two higher and two lower samples.
@@ -152,8 +153,8 @@ func (a *averaging) learn(power []Point, maxPower float64) {
 	}
 }
 
-// mixedTimes measures the idle power of a GPU with gaps shorter than a utilisation sample, if
-// the driver reports the power at a moment. Then the share of high power samples is equal to the
+// mixedTimes measures the idle power of a GPU with gaps that are shorter than a utilisation sample,
+// if the driver reports the momentary power. Then the share of high power samples is equal to the
 // busy share of the utilisation samples, and the low power samples are the idle power. Otherwise
 // the shares differ, because power that is averaged over a mix of work and gaps is neither high nor
 // low.
@@ -166,19 +167,19 @@ const (
 	// momentary is the longest averaging time at which a power sample counts as the power of one
 	// moment.
 	momentary = 60 * time.Millisecond
-	// enoughMixed is the number of power samples for a comparison of the shares.
+	// enoughMixed is the number of power samples that are needed to compare the shares.
 	enoughMixed = 300
-	// The limits of the busy share of a mixed time.
+	// These are the limits of the busy share in a mixed time.
 	leastMixed, mostMixed = 0.03, 0.9
 	// aboveFloor is the minimum factor by which the power of work exceeds the idle power.
 	aboveFloor = 1.1
-	// shareTolerance is the tolerance of the busy share, because the driver rounds it, and the
-	// share of few samples varies.
+	// shareTolerance is the tolerance of the busy share, because the driver rounds it, and because the
+	// share of a small number of samples varies.
 	shareTolerance = 0.15
 )
 
-// learn adds power samples of partly busy utilisation samples. It returns an idle power once it
-// has enough samples and their shares match.
+// learn adds power samples of partly busy utilisation samples. It returns an idle power when it has
+// enough samples and the shares match.
 func (m *mixedTimes) learn(power, busy []Point, averaging time.Duration) float64 {
 	if averaging > momentary {
 		*m = mixedTimes{}

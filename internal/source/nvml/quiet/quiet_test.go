@@ -8,18 +8,19 @@ import (
 
 const (
 	limit     = 700 // W
-	powerStep = 20  // ms between two power samples
-	busyStep  = 100 // ms between two utilisation samples
+	powerStep = 20  // time between two power samples in ms
+	busyStep  = 100 // time between two utilisation samples in ms
 )
 
-// A recording has the samples of both buffers, from the start of a minute.
+// A recording contains the samples of both buffers since the start of a minute.
 type recording struct {
 	power, busy []quiet.Point
 	ms          int64
 	start       int64 // ms
 }
 
-// add adds time with a busy share, 0 to 1, and a power that is a function of the power sample's number.
+// add adds a time with a busy share from 0 to 1. The power is a function of the number of the power
+// sample.
 func (r *recording) add(ms int, share float64, watts func(i int) float64) {
 	for i := range ms / powerStep {
 		r.ms += powerStep
@@ -32,7 +33,8 @@ func (r *recording) add(ms int, share float64, watts func(i int) float64) {
 
 func constant(w float64) func(int) float64 { return func(int) float64 { return w } }
 
-// steep adds work that ends with a fall of 400 W in 20 ms: the driver does not average power for longer.
+// steep adds work that ends with a fall of 400 W in 20 ms. Therefore the driver averages power over at
+// most this time.
 func (r *recording) steep(times int) {
 	for range times {
 		r.add(100, 1, constant(500))
@@ -40,7 +42,8 @@ func (r *recording) steep(times int) {
 	}
 }
 
-// TestGap checks the power of a gap: a low quantile of the samples that do not average earlier work.
+// TestGap checks the power of a gap, which is a low quantile of the samples that do not include
+// earlier work.
 func TestGap(t *testing.T) {
 	var r recording
 	r.steep(3)
@@ -50,14 +53,14 @@ func TestGap(t *testing.T) {
 	r.add(100, 1, constant(500))
 	var times quiet.Times
 	// The driver averages over at most 700 W / (400 W / 20 ms) = 35 ms, so the first sample of the gap
-	// does not count. The quantile of a fifth is near the fourth lowest of the other 14 samples.
+	// does not count. The quantile of a fifth is near the fourth lowest value of the other 14 samples.
 	if got := times.Measure(r.power, r.busy, limit); got != 103 {
 		t.Errorf("power %v W, want 103", got)
 	}
 }
 
 // TestAveraging checks that a gap shorter than a second counts only if three falls show that the driver
-// does not average power over a second: one may be garbage.
+// does not average power over a second. A single fall may be caused by an invalid sample.
 func TestAveraging(t *testing.T) {
 	for steep, want := range map[int]float64{0: 0, 1: 0, 2: 0, 3: 110} {
 		var r recording
@@ -79,12 +82,13 @@ func TestAveraging(t *testing.T) {
 	}
 }
 
-// TestMixed checks GPUs whose utilisation is never 0 %: the idle power is known if the share of high
-// power samples is the utilisation, and unknown if work draws power that the utilisation does not show.
+// TestMixed checks GPUs whose utilisation is never 0 %. The idle power is known if the share of high
+// power samples equals the utilisation. It is unknown if work draws power that the utilisation does not
+// show.
 func TestMixed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		high int // of ten power samples
+		high int // number of high power samples out of ten
 		want float64
 	}{
 		{"the utilisation", 4, 100},
