@@ -189,7 +189,7 @@ func TestCardinality(t *testing.T) {
 			"unit":                       unit,
 			"unit and GPU":               onGPU,
 			"process of a unit":          main(crowdOfUnits(1, 1, 3), crowdOfUnits(1, 1, 2)),
-			"job in a container and GPU": main(withJobs(2), withJobs(1)) - unit,
+			"GPU and job in a container": main(withJobs(2), withJobs(1)) - unit,
 			"node":                       count(t, collector.MainPage, bare),
 			"GPU":                        more(collector.MainPage, crowd(2, 0, 0), crowd(1, 0, 0)),
 			"container and GPU":          more(collector.MainPage, crowd(1, 3, 0), crowd(1, 2, 0)),
@@ -209,7 +209,7 @@ func TestCardinality(t *testing.T) {
 		collector.RecordPage: {
 			"GPU":                   more(collector.RecordPage, crowd(2, 0, 0), crowd(1, 0, 0)),
 			"pod and GPU":           more(collector.RecordPage, crowd(1, 3, 2), crowd(1, 2, 2)),
-			"job in a pod and GPU":  more(collector.RecordPage, withJobs(2), withJobs(1)),
+			"GPU and job in a pod":  more(collector.RecordPage, withJobs(2), withJobs(1)),
 			"unit and GPU":          more(collector.RecordPage, crowdOfUnits(1, 3, 2), crowdOfUnits(1, 2, 2)),
 			"namespace":             1,
 			"GPU and XID code seen": more(collector.RecordPage, withXIDs(2), withXIDs(1)),

@@ -2,7 +2,7 @@ package collector
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// NewMistaken is New with a mistake in the labels of a metric, or without the page's metrics.
+// NewMistaken is like New, but makes a mistake in the labels of a metric, or omits the metrics of the page.
 func NewMistaken(without bool, labels ...string) *Collector {
 	return newCollector(&Collector{on: MainPage, render: func(p *page, s *gpu.Snapshot) {
 		if !without {

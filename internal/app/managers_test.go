@@ -143,7 +143,7 @@ func TestDoctor(t *testing.T) {
 	m.write("proc/41/cmdline", "slurmstepd: [815.0]\x00")
 	check("", "ok slurm units: 1, such as slurm/815 with the process 40")
 	m.start(50, "python3", "/docker/"+unnamedContainer)
-	check("units are read incompletely: ", "! docker abababababab01 has no name: Docker has no file of it below --units.docker-root")
+	check("units are read incompletely: ", "! docker abababababab01 has no name: no file below --units.docker-root describes it")
 }
 
 // TestDoctorRootless checks that the doctor reads the container names of a trusted user.

@@ -186,10 +186,10 @@ func (c *Config) enricher(now gpu.Clock, log *slog.Logger) source.Enricher {
 		log.Error("ignoring invalid rows in --dcgm.fields", "file", c.DCGM.Fields, "err", c.DCGM.useless)
 	}
 	if len(c.DCGM.missing) > 0 {
-		log.Warn("omitting fields of --dcgm.fields that are not read from NVML", "file", c.DCGM.Fields, "fields", strings.Join(c.DCGM.missing, " "))
+		log.Warn("omitting fields in --dcgm.fields that are not read from NVML", "file", c.DCGM.Fields, "fields", strings.Join(c.DCGM.missing, " "))
 	}
 	if fields := c.DCGM.profiled(); len(fields) > 0 && !c.Collector.Profiling {
-		log.Warn("fields of --dcgm.fields have no values without --collector.profiling", "file", c.DCGM.Fields, "fields", strings.Join(fields, " "))
+		log.Warn("fields in --dcgm.fields have no values without --collector.profiling", "file", c.DCGM.Fields, "fields", strings.Join(fields, " "))
 	}
 	if c.DCGM.Address == "" {
 		return nil

@@ -69,7 +69,7 @@ type pruner interface {
 
 // renamer is a sink that can give a cluster another name.
 type renamer interface {
-	// RenameCluster renames the rows of a cluster, and returns the number of its hours. The error
+	// RenameCluster changes the name of a cluster in all its rows, and returns the number of its hours. The error
 	// is a [table.OverlapError] if both clusters contain the same hour. After any other error the
 	// call can be repeated.
 	RenameCluster(ctx context.Context, from, to string) (hours int, err error)

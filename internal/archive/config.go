@@ -30,7 +30,7 @@ type Config struct {
 	Store store.Config
 	// Events is the configuration of the receiver of events, for run.
 	Events events.Config
-	// Options contains the sinks that are set by their own flags, and urls contains the sinks of --to.
+	// Options contains the sinks that are set by their own flags, and urls contains the sinks in --to.
 	// places contains both.
 	sinks.Options
 	urls   []string

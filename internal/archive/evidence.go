@@ -42,7 +42,7 @@ type listing struct {
 	cordoned map[string]bool
 }
 
-// list reads the Nodes of a cluster that are listed in a window.
+// list reads the Nodes that are listed for a cluster in a window.
 func (a *archive) list(ctx context.Context, cluster string, in store.Window) (*listing, error) {
 	l := &listing{nodes: make(map[string]bool), by: make(map[source][]string), cordoned: make(map[string]bool)}
 	for _, metric := range nodeLists {

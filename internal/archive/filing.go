@@ -16,7 +16,7 @@ var filingFlags = []string{
 	"chain.key", "cluster", "folder", "folder.", "gpu.max-power", "month.close-after", "mysql.", "postgres.", "s3.", "sqlite", "store.", "team.label",
 }
 
-// driverParameters are the parameters of the URL of a database that contain no secret.
+// driverParameters contains the parameters in the URL of a database that are not secret.
 var driverParameters = []string{"password-file", "sslcert", "sslkey", "sslmode", "sslrootcert", "tls"}
 
 // filing returns the flags of the program as words of a shell, for commands that file hours in the same sinks. It omits

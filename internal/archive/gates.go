@@ -33,7 +33,7 @@ func refused(err error) error {
 // errGone means that a cluster has no samples in an hour, and none after it: the hour is not filed.
 var errGone = errors.New("the cluster has no samples in the hour and after it")
 
-// The reasons for refusals, besides the reasons of the packages fold and store.
+// These are the reasons for refusals, in addition to the reasons in the packages fold and store.
 var (
 	errLagging     = errors.New("no samples after the hour: remote write lags, or the cluster is down")
 	errDownsampled = errors.New("the samples are downsampled: query raw data")

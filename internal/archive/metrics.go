@@ -87,7 +87,7 @@ func Labels() []metric.Label {
 	return append([]metric.Label{
 		{Name: "cluster", Help: "Cluster of the hour, as in the tables."},
 		{Name: "sink", Help: "Sink, by its kind; the second sink of a kind has the suffix -2.", Values: names},
-		{Name: "reason", Help: "Reason of the refusal: see archive.md.", Values: reasons()},
+		{Name: "reason", Help: "Reason for the refusal: see archive.md.", Values: reasons()},
 		{Name: "result", Help: "complete, incomplete (a warning, or partial data), or failed.", Values: []string{resultComplete, resultIncomplete, resultFailed}, Complete: true},
 		{Name: "step", Help: "Reading the store, folding the samples, filing the rows.", Values: []string{stepRead, stepFold, stepFile}, Complete: true},
 	}, events.Labels()...)

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// refusalReason is a reason of refusals in metrics.
+// refusalReason is a reason for refusals in metrics.
 type refusalReason struct {
 	name string
 	err  error // error in the refusal; nil matches any
@@ -39,7 +39,7 @@ var refusalReasons = []refusalReason{
 	{"other", nil},
 }
 
-// reason returns the name of the reason of a refusal.
+// reason returns the name of the reason for a refusal.
 func reason(err error) string {
 	i := slices.IndexFunc(refusalReasons, func(r refusalReason) bool { return r.err == nil || errors.Is(err, r.err) })
 	return refusalReasons[i].name
@@ -147,7 +147,7 @@ func (r *refusals) answer(flags string) print.Answer {
 	return a
 }
 
-// accepted are the reasons of hours that the command accept may file.
+// accepted contains the reasons for which the command accept may file refused hours.
 var accepted = []string{"lagging", "silent_nodes"}
 
 // count sets the metric of a cluster.

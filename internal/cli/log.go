@@ -38,7 +38,7 @@ func (c *LogConfig) Validate() error {
 // NewLogger returns a logger that writes to stderr: text on a terminal, JSON elsewhere.
 func NewLogger(c LogConfig) *slog.Logger { return NewLoggerTo(os.Stderr, c) }
 
-// NewLoggerTo is NewLogger with another writer, which must write to stderr.
+// NewLoggerTo is like [NewLogger], but uses another writer, which must write to stderr.
 func NewLoggerTo(w io.Writer, c LogConfig) *slog.Logger {
 	terminal := isTerminal(os.Stderr)
 	if c.Format == "text" || c.Format == "auto" && terminal {

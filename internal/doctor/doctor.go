@@ -56,7 +56,7 @@ func flags() (*flag.FlagSet, *options) {
 		})
 	}
 	for _, name := range []string{"namespace", "n"} {
-		fs.StringVar(&o.namespace, name, advice.Namespace, "`namespace` of gpuledger in the commands that install it")
+		fs.StringVar(&o.namespace, name, advice.Namespace, "`namespace` for gpuledger in the printed install commands")
 	}
 	fs.StringVar(&o.kubectl, "kubectl", "", "`command` to run, such as \"k3s kubectl\"; default is $KUBECTL or kubectl")
 	fs.BoolVar(&o.all, "all", false, "list all Nodes, not only the first ten of a state")

@@ -56,7 +56,7 @@ type Event struct {
 	PodUID          string `json:"pod_uid,omitempty"`
 	ResourceVersion string `json:"resource_version,omitempty"`
 	Node            string `json:"node,omitempty"`
-	// OwnerKind and OwnerName are the controller of the pod or workload.
+	// OwnerKind and OwnerName identify the controller of the pod or workload.
 	OwnerKind string `json:"owner_kind,omitempty"`
 	OwnerName string `json:"owner_name,omitempty"`
 	// WorkloadKind, WorkloadName and WorkloadUID are empty for an event of a pod.

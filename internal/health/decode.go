@@ -2,6 +2,7 @@ package health
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -18,8 +19,10 @@ func Decode(r io.Reader) (Page, error) {
 	switch {
 	case p.Version != Version:
 		return Page{}, fmt.Errorf("decode health: unknown version %d, must be %d", p.Version, Version)
-	case p.Advice == "" || len(p.GPUs) > maxGPUs:
-		return Page{}, fmt.Errorf("decode health: no advice, or more than %d GPUs", maxGPUs)
+	case p.Advice == "":
+		return Page{}, errors.New("decode health: advice is missing")
+	case len(p.GPUs) > maxGPUs:
+		return Page{}, fmt.Errorf("decode health: %d GPUs, must be at most %d", len(p.GPUs), maxGPUs)
 	}
 	return p, nil
 }

@@ -107,7 +107,7 @@ var Rules = []Rule{
 	{Code: rowRemapFailure, Advice: Return, Meaning: "no spare row is left for a faulty memory row", Source: memory, Alert: "GPULedgerRowRemapFailure"},
 	{Code: rowRemapPending, Advice: Reset, Meaning: "a row remap is pending until the next reset", Source: memory, Alert: "GPULedgerRowRemapPending"},
 	{Code: sramThreshold, Advice: Return, Meaning: "the SRAM has more errors than the vendor's field diagnostic allows", Source: header, Alert: "GPULedgerSRAMErrors"},
-	{Code: pcieNarrow, Advice: Watch, Meaning: "the PCIe link has fewer lanes than GPU and machine support: seat the board again", Source: guidelines, Alert: "GPULedgerLinkNarrow"},
+	{Code: pcieNarrow, Advice: Watch, Meaning: "the PCIe link has fewer lanes than both the GPU and the machine support: reseat the board", Source: guidelines, Alert: "GPULedgerLinkNarrow"},
 	{Code: memoryErrors, Advice: Reset, Meaning: "uncorrectable memory errors since the driver was loaded", Source: memory, Alert: "GPULedgerMemoryErrors"},
 	{Code: spareRowsLow, Advice: Watch, Meaning: "a memory bank has few or no spare rows left: plan the board's return", Source: memory, Alert: "GPULedgerSpareRowsLow"},
 	{Code: linksDown, Advice: Watch, Meaning: "more NVLink links are inactive than on another GPU of the node", Source: header, Alert: "GPULedgerLinkDown"},

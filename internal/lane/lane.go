@@ -17,7 +17,7 @@ func Run[T any](ctx context.Context, work func() T) (v T, ok bool) {
 	return l.Wait(ctx)
 }
 
-// Busy reports whether there is work with a result that was not taken yet.
+// Busy reports whether work is in progress, or its result was not taken yet.
 func (l *Lane[T]) Busy() bool { return l.answer != nil }
 
 // Late reports whether a Wait timed out on the current work, which may have ended since.

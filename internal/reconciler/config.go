@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// The values of --enable.
+// These are the values that --enable accepts.
 const (
 	partLabels    = "labels"
 	partWorkloads = "workloads"

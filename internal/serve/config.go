@@ -49,7 +49,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Web is the part of the file of --web.config.file that programs check themselves.
+// Web is the part of the file in --web.config.file that programs check themselves.
 type Web struct {
 	Users map[string]string `yaml:"basic_auth_users"`
 	TLS   struct {

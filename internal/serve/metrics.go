@@ -34,7 +34,7 @@ func (m *Metrics) all(more []prometheus.TransactionalGatherer) prometheus.Transa
 	return prometheus.NewMultiTRegistry(all...)
 }
 
-// MainAfter is Main after a part of the page that the program writes itself, in the text format. A page in OpenMetrics
+// MainAfter is like Main, but begins with a part of the page that the program writes itself, in the text format. A page in OpenMetrics
 // differs only at its end, so the written part comes first. The page is never in the protobuf format.
 func (m *Metrics) MainAfter(write func(io.Writer) error, more ...prometheus.TransactionalGatherer) http.Handler {
 	return shared(m.making, after(write, m.handler(m.all(more))))
@@ -46,7 +46,7 @@ func (m *Metrics) Page(gatherer prometheus.TransactionalGatherer) http.Handler {
 	return shared(m.making, m.handler(gatherer))
 }
 
-// Cached is Page for a page that changes rarely: while revision returns the same number, a
+// Cached is like Page, for a page that changes rarely: while revision returns the same number, a
 // response is rendered and compressed once.
 func (m *Metrics) Cached(gatherer prometheus.TransactionalGatherer, revision func() uint64) http.Handler {
 	return shared(m.making, cached(revision, m.handler(gatherer)))

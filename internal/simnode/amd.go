@@ -134,8 +134,10 @@ func (g *GPU) checkAMD() error {
 		return nil
 	case g.AMD.Dies < 1 || g.AMD.Metrics != "1.3" && g.AMD.Metrics != "1.7":
 		return fmt.Errorf("GPU %s: %d dies, revision %s of gpu_metrics", g.UUID, g.AMD.Dies, g.AMD.Metrics)
-	case g.Replicas > 0 || g.MIG != nil && len(g.MIG.Instances) > g.AMD.Dies:
-		return fmt.Errorf("GPU %s: has replicas, or more partitions than dies", g.UUID)
+	case g.Replicas > 0:
+		return fmt.Errorf("GPU %s: AMD GPUs have no replicas", g.UUID)
+	case g.MIG != nil && len(g.MIG.Instances) > g.AMD.Dies:
+		return fmt.Errorf("GPU %s: %d partitions, but only %d dies", g.UUID, len(g.MIG.Instances), g.AMD.Dies)
 	default:
 		return nil
 	}

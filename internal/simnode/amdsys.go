@@ -80,7 +80,7 @@ func writeDRM(dir, folder string, nodes ...string) error {
 	return nil
 }
 
-// amdIdentity returns the files of a GPU that do not change.
+// amdIdentity returns the constant files of a GPU.
 func (g *GPU) amdIdentity(position int) map[string]string {
 	files := map[string]string{
 		"unique_id": g.UUID, "serial_number": g.Serial, "product_name": g.Model, "product_number": g.Part,
@@ -122,7 +122,7 @@ func (a *AMD) linkSpeed() string {
 
 func microwatts(watts int) string { return strconv.Itoa(watts * 1e6) }
 
-// amdState returns the files of a GPU that change.
+// amdState returns the changing files of a GPU, by path below its folder.
 func amdState(w *world, position int) map[string][]byte {
 	b := w.boards[position]
 	power := "power1_input"

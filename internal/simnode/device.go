@@ -21,7 +21,7 @@ type Instance struct {
 	// ProfileID is the driver's id of the profile.
 	ProfileID int
 	Slices    int
-	// Start and Size are its placement, in memory slices.
+	// Start and Size give the placement of the instance, in memory slices.
 	Start, Size int
 	Memory      int // MiB
 	Span
@@ -70,7 +70,7 @@ func (g *GPU) partCount() int {
 	return max(g.Replicas, 1)
 }
 
-// offered returns the parts of a GPU that are offered at the given time.
+// offered returns the offered parts of a GPU at the given time.
 func (g *GPU) offered(t time.Duration) []int {
 	var out []int
 	for p := range g.partCount() {

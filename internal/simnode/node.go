@@ -115,7 +115,7 @@ func (n *Node) Step(now gpu.Instant) error {
 	return n.Watch(now, func(Truth, []Activity) {})
 }
 
-// Watch is Step, and calls report after every step with the truth and the activity of that step.
+// Watch is like Step, and also calls report after every step with the truth and the activity of that step.
 func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 func slurm() Scenario {
 	sc := machineWithoutKubelet("slurm", 6)
 	sc.Description = "6 H100 of a Slurm cluster; a job of 2 GPUs, 2 jobs that share one, a job without work, a job that is requeued after 10 s"
-	sc.Files = map[string]string{"held/5": "4600 1003\n"} // of a job that ended without its epilog
+	sc.Files = map[string]string{"held/5": "4600 1003\n"} // file of a job that ended without its epilog
 	shared := map[string]string{"held/2": "4712\n4713\n"}
 	tuner := SlurmJob("4712", "s8FXKTA79XAR01", 1002, nil, Work{GPU: 2, Watts: 450, Load: Constant(30), Memory: 20 * gib})
 	tuner.Devices, tuner.Files = GPUs(2), shared

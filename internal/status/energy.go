@@ -33,7 +33,7 @@ func (e *Energy) Parts() []Part {
 
 type term struct{ Name, About, Pattern string }
 
-// terms explains the methods, and the reasons of unattributed energy.
+// terms explains the methods, and the reasons for unattributed energy.
 func terms() []term {
 	var out []term
 	for _, part := range new(Energy).Parts() {

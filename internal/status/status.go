@@ -33,7 +33,7 @@ type Page struct {
 	DriverGPUs *int `json:"driver_gpus,omitempty"`
 	// GPUs are all GPUs seen since the node booted, present or lost, by PCI address.
 	GPUs []GPU `json:"gpus"`
-	// Advice and Evidence are the health of the node, as on /health.json; empty from an older exporter.
+	// Advice and Evidence describe the health of the node, as on /health.json; empty from an older exporter.
 	Advice   health.Advice     `json:"advice"`
 	Evidence []health.Evidence `json:"evidence,omitempty"`
 	Stages   []Stage           `json:"stages"`
@@ -53,7 +53,7 @@ type GPU struct {
 	TrayIndex       *int   `json:"tray_index,omitempty"`
 	ModuleID        *int   `json:"module_id,omitempty"`
 
-	// Advice and Evidence are the health of the GPU, as on /health.json.
+	// Advice and Evidence describe the health of the GPU, as on /health.json.
 	Advice   health.Advice     `json:"advice"`
 	Evidence []health.Evidence `json:"evidence,omitempty"`
 
@@ -185,6 +185,6 @@ type Stage struct {
 	LastSuccess *time.Time `json:"last_success,omitempty"`
 	// SuccessAgeSeconds is the age of the last success.
 	SuccessAgeSeconds *float64 `json:"last_success_age_seconds,omitempty"`
-	// Error is the reason of a failed last attempt, else empty.
+	// Error is the reason for the failure of the last attempt, or empty if it succeeded.
 	Error string `json:"error,omitempty"`
 }

@@ -72,6 +72,6 @@ func (m *Mapper) unnamed(c match) string {
 var unnamed = map[string]string{
 	Slurm:   "no slurmstepd has a title with its job id",
 	Nerdctl: "containerd's files below --units.containerd-run contain no name of nerdctl",
-	Docker:  "Docker has no file of it below --units.docker-root",
-	Podman:  "Podman has no entry of it below --units.podman-root",
+	Docker:  "no file below --units.docker-root describes it",
+	Podman:  "Podman's container lists below --units.podman-root do not name it",
 }

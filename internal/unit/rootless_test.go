@@ -126,7 +126,7 @@ func TestRootlessNamesStay(t *testing.T) {
 	}
 }
 
-// TestRootlessWithoutNames checks the units without a directory, without users on the pages, and the reason of a missing name.
+// TestRootlessWithoutNames checks the units without a directory, without users on the pages, and the reason for a missing name.
 func TestRootlessWithoutNames(t *testing.T) {
 	for want, configure := range map[string]func(*unit.Config){
 		"podman/aaaaaaaaaaaa@1001": func(c *unit.Config) { c.RootlessDir = "" },

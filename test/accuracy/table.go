@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// maxRows is the maximum number of owners of a case that have their own rows.
+// maxRows is the maximum number of owners with their own rows in a case.
 const maxRows = 4
 
 // Table returns results as a table. All numbers are percentages of the GPU's energy, and the errors

@@ -62,8 +62,8 @@ type Kind struct {
 	Name  string
 	group group
 	hides hides
-	// one is set if the kind concerns one GPU.
-	one bool
+	// perGPU is set if the kind concerns one GPU.
+	perGPU bool
 	// faults are faults of the driver; their GPU is set later if the kind concerns one.
 	faults []simnode.Fault
 	// begin and end do everything else; nil for nothing.
@@ -71,8 +71,8 @@ type Kind struct {
 }
 
 // driverCall returns a kind in which a driver call fails or hangs.
-func driverCall(name, call, do string, what hides, one bool) Kind {
-	return Kind{Name: name, group: groupDriver, hides: what, one: one, faults: []simnode.Fault{{GPU: "*", Call: call, Do: do}}}
+func driverCall(name, call, do string, what hides, perGPU bool) Kind {
+	return Kind{Name: name, group: groupDriver, hides: what, perGPU: perGPU, faults: []simnode.Fault{{GPU: "*", Call: call, Do: do}}}
 }
 
 const (
@@ -106,11 +106,11 @@ var Kinds = []Kind{
 	{Name: "proc empty", group: groupProc, hides: hidesOwners | hidesBoot, begin: (*machine).emptyProc, end: (*machine).restoreProc},
 	{Name: "proc missing", group: groupProc, hides: hidesOwners | hidesBoot, begin: (*machine).removeProc, end: (*machine).restoreProc},
 	{Name: "proc hidden", group: groupProc, hides: hidesOwners, begin: (*machine).hideProc, end: (*machine).restoreProc},
-	{Name: "counter frozen", group: groupCounter, hides: hidesEnergy, one: true, begin: (*machine).freeze, end: (*machine).thaw},
-	{Name: "counter late", group: groupCounter, hides: hidesEnergy, one: true, begin: (*machine).delay, end: (*machine).thaw},
-	{Name: "counter reset", group: groupCounter, hides: dropsEnergy, one: true, begin: (*machine).reset},
-	{Name: counterLow, group: groupCounter, hides: hidesEnergy | dropsEnergy, one: true, faults: []simnode.Fault{{GPU: "*", Call: callEnergy, Do: "glitch-low"}}},
-	{Name: "counter high", group: groupCounter, hides: hidesEnergy | dropsEnergy, one: true, faults: []simnode.Fault{{GPU: "*", Call: callEnergy, Do: "glitch-high"}}},
+	{Name: "counter frozen", group: groupCounter, hides: hidesEnergy, perGPU: true, begin: (*machine).freeze, end: (*machine).thaw},
+	{Name: "counter late", group: groupCounter, hides: hidesEnergy, perGPU: true, begin: (*machine).delay, end: (*machine).thaw},
+	{Name: "counter reset", group: groupCounter, hides: dropsEnergy, perGPU: true, begin: (*machine).reset},
+	{Name: counterLow, group: groupCounter, hides: hidesEnergy | dropsEnergy, perGPU: true, faults: []simnode.Fault{{GPU: "*", Call: callEnergy, Do: "glitch-low"}}},
+	{Name: "counter high", group: groupCounter, hides: hidesEnergy | dropsEnergy, perGPU: true, faults: []simnode.Fault{{GPU: "*", Call: callEnergy, Do: "glitch-high"}}},
 	{Name: "prolog missing", group: groupProlog, hides: hidesJobs, begin: prologs(prologMissing), end: prologs(prologTrue)},
 	{Name: "prolog false", group: groupProlog, hides: liesAboutJobs, begin: prologs(prologFalse), end: prologs(prologTrue)},
 	{Name: "prolog late", group: groupProlog, hides: hidesJobs, begin: prologs(prologLate), end: prologs(prologTrue)},

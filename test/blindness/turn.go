@@ -46,7 +46,7 @@ func (p *Play) turn(m *machine, t turn) error {
 		return nil
 	}
 	seen := blindness{kind.hides, everyGPU, span{*t.began, m.elapsed()}, kind.Name}
-	if kind.one {
+	if kind.perGPU {
 		seen.gpu = t.GPU
 	}
 	if kind.end == nil && len(kind.faults) == 0 {
@@ -65,7 +65,7 @@ func (m *machine) setFaults(kind Kind, t turn) error {
 		return nil
 	}
 	for _, f := range kind.faults {
-		if kind.one {
+		if kind.perGPU {
 			f.GPU = m.schedule.GPUs[t.GPU].UUID
 		}
 		if t.end {

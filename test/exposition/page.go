@@ -120,7 +120,7 @@ func Scrape(ctx context.Context, url string) (Page, error) {
 	return Parse(response.Body)
 }
 
-// ScrapeCreated is Scrape in the format that has created timestamps.
+// ScrapeCreated is like Scrape, but uses the format that has created timestamps.
 func ScrapeCreated(ctx context.Context, url string) (Page, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -30,7 +30,7 @@ func (b *bench) observeIdle(ctx context.Context) (float64, error) {
 	return b.power(ctx, 8*time.Second)
 }
 
-// held is a GPU with one context that does not work.
+// held is a GPU with one context, in which no work runs.
 type held struct {
 	power, learned float64 // W: by the driver, by the exporter
 	tick           float64 // s between readings of the exporter

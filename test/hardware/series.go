@@ -12,7 +12,7 @@ type point struct {
 	value float64
 }
 
-// series is in the order of time.
+// series is sorted by time.
 type series []point
 
 // between returns the part of a time.

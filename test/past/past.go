@@ -28,7 +28,7 @@ type Series struct {
 // Node is a node that runs, and its past.
 type Node struct {
 	fleet.Node
-	// Record and Metrics are its pages.
+	// Record and Metrics are the paths of its pages.
 	Record, Metrics exposition.Page
 	// Eras are its earlier states, earliest first.
 	Eras []Era

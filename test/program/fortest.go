@@ -21,7 +21,7 @@ func OpenFor(t testing.TB) *Group {
 	return g
 }
 
-// AddressFor is FreeAddress for a test.
+// AddressFor is like FreeAddress, but fails the test on an error.
 func AddressFor(t testing.TB) string {
 	t.Helper()
 	address, err := FreeAddress()

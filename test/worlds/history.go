@@ -55,7 +55,7 @@ func (h *History) Constant(series string, from, to time.Duration, value float64)
 	h.Linear(series, from, to, value, 0)
 }
 
-// Linear is Constant with a value that grows at a rate per second.
+// Linear is like Constant, but its value grows at a rate per second.
 func (h *History) Linear(series string, from, to time.Duration, value, slope float64) {
 	for at := from; at < to; at += h.Interval {
 		h.Add(series, at, value+slope*(at-from).Seconds())

@@ -43,7 +43,7 @@ func healthParts(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		}, `1000 * (gpuledger_stage_last_success_timestamp_seconds{cluster=~"$cluster", node=~"$node"} and on (cluster, node, stage) gpuledger_stage_up == 0
   or on (cluster, node, stage) 0 * (gpuledger_stage_up{cluster=~"$cluster", node=~"$node"} == 0))`).
 			Height(6)).
-		WithPanel(rows(words{"Nodes that should have an exporter", "Nodes without a scraped exporter, with the reason of gpuledger_node_expected (docs/metrics.md).", "none is missing, or no reconciler"}, half, []column{
+		WithPanel(rows(words{"Nodes that should have an exporter", "Nodes without a scraped exporter, with the reason in gpuledger_node_expected (docs/metrics.md).", "none is missing, or no reconciler"}, half, []column{
 			{field: "node", title: "Node"},
 			{field: "reason", title: "Why"},
 		}, `gpuledger_node_expected{cluster=~"$cluster", node=~"$node"} unless on (cluster, node) (up{job="gpuledger"} == 1)`).

@@ -20,14 +20,14 @@ type words struct {
 	title string
 	// about is the description.
 	about string
-	// none is shown if there is no data.
-	none string
+	// noData is the text that the panel shows without data.
+	noData string
 }
 
 // number shows the last value of one query in large digits.
 func number(w words, width uint32, unit, expr string) *stat.PanelBuilder {
 	return stat.NewPanelBuilder().
-		Title(w.title).Description(w.about).NoValue(w.none).
+		Title(w.title).Description(w.about).NoValue(w.noData).
 		Span(width).Height(4).
 		Datasource(source).
 		Unit(unit).
@@ -40,7 +40,7 @@ func number(w words, width uint32, unit, expr string) *stat.PanelBuilder {
 // lines draws one line for each series.
 func lines(w words, width uint32, unit, expr, legend string) *timeseries.PanelBuilder {
 	return timeseries.NewPanelBuilder().
-		Title(w.title).Description(w.about).NoValue(w.none).
+		Title(w.title).Description(w.about).NoValue(w.noData).
 		Span(width).Height(8).
 		Datasource(source).
 		Unit(unit).
@@ -64,7 +64,7 @@ func stacked(w words, width uint32, unit, expr, legend string) *timeseries.Panel
 // bands draws one band for each series, coloured by its state.
 func bands(w words, width uint32, expr, legend string, states ...dashboard.ValueMapping) *statetimeline.PanelBuilder {
 	return statetimeline.NewPanelBuilder().
-		Title(w.title).Description(w.about).NoValue(w.none).
+		Title(w.title).Description(w.about).NoValue(w.noData).
 		Span(width).Height(8).
 		Datasource(source).
 		Unit("none").

@@ -27,7 +27,7 @@ type column struct {
 // several queries are joined by their common labels.
 func rows(w words, width uint32, columns []column, exprs ...string) *table.PanelBuilder {
 	p := table.NewPanelBuilder().
-		Title(w.title).Description(w.about).NoValue(w.none).
+		Title(w.title).Description(w.about).NoValue(w.noData).
 		Span(width).Height(8).
 		Datasource(source).
 		Unit("none").

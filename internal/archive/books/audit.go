@@ -86,7 +86,7 @@ type audit struct {
 	wrong     map[ClusterDay]bool
 }
 
-// noOwner is the reason of the charges without an owner.
+// noOwner is the reason for charges without an owner.
 const noOwner = "no owner"
 
 // addCharges adds the charges of each hour with and without an owner, and compares them with the sums of days. A group that

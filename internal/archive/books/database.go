@@ -334,7 +334,7 @@ type clusterHour struct {
 	hour    time.Time
 }
 
-// unknownPodsIn adds the charged pods of an hour that are unknown. The lists of known pods do not depend on the charge, so a
+// unknownPodsIn adds the unknown charged pods of an hour. The lists of known pods do not depend on the charge, so a
 // database reads them once.
 func (d *database) unknownPodsIn(ctx context.Context, in clusterHour, to unknownPods) error {
 	const known = " from {pods} where cluster = ? and hour = ?)"

@@ -140,7 +140,7 @@ func (s *folderStatement) charge(ctx context.Context, t table.Table, day filedDa
 	})
 }
 
-// unknown adds the charged pods of a day that are unknown.
+// unknown adds the unknown charged pods of a day.
 func (s *folderStatement) unknown(ctx context.Context, day filedDay) error {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(day.hours)), func(h *filedHour) bool { return h.unknownPods }) {
 		return nil

@@ -70,7 +70,7 @@ type trackKey struct {
 	metric string
 }
 
-// tracks are samples in the order of time.
+// tracks contains samples, sorted by time.
 type tracks map[trackKey][]fold.Sample
 
 func tracksOf(cluster string, series []fold.Series) tracks {

@@ -35,7 +35,7 @@ func (s Query) Whole(hour time.Time) bool {
 	return !month.Before(first) && month.Before(end)
 }
 
-// sumTexts returns the columns of a query that are also in the sums of months. It returns false if
+// sumTexts returns the query's columns that the sums of months also contain. It returns false if
 // the query needs another column.
 func (s Query) sumTexts() (names []string, ok bool) {
 	names = []string{"cluster"}

@@ -158,7 +158,7 @@ type Ruled interface {
 	// energy of boards without an account comes from the rule of each board, and has the reason
 	// [Unattributed]. RuleSums checks nothing, so that the sums can be compared.
 	RuleSums(ctx context.Context, of Query) (*Statement, error)
-	// Overcharged returns the first boards that rules charge more energy than they used, in the order of time.
+	// Overcharged returns the first boards that rules charge more energy than they used, sorted by time.
 	Overcharged(ctx context.Context, of Query) ([]OverchargedBoard, error)
 }
 

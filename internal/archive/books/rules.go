@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Unattributed is the reason of all energy without a pod or unit, where the books do not have the reasons.
+// Unattributed is the reason for all energy without a pod or unit, if the books do not contain the reasons.
 const Unattributed = "unattributed"
 
 // maxSampleHours is the number of GPU hours up to which samples are read although the store has rules.
@@ -120,7 +120,7 @@ func (s *samples) hasFew(ctx context.Context, of Query) (bool, error) {
 	return len(found) < limit && len(boards) <= most, err
 }
 
-// ruleColumns contains the columns of a selection that are labels of rules.
+// ruleColumns contains those columns of a selection that are labels of rules.
 var ruleColumns = []string{"cluster", "namespace", "serial", "uuid", "manager", "unit"}
 
 const fleetRule = "gpuledger:fleet_energy_joules:increase1h"

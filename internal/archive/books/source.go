@@ -35,7 +35,7 @@ type Source interface {
 
 // Statement contains the sums of charges of a period, and the hours that they come from.
 type Statement struct {
-	// Charges are sums of charges with their corrections. Charges with equal columns of the query are added up;
+	// Charges are sums of charges with their corrections. Charges with the same values in the columns of Query.By are added up;
 	// the other columns of a sum are empty.
 	Charges []table.Charge
 	// Hours are the filed hours with the energy of their boards, in their order.
@@ -45,7 +45,8 @@ type Statement struct {
 	Refusals []Refusal
 	// Rows are the GPUs, if the query includes them.
 	Rows []Row
-	// Unmeasured is set if the measured parts are unknown, Unestimated if the estimated parts and the busy times are.
+	// Unmeasured is set if the measured parts are unknown. Unestimated is set if the estimated parts and the busy
+	// times are unknown.
 	Unmeasured, Unestimated bool
 
 	// The fields below are empty unless the query includes checks. UnknownPods are the charged pods

@@ -93,7 +93,7 @@ func (t *transaction) linkBoth(ctx context.Context, from, to string, old, rename
 	return t.link(ctx, to, renamed...)
 }
 
-// renameDay renames the rows of a day's hours. Programs that file these hours wait.
+// renameDay changes the cluster in the rows of the given hours, which are all of one day. Programs that file these hours wait.
 func (t *transaction) renameDay(ctx context.Context, from, to string, hours []time.Time) error {
 	day := table.Day(hours[0])
 	entries, err := t.entries(ctx, from, SQL(" and hour >= ? and hour < ?", day, day.AddDate(0, 0, 1)))
@@ -120,7 +120,7 @@ func (t *transaction) renameDay(ctx context.Context, from, to string, hours []ti
 	return t.linkBoth(ctx, from, to, old, renamed)
 }
 
-// renameHour renames the rows of an hour. last is its last entry in the chain.
+// renameHour changes the cluster in the rows of an hour. last is its last entry in the chain.
 func (t *transaction) renameHour(ctx context.Context, from, to string, last table.Entry, hour time.Time) (moves []chain.Move, err error) {
 	data := make(map[string][][]any)
 	for _, of := range append(slices.Clone(table.Chained), table.Hours) {
@@ -143,7 +143,7 @@ func (t *transaction) renameHour(ctx context.Context, from, to string, last tabl
 	return moves, t.insert(ctx, table.Hours, filed)
 }
 
-// renameRows renames the rows that meet a condition, in the given tables. It inserts and deletes
+// renameRows changes the cluster in the rows that meet a condition, in the given tables. It inserts and deletes
 // rows, because the role may lack the right to update. It keeps one of two events with the same
 // key.
 func (t *transaction) renameRows(ctx context.Context, tables []table.Table, to string, where *Statement) error {

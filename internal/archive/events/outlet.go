@@ -24,11 +24,11 @@ const (
 var (
 	// errBehind means that earlier batches still wait for the sink.
 	errBehind = errors.New("earlier events wait")
-	// errStopped is the reason of events that wait when the program ends.
+	// errStopped is the reason for events that wait when the program ends.
 	errStopped = errors.New("the archive stopped before it sent the event to the sink")
 )
 
-// batch contains the events of a request that are not yet in a sink.
+// batch contains the events of a request that no sink contains yet.
 type batch struct {
 	cluster string
 	events  []table.Event

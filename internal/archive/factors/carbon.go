@@ -11,7 +11,7 @@ import (
 
 // Carbon contains the carbon intensity of zones.
 type Carbon struct {
-	zones    map[string][]segment // in the order of time
+	zones    map[string][]segment // intensities of each zone, sorted by time
 	clusters map[string]string    // zones by cluster
 	only     string               // the only zone, if there is one
 }

@@ -29,7 +29,7 @@ type index struct {
 // id is the digest of an id.
 type id [16]byte
 
-// hourIDs holds the ids in the files of an hour that are not read again.
+// hourIDs holds the ids in the files of an hour, because these files are not read again.
 type hourIDs struct {
 	ids   map[id]struct{}
 	limit int // of the ids

@@ -87,7 +87,7 @@ func (r *Reader) hours(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// Days returns the days that have a file of filed hours, in the order of time.
+// Days returns the days that have a file of filed hours, sorted by time.
 func (r *Reader) Days(ctx context.Context) (days []Day, err error) {
 	names, err := r.hours(ctx)
 	if err != nil {

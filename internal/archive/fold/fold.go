@@ -25,7 +25,7 @@ type Sample struct {
 	Value float64
 }
 
-// Series is a series of the record with its samples in the order of time.
+// Series is one series of the record, with its samples sorted by time.
 type Series struct {
 	Labels  Labels
 	Samples []Sample

@@ -87,7 +87,7 @@ var throttled = []struct {
 	}},
 }
 
-// profiled contains the counters of an owner that are absent while unknown. A charge without profiled time has none of
+// profiled contains the owner's counters that are absent while they are unknown. A charge without profiled time has none of
 // their amounts.
 var profiled = []struct {
 	name string
@@ -98,7 +98,7 @@ var profiled = []struct {
 	{"dram_active_seconds_total", func(c *table.Charge) **int64 { return &c.DRAMActive }},
 }
 
-// owned returns the counters of an owner that the given labels identify.
+// owned returns the counters of the owner that the given labels identify.
 func owned(prefix string, by []string, created string, charge func(*rows, Account) *table.Charge) (all []counter) {
 	for _, amount := range amounts {
 		all = append(all, counter{prefix + amount.name, by, 1000, amount.kind, created, func(r *rows, a Account, n int64) { *amount.of(charge(r, a)) += n }})

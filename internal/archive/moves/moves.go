@@ -52,9 +52,9 @@ func (c *Config) webhook() webhook.Config {
 const (
 	// window is the time for which events are read again, because late samples may add some.
 	window = 7 * 24 * time.Hour
-	// before is the length of a period before the window that is read, too: a board that was there
+	// lookback is the length of a period before the window that is also read: a board that was there
 	// is not new.
-	before = 24 * time.Hour
+	lookback = 24 * time.Hour
 	// minRetry and maxRetry limit the time until a failure is repeated.
 	minRetry, maxRetry = 10 * time.Second, 5 * time.Minute
 )
@@ -151,7 +151,7 @@ func (p *Pusher) push(ctx context.Context, until time.Time) (err error) {
 	if err != nil {
 		return err
 	}
-	from := p.since.Add(-before).UTC().Truncate(time.Hour)
+	from := p.since.Add(-lookback).UTC().Truncate(time.Hour)
 	rows, err := ask.Moves(ctx, source, books.Query{From: from, Until: until})
 	if err := errors.Join(err, source.Close()); err != nil {
 		return err

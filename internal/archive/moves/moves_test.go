@@ -78,7 +78,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 // drawn are the events of boards in a drawn history since the second day.
 func drawn(p *foldtest.Places) (all []string) {
 	add := func(at time.Time, event, serial, node string) {
-		if !at.Before(p.Start.Add(before)) {
+		if !at.Before(p.Start.Add(lookback)) {
 			all = append(all, line{Time: at, Event: event, Serial: serial, Node: node}.String())
 		}
 	}
@@ -114,7 +114,7 @@ func TestPush(t *testing.T) {
 	open := func(ctx context.Context) (books.Source, error) { return books.OpenFolder(ctx, folder) }
 	start := func(c Config) *Pusher {
 		check(t, c.Validate())
-		pusher, err := New(c, open, p.Start.Add(before+window), slog.New(slog.NewTextHandler(&log, nil)))
+		pusher, err := New(c, open, p.Start.Add(lookback+window), slog.New(slog.NewTextHandler(&log, nil)))
 		check(t, err)
 		return pusher
 	}

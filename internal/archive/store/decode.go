@@ -246,7 +246,7 @@ func (d *decoder) sample() error {
 	}
 	n := len(d.room)
 	if n > d.begin && at < d.room[n-1].Time {
-		return fmt.Errorf("the samples of a series are not in the order of time: %w", errFormat)
+		return fmt.Errorf("the samples of a series are not sorted by time: %w", errFormat)
 	}
 	if n == cap(d.room) {
 		if err := d.grow(min(max(2*cap(d.room), 512), max(roomSize, 2*(n-d.begin)))); err != nil {

@@ -129,7 +129,7 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 	return clusters, err
 }
 
-// only returns the cluster of --cluster, or no cluster if there are no series. Series with the
+// only returns the cluster that --cluster names, or no cluster if there are no series. Series with the
 // label of another cluster are an error, because they would be filed under two names.
 func only(cluster string, labels []string) ([]string, error) {
 	if len(labels) == 0 {
@@ -179,7 +179,7 @@ func (s *Store) Nodes(ctx context.Context, cluster string, hour time.Time) ([]st
 	return s.nodes(ctx, boardEnergy+s.matchers(cluster), hour)
 }
 
-// Targets returns the nodes of a cluster that were scraped in an hour, successfully or not.
+// Targets returns the nodes of a cluster for which scrapes were attempted in an hour, even if no scrape succeeded.
 func (s *Store) Targets(ctx context.Context, cluster string, hour time.Time) ([]string, error) {
 	return s.nodes(ctx, "up"+s.matchers(cluster, recordJob), hour)
 }

@@ -36,9 +36,9 @@ type Charge struct {
 	// corresponding times. Both may apply at once.
 	ThermalEnergy, Thermal, PowerBrakeEnergy, PowerBrake int64
 	// Profiled is the time in which the GPU's profile was measured while the pod or unit had the GPU alone, in ms.
-	// TensorActive and DRAMActive are the activity in this time. All are nil if unknown.
+	// TensorActive and DRAMActive measure the activity in this time. All are nil if unknown.
 	Profiled, TensorActive, DRAMActive *int64
-	// Began and Ended are the scrapes between which the counters of a pod or unit grew. Began may
+	// Began and Ended are the times of the scrapes between which the counters of a pod or unit grew. Began may
 	// be before the hour if new counters have their first sample in the hour. Both are zero for
 	// unattributed energy, and do not identify the charge.
 	Began, Ended time.Time
@@ -57,7 +57,7 @@ var charge = []Field[Charge]{
 	text("workload_name", "name of that workload", func(c *Charge) *string { return &c.WorkloadName }).inSums("name of that workload"),
 	text("workload_uid", "UID of that workload", func(c *Charge) *string { return &c.WorkloadUID }),
 	text("team", "team, by a label of the pod or its namespace, or the account of a unit", func(c *Charge) *string { return &c.Team }).inSums("team, as in charges"),
-	text("reason", "reason of unattributed energy, empty for a pod or a unit", func(c *Charge) *string { return &c.Reason }).inSums("reason of unattributed energy, empty for pods and units"),
+	text("reason", "reason for unattributed energy, empty for a pod or a unit", func(c *Charge) *string { return &c.Reason }).inSums("reason for unattributed energy, empty for pods and units"),
 	integer("energy_mj", "energy in millijoules", func(c *Charge) *int64 { return &c.Energy }).inSums("energy in millijoules"),
 	integer("exclusive_mj", "measured part of the energy", func(c *Charge) *int64 { return &c.Exclusive }).inSums("measured part of the energy"),
 	integer("idle_mj", "idle part of the energy", func(c *Charge) *int64 { return &c.Idle }).inSums("idle part of the energy"),

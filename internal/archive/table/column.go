@@ -68,7 +68,7 @@ func text[T any](name, help string, of func(*T) *string) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Text, Help: help}, text: of, short: true}
 }
 
-// long is a column with a text that has a different length limit.
+// long is a column for texts with a different length limit.
 func long[T any](name, help string, of func(*T) *string) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Text, Help: help}, text: of}
 }

@@ -14,7 +14,7 @@ type GPU struct {
 	Hour                                                                                   time.Time
 	Node, UUID, Serial, ChassisSerial, ChassisSlot, TrayIndex, PCIBusID, Model, SystemUUID string
 	Machine                                                                                string // its name at the provider
-	// First and Last are the first and last scrape of the placement, zero if there was none.
+	// First and Last are the times of the first and last scrape of the placement, or zero if there was none.
 	// Scrapes is the number of these scrapes.
 	First, Last time.Time
 	Scrapes     int64

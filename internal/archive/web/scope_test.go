@@ -349,7 +349,7 @@ func TestFailuresHidden(t *testing.T) {
 	}
 }
 
-// TestIdentity checks which reader a request has: the header counts only if it comes from the proxy, and only once.
+// TestIdentity checks how the reader of a request is identified. The header is used only if a trusted proxy sent it and the request contains it exactly once.
 func TestIdentity(t *testing.T) {
 	h := pages(t, scoped(t, scopes), archive(t, nil))
 	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("alice:secret"))

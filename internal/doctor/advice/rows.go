@@ -230,7 +230,7 @@ func (c *Cluster) isK0s(p *found) bool {
 	return strings.Contains(c.version, "+k0s")
 }
 
-// Values returns the chart's values as arguments of --set.
+// Values returns the chart's values as arguments for --set.
 func (o *Choice) Values() (all []string) {
 	all = slices.Clone(values[o.Overlay])
 	if o.sidecar && o.plugin != nil {

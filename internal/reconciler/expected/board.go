@@ -18,7 +18,7 @@ import (
 type Board struct {
 	Node   string
 	Serial string
-	// ChassisSlot and PCIBusID are the place in the node, in the format of gpuledger_gpu_info;
+	// ChassisSlot and PCIBusID give the place in the node, in the format of gpuledger_gpu_info;
 	// empty if the list omits them.
 	ChassisSlot string
 	PCIBusID    string

@@ -91,14 +91,14 @@ func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 var labelCatalogue = []metric.Label{
 	{Name: "node", Help: "Name of the Node."},
 	{
-		Name: "reason", Help: "Reason why a Node should have an exporter: GPUs among its allocatable resources, a ResourceSlice of GPUs, or a label of `--expected-labels`.",
+		Name: "reason", Help: "Reason why a Node should have an exporter: GPUs among its allocatable resources, a ResourceSlice of GPUs, or a label named in `--expected-labels`.",
 		Values: []string{reasonAllocatable, reasonResourceSlice, reasonLabel},
 	},
 	{Name: "provider_id", Help: "`spec.providerID` of the Node; empty on bare metal unless the distribution sets it."},
 	{Name: "machine", Help: "Machine name of the provider, from the provider id (AWS, GCP, Azure, OCI, and ids that are UUIDs or long numbers); else the system UUID, because names of Nodes and virtual machines (k3s, KubeVirt) are used again."},
 	{Name: "system_uuid", Help: "System UUID of the machine, as reported by its kubelet."},
 	{
-		Name: "condition", Help: "Whether an exporter is ready and responded to the last request; `unread` until the first one, and on a Node without a known GPU. A pod that names a DaemonSet of `--exporter.daemonsets` as its owner with another UID is `not_owned` and ignored.",
+		Name: "condition", Help: "Whether an exporter is ready and responded to the last request; `unread` until the first one, and on a Node without a known GPU. A pod that names a DaemonSet in `--exporter.daemonsets` as its owner with another UID is `not_owned` and ignored.",
 		Values: []string{conditionAnswering, conditionFailing, conditionUnread, conditionNotReady, conditionNotOwned}, Complete: true,
 	},
 	{Name: "state", Help: "State of an inventory. In the last six states nothing is written.", Values: states(), Complete: true},
@@ -107,7 +107,7 @@ var labelCatalogue = []metric.Label{
 		Name: "kind", Help: "Kind of write: first labels of a Node, change of identity, repair of a foreign change, takeover of another manager's labels, condition.",
 		Values: []string{kindFirst, kindChange, kindRepair, kindTakeOver, kindCondition}, Complete: true,
 	},
-	{Name: "failure", Help: "Reason of the failure, from the API server's response.", Values: []string{"forbidden", "conflict", "throttled", "error"}, Complete: true},
+	{Name: "failure", Help: "Reason for the failure, from the API server's response.", Values: []string{"forbidden", "conflict", "throttled", "error"}, Complete: true},
 }
 
 // Labels returns every label of the catalogue's metrics.

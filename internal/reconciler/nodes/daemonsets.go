@@ -93,5 +93,5 @@ func (d *daemonSets) reportMissing() {
 }
 
 func (d *daemonSets) logMissing(key exporter.DaemonSet) {
-	d.log.Warn("daemonset of --exporter.daemonsets not found, ignoring pods that name it as their owner", "namespace", key.Namespace, "name", key.Name)
+	d.log.Warn("daemonset named by --exporter.daemonsets not found, ignoring pods that name it as their owner", "namespace", key.Namespace, "name", key.Name)
 }

@@ -67,7 +67,7 @@ func TestOwners(t *testing.T) {
 		if got := slices.Sorted(maps.Keys(trm.fleet.nodes)); !slices.Equal(got, []string{"forged"}) {
 			t.Errorf("exporters of the other daemonset: %v", got)
 		}
-		if n := strings.Count(w.logs.String(), "daemonset of --exporter.daemonsets not found"); n != 1 {
+		if n := strings.Count(w.logs.String(), "daemonset named by --exporter.daemonsets not found"); n != 1 {
 			t.Errorf("the log reports the missing daemonset %d times:\n%s", n, w.logs)
 		}
 	})

@@ -45,7 +45,7 @@ type remembered struct {
 	since time.Time
 	// identity is the annotation of the Node at that time.
 	identity string
-	// failure is the reason of a failed last write, else empty.
+	// failure is the reason for the failure of the last write, or empty if it succeeded.
 	failure string
 	finding validator.Finding
 }

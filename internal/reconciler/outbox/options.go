@@ -20,7 +20,7 @@ type Options struct {
 	Cluster string
 	// TokenFile and CAFile may be missing at first, and are read again when they change.
 	TokenFile, CAFile string
-	// CertFile and KeyFile are the client certificate, if the archive requires one.
+	// CertFile and KeyFile name the files of the client certificate and its key, if the archive requires them.
 	CertFile, KeyFile string
 	// TokenOverHTTP sends the token even without TLS.
 	TokenOverHTTP bool

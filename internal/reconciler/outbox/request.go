@@ -34,8 +34,8 @@ const (
 type refusal struct {
 	status string
 	reason string
-	// after is the time until a retry that the archive requests.
-	after time.Duration
+	// retryAfter is the time until a retry that the archive requests.
+	retryAfter time.Duration
 	// invalid is set if a retry would have the same response.
 	invalid bool
 }
@@ -52,7 +52,7 @@ func (o *Outbox) deliver(ctx context.Context, lines [][]byte) bool {
 		}
 		pause := wait/2 + rand.N(wait/2)
 		if r := new(refusal); errors.As(err, &r) {
-			pause = max(pause, min(r.after, maxWait))
+			pause = max(pause, min(r.retryAfter, maxWait))
 		}
 		select {
 		case <-ctx.Done():
@@ -126,7 +126,7 @@ func (o *Outbox) post(ctx context.Context, lines [][]byte) error {
 	r := &refusal{status: resp.Status, reason: string(reason)}
 	r.invalid = resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusRequestEntityTooLarge
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
-		r.after = time.Duration(seconds) * time.Second
+		r.retryAfter = time.Duration(seconds) * time.Second
 	}
 	return r
 }

@@ -36,7 +36,7 @@ type change struct {
 	unsure bool
 }
 
-// details are the fields of an event that depend on its kind.
+// details contains the event fields that depend on the kind of the event.
 type details map[string]any
 
 // moment formats a time for an id.
@@ -84,7 +84,7 @@ func (e *ending) bad() bool { return e.exitCode != 0 || e.signal != 0 }
 
 func (e *ending) same(other *ending) bool { return other != nil && *e == *other }
 
-// phaseEvent is a new phase. Its time is the time of the last change if the status does not have it.
+// phaseEvent is a new phase. Its time is the time of the last change if the status does not contain a time.
 func phaseEvent(was *status, p *pod) change {
 	is, at := p.status, p.status.entered
 	if at.IsZero() {

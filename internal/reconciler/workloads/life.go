@@ -17,7 +17,7 @@ const (
 	eventEnded   = "workload_ended" // its last GPU pod ended
 )
 
-// life is a workload above pods in the book.
+// life records the creation, the parent and the number of owner chains of a workload that owns GPU pods.
 type life struct {
 	created time.Time
 	parent  reference

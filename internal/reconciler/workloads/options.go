@@ -35,7 +35,7 @@ type Options struct {
 	Resources, DeviceClasses cli.Pattern
 	// Retention is the time that the series of a pod remain after it ended.
 	Retention time.Duration
-	// PodLabels and PodAnnotations are the exported keys.
+	// PodLabels and PodAnnotations contain the exported keys.
 	PodLabels, PodAnnotations cli.List
 	// OwnerLabels adds the labels of PodLabels that a pod lacks. They come from the nearest owner that
 	// has them.
@@ -63,7 +63,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.TextVar(&o.DeviceClasses, "device-class-pattern", cli.MustPattern(defaultDeviceClasses), "`regexp` of GPU device classes")
 	fs.DurationVar(&o.Retention, "retention", 5*time.Minute, "`time` that the series of a pod remain after it ended; at least three scrape intervals")
 	fs.TextVar(&o.PodLabels, "pod-labels", cli.List{}, "comma-separated `names` of pod labels to export in gpuledger_pod_labels")
-	fs.BoolVar(&o.OwnerLabels, "pod-labels-of-owners", false, "add the labels of --pod-labels that a pod lacks, from its nearest owner with them")
+	fs.BoolVar(&o.OwnerLabels, "pod-labels-of-owners", false, "add the labels named in --pod-labels that a pod lacks, from its nearest owner that has them")
 	fs.TextVar(&o.PodAnnotations, "pod-annotations", cli.List{}, "comma-separated `names` of pod annotations to export in gpuledger_pod_annotations")
 	fs.BoolVar(&o.Events, "events", true, "write one line of JSON to standard output for each change of a GPU pod: phase, conditions, containers, spec")
 	fs.StringVar(&o.Snapshots, "snapshots", snapshotsNone, "snapshot `mode` of pods with their events, without commands, arguments and environment values: none; log to write them to the log and send them to the archive; send for the archive only")

@@ -24,7 +24,7 @@ const (
 	helmEnv = "GPULEDGER_E2E_HELM"
 	// chart is the output folder of make chart.
 	chart = "../../../bin/chart/gpuledger"
-	// chartSource is the folder of the chart with its README and the values of tests.
+	// chartSource is the source folder of the chart. It contains README.md and the test values in ci/.
 	chartSource = "../../../charts/gpuledger/"
 )
 

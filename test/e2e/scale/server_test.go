@@ -45,7 +45,7 @@ type server struct {
 	lease   *coordination.Lease
 }
 
-// applied contains the fields of a Node that the reconciler owns.
+// applied contains the Node fields that the reconciler owns.
 type applied struct {
 	version             int
 	labels, annotations map[string]string
