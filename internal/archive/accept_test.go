@@ -10,7 +10,8 @@ import (
 )
 
 // TestAcceptedAgain checks that an accepted hour that is read again keeps its state and reason,
-// even with late samples, and is not replaced while nodes of the hour are missing in the store.
+// even if late samples arrived. It is not replaced while nodes of the hour are missing in the
+// store.
 func TestAcceptedAgain(t *testing.T) {
 	f := newFiling(t, life{machines: pool(6, 0, always)})
 	lost := map[string]bool{"n0-0": true, "n0-1": true, "n0-2": true}
@@ -50,8 +51,8 @@ func TestAcceptedAgain(t *testing.T) {
 	}
 }
 
-// TestGoneCluster checks that the hours after the removal of a cluster was accepted need no other command,
-// and end two days later.
+// TestGoneCluster checks that the hours after the removal of a cluster was accepted need no further
+// command, and that they end two days later.
 func TestGoneCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -79,8 +80,8 @@ func TestGoneCluster(t *testing.T) {
 	}
 }
 
-// TestRemovedAtTheEnd checks that an hour is filed by itself if its last nodes are removed at its end, and
-// their Nodes a moment later.
+// TestRemovedAtTheEnd checks that an hour is filed without a command if its last nodes are removed at its
+// end, and their Node objects a moment later.
 func TestRemovedAtTheEnd(t *testing.T) {
 	f := newFiling(t, life{machines: pool(2, 0, 179), lists: ksm})
 	for _, minute := range []int{185, 187, 191, 197} {
@@ -112,7 +113,8 @@ func TestLongMaintenance(t *testing.T) {
 	}
 }
 
-// TestUnknownCluster checks that accept files nothing for a name that neither the store nor the archive has.
+// TestUnknownCluster checks that accept files no hours for a name that is neither in the store nor in the
+// archive.
 func TestUnknownCluster(t *testing.T) {
 	f := newFiling(t, life{machines: pool(2, 0, always)})
 	if err := f.once(130, "accept", "esat", "--from=2026-03-01T12", "--to=2026-03-01T14", "--reason=typing error"); err == nil || f.rows() != nil {
@@ -120,7 +122,8 @@ func TestUnknownCluster(t *testing.T) {
 	}
 }
 
-// TestCommand checks that a shell passes the command in a refusal correctly to the program.
+// TestCommand checks that the command in the text of a refusal has the intended arguments when a
+// shell runs it.
 func TestCommand(t *testing.T) {
 	const cluster = `it's "$HOME" \ 1; exit`
 	r := newRefusals(newMetrics().refused, slog.New(slog.DiscardHandler))

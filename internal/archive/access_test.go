@@ -34,7 +34,7 @@ func TestEventAddresses(t *testing.T) {
 		check(t, os.WriteFile(file, []byte(text), 0o600))
 		return "--web.config.file=" + file
 	}
-	credentials := map[string]bool{ // whether they make every address valid
+	credentials := map[string]bool{ // the credentials make every address valid
 		"":                           false,
 		"--events.token-file=tokens": true,
 		"--events.insecure":          true,
@@ -73,7 +73,7 @@ func TestEventAddresses(t *testing.T) {
 }
 
 // TestSecretFiles checks that the program does not start with a secret that other users may read or
-// change, and that it names the flag and the file.
+// change, and that the error names the flag and the file.
 func TestSecretFiles(t *testing.T) {
 	dir := t.TempDir()
 	certificate.Write(t, dir, "archive.example.com")

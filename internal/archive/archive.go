@@ -1,6 +1,7 @@
-// Package archive files the record of GPU fleets (docs/history.md) where SQL and spreadsheets can
-// read it. It reads the raw samples of each cluster and hour from a Prometheus-compatible store,
-// folds them, and replaces that hour in the archive. A run can be repeated at any time.
+// Package archive files the record of GPU fleets (docs/history.md) in a form that SQL and
+// spreadsheets can read. It reads the raw samples of each cluster and hour from a
+// Prometheus-compatible store, folds them, and replaces that hour in the archive. A run can be
+// repeated at any time.
 package archive
 
 import (
@@ -20,16 +21,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 )
 
-// settle is the time after the end of an hour at which it is read: stores receive samples late, and
-// hide the newest ones.
+// settle is the time between the end of an hour and its reading. Stores receive samples late, and
+// hide the newest samples.
 const settle = 5 * time.Minute
 
-// ErrIncomplete means that hours were refused, because their samples may be incomplete, or that a
-// sink failed.
+// ErrIncomplete means that a sink failed, or that hours were refused because their samples may be
+// incomplete.
 var ErrIncomplete = errors.New("not all hours were filed")
 
-// Once files all hours of the range that are not filed. If some hours cannot be filed it files all
-// others and returns ErrIncomplete. It logs a summary of each sink.
+// Once files all hours of the range that are not filed. If some hours cannot be filed, it files all
+// other hours and returns ErrIncomplete. It logs a summary of each sink.
 func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error {
 	a, err := newArchive(c, log)
 	if err != nil {
@@ -87,7 +88,7 @@ type archive struct {
 	now      func() time.Time
 	log      *slog.Logger
 
-	found, failed atomic.Bool // found: an hour is filed; failed: an hour was refused, or a sink failed
+	found, failed atomic.Bool // found is set if an hour is filed; failed is set if an hour was refused or a sink failed
 
 	// turn admits one reader at a time, because an hour needs much memory while it is read.
 	turn      chan struct{}
@@ -95,7 +96,7 @@ type archive struct {
 	sequences []*sequence
 }
 
-// newArchive returns an archive with a filer for each sink that the flags name.
+// newArchive returns an archive with a filer for each sink in the flags.
 func newArchive(c Config, log *slog.Logger) (*archive, error) {
 	a := &archive{
 		config: c, metrics: newMetrics(), progress: &progress{show: c.Progress}, now: time.Now, log: log,

@@ -172,7 +172,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestDefaultSink checks that only run without a sink files in an SQLite file.
+// TestDefaultSink checks that run files in an SQLite file if no sink is set, and that no other
+// command does this.
 func TestDefaultSink(t *testing.T) {
 	for _, tt := range []struct {
 		state, want string

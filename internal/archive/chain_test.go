@@ -11,8 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 )
 
-// TestPublish checks that an archive signs its hours and publishes checkpoints, that they reveal a chain that
-// another program with the same key replaced, and that an archive without the key files no more hours.
+// TestPublish checks that an archive signs its hours and publishes checkpoints, that the checkpoints reveal a
+// chain that another program with the same key replaced, and that an archive without the key files no more
+// hours.
 func TestPublish(t *testing.T) {
 	keys := t.TempDir()
 	key, public, published := filepath.Join(keys, "key.pem"), filepath.Join(keys, "public.pem"), filepath.Join(keys, "published.jsonl")
@@ -58,8 +59,8 @@ func TestPublish(t *testing.T) {
 	})
 }
 
-// TestPublishPlaces checks that a place that fails does not hold up another one, which receives each checkpoint once, and
-// that it receives the newest checkpoint when it works again.
+// TestPublishPlaces checks that a place that fails does not delay another place. The other place receives each checkpoint
+// once, and the failed place receives the newest checkpoint when it works again.
 func TestPublishPlaces(t *testing.T) {
 	keys := t.TempDir()
 	key := filepath.Join(keys, "key.pem")

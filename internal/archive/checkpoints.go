@@ -8,8 +8,8 @@ import (
 )
 
 // publish publishes the checkpoint of the chain of each cluster that changed since the last call. A
-// later checkpoint covers the earlier ones, so a checkpoint that could not be published is covered
-// by the next round.
+// later checkpoint covers the earlier checkpoints, so the next round covers a checkpoint that could
+// not be published.
 func (f *filer) publish(ctx context.Context) {
 	c, ok := f.sink.(chained)
 	if !ok || f.signer == nil || ctx.Err() != nil {
@@ -26,7 +26,8 @@ func (f *filer) publish(ctx context.Context) {
 	}
 }
 
-// publishOne publishes the checkpoint of a cluster to places. It returns the places that failed: they do not hold up the others.
+// publishOne publishes the checkpoint of a cluster to places. It returns the places that failed. They do not delay the other
+// places.
 func (f *filer) publishOne(ctx context.Context, c chained, cluster string, places []string) (left []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()

@@ -23,12 +23,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// Config is the configuration from the flags.
+// Config is the configuration that the flags describe.
 type Config struct {
 	Log   cli.LogConfig
 	Serve serve.Config
 	Store store.Config
-	// Events is the configuration of the receiver of events, for run.
+	// Events configures the receiver of events, for the command run.
 	Events events.Config
 	// Options contains the sinks that are set by their own flags, and urls contains the sinks in --to.
 	// places contains both.
@@ -37,37 +37,38 @@ type Config struct {
 	places []sinks.Place
 	// unset reports that no sink was set, so SQLite is used.
 	unset bool
-	// shown contains the flags of commands that file hours in the same sinks, as words of a shell without secrets.
+	// shown contains flags for commands that file hours in the same sinks, as shell words without secrets.
 	shown string
-	// Web contains the pages, for run and serve.
+	// Web configures the pages, for the commands run and serve.
 	Web web.Config
-	// Moves sends the events of boards, for run.
+	// Moves sends the events of boards, for the command run.
 	Moves moves.Config
 	// Chain signs and publishes the chain of filed hours.
 	Chain chain.Config
-	// From is the first hour, or zero for the last full hour. Until is the end of the last hour, zero
-	// for now.
+	// From is the first hour, or zero for the last full hour. Until is the end of the last hour; zero
+	// means now.
 	From, Until moment
 	to          moment
-	// Again also replaces hours that are already filed.
+	// If Again is set, hours that are already filed are also replaced.
 	Again bool
 	// CloseAfter is the time after the end of a month at which it is closed; 0 means that it stays open. The
 	// hours of a closed month are corrected by separate rows.
 	CloseAfter time.Duration
-	// Team is the label of pods or namespaces with the name of a team.
+	// Team is the label of pods or namespaces that contains the name of the team.
 	Team string
-	// Accept is the argument of the command "accept": the cluster with hours that are filed
-	// although samples are missing, together with Reason.
+	// Accept is the argument of the command "accept". It is a cluster, of which hours are filed
+	// although samples are missing. Reason is filed with them.
 	Accept, Reason string
 
 	// Run is set by the command "run", which files each hour after its end.
 	Run bool
-	// ServeOnly is set by the command "serve", which serves the pages and files nothing.
+	// ServeOnly is set by the command "serve", which serves the pages and files no hours.
 	ServeOnly bool
-	// Progress shows the progress of a long back-fill; nil shows none. An empty text hides it.
+	// Progress shows the progress of a long back-fill; nil means that it is not shown. An empty text
+	// hides the progress.
 	Progress func(text string)
-	// Prune is set by the command "prune", which deletes the hours before Before. DryRun only
-	// prints them.
+	// Prune is set by the command "prune", which deletes the hours before Before. If DryRun is set, it
+	// only prints these hours.
 	Prune  bool
 	Before moment
 	DryRun bool
@@ -151,7 +152,8 @@ func (c *Config) command(args []string) ([]string, error) {
 	return args[1:], nil
 }
 
-// named reports whether the first arguments are names and not flags. names is their number.
+// named reports whether the first arguments are names and not flags. names is the number of these
+// arguments.
 func named(args []string, names int) bool {
 	return len(args) >= names && !slices.ContainsFunc(args[:names], func(arg string) bool { return strings.HasPrefix(arg, "-") })
 }
@@ -213,8 +215,8 @@ func Parse(args []string) (Config, error) {
 	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.Moves.Validate(), c.Chain.Validate(), c.validate(), c.Serve.ValidateKey())
 }
 
-// setTo adds a URL. For accept, the value may also be a time, the end of the last hour. A time
-// begins with a digit, a URL with a letter.
+// setTo adds the URL of a sink. For accept, the value may also be a time, the end of the last hour.
+// A time begins with a digit, and a URL begins with a letter.
 func (c *Config) setTo(text string) error {
 	if text == "" || text[0] < '0' || text[0] > '9' {
 		c.urls = append(c.urls, text)
@@ -230,11 +232,11 @@ func (c *Config) locate(fs *flag.FlagSet) (err error) {
 	}
 	c.unset = true
 	switch {
-	case c.ServeOnly && c.Web.Settings != "": // which names the books
+	case c.ServeOnly && c.Web.Settings != "": // the default, which names the books
 	case c.ServeOnly:
 		err = errors.New("serve has nothing to read: set --web.pages.config, or " + strings.Join(sinks.Flags(true), " or "))
 	case c.Run:
-		directory, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":") // systemd may set several
+		directory, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":") // systemd may set several folders
 		c.SQLite = filepath.Join(directory, "gpuledger.db")
 		c.places, err = c.Places(fs, nil)
 	case c.Schema == "" && !c.Version:

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/manifest"
 )
 
-// openSink opens the sink, unless it is open.
+// openSink opens the sink if it is not open.
 func (f *filer) openSink(ctx context.Context) error {
 	if f.sink != nil {
 		return nil
@@ -71,7 +71,7 @@ func (f *filer) fail(ctx context.Context, err error) error {
 	return &sinkError{err}
 }
 
-// works records that the sink works.
+// works records that an access to the sink succeeded.
 func (f *filer) works() {
 	f.metrics.up.WithLabelValues(f.Name).Set(1)
 	f.waits = false

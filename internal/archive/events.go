@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// eventDestinations returns the places that keep events.
+// eventDestinations returns the sinks that keep events.
 func eventDestinations(c *Config) (all []events.Destination) {
 	for _, p := range c.places {
 		if p.Events != nil {

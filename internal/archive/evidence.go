@@ -27,7 +27,7 @@ const (
 	cordon     = "kube_node_spec_unschedulable"
 	gpuPods    = "gpuledger_pod_info"
 	allPods    = "kube_pod_info"
-	leaderName = "" // of the leader, among nodes
+	leaderName = "" // the leader's series, which has no node, among the series of nodes
 )
 
 var nodeLists = []string{"kube_node_info", "kube_node_created", cordon, "gpuledger_node_expected", "gpuledger_node_machine_info", leading}
@@ -74,9 +74,9 @@ func (l *listing) add(metric string, x fold.Series) {
 	}
 }
 
-// removed reports whether a Node was listed, and is no longer listed. A source is evidence of that
-// only if it still lists another Node that it listed before. Otherwise the store may have lost the
-// source or one of its shards.
+// removed reports whether a Node was listed, and is no longer listed. A source is evidence of a
+// removal only if it still lists another Node that it listed before. Otherwise the store may have
+// lost the source or one of its shards.
 func removed(node string, earlier, now *listing) bool {
 	if now.nodes[node] {
 		return false
@@ -113,8 +113,8 @@ func (a *archive) explain(ctx context.Context, cluster string, c *coverage) erro
 	return nil
 }
 
-// allGone reports whether a cluster has no samples after an hour because all its nodes were removed
-// or drained by then.
+// allGone reports whether a cluster has no samples after an hour because all its nodes had been
+// removed or drained.
 func (a *archive) allGone(ctx context.Context, cluster string, c *coverage) (bool, error) {
 	end := c.start.Add(time.Hour)
 	until := end.Add(time.Hour)
@@ -131,7 +131,7 @@ func (a *archive) allGone(ctx context.Context, cluster string, c *coverage) (boo
 }
 
 // gone returns the nodes that were removed or drained before a window, according to the Nodes that are
-// listed in it. It is nil if no Nodes are listed.
+// listed in the window. The result is nil if no Nodes are listed.
 func (a *archive) gone(ctx context.Context, cluster string, nodes []string, in store.Window) (map[string]bool, error) {
 	now, err := a.list(ctx, cluster, in)
 	if err != nil || len(now.nodes) == 0 {
@@ -203,7 +203,7 @@ func (a *archive) moved(ctx context.Context, cluster string, c *coverage, silent
 	return vacated(boards, later), nil
 }
 
-// vacated returns the nodes with boards that were all read later, and only on other nodes.
+// vacated returns the nodes for which every board was read later, and only on other nodes.
 func vacated(boards, later []store.Place) map[string]bool {
 	nodes := make(map[string]bool)
 	for _, b := range boards {

@@ -23,7 +23,7 @@ const (
 // job is an hour to file.
 type job struct {
 	hour time.Time
-	// again means that the hour is read even if it is filed.
+	// If again is set, the hour is read even if it is already filed.
 	again bool
 	// due is the earliest time of the next attempt, and delay is the time between the last two
 	// attempts.
@@ -43,28 +43,28 @@ func backoff(delay, shortest, longest time.Duration) time.Duration {
 	return min(max(2*delay, shortest), longest)
 }
 
-// filer files hours in one sink. The filers of an archive run at the same time, so a slow sink does
-// not delay the others.
+// A filer files hours in one sink. The filers of an archive run at the same time, so a slow sink
+// does not delay the others.
 type filer struct {
 	*archive
 	sinks.Place
-	sink sink // nil while it is not open
+	sink sink // nil while the sink is not open
 	// pusher sends the events of the boards in this sink, or is nil. fresh is set while hours have
 	// changed since the last call of pusher.
 	pusher *moves.Pusher
 	fresh  bool
-	// linked contains the clusters with changed chains, and the places to which their checkpoint has not been
-	// published since the change.
+	// linked contains the clusters with changed chains, and for each cluster the places to which no
+	// checkpoint has been published since the change.
 	linked map[string][]string
 	jobs   []*job
 	// seen contains the hours in which each cluster had boards, and newest contains the newest filed
 	// hour of each cluster.
 	seen   map[string]table.Span
 	newest map[string]time.Time
-	// located are the GPUs of the hour that is being filed.
+	// located contains the GPUs of the hour that is being filed.
 	located located
-	said    string // the failure of the sink that was logged last
-	waits   bool   // waits for another replica that uses the sink
+	said    string // failure of the sink that was logged last
+	waits   bool   // the filer waits for another replica that uses the sink
 	left    int    // hours that are not filed
 	summary summary
 }
@@ -80,7 +80,7 @@ type sinkError struct{ error }
 
 func (e *sinkError) Unwrap() error { return e.error }
 
-// add adds the hours from first to last.
+// add adds jobs for the hours from first to last.
 func (f *filer) add(first, last, now time.Time) {
 	for hour := first; !hour.After(last); hour = hour.Add(time.Hour) {
 		f.jobs = append(f.jobs, &job{hour: hour, again: f.config.Again, due: now})
@@ -94,11 +94,11 @@ func (f *filer) once(ctx context.Context) error {
 	if err := f.round(ctx); !errors.As(err, new(*sinkError)) {
 		return err
 	}
-	return nil // it is logged
+	return nil // the error is already logged
 }
 
-// round runs the jobs that are due. It ends early if the sink or the store fails. Refused jobs run
-// again in a later round.
+// round runs the jobs that are due. It ends early if the sink fails or the store fails. Refused
+// jobs run again in a later round.
 func (f *filer) round(ctx context.Context) error {
 	defer func() {
 		f.jobs = slices.DeleteFunc(f.jobs, func(j *job) bool { return j.done })
@@ -129,8 +129,8 @@ func (f *filer) round(ctx context.Context) error {
 	return nil
 }
 
-// do files an hour of all clusters. It first opens the sink if needed. If some clusters are
-// refused, the others are filed.
+// do files an hour of all clusters. It first opens the sink if necessary. If the hour is refused
+// for some clusters, it is filed for the others.
 func (f *filer) do(ctx context.Context, j *job) error {
 	if err := f.openSink(ctx); err != nil {
 		return f.fail(ctx, err)
@@ -141,7 +141,7 @@ func (f *filer) do(ctx context.Context, j *job) error {
 	}
 	for _, cluster := range clusters {
 		switch e := f.file(ctx, cluster, j); {
-		case permanent.Is(e): // it would hold up all later hours
+		case permanent.Is(e): // otherwise it would delay all later hours
 			err = f.refuse(cluster, j.hour, f.rejection(e))
 		case errors.As(e, new(*sinkError)):
 			return f.fail(ctx, e)
@@ -286,7 +286,8 @@ func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, 
 // maxAbsence is the time for which the nodes of the last filed hour are expected.
 const maxAbsence = 7 * 24 * time.Hour
 
-// nodes returns the nodes of a cluster in the last filed hour within a period, excluding its end.
+// nodes returns the nodes of a cluster in the last filed hour within a period, which excludes its
+// end.
 func (f *filer) nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	r, ok := f.sink.(reader)
 	if !ok {
@@ -301,7 +302,7 @@ func (f *filer) nodes(ctx context.Context, cluster string, from, until time.Time
 	return nodes, nil
 }
 
-// write writes an hour. The hours of a closed month are corrected, not replaced.
+// write writes an hour. The hours of a closed month are corrected and not replaced.
 func (f *filer) write(ctx context.Context, h table.Hour, before table.Filed) error {
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
@@ -320,7 +321,7 @@ func (f *filer) write(ctx context.Context, h table.Hour, before table.Filed) err
 }
 
 // report exports the number of hours that are left. The number is unknown while another replica
-// files them.
+// files the hours.
 func (f *filer) report() {
 	if f.waits {
 		f.metrics.behind.DeleteLabelValues(f.Name)
@@ -336,7 +337,8 @@ func (f *filer) report() {
 	f.progress.update(f.Name, f.left)
 }
 
-// measure exports the end of the sink's partitions, if an administrator must create new partitions.
+// measure exports the end of the partitions of the sink. It does so only if an administrator must
+// create new partitions.
 func (f *filer) measure(ctx context.Context) {
 	p, ok := f.sink.(partitioned)
 	if !ok {

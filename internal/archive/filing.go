@@ -63,7 +63,7 @@ func public(value string) (string, bool) {
 	}
 	u.Fragment, u.RawFragment = "", ""
 	switch scheme {
-	case "s3": // its parameters are flags
+	case "s3": // the parameters of the URL are flags
 		u.User = nil
 	case "http", "https":
 		return address.Public(u), true

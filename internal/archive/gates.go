@@ -13,10 +13,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// refusal is the reason why an hour is not filed: its data may be incomplete.
+// refusal is the reason for not filing an hour, because its data may be incomplete.
 type refusal struct {
 	error
-	acceptable bool // by an operator
+	acceptable bool // can be accepted by an operator
 }
 
 func (r *refusal) Unwrap() error { return r.error }
@@ -30,7 +30,8 @@ func refused(err error) error {
 	return err
 }
 
-// errGone means that a cluster has no samples in an hour, and none after it: the hour is not filed.
+// errGone means that a cluster has no samples in an hour and no samples after it. Such an hour is
+// not filed.
 var errGone = errors.New("the cluster has no samples in the hour and after it")
 
 // These are the reasons for refusals, in addition to the reasons in the packages fold and store.
@@ -41,7 +42,7 @@ var (
 )
 
 const (
-	// maxLag is the maximum delay of samples. A cluster that has no samples for longer counts as
+	// maxLag is the maximum delay of samples. A cluster that has no samples for a longer time counts as
 	// gone.
 	maxLag = 48 * time.Hour
 	// maxSilent is the fraction of a cluster's nodes that may be silent without an explanation.
@@ -51,28 +52,27 @@ const (
 // coverage contains the data that show whether the record of an hour is complete.
 type coverage struct {
 	start time.Time
-	// nodes contains the nodes with samples, targets the targets that were scraped, successfully or
-	// not.
+	// nodes contains the nodes with samples. targets contains the targets for which scrapes were
+	// attempted, even if no scrape succeeded.
 	nodes   map[string]bool
 	targets []string
 	// before contains the nodes with boards in the previous hour, or in the last filed hour. kept
 	// contains the nodes with boards in the filed rows of this hour.
 	before, kept []string
-	// spacings contains the distances between samples by node, scrapes the times of the successful
-	// scrapes by target.
+	// spacings contains the distances between samples by node. scrapes contains the times of the
+	// successful scrapes by target.
 	spacings map[string]*spacing
 	scrapes  map[string][][]int64
 	// sampledAfter means that there are samples after the hour, or that all nodes of the cluster
 	// are gone.
 	sampledAfter bool
-	// listed means that the samples of the hour include a list of Nodes. explained contains the
-	// silent nodes that are accounted for: by this list, or because their boards were read on other
-	// nodes.
+	// listed means that the samples of the hour include a list of Nodes. explained contains the silent
+	// nodes for which there is an explanation: this list, or readings of their boards on other nodes.
 	listed    bool
 	explained []string
 	now       time.Time
-	// accepted is the reason that an operator gave for accepting missing samples, else empty. gone
-	// means that the cluster had no nodes for two days after an accepted hour.
+	// accepted is the reason that an operator gave for accepting missing samples, or empty if they were
+	// not accepted. gone means that the cluster had no nodes for two days after an accepted hour.
 	accepted string
 	gone     bool
 }
@@ -81,7 +81,7 @@ func newCoverage() coverage {
 	return coverage{nodes: make(map[string]bool), spacings: make(map[string]*spacing)}
 }
 
-// add adds series of GPUs.
+// add adds the data of the series of GPUs.
 func (c *coverage) add(series []fold.Series) {
 	for _, s := range series {
 		node := s.Labels.Get("node")
@@ -156,10 +156,10 @@ func (c *coverage) lagging() error {
 	return nil
 }
 
-// some names some nodes.
+// some returns the names of some nodes, as text.
 func some(nodes []string) string { return strings.Join(nodes[:min(3, len(nodes))], ", ") }
 
-// silent returns the nodes that have no samples, not even of a failed scrape.
+// silent returns the nodes that have no samples, not even samples of a failed scrape.
 func (c *coverage) silent(of []string) (silent []string) {
 	for _, node := range of {
 		if !c.nodes[node] && !slices.Contains(c.targets, node) {

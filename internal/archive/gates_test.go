@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestLate checks that an hour of a cluster whose samples are late is refused, logged once and filed
-// when they arrive, and that the other cluster is filed in time.
+// TestLate checks a cluster with late samples. Its hour is refused, logged once, and filed when the
+// samples arrive. The hour of the other cluster is filed in time.
 func TestLate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -51,7 +51,7 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// TestLostCluster checks that the archive misses a cluster that the store lost before the archive
+// TestLostCluster checks that the archive detects that the store lost a cluster before the archive
 // started, because the manifest contains the cluster.
 func TestLostCluster(t *testing.T) {
 	if testing.Short() {
@@ -108,7 +108,7 @@ func TestWholeOutage(t *testing.T) {
 	})
 }
 
-// TestNewStore checks that hours before the first sample of a store are neither refused nor filed.
+// TestNewStore checks that hours before the first sample in a store are neither refused nor filed.
 func TestNewStore(t *testing.T) {
 	simulate(t, func(w *world) {
 		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, _ time.Time) bool { return labels["cluster"] == "west" }}
@@ -133,7 +133,7 @@ func TestNewStore(t *testing.T) {
 	})
 }
 
-// TestReplica checks that a second replica waits for the folder of the first.
+// TestReplica checks that a second replica waits while the first replica uses the folder.
 func TestReplica(t *testing.T) {
 	simulate(t, func(w *world) {
 		sink, dir := w.folder("folder")

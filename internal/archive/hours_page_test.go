@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// shownHours returns the cells of the page of hours of an archive that has tried to file all hours until a minute
-// after noon.
+// shownHours returns the cells of the page "hours". The archive of this page has tried to file all hours until a
+// minute after noon.
 func (f *filing) shownHours(minute int, path string, flags ...string) string {
 	f.Helper()
 	f.now = noon.Add(time.Duration(minute) * time.Minute)
@@ -32,7 +32,7 @@ func (f *filing) shownHours(minute int, path string, flags ...string) string {
 	a.now = func() time.Time { return f.now }
 	for _, sink := range a.filers {
 		sink.add(noon, f.now.Add(-settle).Truncate(time.Hour).Add(-time.Hour), f.now)
-		_ = sink.once(f.Context()) // hours are refused
+		_ = sink.once(f.Context()) // no hours are refused
 	}
 	check(f, a.openSite(&c, serve.New(c.Serve, log)))
 	h, err := a.handler(prometheus.NewRegistry())
@@ -50,7 +50,7 @@ var (
 	tag = regexp.MustCompile(`<[^>]*>`)
 )
 
-// rowWith returns the cells of the first row with some words.
+// rowWith returns the cells of the first row that contains the given words.
 func rowWith(t *testing.T, page string, words ...string) []string {
 	t.Helper()
 	for _, found := range row.FindAllStringSubmatch(page, -1) {
@@ -72,7 +72,7 @@ func rowWith(t *testing.T, page string, words ...string) []string {
 	return nil
 }
 
-// wordsOf returns the arguments of a command, as a shell splits them.
+// wordsOf returns the arguments of a command, split as a shell splits them.
 func wordsOf(t *testing.T, command string) []string {
 	t.Helper()
 	arguments, found := strings.CutPrefix(command, "gpuledger-archive ")
@@ -96,8 +96,8 @@ func states(t *testing.T, s books.Source, err error) (all []string) {
 	return all
 }
 
-// TestCommandsOfHours loses half of the nodes of a store, so that hours are refused, and runs the commands that the page
-// of hours shows until all hours are complete in both sinks.
+// TestCommandsOfHours removes half of the nodes from a store, so that hours are refused. It runs the commands that the
+// page of hours shows until all hours are complete in both sinks.
 func TestCommandsOfHours(t *testing.T) {
 	f := newFiling(t, life{machines: pool(6, 0, always)})
 	lost := map[string]bool{"n0-0": true, "n0-1": true, "n0-2": true}
@@ -152,7 +152,8 @@ func TestCommandsOfHours(t *testing.T) {
 	check("complete complete complete")
 }
 
-// TestFlagsOfHours checks the flags in the commands of the page of hours: without secrets, and without flags of run.
+// TestFlagsOfHours checks the flags in the commands of the page of hours. They must contain no secrets and no flags
+// of run.
 func TestFlagsOfHours(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"", "--store.url=http://127.0.0.1:9090 --sqlite=gpuledger.db"},

@@ -18,20 +18,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// machine is a node with a GPU, in minutes since noon. It is scraped from its start to its end,
-// except while it is off. Its Node exists until it is deleted, shortly after its end.
+// machine is a node with a GPU. Times are minutes since noon. It is scraped from its start to its
+// end, except while it is off. Its Node object is deleted shortly after its end.
 type machine struct {
 	name, board string
 	born, end   int
-	offs        [][2]int // maintenance: cordoned and drained ten minutes before
-	cordoned    bool     // without being drained or off
+	offs        [][2]int // maintenance; the machine is cordoned and drained ten minutes before
+	cordoned    bool     // the machine ends without being drained or turned off
 }
 
-// life is the history of a cluster, and which programs report its Nodes.
+// life is the history of a cluster. It includes the programs that report the Nodes of the cluster.
 type life struct {
 	machines []machine
-	lists    []string // kube-state-metrics by shard, or reconciler
-	dark     [2]int   // when Prometheus is down, too
+	lists    []string // shards of kube-state-metrics, or the reconciler
+	dark     [2]int   // including the times in which Prometheus is down
 	minutes  int
 }
 
@@ -45,8 +45,8 @@ func (m machine) off(minute, soon int) bool {
 	return false
 }
 
-// meter is the energy of a machine in millijoules at a minute of its life, and truth is the sum of
-// the last scraped values: 200 W and a little more for each machine.
+// meter is the energy of a machine in millijoules at a minute of its life. Each machine draws 200 W
+// and a small amount more. truth is the sum of the last scraped values.
 func (m machine) meter(minute int) int64 {
 	return int64(minute-m.born+1) * 12_000_000 * int64(10+len(m.name)) / 10
 }
@@ -115,7 +115,7 @@ func (l life) record() *foldtest.Store {
 	return s
 }
 
-// node adds what a program reports about a Node.
+// node adds the series that a program reports for a Node.
 func (l life) node(add func(float64, string, ...string), list, name string, cordoned bool) {
 	if list == "reconciler" {
 		add(1, "gpuledger_node_expected", "node", name, "reason", "allocatable", "instance", list)
@@ -149,7 +149,7 @@ func pool(n, born, end int) (all []machine) {
 	return all
 }
 
-// ends sets the ends of some machines.
+// ends sets the end of some machines.
 func ends(all []machine, at map[int]int) []machine {
 	for i, end := range at {
 		all[i].end = end
@@ -191,8 +191,8 @@ func (f *filing) once(minute int, args ...string) error {
 	return Once(f.Context(), c, f.now, slog.New(slog.NewTextHandler(&f.log, nil)))
 }
 
-// hours files all hours until the end of a life, each shortly after its end. The error is the error
-// of the last hour that was refused then.
+// hours files all hours of a life, each shortly after the end of the hour. It returns the error for
+// the last refused hour.
 func (f *filing) hours() (err error) {
 	for hour := 1; hour <= lifeHours; hour++ {
 		e := f.once(hour*60+6, "once", "--from="+noon.Format(time.RFC3339))

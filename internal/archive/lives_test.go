@@ -12,8 +12,8 @@ var ksm = []string{"ksm-0"}
 
 const always = 1 << 20
 
-// lives are ten scenarios of ordinary life, and variants. A command is needed if no evidence shows
-// what happened to the nodes.
+// lives contains ten scenarios of ordinary operation, and variants of them. An operator must run a
+// command if there is no evidence of the events of the nodes.
 var lives = []struct {
 	name    string
 	life    life
@@ -69,8 +69,8 @@ func renamed(all []machine, n, at int) []machine {
 
 var command = regexp.MustCompile(`run gpuledger-archive (accept 'east' --from=\S+ --to=\S+ --reason=)REASON`)
 
-// TestLives checks that the hours of an ordinary life are filed by themselves, or after one command
-// that the log names, with the energy of all boards.
+// TestLives checks that the hours of ordinary operation are filed with the energy of all boards,
+// either automatically or after one command that the log names.
 func TestLives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -114,8 +114,8 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// faults are faults of the store while machines run, some of them together with an ordinary change.
-// They begin 125 minutes after noon. Lost reports whether a series is lost.
+// faults contains faults of the store while machines run. Some faults happen together with an
+// ordinary change. They begin 125 minutes after noon. Lost reports whether a series is lost.
 var faults = []struct {
 	name string
 	life life
@@ -159,7 +159,7 @@ func listed(of func(metric, node, instance string) bool) func(metric, node, inst
 	}
 }
 
-// busy cordons machines. Their pods and scrapes continue.
+// busy cordons machines. Their pods and scrapes continue to have series.
 func busy(all []machine) []machine {
 	for i := range all {
 		all[i].cordoned = true
@@ -167,8 +167,8 @@ func busy(all []machine) []machine {
 	return all
 }
 
-// TestFaults checks that the hours of a fault are refused as long as it lasts, and filed afterwards with
-// the energy of all boards.
+// TestFaults checks that hours are refused while a fault lasts, and filed afterwards with the energy of
+// all boards.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -185,7 +185,7 @@ func TestFaults(t *testing.T) {
 			}
 			for _, row := range f.rows() {
 				ms, _ := strconv.ParseInt(row["hour"], 10, 64)
-				// The hour in which the fault begins has samples of all nodes.
+				// The hour in which the fault begins still contains samples of all nodes.
 				if hour := time.UnixMilli(ms).Sub(noon) / time.Hour; hour > begin/60 {
 					t.Errorf("hour %d is filed with %s GPUs, %s of %s silent nodes are explained", hour, row["gpus"], row["explained_nodes"], row["silent_nodes"])
 				}

@@ -14,14 +14,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// The values of the label step.
+// These are the values of the label step.
 const (
 	stepRead = "read"
 	stepFold = "fold"
 	stepFile = "file"
 )
 
-// The values of the label result.
+// These are the values of the label result.
 const (
 	resultComplete   = "complete"
 	resultIncomplete = "incomplete"
@@ -93,7 +93,7 @@ func Labels() []metric.Label {
 	}, events.Labels()...)
 }
 
-// metrics contains the state that is exported.
+// metrics contains the exported metrics.
 type metrics struct {
 	filed, dropped, requests, seconds *prometheus.CounterVec
 	behind, newest, refused, up       *prometheus.GaugeVec
@@ -121,7 +121,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// collectors returns all of them.
+// collectors returns the collectors of all metrics.
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.filed, m.dropped, m.requests, m.seconds, m.behind, m.newest, m.refused, m.up, m.partitions}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // maxMoveLag is the time for which events of boards wait for the hours of a late cluster. Without
-// the wait, a board that moves from another cluster to the late one would seem to be lost.
+// this wait, a board that moves from another cluster to the late cluster would seem to be lost.
 const maxMoveLag = 3 * time.Hour
 
 // newPusher returns the pusher of events of boards. It reads the first sink that keeps hours. If no
@@ -30,8 +30,8 @@ func (a *archive) newPusher(c *Config, log *slog.Logger) (*moves.Pusher, error) 
 	return p, nil
 }
 
-// push requests the events of the hours that are filed for all clusters. It does not wait for a
-// cluster that is far behind.
+// push starts sending the events of the hours that are filed for all clusters. It does not wait for
+// a cluster that is far behind.
 func (f *filer) push() {
 	if f.pusher == nil || !f.fresh || len(f.newest) == 0 {
 		return

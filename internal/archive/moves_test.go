@@ -13,7 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// TestMoves checks that the move of a board is in the file of moves once its hours are filed in both clusters.
+// TestMoves checks that the move of a board is in the file of moves after its hours are filed in both
+// clusters.
 func TestMoves(t *testing.T) {
 	simulate(t, func(w *world) {
 		w.moving()

@@ -45,11 +45,11 @@ func newSite(c *Config, server *serve.Server, log *slog.Logger) (*web.Site, erro
 	return site, nil
 }
 
-// softLimit is the memory, in bytes, from which Go collects garbage more often if no limit is set. The pages have a limit of 256 MiB
-// for a month of 8,000 GPUs.
+// softLimit is the memory in bytes above which the Go runtime collects garbage more often, if no other limit is set. The pages have
+// a limit of 256 MiB for a month of 8,000 GPUs.
 const softLimit = 192 << 20
 
-// Serve serves the pages until the context ends, and files nothing.
+// Serve serves the pages until the context ends, and does not file hours.
 func Serve(ctx context.Context, c Config, log *slog.Logger) error {
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {

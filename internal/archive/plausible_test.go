@@ -13,9 +13,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestImplausible checks that an hour in which a board has 3 kW is refused with its reason, unless
-// the flag allows it, and that pods that neither the reconciler nor kube-state-metrics names are
-// counted in the other hours.
+// TestImplausible checks that an hour in which a board draws 3 kW is refused with this reason,
+// unless the flag allows it. In the other hours it checks the count of the pods that neither the
+// reconciler nor kube-state-metrics names.
 func TestImplausible(t *testing.T) {
 	s := foldtest.NewStore()
 	joules := 0.0

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// long is the minimum number of hours at which a back-fill shows a progress line.
+// long is the minimum number of hours for which a back-fill shows a progress line.
 const long = 24
 
 // progress describes how much of a back-fill is done.
 type progress struct {
-	show func(text string) // an empty text hides the line; nil without a terminal
+	show func(text string) // an empty text hides the line; nil if there is no terminal
 
 	mu    sync.Mutex
-	left  map[string]int // hours by sink
-	total int            // hours of the sink with the most hours, since all sinks had none left
+	left  map[string]int // hours left by sink
+	total int            // hours of the sink with the most hours, since the last time that no sink had hours left
 	marks [2]mark        // the rate is measured from the first mark
 }
 
@@ -28,8 +28,8 @@ type mark struct {
 // window is the minimum time over which a rate is measured.
 const window = time.Minute
 
-// update sets the number of hours that are left for a sink. The line describes the sink with the
-// most hours left.
+// update sets the number of hours that are left for a sink. The line describes the sink that has
+// the most hours left.
 func (p *progress) update(sink string, left int) {
 	if p.show == nil {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// keeping returns the places that keep hours, which can be read, deleted and renamed.
+// keeping returns the sinks that keep hours. In these sinks hours can be read, deleted and renamed.
 func keeping(c *Config) (all []sinks.Place) {
 	for _, p := range c.places {
 		if p.Books != nil {
@@ -25,7 +25,7 @@ func keeping(c *Config) (all []sinks.Place) {
 	return all
 }
 
-// Prune deletes the hours and events before a date in all sinks that keep them, and prints the deleted
+// Prune deletes the hours and events before a date in all sinks that keep hours, and prints the deleted
 // rows and files. The sums of months and the manifest remain. If a sink fails, the others are still pruned.
 func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slog.Logger) error {
 	before := table.Month(c.Before.Time)
@@ -85,8 +85,8 @@ func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time)
 	return found, err
 }
 
-// change opens a place to delete or rename hours, which its chain records. It keeps other programs from adding events to a folder, which
-// has a separate lock for events.
+// change opens a sink in order to delete or rename hours. The chain of the sink records this change. If the sink is a folder, it
+// prevents other programs from adding events, because a folder has a separate lock for events.
 func change(ctx context.Context, c *Config, of sinks.Place, do func(sink) error) (err error) {
 	signer, err := c.Chain.Signer()
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestPrune checks the output of the command, dates within a month, and sinks that cannot delete.
+// TestPrune checks the output of the command prune, dates within a month, and sinks that cannot
+// delete hours.
 func TestPrune(t *testing.T) {
 	dir := t.TempDir()
 	january := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

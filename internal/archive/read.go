@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxAhead is the maximum number of hours that are read at once when the past is filed. Reading
-	// them together saves a third of the processor time, because the store finds the series once
-	// and decodes its chunks once.
+	// maxAhead is the maximum number of hours that are read together when the past is filed. Reading
+	// them together saves a third of the processor time, because the store finds the series once and
+	// decodes its chunks once.
 	maxAhead = 6
 	// maxSequences is the maximum number of sequences of a cluster. There may be several, because
 	// sinks may be at different hours.
@@ -26,8 +26,8 @@ type sequence struct {
 	cluster  string
 	next     time.Time
 	shards   []store.Shard
-	closings []fold.Openings // closing values of the last hour that was read, by shard; nil if unknown
-	ahead    []*foldedHour   // hours that were read already
+	closings []fold.Openings // closing values by shard of the last hour that was read; nil if unknown
+	ahead    []*foldedHour   // hours that have been read already
 	nodes    map[string]bool // nodes with samples in the hour before next; nil if that hour was not read
 }
 
@@ -46,7 +46,8 @@ type filedHours interface {
 	filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 }
 
-// request is an hour that a sink requests. before is the row of this hour in the sink's manifest.
+// A request is for an hour that a sink needs. before is the row of this hour in the sink's
+// manifest.
 type request struct {
 	cluster string
 	hour    time.Time
@@ -54,8 +55,8 @@ type request struct {
 	sink    filedHours
 }
 
-// requestKey identifies requests that can share a result: they are for the same hour and the same
-// reason of an acceptance, and the hour is filed in all their sinks or in none.
+// requestKey identifies requests that can share a result: they are for the same hour and have the
+// same reason for an acceptance, and the hour is filed in all their sinks or in none of them.
 type requestKey struct {
 	cluster string
 	hour    int64 // seconds since the epoch
@@ -112,8 +113,8 @@ func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error)
 	return h, nil
 }
 
-// keep adds a sequence. If all sequences together take too much memory, it drops the others, which
-// are then read again.
+// keep stores a sequence for the next request. If all sequences together take too much memory, it
+// drops the others, which are then read again.
 func (a *archive) keep(s *sequence) {
 	bytes := s.kept() + kept(s.closings)
 	for _, other := range a.sequences {
@@ -163,8 +164,8 @@ func (a *archive) sequence(cluster string, hour time.Time) *sequence {
 	return &sequence{cluster: cluster, next: hour}
 }
 
-// readAhead reads and folds the next hour of a sequence, and also later hours if they are so old
-// that no more samples arrive. Only one shard is in memory at a time.
+// readAhead reads and folds the next hour of a sequence, and also later hours if these hours are so
+// old that no more samples arrive. Only one shard is in memory at a time.
 func (a *archive) readAhead(ctx context.Context, s *sequence) error {
 	if err := a.divide(ctx, s); err != nil {
 		return err
@@ -231,7 +232,7 @@ func (f *foldedHour) add(in fold.Input) {
 }
 
 // nodesBefore returns the nodes with boards in the previous hour, according to the store and to the
-// sink. The store alone is not enough, because a Thanos Query that lost a component answers as if
+// sink. The store alone is not enough, because a Thanos Query that lost a component responds as if
 // the component had never existed.
 func (a *archive) nodesBefore(ctx context.Context, s *sequence, sink filedHours) (map[string]bool, error) {
 	inStore, err := a.store.Nodes(ctx, s.cluster, s.next.Add(-time.Hour))
@@ -282,8 +283,9 @@ func (a *archive) sampledAfter(ctx context.Context, cluster string, c *coverage)
 	return a.allGone(ctx, cluster, c)
 }
 
-// acceptance determines whether missing samples are accepted: by the command, by an operator who
-// accepted the filed hour, or because the cluster was not scraped since an accepted hour.
+// acceptance determines whether missing samples are accepted. They are accepted by the command,
+// because an operator accepted the filed hour, or because the cluster was not scraped since an
+// accepted hour.
 func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err error) {
 	if a.config.Accept != "" {
 		c.accepted = a.config.Reason

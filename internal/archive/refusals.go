@@ -22,7 +22,7 @@ import (
 // refusalReason is a reason for refusals in metrics.
 type refusalReason struct {
 	name string
-	err  error // error in the refusal; nil matches any
+	err  error // error in the refusal; nil matches any error
 }
 
 var refusalReasons = []refusalReason{
@@ -59,7 +59,7 @@ type refusedHour struct {
 	hour    time.Time
 }
 
-// refusals contains the hours that are refused now, in any sink. Each hour is logged once per
+// refusals contains the hours that are refused now, in any sink. Each hour is logged once for each
 // reason.
 type refusals struct {
 	gauge *prometheus.GaugeVec
@@ -67,7 +67,7 @@ type refusals struct {
 
 	mu     sync.Mutex
 	hours  map[refusedHour]string // reasons
-	outage bool                   // the store fails
+	outage bool                   // set while the store fails
 }
 
 func newRefusals(gauge *prometheus.GaugeVec, log *slog.Logger) *refusals {
@@ -91,7 +91,7 @@ func (r *refusals) add(cluster string, hour, newest time.Time, err error) {
 	r.log.Warn("hour refused", "cluster", cluster, "hour", hour, "err", err)
 }
 
-// command returns the command that accepts a refused hour, and the hours before it that are refused
+// command returns the command that accepts a refused hour, and the earlier hours that are refused
 // or not filed.
 func (r *refusals) command(last refusedHour, newest time.Time) string {
 	first := last.hour
@@ -109,7 +109,7 @@ func (r *refusals) command(last refusedHour, newest time.Time) string {
 // quoted quotes a text for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// remove removes an hour of a cluster, or of all clusters if none is given.
+// remove removes an hour of a cluster, or of all clusters if no cluster is given.
 func (r *refusals) remove(cluster string, hour time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// lookback is the period before now that the first round reads if --from is not set, and that
-	// is read again each day.
+	// lookback is the period before the current time that the first round reads if --from is not set.
+	// This period is read again each day.
 	lookback = 48 * time.Hour
-	// maxJitter spreads the start times of replicas, so that the later ones find the hour already
+	// maxJitter spreads the start times of replicas, so that later replicas find the hour already
 	// filed.
 	maxJitter = 2 * time.Minute
 	// minDelay and maxDelay limit the delay after a failure of the sink or the store.
@@ -130,8 +130,8 @@ func (f *filer) due(next time.Time) time.Time {
 	return next
 }
 
-// after returns the delay after a round: 0 if neither the sink nor the store failed. It logs a
-// failure of the store once.
+// after returns the delay after a round. It is 0 if neither the sink nor the store failed. It logs
+// a failure of the store once.
 func (f *filer) after(err error, delay time.Duration) time.Duration {
 	sink := errors.As(err, new(*sinkError))
 	if !sink {

@@ -24,7 +24,7 @@ import (
 )
 
 // TestRun checks that an archive catches up in every sink, files each hour some minutes after its
-// end, and ends at once.
+// end, and ends immediately.
 func TestRun(t *testing.T) {
 	simulate(t, func(w *world) {
 		one, oneDir := w.folder("one")
@@ -65,8 +65,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestSinkDown checks that a sink that fails for two hours gets all hours afterwards, and that
-// neither it nor a hanging sink delays another sink.
+// TestSinkDown checks that a sink that fails for two hours receives all hours afterwards, and that
+// a failing or a hanging sink does not delay another sink.
 func TestSinkDown(t *testing.T) {
 	simulate(t, func(w *world) {
 		var down atomic.Bool
@@ -111,12 +111,13 @@ func TestSinkDown(t *testing.T) {
 	})
 }
 
-// TestRejectedHour checks that an hour that a sink rejects is refused, and delays no later hour of the sink.
+// TestRejectedHour checks that an hour that a sink rejects is refused, and does not delay later hours of the
+// sink.
 func TestRejectedHour(t *testing.T) {
 	simulate(t, func(w *world) {
 		attempts := 0
 		picky, dir := w.faultyFolder("picky", func(context.Context) error {
-			if attempts++; attempts <= 2 || attempts > 10 { // the first hour of east and west, and its repetitions
+			if attempts++; attempts <= 2 || attempts > 10 { // the first hour of east and west, with its repetitions
 				return permanent.Error(errors.New("value too long"))
 			}
 			return nil
@@ -176,7 +177,7 @@ func TestReadAgain(t *testing.T) {
 	})
 }
 
-// mixed is a sink with the rows of another program in an hour, until it is filed again.
+// mixed is a sink in which an hour contains rows of another program, until the hour is filed again.
 type mixed struct {
 	sink
 	hour  time.Time
@@ -253,14 +254,14 @@ func TestStoreDown(t *testing.T) {
 		stop()
 		want := first(8)
 		delete(want, 1)
-		delete(want, 2) // its opening values are at the same time
+		delete(want, 2) // the opening values of this hour are at the same time
 		if diff := cmp.Diff(want, w.filed(dir, "east")); diff != "" {
 			w.Errorf("hours (-want +filed):\n%s", diff)
 		}
 	})
 }
 
-// TestStop checks that an archive ends at once while a query runs.
+// TestStop checks that an archive ends immediately while a query runs.
 func TestStop(t *testing.T) {
 	simulate(t, func(w *world) {
 		var queried atomic.Bool
@@ -376,7 +377,7 @@ func TestProgress(t *testing.T) {
 			left  int
 			want  string
 		}{
-			{0, "a", 3, ""}, // a short one
+			{0, "a", 3, ""}, // a short back-fill
 			{0, "a", 0, ""},
 			{0, "a", 100, "0 of 100 hours"},
 			{0, "b", 100, "0 of 100 hours"},

@@ -9,15 +9,15 @@ import (
 const (
 	// dense is the distance in milliseconds up to which samples are certainly raw.
 	dense = 3 * 60_000
-	// grid is the finest resolution of downsampled data in milliseconds. Thanos stamps each sample
-	// with the last millisecond of its window. The windows of the coarser resolution end at the
-	// same times as some of these windows.
+	// grid is the finest resolution of downsampled data in milliseconds. In downsampled data of Thanos,
+	// the timestamp of a sample is the last millisecond of its window. The windows of the coarser
+	// resolution end at the same times as some of these windows.
 	grid = 5 * 60_000
 )
 
 // spacing contains the distances between the samples of a node.
 type spacing struct {
-	samples, onGrid int      // of all series
+	samples, onGrid int      // distances of all series
 	most            []int64  // times of the samples of the series with the most samples
 	sparse          []sparse // series with distances above dense
 	gridded         bool     // a series has the timestamps of downsampled data
@@ -29,9 +29,9 @@ type sparse struct {
 	samples     int
 }
 
-// add adds a series. A raw scrape can also happen to be at the last millisecond of a window; then
-// all series of the target share this phase. So samples count as downsampled only if they are far
-// from the previous one.
+// add adds a series. By chance, raw scrapes can also be at the last millisecond of a window. Then
+// all series of the target have this phase. Therefore samples count as downsampled only if they are
+// far from the previous sample.
 func (s *spacing) add(series fold.Series) {
 	var distances []int64
 	far, onGrid := 0, 0
@@ -65,9 +65,9 @@ func (s *spacing) add(series fold.Series) {
 	}
 }
 
-// thinned reports whether samples are missing regularly: the timestamps look like downsampled data,
-// or a series has at most half as many samples as another series in the same time, or as its target
-// had successful scrapes.
+// thinned reports whether samples are missing regularly. This is the case if the timestamps look
+// like downsampled data. It is also the case if a series has at most half as many samples as
+// another series in the same time, or half as many as the successful scrapes of its target.
 func (s *spacing) thinned(scrapes [][]int64) bool {
 	if s.gridded || 2*s.onGrid > s.samples {
 		return true

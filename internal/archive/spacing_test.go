@@ -15,8 +15,9 @@ func raw(interval, phase int) (samples []fold.Sample) {
 	return samples
 }
 
-// downsampled returns the samples as Thanos downsamples them, by its documentation: one for each window, with
-// the last millisecond of the window as its time. Chunks of counters also begin with their first raw sample.
+// downsampled returns the samples that Thanos documents as the result of downsampling. There is one sample
+// for each window, and its time is the last millisecond of the window. Chunks of counters also begin with
+// their first raw sample.
 func downsampled(samples []fold.Sample, window time.Duration) (few []fold.Sample) {
 	few = append(few, samples[0])
 	for _, x := range samples {
@@ -28,7 +29,7 @@ func downsampled(samples []fold.Sample, window time.Duration) (few []fold.Sample
 	return few
 }
 
-// without drops samples at some places, as failed scrapes do.
+// without drops some samples, as if scrapes had failed.
 func without(samples []fold.Sample, from, until int) []fold.Sample {
 	return append(append([]fold.Sample{}, samples[:from]...), samples[until:]...)
 }
@@ -49,7 +50,7 @@ func TestSpacing(t *testing.T) {
 	tests := []struct {
 		name   string
 		series [][]fold.Sample
-		up     []fold.Sample // of successful scrapes
+		up     []fold.Sample // times of successful scrapes
 		want   bool
 	}{
 		{"raw every minute", [][]fold.Sample{minute, minute}, minute, false},

@@ -14,8 +14,8 @@ import (
 // summary counts the hours of clusters in a sink since its filer was created.
 type summary struct {
 	filed   int
-	skipped int // filed before, without a change
-	rows    int // in the tables of table.Data
+	skipped int // hours that were filed before, without a change
+	rows    int // in the order of table.Data
 	refused map[string]int
 }
 

@@ -17,8 +17,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// TestSummary checks the last line of Once: the hours of two clusters that were filed, skipped and refused, and
-// the rows that are in the files. The first two hours that the sink gets take a second each, and are rejected.
+// TestSummary checks the last line of Once. The line contains the filed, skipped and refused hours of two
+// clusters, and the number of rows in the files. The sink rejects the first two hours that it receives, after a
+// second each.
 func TestSummary(t *testing.T) {
 	simulate(t, func(w *world) {
 		attempts := 0
@@ -72,7 +73,7 @@ func (w *world) rows(dir string) (n int) {
 	return n
 }
 
-// command runs the command once, with its own sinks unless the arguments name some.
+// command runs the command once. It uses its own sinks unless the arguments name sinks.
 func (w *world) command(args []string, places ...sinks.Place) error {
 	w.Helper()
 	if len(places) > 0 {

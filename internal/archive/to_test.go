@@ -12,7 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTo files all hours in two folders and two databases by URL. Each has its own manifest, log lines and name.
+// TestTo files all hours in two folders and two databases by URL. Each sink has its own manifest, log lines and
+// name.
 func TestTo(t *testing.T) {
 	simulate(t, func(w *world) {
 		one, two, dir := w.TempDir(), w.TempDir(), w.TempDir()
@@ -59,7 +60,8 @@ func TestToOfAccept(t *testing.T) {
 	}
 }
 
-// TestSecretsInLog checks that the log of a run has no secret of the URLs of its sinks, which all fail.
+// TestSecretsInLog checks that the log of a run contains no secret from the URLs of its sinks, which
+// all fail.
 func TestSecretsInLog(t *testing.T) {
 	const secret = "Pq7hunter"
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")

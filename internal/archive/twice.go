@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// located caches the GPUs of clusters in an hour, so that they are not read from the sink.
+// located caches the GPUs of clusters in an hour, so that they need not be read from the sink.
 type located struct {
 	hour     time.Time
 	clusters map[string][]table.Seen
@@ -26,8 +26,8 @@ func (l *located) add(h *table.Hour) {
 	l.clusters[h.Cluster] = table.SeenIn(h)
 }
 
-// checkTwice refuses an hour with a GPU that is filed for another cluster at the same time.
-// Otherwise the same samples would be filed under two names.
+// checkTwice refuses an hour with a GPU that is filed for another cluster at the same time. Without
+// this check the same samples would be filed under two names.
 func (f *filer) checkTwice(ctx context.Context, h *table.Hour) error {
 	s, ok := f.sink.(locator)
 	if !ok {

@@ -20,7 +20,8 @@ func (w *world) once(sink sinks.Place, args ...string) error {
 	return a.filers[0].once(w.Context())
 }
 
-// TestOtherLabel checks that series with the label of another cluster are not filed as --cluster.
+// TestOtherLabel checks that series with the label of another cluster are not filed for the cluster
+// in --cluster.
 func TestOtherLabel(t *testing.T) {
 	simulate(t, func(w *world) {
 		d, dir := w.folder("folder")
@@ -67,8 +68,8 @@ func TestTwoClusters(t *testing.T) {
 	})
 }
 
-// TestRenamed checks the day on which the label arrives: after rename-cluster hours that are read again from
-// series with the label are not filed again.
+// TestRenamed checks the day on which the cluster label is added. After rename-cluster, hours that are read
+// again from series with the label are not filed again.
 func TestRenamed(t *testing.T) {
 	simulate(t, func(w *world) {
 		plain, labelled := foldtest.NewStore(), foldtest.NewStore()
@@ -110,7 +111,8 @@ func TestRenameFlags(t *testing.T) {
 	}
 }
 
-// TestMovedInAnHour checks that a board that moves to another cluster within an hour is filed in both.
+// TestMovedInAnHour checks that a board that moves to another cluster within an hour is filed in both
+// clusters.
 func TestMovedInAnHour(t *testing.T) {
 	simulate(t, func(w *world) {
 		w.moving()
@@ -124,7 +126,7 @@ func TestMovedInAnHour(t *testing.T) {
 	})
 }
 
-// moving replaces the samples by samples of a board that moves to another cluster after 150
+// moving replaces the samples with samples of a board that moves to another cluster after 150
 // minutes.
 func (w *world) moving() {
 	w.samples = foldtest.NewStore()
@@ -137,7 +139,7 @@ func (w *world) moving() {
 		labels := []string{"cluster", cluster, "node", node, "UUID", "GPU-1"}
 		w.samples.Add(at, 1, "gpuledger_placement_info", labels...)
 		w.samples.Add(at, float64(minute)*600, "gpuledger_board_energy_joules_total", labels...)
-		for _, other := range []string{"east", "west"} { // a board that stays
+		for _, other := range []string{"east", "west"} { // a board that does not move
 			labels := []string{"cluster", other, "node", "n-" + other, "UUID", "GPU-" + other}
 			w.samples.Add(at, 1, "gpuledger_placement_info", labels...)
 			w.samples.Add(at, float64(minute)*600, "gpuledger_board_energy_joules_total", labels...)

@@ -25,7 +25,7 @@ func (c *Config) validate() error {
 	return errors.Join(c.validateKept(), c.validateEvents(), c.validatePages())
 }
 
-// validatePages requires a sink that the pages can read, and credentials of readers.
+// validatePages requires a sink that the pages can read, and credentials for readers.
 func (c *Config) validatePages() error {
 	switch {
 	case c.Web.Pages && !c.Run && !c.ServeOnly:
@@ -67,7 +67,7 @@ func (c *Config) validateKept() error {
 	return nil
 }
 
-// maxReason limits the length of the reason of an acceptance, in bytes.
+// maxReason limits the length of the reason for an acceptance, in bytes.
 const maxReason = 256
 
 // accept checks and sets the flags of the command accept.
@@ -89,7 +89,7 @@ func (c *Config) accept() error {
 	return nil
 }
 
-// withoutAccept rejects the flags of accept for other commands.
+// withoutAccept rejects the flags of accept if another command is used.
 func (c *Config) withoutAccept() error {
 	if c.Reason != "" || !c.to.IsZero() {
 		return errors.New("--reason and a time in --to are for accept only")
@@ -97,13 +97,14 @@ func (c *Config) withoutAccept() error {
 	return nil
 }
 
-// isReason reports whether a text is the reason of an acceptance: a line that is not too long.
+// isReason reports whether a text can be the reason for an acceptance. It must be one line that is
+// not too long.
 func isReason(text string) bool {
 	return strings.TrimSpace(text) != "" && len(text) <= maxReason && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// validateEvents requires credentials of senders. It rejects passwords in the web configuration,
-// because they apply to all paths and the senders of events do not send one.
+// validateEvents requires credentials for senders. It rejects passwords in the web configuration,
+// because they apply to all paths, and senders of events do not send a password.
 func (c *Config) validateEvents() error {
 	if !c.Events.Receive {
 		return nil

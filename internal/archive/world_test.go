@@ -53,7 +53,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// logged returns how many lines contain a text.
+// logged returns the number of log lines that contain a text.
 func (b *lockedBuffer) logged(text string) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,7 +65,8 @@ func (b *lockedBuffer) logged(text string) (n int) {
 	return n
 }
 
-// eastAndWest returns the record of the clusters east and west, which simulated time begins with. No test changes it.
+// eastAndWest returns the record of the clusters east and west, with which the simulated time begins. No test changes
+// it.
 var eastAndWest = sync.OnceValue(func() *foldtest.Store {
 	samples := foldtest.NewStore()
 	for i, cluster := range []string{"east", "west"} {
@@ -147,7 +148,7 @@ func (w *world) folder(name string) (sinks.Place, string) {
 	return sinks.Place{Name: name, Label: "--" + name, Open: func(context.Context) (sink, error) { return files.Open(dir, []string{"csv"}) }}, dir
 }
 
-// faulty is a sink that fails with an error, unless it is nil.
+// faulty is a sink that fails with the given error, unless the error is nil.
 type faulty struct {
 	sink
 	fault func(ctx context.Context) error
@@ -174,7 +175,8 @@ func (w *world) faultyFolder(name string, fault func(ctx context.Context) error)
 	return d, dir
 }
 
-// filed returns the revisions of the hours of a cluster in a folder, by the hour since the beginning.
+// filed returns the revisions of the hours of a cluster in a folder, by the number of hours since the
+// beginning.
 func (w *world) filed(dir, cluster string) map[int]int64 {
 	revisions := make(map[int]int64)
 	for hour, found := range w.manifest(dir, cluster) {

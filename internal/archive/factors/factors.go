@@ -23,7 +23,7 @@ type Files struct {
 func (f *Files) Register(fs *flag.FlagSet) {
 	fs.StringVar(&f.Prices, "prices", "", "CSV `file` with prices: from, until, cluster, model, per_kwh, per_gpu_hour, currency; the last row that matches counts")
 	fs.StringVar(&f.Carbon, "carbon", "", "CSV `file` with the carbon intensity: from, until, zone, grams_per_kwh, or the columns of Electricity Maps")
-	fs.StringVar(&f.Zones, "carbon.zones", "", "zones in the file of --carbon by cluster, such as east=DE,west=US-CAL-CISO; not needed for a file of one zone")
+	fs.StringVar(&f.Zones, "carbon.zones", "", "zone of each cluster in the --carbon file, such as east=DE,west=US-CAL-CISO; not needed for a file of one zone")
 	fs.StringVar(&f.PUE, "pue", "", "power usage effectiveness of the sites: a number, or numbers by cluster such as east=1.3,west=1.15")
 }
 
