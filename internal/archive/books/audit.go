@@ -12,17 +12,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Auditing is an archive. It reads each of its tables once for a check.
+// Auditing is an archive that can be audited. A check reads each table once.
 type Auditing interface {
-	// Audit returns the sums of a period that a check compares. Of the query it uses the time and the clusters.
+	// Audit returns the sums of a period that a check compares. It uses only the time and the clusters of the
+	// query.
 	Audit(ctx context.Context, of Query) (*Audit, error)
 }
 
 // Audit contains sums of a period.
 type Audit struct {
-	// Statement contains the checks, and charges with the columns cluster, hour, reason and energy. All reasons count as one.
+	// Statement contains the checks, and charges with the columns cluster, hour, reason and energy. All reasons count as one
+	// reason.
 	*Statement
-	// Found contains the hours with rows of GPUs, by cluster. The manifest can have other hours.
+	// Found contains the hours with rows of GPUs, by cluster. The manifest may contain other hours.
 	Found map[string]map[time.Time]bool
 	// WrongDays contains the whole days of a period with stored sums that differ from the sums of their hours, sorted. Statements
 	// of long periods read the stored sums.
@@ -89,8 +91,8 @@ type audit struct {
 // noOwner is the reason for charges without an owner.
 const noOwner = "no owner"
 
-// addCharges adds the charges of each hour with and without an owner, and compares them with the sums of days. A group that
-// contained the reason would sort all rows in SQLite.
+// addCharges adds the charges of each hour with and without an owner, and compares them with the sums of days. If the
+// reason were in the group, SQLite would sort all rows.
 func (a *audit) addCharges(ctx context.Context) error {
 	names := namesOf(table.Amounts)
 	differences, err := a.sumsOfDays(ctx, table.Days, names)
@@ -193,7 +195,8 @@ func (a *audit) sumsOfDays(ctx context.Context, days table.Table, names []string
 	return all, nil
 }
 
-// dayDifferences are the sums of days less the sums of their hours, in a part of whole days.
+// dayDifferences contains, for a part of whole days, the sums of days minus the sums of their
+// hours.
 type dayDifferences struct {
 	from, until time.Time
 	sums        map[ClusterDay][]int64
@@ -213,7 +216,7 @@ func (d *dayDifferences) add(cluster string, at time.Time, amounts []table.Cell,
 	}
 }
 
-// addTo adds the days with a difference.
+// addTo adds the days with a difference to the audit.
 func (d *dayDifferences) addTo(wrong map[ClusterDay]bool) {
 	for day, sums := range d.sums {
 		if slices.ContainsFunc(sums, func(n int64) bool { return n != 0 }) {

@@ -19,9 +19,9 @@ type owned struct {
 	owner bool
 }
 
-// TestAudit checks that the audits of files and of a database have the sums of the filed hours, counted by hand. One hour has a
-// correction, and all hours have unknown pods and uncounted energy. The audit reads one of two clusters, and the database lacks the
-// GPUs of an hour.
+// TestAudit checks that the audits of files and of a database contain the sums of the filed hours, which were counted by hand. One
+// hour has a correction, and all hours have unknown pods and uncounted energy. The audit reads one of two clusters, and the
+// database lacks the GPUs of an hour.
 func TestAudit(t *testing.T) {
 	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "archive.db")
 	csv, err := files.Open(folder, []string{"csv"})

@@ -51,10 +51,11 @@ func (s *samples) board(l fold.Labels) Board {
 }
 
 const (
-	// countHours is the number of hours that are counted at once.
+	// countHours is the number of hours that are counted together.
 	countHours = 192
-	// probe is the length of a window within an hour, and probeAt its end. A board that is missing
-	// in the hour is missing in the window, too. A store reads only the samples of the window.
+	// probe is the length of a window within an hour. probeAt is the end of this window. A board that
+	// is missing in the hour is also missing in the window. A store reads only the samples of the
+	// window.
 	probe   = "179999ms"
 	probeAt = 35 * time.Minute
 	whole   = "3599999ms"
@@ -85,7 +86,7 @@ type counting struct {
 }
 
 // Counted implements [Source]. A board counts if it has a sample in the probed window of an hour.
-// If no board of the cluster has one, the whole hour is read.
+// If no board of the cluster has a sample there, the whole hour is read.
 func (s *samples) Counted(ctx context.Context, of Query) (found []Board, filed []Hour, err error) {
 	if s.elsewhere(of) {
 		return nil, nil, nil
@@ -147,7 +148,7 @@ func (c *counting) count(ctx context.Context) error {
 	return nil
 }
 
-// hourRange is a range of hour numbers, excluding its end.
+// hourRange is a range of hour numbers, which excludes its end.
 type hourRange struct{ first, end int }
 
 // read evaluates a query at the same moment of each hour in a range.

@@ -1,5 +1,5 @@
-// Package books reads the books of GPU fleets: from the files or a database of the archive, or from
-// the samples in a Prometheus-compatible store. All sources return the same rows.
+// Package books reads the books of GPU fleets: from files of the archive, from a database of the
+// archive, or from the samples in a Prometheus-compatible store. All sources return the same rows.
 package books
 
 import (
@@ -12,40 +12,42 @@ import (
 
 // Query selects rows.
 type Query struct {
-	// From is the first hour and Until the end of the last one.
+	// From is the first hour. Until is the end of the last hour.
 	From, Until time.Time
 	// Where contains the allowed values of some columns. Values of different columns must all match.
 	Where map[string][]string
-	// Named is a serial number, a UUID, a node or a chassis, or empty. Only [Source.Boards] uses
+	// Named is a serial number, a UUID, a node or a chassis; it may be empty. Only [Source.Boards] uses
 	// it.
 	Named string
-	// Places reads only the places of GPUs, without their energy and health, which is faster.
+	// If Places is set, only the places of GPUs are read, without their energy and health. This is
+	// faster.
 	Places bool
 
 	// Only [Source.Statement] uses the fields below. By contains the columns by which charges are
 	// added up.
 	By []string
-	// Parts divides the time into parts: it contains the start of each part in ascending order,
+	// Parts divides the time into parts. It contains the start of each part in ascending order,
 	// beginning with From. If Parts is set, the column hour of a charge is the start of its part.
 	Parts []time.Time
-	// Sums includes the sums of the pruned hours of whole months. These sums have no node, GPU and
-	// pod, and their hour is the start of the month.
+	// If Sums is set, the sums of the pruned hours of whole months are included. These sums have no
+	// node, no GPU and no pod, and their hour is the start of the month.
 	Sums bool
-	// Limit is the maximum number of sums of charges of an archive, or 0 for none. A statement with more sums fails
-	// with [ErrTooMany] before it is in memory.
+	// Limit is the maximum number of sums of charges of an archive, or 0 if there is no limit. A statement with
+	// more sums fails with [ErrTooMany] before it is in memory.
 	Limit int
-	// Checks adds unknown pods and uncounted energy to the statement, Rows adds the GPUs.
+	// If Checks is set, the statement contains unknown pods and uncounted energy. If Rows is set, it
+	// contains the GPUs.
 	Checks, Rows bool
 }
 
 // Board is one GPU of a board in one place.
 type Board struct {
 	Cluster, Node, UUID, Serial, ChassisSerial, ChassisSlot, PCIBusID string
-	// Hours is the number of hours in which it was scraped there, see [Source.Counted].
+	// Hours is the number of hours in which the board was scraped in this place; see [Source.Counted].
 	Hours int
 }
 
-// Is returns the kinds of the board's names that equal name: serial, uuid, node or chassis.
+// Is returns the kinds of names of the board that equal name: serial, uuid, node or chassis.
 func (b Board) Is(name string) (kinds []string) {
 	for _, kind := range []struct{ name, value string }{{"serial", b.Serial}, {"uuid", b.UUID}, {"node", b.Node}, {"chassis", b.ChassisSerial}} {
 		if kind.value == name {
@@ -60,20 +62,20 @@ type Hour struct {
 	Cluster string
 	Hour    time.Time
 	State   table.State
-	Energy  int64 // of all boards, in mJ
-	// Reason is the reason that an operator gave for accepting missing samples, else empty.
+	Energy  int64 // energy of all boards in mJ
+	// Reason is the reason that an operator gave for accepting missing samples, or empty if none was
+	// given.
 	Reason string
-	GPUs   int64 // number of rows of GPUs, 0 if it is unknown
-	// Lost is set for a pruned hour with charges that are in no sum, because its rows were removed
-	// by hand.
+	GPUs   int64 // number of rows of GPUs; 0 if it is unknown
+	// Lost is set for a pruned hour if a sum lacks its charges, because its rows were removed by hand.
 	Lost bool
 }
 
-// Refused is the state of an hour with an impossible record in a store. Such an hour has no
-// amounts.
+// Refused is the state of an hour for which the store contains an impossible record. Such an hour
+// has no amounts.
 const Refused table.State = "refused"
 
-// Refusal is the reason why an hour has no amounts.
+// Refusal is the reason for an hour without amounts.
 type Refusal struct {
 	Cluster string
 	Hour    time.Time

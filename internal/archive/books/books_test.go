@@ -139,7 +139,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestStoreErrors checks that errors of a store name it.
+// TestStoreErrors checks that errors of a store contain the address of the store.
 func TestStoreErrors(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()

@@ -8,13 +8,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
 
-// ErrNoChain means that an earlier version filed a database.
+// ErrNoChain means that a database was filed by an earlier version, which has no chain.
 var ErrNoChain = errors.New("it was filed by an earlier version, without a chain: start gpuledger-archive run or once of this version")
 
 // Chained is a source with a chain of its hours.
 type Chained interface {
-	// Chains returns the parts of the source with rows of the same hours, such as the files of each
-	// format.
+	// Chains returns the parts of the source that have rows of the same hours, such as the files of
+	// each format.
 	Chains(ctx context.Context) ([]ChainedPart, error)
 }
 

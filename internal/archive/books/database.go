@@ -79,7 +79,7 @@ func (s Query) ofClusters() Query {
 	return clusters
 }
 
-// names returns the condition that columns have their allowed values.
+// names returns the condition that each column has one of its allowed values.
 func (s Query) names() *sqldb.Statement {
 	and := new(sqldb.Statement)
 	for _, name := range sortedNames(s.Where) {
@@ -328,7 +328,7 @@ func (d *database) unknownPods(ctx context.Context, of Query) ([]UnknownPod, err
 	return all.sorted(), err
 }
 
-// clusterHour is an hour of a cluster.
+// clusterHour identifies an hour of a cluster.
 type clusterHour struct {
 	cluster string
 	hour    time.Time

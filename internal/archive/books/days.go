@@ -11,7 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// span is a part of the time of a query: whole days, for which a database contains sums, or hours.
+// span is a part of the time of a query. It consists of whole days, for which a database contains
+// sums, or of hours.
 type span struct {
 	daily       bool
 	from, until time.Time
@@ -32,8 +33,8 @@ func (d *database) spans(ctx context.Context, of Query, days table.Table) ([]spa
 }
 
 // filled reports whether a table has sums of days. A database of an earlier version lacks the
-// table. In MySQL the table is empty while a program adds up the hours of an earlier version, and
-// also after that failed.
+// table. In MySQL the table is empty while a program adds up the hours of an earlier version. It is
+// also empty after this failed.
 func (d *database) filled(ctx context.Context, days table.Table) (found bool, err error) {
 	if !d.known[days.Name+".day"] {
 		return false, nil
@@ -54,8 +55,8 @@ func (d *database) whole(ctx context.Context, of Query) (span, error) {
 	return span{true, table.Day(of.From), table.Day(of.Until.Add(24*time.Hour - 1))}, nil
 }
 
-// daily reports whether all charges of a day belong to the same sums: the query does not group by
-// hour, or each part begins at the start of a day.
+// daily reports whether all charges of a day belong to the same sums. This is the case if the query
+// does not group by hour, or if each part begins at the start of a day.
 func (s Query) daily() bool {
 	if !slices.Contains(s.By, hourColumn) {
 		return true

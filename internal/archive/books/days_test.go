@@ -19,9 +19,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestDays compares the statements, boards and places of random times from the sums of days in a
-// database with the statements, boards and places from files, which have hours only. The database lacks the hours of
-// whole days, so the sums are read.
+// TestDays compares the statements, boards and places for random times. A database computes them from the sums of
+// days, and files compute them from hours. The database lacks the hours of whole days, so the sums are read.
 func TestDays(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 9))
 	var hours []*table.Hour
@@ -63,7 +62,7 @@ func TestDays(t *testing.T) {
 	of := books.Query{From: begin, Until: begin.AddDate(0, 0, 3)}
 	in := bookstest.Open(t, lose(t, file, of))
 	defer func() { check(t, in.Close()) }()
-	of.By = []string{"hour"} // places do not depend on it
+	of.By = []string{"hour"} // places do not depend on this value
 	if diff := cmp.Diff(places(t, from, of), places(t, in, of)); diff != "" {
 		t.Errorf("places (-hours +days):\n%s", diff)
 	}
@@ -94,7 +93,7 @@ func TestEmptyDays(t *testing.T) {
 }
 
 // TestWrongDays checks that a day is found if one of its sums was changed, removed or added, and
-// that no other day is found.
+// that other days are not found.
 func TestWrongDays(t *testing.T) {
 	file := bookstest.File(t, "sqlite", hoursOf(4*24)...)
 	first := table.Day(begin.Add(24*time.Hour - 1))
@@ -150,7 +149,7 @@ func boards(t *testing.T, s books.Source, of books.Query) map[books.Board]int {
 	return all
 }
 
-// places returns the hours of each GPU with scrapes in its places, and the number of scrapes.
+// places returns, for each GPU and place, the hours with scrapes and the number of scrapes.
 func places(t *testing.T, s books.Source, of books.Query) map[string][]time.Time {
 	t.Helper()
 	of.Places = true

@@ -9,8 +9,8 @@ import (
 
 // Demand is a store that may contain the GPU hours of pending pods.
 type Demand interface {
-	// Pending calls each with the GPU time, in ms, for which pods of all clusters waited in an
-	// hour. A store without the rule returns none.
+	// Pending calls each for every hour, with the GPU time in ms for which pods of all clusters waited.
+	// A store without the rule returns no times.
 	Pending(ctx context.Context, of Query, each func(hour time.Time, gpuTime int64)) error
 }
 

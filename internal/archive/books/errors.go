@@ -12,17 +12,18 @@ import (
 
 // Summing is a source that adds up the errors of GPUs itself.
 type Summing interface {
-	// Errors returns the errors of each GPU in a period, by UUID, as [table.GPU.AddErrors] adds them up.
+	// Errors returns the errors of each GPU in a periodby UUID, added up in the same way as by
+	// [table.GPU.AddErrors].
 	Errors(ctx context.Context, of Query) (map[string]table.GPU, error)
 	// Faults returns the faults of GPUs in a period.
 	Faults(ctx context.Context, of Query) (*Faults, error)
 }
 
-// Faults are the faults of GPUs in a period.
+// Faults contains the faults of GPUs in a period.
 type Faults struct {
 	// Places contains the places with a fault. It may contain other places.
 	Places []Fault
-	// Recorded contains the UUIDs of the GPUs with a record of these faults in any hour.
+	// Recorded contains the UUIDs of the GPUs for which any hour records these faults.
 	Recorded map[string]bool
 }
 
@@ -45,13 +46,13 @@ const (
 	possibleFault  = "(recovery_action not in ('', 'none') or dram_uncorrectable > 0 or sram_uncorrectable > 0 or lifetime_uncorrectable > 0)"
 )
 
-// faultSums are the sums of the fields of [Fault], as numbers.
+// faultSums contains expressions for the sums of the fields of [Fault], as numbers.
 const faultSums = ", max(case when recovery_action not in ('', 'none') then 1 else 0 end)" +
 	", max(case when dram_uncorrectable > 0 or sram_uncorrectable > 0 then 1 else 0 end)" +
 	", max(lifetime_uncorrectable) - min(lifetime_uncorrectable)"
 
-// eachUUID is the UUID as an expression without an index. A database that groups by it reads the table once; with the index
-// of the UUID, SQLite reads each row at a random place, which takes several times as long.
+// eachUUID is the UUID as an expression without an index. A database that groups by it reads the table once. With the index
+// of the UUID, SQLite would read each row at a random place, which takes several times as long.
 const eachUUID = "coalesce(uuid, '')"
 
 // maxValues is the maximum number of values in a list of a statement.

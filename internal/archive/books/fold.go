@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	// maxUUIDs is the maximum number of GPUs in a query.
+	// maxUUIDs is the maximum number of GPUs in one query.
 	maxUUIDs = 256
 	// gpuHours is the maximum number of GPU hours in a query, with about 1,200 samples each.
 	gpuHours = 512
 	// placeHours is the same limit if only places are read, with 60 samples each.
 	placeHours = 8192
-	// maxBatch is the maximum number of hours that are read at once.
+	// maxBatch is the maximum number of hours that are read together.
 	maxBatch = 14 * 24
 )
 
-// group is the GPUs of a cluster that are read at once.
+// group contains GPUs of one cluster that are read together.
 type group struct {
 	cluster string
 	uuids   []string
-	before  fold.Openings // the closing values of the last batch, nil if it was not read
+	before  fold.Openings // closing values of the last batch; nil if it was not read
 }
 
-// read reads the GPUs of a selection in batches of hours, and calls each with the folded hours of a
-// batch.
+// read reads the GPUs of a selection in batches of hours, and calls each with the folded hours of
+// every batch.
 func (s *samples) read(ctx context.Context, of Query, places bool, each func([]foldedHour) error) error {
 	groups, err := s.groups(ctx, of)
 	if err != nil || len(groups) == 0 {
@@ -64,7 +64,7 @@ func (s *samples) read(ctx context.Context, of Query, places bool, each func([]f
 	return nil
 }
 
-// batch is a range of hours that are read at once.
+// batch is a range of hours that are read together.
 type batch struct {
 	first  time.Time
 	length int
@@ -131,7 +131,7 @@ func (s *samples) inputs(ctx context.Context, g *group, b batch) ([]fold.Input, 
 	return s.store.Read(ctx, g.cluster, b.first, b.length, store.Shard(matcher("uuid", g.uuids)), g.before)
 }
 
-// places reads the places of GPUs only.
+// places reads only the places of GPUs.
 func (s *samples) places(ctx context.Context, g *group, b batch) ([]fold.Input, error) {
 	end := earlier(b.first.Add(time.Duration(b.length)*time.Hour), b.until)
 	found, err := s.store.Raw(ctx, s.store.Selector(placementMetric, g.cluster, matcher("uuid", g.uuids)), b.first, end)
@@ -172,7 +172,7 @@ func (s *samples) groups(ctx context.Context, of Query) (groups []*group, err er
 	return groups, nil
 }
 
-// gpus returns series of the selected GPUs: of their boards, or of pods or units on them.
+// gpus returns series of the selected GPUs, or of the pods or units on these GPUs.
 func (s *samples) gpus(ctx context.Context, of Query) ([]fold.Labels, error) {
 	boards := s.matchers(of, "cluster", "node", "uuid", "serial")
 	pods := s.matchers(of, "namespace", "pod", "pod_uid")
@@ -203,10 +203,10 @@ func (s *samples) gpus(ctx context.Context, of Query) ([]fold.Labels, error) {
 	return s.store.Series(ctx, selector(boardMetric, boards...), of.From, of.Until)
 }
 
-// owner is a metric that names owners. label is the label with the values of a column.
+// owner is a metric that names owners. label is the label that contains the values of a column.
 type owner struct{ metric, label, column string }
 
-// owners are the metrics that name pods, teams, machines and users.
+// owners contains the metrics that name pods, teams, machines and users.
 var owners = []owner{
 	{"gpuledger_pod_info", "pod_uid", "pod_uid"},
 	{"gpuledger_pod_labels", "pod_uid", "pod_uid"},
@@ -215,7 +215,8 @@ var owners = []owner{
 	{"gpuledger_unit_info", "unit", "unit"},
 }
 
-// name adds the names of workloads, teams, users and machines to hours, as they were known in each hour.
+// name adds the names of workloads, teams, users and machines to hours. It uses the names that were
+// known in each hour.
 func (s *samples) name(ctx context.Context, hours []foldedHour, by []owner) error {
 	clusters := make(map[string][]foldedHour)
 	for _, h := range hours {

@@ -53,7 +53,7 @@ type filedHour struct {
 	unknownPods bool
 }
 
-// sorted returns the hours in their order.
+// sorted returns the hours in chronological order.
 func (d filedDay) sorted() (all []Hour) {
 	for _, at := range slices.Sorted(maps.Keys(d.hours)) {
 		all = append(all, d.hours[at].Hour)
@@ -171,7 +171,7 @@ func (s Query) filter(columns []string) func(row []table.Cell) bool {
 	var all []condition
 	for name, values := range s.Where {
 		if name == "cluster" {
-			continue // by the path of the file
+			continue // states by the path of the file
 		}
 		c := condition{slices.Index(columns, name), make(map[string]bool)}
 		for _, value := range values {

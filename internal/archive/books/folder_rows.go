@@ -11,10 +11,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Rows implements [Source]. It keeps the rows of one hour in memory: the files of a day are sorted by hour.
+// Rows implements [Source]. It keeps only the rows of one hour in memory, because the files of a day are
+// sorted by hour.
 func (f *folder) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 	return sequence(func(each func(Row) error) error {
-		var sameDay []filedDay // of all clusters
+		var sameDay []filedDay // rows of all clusters
 		flush := func() error {
 			err := f.rowsOfDay(ctx, of, sameDay, each)
 			sameDay = nil
@@ -65,11 +66,11 @@ func (f *folder) rowsOfDay(ctx context.Context, of Query, days []filedDay, each 
 // merge merges the hours of clusters.
 type merge []struct {
 	next func() ([]Row, error, bool)
-	rows []Row // of the next hour, empty at the end
+	rows []Row // rows of the next hour; empty at the end
 }
 
-// advance reads the next hour of the clusters with rows of an hour, or of all at the start. It returns the first hour of all clusters,
-// zero at the end.
+// advance reads the next hour of the clusters that have rows of the given hour, or of all clusters at the start. It returns the
+// earliest hour of all clusters, or zero at the end.
 func (m merge) advance(hour time.Time) (first time.Time, err error) {
 	for i := range m {
 		c := &m[i]

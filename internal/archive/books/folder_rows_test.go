@@ -26,8 +26,8 @@ func largeHour(cluster string, n, gpus int) *table.Hour {
 	return sinktest.Complete(h)
 }
 
-// TestRowsOfFiles checks that the rows of two clusters are sorted by hour and first scrape, and that rows of files in another order are an
-// error instead of a wrong answer.
+// TestRowsOfFiles checks that the rows of two clusters are sorted by hour and first scrape, and that rows of files in another order cause
+// an error and not a wrong answer.
 func TestRowsOfFiles(t *testing.T) {
 	folder := t.TempDir()
 	sink, err := files.Open(folder, []string{"csv"})
@@ -66,8 +66,8 @@ func TestRowsOfFiles(t *testing.T) {
 	}
 }
 
-// TestHeapOfFiles checks that reading the GPUs of files takes memory for one hour: with four times as many hours in a day it takes less than
-// a hundred bytes more for each added row.
+// TestHeapOfFiles checks that reading the GPUs of files takes memory for only one hour. With four times as many hours in a day, it takes
+// less than a hundred bytes more for each added row.
 func TestHeapOfFiles(t *testing.T) {
 	const gpus, hours = 200, 6
 	measure := func(hours int) uint64 {

@@ -13,10 +13,10 @@ type folderStatement struct {
 	*folder
 	Query
 	Statement
-	columns []string // of the charges
+	columns []string // sums of the charges
 	fields  []table.Field[table.Charge]
 	charges *sums
-	summed  map[clusterMonth]map[int64]bool // hours in sums
+	summed  map[clusterMonth]map[int64]bool // hours that sums contain
 	pods    unknownPods
 	bounds  uncounted
 	audit   *Audit // nil for a statement
@@ -27,7 +27,7 @@ func (f *folder) Statement(ctx context.Context, of Query) (*Statement, error) {
 	return f.statement(of).read(ctx)
 }
 
-// statement returns a statement that is not read yet.
+// statement returns a statement for which no day has been read yet.
 func (f *folder) statement(of Query) *folderStatement {
 	columns := of.chargeColumns()
 	return &folderStatement{
@@ -49,7 +49,8 @@ func (s *folderStatement) read(ctx context.Context) (*Statement, error) {
 	return &s.Statement, err
 }
 
-// chargeColumns are the columns of charges that are read: the hour, the columns of the query, and the amounts.
+// chargeColumns lists the columns of charges that are read: the hour, the columns of the query, and the
+// amounts.
 func (s Query) chargeColumns() []string {
 	columns := []string{hourColumn}
 	for name := range s.Where {
@@ -118,7 +119,7 @@ func (s *folderStatement) models(ctx context.Context, day filedDay) (map[string]
 }
 
 // charge adds the charges or corrections of a day. A crash can leave corrections with a later
-// revision than the hour; they are ignored.
+// revision than the hour. These corrections are ignored.
 func (s *folderStatement) charge(ctx context.Context, t table.Table, day filedDay, models map[string]string) error {
 	matches := s.filter(s.columns)
 	read := s.columns

@@ -22,7 +22,7 @@ type Holder struct {
 	Last time.Time
 }
 
-// Momentary is a source that contains every scrape. An archive contains hours only.
+// Momentary is a source that contains each single scrape. An archive contains only hours.
 type Momentary interface {
 	// Holders returns the pods and units on GPUs in a period, sorted. The period need not consist
 	// of full hours.
@@ -93,10 +93,10 @@ func tracksOf(cluster string, series []fold.Series) tracks {
 	return all
 }
 
-// ended reports whether a holder has left: the GPU is not in its place, or the holder has no sample
-// since the scrape before the last one of the GPU. An exporter serves the counters of a holder for
-// some minutes after its end. A holder has therefore also left if its GPU time does not change
-// while the energy of the GPU rises.
+// ended reports whether a holder has left. This is the case if the GPU is not in its place, or if
+// the holder has no sample since the last but one scrape of the GPU. An exporter serves the
+// counters of a holder for some minutes after its end. A holder has therefore also left if its GPU
+// time does not change while the energy of the GPU rises.
 func (t tracks) ended(h Holder, metric string) bool {
 	gpu := Holder{Cluster: h.Cluster, Node: h.Node, UUID: h.UUID}
 	places := t[trackKey{gpu, placementMetric}]
@@ -118,8 +118,8 @@ func (t tracks) ended(h Holder, metric string) bool {
 	return last > 0 && !rises && works // a holder without an allocation always has GPU time 0
 }
 
-// rise returns the last value of a counter, and whether it rose since a moment. A counter without a
-// sample before the moment counts as risen.
+// rise returns the last value of a counter, and whether it rose since a moment. If a counter has no
+// sample before the moment, the function returns true.
 func (t tracks) rise(key trackKey, since int64) (last float64, rises bool) {
 	samples := t[key]
 	if len(samples) == 0 {

@@ -18,8 +18,8 @@ type clusterMonth struct {
 	month   time.Time
 }
 
-// months returns the first month that begins in a selection, and the month in which the selection
-// ends. The months from the first one up to, but excluding, the last one are complete.
+// months returns the first month that begins in the time of a selection, and the month in which
+// this time ends. The months before the last month are complete.
 func (s Query) months() (first, end time.Time) {
 	first, end = table.Month(s.From), table.Month(s.Until)
 	if first.Before(s.From) {
@@ -93,10 +93,10 @@ func (d *database) sums(ctx context.Context, of Query, all *sums) error {
 	})
 }
 
-// summed returns the hours that sums include, as Unix seconds by cluster.
+// summed returns the hours that sums include, in Unix seconds by cluster.
 func (d *database) summed(ctx context.Context, of Query) (map[string]map[int64]bool, error) {
 	if !d.known[table.MonthlyCharges.Name+".hours"] {
-		return nil, nil // an earlier version
+		return nil, nil // the database is of an earlier version
 	}
 	names := []string{"cluster", "month", "hours"}
 	s := sqldb.SQL("select distinct cluster, month, hours from {monthly_charges} where month >= ? and month < ?", table.Month(of.From), of.Until)
@@ -149,7 +149,7 @@ func (f *folder) sums(ctx context.Context, of Query, all *sums) error {
 	return nil
 }
 
-// summed returns the hours of a month that sums include, as Unix seconds.
+// summed returns the hours of a month that sums include, in Unix seconds.
 func (f *folder) summed(ctx context.Context, m clusterMonth) (map[int64]bool, error) {
 	found := make(map[int64]bool)
 	last, failed := "", error(nil)

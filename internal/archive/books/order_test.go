@@ -16,7 +16,8 @@ import (
 // fleetHours is the number of hours of the fleet, and fleetNodes the number of its boards.
 const fleetHours, fleetNodes = 2, 3
 
-// fleet returns the address of a store with the samples of a fleet and the rules of its truth, and the fleet.
+// fleet returns a fleet, and the address of a store with the samples of the fleet and the results of rules
+// for its true energy.
 func fleet(t *testing.T, change func(*foldtest.Store)) (url string, f *foldtest.Fleet) {
 	t.Helper()
 	samples := foldtest.NewStore()
@@ -58,8 +59,8 @@ func TestOrder(t *testing.T) {
 			n := bookstest.All
 			switch {
 			case name == "samples", name == "rules", slices.Contains(files.Formats()[1:], name):
-				n = 4 // the last ones read the index only; all formats of files share the code that reads in order
-			case name == "auto": // in this small fleet only a long period has enough GPU hours for rules
+				n = 4 // the last methods read only the index; all formats of files share the code that reads in order
+			case name == "auto": // in this small fleet, only a long period has enough GPU hours for rules
 				of.Until = begin.Add(4000 * time.Hour)
 				n = 3
 			}

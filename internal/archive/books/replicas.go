@@ -20,9 +20,10 @@ func foldOnce(in fold.Input) (*table.Hour, error) {
 	return h, err
 }
 
-// choose returns one of the overlapping series of each account: the series with the most samples;
-// if several have as many, the first in the order of labels. Series of two replicas or jobs are
-// never merged, because the counter would seem to fall.
+// choose returns one of the overlapping series of each account. This is the series with the most
+// samples. If several series have the same number of samples, it is the first of these in the order
+// of labels. Series of two replicas or jobs are never merged, because the counter would seem to
+// fall.
 func choose(series []fold.Series) (chosen []fold.Series) {
 	order := func(a, b fold.Series) int {
 		return cmp.Or(len(b.Samples)-len(a.Samples), cmp.Compare(fmt.Sprint(byName(a.Labels)), fmt.Sprint(byName(b.Labels))))

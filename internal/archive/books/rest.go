@@ -22,7 +22,7 @@ const (
 // rounding.
 const MaxNegative = 1000
 
-// OverchargedError means that recording rules charge more energy than the boards used.
+// OverchargedError is the error if recording rules charge more energy than the boards used.
 type OverchargedError struct {
 	Source, Cluster, Model string
 	Hour                   time.Time
@@ -31,7 +31,8 @@ type OverchargedError struct {
 	// account.
 	Largest string
 	Energy  int64
-	// Board is the board that the charges exceed, or empty if they exceed the sum of all boards.
+	// Board is the board with more charges than energy. It is empty if the charges exceed the sum of
+	// all boards.
 	Board string
 }
 
@@ -49,7 +50,8 @@ func (e *OverchargedError) Error() string {
 	return text + ": compare the rules with dashboards/rules, find the hours with verify --prove, or set --store.read=samples"
 }
 
-// rest is the energy of the boards of a cluster in an hour, and the energy that is charged.
+// rest contains the energy of the boards of a cluster in an hour, and the charged part of this
+// energy.
 type rest struct{ boards, charged int64 }
 
 type restKey struct {
@@ -57,7 +59,7 @@ type restKey struct {
 	hour           time.Time
 }
 
-// unattributed adds the energy of all boards for which no namespace and no unit is charged.
+// unattributed adds the energy of all boards that is charged to no namespace and no unit.
 func (s *rules) unattributed(ctx context.Context, of Query, units family, to *sums) error {
 	for name := range of.Where {
 		if name != "cluster" {
@@ -154,15 +156,15 @@ func Account(namespace, manager, user string) string {
 
 // Ruled is a store with the results of recording rules.
 type Ruled interface {
-	// RuleSums returns the energy of namespaces and managers by hour, as recorded by the rules. The
+	// RuleSums returns the energy of namespaces and managers by hour, which the rules recorded. The
 	// energy of boards without an account comes from the rule of each board, and has the reason
-	// [Unattributed]. RuleSums checks nothing, so that the sums can be compared.
+	// [Unattributed]. RuleSums does not check the sums, so that callers can compare them.
 	RuleSums(ctx context.Context, of Query) (*Statement, error)
 	// Overcharged returns the first boards that rules charge more energy than they used, sorted by time.
 	Overcharged(ctx context.Context, of Query) ([]OverchargedBoard, error)
 }
 
-// OverchargedBoard is a board with more charges than energy in an hour, by the rules.
+// OverchargedBoard is a board with more charges than energy in an hour, according to the rules.
 type OverchargedBoard struct {
 	Cluster, UUID, Serial string
 	Hour                  time.Time

@@ -10,16 +10,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestOvercharged checks that rules that charge more than the boards used are an error with the
-// hour and the namespace, even if the whole time still balances, and that correct rules cause no
-// error.
+// TestOvercharged checks that rules that charge more than the boards used cause an error that
+// contains the hour and the namespace, even if the sums over the whole time balance. Correct rules
+// cause no error.
 func TestOvercharged(t *testing.T) {
 	second := begin.Add(time.Hour)
-	result := func(hour int) time.Time { return begin.Add(time.Duration(hour)*time.Hour + 100*time.Minute) } // of a rule
+	result := func(hour int) time.Time { return begin.Add(time.Duration(hour)*time.Hour + 100*time.Minute) } // factor of a rule
 	of := books.Query{From: begin, Until: begin.Add(fleetHours * time.Hour)}
 	for name, tt := range map[string]struct {
 		change func(*foldtest.Store)
-		hour   time.Time // zero for none
+		hour   time.Time // zero if there is none
 	}{
 		"right":      {nil, time.Time{}},
 		"five times": {func(s *foldtest.Store) { s.Scale("gpuledger:namespace_energy_joules:increase1h", 5, begin) }, begin},
@@ -47,8 +47,8 @@ func TestOvercharged(t *testing.T) {
 	}
 }
 
-// TestOverchargedBoard checks that statements of boards by rules fail if a board is charged more than it used, although the fleet
-// is not.
+// TestOverchargedBoard checks that a statement by board from rules fails if a board is charged more than it used, even if the
+// fleet as a whole is not overcharged.
 func TestOverchargedBoard(t *testing.T) {
 	of := books.Query{From: begin, Until: begin.Add(fleetHours * time.Hour)}
 	url, _ := fleet(t, func(s *foldtest.Store) {
@@ -73,7 +73,7 @@ func TestRuleSums(t *testing.T) {
 		rest := n.Board
 		for name, energy := range n.Pods {
 			key := "ml"
-			if i := strings.LastIndex(name, "-"); (name[i+1]-'0')%3 == 0 { // few pods: every third one is a job
+			if i := strings.LastIndex(name, "-"); (name[i+1]-'0')%3 == 0 { // few pods, because every third name is a job
 				key = "slurm"
 			}
 			want[key] += energy

@@ -18,7 +18,8 @@ import (
 // Unattributed is the reason for all energy without a pod or unit, if the books do not contain the reasons.
 const Unattributed = "unattributed"
 
-// maxSampleHours is the number of GPU hours up to which samples are read although the store has rules.
+// maxSampleHours is the maximum number of GPU hours for which samples are read although the store has
+// rules.
 const maxSampleHours = 10_000
 
 // family is a family of recording rules, with the columns for which it has labels.
@@ -27,14 +28,14 @@ type family struct {
 	columns []string
 }
 
-// families are families of rules for one kind of owners, cheapest first.
+// families contains the families of rules for one kind of owners, cheapest family first.
 type families struct {
 	all []family
-	// foreign contains the columns that are empty for these owners.
+	// foreign contains the columns that are always empty for these owners.
 	foreign []string
 }
 
-// podFamilies and unitFamilies are all families of rules.
+// podFamilies and unitFamilies contain all families of rules.
 var (
 	podFamilies = families{[]family{
 		{"namespace", []string{"cluster", "namespace", modelColumn}},
@@ -49,8 +50,8 @@ var (
 
 const exclusive = "exclusive_energy_joules"
 
-// ruled contains the amounts that rules record: their names in the rules, and their fields, which
-// count thousandths.
+// ruled contains the amounts that rules record. Each has its name in the rules, and its field,
+// which counts thousandths.
 var ruled = []struct {
 	name string
 	of   func(*table.Charge) *int64
@@ -77,20 +78,20 @@ func (f families) with(of Query) (family, bool) {
 }
 
 // familiesFor returns the families of pods and of units with the columns of a query, or false if
-// one is missing.
+// one of them is missing.
 func familiesFor(of Query) (pods, units family, found bool) {
 	pods, ofPods := podFamilies.with(of)
 	units, ofUnits := unitFamilies.with(of)
 	return pods, units, ofPods && ofUnits
 }
 
-// rules contains the books in the results of recording rules. Rules have no rows of GPUs; these are
-// read from the samples.
+// rules contains the books in the results of recording rules. Rules record no rows of GPUs, so
+// these rows are read from the samples.
 type rules struct{ *samples }
 
-// suit reports whether a statement is read from rules although the store has samples. This applies
-// to a statement of all boards of a cluster, if there are many boards and the rules have the
-// columns of the statement.
+// suit reports whether a statement is read from rules although the store has samples. This is the
+// case for a statement of all boards of a cluster, if there are many boards and the rules record
+// the columns of the statement.
 func (s *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
 	_, _, found := familiesFor(of)
 	if !found || len(of.Where) > 1 || len(of.Where) == 1 && of.Where["cluster"] == nil {
@@ -104,11 +105,11 @@ func (s *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
 	return suited, err
 }
 
-// seriesPerBoard is the expected maximum number of series of a board's placement: each move, replica and
-// restart of the exporter may add one.
+// seriesPerBoard is the expected maximum number of series of a board's placement. Each move, replica and
+// restart of the exporter may add a series.
 const seriesPerBoard = 32
 
-// hasFew reports whether a selection has few enough samples to read them.
+// hasFew reports whether a selection has so few samples that they can be read.
 func (s *samples) hasFew(ctx context.Context, of Query) (bool, error) {
 	most := int(maxSampleHours / of.Until.Sub(of.From).Hours())
 	limit := seriesPerBoard * (most + 1)
@@ -164,7 +165,7 @@ func thousandths(rule string, of fold.Sample) (int64, error) {
 	return int64(math.Round(of.Value * 1000)), nil
 }
 
-// total reads one sum of a rule for each part of the time, not one for each hour.
+// total reads one sum of a rule for each part of the time, and not one sum for each hour.
 func (s *samples) total(ctx context.Context, of Query, r ruleSum, series eachSeries) error {
 	s.Progress("reading " + r.rule)
 	defer s.Progress("")
@@ -197,7 +198,7 @@ func (s *samples) total(ctx context.Context, of Query, r ruleSum, series eachSer
 	return nil
 }
 
-// Statement implements [Source]. Energy that no pod or unit is charged for has the reason
+// Statement implements [Source]. Energy that is charged to no pod and no unit has the reason
 // [Unattributed]. The measured parts are unknown if the rules do not record them. The estimated
 // parts and busy times are always unknown.
 func (s *rules) Statement(ctx context.Context, of Query) (*Statement, error) {
@@ -226,7 +227,7 @@ func (s *rules) Statement(ctx context.Context, of Query) (*Statement, error) {
 	return st, err
 }
 
-// lack returns the error of a query with columns that rules do not have.
+// lack returns the error for a query with columns that rules do not record.
 func (s *rules) lack(of Query) error {
 	return fmt.Errorf("--store.read=rules: the rules do not have %s: set --store.read=samples, or read an archive with --books", strings.Join(of.By, ", "))
 }
@@ -256,10 +257,10 @@ func (s *rules) charges(ctx context.Context, of Query, pods, units family) (*Sta
 }
 
 // maxParts is the maximum number of parts for which one sum per part is read. With more parts,
-// hours are read, because each part is a query.
+// single hours are read, because each part requires a query.
 const maxParts = 32
 
-// ruleCharges are the charges of rules while they are read.
+// ruleCharges collects the charges of rules while they are read.
 type ruleCharges struct {
 	*rules
 	Query

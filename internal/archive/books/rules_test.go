@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// ruled answers queries of rules: each of 400 workloads in 40 namespaces uses 1 J and 1 s in each hour, and the fleet 500 J. No
-// unit uses anything.
+// ruled answers queries of rules. Each of 400 workloads in 40 namespaces uses 1 J and 1 s in each hour, and the fleet uses 500
+// J. No unit uses energy.
 func ruled(w http.ResponseWriter, r *http.Request) {
 	text, labels, value := r.FormValue("query"), []string{}, 1.0
 	switch {
@@ -70,7 +70,8 @@ func openRules(t testing.TB) books.Source {
 	return source
 }
 
-// TestParts checks that the hours of each part of a time are added up: few parts are read as sums, many hour by hour.
+// TestParts checks that the hours of each part of a time are added up. A small number of parts is read as sums, and a
+// large number is read hour by hour.
 func TestParts(t *testing.T) {
 	source := openRules(t)
 	of := books.Query{From: begin, Until: begin.Add(72 * time.Hour)}
@@ -118,8 +119,8 @@ func BenchmarkHours(b *testing.B) {
 	}
 }
 
-// TestNoNumber checks that a sum of a rule that is not a number is an error, and that a team
-// without a number is left out.
+// TestNoNumber checks that a sum of a rule that is not a number causes an error, and that a team
+// without a number is omitted.
 func TestNoNumber(t *testing.T) {
 	for _, value := range []string{"NaN", "+Inf", "-Inf", "1e300"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -19,14 +19,14 @@ import (
 type Reading struct {
 	// Read selects the data to read: samples, rules or auto.
 	Read string
-	// Team is the label of pods or namespaces with the name of a team.
+	// Team is the label of pods or namespaces that contains the name of the team.
 	Team string
 	// Progress shows the current step; an empty text hides it.
 	Progress func(text string)
 }
 
-// samples contains the books in the raw samples of a store. It folds them as the archive does, so that
-// both have the same rows.
+// samples contains the books in the raw samples of a store. It folds them in the same way as the
+// archive, so that both return the same rows.
 type samples struct {
 	store *store.Store
 	Reading
@@ -80,7 +80,7 @@ func selector(metric string, matchers ...string) string {
 // cluster returns the cluster of a series.
 func (s *samples) cluster(l fold.Labels) string { return cmp.Or(s.store.Cluster(), l.Get("cluster")) }
 
-// elsewhere reports whether a selection excludes the cluster of the store.
+// elsewhere reports whether a selection excludes the only cluster of the store.
 func (s *samples) elsewhere(of Query) bool {
 	return s.store.Cluster() != "" && !of.matches("cluster", s.store.Cluster())
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// TestReadOnce checks that a statement with its rows reads the samples once, and keeps nothing for
+// TestReadOnce checks that a statement with its rows reads the samples once, and keeps no data for
 // the next statement.
 func TestReadOnce(t *testing.T) {
 	requests := 0

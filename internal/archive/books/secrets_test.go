@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// TestDatabaseSecrets checks that no error of a database has a password or a parameter of its URL. No
-// server listens at the address.
+// TestDatabaseSecrets checks that no error of a database contains a password or a parameter from its
+// URL. No server listens at the address.
 func TestDatabaseSecrets(t *testing.T) {
 	const first, second = "Pq7hunter", "Zx9tiger"
 	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "é", "%20", "'"} {

@@ -14,46 +14,46 @@ import (
 // Source is a place that contains books. Each call reads the books, and no call depends on the
 // calls before it.
 type Source interface {
-	// Statement returns the charges of a period with the hours that they come from.
+	// Statement returns the charges of a period with the hours from which they come.
 	Statement(ctx context.Context, of Query) (*Statement, error)
-	// Rows are the GPUs of every filed hour, in the order of the hours. A GPU in two places has two rows.
-	// If the query selects places, a row may cover several hours, and only the rows of each GPU are
-	// in the order of their first hours.
+	// Rows returns the GPUs of every filed hour, sorted by hour. A GPU in two places has two rows. If the
+	// query selects places, a row may cover several hours, and only the rows of the same GPU are sorted
+	// by their first hour.
 	Rows(ctx context.Context, of Query) iter.Seq2[Row, error]
-	// Hours are the filed hours in their order, without their energy.
+	// Hours returns the filed hours in chronological order, without their energy.
 	Hours(ctx context.Context, of Query) iter.Seq2[Hour, error]
-	// Boards returns the boards of filed hours in each of their places, in any order. Some may be
-	// from up to two hours before the period.
+	// Boards returns the boards of filed hours in each of their places, in any order. Some boards may
+	// be from up to two hours before the period.
 	Boards(ctx context.Context, of Query) ([]Board, error)
-	// Counted returns the boards with the number of their hours, and the hours that were counted.
-	// For a store some hours may be left out.
+	// Counted returns the boards with the number of their hours, and the hours that were counted. For a
+	// store, some hours may be omitted.
 	Counted(ctx context.Context, of Query) ([]Board, []Hour, error)
 	// Name describes the place in errors and notices.
 	Name() string
 	Close() error
 }
 
-// Statement contains the sums of charges of a period, and the hours that they come from.
+// Statement contains the sums of charges of a period, and the hours from which they come.
 type Statement struct {
-	// Charges are sums of charges with their corrections. Charges with the same values in the columns of Query.By are added up;
-	// the other columns of a sum are empty.
+	// Charges contains sums of charges, including corrections. Charges with the same values in the columns of Query.By are
+	// added up; the other columns of a sum are empty.
 	Charges []table.Charge
-	// Hours are the filed hours with the energy of their boards, in their order.
+	// Hours contains the filed hours in chronological order, with the energy of their boards.
 	Hours []Hour
-	// Refusals contains the boards with impossible records, by cluster, hour and board. Their hours
-	// have no amounts. For an archive it is empty.
+	// Refusals contains the boards with impossible records, by cluster, hour and board. The hours of
+	// these boards have no amounts. For an archive the list is empty.
 	Refusals []Refusal
-	// Rows are the GPUs, if the query includes them.
+	// Rows contains the GPUs, if the query includes them.
 	Rows []Row
 	// Unmeasured is set if the measured parts are unknown. Unestimated is set if the estimated parts and the busy
 	// times are unknown.
 	Unmeasured, Unestimated bool
 
-	// The fields below are empty unless the query includes checks. UnknownPods are the charged pods
-	// that neither the reconciler nor kube-state-metrics names, by cluster, namespace and name.
+	// The fields below are empty unless the query includes checks. UnknownPods contains the charged
+	// pods that neither the reconciler nor kube-state-metrics names, by cluster, namespace and name.
 	UnknownPods []UnknownPod
-	// Uncounted contains the boards with uncounted energy, the boards with the most energy first.
-	// Bounded is set if the source contains amounts of uncounted energy.
+	// Uncounted contains the boards with uncounted energy, with the most energy first. Bounded is set
+	// if the source contains amounts of uncounted energy.
 	Uncounted []Uncounted
 	Bounded   bool
 }
@@ -61,10 +61,11 @@ type Statement struct {
 // Row is a GPU in an hour.
 type Row struct {
 	table.GPU
-	// LastHour is the last of the consecutive hours that the row covers, zero for a row of one hour.
+	// LastHour is the last of the consecutive hours that the row covers. It is zero for a row of one
+	// hour.
 	LastHour time.Time
-	// Refused contains the boards with impossible records in the hour. If there are any, the row
-	// has no amounts.
+	// Refused contains the boards with impossible records in the hour. If there are such boards, the
+	// row has no amounts.
 	Refused fold.BoardErrors
 }
 
@@ -79,8 +80,8 @@ func (r *Row) Refusals() (all []Refusal) {
 // errStopped ends a read when the caller needs no more rows.
 var errStopped = errors.New("stopped")
 
-// sequence returns an iterator over the values that a function passes to each, followed by its
-// error. To stop the function it returns errStopped from each.
+// sequence returns an iterator over the values that a function passes to its argument each. After
+// the values it yields the function's error. To stop the function, each returns errStopped.
 func sequence[T any](read func(each func(T) error) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		stopped := false
@@ -127,8 +128,8 @@ func OpenStore(config store.Config, reading Reading) (Source, error) {
 	return &either{of, &rules{of}}, nil
 }
 
-// either reads a store: statements of many boards from the results of rules, everything else from
-// samples.
+// either reads a store. It reads statements of many boards from the results of rules, and all other
+// data from samples.
 type either struct {
 	*samples
 	rules *rules

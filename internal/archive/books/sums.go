@@ -19,12 +19,12 @@ type sums struct {
 	by     []string
 	texts  []table.Field[table.Charge] // of by
 	hourly bool
-	parts  []time.Time       // of the selection
-	all    map[string]*hours // by the texts
+	parts  []time.Time       // columns of the selection
+	all    map[string]*hours // entries by the texts
 	limit  int               // 0 for none
-	count  int               // of all sums
-	// key contains the texts of the last charge, joined contains them as bytes, and of is their entry. They are kept
-	// because charges with the same key follow each other.
+	count  int               // number of all sums
+	// key contains the texts of the last charge, joined contains these texts as bytes, and of is the entry of this
+	// key. They are kept because charges with the same key follow each other.
 	key    table.Charge
 	joined []byte
 	of     *hours
@@ -32,10 +32,10 @@ type sums struct {
 
 // hours contains the sums of charges with equal texts: one sum for each hour, or a single sum.
 type hours struct {
-	first *table.Charge           // any of the sums, with the texts
-	all   map[int64]*table.Charge // by seconds; nil for a single sum
+	first *table.Charge           // any of the sums with the texts
+	all   map[int64]*table.Charge // sums by seconds; nil for a single sum
 	last  int64                   // hour of sum
-	sum   *table.Charge           // the last one
+	sum   *table.Charge           // the last sum
 }
 
 func newSums(of Query) *sums {

@@ -16,14 +16,14 @@ type teams struct {
 	workloads, namespaces map[[2]string]team
 }
 
-// team is a team with the number of hours in which a label names it.
+// team is the name of a team, with the number of hours in which a label contains this name.
 type team struct {
 	name  string
 	hours float64
 }
 
-// of returns the team of a charge: the most frequent team of its workload's pods, else of its
-// namespace.
+// of returns the team of a charge. It is the most frequent team of the pods of the charge's
+// workload or, if these have no team, of its namespace.
 func (t *teams) of(c table.Charge) string {
 	if t == nil {
 		return ""
@@ -31,7 +31,7 @@ func (t *teams) of(c table.Charge) string {
 	return cmp.Or(t.workloads[[2]string{c.Cluster, c.WorkloadUID}].name, t.namespaces[[2]string{c.Cluster, c.Namespace}].name)
 }
 
-// teams reads the teams, unless they are not needed.
+// teams reads the teamsif they are needed.
 func (s *rules) teams(ctx context.Context, of Query) (*teams, error) {
 	if !slices.Contains(of.By, "team") {
 		return nil, nil

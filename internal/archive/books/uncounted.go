@@ -16,7 +16,7 @@ type Uncounted struct {
 	Energy                      int64 // mJ
 }
 
-// uncounted adds up the bounds of boards; their serial numbers may become known late.
+// uncounted adds up the bounds of boards. Serial numbers may become known late.
 type uncounted map[[3]string]Uncounted
 
 func (u uncounted) add(b Uncounted) {
@@ -29,7 +29,7 @@ func (u uncounted) add(b Uncounted) {
 	u[key] = b
 }
 
-// sorted returns the boards with uncounted energy, the boards with the most energy first.
+// sorted returns the boards with uncounted energy, with the most energy first.
 func (u uncounted) sorted() []Uncounted {
 	return slices.SortedFunc(maps.Values(u), func(a, b Uncounted) int {
 		return cmp.Or(cmp.Compare(b.Energy, a.Energy), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID))

@@ -5,7 +5,7 @@ import "slices"
 // Label is a label of a series.
 type Label struct{ Name, Value string }
 
-// Labels are the labels of a series, with __name__, in any order.
+// Labels contains the labels of a series, including __name__, in any order.
 type Labels []Label
 
 // Get returns the value of a label, or empty if there is none.
@@ -30,13 +30,13 @@ func (l Labels) asMap() map[string]string {
 	return all
 }
 
-// gpuKey is a GPU on a node.
+// gpuKey identifies a GPU on a node.
 type gpuKey struct{ node, uuid string }
 
 func gpuOf(l Labels) gpuKey { return gpuKey{l.Get("node"), l.Get("UUID")} }
 
-// Account identifies a counter of a GPU. Serial number and chassis are not part of it: they are
-// attributes of samples, and may become known later.
+// Account identifies a counter of a GPU. The serial number and the chassis are not part of it,
+// because they are attributes of samples and may become known later.
 type Account struct {
 	gpuKey
 	metric string
@@ -52,7 +52,7 @@ func (c *counter) account(l Labels) Account {
 	return a
 }
 
-// AccountOf returns the account of a series, or false if no opening values are read for its metric.
+// AccountOf returns the account of a series, or false if its metric needs no opening values.
 func AccountOf(l Labels) (Account, bool) {
 	c, ok := opened[l.Metric()]
 	if !ok {
@@ -78,10 +78,10 @@ func (s Series) Last() (Sample, bool) {
 	return s.Samples[len(s.Samples)-1], true
 }
 
-// Openings are the last samples of accounts at or before a moment.
+// Openings contains the last samples of accounts at or before a moment.
 type Openings map[Account]Sample
 
-// Add adds the last sample of a series. For each account the latest sample is kept.
+// Add adds the last sample of a series. It keeps the latest sample of each account.
 func (o Openings) Add(s Series) {
 	a, ok := AccountOf(s.Labels)
 	last, sampled := s.Last()

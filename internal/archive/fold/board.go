@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// BoardError is the reason why the record of a board cannot be folded.
+// BoardError is the reason for which the record of a board cannot be folded.
 type BoardError struct {
 	Node, UUID, Serial string
 	Err                error
@@ -21,7 +21,7 @@ func (e *BoardError) Error() string {
 
 func (e *BoardError) Unwrap() error { return e.Err }
 
-// BoardErrors are the errors of the boards of an hour, sorted by node and UUID.
+// BoardErrors contains the errors of the boards of an hour, sorted by node and UUID.
 type BoardErrors []*BoardError
 
 func newBoardErrors(all iter.Seq[*BoardError]) BoardErrors {
@@ -44,19 +44,19 @@ func (e BoardErrors) Unwrap() (all []error) {
 	return all
 }
 
-// board is the record of a GPU in an hour.
+// board contains the record of a GPU in an hour.
 type board struct {
 	gpuKey
 	start, lookback int64
 	maxPower        int64
 	openings        Openings
 	series          map[string][]Series // by metric
-	// seen is the time of the GPU's first scrape: the start of the hour if there is an opening
-	// value, else the first sample.
+	// seen is the time of the first scrape of the GPU. It is the start of the hour if there is an
+	// opening value, and otherwise the time of the first sample.
 	seen    int64
 	created map[Account][]Sample
 	tracks  []*track
-	dropped map[int64]bool // the times of scrapes
+	dropped map[int64]bool // times of scrapes
 }
 
 // boardsOf divides a record by GPU.
@@ -96,8 +96,8 @@ func (b *board) fail(err error) *BoardError {
 	return e
 }
 
-// power returns the highest power of the board. A counter that covers more than the GPU, or may do
-// so, can include the energy of a CPU or of a second GPU.
+// power returns the highest power of the board. A counter that covers, or may cover, more than the
+// GPU can include the energy of a CPU or of a second GPU.
 func (b *board) power() int64 {
 	for _, s := range b.series[source] {
 		if s.Labels.Get("scope") != "gpu" {
@@ -188,7 +188,7 @@ func (b *board) read() (bad map[int64]bool, err error) {
 			}
 		}
 	}
-	// Sorted, because the order decides which error is returned.
+	// The accounts are sorted because the order determines the returned error.
 	slices.SortFunc(b.tracks, func(x, y *track) int {
 		return cmp.Or(cmp.Compare(x.name, y.name), slices.Compare(x.account.labels[:], y.account.labels[:]))
 	})
@@ -212,8 +212,8 @@ func (b *board) scrapes() int {
 	return len(times)
 }
 
-// steady removes impossible created timestamps. It also removes a timestamp between two equal ones,
-// because a counter cannot return to an earlier start.
+// steady removes impossible created timestamps. It also removes a timestamp between two equal
+// timestamps, because a counter cannot return to an earlier start.
 func steady(opening Sample, samples []Sample) (kept []Sample) {
 	before := opening.Value
 	for i, s := range samples {

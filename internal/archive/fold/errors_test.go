@@ -14,7 +14,8 @@ import (
 
 var check = fatal.If
 
-// boardErrors are the counters of a board's errors, with their labels beside the labels of the board.
+// boardErrors lists the error counters of a board, with their labels in addition to the labels of the
+// board.
 var boardErrors = map[string][]string{
 	"dram_correctable":   {"gpuledger_board_ecc_errors_total", "memory", "dram", "error", "correctable"},
 	"dram_uncorrectable": {"gpuledger_board_ecc_errors_total", "memory", "dram", "error", "uncorrectable"},
@@ -28,7 +29,8 @@ var boardErrors = map[string][]string{
 	"remapped":           {"gpuledger_board_remapped_rows_total", "error", "uncorrectable"},
 }
 
-// errorsOf returns the errors of the only GPU of an hour by the names of boardErrors; unknown ones are absent.
+// errorsOf returns the errors of the only GPU of an hour by the names in boardErrors. Unknown errors are
+// omitted.
 func errorsOf(h *table.Hour) map[string]int64 {
 	g := h.GPUs[0]
 	all := make(map[string]int64)
@@ -44,7 +46,7 @@ func errorsOf(h *table.Hour) map[string]int64 {
 	return all
 }
 
-// TestErrors checks how a counter of errors of a board is attributed to the second hour. The board was scraped before it.
+// TestErrors checks which errors of a board are attributed to the second hour. The board was scraped before this hour.
 func TestErrors(t *testing.T) {
 	type sample struct{ minute, value float64 }
 	tests := map[string]struct {
@@ -92,8 +94,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsOfReboot checks that counts over the life of a board are not counted again when its node boots, and that throttled time,
-// which then begins at 0, is counted whole even if it is longer than before.
+// TestErrorsOfReboot checks that counts over the life of a board are not counted again when its node boots. Throttled time begins at
+// 0 after the boot, so all of it must be counted, even if it is longer than before.
 func TestErrorsOfReboot(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 110; minute += 10 {

@@ -1,9 +1,9 @@
-// Package fold computes what one cluster used in one hour from the raw samples of the record
+// Package fold computes the amounts of one cluster in one hour from the raw samples of the record
 // (docs/history.md). It uses only the standard library, and no clock.
 //
-// Amounts are differences of counters, in integers: millijoules and milliseconds. The last value
-// of an hour is the opening value of the next one, so hours add up to days exactly. The charges of
-// a GPU add up to the energy of its board exactly.
+// Amounts are differences of counters, in integers: millijoules and milliseconds. The last value of
+// an hour is the opening value of the next hour, so hours add up exactly to days. The charges of a
+// GPU add up exactly to the energy of its board.
 package fold
 
 import (
@@ -37,21 +37,21 @@ type Input struct {
 	Start   time.Time // full hour
 	// MaxPower is the highest power of a GPU in watts; 0 is [DefaultMaxPower].
 	MaxPower int64
-	// Openings contains the last samples at or before the start of the hour, none older than
-	// Lookback.
+	// Openings contains the last samples at or before the start of the hour, but no sample that is
+	// older than Lookback.
 	Openings Openings
 	// Series contains the samples after the start of the hour, up to its end.
 	Series []Series
 }
 
-// Unrecorded is the reason for energy of pods or units without a series in the record: they began
-// and were retired while the exporter was not scraped.
+// Unrecorded is the reason for the energy of pods or units that have no series in the record,
+// because they began and were retired while the exporter was not scraped.
 const Unrecorded = "unrecorded"
 
-// The errors of records that cannot be folded.
+// These are the errors for records that cannot be folded.
 var (
-	// ErrReplicas means that two series of one account have samples at the same time: two replicas
-	// of a Prometheus without deduplication.
+	// ErrReplicas means that two series of one account have samples at the same time, because there are
+	// two replicas of a Prometheus without deduplication.
 	ErrReplicas = errors.New("two series of the same account overlap: deduplicate the replicas of Prometheus in the store")
 	// ErrOvercharged means that charges exceed the energy of a board.
 	ErrOvercharged = errors.New("the charges exceed the energy of the board")
@@ -88,7 +88,7 @@ func Fold(in Input) (*table.Hour, error) {
 	return hour, r.close(hour)
 }
 
-// merge joins the series of each account. They must follow each other in time.
+// merge joins the series of each account. The series must not overlap in time.
 func (c *counter) merge(series []Series) (map[Account][]Sample, error) {
 	slices.SortFunc(series, func(a, b Series) int { return cmp.Compare(a.Samples[0].Time, b.Samples[0].Time) })
 	accounts := make(map[Account][]Sample, len(series))

@@ -46,7 +46,7 @@ func TestBoards(t *testing.T) {
 	tests := []struct {
 		name string
 		add  func(s history)
-		want int64 // mJ in the second hour
+		want int64 // energy in the second hour in mJ
 	}{
 		{"continues", func(s history) {
 			s.board(59, 100, -600, "a")
@@ -102,7 +102,8 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// TestXIDs checks that the first error of a code is counted although its series starts with it.
+// TestXIDs checks that the first error with a code is counted although its series starts with this
+// error.
 func TestXIDs(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 120; minute += 10 {
@@ -141,9 +142,9 @@ func TestOvercharged(t *testing.T) {
 	}
 }
 
-// TestRandomHistories checks that the charges of each GPU and hour add up to the energy of its
-// board, and the hours to the scraped counters and to the times of pods. The random fleets have reboots, outages, short pods,
-// late serial numbers and, some of them, wrong values.
+// TestRandomHistories checks that the charges of each GPU and hour add up to the energy of its board. The hours must add up
+// to the scraped counters and to the times of pods. The random fleets have reboots, outages, short pods, late serial numbers
+// and, in some cases, wrong values.
 func TestRandomHistories(t *testing.T) {
 	const hours = 30
 	units, dropped := 0, 0

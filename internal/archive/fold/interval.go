@@ -22,9 +22,9 @@ func (t *track) grow(b *board, from, to *point, n int64) {
 }
 
 // opened returns the time when a new counter was 0. Its created timestamp comes from the clock of
-// the node, so it is limited to the time between two scrapes of the board: the last one before the
-// counter appeared, and the first one with the counter. Without a timestamp the time is the last
-// scrape before the counter in this hour, or the start of the hour.
+// the node, so it is limited to the time between two scrapes of the board. These are the last
+// scrape before the counter appeared, and the first scrape with the counter. Without a timestamp
+// the time is the last scrape before the counter in this hour, or the start of the hour.
 func (b *board) opened(first *point) int64 {
 	before := b.start - b.lookback
 	for _, s := range b.series[boardEnergy] {

@@ -25,11 +25,11 @@ func joined(t *testing.T, s foldtest.Span, c *table.Charge, hour time.Time) fold
 	return s
 }
 
-// sample is a scrape of a pod's counters: the minute, the seconds that it held the GPU, and the minute of the
-// created timestamp, by the clock of the node.
+// sample is a scrape of the counters of a pod. It consists of the minute, the seconds for which the pod held
+// the GPU, and the minute of the created timestamp on the clock of the node.
 type sample struct{ minute, held, created float64 }
 
-// absent is the held time in scrapes without the pod.
+// absent is used as the held time in scrapes without the pod.
 const absent = -1
 
 // TestIntervals checks the interval of a pod in the second hour, from minute 60 to 120. Its board is scraped each time.
@@ -37,7 +37,7 @@ func TestIntervals(t *testing.T) {
 	tests := []struct {
 		name         string
 		samples      []sample
-		began, ended float64 // minutes; both 0 for no charge
+		began, ended float64 // times in minutes; both are 0 if there is no charge
 	}{
 		{"throughout", []sample{{59, 600, 10}, {60.5, 690, 10}, {119.5, 4230, 10}}, 60, 119.5},
 		{"two seconds", []sample{{79, absent, 0}, {80, 2, 79.5}, {81, 2, 79.5}, {119, 2, 79.5}}, 79.5, 80},

@@ -35,8 +35,8 @@ func (in *Input) Closings() Openings {
 	return o
 }
 
-// isDoubtful reports whether the step from one sample to the next one may be implausible. It may
-// also be a restart.
+// isDoubtful reports whether the step from one sample to the next sample may be implausible. The
+// step may also be a restart.
 func (in *Input) isDoubtful(c *counter, a, b Sample) bool {
 	before, exact := c.exact(a.Value)
 	now, ok := c.exact(b.Value)
@@ -73,7 +73,7 @@ func (b *board) closings() Openings {
 	return o
 }
 
-// Doubtful returns the GPUs with opening values that the samples do not continue. The samples
+// Doubtful returns the GPUs for which the samples do not continue the opening values. The samples
 // before the hour show which opening values are wrong: see [Input.Reopen].
 func (in *Input) Doubtful() (boards []Board) {
 	seen, certain := in.wrongOpenings()
@@ -115,14 +115,14 @@ func (in *Input) beginsDoubtful(c *counter, s Series) (doubtful, known bool) {
 	return moved >= 0 && in.isDoubtful(c, opening, s.Samples[moved]), known
 }
 
-// wrongOpenings returns the GPUs with opening values, and the GPUs with an opening value that is
-// certainly wrong.
+// wrongOpenings returns the GPUs that have opening values, and the GPUs that have an opening value
+// that is certainly wrong.
 func (in *Input) wrongOpenings() (seen, certain map[gpuKey]bool) {
 	seen, certain = make(map[gpuKey]bool), make(map[gpuKey]bool)
 	for a, s := range in.Openings {
 		seen[a.gpuKey] = true
-		// A pod cannot have more energy than its board. Such a value is wrong; the pod may have
-		// ended with it.
+		// A pod cannot have more energy than its board. Such a value is wrong, and it may be the last value
+		// of a pod that ended.
 		board, known := in.Openings[Account{gpuKey: a.gpuKey, metric: boardEnergy}]
 		if c := opened[a.metric]; c.add != nil && (!isExact(s.Value*c.unit) || c.kind.ofEnergy() && known && s.Value > board.Value) {
 			certain[a.gpuKey] = true

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The metrics that name owners, exported by the reconciler, kube-state-metrics and the exporter.
+// These metrics name owners. The reconciler, kube-state-metrics and the exporter export them.
 const (
 	podInfo         = "gpuledger_pod_info"
 	podRequests     = "gpuledger_pod_gpu_requests"
@@ -24,7 +24,7 @@ const (
 	kubePodInfo = "kube_pod_info"
 )
 
-// Owners are the metrics that name the owners of pods, units and machines. All are optional.
+// Owners contains the metrics that name the owners of pods, units and machines. All are optional.
 func Owners() []string {
 	return []string{podInfo, podRequests, podLabelValues, workloadInfo, machineInfo, namespaceLabels, UnitInfo}
 }
@@ -32,7 +32,7 @@ func Owners() []string {
 // owners contains the owners of an hour.
 type owners struct {
 	pods map[string]*table.Pod // by UID
-	// known contains the UIDs and names of pods, also from kube-state-metrics.
+	// known contains the UIDs and names of pods, including pods that only kube-state-metrics names.
 	known      map[table.PodID]bool
 	workloads  map[string]table.Workload
 	machines   map[string]string // by node
@@ -40,16 +40,17 @@ type owners struct {
 	units      map[unitKey]unit
 }
 
-// unitKey is a unit on a node, because containers and services of different nodes may have the same
-// name.
+// unitKey identifies a unit on a node, because containers and services of different nodes may have
+// the same name.
 type unitKey struct{ node, manager, unit string }
 
-// unit contains the account that a unit is charged to, such as the account of a Slurm job, and its user.
+// unit contains the account to which a unit is charged, such as the account of a Slurm job, and the user
+// of the unit.
 type unit struct{ account, user string }
 
 // newOwners reads the owners. Replicas of the reconciler report the same pods. If a pod has several
-// series, the series with the most known labels is the latest, because the reconciler does not
-// forget owners.
+// series, the series with the most known labels is the latest, because the reconciler never removes
+// owners.
 func newOwners(series []Series, teamLabel string) *owners {
 	o := &owners{make(map[string]*table.Pod), make(map[table.PodID]bool), make(map[string]table.Workload), make(map[string]string), make(map[string]string), make(map[unitKey]unit)}
 	by := make(map[string][]map[string]string)
@@ -122,8 +123,8 @@ type description struct {
 
 func (d description) user() string { return cmp.Or(d.labels["user"], d.labels["uid"]) }
 
-// compare orders descriptions like the rule gpuledger:unit_owner:present1h: the last description
-// with an account counts, else the last one with a user.
+// compare orders descriptions like the rule gpuledger:unit_owner:present1h. The last description
+// with an account counts. If there is none, the last description with a user counts.
 func (d description) compare(e description) int {
 	first := func(a, b string) int { return min(len(a), 1) - min(len(b), 1) }
 	return cmp.Or(
@@ -165,8 +166,9 @@ func Unknown(h *table.Hour, series []Series) []table.PodID {
 	return newOwners(series, "").unknown(h.Charges)
 }
 
-// Name adds the owners of pods, units and machines to an hour. Series are the series of [Owners] in the hour, with any sample,
-// and of kube_pod_info for pods that they lack; teamLabel is the label of pods or namespaces with the name of a team, such as "team".
+// Name adds the owners of pods, units and machines to an hour. series contains all series of [Owners] that have a sample in the hour,
+// and series of kube_pod_info for pods that those do not name. teamLabel is the label of pods or namespaces that contains the name of the
+// team, such as "team".
 func Name(h *table.Hour, series []Series, teamLabel string) {
 	o := newOwners(series, teamLabel)
 	for i := range h.GPUs {
@@ -210,11 +212,11 @@ func kubernetesLabels(all map[string]string) map[string]string {
 	return found
 }
 
-// LabelPrefix begins the name of a Prometheus label that contains a Kubernetes label.
+// LabelPrefix is the prefix of the names of Prometheus labels that contain Kubernetes labels.
 const LabelPrefix = "label_"
 
-// LabelName returns the Prometheus label of a Kubernetes label, as kube-state-metrics and the
-// reconciler name it.
+// LabelName returns the name that kube-state-metrics and the reconciler use for the Prometheus
+// label of a Kubernetes label.
 func LabelName(label string) string {
 	return LabelPrefix + strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {

@@ -43,7 +43,7 @@ func TestOwners(t *testing.T) {
 			last(1, "gpuledger_node_machine_info", "node", "a", "machine", "vm-7", "instance", replica),
 		)
 	}
-	// The user of a job is known late. Job 8 on another node is a different job.
+	// The user of a job becomes known late. Job 8 on another node is a different job.
 	job := []string{"node", "a", "manager", "slurm", "unit", "7", "account", "physics", "uid", "1000"}
 	owners = append(
 		owners,
@@ -78,9 +78,9 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestDescriptions checks which of several descriptions of a unit counts: the last one with an
-// account, or else the last one with a user. The account and the user always come from the same
-// description.
+// TestDescriptions checks which of several descriptions of a unit counts. It is the last
+// description with an account or, if there is none, the last description with a user. The account
+// and the user always come from the same description.
 func TestDescriptions(t *testing.T) {
 	at := func(minute int64, pairs ...string) fold.Series {
 		labels := foldtest.Labels("gpuledger_unit_info", append(pairs, "node", "a", "manager", "slurm", "unit", "7")...)
@@ -114,8 +114,8 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
-// TestDifference checks that charges and differences add up, including for accounts that only one
-// side has.
+// TestDifference checks that charges and differences add up, including accounts that exist on only
+// one side.
 func TestDifference(t *testing.T) {
 	charge := func(pod string, energy int64) table.Charge {
 		return table.Charge{Node: "a", UUID: "GPU-1", Pod: pod, Energy: energy, Idle: energy / 2, Team: "blue"}

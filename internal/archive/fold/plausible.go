@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// DefaultMaxPower is the default of [Input.MaxPower], in watts. Boards of one GPU have limits up to 1,400 W.
+// DefaultMaxPower is the default of [Input.MaxPower], in watts. Boards with one GPU have power limits of up
+// to 1,400 W.
 const DefaultMaxPower = 2000
 
 const (
@@ -19,29 +20,29 @@ const (
 	maxExact = 1 << 53
 )
 
-// kind is a kind of counters.
+// A kind determines the rules for the values of a counter.
 type kind int
 
 const (
-	energy  kind = iota // bounded by the power of the board
-	gpuTime             // bounded by the clock
-	held                // time that is summed over containers and instances, so it has no bound
-	bound               // upper bound of uncounted energy; after a gap it may rise faster than the board's power allows
+	energy  kind = iota // limited by the power of the board
+	gpuTime             // limited by the clock
+	held                // time that is summed over containers and instances, so it is not limited
+	bound               // upper bound of uncounted energy; after a gap it may rise faster than the power of the board allows
 	health              // counts of errors; they have no bound and may fall at any time
-	// Counters that earlier exporters lack. Such an exporter does not keep them in its state file, so after a downgrade and an upgrade they begin
-	// at 0 with the same created timestamp.
+	// Earlier exporters do not have these counters. They do not keep these counters in the state file, so after a downgrade and an upgrade the
+	// counters begin at 0 with the same created timestamp.
 	laterEnergy
 	laterHeld
-	hardware // counts that a GPU keeps itself, or that may be older than the record: their first value is not an increase
+	hardware // counts that a GPU keeps itself, or counts that may be older than the record, so their first value is not an increase
 )
 
-// ofEnergy reports whether a counter is in joules, and a part of the energy of its board.
+// ofEnergy reports whether a counter is in joules and counts a part of the energy of its board.
 func (k kind) ofEnergy() bool { return k == energy || k == laterEnergy }
 
 // falls reports whether a counter may begin at 0 again with the same created timestamp.
 func (k kind) falls() bool { return k == health || k == laterEnergy || k == laterHeld || k == hardware }
 
-// rate returns the highest increase in a millisecond, or 0 for none.
+// rate returns the highest increase in a millisecond, or 0 if there is no limit.
 func (k kind) rate(power int64) int64 {
 	switch {
 	case k.ofEnergy():
@@ -74,7 +75,7 @@ type track struct {
 	first, last point
 	sum, within int64
 	based       bool
-	// began and ended are the times between which the counter grew, 0 if it did not.
+	// began and ended are the times between which the counter grew, or 0 if it did not grow.
 	began, ended int64
 }
 
@@ -83,8 +84,8 @@ type point struct {
 	time, value int64
 	began       float64
 	known       bool // began
-	// moved is the first time with this value. It is earlier than the sample if the counter
-	// stopped, because the driver did not respond.
+	// moved is the first time with this value. It is earlier than the sample if the counter stopped
+	// because the driver did not respond.
 	moved int64
 	// isNew is set for the start of a new counter, where there is no sample.
 	isNew bool
@@ -105,9 +106,9 @@ func (t *track) drop(bad map[int64]bool) {
 	}
 }
 
-// settle finds the plausible samples, and adds the times of the implausible ones to bad.
+// settle finds the plausible samples, and adds the times of the implausible samples to bad.
 func (t *track) settle(b *board, bad map[int64]bool) error {
-	if len(t.samples) == 0 { // all were dropped
+	if len(t.samples) == 0 { // all samples were dropped
 		if t.sum, t.within, t.last = 0, 0, t.first; !t.based {
 			t.last = point{}
 		}
@@ -196,9 +197,9 @@ func (t *track) most(milliseconds int64) int64 {
 	return t.rate * (min(max(milliseconds, 0), 10*Lookback.Milliseconds()) + slack)
 }
 
-// step returns the increase from one point to a later one, or false if it is implausible. A counter
-// restarted at 0 if its created timestamp changed, or if its value fell and its created timestamp
-// is unknown or it may fall.
+// step returns the increase from one point to a later point, or false if it is implausible. A
+// counter restarted at 0 if its created timestamp changed. It also restarted if its value fell, and
+// the created timestamp is unknown or the kind of the counter may fall.
 func (t *track) step(a, b *point) (int64, bool) {
 	most, rise := t.most(b.time-a.moved), b.value-a.value
 	same := a.known && b.known && a.began == b.began
@@ -223,7 +224,7 @@ func (p *point) move(before *point) {
 // restarted reports whether the created timestamp of a counter changed.
 func restarted(a, b *point) bool { return a.known && b.known && a.began != b.began }
 
-// jumps returns the error of a counter that jumps from one value to another.
+// jumps returns the error for a counter that jumps from one value to another.
 func (t *track) jumps(a, b *point) error {
 	if b.value < a.value {
 		return fmt.Errorf("%s falls from %s to %s at %s without a new created timestamp, and does not return: %w",

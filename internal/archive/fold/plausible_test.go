@@ -19,9 +19,9 @@ type meter struct {
 	power   func(second int) float64 // watts
 	scope   string
 	created bool
-	phase   float64 // seconds after the minute of its scrapes
+	phase   float64 // seconds after the minute at which the board is scraped
 	began   int     // second at which the counter was 0
-	// change changes the scraped value of a minute. false drops the scrape.
+	// change changes the scraped value of a minute. If it returns false, the scrape is dropped.
 	change func(minute int, joules float64) (float64, bool)
 }
 
@@ -41,7 +41,7 @@ func newMeter(seed uint64) *meter {
 	}
 }
 
-// before is the counter at the start of the simulation.
+// before is the value of the counter at the start of the simulation.
 const before = 40e6
 
 // joules returns the integral of the power between two seconds.
@@ -52,8 +52,8 @@ func (m *meter) joules(from, until float64) (sum float64) {
 	return sum
 }
 
-// scrape adds the samples of some minutes. A reboot at a minute starts the counter again, with all its energy
-// charged to a pod.
+// scrape adds the samples of some minutes. If there is a reboot at a minute, the counter restarts, and all
+// its energy is charged to a pod.
 func (m *meter) scrape(first, last int, reboots ...int) {
 	counter, at := before+m.joules(0, float64(60*first)), float64(60*first)
 	for minute := first; minute <= last; minute++ {
@@ -88,7 +88,7 @@ func (m *meter) between(first, last int) float64 {
 	return 1000 * m.joules(float64(60*first)+m.phase, float64(60*last)+m.phase)
 }
 
-// TestImpossible checks the second of three hours of a board against the integral of its power: single wrong samples
+// TestImpossible checks the second of three hours of a board against the integral of its power. Single wrong samples
 // are dropped at any position. The energy of a wrong last sample belongs to the third hour.
 func TestImpossible(t *testing.T) {
 	values := map[string]func(joules float64) float64{
@@ -108,7 +108,7 @@ func TestImpossible(t *testing.T) {
 				return joules, true
 			}
 			m.scrape(0, 185)
-			ends := []int{59, 119, 179} // the last good scrape of each hour
+			ends := []int{59, 119, 179} // minutes of the last good scrape of each hour
 			for i := range ends {
 				if ends[i] == at {
 					ends[i]--
@@ -158,8 +158,8 @@ func TestStays(t *testing.T) {
 		name    string
 		change  func(m *meter)
 		reboots []int
-		refused string  // in the error
-		want    float64 // mJ in the second hour
+		refused string  // text in the error
+		want    float64 // energy in the second hour in mJ
 	}{
 		{"a jump by 1,000 kJ", func(m *meter) { m.change = from(90, func(j float64) float64 { return j + 1e6 }) }, nil, "rises by 1", 0},
 		{"a jump at the start", func(m *meter) { m.change = from(60, func(j float64) float64 { return j + 1e6 }) }, nil, "rises by 1", 0},
@@ -230,11 +230,11 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// TestGPUTime checks the GPU time of pods against the clock. Four pods share a GPU that was not scraped for half an hour
-// around the start of the hour.
+// TestGPUTime compares the GPU time of pods with the elapsed time. Four pods share a GPU that was not scraped for half
+// an hour around the start of the hour.
 func TestGPUTime(t *testing.T) {
 	for name, tt := range map[string]struct {
-		share   float64 // seconds in a second
+		share   float64 // increase in seconds per second
 		refused string
 	}{
 		"together the clock": {0.25, ""}, "together twice the clock": {0.5, "pods and units hold it for"}, "each more than the clock": {1.1, "above the limit of 1 s in each second"},

@@ -10,17 +10,17 @@ import (
 )
 
 // TestProfiled checks the profiled time of a pod and a unit, and the activity in it. The counters are absent until the
-// owner had the GPU alone, and restart with the other counters. They are unknown in an hour in which the profiled time
-// does not grow, but an activity of 0 in profiled time is 0.
+// owner was alone on the GPU, and restart with the other counters. They are unknown in an hour in which the profiled
+// time does not grow, but an activity of 0 in profiled time is 0.
 func TestProfiled(t *testing.T) {
 	ms := func(n int64) *int64 { return &n }
 	none := [3]*int64{}
 	const end = 120.0
 	tests := []struct {
 		name string
-		// profiled returns the value at a minute, negative if absent.
+		// profiled returns the value at a minute. A negative value means that it is absent.
 		profiled func(minute float64) float64
-		tensor   float64 // per profiled second
+		tensor   float64 // amount per profiled second
 		restart  float64 // minute
 		want     [3]*int64
 	}{
@@ -29,7 +29,8 @@ func TestProfiled(t *testing.T) {
 		{"began in the hour", func(m float64) float64 { return m - 80 }, 0.5, end, [3]*int64{ms(40_000), ms(20_000), ms(10_000)}},
 		{"ended before the hour", func(m float64) float64 { return min(m, 55) }, 0.5, end, none},
 		{"no activity", func(m float64) float64 { return m }, 0, end, [3]*int64{ms(60_000), ms(0), ms(0)}},
-		// An exporter without profiling drops the amounts; the account continues. From 60 s to 80 s, and from 0 s to 20 s.
+		// An exporter without profiling drops the amounts; the account continues. The counter grows from 60 s to 80 s, and
+		// after the restart from 0 s to 20 s.
 		{"an exporter without profiling in between", func(m float64) float64 {
 			switch {
 			case m <= 80:
@@ -39,7 +40,7 @@ func TestProfiled(t *testing.T) {
 			}
 			return m - 100
 		}, 0.5, end, [3]*int64{ms(40_000), ms(20_000), ms(10_000)}},
-		// From 60 s to 100 s, and from 0 s to 15 s.
+		// The counter grows from 60 s to 100 s, and after the restart from 0 s to 15 s.
 		{"restart", func(m float64) float64 { return m }, 0.5, 105, [3]*int64{ms(55_000), ms(27_500), ms(13_750)}},
 	}
 	for _, tt := range tests {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The metrics of the record that are not counters, and the counter of the board.
+// These are the metrics of the record that are not counters, and the counter of the board.
 const (
 	placement    = "gpuledger_placement_info"
 	source       = "gpuledger_board_energy_source_info"
@@ -19,8 +19,8 @@ const (
 	recovery     = "gpuledger_board_recovery_action_info"
 )
 
-// counter describes a counter of the record: the labels that identify a series of a GPU, and the
-// field to which its increase is added.
+// counter describes a counter of the record. It contains the labels that identify a series of a
+// GPU, and the field to which the increase is added.
 type counter struct {
 	name string
 	by   []string
@@ -56,7 +56,7 @@ var boards = []counter{
 	{"gpuledger_board_power_brake_throttled_seconds_total", nil, 1000, hardware, boardCreated, func(r *rows, a Account, n int64) { increase(&r.gpu(a).PowerBrake, n) }},
 }
 
-// amounts contains the counters of an owner, with their names after the prefix.
+// amounts contains the counters of an owner, by the part of their name after the prefix.
 var amounts = []struct {
 	name string
 	kind kind
@@ -72,8 +72,8 @@ var amounts = []struct {
 	{"busy_seconds_total", held, func(c *table.Charge) *int64 { return &c.Busy }},
 }
 
-// throttled contains the counters of an owner that have the cause of throttling as their last
-// label. A cause without an amount is not filed.
+// throttled contains the counters of an owner for which the last label is the cause of throttling.
+// A cause for which there is no amount is not filed.
 var throttled = []struct {
 	name string
 	kind kind
@@ -87,8 +87,8 @@ var throttled = []struct {
 	}},
 }
 
-// profiled contains the owner's counters that are absent while they are unknown. A charge without profiled time has none of
-// their amounts.
+// profiled contains the owner's counters that are absent while they are unknown. A charge without profiled time contains no
+// amounts of these counters.
 var profiled = []struct {
 	name string
 	of   func(*table.Charge) **int64
@@ -116,7 +116,7 @@ func owned(prefix string, by []string, created string, charge func(*rows, Accoun
 	return all
 }
 
-// Metrics are the metrics that Fold reads in an hour.
+// Metrics returns the metrics that [Fold] reads in an hour.
 func Metrics() []string { return append([]string{placement, source, lowBanks, recovery}, Opened()...) }
 
 // Opened returns the metrics for which opening values are read.

@@ -115,14 +115,14 @@ func (r *rows) levels(series map[string][]Series) {
 	}
 }
 
-// latest returns series in the order of their last samples.
+// latest returns series sorted by the time of their last samples.
 func latest(series []Series) []Series {
 	return slices.SortedFunc(slices.Values(series), func(a, b Series) int {
 		return cmp.Compare(a.Samples[len(a.Samples)-1].Time, b.Samples[len(b.Samples)-1].Time)
 	})
 }
 
-// place adds the attributes of each GPU, as its last scrape reports them.
+// place adds the attributes of each GPU, from the last scrape of the GPU.
 func (r *rows) place(series map[string][]Series) {
 	for _, s := range latest(series[boardEnergy]) {
 		r.at(gpuOf(s.Labels)).Serial = s.Labels.Get("serial")
@@ -144,7 +144,7 @@ func (r *rows) place(series map[string][]Series) {
 	}
 }
 
-// close adds the remainders and sorts the rows. If boards are refused, no row has an amount.
+// close adds the remainders and sorts the rows. If a board is refused, no row has an amount.
 func (r *rows) close(h *table.Hour) error {
 	charged := make(map[gpuKey]int64)
 	for k, c := range r.charges {

@@ -5,19 +5,20 @@ import (
 	"slices"
 )
 
-// maxPoints limits the search for plausible samples: it compares each with all others.
+// maxPoints limits the search for plausible samples, which compares each sample with all others.
 const maxPoints = 5000
 
 // candidate is a point in the search for plausible points.
 type candidate struct {
 	point
-	// length is the number of points in the longest plausible sequence that ends with this point,
-	// and before the previous point of this sequence.
+	// length is the number of points in the longest plausible sequence that ends with this point, and
+	// before is the previous point of this sequence.
 	before *candidate
 	length int
 }
 
-// search adds up the longest plausible sequence of samples, and adds the times of the others.
+// search adds up the longest plausible sequence of samples, and adds the times of the other samples
+// to bad.
 func (t *track) search(b *board, bad map[int64]bool) error {
 	if len(t.samples) > maxPoints {
 		return fmt.Errorf("%s: %d samples: %w", t.account.name(), len(t.samples), ErrImplausible)
@@ -54,15 +55,15 @@ func (t *track) search(b *board, bad map[int64]bool) error {
 	return nil
 }
 
-// longest returns the longest sequence of points in which each point continues the previous one. It
-// begins with the point before the samples, if there is one.
+// longest returns the longest sequence of points in which each point continues the previous point.
+// It begins with the point before the samples, if there is one.
 func (t *track) longest(all []*candidate, based bool) []*candidate {
 	last := all[0]
 	for j, c := range all {
 		if j == 0 || !based {
 			c.length = 1
 		}
-		for i := j - 1; i >= 0; i-- { // the latest one of several
+		for i := j - 1; i >= 0; i-- { // the latest of several points
 			before := all[i]
 			if before.length < c.length || before.length == 0 {
 				continue
@@ -128,7 +129,7 @@ func (t *track) explainRun(before *candidate, run []*candidate, after *candidate
 	return fmt.Errorf("%s has values that exclude each other: %w", t.account.name(), ErrImplausible)
 }
 
-// continues reports whether a counter without a bound can have one value after the other.
+// continues reports whether a counter without a bound can have the second value after the first.
 func (t *track) continues(a, b *point) bool {
 	return b.value >= a.value || restarted(a, b)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestThrottled checks the throttled energy and time of a pod and a unit. Their series exist once the GPU was throttled, and they restart
-// with the other counters of the owner. A cause without a column changes nothing.
+// TestThrottled checks the throttled energy and time of a pod and a unit. Their series exist after the GPU was throttled, and they
+// restart with the other counters of the owner. A cause without a column is ignored.
 func TestThrottled(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	owners := map[string][]string{
@@ -55,7 +55,7 @@ func TestThrottled(t *testing.T) {
 			got[c.Pod+c.Unit] = amounts{c.Energy, c.ThermalEnergy, c.Thermal, c.PowerBrakeEnergy, c.PowerBrake}
 		}
 	}
-	// Until 01:40 the energy rises from 60 to 100 J, after the restart to 15 J by 02:00.
+	// Until 01:40 the energy rises from 60 to 100 J. After the restart it rises to 15 J until 02:00.
 	one := amounts{Energy: 55_000, ThermalEnergy: 12_500 + 250, Thermal: 6_250 + 500, PowerBrakeEnergy: 2000, PowerBrake: 3000}
 	if diff := cmp.Diff(map[string]amounts{"p": one, "4711": one}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -69,10 +69,10 @@ func TestThrottled(t *testing.T) {
 
 // TestThrottledForgotten checks that throttled amounts that begin at 0 with an unchanged created timestamp count as restarted. A
 // version without throttled amounts does not keep them in the state file, so the next version continues only the other counters. A
-// fall of the other counters remains implausible.
+// decrease of the other counters remains implausible.
 func TestThrottledForgotten(t *testing.T) {
 	tests := map[string]struct {
-		energy float64 // at the end
+		energy float64 // at the end of the hour
 		want   error
 	}{
 		"continued energy": {energy: 120},
@@ -92,7 +92,7 @@ func TestThrottledForgotten(t *testing.T) {
 				switch {
 				case minute >= 110:
 					energy, throttled = tt.energy-120+minute, minute/10-10
-				case minute >= 90: // the earlier version
+				case minute >= 90: // scraped from the earlier version
 					throttled = 0
 				}
 				add("energy_joules_total", energy)
@@ -108,7 +108,7 @@ func TestThrottledForgotten(t *testing.T) {
 			if err != nil {
 				return
 			}
-			// From 6 s to 8 s, and from 0 s to 2 s.
+			// The counter grows from 6 s to 8 s, and after the restart from 0 s to 2 s.
 			want := table.Charge{Energy: 60_000, ThermalEnergy: 4000, Thermal: 4000}
 			i := slices.IndexFunc(h.Charges, func(c table.Charge) bool { return c.Pod == "p" })
 			if c := h.Charges[i]; c.Energy != want.Energy || c.ThermalEnergy != want.ThermalEnergy || c.Thermal != want.Thermal {

@@ -81,7 +81,7 @@ func boards(all []books.Board) string {
 	return fmt.Sprint(texts)
 }
 
-// orders calls each with every permutation of n numbers.
+// orders calls each once for every permutation of n numbers.
 func orders(n int, each func([]int)) {
 	var add func(order []int)
 	add = func(order []int) {
@@ -127,7 +127,7 @@ func TestOrder(t *testing.T, open func() books.Source, of books.Query, n, hours 
 }
 
 // again checks that an answer does not depend on an earlier call of the same method, with the same
-// query or with a query of another time and place.
+// query or with a query for another time and place.
 func again(t *testing.T, open func() books.Source, of books.Query, alone []string) {
 	t.Helper()
 	other := of

@@ -44,7 +44,7 @@ func File(t testing.TB, kind string, hours ...*table.Hour) (path string) {
 	return path
 }
 
-// Open opens books that [File] filed.
+// Open opens books that [File] created.
 func Open(t testing.TB, path string) books.Source {
 	t.Helper()
 	info, err := os.Stat(path)

@@ -2,8 +2,8 @@ package foldtest
 
 import "slices"
 
-// absence is the time of a block in which a board or node is missing: the first minute, the end,
-// and the number of full hours in it.
+// absence is the time in a block for which a board or node is missing. It has a first minute, an
+// end, and a number of full hours.
 type absence struct{ from, until, hours int }
 
 // short draws an absence that contains no full hour, and long draws an absence that contains some.
@@ -17,7 +17,7 @@ func (p *Places) long(block, least, most int) absence {
 	return absence{60*first - p.IntN(50), 60*(first+hours) + p.IntN(50), hours}
 }
 
-// present are the boards on a node.
+// present returns the boards on a node.
 func (n *drawnNode) present() (all []*drawnBoard) {
 	for _, s := range n.slots {
 		if s.board != nil {
@@ -27,8 +27,8 @@ func (n *drawnNode) present() (all []*drawnBoard) {
 	return all
 }
 
-// vanished returns the event of a board that is in no place: silent if its node has no other
-// boards, else lost.
+// vanished returns the event of a board that is in no place. It is silent if its node has no other
+// boards, and lost otherwise.
 func (n *drawnNode) vanished() string {
 	if len(n.present()) == 1 {
 		return "silent"
@@ -36,7 +36,7 @@ func (n *drawnNode) vanished() string {
 	return "lost"
 }
 
-// free draws an empty slot on a node without events in this block, nil if there is none.
+// free draws an empty slot on a node without events in this block, or nil if there is none.
 func (p *Places) free(not *drawnNode) *drawnSlot {
 	var all []*drawnSlot
 	for _, c := range p.clusters {
@@ -82,8 +82,8 @@ func (p *Places) block(hour int, gaps bool) {
 	}
 }
 
-// unfiled leaves out an hour in which a board is missing. The board has no event, unless it is
-// missing longer.
+// unfiled omits an hour in which a board is missing. The board has no event, unless it is missing
+// for a longer time.
 func (p *Places) unfiled(c *drawnCluster, hour int) {
 	for _, n := range c.nodes {
 		n.busy = true
@@ -141,7 +141,7 @@ func (p *Places) action(hour int, n *drawnNode, b *drawnBoard) {
 		p.replace(b, short)
 	case 9:
 		p.replace(b, long)
-	case 10: // removed while the node is silent
+	case 10: // the board is removed while the node is silent
 		p.silence(n, long, b)
 	case 11: // found again
 		if len(p.gone) > 0 {

@@ -7,16 +7,16 @@ import (
 	"sync"
 )
 
-// The text around the series of an answer to a query.
+// These are the texts before and after the series in an answer to a query.
 const (
 	Begin = `{"status":"success","data":{"result":[`
 	End   = `]}}`
 )
 
-// Answers is a store that answers with any texts, valid or not.
+// Answers is a store that returns arbitrary texts, which may be invalid.
 type Answers struct {
-	// Choose returns the number of the text that answers a request; nil answers queries with the first
-	// text, and lists of series with the second one.
+	// Choose returns the number of the text that answers a request. If it is nil, queries are answered
+	// with the first text, and lists of series with the second text.
 	Choose func(r *http.Request) int
 
 	mu    sync.Mutex

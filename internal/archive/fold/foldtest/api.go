@@ -16,11 +16,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// API serves the samples of a store as a Prometheus does. It supports the queries of the packages store and
-// books only.
+// API serves the samples of a store in the same way as Prometheus. It supports only the queries of the
+// packages store and books.
 type API struct {
 	*Store
-	// If it is nil, all samples are in the store. If it is nil, all samples are.
+	// If it is nil, all samples are in the store. If it is nil, all samples are served.
 	Hidden func(labels map[string]string, at time.Time) bool
 }
 
@@ -148,7 +148,7 @@ func (a API) results(q *query, at time.Time) []result {
 	return results
 }
 
-// between returns a copy of the samples after one moment, up to another.
+// between returns a copy of the samples after one moment and up to another moment.
 func between(samples []fold.Sample, after, until time.Time) []fold.Sample {
 	index := func(at time.Time) int {
 		i, _ := slices.BinarySearchFunc(samples, at.UnixMilli()+1, func(x fold.Sample, ms int64) int { return cmp.Compare(x.Time, ms) })
@@ -166,9 +166,9 @@ type query struct {
 	times    bool // the values are the times of samples
 	count    bool
 	group    bool
-	by       string // label, empty for none
+	by       string // name of the label; empty if there is none
 	last     bool
-	metric   string // empty for any
+	metric   string // empty if any value matches
 	matchers []matcher
 	window   time.Duration
 }
@@ -182,7 +182,8 @@ type matcher struct {
 // matches reports whether the matcher selects a value.
 func (m *matcher) matches(value string) bool { return m.values.matches(value) != m.not }
 
-// expression is a regular expression for a whole text. It keeps its answers, because queries are repeated.
+// expression is a regular expression for a whole text. It caches its answers, because queries are
+// repeated.
 type expression struct {
 	*regexp.Regexp
 	answers sync.Map
@@ -214,7 +215,7 @@ func compiled(values string) *expression {
 	return known.(*expression)
 }
 
-// afterTimes returns the last operand of a query that asks for the times of last samples.
+// afterTimes returns the last operand of a query for the times of last samples.
 func afterTimes(text string) (string, bool) {
 	times, last, ok := strings.Cut(text, "[1h:1m]) or 0 * ")
 	selector, isTimes := strings.CutPrefix(times, "max_over_time(timestamp(")
@@ -262,7 +263,7 @@ func (q *query) selects(labels fold.Labels) bool {
 	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return !m.matches(labels.Get(m.label)) })
 }
 
-// may reports whether a query selects a value of a label.
+// may reports whether a query can select series with the given value of a label.
 func (q *query) may(label, value string) bool {
 	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return m.label == label && !m.matches(value) })
 }

@@ -1,4 +1,4 @@
-// Package foldtest simulates fleets and their record, and the true amounts that an archive must
+// Package foldtest simulates fleets, their record, and the true amounts that an archive must
 // contain.
 package foldtest
 
@@ -69,7 +69,7 @@ func keyOf(labels fold.Labels) string {
 	return text.String()
 }
 
-// Add stores a sample. Labels are pairs of names and values.
+// Add stores a sample. The labels are pairs of names and values.
 func (s *Store) Add(at time.Time, value float64, metric string, pairs ...string) {
 	labels := Labels(metric, pairs...)
 	key := keyOf(labels)
@@ -175,12 +175,12 @@ func series(of fold.Labels) string {
 	return of.Metric() + "{" + strings.Join(labels, ",") + "}"
 }
 
-// Fleet is a simulated cluster of nodes with a GPU each, which reboot, are not scraped for a while,
-// learn serial numbers late and run pods and units, often only for minutes.
+// Fleet is a simulated cluster of nodes with one GPU each. Nodes reboot, are not scraped for a
+// while, and learn serial numbers late. They run pods and units, often only for minutes.
 type Fleet struct {
 	Nodes []*Node
-	// On average one of Wrong scrapes has a wrong value; 0 means none. The truth does not contain
-	// wrong values.
+	// On average, one scrape in Wrong scrapes has a wrong value; 0 means that no scrape has one. The
+	// truth does not contain wrong values.
 	Wrong int
 	start time.Time
 	store *Store
@@ -192,14 +192,14 @@ type Fleet struct {
 // Node is a simulated exporter: a GPU, its pods and units, and their counters in millijoules.
 type Node struct {
 	Name, UUID string
-	// Board and Pods, by UID or by the name of a unit, are the truth: the increase of the scraped
-	// counters.
+	// Board and Pods contain the truth, which is the increase of the scraped counters. Pods are keyed
+	// by UID, and units by their name.
 	Board int64
 	Pods  map[string]int64
-	// Parts and PodParts are the true values of their other amounts.
+	// Parts and PodParts contain the true values of the other amounts of the board and the pods.
 	Parts    Parts
 	PodParts map[string]Parts
-	// Spans are the true times of pods and units, rounded to scrapes.
+	// Spans contains the true times of pods and units, rounded to scrapes.
 	Spans map[string]Span
 
 	parts  parted
@@ -207,22 +207,22 @@ type Node struct {
 	serial string
 	energy int64
 	idle   int64
-	last   int64 // the last scraped value
+	last   int64 // last scraped value
 	pods   map[string]*pod
 	born   int  // pods
-	wrong  bool // the last scrape
+	wrong  bool // last scrape
 	down   int  // minutes until the node is up
-	unseen int  // scrapes that are missed
+	unseen int  // number of scrapes that are missed
 }
 
 type pod struct {
 	energy, last int64
 	parts        parted
 	began        time.Time
-	ended        int // minutes since its end, 0 while it runs
+	ended        int // minutes since the end of the pod; 0 while it runs
 }
 
-// retention is the number of minutes for which a pod that ended still has counters.
+// retention is the number of minutes for which an ended pod still has counters.
 const retention = 5
 
 // NewFleet returns a fleet that begins at a time. Samples are added to the store, with these labels
@@ -359,7 +359,7 @@ func (f *Fleet) wrong(value float64) float64 {
 	return all[f.rand.IntN(len(all))]
 }
 
-// isUnit reports whether a name belongs to a Slurm job, as every third one does.
+// isUnit reports whether a name belongs to a Slurm job. Every third name does.
 func isUnit(name string) bool {
 	_, number, _ := strings.Cut(name, "-")
 	n, _ := strconv.Atoi(number)

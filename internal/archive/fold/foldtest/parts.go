@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Parts are the amounts of a board, a pod or a unit other than its energy. Pods have no uncounted
-// energy, and boards no busy time.
+// Parts contains the amounts of a board, a pod or a unit, except the energy. Pods have no uncounted
+// energy, and boards have no busy time.
 type Parts struct {
 	Uncounted, Estimated int64 // mJ
 	Busy                 int64 // ms
@@ -24,7 +24,7 @@ func (p Parts) Plus(q Parts) Parts {
 	return Parts{p.Uncounted + q.Uncounted, p.Estimated + q.Estimated, p.Busy + q.Busy}
 }
 
-// parted are counters of parts with their true increase.
+// parted contains counters of parts with their true increase.
 type parted struct{ now, last Parts }
 
 // scrape adds the increase since the last scrape to the truth.
@@ -36,7 +36,7 @@ func (p *parted) scrape(truth *Parts) {
 // them had increased.
 type Span struct{ Began, Ended time.Time }
 
-// scraped adds the increase of the parts of a node and its pods to the truth.
+// scraped adds the increase of all parts of a node and its pods to the truth.
 func (n *Node) scraped(at time.Time) {
 	n.parts.scrape(&n.Parts)
 	for uid, p := range n.pods {
@@ -49,7 +49,7 @@ func (n *Node) scraped(at time.Time) {
 	}
 }
 
-// estimate increases the parts of a node by a minute in which pods gained energy. If there was a
+// estimate increases the parts of a node for a minute in which pods gained energy. If there was a
 // gap before, the uncounted energy may exceed the energy that the board can draw in a minute.
 func (n *Node) estimate(r *rand.Rand, gained map[string]int64) {
 	if r.IntN(40) == 0 {

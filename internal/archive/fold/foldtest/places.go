@@ -23,8 +23,8 @@ type Places struct {
 	*rand.Rand
 	clusters []*drawnCluster
 	boards   []*drawnBoard
-	gone     []*drawnBoard // boards in no place since an earlier block
-	going    []*drawnBoard // since this block
+	gone     []*drawnBoard // boards that have been in no place since an earlier block
+	going    []*drawnBoard // boards that have been in no place since this block
 }
 
 const (
@@ -60,30 +60,30 @@ type drawnNode struct {
 	name   string
 	slots  []*drawnSlot
 	silent [][2]int // first minute and end, in minutes
-	busy   bool     // has an event in this block
+	busy   bool     // the board has an event in this block
 }
 
 type drawnSlot struct {
 	*drawnNode
 	number   int
-	board    *drawnBoard // nil if it is empty
-	occupant *drawnBoard // the last board, nil if there was none
+	board    *drawnBoard // nil if the slot is empty
+	occupant *drawnBoard // the last board; nil if there was none
 }
 
 type drawnBoard struct {
 	serial, uuid string
-	last         *drawnSlot // the current or the last slot
+	last         *drawnSlot // the current or the last slot of the board
 	spans        []drawnSpan
-	stay         int // index of its open stay
+	stay         int // index of the board's open stay
 }
 
 type drawnSpan struct {
 	*drawnSlot
-	first, end int // in minutes; end is -1 while the stay is open
+	first, end int // times in minutes; end is -1 while the stay is open
 }
 
-// DrawPlaces draws a history. Two clusters exist from the beginning, another one is installed later. With gaps
-// some hours are not filed.
+// DrawPlaces draws a history. Two clusters exist from the beginning, another one is installed later. If gaps
+// is set, some hours are not filed.
 func DrawPlaces(seed uint64, start time.Time, gaps bool) *Places {
 	p := &Places{Start: start, Rand: rand.New(rand.NewPCG(seed, 0))}
 	for i, name := range []string{"east", "north", "west"} {
@@ -137,7 +137,7 @@ func (p *Places) event(minute int, event string, b *drawnBoard, at *drawnSlot, f
 	p.Events = append(p.Events, e)
 }
 
-// of records an event of boards of a node.
+// of records an event of the boards of a node.
 func (p *Places) of(minute int, event string, n *drawnNode, boards []*drawnBoard) {
 	if len(boards) == 0 {
 		return
@@ -175,7 +175,7 @@ func (p *Places) away(b *drawnBoard, minute int) {
 	b.spans[len(b.spans)-1].end = minute
 }
 
-// scrape makes the hours: every node is scraped once a minute, unless it is silent.
+// scrape creates the hours. Every node is scraped once per minute, unless it is silent.
 func (p *Places) scrape() {
 	const minutes = PlacesHours * 60
 	for _, b := range p.boards {

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// RunRuled advances the fleet by hours, and adds the results that the recording rules of
-// dashboards/rules must have. The results come from the true energy of the nodes, not from sums of
+// RunRuled advances the fleet by hours, and adds the expected results of the recording rules in
+// dashboards/rules. The results come from the true energy of the nodes, and not from sums of
 // samples.
 func (f *Fleet) RunRuled(hours int) {
 	for range hours {
@@ -70,14 +70,15 @@ func (s *Store) Scale(metric string, by float64, from time.Time) {
 	}
 }
 
-// sumForm is a form of a sum over the values of a rule: at a moment, or over the hours of a window.
+// sumForm is a form of a sum over the values of a rule, either at a moment or over the hours of a
+// window.
 var sumForm = regexp.MustCompile(`^sum by \(([\w, ]+)\) \((sum_over_time\()?(last_over_time\(.*\[59m\]\))(?:\[(\d+)s:1h\] offset -61m\))?\)( < -?\d+)?$`)
 
 // sum is a parsed sum.
 type sum struct {
 	by     []string
-	window time.Duration // window of the hours that are added up, 0 for the values at a moment
-	below  float64       // sums at or above it are left out
+	window time.Duration // window of the hours that are added up; 0 for the values at a moment
+	below  float64       // sums that are at or above this limit are omitted
 	of     *query
 }
 

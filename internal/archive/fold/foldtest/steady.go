@@ -12,12 +12,12 @@ import (
 )
 
 // Steady is a fleet of any size and age. Its samples are functions of time, so it needs no memory.
-// It serves them as a Prometheus does, in far less processor time. Each node has eight GPUs, runs
-// one pod a day on all of them, and restarts every 30 days. Each node is scraped at a different
-// second of the minute.
+// It serves them in the same way as Prometheus, but needs far less processor time. Each node has
+// eight GPUs, runs one pod a day on all of them, and restarts every 30 days. Each node is scraped
+// at a different second of the minute.
 type Steady struct {
 	GPUs int
-	// Start is the midnight of the first sample, and End is the time after the last one.
+	// Start is the midnight of the first sample, and End is the time after the last sample.
 	Start, End time.Time
 }
 
@@ -25,7 +25,7 @@ const (
 	steadyCluster = "cluster-0"
 	gpusPerNode   = 8
 	minutesOfDay  = 24 * 60
-	daysUp        = 30 // until a node restarts
+	daysUp        = 30 // time until a node restarts
 )
 
 // steady is a series of the fleet.
@@ -34,21 +34,21 @@ type steady struct {
 	node   int
 	// first and last are the minutes of its first and last sample, since the start.
 	first, last int
-	// value returns the value of a minute in thousandths. constant is used if it is nil.
+	// value returns the value of a minute in thousandths. If it is nil, constant is used.
 	value    func(minute int) int64
 	constant int64
 }
 
-// meter returns the energy of a GPU, in millijoules, that a counter without resets would show:
-// about 550 W.
+// meter returns the energy of a GPU, in millijoules, that a counter without resets would show. The
+// power is about 550 W.
 func meter(gpu, minute int) int64 {
 	x := uint64(gpu+1)*0x9e3779b97f4a7c15 ^ uint64(minute+1)*0xbf58476d1ce4e5b9
 	x = (x ^ x>>31) * 0x94d049bb133111eb
 	return int64(minute)*33_000_000 + int64((x^x>>29)%20_000_000)
 }
 
-// restarted is the minute of the last restart of a node. The first ones belong to node 2 at the
-// start, and to node 1 a day later.
+// restarted is the minute of the last restart of a node. The first restarts are of node 2 at the
+// start, and of node 1 a day later.
 func restarted(node, minute int) int {
 	day := minute / minutesOfDay
 	return (day - (day+node+daysUp-2)%daysUp) * minutesOfDay
@@ -60,7 +60,7 @@ func (s Steady) Energy(from, until time.Time) (millijoules int64) {
 	for gpu := range s.GPUs {
 		millijoules += meter(gpu, last) - meter(gpu, first-1)
 		for at := restarted(gpu/gpusPerNode, last); at >= first; at -= daysUp * minutesOfDay {
-			millijoules -= meter(gpu, at) - meter(gpu, at-1) // no scrape saw it
+			millijoules -= meter(gpu, at) - meter(gpu, at-1) // no scrape saw this energy
 		}
 	}
 	return millijoules
@@ -73,7 +73,7 @@ func (s Steady) at(node, minute int) int64 {
 	return s.Start.UnixMilli() + int64(minute)*60_000 + int64(1+node%58)*1000 + int64(node*37%1000)
 }
 
-// each calls f for all series that a query selects and that have samples after one moment, up to
+// each calls f for all series that a query selects and that have samples after one moment and up to
 // another.
 func (s Steady) each(q *query, after, until time.Time, f func(*steady)) {
 	first, last := max(s.minute(after)-1, 0), min(s.minute(until), s.minute(s.End)-1)
@@ -243,7 +243,7 @@ type response struct {
 	written   int // elements
 	groups    map[string]bool
 	constants map[constant][]byte // as text
-	text      []byte              // of the current element
+	text      []byte              // number of the current element
 }
 
 func (r *response) write(after time.Time) {
