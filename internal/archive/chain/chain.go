@@ -1,5 +1,5 @@
-// Package chain makes the filed hours tamper-evident: it appends to the chain of a cluster, signs its
-// checkpoints, and compares an archive with its chain.
+// Package chain makes changes of filed hours detectable. It appends entries to the chain of a
+// cluster, signs checkpoints of the chain, and compares an archive with its chain.
 package chain
 
 import (
@@ -17,7 +17,8 @@ import (
 // ErrKey means that an archive has a chain, but there is no key that could sign its next entry.
 var ErrKey = errors.New("its chain of hours is signed: set --chain.key")
 
-// Append returns signed entries as they follow the last entry of a chain, which is zero for a new chain.
+// Append returns signed entries that follow the last entry of a chain. The last entry is zero for a new
+// chain.
 func (s *Signer) Append(last table.Entry, entries []table.Entry) []table.Entry {
 	all := slices.Clone(entries)
 	now := time.Now().UTC().Truncate(time.Millisecond)
@@ -45,7 +46,7 @@ func Filed(manifest []any, rows func(t table.Table) [][]any) table.Entry {
 }
 
 // Adopted returns the entry of an hour that was filed before the chain began, without reading its
-// rows. It is not suited for a corrected hour.
+// rows. It must not be used for a corrected hour.
 func Adopted(manifest []any) table.Entry {
 	return table.Entry{
 		Cluster: manifest[0].(string), Hour: manifest[1].(time.Time).UTC(), Kind: table.AdoptedEntry, State: table.StateIn(manifest),
@@ -61,14 +62,15 @@ func Sums(cluster string, month time.Time, sums, filed [][]any) table.Entry {
 	}
 }
 
-// Archive reads what adoption needs.
+// Archive reads the data that adoption requires.
 type Archive interface {
-	// Rows returns the rows of a table and cluster from one moment until just before another.
+	// Rows returns the rows of a table and cluster from one moment until another, which is excluded.
 	Rows(t table.Table, from, until time.Time) ([][]any, error)
 }
 
-// Adopt returns the first entries of a chain: one for each hour that was filed before it began, and
-// one for the sums of each pruned month. manifest contains the rows of these hours, in their order.
+// Adopt returns the first entries of a chain. There is one entry for each hour that was filed
+// before the chain began, and one for the sums of each pruned month. manifest contains the rows of
+// these hours, in chronological order.
 func Adopt(cluster string, manifest [][]any, read Archive) (entries []table.Entry, err error) {
 	corrections, err := read.Rows(table.Corrections, time.Time{}, time.Time{})
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Checkpoint is the state of a chain, as it is published.
+// Checkpoint is the published state of a chain.
 type Checkpoint struct {
-	// Sink is the name of the sink with the chain, as in logs and metrics. It is not signed.
+	// Sink is the name, as in logs and metrics, of the sink that contains the chain. It is not signed.
 	Sink      string    `json:"sink"`
 	Cluster   string    `json:"cluster"`
-	Sequence  int64     `json:"sequence"` // of the last entry
-	Hash      string    `json:"hash"`     // of the last entry
-	Time      time.Time `json:"time"`     // of the last entry
+	Sequence  int64     `json:"sequence"` // time of the last entry
+	Hash      string    `json:"hash"`     // sequence number of the last entry
+	Time      time.Time `json:"time"`     // hash of the last entry
 	Key       string    `json:"key_id"`
 	Signature string    `json:"signature"`
 }
@@ -43,8 +43,8 @@ func (c Checkpoint) line() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// parseCheckpoints parses JSON objects, one in a line. It ignores a line that a crash or a full disk cut: its checkpoint was
-// published again, or a later one covers it.
+// parseCheckpoints parses JSON objects, one in a line. It ignores a line that a crash or a full disk cut, because its
+// checkpoint was published again or is covered by a later checkpoint.
 func parseCheckpoints(text []byte) (all []Checkpoint, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
@@ -67,7 +67,8 @@ func isCut(line []byte) bool {
 	return line[0] == '{' && errors.Is(json.NewDecoder(bytes.NewReader(line)).Decode(&object), io.ErrUnexpectedEOF)
 }
 
-// ofSink returns the checkpoints of a sink. The name of the sink may be empty if all checkpoints are of the same sink.
+// ofSink returns the checkpoints of a sink. The name of the sink may be empty if all checkpoints belong to the same
+// sink.
 func ofSink(published []Checkpoint, sink string) (all []Checkpoint, err error) {
 	for _, c := range published {
 		if sink != "" && c.Sink != sink {

@@ -12,9 +12,9 @@ import (
 
 // Config is the configuration from the flags.
 type Config struct {
-	// Key is the file with the private key, empty for no chain.
+	// Key is the file with the private key. If it is empty, there is no chain.
 	Key string
-	// Publish are the URLs to which checkpoints are published.
+	// Publish contains the URLs to which checkpoints are published.
 	Publish []string
 	// HTTPConfig is the file with the settings of requests to Publish, or empty for none.
 	HTTPConfig string

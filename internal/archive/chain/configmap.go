@@ -32,10 +32,11 @@ const (
 	checkpointsKey = "checkpoints.jsonl"
 	// maxKept is the maximum number of checkpoints in a ConfigMap. The API server limits its size to 1 MiB.
 	maxKept = 1000
-	// recent is the time for which all checkpoints are kept. Of earlier days only the last one is kept.
+	// recent is the time for which all checkpoints are kept. For each earlier day, only the last
+	// checkpoint is kept.
 	recent = 48 * time.Hour
 	// conflictsEnd is the time after which updates by other writers are an error. Until then a random part of a delay
-	// precedes the next attempt: the delay doubles from minConflict to maxConflict.
+	// precedes the next attempt. The delay doubles from minConflict to maxConflict.
 	conflictsEnd = time.Minute
 	minConflict  = 20 * time.Millisecond
 	maxConflict  = 2 * time.Second
@@ -49,9 +50,9 @@ var errConflict = errors.New("another writer updated it")
 // configMap is a ConfigMap of Kubernetes with checkpoints.
 type configMap struct {
 	namespace, name string
-	server          *url.URL               // nil for the API server of the pod
+	server          *url.URL               // nil means the API server of the pod
 	account         string                 // folder with the files token and ca.crt
-	dial            config.DialContextFunc // nil for the network
+	dial            config.DialContextFunc // nil means the network
 }
 
 // parseConfigMap parses configmap:NAMESPACE/NAME. The parameters server and account name an API server and a folder
@@ -80,7 +81,7 @@ func parseConfigMap(at *url.URL) (*configMap, error) {
 	return m, nil
 }
 
-// publish adds a checkpoint. Other archives may add theirs at the same time.
+// publish adds a checkpoint. Other archives may add checkpoints at the same time.
 func (m *configMap) publish(ctx context.Context, c Checkpoint) error {
 	client, err := m.client()
 	if err != nil {
@@ -136,8 +137,9 @@ func (m *configMap) update(ctx context.Context, client *http.Client, c Checkpoin
 	return err
 }
 
-// bounded returns the checkpoints that are kept: of each chain all of two days, and the last one of each earlier day. If
-// there are still too many, it removes the oldest ones, but not the last one of a chain.
+// bounded returns the checkpoints that are kept. For each chain these are all checkpoints of two days, and the last
+// checkpoint of each earlier day. If there are still too many, it removes the oldest checkpoints, but not the last
+// checkpoint of a chain.
 func bounded(all []Checkpoint) (kept []Checkpoint) {
 	type chain struct{ sink, cluster string }
 	type day struct {
@@ -196,8 +198,8 @@ func (m *configMap) read(ctx context.Context, client *http.Client) (object map[s
 
 func (m *configMap) String() string { return "configmap " + m.namespace + "/" + m.name }
 
-// client returns a client that verifies the API server by the CA of the account. It uses no proxy, and follows no
-// redirects.
+// client returns a client that verifies the API server with the CA of the account. It uses no proxy, and follows
+// no redirects.
 func (m *configMap) client() (*http.Client, error) {
 	path := filepath.Join(m.account, "ca.crt")
 	text, err := os.ReadFile(path)

@@ -24,8 +24,8 @@ import (
 type object struct {
 	t       *testing.T
 	version int
-	data    string // of the key checkpoints.jsonl
-	others  int    // updates of other archives that follow
+	data    string // value of the key checkpoints.jsonl
+	others  int    // number of updates of other archives that follow
 	puts    int
 }
 
@@ -67,8 +67,8 @@ func (o *object) add(sink string) {
 	o.version, o.data = o.version+1, o.data+string(line)
 }
 
-// TestConflicts checks that a checkpoint is published while other archives update the ConfigMap again and again, that their
-// checkpoints stay, and that the attempts end.
+// TestConflicts checks that a checkpoint is published while other archives update the ConfigMap repeatedly, that the
+// checkpoints of the others are kept, and that the attempts end.
 func TestConflicts(t *testing.T) {
 	tests := map[string]struct {
 		others int
@@ -92,7 +92,7 @@ func TestConflicts(t *testing.T) {
 				if took := time.Since(began); took > 2*time.Minute || o.puts > 1000 {
 					t.Errorf("%d updates in %v", o.puts, took)
 				}
-				want := o.version // of other archives, one checkpoint in each version
+				want := o.version // updates of other archives; there is one checkpoint in each version
 				all, err := m.published(t.Context())
 				check(t, err)
 				if diff := cmp.Diff(want, len(all)); diff != "" {
@@ -119,7 +119,7 @@ func (o *object) start(t *testing.T, dir string) (m *configMap, stop func()) {
 	}()
 	m = &configMap{namespace: "gpuledger", name: "checkpoints", account: dir, server: &url.URL{Scheme: "https", Host: "api.example.com"}, dial: listener.Dial}
 	return m, func() {
-		<-time.After(time.Hour) // of the bubble, in which connections end
+		<-time.After(time.Hour) // context of the bubble, in which connections end
 		check(t, web.Close())
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Summing is an archive with sums of days. Questions about long periods read them in place of the hours, but no entry
-// contains them, so they are compared with the hours.
+// Summing is an archive with sums of days. Questions about long periods read these sums instead of the hours. No
+// entry contains the sums, so they are compared with the hours.
 type Summing interface {
 	// DaySums returns the rows of a cluster and day in one of the tables [table.Summaries]. It returns false
-	// if the table is empty: then all questions read the hours.
+	// if the table is empty, because then all questions read the hours.
 	DaySums(ctx context.Context, t table.Table, cluster string, day time.Time) ([][]any, bool, error)
 }
 
@@ -51,7 +51,7 @@ func (v *verification) daySums(ctx context.Context, day time.Time, hours map[tim
 // sumsOfDay contains the sums of rows with the same texts, and their earliest and latest times in milliseconds.
 type sumsOfDay map[string][]sumOfDay
 
-// sumOfDay is a sum or a time. An optional integer is known if one of its values is.
+// sumOfDay is a sum or a time. An optional integer is known if one of its values is known.
 type sumOfDay struct {
 	value int64
 	known bool

@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// envelope is a DSSE envelope (Dead Simple Signing Envelope, version 1): the signature covers the exact
+// envelope is a DSSE envelope (Dead Simple Signing Envelope, version 1). The signature covers the exact
 // bytes of the payload, so no canonical form of JSON is needed.
 type envelope struct {
 	Payload     string      `json:"payload"` // base64
@@ -26,14 +26,14 @@ func preAuth(as string, payload []byte) []byte {
 	return append(fmt.Appendf(nil, "DSSEv1 %d %s %d ", len(as), as, len(payload)), payload...)
 }
 
-// Seal returns a payload of a type as a signed DSSE envelope.
+// Seal returns a signed DSSE envelope that contains a payload of the given type.
 func (s *Signer) Seal(as string, payload []byte) ([]byte, error) {
 	sig := base64.StdEncoding.EncodeToString(ed25519.Sign(s.key, preAuth(as, payload)))
 	return json.MarshalIndent(envelope{base64.StdEncoding.EncodeToString(payload), as, []signature{{s.id, sig}}}, "", "  ")
 }
 
-// Open returns the payload of a DSSE envelope of a type, and the identifier of the key. The envelope must
-// have a valid signature of one of the keys.
+// Open returns the payload of a DSSE envelope with the given type, and the identifier of the key. The
+// envelope must have a valid signature of one of the keys.
 func (k Keys) Open(as string, text []byte) (payload []byte, key string, err error) {
 	var e envelope
 	if err := json.Unmarshal(text, &e); err != nil {

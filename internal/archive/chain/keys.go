@@ -48,7 +48,7 @@ func keyID(public any) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// Keys are public keys in the order of their use.
+// Keys contains public keys in the order of their use.
 type Keys []Key
 
 // Key is a public key.

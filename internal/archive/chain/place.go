@@ -52,8 +52,8 @@ func Publish(ctx context.Context, to, httpConfig string, c Checkpoint) error {
 	return at.publish(ctx, c)
 }
 
-// Published reads the published checkpoints of a sink: JSON objects, one in a line, from a file, from a ConfigMap or by
-// a GET request. The name of the sink may be empty if all checkpoints are of the same sink.
+// Published reads the published checkpoints of a sink. They are JSON objects, one on each line, from a file, from a
+// ConfigMap or from a GET request. The name of the sink may be empty if all checkpoints belong to the same sink.
 func Published(ctx context.Context, from, httpConfig, sink string) ([]Checkpoint, error) {
 	at, err := parsePlace(from, httpConfig)
 	if err != nil {
@@ -89,7 +89,8 @@ func (path file) publish(_ context.Context, c Checkpoint) error {
 	return errors.Join(err, f.Close())
 }
 
-// isCut reports whether the file is known to end within a line. The archive may have no right to read it.
+// isCut reports whether the file is known to end within a line. The archive may not have the right to
+// read the file.
 func (path file) isCut() bool {
 	info, err := os.Stat(string(path))
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {

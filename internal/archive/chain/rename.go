@@ -6,18 +6,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Move is an hour that gets another cluster name.
+// Move describes an hour that gets another cluster name.
 type Move struct {
 	// Last is the last entry of the hour under its old name.
 	Last table.Entry
-	// Filed and Renamed are the hour's row of the manifest under the old and the new name.
+	// Filed and Renamed contain the manifest's row of the hour under the old and the new name.
 	Filed, Renamed []any
 	// Rows returns the rows under the old name in [table.Chained].
 	Rows func(t table.Table) [][]any
 }
 
 // Entries returns the next entry of the hour in the chains of both names. If the hour differs from its
-// last entry, its new entry differs from it too: a change is found also after the cluster was renamed.
+// last entry, the new entry differs from the hour as well, so a change is also found after the cluster
+// was renamed.
 func (m Move) Entries() (from, to table.Entry) {
 	name := m.Renamed[0].(string)
 	from = table.Entry{Cluster: m.Filed[0].(string), Hour: m.Filed[1].(time.Time).UTC(), Kind: table.RenamedEntry, State: m.Last.State}
@@ -36,7 +37,7 @@ func (m Move) Entries() (from, to table.Entry) {
 	return from, to
 }
 
-// Last returns the last entry of each hour, and of the sums of each month.
+// Last returns the last entry of each hour, and the last entry of the sums of each month.
 func Last(entries []table.Entry) (hours, sums map[int64]table.Entry) {
 	hours, sums = make(map[int64]table.Entry), make(map[int64]table.Entry)
 	for _, e := range entries {
@@ -50,8 +51,8 @@ func Last(entries []table.Entry) (hours, sums map[int64]table.Entry) {
 }
 
 // MovedSums returns the next entries of the sums of a month in the chains of both names. before contains
-// the rows under the old name, none if an interrupted run renamed them, and after is the entry of the
-// new name.
+// the rows under the old name; it is empty if an interrupted run renamed them. after is the entry under
+// the new name.
 func MovedSums(last table.Entry, before [][]any, after table.Entry) (from, to table.Entry) {
 	if len(before) > 0 && table.SumsDigest(before) != last.Rows {
 		after.Rows = last.Rows

@@ -31,11 +31,11 @@ const (
 type server struct {
 	url        *url.URL
 	httpConfig string
-	dial       config.DialContextFunc // nil for the network
+	dial       config.DialContextFunc // nil means the network
 }
 
-// client returns a client that follows no redirects: a redirect would send the credentials to another URL, or change
-// POST to GET.
+// client returns a client that follows no redirects, because a redirect would send the credentials to another URL,
+// or change POST to GET.
 func (s *server) client() (*http.Client, error) {
 	settings := config.DefaultHTTPClientConfig
 	if s.httpConfig != "" {

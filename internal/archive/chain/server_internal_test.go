@@ -31,12 +31,12 @@ var sample = Checkpoint{Sink: "postgres", Cluster: "east", Sequence: 7, Hash: "0
 
 const password = "hunter2-secret"
 
-// receiver is a server that requires a password. It answers with the given statuses first, then with 204, and
-// never answers a request for the status 0.
+// receiver is a server that requires a password. It first responds with the given statuses and then with 204.
+// For the status 0 it never responds.
 type receiver struct {
 	t        *testing.T
 	statuses []int
-	paths    []string // of all requests
+	paths    []string // number of all requests
 	accepted []Checkpoint
 }
 
@@ -68,7 +68,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	sum := sha256.Sum256(body)
-	// RFC 9530, section 2, and the byte sequence of RFC 8941, section 3.3.5.
+	// The format is defined by RFC 9530, section 2, and by the byte sequence of RFC 8941, section
+	// 3.3.5.
 	if got, want := request.Header.Get("Content-Digest"), "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":"; got != want {
 		r.t.Errorf("Content-Digest %q, want %q", got, want)
 	}
@@ -89,7 +90,7 @@ func TestServer(t *testing.T) {
 		config   string
 		requests []string
 		after    time.Duration
-		err      string // a part of the error; empty for none
+		err      string // part of the error; empty if there is no error
 	}{
 		"accepted":           {requests: []string{post}},
 		"two failures":       {statuses: []int{503, 429}, requests: []string{post, post, post}, after: 3 * time.Second},
@@ -174,19 +175,19 @@ func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()
 	check(t, err)
 	s = &server{url: at, httpConfig: settings, dial: listener.Dial}
 	return s, func() {
-		<-time.After(time.Hour) // of the bubble, in which connections end: both ends of a pipe would wait for each other
+		<-time.After(time.Hour) // context of the bubble, in which connections end; otherwise both ends of a pipe would wait for each other
 		check(t, web.Close())
 	}
 }
 
-// TestBounded checks that a ConfigMap keeps all checkpoints of two days and the last one of each earlier day, for each chain, and
-// never too many.
+// TestBounded checks that a ConfigMap keeps, for each chain, all checkpoints of two days and the last checkpoint of each earlier
+// day, and never exceeds the limit.
 func TestBounded(t *testing.T) {
 	at := func(sink string, hour int) Checkpoint {
 		return Checkpoint{Sink: sink, Cluster: "east", Sequence: int64(hour + 1), Time: time.Date(2026, 1, 1, hour, 5, 0, 0, time.UTC)}
 	}
 	var all, want []Checkpoint
-	for hour := range 24*5 + 6 { // until 05:05 of the sixth day
+	for hour := range 24*5 + 6 { // until 05:05 on the sixth day
 		all = append(all, at("postgres", hour))
 		if hour < 24*3+6 && hour%24 == 23 || hour >= 24*3+6 {
 			want = append(want, at("postgres", hour))

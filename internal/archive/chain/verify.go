@@ -13,12 +13,13 @@ import (
 
 // Source is an archive to compare with its chains.
 type Source interface {
-	// Filled returns the days of each cluster with rows in any table. For [table.MonthlyCharges] it is
-	// the first day of the month. A cluster with a chain only has an empty list.
+	// Filled returns, for each cluster, the days that have rows in any table. For
+	// [table.MonthlyCharges] this is the first day of the month. A cluster that has only a chain has an
+	// empty list.
 	Filled(ctx context.Context) (map[string][]time.Time, error)
 	// Entries returns the chain of a cluster in the order of its sequence.
 	Entries(ctx context.Context, cluster string) ([]table.Entry, error)
-	// Between returns the rows of a table and cluster from one moment until just before another.
+	// Between returns the rows of a table and cluster from one moment until another, which is excluded.
 	Between(ctx context.Context, t table.Table, cluster string, from, until time.Time) ([][]any, error)
 }
 
@@ -40,7 +41,7 @@ func (p Problem) String() string {
 // Report is the result for a cluster.
 type Report struct {
 	Cluster string
-	Hours   int // that were compared
+	Hours   int // hours that were compared
 	Signed  int // entries with a valid signature
 	Head    table.Entry
 	// Published is the sequence number of the newest published checkpoint that the chain contains, or
@@ -51,7 +52,7 @@ type Report struct {
 
 // Check selects the hours, keys and checkpoints of a comparison.
 type Check struct {
-	// Keys are the valid keys, in the order of their use. Without keys the signatures are not
+	// Keys are the valid keys, in the order of their use. If there are no keys, the signatures are not
 	// checked.
 	Keys Keys
 	// From and Until limit the hours with rows to compare. They are zero for all hours.
@@ -67,7 +68,7 @@ func (c Check) Verify(ctx context.Context, s Source) (reports []Report, err erro
 		return nil, err
 	}
 	for _, p := range c.Published {
-		days[p.Cluster] = append(days[p.Cluster], nil...) // its rows may all be removed
+		days[p.Cluster] = append(days[p.Cluster], nil...) // the rows may all have been removed
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(days)) {
 		v := &verification{Check: c, source: s, report: Report{Cluster: cluster}}
@@ -84,7 +85,7 @@ type verification struct {
 	Check
 	source Source
 	report Report
-	// last and sums are the last entries of each hour and month.
+	// last and sums contain the last entries of each hour and each month.
 	last, sums map[int64]table.Entry
 }
 
@@ -219,14 +220,15 @@ func (v *verification) hour(at time.Time, rows hour) {
 	}
 }
 
-// digest returns the digest of the rows of an hour as in its entry.
+// digest returns the digest of the rows of an hour, computed in the same way as in the hour's
+// entry.
 func digest(e table.Entry, rows hour) string {
 	of := func(t table.Table) [][]any { return rows[t.Name] }
 	if e.Kind != table.AdoptedEntry {
 		return table.RowsDigest(of)
 	}
 	if len(of(table.Corrections)) > 0 {
-		return "" // there were none
+		return "" // there were no rows
 	}
 	return table.AdoptedDigest(of)
 }

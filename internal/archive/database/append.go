@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The columns of the key of [table.Appended] after the cluster.
+// These are the columns of the key of [table.Appended] that follow the cluster.
 const (
 	hourColumn = 1
 	idColumn   = 3

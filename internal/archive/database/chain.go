@@ -13,7 +13,7 @@ import (
 // SignWith sets the key that signs the chain. Without a key there is no chain.
 func (d *Database) SignWith(s *chain.Signer) { d.signer = s }
 
-// Head returns the last entry of the chain of a cluster, zero if it has none.
+// Head returns the last entry of the chain of a cluster, or the zero entry if it has none.
 func (s session) Head(ctx context.Context, cluster string) (table.Entry, error) {
 	rows, err := s.rows(ctx, table.Chain, SQL(" where cluster = ? and sequence = (select max(sequence) from {chain} where cluster = ?)", cluster, cluster))
 	if err != nil || len(rows) == 0 {
@@ -22,8 +22,8 @@ func (s session) Head(ctx context.Context, cluster string) (table.Entry, error) 
 	return table.EntryIn(rows[0]), nil
 }
 
-// chains reports whether hours of a cluster have entries in its chain. Without a key that is an error if
-// the cluster has a chain.
+// chains reports whether hours of a cluster get entries in its chain. It returns an error if there is no
+// key although the cluster has a chain.
 func (t *transaction) chains(ctx context.Context, cluster string) (bool, error) {
 	if t.signer != nil {
 		return true, nil
@@ -87,8 +87,8 @@ func (c chained) Rows(t table.Table, from, until time.Time) ([][]any, error) {
 	return c.session.between(c.ctx, t, c.cluster, from, until)
 }
 
-// between returns the rows of a table and cluster from one moment until just before another. Both
-// may be zero.
+// between returns the rows of a table and cluster from one moment until another, which is excluded.
+// Both moments may be zero.
 func (s session) between(ctx context.Context, t table.Table, cluster string, from, until time.Time) ([][]any, error) {
 	where := SQL(" where cluster = ?", cluster)
 	if !from.IsZero() {
@@ -149,7 +149,7 @@ func (r *Reader) Entries(ctx context.Context, cluster string) ([]table.Entry, er
 	return r.entries(ctx, cluster, SQL(""))
 }
 
-// entries returns the entries of a cluster that meet a condition, in their order.
+// entries returns those entries of a cluster that meet a condition, in the order of the chain.
 func (s session) entries(ctx context.Context, cluster string, and *Statement) (all []table.Entry, err error) {
 	rows, err := s.rows(ctx, table.Chain, SQL(" where cluster = ?", cluster).Join(and).Add(" order by sequence"))
 	for _, row := range rows {

@@ -69,8 +69,8 @@ func TestSQLiteChainConcurrent(t *testing.T) {
 	})
 }
 
-// TestSQLiteChainDays checks that changed sums of days are found, although no entry contains them: statements of long periods read
-// them in place of the hours. The changes keep the sums of the whole day.
+// TestSQLiteChainDays checks that changed sums of days are found, although no entry contains them. This matters because statements
+// of long periods read these sums instead of the hours. The changes keep the sums of the whole day.
 func TestSQLiteChainDays(t *testing.T) {
 	for _, change := range []string{
 		"",

@@ -22,12 +22,12 @@ type Reader struct {
 // Database is an open database of the archive.
 type Database struct {
 	Reader
-	creates *bool         // whether the role can create partitions; nil if it is not known yet
-	signer  *chain.Signer // nil without a chain
+	creates *bool         // states whether the role can create partitions; nil if this is not known yet
+	signer  *chain.Signer // nil if there is no chain
 }
 
-// Open connects, and creates or updates the tables. The password is read from the password file if
-// there is one, else from the URL.
+// Open connects, and creates or updates the tables. The password comes from the password file if
+// there is one, and otherwise from the URL.
 func (d *Dialect) Open(ctx context.Context, url, passwordFile string) (*Database, error) {
 	connector, err := d.connector(url, passwordFile, write)
 	if err != nil {
@@ -79,8 +79,8 @@ func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (t
 	return table.FiledIn(rows[0]), nil
 }
 
-// Nodes returns the nodes with GPUs in the last filed hour of a cluster within a period, excluding
-// its end.
+// Nodes returns the nodes with GPUs in the last filed hour of a cluster within a period, which
+// excludes its end.
 func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.Time) (nodes []string, err error) {
 	text := SQL("select distinct node from {gpu_hours} where cluster = ? and hour = (select max(hour) from {hours} where cluster = ? and hour >= ? and hour < ?)",
 		cluster, cluster, from, until)
@@ -103,7 +103,7 @@ func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]ta
 	return spans, err
 }
 
-// Elsewhere returns the scraped GPUs of a filed hour, except in some clusters.
+// Elsewhere returns the scraped GPUs of a filed hour, except the GPUs of some clusters.
 func (d *Database) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
 	text := SQL("select g.cluster, g.node, g.uuid, g.serial, g.first_seen, g.last_seen from {hours} as h join {gpu_hours} as g on g.cluster = h.cluster and g.hour = h.hour"+
 		" where h.hour = ? and g.hour = ? and g.scrapes > 0", hour, hour)
@@ -118,7 +118,7 @@ func (d *Database) Elsewhere(ctx context.Context, except []string, hour time.Tim
 	return found, err
 }
 
-// Charges returns the filed charges of an hour, and its corrections.
+// Charges returns the filed charges of an hour, and the corrections of the hour.
 func (d *Database) Charges(ctx context.Context, cluster string, hour time.Time) (charges []table.Charge, err error) {
 	for _, of := range []table.Table{table.Charges, table.Corrections} {
 		rows, err := d.rows(ctx, of, anHour(cluster, hour))
@@ -137,7 +137,8 @@ func (d *Database) Replace(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, table.Data...)
 }
 
-// Correct files the corrections of an hour beside earlier ones, and its row in the manifest.
+// Correct files the corrections of an hour in addition to earlier corrections, and the hour's row
+// in the manifest.
 func (d *Database) Correct(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, table.Corrections)
 }

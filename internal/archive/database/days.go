@@ -11,9 +11,9 @@ import (
 )
 
 // sumHour updates the sums of a day after one of its hours was filed. Adding up a day costs as much
-// as filing some hours. Most hours are new and the latest of their day, so their sums are added as
-// separate rows. After the last hour of a day, and after every change of an hour, the whole day is
-// added up.
+// as filing some hours. Most hours are new and are the latest hour of their day, so their sums are
+// added as separate rows. After the last hour of a day, and after every change of an hour, the
+// whole day is added up.
 func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Time, isNew bool) error {
 	day := table.Day(hour)
 	end := day.AddDate(0, 0, 1)
@@ -27,7 +27,7 @@ func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Tim
 	return t.sumDays(ctx, cluster, day, end)
 }
 
-// sumDays replaces the sums of a cluster's days in a range, excluding its end.
+// sumDays replaces the sums of a cluster's days in a range, which excludes its end.
 func (t *transaction) sumDays(ctx context.Context, cluster string, from, until time.Time) error {
 	for _, of := range table.Summaries {
 		days := SQL("delete from {"+of.Name+"} where cluster = ? and day >= ? and day < ?", cluster, from.Format(time.DateOnly), until.Format(time.DateOnly))
@@ -59,11 +59,11 @@ func (d *Dialect) sum(of table.Table, where *Statement) *Statement {
 
 // sumCharges returns a query of the rows of [table.Days] for hours that meet a condition.
 func (d *Dialect) sumCharges(where *Statement) *Statement {
-	texts := table.Days.Of(table.Text) // begins with the cluster
+	texts := table.Days.Of(table.Text) // the key begins with the cluster
 	amounts, optional := table.Charges.Of(table.Int), table.Charges.Of(table.OptionalInt)
 	keys := append([]string{"cluster", d.views("date(hour)")}, texts[1:]...)
-	// The columns that differ most come first, because a database that sorts compares the first
-	// columns of the group most often.
+	// The columns that differ most come first, because a database that sorts the rows compares the
+	// first columns of the group most often.
 	group := append([]string{"uuid", "pod_uid", "reason"}, slices.DeleteFunc(slices.Clone(keys), func(name string) bool { return name == "uuid" || name == "pod_uid" || name == "reason" })...)
 	sums := []string{"sum(charge)", "min(hour)", "max(hour)"}
 	for _, name := range amounts {
@@ -124,7 +124,8 @@ func (d *Dialect) fill() string {
 func (d *Database) repair(ctx context.Context) error {
 	days := make(map[lock]bool)
 	for _, compared := range []struct{ table, count, always, uncorrected string }{
-		// A correction changes the number of charges and the energy in the manifest, but not the rows of charges and GPUs.
+		// A correction changes the number of charges and the energy in the manifest, but does not change the rows of
+		// charges and GPUs.
 		{table.Days.Name, "charges", "energy_mj", "n"},
 		{table.GPUDays.Name, "gpus", "n", "energy_mj"},
 	} {

@@ -32,7 +32,7 @@ func TestDays(t *testing.T) {
 			name, of, _ := strings.Cut(strings.TrimPrefix(query, "-- "), "\n")
 			want, got := lines(t, path, strings.TrimSuffix(of, ";")), lines(t, path, "select * from "+name)
 			for i := range min(len(got), len(want)) {
-				got[i] = got[i][:len(want[i])] // new columns come last in a view
+				got[i] = got[i][:len(want[i])] // new columns are the last columns of a view
 			}
 			slices.SortFunc(want, slices.Compare)
 			slices.SortFunc(got, slices.Compare)
@@ -107,7 +107,7 @@ func TestRepairOfCorrections(t *testing.T) {
 	check(t, err)
 	h.Revision, h.State, h.Corrections = 2, table.Corrected, table.Difference(before, h.Charges)
 	check(t, d.Correct(t.Context(), h))
-	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.AddDate(0, 0, 1), 7))) // has the last rowid, so rows that are added up again get other rowids
+	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.AddDate(0, 0, 1), 7))) // this day has the last rowid, so rows that are added up again get other rowids
 	rows := func() [][]string { return lines(t, path, "select rowid, * from days order by rowid") }
 	want := rows()
 	reopen := func() {

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Dialect is a kind of database: everything that differs between kinds of databases. A new kind is
-// a value in its own file, an entry in [Dialects], and a folder of migrations. The rest of this
-// package is the same for all.
+// Dialect is a kind of database. It contains everything that differs between kinds of databases. A
+// new kind is a value in its own file, an entry in [Dialects], and a folder of migrations. The rest
+// of this package is the same for all dialects.
 type Dialect struct {
 	// Name is the name of the kind in commands, and of its folder of migrations.
 	Name string
@@ -42,7 +42,7 @@ type Dialect struct {
 	// lock waits until no other transaction has a lock. The lock is held until the end of the transaction, or until unlock is
 	// called, which may be nil.
 	lock, unlock func(ctx context.Context, t *transaction, of lock) error
-	// copyRows inserts many rows. It is nil if inserts are as fast.
+	// copyRows inserts many rows. It is nil if insert statements are as fast.
 	copyRows func(ctx context.Context, t *transaction, of table.Table, rows [][]any) error
 	// rejects reports whether an error means that the database rejects the values of rows.
 	rejects func(err error) bool
@@ -50,7 +50,8 @@ type Dialect struct {
 	// another one could continue. It is nil if there is only one writer.
 	rolledBack func(err error) bool
 
-	// addColumns returns the statements that add columns to a table, unless it has them. space precedes the columns.
+	// addColumns returns the statements that add columns to a table if the table lacks them. space precedes the
+	// columns.
 	addColumns func(name, space, columns string) string
 	// views translates the statements that create the views from the MySQL dialect.
 	views func(text string) string
@@ -69,7 +70,7 @@ type Dialect struct {
 	tables, command string
 }
 
-// Dialects are all kinds of databases.
+// Dialects contains all kinds of databases.
 var Dialects = []*Dialect{Postgres, MySQL, SQLite}
 
 // Named returns the dialect with the given name, or nil if there is none.

@@ -20,9 +20,9 @@ import (
 
 // MySQL is the dialect of MySQL and MariaDB. Times are in UTC.
 //
-// The tables have no partitions. Months may be filed in any order, but MySQL adds partitions only
-// in the order of time, and each new partition alters the table. The primary key keeps the rows of
-// a cluster and hour together.
+// The tables have no partitions. Months may be filed in any order, but MySQL can add partitions
+// only in chronological order, and each new partition alters the table. The primary key keeps the
+// rows of a cluster and hour together.
 var MySQL = &Dialect{
 	Name:      "mysql",
 	connector: connectMySQL,
@@ -52,7 +52,8 @@ var MySQL = &Dialect{
 	command:    "schema mysql",
 }
 
-// addMySQL returns a prepared statement, because MySQL cannot add a column only if it is missing. If the last column is missing, all are.
+// addMySQL returns a prepared statement, because MySQL cannot add a column only if it is missing. If the last column is missing, all
+// columns are missing.
 func addMySQL(name, space, columns string) string {
 	last, _, _ := strings.Cut(columns[strings.LastIndex(columns, addMissing)+len(addMissing):], " ")
 	return strings.NewReplacer("{table}", name, "{column}", last, "{change}", "alter table "+name+space+strings.ReplaceAll(columns, addMissing, "add column ")).Replace(`
@@ -66,7 +67,7 @@ deallocate prepare change_{table};
 }
 
 // badText is the number of the error for a text outside the character set of its column. The
-// SQLSTATE of this error is a general one.
+// SQLSTATE of this error is not specific.
 const badText = 1366
 
 func connectMySQL(url, passwordFile string, _ access) (driver.Connector, error) {
@@ -78,8 +79,8 @@ func connectMySQL(url, passwordFile string, _ access) (driver.Connector, error) 
 }
 
 // parseMySQL returns the configuration of the driver for a URL such as
-// mysql://archive@db.example.com:3306/gpuledger?tls=true. Its parameters are the driver's
-// parameters. Errors have no secrets.
+// mysql://archive@db.example.com:3306/gpuledger?tls=true. The parameters of the URL are the
+// parameters of the driver. Errors contain no secrets.
 func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
 	u, err := address.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "mysql" && u.Scheme != "mariadb" {
@@ -102,7 +103,7 @@ func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
 		}
 		config.Passwd = strings.TrimRight(string(password), "\r\n")
 	}
-	// As in MySQL's own clients, TLS is used where the server supports it. With tls=true the
+	// TLS is used if the server supports it. MySQL's own clients do the same. With tls=true the
 	// server's certificate is verified.
 	config.TLSConfig = cmp.Or(config.TLSConfig, "preferred")
 	config.Timeout = cmp.Or(config.Timeout, 10*time.Second)
@@ -111,7 +112,7 @@ func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
 	if config.Params == nil {
 		config.Params = make(map[string]string)
 	}
-	config.Params["sql_mode"] = "'STRICT_ALL_TABLES'" // an error for a text that is too long
+	config.Params["sql_mode"] = "'STRICT_ALL_TABLES'" // a text that is too long causes an error
 	return config, nil
 }
 

@@ -34,7 +34,7 @@ func TestParseMySQL(t *testing.T) {
 	}
 }
 
-// TestParseMySQLErrors checks that errors of invalid URLs have no password.
+// TestParseMySQLErrors checks that errors of invalid URLs contain no password.
 func TestParseMySQLErrors(t *testing.T) {
 	for _, url := range []string{
 		"", "archive:s3cret@tcp(db)/assets", "postgres://archive:s3cret@db/assets", "mysql://archive:s3cret@db", "mysql://archive:s3cret@db:port/assets",

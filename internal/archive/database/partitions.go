@@ -12,9 +12,9 @@ import (
 // partitioned contains the tables with a partition for each month. The other tables are small.
 var partitioned = slices.Concat(table.Data, table.Appended)
 
-// maxNewMonths is the maximum number of months that get partitions at once. The time to plan a
-// query grows with the number of partitions, and an event can be of any month. Rows of other months
-// are in the default partition.
+// maxNewMonths is the maximum number of months that get partitions in one call. The time to plan a
+// query grows with the number of partitions, and an event can belong to any month. Rows of other
+// months are in the default partition.
 const maxNewMonths = 2
 
 // partition is a partition of a table, for one month.
@@ -46,8 +46,8 @@ func createPartition(name string, month time.Time) string {
 end $$`, schemaName, name, month.Format("2006_01"), month.Format(time.RFC3339), month.AddDate(0, 1, 0).Format(time.RFC3339))
 }
 
-// createPartitions creates the missing partitions of tables for the newest months. Without the
-// right to create partitions, rows stay in the default partition.
+// createPartitions creates the missing partitions of tables, for the newest of the given months.
+// Without the right to create partitions, rows stay in the default partition.
 func (d *Database) createPartitions(ctx context.Context, months []time.Time, tables ...table.Table) error {
 	if !d.dialect.partitioned {
 		return nil
@@ -101,8 +101,9 @@ func (s session) holds(ctx context.Context, condition string) (bool, error) {
 	return found.Int == 1, err
 }
 
-// PartitionsEnd returns the end of the consecutive months, from now on, that have all partitions.
-// It returns zero if the role can create partitions, and for a database without partitions.
+// PartitionsEnd returns the end of the consecutive months, beginning with the current month, that
+// have all partitions. It returns zero if the role can create partitions, and for a database
+// without partitions.
 func (d *Database) PartitionsEnd(ctx context.Context, now time.Time) (end time.Time, err error) {
 	if !d.dialect.partitioned {
 		return time.Time{}, nil
@@ -151,7 +152,7 @@ func (d *Database) dropPartitions(ctx context.Context, before time.Time) error {
 		for _, name := range names {
 			month, err := time.Parse(parent+"_2006_01", name)
 			if err != nil || !month.Before(before) {
-				continue // such as the default partition
+				continue // the table may be the default partition
 			}
 			if err := d.dropIfEmpty(ctx, parent, name); err != nil {
 				return fmt.Errorf("drop the partition %s: %w", name, err)

@@ -70,12 +70,12 @@ func connectPostgres(url, _ string, as access) (driver.Connector, error) {
 }
 
 // parsePostgres returns the configuration of the driver for a URL. It replaces errors of the
-// driver, because they repeat the text that cannot be parsed, with its secrets.
+// driver, because they repeat the text that cannot be parsed, including its secrets.
 func parsePostgres(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err == nil {
 		config.ConnectTimeout = cmp.Or(config.ConnectTimeout, 10*time.Second)
-		if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // the default of the driver
+		if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // this is the default of the driver
 			// Insert statements have many different texts, and the server would keep a prepared
 			// statement for each.
 			config.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec

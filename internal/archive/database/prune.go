@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Prune deletes the rows and the events of the hours before a moment, the start of a month. It
-// keeps the sums of these hours, and their rows in the manifest. Each month of a cluster is a
-// transaction. Prune calls done for each table of a month. A dry run only calls done.
+// Prune deletes the rows and the events of the hours before a moment, which must be the start of a
+// month. It keeps the sums of these hours, and their rows in the manifest. Each month of a cluster
+// is a transaction. Prune calls done for each table of a month. A dry run only calls done.
 func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := d.prunable(ctx, before)
 	if err != nil {
@@ -125,7 +125,7 @@ func hoursIn(filed [][]any) (hours []time.Time) {
 	return hours
 }
 
-// addMonthly adds the sums of a month's charges and corrections. It omits hours without rows.
+// addMonthly adds the sums of the charges and corrections of a month. It omits hours without rows.
 func (t *transaction) addMonthly(ctx context.Context, m table.ClusterMonth, filed [][]any) error {
 	charged := make(map[time.Time]int64)
 	text := SQL("select hour, count(*) from {charges}").Join(in(m)).Add(" group by hour")

@@ -42,7 +42,7 @@ func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, e
 		}
 		n, hours = n+end, hours[end:]
 	}
-	// Last it renames the sums, and the events of hours that are not filed.
+	// Finally, it renames the sums, and the events of hours that are not filed.
 	return n, d.transaction(ctx, func(t *transaction) error {
 		if err := t.renameRows(ctx, table.Appended, to, SQL(" where cluster = ?", from)); err != nil {
 			return err
@@ -70,7 +70,7 @@ func (t *transaction) renameSums(ctx context.Context, from, to string) error {
 	var old, renamed []table.Entry
 	for _, at := range slices.Sorted(maps.Keys(sums)) {
 		if len(before[at]) == 0 && sums[at].Rows == table.SumsDigest(nil) {
-			continue // an earlier call renamed them
+			continue // an earlier call renamed these rows
 		}
 		after, err := chain.ReadSums(to, sums[at].Hour, chained{ctx, t.session, to})
 		if err != nil {

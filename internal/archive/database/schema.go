@@ -52,7 +52,8 @@ const addMissing = "add column if not exists "
 // addition matches a statement that adds missing columns to one or more tables. The files of all dialects have this notation.
 var addition = regexp.MustCompile(`(?m)^alter table (\w+(?:, \w+)*)(\s+)(` + addMissing + `[^;]+);\n`)
 
-// add returns the statements of the dialect for an addition, one or more for each table.
+// add returns the statements of the dialect for an addition; there are one or more statements for
+// each table.
 func (d *Dialect) add(statement string) string {
 	parts := addition.FindStringSubmatch(statement)
 	var b strings.Builder

@@ -92,7 +92,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// short reports whether the texts of a table have at most 255 bytes in its key.
+// short reports whether the texts in the key of a table have at most 255 bytes.
 func short(name string) bool {
 	return slices.ContainsFunc(table.Appended, func(of table.Table) bool { return of.Name == name })
 }

@@ -143,7 +143,7 @@ type transaction struct {
 	session
 	conn   *sql.Conn
 	signer *chain.Signer
-	locks  []lock // that are held
+	locks  []lock // locks that are held
 }
 
 // lock waits for a lock, which is held until the end of the transaction.
@@ -153,12 +153,12 @@ func (t *transaction) lock(ctx context.Context, of lock) error {
 }
 
 // attempts is the maximum number of attempts at a transaction that the database rolls back in
-// favour of another one.
+// favour of another transaction.
 const attempts = 5
 
 // transaction runs a function in a transaction with locks. Programs that need one of the locks
-// wait. Transactions of different days can still block each other: the database then rolls one
-// back, and it runs again.
+// wait. Transactions of different days can still block each other. Then the database rolls back one
+// of them, and this transaction runs again.
 func (d *Database) transaction(ctx context.Context, do func(*transaction) error, locks ...lock) (err error) {
 	for range attempts {
 		if err = d.attempt(ctx, do, locks...); err == nil || d.dialect.rolledBack == nil || !d.dialect.rolledBack(err) {
@@ -217,7 +217,7 @@ func (t *transaction) insert(ctx context.Context, of table.Table, rows [][]any) 
 	return t.rejected(t.dialect.copyRows(ctx, t, of, rows))
 }
 
-// insertWith inserts rows with insert statements. It numbers the rows of an hour where the dialect
+// insertWith inserts rows with insert statements. It numbers the rows of an hour if the dialect
 // requires it.
 func (t *transaction) insertWith(ctx context.Context, with insertion, of table.Table, rows [][]any) error {
 	columns := t.dialect.columnNames(of)

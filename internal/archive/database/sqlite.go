@@ -18,7 +18,7 @@ import (
 )
 
 // SQLite is the dialect of SQLite. An address is the path of a file. Times are texts, see [table.Format]. A transaction locks the
-// whole file, so days need no locks.
+// whole file, so there are no locks for days.
 var SQLite = &Dialect{
 	Name:      "sqlite",
 	connector: connectSQLite,
@@ -30,7 +30,8 @@ var SQLite = &Dialect{
 		return value
 	},
 	skip: insertion{"insert into", " on conflict do nothing"},
-	// The driver takes a time that grows with the square of the number. The limit is 32,766.
+	// The time that the driver needs grows with the square of the number of values. The limit is
+	// 32,766.
 	maxValues: 1000,
 	columns:   "select tables.name, columns.name from sqlite_schema as tables join pragma_table_info(tables.name) as columns where tables.type = 'table'",
 	lock:      func(context.Context, *transaction, lock) error { return nil },
@@ -86,9 +87,9 @@ func (f sqliteFile) open(ctx context.Context) (driver.Conn, error) {
 // Driver implements [driver.Connector].
 func (f sqliteFile) Driver() driver.Driver { return new(sqlite.Driver) }
 
-// connectSQLite creates the file unless it exists, because the driver does not report why it cannot
-// open a file. Readers see the last transaction while another program writes. Writers wait for each
-// other.
+// connectSQLite creates the file unless it exists, because the driver does not report the reason if
+// it cannot open a file. Readers see the last transaction while another program writes. Writers
+// wait for each other.
 func connectSQLite(path, _ string, as access) (driver.Connector, error) {
 	options := url.Values{"_pragma": {"busy_timeout(60000)", "journal_mode(wal)", "journal_size_limit(0)"}, "_txlock": {"immediate"}}
 	flags := os.O_RDWR | os.O_CREATE
@@ -106,8 +107,8 @@ func connectSQLite(path, _ string, as access) (driver.Connector, error) {
 	return sqliteFile{name.String(), as}, file.Close()
 }
 
-// The parts of views that differ in SQLite: it cannot replace a view, and times are texts, to which
-// an hour is added.
+// These are the parts of views that differ in SQLite. SQLite cannot replace a view, and times are
+// texts, to which an hour is added.
 var (
 	replacedView = regexp.MustCompile(`create or replace view (\w+)`)
 	hourLater    = regexp.MustCompile(`([a-z_.()]+) \+ interval '1' hour`)

@@ -23,7 +23,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
-// openSQLite opens a file as the archive does.
+// openSQLite opens a file in the same way as the archive.
 func openSQLite(t *testing.T, path string) *database.Database {
 	t.Helper()
 	d, err := database.SQLite.Open(t.Context(), path, "")
@@ -39,7 +39,7 @@ func fresh(t *testing.T) (*database.Database, string) {
 	return openSQLite(t, path), path
 }
 
-// lines returns the values of a query as the file has them, without this package.
+// lines returns the values that a query reads from the file, without using this package.
 func lines(t *testing.T, path, query string) (all [][]string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path))
@@ -78,7 +78,7 @@ func tablesOf(t *testing.T, path string) sinktest.Rows {
 	}
 }
 
-// opened returns a new file as a kind of sink, and its rows.
+// opened returns a new file as a sink, and a function that reads its rows.
 func opened[S any](t *testing.T) (S, sinktest.Rows) {
 	t.Helper()
 	d, path := fresh(t)
@@ -160,7 +160,8 @@ func TestSQLiteCreate(t *testing.T) {
 	}
 }
 
-// TestSQLiteOtherUser checks that a user who cannot write in the folder reads a file that no program has open.
+// TestSQLiteOtherUser checks that a user who cannot write to the folder can read a file that no program has
+// open.
 func TestSQLiteOtherUser(t *testing.T) {
 	d, path := fresh(t)
 	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon, 7)))
@@ -197,7 +198,7 @@ func TestSQLiteOtherUser(t *testing.T) {
 func TestSQLiteViews(t *testing.T) {
 	d, path := fresh(t)
 	older := sinktest.Hour(sinktest.Noon, 7)
-	older.Charges[0].Began, older.Charges[0].Ended = time.Time{}, time.Time{} // as earlier versions filed it
+	older.Charges[0].Began, older.Charges[0].Ended = time.Time{}, time.Time{} // in the form in which earlier versions filed it
 	check(t, d.Replace(t.Context(), older))
 	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.Add(time.Hour), 5)))
 	var events []event.Event

@@ -87,7 +87,8 @@ func (d *Dialect) columnNames(of table.Table) []string {
 	return of.Names()
 }
 
-// isNumbered reports whether the rows of a table have numbers. Tables with short keys have none.
+// isNumbered reports whether the rows of a table have numbers. Tables with short keys have no
+// numbers.
 func (d *Dialect) isNumbered(of table.Table) bool {
 	return d.numbered && of.Name != table.Hours.Name && of.Name != table.MonthlyCharges.Name && of.Name != table.Chain.Name && !of.IsAppended()
 }

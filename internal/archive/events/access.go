@@ -48,17 +48,17 @@ func parseTokens(text []byte) (grants []grant, err error) {
 
 // access decides whether a request may send events of a cluster.
 type access struct {
-	file string // empty accepts all requests
+	file string // if it is empty, all requests are accepted
 	log  *slog.Logger
 
 	mu     sync.Mutex
-	text   []byte // content of the file when it was read last
+	text   []byte // content of the file when it was last read
 	grants []grant
 	logged map[cause]time.Time
 }
 
 // cause is the logged reason for a refusal, with the cluster. The cluster is empty unless the token
-// file names it, so the number of causes is bounded.
+// file names it, so the number of causes is limited.
 type cause struct{ outcome, cluster string }
 
 func newAccess(file string, log *slog.Logger) *access {
@@ -66,7 +66,7 @@ func newAccess(file string, log *slog.Logger) *access {
 }
 
 // check returns an error unless a request has a token of the cluster. It reads the file for each
-// request, so that a change takes effect at once.
+// request, so that a change takes effect immediately.
 func (a *access) check(req *http.Request, cluster string) error {
 	if a.file == "" {
 		return nil
@@ -81,7 +81,7 @@ func (a *access) check(req *http.Request, cluster string) error {
 	}
 	token, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	if !ok {
-		token = "" // which no line has
+		token = "" // no line contains this text
 	}
 	switch known, granted := a.match(token, cluster); {
 	case !known:
@@ -112,7 +112,7 @@ func (a *access) read() error {
 }
 
 // match reports whether a token is in the file, and whether it belongs to a cluster. It compares
-// the token with all tokens, so its time does not depend on which one matches.
+// the token with all tokens, so the time does not depend on the token that matches.
 func (a *access) match(token, cluster string) (known, granted bool) {
 	digest := sha256.Sum256([]byte(token))
 	var ofAny, ofCluster int

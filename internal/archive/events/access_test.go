@@ -36,7 +36,7 @@ func write(t *testing.T, file, text string) {
 	check(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
-// TestToken checks that only requests with a current token of their cluster are filed, and that none is
+// TestToken checks that only requests with a current token of their cluster are filed. No token is
 // valid while the file is missing, empty, invalid or open to other users.
 func TestToken(t *testing.T) {
 	const two = "# rotated in November\n\neast one\nwest  three\neast\ttwo\nthe far south four\n"
@@ -192,8 +192,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// FuzzTokens checks that a token is accepted for a cluster only if a line has both, by a reader of lines
-// that is simpler than the program's reader.
+// FuzzTokens checks that a token is accepted for a cluster only if a line contains both. It reads the
+// lines with simpler code than the program.
 func FuzzTokens(f *testing.F) {
 	for _, text := range []string{"east one", "east one\nwest two\n", "# east one\n", "\n\n east  one \r\n", "one", "a b one"} {
 		f.Add(text, "east", "one")

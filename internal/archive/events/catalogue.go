@@ -27,7 +27,7 @@ var (
 	}
 )
 
-// The values of the label outcome.
+// These are the values of the label outcome.
 const (
 	outcomeFiled        = "filed"
 	outcomeRefused      = "refused"
@@ -51,7 +51,7 @@ func Labels() []metric.Label {
 	}}
 }
 
-// counts are the metrics of a receiver.
+// counts contains the metrics of a receiver.
 type counts struct {
 	events   *prometheus.CounterVec
 	queue    *prometheus.GaugeVec
@@ -72,7 +72,7 @@ func newCounts() counts {
 	return c
 }
 
-// sinkCounts are the metrics of a sink.
+// sinkCounts contains the metrics of a sink.
 type sinkCounts struct {
 	filed, rejected, dropped prometheus.Counter
 	queue                    prometheus.Gauge

@@ -12,12 +12,13 @@ import (
 // Config is the configuration from the flags.
 type Config struct {
 	Receive bool
-	// TokenFile contains the tokens of the clusters; empty accepts requests without a token.
+	// TokenFile is the file with the tokens of the clusters. If it is empty, requests without a token
+	// are accepted.
 	TokenFile string
 	// DeadLetter is the file for events that a sink rejects, or that still wait when the program
 	// ends; if it is empty, these events are dropped.
 	DeadLetter string
-	// Insecure accepts requests without credentials from other machines.
+	// If Insecure is set, requests from other machines are accepted without credentials.
 	Insecure bool
 }
 

@@ -35,7 +35,7 @@ type deadLetter struct {
 	Event   json.RawMessage `json:"event"`
 }
 
-// write appends events. They are durable when write returns.
+// write appends events. The lines are durable when write returns.
 func (l *deadLetters) write(sink, cluster string, events []table.Event, reason error) error {
 	if l.path == "" {
 		return errNoDeadLetters
@@ -56,7 +56,7 @@ func (l *deadLetters) write(sink, cluster string, events []table.Event, reason e
 	return l.append(lines.Bytes())
 }
 
-// append adds lines to the file. If they cannot be written completely, none is added.
+// append adds lines to the file. If they cannot be written completely, no line is added.
 func (l *deadLetters) append(lines []byte) (err error) {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o750); err != nil {
 		return err

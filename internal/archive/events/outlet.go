@@ -14,9 +14,9 @@ import (
 const (
 	// maxQueue limits the total size of the batches that wait for a sink, in bytes.
 	maxQueue = 16 << 20
-	// maxChunk limits the events that are added to a sink at once.
+	// maxChunk limits the events that are added to a sink in one call.
 	maxChunk = 5000
-	// minRetry and maxRetry limit the time until a sink that failed is tried again.
+	// minRetry and maxRetry limit the time until a failed sink is tried again.
 	minRetry = 5 * time.Second
 	maxRetry = time.Minute
 )
@@ -32,7 +32,7 @@ var (
 type batch struct {
 	cluster string
 	events  []table.Event
-	size    int // size of the request's text, in bytes
+	size    int // size of the text of the request, in bytes
 	arrived time.Time
 }
 
@@ -46,9 +46,9 @@ type outlet struct {
 	// repeat is called after batches were dropped and the sink has filed all waiting batches.
 	repeat func()
 
-	// sink and logged are used by run while batches wait, else by one request at a time.
-	sink   Sink   // nil while it is not open
-	logged string // the last failure
+	// While batches wait, only run uses sink and logged. Otherwise, one request at a time uses them.
+	sink   Sink   // nil while the sink is not open
+	logged string // last failure of the sink
 
 	wake chan struct{} // wakes run after the first batch was queued
 
@@ -59,7 +59,7 @@ type outlet struct {
 	ended   bool // the program stops
 }
 
-// file adds a batch to the sink, unless earlier ones wait.
+// file adds a batch to the sink, unless earlier batches wait.
 func (o *outlet) file(ctx context.Context, b *batch) error {
 	if o.waits() {
 		return errBehind
@@ -67,7 +67,8 @@ func (o *outlet) file(ctx context.Context, b *batch) error {
 	return o.append(ctx, b)
 }
 
-// keep queues a batch until the sink works. When the program ends, its events are dead letters.
+// keep queues a batch until the sink works. When the program ends, the events in the batch become
+// dead letters.
 func (o *outlet) keep(b *batch) {
 	if !o.enqueue(b) {
 		o.reject(b.cluster, b.events, errStopped)
@@ -95,8 +96,8 @@ func (o *outlet) enqueue(b *batch) bool {
 	return true
 }
 
-// waits reports whether a new batch cannot be filed at once: earlier batches wait, or the program
-// ends.
+// waits reports whether a new batch cannot be filed immediately, because earlier batches wait or
+// the program ends.
 func (o *outlet) waits() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -155,7 +156,8 @@ func (o *outlet) run(ctx context.Context) {
 	}
 }
 
-// drain files the batches that wait. It reports false if the context ended before.
+// drain files the batches that wait. It reports false if the context ended before all batches were
+// filed.
 func (o *outlet) drain(ctx context.Context) bool {
 	retry := minRetry
 	for {

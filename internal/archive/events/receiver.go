@@ -1,6 +1,7 @@
 // Package events receives the events of pods and workloads that gpuledger-reconciler sends, and
 // files them in sinks. It responds when each sink has filed the events or failed, and the sender
-// repeats events that no sink has filed. Events that some sinks lack wait in bounded queues.
+// repeats events if no sink has filed them. Events that only some sinks have filed wait in queues
+// of limited size for the other sinks.
 package events
 
 import (
@@ -22,7 +23,7 @@ const (
 	// is shorter than the timeout of a sender.
 	readTime = 8 * time.Second
 	fileTime = 20 * time.Second
-	// farewell is the timeout of the last request at shutdown, and lastTry is the timeout of the
+	// At shutdown, farewell is the timeout of the last request, and lastTry is the timeout of the
 	// waiting batches.
 	farewell = 500 * time.Millisecond
 	lastTry  = 3 * time.Second
@@ -54,8 +55,8 @@ type Receiver struct {
 	stop     context.CancelFunc
 
 	mu sync.Mutex
-	// repeated contains the clusters that were requested to repeat their state since a sink may
-	// have lost events.
+	// repeated contains the clusters that were requested to repeat their state after a sink may have
+	// lost events.
 	repeated map[string]bool
 }
 
@@ -73,8 +74,8 @@ func New(c Config, destinations []Destination, log *slog.Logger) *Receiver {
 	return r
 }
 
-// repeat makes every cluster repeat its state: at the start, because the queues of the last run
-// were lost, and after events were dropped.
+// repeat makes every cluster repeat its state. It does so at the start, because the queues of the
+// last run were lost, and after events were dropped.
 func (r *Receiver) repeat() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,7 +144,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	}
 	control := http.NewResponseController(w)
 	now := time.Now()
-	// An error means that the connection does not support deadlines, as in tests.
+	// An error means that the connection does not support deadlines, which happens in tests.
 	_ = control.SetReadDeadline(now.Add(readTime))
 	_ = control.SetWriteDeadline(now.Add(readTime + fileTime + time.Second))
 	size, events, err := read(req)
@@ -182,8 +183,8 @@ func (r *Receiver) file(ctx context.Context, b batch) error {
 	return nil
 }
 
-// Run files the batches that wait for sinks that failed. When the context ends it tries again, and makes the
-// events that still wait dead letters.
+// Run files the batches that wait for sinks that failed. When the context ends it tries again, and turns the
+// events that still wait into dead letters.
 func (r *Receiver) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, o := range r.outlets {
@@ -217,7 +218,7 @@ func (r *Receiver) quiet() bool {
 }
 
 // takesTurn waits until no request is filed, and then blocks further requests. It reports false if
-// that takes too long.
+// this takes too long.
 func (r *Receiver) takesTurn() bool {
 	select {
 	case r.turn <- struct{}{}:

@@ -47,7 +47,7 @@ func (m *memory) fail(fault error) {
 	m.fault = fault
 }
 
-// filed returns the rows so far.
+// filed returns the rows that have been filed.
 func (m *memory) filed() map[string][]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,7 +62,7 @@ func (m *memory) Append(_ context.Context, t table.Table, rows [][]any) error {
 	}
 	for _, row := range rows {
 		m.rows[t.Name] = append(m.rows[t.Name], row[0].(string)+" "+row[3].(string))
-		row[0] = "changed" // as a sink may do
+		row[0] = "changed" // a sink may do this
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func TestReceive(t *testing.T) {
 		name, target, body string
 		header             []string
 		status             int
-		want               string // in the response
+		want               string // text in the response
 	}{
 		{"text", target, phase + snapshot, nil, 200, ""},
 		{"gzip", target, both, zipped, 200, ""},
@@ -177,8 +177,8 @@ func TestMethod(t *testing.T) {
 	}
 }
 
-// TestSinkFails checks that a request fails if the only sink does, that the sink is opened again, and
-// that equal failures are logged once.
+// TestSinkFails checks that a request fails if the only sink fails, that the sink is opened again,
+// and that equal failures are logged once.
 func TestSinkFails(t *testing.T) {
 	m, log := &memory{}, new(bytes.Buffer)
 	r := events.New(events.Config{}, []events.Destination{m.destination("m")}, slog.New(slog.NewTextHandler(log, nil)))
@@ -202,7 +202,7 @@ func TestSinkFails(t *testing.T) {
 	}
 }
 
-// start runs a receiver until the end of a test in a bubble.
+// start runs a receiver until the end of a test in a synctest bubble.
 func start(t *testing.T, r *events.Receiver) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -215,8 +215,8 @@ func start(t *testing.T, r *events.Receiver) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// TestSinkRecovers checks that a failing sink does not delay another sink, and that it contains the
-// events in order soon after it works again.
+// TestSinkRecovers checks that a failing sink does not delay another sink, and that the failing
+// sink contains the events in order soon after it works again.
 func TestSinkRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, log := &memory{}, &memory{}, new(bytes.Buffer)
@@ -247,7 +247,8 @@ func TestSinkRecovers(t *testing.T) {
 	})
 }
 
-// TestSlowSink checks that a sink that does not respond delays only one request, and no other sink.
+// TestSlowSink checks that a sink that does not respond delays only one request, and does not delay
+// another sink.
 func TestSlowSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
@@ -274,8 +275,8 @@ func TestSlowSink(t *testing.T) {
 	})
 }
 
-// TestDropped checks that a full queue drops events and counts them, and that each cluster repeats
-// its state once at the start, and once when the sink has the waiting events.
+// TestDropped checks that a full queue drops events and counts them. Each cluster must repeat its
+// state once at the start, and once after the sink has filed the waiting events.
 func TestDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &memory{}, &memory{}

@@ -75,7 +75,7 @@ func deadLetters(t *testing.T, path string) (all []string) {
 		if err := json.Unmarshal([]byte(line), &l); err != nil || l.Time.IsZero() {
 			t.Fatalf("%v in %q", err, line)
 		}
-		for e, err := range event.Decode(bytes.NewReader(l.Event)) { // can be sent again
+		for e, err := range event.Decode(bytes.NewReader(l.Event)) { // the event can be sent again
 			if err != nil {
 				t.Fatalf("%v in %q", err, line)
 			}
@@ -85,8 +85,8 @@ func deadLetters(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// TestRejected checks that events that a sink rejects are dead letters with the reason, one by one,
-// and hold up neither other events of their requests nor later requests, even if earlier events
+// TestRejected checks that events that a sink rejects become single dead letters with the reason.
+// They delay neither other events of their requests nor later requests, even if earlier events
 // wait.
 func TestRejected(t *testing.T) {
 	for _, waits := range []bool{false, true} {
@@ -147,7 +147,7 @@ func TestNoDeadLetters(t *testing.T) {
 }
 
 // TestLongCluster files events of a cluster in a real folder, between requests with names that are
-// invalid for a folder. No such request holds up the others.
+// invalid for a folder. No such request delays the other requests.
 func TestLongCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -275,7 +275,8 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
-// TestMemory checks the memory for a small request with 250,000 events, and for the largest accepted one.
+// TestMemory checks the memory for a small request with 250,000 events, and for the largest accepted
+// request.
 func TestMemory(t *testing.T) {
 	for _, tt := range []struct{ events, status, limit int }{{250_000, 413, 160 << 20}, {20_000, 200, 256 << 20}} {
 		m := &memory{}
@@ -295,7 +296,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// FuzzRequest checks that any body gets a status that a sender understands, and that filed rows are within
+// FuzzRequest checks that any body gets a status that senders can handle, and that filed rows are within
 // the accepted times and limits.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(phase+snapshot), false)

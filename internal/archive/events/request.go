@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// maxBody limits the body of a request, maxText the text in it, in bytes, and maxEvents its
-	// lines. The reconciler sends at most a megabyte in a request, or a single line.
+	// maxBody limits the body of a request in bytes, maxText limits the uncompressed text in bytes, and
+	// maxEvents limits the number of lines. The reconciler sends at most a megabyte in a request, or a
+	// single line.
 	maxBody   = 8 << 20
 	maxText   = 16 << 20
 	maxEvents = 20_000

@@ -14,20 +14,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The columns of the tables in [table.Appended] after cluster and hour.
+// These are the columns of the tables in [table.Appended] that follow cluster and hour.
 const (
 	atColumn = 2
 	idColumn = 3
 )
 
-// maxPart is the size of the values in a full file, in bytes. More rows of its hour go into another
-// file. A request rewrites a whole file that cannot grow, so this size limits the cost of a
+// maxPart is the size of the values in a full file, in bytes. Further rows of the same hour go into
+// another file. A request rewrites a whole file that cannot grow, so this size limits the cost of a
 // request.
 const maxPart = 512 << 10
 
 // Append adds rows to one of [table.Appended]. It skips rows with a key that is already filed. Each
-// hour has its own files. A CSV file in a folder grows; other files are replaced until they are
-// full.
+// hour has its own files. A CSV file in a folder is extended. Other files are replaced until they
+// are full.
 func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	hours := make(map[string][][]any)
 	for _, row := range rows {
@@ -55,10 +55,10 @@ func hourFile(t table.Table, row []any) string {
 type hourFiles struct {
 	format
 	table table.Table
-	name  string // name of the first file, without an extension
+	name  string // name of the first file, without the extension
 }
 
-// part returns a file of the hour. The first one is number 0.
+// part returns a file of the hour. The first file has the number 0.
 func (h hourFiles) part(number int) file {
 	name := h.name
 	if number > 0 {
@@ -130,8 +130,8 @@ func fitting(last, rows [][]any) (n int) {
 	return n
 }
 
-// last returns the rows and the tag of the last file of an hour, and no rows if the file is
-// missing. It adds the ids in full files to the known ids.
+// last returns the rows and the tag of the last file of an hour. If the file is missing, it returns
+// no rows. It adds the ids in full files to the known ids.
 func (s *Sink) last(ctx context.Context, hour hourFiles, known *hourIDs) (rows [][]any, tag string, err error) {
 	for {
 		f := hour.part(known.parts)
@@ -150,7 +150,7 @@ func (s *Sink) last(ctx context.Context, hour hourFiles, known *hourIDs) (rows [
 	}
 }
 
-// grown returns the rows of a file that is not full. For a full file it only adds the ids to the
+// grown returns the rows of a file if it is not full. For a full file it only adds the ids to the
 // known ids.
 func (f file) grown(in content, known *hourIDs) (rows [][]any, full bool, err error) {
 	size, err := in.Size()

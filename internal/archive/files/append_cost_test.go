@@ -32,9 +32,9 @@ func written(t *testing.T) int {
 	return n
 }
 
-// TestAppendCost files events of one hour in small requests: the second half of the requests writes
-// little more than the first half. If each request wrote the whole file of the hour again, it would
-// write three times as much.
+// TestAppendCost files events of one hour in small requests. The second half of the requests must
+// not write much more than the first half. If each request wrote the whole file of the hour again,
+// it would write three times as much.
 func TestAppendCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -137,7 +137,7 @@ func TestRepeatsMemory(t *testing.T) {
 }
 
 // TestAppendLimit checks that a sink keeps a limited number of ids and still finds ids of other
-// hours, and that it rejects new events of an hour with too many.
+// hours, and that it rejects new events of an hour that has too many events.
 func TestAppendLimit(t *testing.T) {
 	const limit = 300
 	for _, format := range files.Formats() {

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// changes returns the rows of some events of an hour, with texts that do not compress well.
+// changes returns rows of events of one hour. Their texts do not compress well.
 func changes(first, n int) [][]any {
 	var all []event.Event
 	for i := first; i < first+n; i++ {
@@ -90,8 +90,8 @@ func TestAppendCrash(t *testing.T) {
 	}
 }
 
-// TestAppendOlder checks that rows are added beside files of an earlier version: a file that is
-// larger than the current limit, and a file without a column.
+// TestAppendOlder checks that rows are added to an hour that has files of an earlier version: a
+// file that is larger than the current limit, and a file without a column.
 func TestAppendOlder(t *testing.T) {
 	large := changes(0, 3000)
 	older := table.Events
@@ -133,8 +133,8 @@ func TestAppendOlder(t *testing.T) {
 	}
 }
 
-// FuzzAppend adds a row to any CSV file with the right header: it is added once, after all complete rows,
-// or the file is not changed.
+// FuzzAppend adds a row to an arbitrary CSV file with the right header. The row is added once, after all
+// complete rows, or the file is not changed.
 func FuzzAppend(f *testing.F) {
 	var header bytes.Buffer
 	check(f, files.Write(&header, "csv", table.Events, nil))

@@ -21,7 +21,7 @@ import (
 // The number is the sequence number of the first entry. Programs that append the same entry write the
 // same file, so only one of them succeeds.
 
-// chainLength is the number of entries from which on a file is not continued.
+// chainLength is the number of entries after which a new file begins.
 const chainLength = 256
 
 // chainFile returns the file of a chain that begins with an entry.
@@ -44,7 +44,7 @@ func chainFiles(ctx context.Context, s storage, cluster string) (all []file, err
 // SignWith sets the key that signs the chain. Without a key there is no chain.
 func (s *Sink) SignWith(signer *chain.Signer) { s.signer = signer }
 
-// Head returns the last entry of the chain of a cluster, zero if it has none.
+// Head returns the last entry of the chain of a cluster, or the zero entry if it has none.
 func (s *Sink) Head(ctx context.Context, cluster string) (table.Entry, error) {
 	last, _, _, err := s.tail(ctx, cluster)
 	return last, err
@@ -153,8 +153,8 @@ func (s *Sink) adopt(ctx context.Context, cluster string, except []table.Entry) 
 // reader returns a reader of the files of a format.
 func (s *Sink) reader(as format) *Reader { return &Reader{storage: s.storage, format: as} }
 
-// linkHour appends the entry of an hour, with the rows of its first format. replaced is set if h has all
-// its rows.
+// linkHour appends the entry of an hour, with the rows of its first format. replaced is set if h
+// contains all rows of the hour.
 func (s *Sink) linkHour(ctx context.Context, h *table.Hour, replaced bool) (table.Entry, error) {
 	rows := make(map[string][][]any)
 	for _, t := range table.Chained {
@@ -178,7 +178,7 @@ func (s *Sink) linkHour(ctx context.Context, h *table.Hour, replaced bool) (tabl
 }
 
 // linkSums appends the entry of the sums of a month after its hours were pruned in a format. It appends
-// none if an earlier call did.
+// no entry if an earlier call appended it.
 func (s *Sink) linkSums(ctx context.Context, as format, cluster string, month time.Time, again bool) error {
 	entries, err := s.reader(as).Entries(ctx, cluster)
 	if err != nil {
@@ -306,7 +306,7 @@ func (r *Reader) Between(ctx context.Context, t table.Table, cluster string, fro
 	return all, nil
 }
 
-// decode returns the rows of a file, none if it is missing.
+// decode returns the rows of a file. It returns no rows if the file is missing.
 func (r *Reader) decode(ctx context.Context, f file) (rows [][]any, err error) {
 	in, _, err := r.storage.open(ctx, f.name, "")
 	if err != nil || in == nil {
@@ -323,7 +323,7 @@ func (r *Reader) decode(ctx context.Context, f file) (rows [][]any, err error) {
 	return rows, nil
 }
 
-// Formats returns readers of the files of each format that the archive has.
+// Formats returns a reader for each format of which the archive contains files.
 func (r *Reader) Formats(ctx context.Context) (all []*Reader, err error) {
 	names, err := r.hours(ctx)
 	if err != nil {

@@ -96,8 +96,8 @@ func TestChainFiles(t *testing.T) {
 	}
 }
 
-// TestChainPlaces checks that files with valid entries in another place are found. Readers take the cluster and the day from
-// the names of folders.
+// TestChainPlaces checks that valid files in a wrong place are detected. Readers take the cluster and the day from the names
+// of folders.
 func TestChainPlaces(t *testing.T) {
 	for name, change := range map[string]func(move func(from, to string)){
 		"nothing": func(func(from, to string)) {},

@@ -27,7 +27,7 @@ type change struct {
 	rows  func(old [][]any) [][]any
 }
 
-// filing are the changes of an hour.
+// filing contains the changes of an hour.
 type filing struct {
 	*table.Hour
 	changes []change
@@ -49,7 +49,8 @@ func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
 	return s.apply(ctx, &filing{Hour: h, changes: changes, replaced: true, chained: true})
 }
 
-// Correct files the corrections of an hour beside earlier ones, and its row in the manifest.
+// Correct files the corrections of an hour in addition to earlier corrections, and the hour's row
+// in the manifest.
 func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
 	return s.apply(ctx, &filing{Hour: h, chained: true, changes: []change{
 		{table.Corrections, func(old [][]any) [][]any {
@@ -60,8 +61,8 @@ func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
 	}})
 }
 
-// apply makes changes in order. In a shared bucket it then checks that all changes were kept,
-// because two programs may file different data of an hour at the same time. The program that
+// apply makes changes in the given order. In a shared bucket it then checks that all changes were
+// kept, because two programs may file different data of an hour at the same time. The program that
 // finishes last repeats its changes.
 func (s *Sink) apply(ctx context.Context, h *filing) error {
 	if h.chained && s.signer == nil {
@@ -153,8 +154,8 @@ func (s *Sink) rewrite(ctx context.Context, f file, change func(rows [][]any) ([
 	return "", errChanged
 }
 
-// kept reports whether the files contain the rows of the last change of each table, and the chain their
-// entry. A file with an unchanged tag is not read.
+// kept reports whether the files contain the rows of the last change of each table, and whether the
+// chain contains their entry. A file with an unchanged tag is not read.
 func (s *Sink) kept(ctx context.Context, h *filing, tags map[string]string) (bool, error) {
 	if h.linked.Sequence > 0 {
 		if lasts, err := s.lasts(ctx, h.linked); err != nil || !lasts {
@@ -187,7 +188,8 @@ func same(a, b [][]any) bool {
 	})
 }
 
-// pause waits for a random time, so that programs that change the same file get out of step.
+// pause waits for a random time, so that programs that change the same file do not retry at the
+// same moments.
 func pause(ctx context.Context) error {
 	select {
 	case <-time.After(rand.N(200 * time.Millisecond)):

@@ -99,7 +99,8 @@ type csvColumn struct {
 	texts map[string]string
 }
 
-// cell returns the value in a record. Equal texts share memory, and do not keep their lines in memory.
+// cell returns the value in a record. Equal texts share memory, and a text does not keep its whole
+// line in memory.
 func (c csvColumn) cell(record []string) (table.Cell, error) {
 	if c.place < 0 {
 		return table.Cell{}, nil

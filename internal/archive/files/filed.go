@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Filed returns the manifest's row of an hour, zero unless the hour is filed in all formats.
+// Filed returns the manifest's row of an hour, or zero if the hour is not filed in all formats.
 func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
 	for i, as := range s.formats {
 		rows, err := s.hour(ctx, dayFile(as, table.Hours, cluster, hour), hour)
@@ -32,8 +32,8 @@ func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed
 	return filed, nil
 }
 
-// Nodes returns the nodes with GPUs in the last filed hour of a cluster within a period, excluding
-// its end.
+// Nodes returns the nodes with GPUs in the last filed hour of a cluster within a period, which
+// excludes its end.
 func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	for day := until.Add(-1).UTC().Truncate(24 * time.Hour); day.Add(24 * time.Hour).After(from); day = day.AddDate(0, 0, -1) {
 		rows, err := s.rows(ctx, s.first(table.Hours, cluster, day))
@@ -120,7 +120,7 @@ func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time
 	return span, nil
 }
 
-// Elsewhere returns the scraped GPUs of a filed hour, except in some clusters.
+// Elsewhere returns the scraped GPUs of a filed hour, except the GPUs of some clusters.
 func (s *Sink) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
 	clusters, err := clustersIn(ctx, s.storage, table.Hours)
 	if err != nil {
@@ -190,8 +190,8 @@ func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool
 	return true, nil
 }
 
-// Charges returns the filed charges of an hour, and its corrections. A crash can leave corrections
-// with a later revision than the manifest; they are ignored.
+// Charges returns the filed charges of an hour, and the corrections of the hour. A crash can leave
+// corrections with a later revision than the manifest; they are ignored.
 func (s *Sink) Charges(ctx context.Context, cluster string, hour time.Time) (charges []table.Charge, err error) {
 	filed, err := s.Filed(ctx, cluster, hour)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The columns that every table begins with, and the column that follows them in corrections.
+// These are the first columns of every table, and the column that follows them in corrections.
 const (
 	hourColumn     = 1
 	revisionColumn = 2
@@ -31,7 +31,7 @@ type Sink struct {
 	formats []format
 	shared  bool // other programs may write to the same files
 	index   index
-	signer  *chain.Signer // nil without a chain
+	signer  *chain.Signer // nil if there is no chain
 }
 
 // newSink returns a sink that writes every table in each of the formats.
@@ -53,7 +53,7 @@ func (s *Sink) hour(ctx context.Context, f file, hour time.Time) ([][]any, error
 	return of(rows, hour), err
 }
 
-// rows returns the rows of a file, none if it is missing. Errors name the file.
+// rows returns the rows of a file. It returns no rows if the file is missing. Errors name the file.
 func (s *Sink) rows(ctx context.Context, f file) ([][]any, error) {
 	rows, _, err := s.read(ctx, f, "")
 	if err != nil {

@@ -34,7 +34,8 @@ func TestSink(t *testing.T) {
 	}
 }
 
-// TestAppend checks the events in the files of a folder that another sink has open for hours.
+// TestAppend checks that events are added to a folder while another sink has the folder open for
+// hours.
 func TestAppend(t *testing.T) {
 	sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, sinktest.Rows) {
 		dir := t.TempDir()
@@ -230,8 +231,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestFormats checks that the files of a format do not depend on other formats, and that an hour is
-// filed only if all formats have it.
+// TestFormats checks that the files of a format do not depend on other formats, and that an hour
+// counts as filed only if it is filed in all formats.
 func TestFormats(t *testing.T) {
 	both, csv, again := t.TempDir(), t.TempDir(), t.TempDir()
 	first, second, third := open(t, both, files.Formats()...), open(t, csv), open(t, again, "parquet")

@@ -17,8 +17,8 @@ import (
 // ErrLocked means that another process has the folder open.
 var ErrLocked = errors.New("another gpuledger-archive writes this folder")
 
-// The modes of folders and files, before the umask of the process. They exclude other users,
-// because the archive contains names of people and their use of GPUs.
+// These are the modes of folders and files, to which the umask of the process is applied. They
+// exclude other users, because the archive contains names of people and their use of GPUs.
 const (
 	folderMode = 0o750
 	fileMode   = 0o640
@@ -30,12 +30,13 @@ type folder struct {
 	lock *os.File
 }
 
-// present is the tag of every file in a folder. All files can have the same tag, because only this
-// process changes them.
+// present is the tag of each existing file in a folder. All files can have the same tag, because
+// only this process changes them.
 const present = "present"
 
-// Open returns a sink in a local folder, which is created if it is missing, and locked: another
-// process cannot open it at the same time. Every table is written in each of the formats.
+// Open returns a sink in a local folder. It creates the folder if it is missing, and locks it, so
+// that no other process can open it at the same time. Every table is written in each of the
+// formats.
 func Open(path string, names []string) (*Sink, error) { return open(path, names, ".lock") }
 
 // OpenEvents returns a sink in a local folder for [Sink.Append] only. It uses a separate lock, so
@@ -114,7 +115,7 @@ func (f *folder) entries(name string) (all []info, err error) {
 		below := path.Join(name, entry.Name())
 		found, err := os.Stat(filepath.Join(f.path, below))
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // it was removed
+		case errors.Is(err, fs.ErrNotExist): // the file was removed
 		case err != nil:
 			return nil, err
 		case found.IsDir() || found.Mode().IsRegular():
@@ -131,7 +132,7 @@ func (f *folder) remove(_ context.Context, name string) error {
 	}
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if os.Remove(filepath.Join(f.path, dir)) != nil {
-			break // it has other files
+			break // the folder contains other files
 		}
 	}
 	return nil

@@ -38,7 +38,7 @@ var (
 	errMissing = errors.New("the file has no such column: it was written by another version of gpuledger-archive")
 )
 
-// Formats are the names of the file formats.
+// Formats returns the names of the file formats.
 func Formats() []string {
 	var all []string
 	for _, f := range formats {

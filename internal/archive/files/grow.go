@@ -72,7 +72,7 @@ func extend(path string, end int64, data []byte) error {
 	return file.Sync()
 }
 
-// load reads the ids in the CSV files of an hour, and finds the end of the last one.
+// load reads the ids in the CSV files of an hour, and finds the end of the last file.
 func (f *folder) load(hour hourFiles, known *hourIDs) error {
 	for {
 		part := hour.part(known.parts)

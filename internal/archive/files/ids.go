@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 )
 
-// maxIDs is the maximum number of ids in memory. Each takes at most 40 bytes.
+// maxIDs is the maximum number of ids in memory. Each id takes at most 40 bytes.
 const maxIDs = 1 << 20
 
 // ErrFull is the error for an hour with more ids than fit in memory.
@@ -20,8 +20,8 @@ var ErrFull = permanent.Error(errors.New("the hour has too many events: new ones
 // index holds the ids of the most recently used hours. The files of other hours are read when rows are
 // added to them.
 type index struct {
-	limit int                 // of the size
-	hours map[string]*hourIDs // by the name of the first file
+	limit int                 // limit of the size
+	hours map[string]*hourIDs // ids by the name of the hour's first file
 	uses  int
 	size  int // sum of the sizes of the hours
 }
@@ -32,10 +32,10 @@ type id [16]byte
 // hourIDs holds the ids in the files of an hour, because these files are not read again.
 type hourIDs struct {
 	ids   map[id]struct{}
-	limit int // of the ids
+	limit int // digests of the ids
 	parts int // full files
-	// end is the offset of the end of the file that grows: -1 before the file is read, 0 if it is
-	// missing.
+	// end is the offset of the end of the file that grows. It is -1 before the file is read, and 0 if
+	// there is no file.
 	end int64
 
 	used int // number of the last use

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// tags contains the types of columns in Parquet: texts use a dictionary, because they repeat;
-// unknown times and integers are null.
+// tags contains the types of columns in Parquet. Texts use a dictionary, because they repeat.
+// Unknown times and integers are null.
 var tags = map[table.Type]string{table.Text: "dict,zstd", table.Int: "zstd", table.OptionalInt: "optional,zstd", table.Time: "optional,timestamp(millisecond),zstd"}
 
 var goTypes = map[table.Type]reflect.Type{table.Text: reflect.TypeFor[string](), table.Int: reflect.TypeFor[int64](), table.OptionalInt: reflect.TypeFor[int64](), table.Time: reflect.TypeFor[time.Time]()}
@@ -34,7 +34,7 @@ func schemaOf(t table.Table) *parquet.Schema {
 	return parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface())
 }
 
-// batchSize is the number of rows that are written or read at once.
+// batchSize is the number of rows that are written or read together.
 const batchSize = 100
 
 func writeParquet(w io.Writer, t table.Table, rows [][]any) error {
@@ -143,8 +143,7 @@ func (f *parquetFile) scanGroup(group parquet.RowGroup, columns []string, each f
 	return nil
 }
 
-// column returns a column of a group, nil for a column that was added later and that the file
-// lacks.
+// column returns a column of a group, or nil if the column was added later and the file lacks it.
 func (f *parquetFile) column(group parquet.RowGroup, name string) (*parquetColumn, error) {
 	of, err := f.table.Column(name)
 	if err != nil {
@@ -162,11 +161,11 @@ func (f *parquetFile) column(group parquet.RowGroup, name string) (*parquetColum
 	}, nil
 }
 
-// parquetColumn reads the values of a column in turn.
+// parquetColumn reads the values of a column one after the other.
 type parquetColumn struct {
 	table.Column
 	pages  parquet.Pages
-	values parquet.ValueReader // of the current page, nil before the first page
+	values parquet.ValueReader // values of the current page; nil before the first page
 	buffer []parquet.Value
 	begin  int
 	filled int
@@ -202,7 +201,7 @@ func (c *parquetColumn) next() (table.Cell, error) {
 	return table.Cell{Text: c.last}, nil
 }
 
-// fill reads the next values. At the end of a page it continues with the next one.
+// fill reads the next values. At the end of a page it continues with the next page.
 func (c *parquetColumn) fill() error {
 	c.begin, c.filled = 0, 0
 	if c.values == nil {

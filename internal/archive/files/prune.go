@@ -10,11 +10,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Prune deletes the files of the days before a moment, the start of a month. It first writes the
-// sums of their charges and a list of the hours in these sums; readers then ignore other files of
-// these hours. Then it marks the rows of the manifest as pruned, and last it deletes the files.
-// After a crash it can be repeated. It calls done for each table of a month. A dry run only calls
-// done.
+// Prune deletes the files of the days before a moment, which must be the start of a month. It first
+// writes the sums of their charges and a list of the hours in these sums; readers then ignore other
+// files of these hours. Then it marks the rows of the manifest as pruned, and last it deletes the
+// files. After a crash it can be repeated. It calls done for each table of a month. A dry run only
+// calls done.
 func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := s.daysBefore(ctx, before)
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *pruning) addMonthly(ctx context.Context, as format, filed map[int64][]a
 // hoursColumn is the column of [table.MonthlyCharges] with hours.
 const hoursColumn = 2
 
-// hoursOf returns the hours that sums include, as Unix seconds.
+// hoursOf returns the hours that sums include, in Unix seconds.
 func hoursOf(rows [][]any, month time.Time) (map[int64]bool, error) {
 	known, texts := make(map[int64]bool), make(map[any]bool)
 	for _, row := range rows {
@@ -187,7 +187,7 @@ func (p *pruning) sums(ctx context.Context, as format, filed map[int64][]any, ex
 	return all.Rows(all.hours()), nil
 }
 
-// filedSums are the sums of filed hours.
+// filedSums contains the sums of filed hours.
 type filedSums struct {
 	*table.Sums
 	filed   map[int64][]any // rows of the manifest by Unix time
@@ -235,7 +235,7 @@ func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[
 				table.SetPruned(row)
 				changed = true
 			default:
-				p.unpruned[f.name] = true // another program filed it in the meantime
+				p.unpruned[f.name] = true // another program filed the hour in the meantime
 			}
 		}
 		if !changed {

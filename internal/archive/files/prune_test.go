@@ -75,8 +75,8 @@ func TestPruneBucket(t *testing.T) {
 }
 
 // TestPruneCrash stops the program before each of its changes, and checks that the energy of the
-// month is the same then and after another run. An hour that is filed again after the crash is not
-// charged twice.
+// month is the same after the stop and after another run. An hour that is filed again after the
+// crash is not charged twice.
 func TestPruneCrash(t *testing.T) {
 	month := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	for changes := 0; ; changes++ {

@@ -37,7 +37,8 @@ type File struct {
 // Of returns the file of a table.
 func (d Day) Of(t table.Table) File { return File{t, d} }
 
-// OpenReader opens an archive in a local folder for reading: Parquet files if there are any, else CSV.
+// OpenReader opens an archive in a local folder for reading. It reads Parquet files if there are any,
+// and CSV files otherwise.
 func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err

@@ -82,7 +82,8 @@ func TestReader(t *testing.T) {
 }
 
 // TestStray checks that a reader ignores other files between the archive's files, and names a
-// folder with an invalid date, or with another spelling of a cluster: its days would be read twice.
+// folder with an invalid date, or with another spelling of the name of a cluster, because the days
+// of this cluster would be read twice.
 func TestStray(t *testing.T) {
 	dir := t.TempDir()
 	check(t, open(t, dir).Replace(t.Context(), hour(noon, 7)))

@@ -16,19 +16,19 @@ import (
 type renaming struct {
 	*Sink
 	from, to string
-	started  bool // written by an interrupted run
+	started  bool // hours that an interrupted run wrote
 	// last and sums are the last entries of hours and months in the chain of the old name.
 	last, sums map[int64]table.Entry
 	// before contains the sums of months under the old name.
 	before map[int64][][]any
-	// moves are the hours of the current day.
+	// moves contains the hours of the current day.
 	moves map[int64]chain.Move
 }
 
 // RenameCluster gives the rows of a cluster another name, and returns the number of its hours. It
-// writes the files of a day under the new name, the manifest last, and then deletes the old files.
-// Until it ends, hours may exist under both names. A marker file records this, so the call can be
-// repeated after a crash.
+// writes the files of a day under the new name, with the manifest last, and then deletes the old
+// files. Until it ends, hours may exist under both names. A marker file records this, so the call
+// can be repeated after a crash.
 func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
 	r := &renaming{Sink: s, from: from, to: to}
 	days, err := r.days(ctx)
@@ -128,7 +128,7 @@ func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error
 			return 0, err
 		}
 	}
-	for _, t := range append([]table.Table{table.Hours}, table.All...) { // the manifest first, because readers ignore hours that it lacks
+	for _, t := range append([]table.Table{table.Hours}, table.All...) { // the manifest is read first, because readers ignore hours that it lacks
 		found, err := find(ctx, r.storage, dayFolder(t, r.from, day), false)
 		if err != nil {
 			return 0, err
@@ -181,7 +181,7 @@ func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours 
 	sums = table.Renamed(sums, r.to)
 	_, err = r.rewrite(ctx, dayFile(as, table.MonthlyCharges, r.to, day), func(rows [][]any) ([][]any, error) {
 		if slices.ContainsFunc(rows, func(row []any) bool { return same([][]any{row}, sums[:1]) }) {
-			return nil, errUnchanged // an interrupted run wrote them
+			return nil, errUnchanged // an interrupted run wrote these rows
 		}
 		return append(rows, sums...), nil
 	})
@@ -195,7 +195,7 @@ func (r *renaming) put(ctx context.Context, f file, filed, rows [][]any) error {
 			return nil, errUnchanged
 		}
 		if f.table.Name == table.Hours.Name && !r.started {
-			for _, row := range rows { // the hour was filed since the check
+			for _, row := range rows { // the hour was filed after the check
 				if hour := row[hourColumn].(time.Time); len(of(all, hour)) > 0 {
 					return nil, &table.OverlapError{Cluster: r.to, Hour: hour}
 				}
@@ -209,8 +209,8 @@ func (r *renaming) put(ctx context.Context, f file, filed, rows [][]any) error {
 	return err
 }
 
-// events adds the events of a day under the new name, in the format of each file. It skips events that are already
-// there.
+// events adds the events of a day under the new name, in the format of each file. It skips events that already
+// exist.
 func (r *renaming) events(ctx context.Context, t table.Table, day time.Time) error {
 	found, err := find(ctx, r.storage, dayFolder(t, r.from, day), false)
 	if err != nil {

@@ -125,7 +125,8 @@ func newBucket(c S3, flag string) (*bucket, error) {
 	return &bucket{client, at.Host, strings.Trim(at.Path, "/")}, nil
 }
 
-// parseURL parses a URL of a host. Errors do not repeat it, since it may contain a password.
+// parseURL parses the URL of a host. Errors do not repeat it, because the URL may contain a
+// password.
 func parseURL(text string, schemes ...string) (*url.URL, error) {
 	at, err := url.Parse(text)
 	if err != nil || !slices.Contains(schemes, at.Scheme) || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
@@ -134,8 +135,8 @@ func parseURL(text string, schemes ...string) (*url.URL, error) {
 	return at, nil
 }
 
-// probe checks the credentials and the bucket, and that the store supports conditional writes: the
-// store must refuse to replace an object that does not exist.
+// probe checks the credentials and the bucket, and that the store supports conditional writes. For
+// this check, the store must refuse to replace an object that does not exist.
 func (b *bucket) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -208,7 +209,7 @@ func (b *bucket) list(ctx context.Context, of listing, each func(info)) error {
 		}
 		rest := strings.TrimPrefix(object.Key, prefix)
 		folder := strings.HasSuffix(rest, "/")
-		if rest != "" && !(folder && of.deep) { // an object without a name in it marks the folder
+		if rest != "" && !(folder && of.deep) { // an object with an empty name in the folder marks the folder
 			each(info{path.Join(of.folder, rest), object.Size, folder})
 		}
 	}

@@ -28,15 +28,16 @@ import (
 // fakeS3 is an S3-compatible store with the bucket "assets".
 type fakeS3 struct {
 	mu      sync.Mutex
-	objects map[string]string // by path, with the bucket
+	objects map[string]string // objects by path, with the bucket
 	puts    int
-	written int // bytes in writes
-	// fail returns the status of a write that fails before it changes anything, or 0 for none.
+	written int // number of bytes in writes
+	// fail returns the status of a write that fails before it changes anything, or 0 if writes do not
+	// fail.
 	fail func(put int) int
 	// careless makes the store ignore conditions.
 	careless bool
 	url      string
-	token    string // of the last request
+	token    string // size of the last request
 	lists    int
 	reads    map[string]int // by path
 }
@@ -68,7 +69,8 @@ func tag(content string) string {
 	return `"` + hex.EncodeToString(sum[:]) + `"`
 }
 
-// joined returns the content of a body in chunks, each after a line with its size and signature.
+// joined returns the content of a body that is sent in chunks. Before each chunk there is a line
+// with its size and signature.
 func joined(body []byte) (content []byte, err error) {
 	for {
 		head, rest, _ := bytes.Cut(body, []byte("\r\n"))
@@ -129,7 +131,7 @@ func (s *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list writes the folders and files with a prefix, or in a deep list all files.
+// list writes the folders and files with a prefix, or all files if the list is deep.
 func (s *fakeS3) list(w http.ResponseWriter, prefix string, deep bool) {
 	s.lists++
 	folders, files := make(map[string]bool), make(map[string]int)
@@ -174,8 +176,8 @@ func TestSameAsFolder(t *testing.T) {
 	}
 }
 
-// TestEventWriters checks that programs that add events to the same files at the same time lose none,
-// and that a bucket has the files of a folder.
+// TestEventWriters checks that programs that add events to the same files at the same time lose no
+// events, and that a bucket has the files of a folder.
 func TestEventWriters(t *testing.T) {
 	dir, s := t.TempDir(), newS3(t)
 	folder, err := files.OpenEvents(dir, []string{"parquet"})
@@ -240,7 +242,7 @@ func TestWriters(t *testing.T) {
 }
 
 // TestCrash checks that a program that ends before any of its writes leaves an hour that the next
-// run completes as if nothing had happened.
+// run completes correctly.
 func TestCrash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -392,7 +394,8 @@ func TestCredentials(t *testing.T) {
 }
 
 // TestOtherProgram checks that an hour is filed as a whole if another program files an hour of the
-// same day before one of the writes: another hour is kept, other data of the same hour is replaced.
+// same day before one of the writes. Another hour is kept, and other data of the same hour is
+// replaced.
 func TestOtherProgram(t *testing.T) {
 	next := noon.Add(time.Hour)
 	tests := []struct {
@@ -413,7 +416,7 @@ func TestOtherProgram(t *testing.T) {
 			for _, h := range tt.undisturbed {
 				check(t, undisturbed.open(t).Replace(t.Context(), h))
 			}
-			for n := 2; n < 2+tt.writes; n++ { // the first is the probe
+			for n := 2; n < 2+tt.writes; n++ { // the first write is the probe
 				s := newS3(t)
 				sink := s.open(t)
 				s.fail = func(put int) int {

@@ -14,7 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The layouts of files: all tables, or the serial numbers of boards as gpuid files them.
+// These are the layouts of files: all tables, or the serial numbers of boards in the layout of
+// gpuid.
 const (
 	LayoutTables = "tables"
 	LayoutGPUID  = "gpuid"
@@ -31,17 +32,19 @@ func CheckLayout(flag, layout string) error {
 	return nil
 }
 
-// Serials files serial numbers as gpuid does: a CSV file without a header for each node and hour,
+// Serials files serial numbers in the layout of gpuid, which has a CSV file without a header for
+// each node and hour,
 //
 //	year=2026/month=11/day=01/hour=15/cluster=east/node=a/20261101-150000-gpuledger.csv
 //
-// Its manifest is in the folder _gpuledger, which readers of such folders ignore.
+// The manifest of such a sink is in the folder _gpuledger, which readers of such folders ignore.
 type Serials struct {
 	storage  storage
 	manifest *Sink
 }
 
-// OpenSerials returns a sink of serial numbers in a local folder, which is created if it is missing, and locked.
+// OpenSerials returns a sink of serial numbers in a local folder. It creates the folder if it is missing, and
+// locks it.
 func OpenSerials(path string) (*Serials, error) {
 	s, err := Open(path, []string{formats[0].name})
 	if err != nil {
@@ -88,7 +91,7 @@ func (b below) remove(ctx context.Context, name string) error {
 	return b.storage.remove(ctx, path.Join(b.folder, name))
 }
 
-// Filed returns the manifest's row of an hour, zero if the hour is not filed.
+// Filed returns the manifest's row of an hour, or zero if the hour is not filed.
 func (s *Serials) Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	return s.manifest.Filed(ctx, cluster, hour)
 }

@@ -20,7 +20,8 @@ const (
 	serialsFile = "20260301-120000-gpuledger.csv"
 )
 
-// boards returns an hour with a module board on node a, and a board on a node without a provider.
+// boards returns an hour with a board of a module on node a, and a board on a node without a
+// provider.
 func boards() *table.Hour {
 	h := hour(noon, 7)
 	second := h.GPUs[0]
@@ -45,9 +46,9 @@ func records(all map[string]string) map[string]string {
 	return found
 }
 
-// TestSerials checks the files in gpuid's layout of a folder and a bucket: a record for each node
-// and serial number, in the order of gpuid's columns. A later revision replaces them, and gpuid's
-// own files remain.
+// TestSerials checks the files in gpuid's layout of a folder and a bucket. There is a record for
+// each node and serial number, with the columns in the order of gpuid. A later revision replaces
+// them, and gpuid's own files remain.
 func TestSerials(t *testing.T) {
 	dir, s := t.TempDir(), newS3(t)
 	const theirs = serialsHour + "node=a/20260301-120501-uuid.json"

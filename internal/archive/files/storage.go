@@ -9,13 +9,13 @@ import (
 // storage holds files by name: a folder or a bucket. The tag of a file identifies its content; it is
 // empty if there is no file.
 type storage interface {
-	// open opens a file and returns its tag. The content is nil if there is no file, or if it still has the
-	// known tag.
+	// open opens a file and returns its tag. The content is nil if there is no file, or if the file still
+	// has the known tag.
 	open(ctx context.Context, name, known string) (content, string, error)
 	// list calls each for the files and the folders in a folder. A deep list contains all files
 	// below the folder, and no folders. A missing folder is empty.
 	list(ctx context.Context, of listing, each func(info)) error
-	// write replaces the file atomically if it still has the given tag, and returns the new tag.
+	// write replaces the file atomically if the file still has the given tag, and returns the new tag.
 	// The error is errChanged if the file has another tag.
 	write(ctx context.Context, name string, data []byte, tag string) (string, error)
 	// remove removes a file, if it exists.
@@ -31,7 +31,7 @@ type listing struct {
 
 // info is a file or a folder in a list.
 type info struct {
-	name   string // with its folder
+	name   string // name with its folder
 	size   int64
 	folder bool
 }

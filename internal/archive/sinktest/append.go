@@ -19,8 +19,9 @@ type Appender interface {
 	Append(ctx context.Context, t table.Table, rows [][]any) error
 }
 
-// Events returns an event, a snapshot of the same version, and events in other hours, days, months
-// and without a time, with texts that need quotes. All arrived at the time of the first event.
+// Events returns an event, a snapshot of the same version, events in other hours, days and months,
+// and events without a time. Their texts need quotes. All events arrived at the time of the first
+// event.
 func Events() []table.Event {
 	at := Noon.Add(30*time.Minute + 5*time.Millisecond)
 	e := event.Event{

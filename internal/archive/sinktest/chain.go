@@ -23,7 +23,7 @@ type Chained interface {
 	SignWith(s *chain.Signer)
 }
 
-// Raw changes a sink without its program. A row contains texts as in [table.Format].
+// Raw changes a sink without its program. A row contains texts in the form of [table.Format].
 type Raw interface {
 	Rows(t table.Table) [][]string
 	Replace(t table.Table, rows [][]string)
@@ -69,11 +69,11 @@ type chainTest struct {
 	rows                map[string][][]string // by table
 }
 
-// chainTables are the tables that the chain covers, and the chain.
+// chainTables contains the tables that the chain covers, and the table of the chain.
 var chainTables = append(slices.Clone(table.Chained), table.Hours, table.MonthlyCharges, table.Chain)
 
-// TestChain checks that an archive always verifies against its chain, and that each of many random
-// manipulations is found and names its hour.
+// TestChain checks that the verification of an unchanged archive finds no problem. It makes many
+// random manipulations, and checks that a problem names the hour of each.
 func TestChain(t *testing.T, open func(t *testing.T) ChainPlace) {
 	place, dir := open(t), t.TempDir()
 	c := &chainTest{T: t, ChainPlace: place, random: mathrand.New(mathrand.NewPCG(5, 6))}
@@ -97,7 +97,7 @@ func (c *chainTest) replace(h *history, cluster string, start time.Time, change 
 	if change != nil {
 		change(hour)
 	}
-	hour.Join() // sorts the rows, as in every hour that is filed
+	hour.Join() // sorts the rows, as in every filed hour
 	hour.Digest = table.Digest(hour)
 	check(c.T, c.Sink.Replace(c.Context(), hour))
 	return hour

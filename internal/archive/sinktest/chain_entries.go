@@ -61,7 +61,8 @@ func (c *chainTest) truncate() (at []place) {
 	return at
 }
 
-// replaceSignature replaces a signature by another one, by the signature of another key, or by none.
+// replaceSignature replaces a signature by another signature, by the signature of another key, or by
+// an empty text.
 func (c *chainTest) replaceSignature() []place {
 	i, at := c.entry()
 	row := c.rows[table.Chain.Name][i]
@@ -84,7 +85,7 @@ func (c *chainTest) replaceSignature() []place {
 	return at
 }
 
-// rewrite changes the energy of a charge, and makes a new chain that fits.
+// rewrite changes the energy of a charge, and makes a new chain that matches it.
 func (c *chainTest) rewrite(by *chain.Signer) []place {
 	_, i := c.row(table.Charges)
 	row := c.rows[table.Charges.Name][i]

@@ -20,12 +20,12 @@ func (p place) String() string {
 	return fmt.Sprintf("%s %s", p.cluster, strings.TrimSuffix(p.hour, ":00:00.000Z"))
 }
 
-// manipulation changes rows, and returns the hours with a change. It returns nil if the random row does
-// not suit it.
+// manipulation changes rows, and returns the hours with a change. It returns nil if it cannot be
+// applied to the random row.
 type manipulation struct {
 	name   string
 	change func(*chainTest) []place
-	// published means that only published checkpoints reveal it.
+	// published is set if only published checkpoints reveal the manipulation.
 	published bool
 }
 
@@ -47,7 +47,8 @@ var manipulations = []manipulation{
 	{"restore an earlier state", (*chainTest).rollBack, true},
 }
 
-// manipulate makes random manipulations, one after the other: all kinds in a random order, again and again.
+// manipulate makes random manipulations, one after the other. It makes all kinds in a random order,
+// repeatedly.
 func (c *chainTest) manipulate() {
 	found, counts := 0, make(map[string]int)
 	n := c.Manipulations
@@ -129,7 +130,7 @@ func changed(of table.Column, text string) string {
 	case table.OptionalInt:
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return "0" // in place of an unknown number
+			return "0" // instead of an unknown number
 		}
 		return strconv.FormatInt(n+1, 10)
 	case table.Time:

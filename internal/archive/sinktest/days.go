@@ -16,9 +16,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// TestDays checks that the sums of days equal the hours after each of some random changes: hours
-// that are filed, filed again and corrected, months that are pruned, clusters that are renamed.
-// compare also runs after each change, unless it is nil.
+// TestDays checks that the sums of days equal the hours after each of some random changes. Hours
+// are filed, filed again and corrected, months are pruned, and clusters are renamed. compare also
+// runs after each change, unless it is nil.
 func TestDays(t *testing.T, open func(t *testing.T) (Renamer, Rows), compare func(t *testing.T)) {
 	seeds, changes := draws.Of(1, 3), 60
 	if testing.Short() {
@@ -43,11 +43,11 @@ func TestDays(t *testing.T, open func(t *testing.T) (Renamer, Rows), compare fun
 	}
 }
 
-// randomDays are random changes of the last days of January and the first ones of February.
+// randomDays makes random changes of the last days of January and the first days of February.
 type randomDays struct {
 	random   *rand.Rand
 	clusters []string
-	filed    map[string]*table.Hour // by cluster and hour, without pruned ones
+	filed    map[string]*table.Hour // hours by cluster and hour, without pruned hours
 }
 
 var february = time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
@@ -72,7 +72,7 @@ func (r *randomDays) change(t *testing.T, s Renamer, n int) string {
 		r.clusters[i] = cluster + strconv.Itoa(n)
 		_, err := s.RenameCluster(t.Context(), cluster, r.clusters[i])
 		check(t, err)
-		clear(r.filed) // they are filed again
+		clear(r.filed) // these hours are filed again
 		return "rename " + cluster + " to " + r.clusters[i]
 	case kind < 7 && r.filed[key] != nil:
 		h := *r.filed[key]
@@ -95,7 +95,7 @@ func (r *randomDays) hour(cluster string, start time.Time, index int) *table.Hou
 	h := &table.Hour{Cluster: cluster, Start: start}
 	for i := range 3 {
 		for _, node := range []string{"a", "b"} {
-			if r.random.IntN(4) == 0 == (node == "a") { // mostly in a
+			if r.random.IntN(4) == 0 == (node == "a") { // mostly on node a
 				continue
 			}
 			g := table.GPU{Node: node, UUID: fmt.Sprintf("GPU-%d-%d", index, i), Serial: "s", PCIBusID: "1", Model: "H100", Energy: r.random.Int64N(1 << 40)}
@@ -136,7 +136,7 @@ func named(of table.Table, row []string) map[string]string {
 }
 
 // compareDays joins the sums of the days and the sums of their hours, and compares them. It checks
-// that the sums of days with a last hour were already joined.
+// that the database already joined the sums of days with a last hour.
 func compareDays(t *testing.T, rows Rows) {
 	t.Helper()
 	ended := make(map[string]bool)
@@ -163,7 +163,7 @@ func compareDays(t *testing.T, rows Rows) {
 		join  func([]map[string]string) []map[string]string
 	}{{table.Days, charges, joinCharges}, {table.GPUDays, gpus, joinPlaces}} {
 		var filed []map[string]string
-		count := make(map[string]int) // of rows minus joined rows
+		count := make(map[string]int) // rows minus joined rows
 		for _, row := range rows(tt.of) {
 			filed = append(filed, named(tt.of, row))
 			count[row[0]+row[1]]++

@@ -40,7 +40,7 @@ func (r Rows) all() map[string][][]string {
 // statement holds the amounts by the texts of a sum: cluster, month, model, namespace, workload, team, reason, unit and queue.
 type statement map[string]amounts
 
-// amounts are the sums of integers, and of optional ones as texts.
+// amounts contains the sums of integers, and the sums of optional integers as texts.
 type amounts struct {
 	Sums     [8]int64
 	Optional [3]string
@@ -61,10 +61,10 @@ func (s statement) add(cluster string, month time.Time, model string, c *table.C
 	s[key] = sum
 }
 
-// optionalAmounts are the columns of charges that may be null.
+// optionalAmounts contains the columns of charges that may be null.
 var optionalAmounts = []string{"profiled_ms", "tensor_active_ms", "dram_active_ms"}
 
-// plus adds integers that may be unknown, which is an empty text. An unknown one adds nothing.
+// plus adds integers that may be unknown, which is an empty text. An unknown integer adds nothing.
 func plus(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -207,7 +207,7 @@ func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 	if err := s.Replace(t.Context(), last); !errors.Is(err, table.ErrPruned) {
 		t.Errorf("error of replacing a pruned hour is %v", err)
 	}
-	check(t, s.Replace(t.Context(), h.hour("west", january.Add(5*time.Hour)))) // it was missing
+	check(t, s.Replace(t.Context(), h.hour("west", january.Add(5*time.Hour)))) // the hour was missing
 	prune(t, s, before, false)
 	compare(t, h.want, sums(t, rows(table.MonthlyCharges)))
 	pruned(t, rows, all, before)
@@ -235,7 +235,8 @@ func prune(t *testing.T, s Pruner, before time.Time, dry bool) (found []table.De
 	return found
 }
 
-// pruned checks that rows of hours before a moment are gone, and that later rows and the manifest are kept.
+// pruned checks that rows of hours before a moment were deleted, and that later rows and the manifest are
+// kept.
 func pruned(t *testing.T, rows Rows, all map[string][][]string, before time.Time) {
 	t.Helper()
 	for _, of := range table.All {

@@ -27,11 +27,11 @@ func FileForRename(t *testing.T, s Renamer, rows Rows) map[string][][]string {
 	t.Helper()
 	h := &history{rand.New(rand.NewPCG(3, 4)), make(statement)}
 	january, march := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	digests := make(map[string]string) // new ones by old ones
+	digests := make(map[string]string) // new names by old names
 	for _, cluster := range []string{Cluster, "west"} {
 		for n, start := range []time.Time{january, january.Add(50 * time.Hour), march, march.Add(time.Hour), march.Add(30 * time.Hour)} {
 			hour := h.hour(cluster, start)
-			hour.Join() // sorts the rows, as in every hour that is filed
+			hour.Join() // sorts the rows, as in every filed hour
 			hour.Digest = table.Digest(hour)
 			check(t, s.Replace(t.Context(), hour))
 			if n == 3 {

@@ -1,4 +1,4 @@
-// Package sinktest is the acceptance test of every sink of the archive that can be read back.
+// Package sinktest is the acceptance test for all sinks of the archive that can be read.
 package sinktest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
-// Sink is a sink that can be read back.
+// Sink is a sink that can be read.
 type Sink interface {
 	Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 	Replace(ctx context.Context, h *table.Hour) error
@@ -28,7 +28,7 @@ type Sink interface {
 // Noon is the start of an hour.
 var Noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// Cluster is the cluster of [Hour]. Its name needs an escape in paths.
+// Cluster is the cluster of [Hour]. Its name must be escaped in paths.
 const Cluster = "east/1"
 
 // Hour returns the first revision of an hour with a GPU, a pod with its workload, and texts that
@@ -102,7 +102,8 @@ func testReplace(t *testing.T, s Sink) {
 	filed(t, s, Noon, accepted.Filed)
 }
 
-// testCorrect checks that corrections are kept beside the charges and add up with them.
+// testCorrect checks that corrections are kept in addition to the charges, and that both are added
+// up.
 func testCorrect(t *testing.T, s Sink) {
 	check(t, s.Replace(t.Context(), Hour(Noon, 7)))
 	for i, energy := range []int64{9, 4} {
@@ -131,7 +132,8 @@ func testUnits(t *testing.T, s Sink) {
 	correct(t, s, of(2, 3))
 }
 
-// correct files the corrections of an hour, which then add up with the charges to the charges of h.
+// correct files corrections of an hour. Together with the filed charges they add up to the charges
+// of h.
 func correct(t *testing.T, s Sink, h *table.Hour) {
 	t.Helper()
 	before, err := s.Charges(t.Context(), h.Cluster, h.Start)

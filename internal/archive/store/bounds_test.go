@@ -35,7 +35,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestEndless checks that no answer without an end fills the memory.
+// TestEndless checks that an endless answer does not fill the memory.
 func TestEndless(t *testing.T) {
 	const series = `{"status":"success","data":{"result":[`
 	tests := []struct{ name, begin, again string }{
@@ -98,11 +98,11 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
-// TestFormat checks numbers, orders and fields that no store sends.
+// TestFormat checks numbers, orders and fields that a correct store never sends.
 func TestFormat(t *testing.T) {
 	tests := []struct {
 		name, series string
-		want         int // samples; -1 for an error
+		want         int // number of samples; -1 for an error
 	}{
 		{"infinities and NaN", `{"values":[[1,"+Inf"],[2,"-Inf"],[3,"NaN"],[4,"1e400"],[5,"-1e400"],[6,"7"]]}`, 5},
 		{"a value before its labels", `{"value":[1,"2"],"metric":{"a":"b"}}`, 1},

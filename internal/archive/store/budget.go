@@ -6,7 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// The memory that read data takes, in bytes, including the memory that a fold needs for it.
+// This is the memory in bytes that read data takes, including the memory that a fold needs for the
+// data.
 const (
 	seriesCost = 1 << 10
 	labelCost  = 32
@@ -17,9 +18,9 @@ const (
 const (
 	// The responses of one read may take 1/answerPart of the memory limit.
 	answerPart = 4
-	// Data that stays after reading may take 1/keptPart of the memory limit.
+	// Data that remains after reading may take 1/keptPart of the memory limit.
 	keptPart = 3
-	// defaultLimit is used where the program has no memory limit.
+	// defaultLimit is used if the program has no memory limit.
 	defaultLimit = 4 << 30
 	// minBudget is enough for a correct answer: about 1,000 GPU hours take 30 MB.
 	minBudget = 48 << 20
@@ -41,13 +42,15 @@ func memoryLimit() int {
 	return defaultLimit
 }
 
-// The memory of the data that stays after reading, in bytes, including the overhead of maps.
+// This is the memory in bytes of the data that remains after reading, including the overhead of
+// maps.
 const (
 	rowCost     = 320
 	accountCost = 256
 )
 
-// Kept returns how much memory the rows and the counters' last values of an hour need, in bytes.
+// Kept returns the memory in bytes that the rows of an hour and the last values of its counters
+// need.
 func Kept(rows, accounts int) int { return rows*rowCost + accounts*accountCost }
 
 // CheckKept returns an error if the retained data of a cluster's hours takes too much memory.
@@ -58,7 +61,7 @@ func CheckKept(bytes int) error {
 	return nil
 }
 
-// spend takes some bytes.
+// spend takes bytes from the budget.
 func (b *budget) spend(bytes int) error {
 	if b.left -= bytes; b.left >= 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 // ErrIncomplete means that the store returned incomplete data.
 var ErrIncomplete = errors.New("the data are incomplete")
 
-// ErrTooLarge means that the store returned more data than fit in the program's memory.
+// ErrTooLarge means that the store returned more data than fits in the memory of the program.
 var ErrTooLarge = errors.New("the data are too large")
 
 // errFormat means that a response does not come from the query API.
@@ -38,7 +38,8 @@ type decoder struct {
 }
 
 const (
-	// roomSize is the number of samples for which memory is allocated at once. The first allocations are smaller.
+	// roomSize is the number of samples for which memory is allocated in one step. The first allocations are
+	// smaller.
 	roomSize = 16 << 10
 	// maxLabels is the maximum number of labels of a series.
 	maxLabels = 512
@@ -51,7 +52,8 @@ func newDecoder(b *budget) *decoder {
 }
 
 // decode calls add for each series of a response, without holding all of them. Responses with
-// warnings or marked as partial are errors: the data may be incomplete.
+// warnings, or responses that are marked as partial, are errors, because the data may be
+// incomplete.
 func (d *decoder) decode(body io.Reader, add func(fold.Series)) error {
 	return d.response(body, func() error { return d.data(add) })
 }
@@ -221,8 +223,8 @@ func (d *decoder) text(b []byte) (string, error) {
 	return text, nil
 }
 
-// sample reads [seconds, "value"]. NaN is left out: VictoriaMetrics returns it for stale markers.
-// Infinities are kept, because a fold drops their scrapes.
+// sample reads [seconds, "value"]. NaN is omitted, because VictoriaMetrics returns it for stale
+// markers. Infinities are kept, because a fold drops their scrapes.
 func (d *decoder) sample() error {
 	pair, err := d.pair()
 	if err != nil {

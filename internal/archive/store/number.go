@@ -54,7 +54,7 @@ func (v *value) parse(text []byte) (_ float64, err error) {
 	}
 	v.parsed, err = decimal(text)
 	if errors.Is(err, strconv.ErrRange) {
-		err = nil // such as 1e400, which is infinite
+		err = nil // the number may be 1e400, which is infinite
 	}
 	if err != nil {
 		v.text = v.text[:0]
@@ -67,8 +67,9 @@ func (v *value) parse(text []byte) (_ float64, err error) {
 // powers contains powers of ten that a float64 represents exactly.
 var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// decimal parses a number as [strconv.ParseFloat] does. A decimal with at most 15 digits is the
-// quotient of two numbers that a float64 represents exactly, so the division rounds correctly.
+// decimal parses a number in the same way as [strconv.ParseFloat]. A decimal with at most 15 digits
+// is the quotient of two numbers that a float64 represents exactly, so the division rounds
+// correctly.
 func decimal(text []byte) (float64, error) {
 	digits, fraction, point := int64(0), 0, false
 	for _, c := range text {

@@ -60,7 +60,7 @@ func identities(accounts []fold.Account) (label string, values []string) {
 
 // last returns the last samples in a period before the moment of the opening. Their time is this
 // moment, because last_over_time does not return the times of samples. If an account has several
-// series, which follow each other, the samples are read with their times.
+// series, which do not overlap, the samples are read with their times.
 func (r *reader) last(ctx context.Context, o opening, matcher string, within time.Duration) (fold.Openings, error) {
 	openings, twice := make(fold.Openings), make(map[fold.Account]bool)
 	window := strconv.FormatInt(int64(within.Seconds()), 10) + "s"
@@ -111,7 +111,7 @@ func unopened(in fold.Input) map[string][]fold.Account {
 }
 
 // maxReopened is the maximum number of GPUs for which samples before the hour are read. If more
-// have doubtful opening values, the hour is refused.
+// GPUs have doubtful opening values, the hour is refused.
 const maxReopened = 100
 
 // reopen reads the samples before an hour for GPUs with doubtful opening values, because

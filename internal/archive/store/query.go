@@ -22,7 +22,7 @@ func (s *Store) URL() string { return address.Public(s.base) }
 // Close closes idle connections.
 func (s *Store) Close() { s.client.CloseIdleConnections() }
 
-// Selector returns a selector of a metric in a cluster. Empty matchers are left out.
+// Selector returns a selector of a metric in a cluster. Empty matchers are omitted.
 func (s *Store) Selector(metric, cluster string, matchers ...string) string {
 	return metric + s.matchers(cluster, matchers...)
 }
@@ -64,7 +64,7 @@ func (s *Store) Hourly(ctx context.Context, expr string, first, last time.Time, 
 }
 
 // Series returns the labels of the series of a selector that have samples in a period or shortly
-// before it. The store reads its index only.
+// before it. The store reads only its index.
 func (s *Store) Series(ctx context.Context, selector string, from, until time.Time) ([]fold.Labels, error) {
 	return s.SomeSeries(ctx, selector, from, until, 0)
 }
@@ -81,7 +81,7 @@ func (s *Store) SomeSeries(ctx context.Context, selector string, from, until tim
 	err = s.post(ctx, "series", form, func(body io.Reader) error {
 		err := d.decodeLabels(body, func(labels fold.Labels) { found = append(found, labels) })
 		if limit > 0 && len(found) >= limit && errors.Is(err, ErrIncomplete) {
-			return nil // Prometheus warns of the limit
+			return nil // Prometheus warns that the limit was reached
 		}
 		return err
 	})
@@ -89,8 +89,8 @@ func (s *Store) SomeSeries(ctx context.Context, selector string, from, until tim
 }
 
 // LastOf returns a query for the last samples of a selector in an hour, to be read by
-// [LastSamples]. For the metric that describes units, the result contains not the values but the
-// times of the last samples in seconds, or 0 if a series lasted less than a minute.
+// [LastSamples]. For the metric that describes units, the result contains the times of the last
+// samples in seconds instead of the values, or 0 if a series lasted less than a minute.
 func LastOf(metric, selector string) string {
 	if metric == fold.UnitInfo {
 		return "max_over_time(timestamp(" + selector + ")[1h:1m]) or 0 * last_over_time(" + selector + "[1h])"
@@ -108,7 +108,7 @@ func LastSamples(metric string, results []fold.Sample) (samples []fold.Sample) {
 		switch {
 		case last == 0:
 			last = begin
-		case last <= begin: // in the hour before, up to its end
+		case last <= begin: // in the previous hour, up to its end
 			continue
 		}
 		samples = append(samples, fold.Sample{Time: last, Value: 1})

@@ -12,7 +12,7 @@ import (
 // call. It accepts every valid JSON text, and some invalid ones.
 type scanner struct {
 	in  io.Reader
-	buf []byte // bytes that were read; the first at bytes are already used
+	buf []byte // bytes that were read; the first at bytes have already been used
 	at  int
 }
 
@@ -66,7 +66,7 @@ func (s *scanner) peek() (byte, error) {
 	}
 }
 
-// expect consumes the next byte, which must be the given one.
+// expect consumes the next byte, which must be the given byte.
 func (s *scanner) expect(want byte) error {
 	c, err := s.peek()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// TestSecrets checks that no error of a store has a password or a parameter of its URL, even if the
-// server repeats them.
+// TestSecrets checks that no error of a store contains a password or a parameter from its URL, even
+// if the server repeats them.
 func TestSecrets(t *testing.T) {
 	const first, second = "Pq7hunter", "Zx9tiger"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +63,7 @@ func checkSecrets(t *testing.T, text string, secrets ...string) {
 	if err == nil {
 		texts = append(texts, s.URL())
 		if _, err = s.Clusters(t.Context(), time.Unix(3600, 0)); err == nil {
-			return // the path does not exist, or the error was none
+			return // the path does not exist, or there was no error
 		}
 		_, other := s.Series(t.Context(), "up", time.Unix(0, 0), time.Unix(1, 0))
 		texts = append(texts, other.Error())

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Shard is a part of the GPUs of a cluster: a matcher of their UUIDs, empty for all.
+// Shard is a part of the GPUs of a cluster. It is a matcher for the UUIDs of these GPUs, and is
+// empty for all GPUs.
 type Shard string
 
 // shardSize is the number of GPUs in a shard. An hour of a GPU takes about 30 kB.
@@ -62,7 +63,7 @@ func quarters(prefixes []string) (all []string) {
 }
 
 // Read reads the record of a shard in consecutive hours. before contains the closing values of the
-// hour before them, or is nil if that hour was not read. Opening values that are not in before are
+// preceding hour, or is nil if that hour was not read. Opening values that are not in before are
 // read from the store.
 func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours int, of Shard, before fold.Openings) ([]fold.Input, error) {
 	all := make([]fold.Input, hours)

@@ -147,8 +147,8 @@ func only(cluster string, labels []string) ([]string, error) {
 		strings.Join(others, ", "), cluster)
 }
 
-// maxClusters and maxBoards are far above real numbers. They limit the number of queries, because
-// each cluster and each shard needs some.
+// maxClusters and maxBoards are much higher than real numbers. They limit the number of queries,
+// because each cluster and each shard requires several queries.
 const maxClusters, maxBoards = 10_000, 10_000_000
 
 const boardEnergy = "gpuledger_board_energy_joules_total"
@@ -240,7 +240,7 @@ func named(s fold.Series, metric string) fold.Series {
 }
 
 // SampledSince reports whether a cluster has samples in the week after a moment. Stores receive
-// samples in the order of time, so all samples until then have arrived.
+// samples in chronological order, so all samples up to that time have arrived.
 func (s *Store) SampledSince(ctx context.Context, cluster string, after, now time.Time) (found bool, err error) {
 	for _, length := range []time.Duration{10 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour} { // queries of longer windows take much more time
 		until := after.Add(length)
@@ -259,7 +259,7 @@ func (s *Store) SampledSince(ctx context.Context, cluster string, after, now tim
 	return false, nil
 }
 
-// matchers returns the matchers of a selector for a cluster. Empty ones are left out.
+// matchers returns the matchers of a selector for a cluster. Empty matchers are omitted.
 func (s *Store) matchers(cluster string, more ...string) string {
 	if s.config.Cluster == "" {
 		more = append(more, "cluster="+strconv.Quote(cluster))
@@ -274,7 +274,7 @@ func (s *Store) ask(ctx context.Context, expr string, at time.Time, add func(fol
 }
 
 // post sends a request with its parameters to a path of the API, and decodes the body of the
-// response. The timeout covers all of this. Errors contain no secrets.
+// response. The timeout applies to the whole call. Errors contain no secrets.
 func (s *Store) post(ctx context.Context, path string, form url.Values, decode func(body io.Reader) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()

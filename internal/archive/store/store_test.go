@@ -27,7 +27,7 @@ import (
 func TestDecode(t *testing.T) {
 	const matrix = `"data":{"resultType":"matrix","result":[{"metric":{"node":"a"},"values":[[60.5,"1.25"],[120,"NaN"],[180,"2"]]}]}`
 	tests := []struct {
-		name, body, want string // want is part of the error; empty for no error
+		name, body, want string // part of the error; empty if there is no error
 	}{
 		{"samples", `{"status":"success",` + matrix + `}`, ""},
 		{"infos", `{"status":"success",` + matrix + `,"infos":["a metric may not be a counter"]}`, ""},
@@ -120,7 +120,7 @@ func sorted(all []fold.Series) []fold.Series {
 }
 
 // FuzzDecode checks that responses that encoding/json and the decoder accept have the same series,
-// and that the decoder does not depend on how much the connection returns at once.
+// and that the result does not depend on the size of the pieces that the connection returns.
 func FuzzDecode(f *testing.F) {
 	f.Add(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"node":"a\"\u003c\\"},"values":[[60.5,"1.25"],[120.001,"-1e-7"],[3,"+Inf"],[4,"12345678901234567890.123"]]}]}}`)
 	f.Add(` { "status" : "success" , "data" : { "result" : [ { "metric" : { } , "value" : [ 1 , "0.1" ] , "more" : [ { "a" : "]" } ] } ] } } `)
@@ -139,7 +139,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestRandomDecimals checks that numbers are parsed as strconv parses them.
+// TestRandomDecimals checks that numbers are parsed in the same way as by strconv.
 func TestRandomDecimals(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 200_000 {
@@ -174,7 +174,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// matches evaluates the matcher of a shard as Prometheus does.
+// matches evaluates the matcher of a shard in the same way as Prometheus.
 func matches(t *testing.T, shard Shard, uuid string) bool {
 	t.Helper()
 	operator, pattern, found := strings.Cut(string(shard), `"`)
@@ -229,8 +229,8 @@ func TestRefused(t *testing.T) {
 }
 
 // TestLastDescriptions checks that descriptions of units have the times of their last samples, and
-// that descriptions from the previous hour are omitted. A description that lasts less than a minute
-// has the earliest time.
+// that descriptions from the previous hour are omitted. The time of a description that lasted less
+// than a minute counts as the earliest time.
 func TestLastDescriptions(t *testing.T) {
 	const times = `max_over_time(timestamp(gpuledger_unit_info{cluster="east"})[1h:1m]) or 0 * last_over_time(gpuledger_unit_info{cluster="east"}[1h])`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

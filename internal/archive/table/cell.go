@@ -7,8 +7,8 @@ import (
 )
 
 // Cell is a value of a row, a text or an integer, that needs no allocation. Times are integers, in
-// milliseconds since the Unix epoch; an unknown time is 0. Known is set for the known value of a column
-// of the type [OptionalInt].
+// milliseconds since the Unix epoch; an unknown time is 0. Known is set if the value of a column of the
+// type [OptionalInt] is known.
 type Cell struct {
 	Text  string
 	Int   int64

@@ -15,34 +15,34 @@ import (
 // hour counts.
 type Entry struct {
 	Cluster string
-	// Hour is the start of the hour, for [SumsEntry] the start of the month.
+	// Hour is the start of the hour. For a [SumsEntry] it is the start of the month.
 	Hour     time.Time
-	Sequence int64 // 1 for the first
+	Sequence int64 // number of the entry; 1 for the first entry
 	Kind     EntryKind
-	At       time.Time // when it was appended, in milliseconds
-	State    State     // in the manifest
+	At       time.Time // time at which the entry was appended, in milliseconds
+	State    State     // state of the hour in the manifest
 	// Rows is the digest of the rows, and Manifest is the digest of the row in the manifest. See
 	// [EntryKind].
 	Rows, Manifest string
-	// Previous is the hash of the entry before, empty for the first entry. Hash is the hash of this
-	// entry.
+	// Previous is the hash of the previous entry. It is empty for the first entry. Hash is the hash of
+	// this entry.
 	Previous, Hash string
-	// Key identifies the key of the signature. Both are empty without a key.
+	// Key identifies the key of the signature. Both are empty if the entry was not signed.
 	Key, Signature string
 }
 
 // EntryKind is the kind of an entry.
 type EntryKind string
 
-// The kinds of entries.
+// These are the kinds of entries.
 const (
-	// HourEntry has the digests [RowsDigest] and [ManifestDigest] of a filed hour.
+	// HourEntry contains the digests [RowsDigest] and [ManifestDigest] of a filed hour.
 	HourEntry EntryKind = "hour"
 	// AdoptedEntry is an hour that was filed before the chain began. Its digest of rows is the digest
 	// in the manifest.
 	AdoptedEntry EntryKind = "adopted"
-	// SumsEntry has the digest of a month in [MonthlyCharges], and the digest of the month's pruned
-	// hours.
+	// SumsEntry contains the digest of a month in [MonthlyCharges], and the digest of the month's
+	// pruned hours.
 	SumsEntry EntryKind = "sums"
 	// RenamedEntry is an hour, or the sums of a month, after its cluster was renamed.
 	RenamedEntry EntryKind = "renamed"
@@ -87,7 +87,8 @@ func EntryIn(row []any) Entry {
 	return e
 }
 
-// Digest returns the hash of an entry: the SHA-256 of all its columns but the hash and the signature.
+// Digest returns the hash of an entry. It is the SHA-256 of all columns except the hash and the
+// signature.
 func (e *Entry) Digest() string {
 	signed := *e
 	signed.Hash, signed.Signature = "", ""
@@ -130,8 +131,8 @@ func PrunedDigest(filed [][]any) string {
 	return rowsDigest(Hours, hours)
 }
 
-// AdoptedDigest returns the digest of an hour's rows that is in the manifest, see [DigestRows]. The
-// rows may be in any order.
+// AdoptedDigest returns the digest of the rows of an hour that is in the manifest; see
+// [DigestRows]. The rows may be in any order.
 func AdoptedDigest(rows func(t Table) [][]any) string {
 	return DigestRows(func(t Table) [][]any { return inOrder(t, rows(t)) })
 }

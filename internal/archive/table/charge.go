@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Charge is a part of the energy of a board in an hour: the part of a pod, of a unit outside pods
-// such as a Slurm job, or unattributed energy with its reason. A Charge can also be a sum of such
-// parts.
+// Charge is a part of the energy of a board in an hour. It is the part of a pod, the part of a unit
+// outside pods such as a Slurm job, or unattributed energy with its reason. A Charge can also be a
+// sum of such parts.
 type Charge struct {
 	// Cluster and Hour are empty in the charges of an [Hour], and in sums over several clusters or
 	// hours.
 	Cluster                string
 	Hour                   time.Time
-	Model                  string // model of the GPU, in sums only
+	Model                  string // model of the GPU; set only in sums
 	Node, UUID, Serial     string
 	Namespace, Pod, PodUID string // empty for units and unattributed energy
 	Manager, Unit          string // empty for pods and unattributed energy
@@ -23,20 +23,20 @@ type Charge struct {
 	// unit are attributes: they do not identify the charge.
 	WorkloadKind, WorkloadName, WorkloadUID, Team, Username string
 	Queue, ClusterQueue                                     string
-	// Labels are labels of the pod, see [JoinLabels].
+	// Labels contains labels of the pod; see [JoinLabels].
 	Labels string
-	// Energy is in mJ. Exclusive is its measured part, Idle is its idle part, and Estimated is the
-	// part that was divided with an estimated idle power.
+	// Energy is in mJ. Exclusive is the measured part of Energy, Idle is the idle part, and Estimated
+	// is the part that was divided with an estimated idle power.
 	Energy, Exclusive, Idle, Estimated int64
-	// Held, GPUTime, Active and Busy are in ms. GPUTime is Held weighted by the share of the GPU, and
-	// Busy is the sampled busy time.
+	// Held, GPUTime, Active and Busy are in ms. GPUTime is the held time, weighted by the share of the
+	// GPU, and Busy is the sampled busy time.
 	Held, GPUTime, Active, Busy int64
-	// ThermalEnergy and PowerBrakeEnergy are the parts of the energy that were used while the
-	// driver reduced the clocks, for heat and for the power brake. Thermal and PowerBrake are the
-	// corresponding times. Both may apply at once.
+	// ThermalEnergy and PowerBrakeEnergy are the parts of the energy that were used while the driver
+	// reduced the clocksbecause of heat and because of the power brake. Thermal and PowerBrake are the
+	// corresponding times. Both causes may apply at the same time.
 	ThermalEnergy, Thermal, PowerBrakeEnergy, PowerBrake int64
-	// Profiled is the time in which the GPU's profile was measured while the pod or unit had the GPU alone, in ms.
-	// TensorActive and DRAMActive measure the activity in this time. All are nil if unknown.
+	// Profiled is the time in which the GPU's profile was measured while the pod or unit was alone on the GPU, in
+	// ms. TensorActive and DRAMActive measure the activity in this time. All three are nil if they are unknown.
 	Profiled, TensorActive, DRAMActive *int64
 	// Began and Ended are the times of the scrapes between which the counters of a pod or unit grew. Began may
 	// be before the hour if new counters have their first sample in the hour. Both are zero for
@@ -94,10 +94,12 @@ var ofCharge = append([]Field[Charge]{
 	text("model", "model of the GPU", func(c *Charge) *string { return &c.Model }),
 }, charge...)
 
-// Amounts contains the columns that are added up. An unknown amount adds nothing; a sum of unknown amounts is unknown.
+// Amounts contains the columns that are added up. Unknown amounts are not added. If all amounts are unknown, the sum
+// is unknown.
 var Amounts = slices.DeleteFunc(slices.Clone(charge), func(f Field[Charge]) bool { return !f.IsAmount() })
 
-// ChargeField returns a column of charges, or their cluster, hour or model. It returns false for another name.
+// ChargeField returns a column of charges, including the cluster, the hour and the model. It returns false for
+// another name.
 func ChargeField(name string) (Field[Charge], bool) { return named(ofCharge, name) }
 
 // Charges contains a row for each pod, unit or reason, GPU and hour. Rows of a GPU and hour add up to its
@@ -117,7 +119,7 @@ func (c *Charge) Add(d *Charge) {
 	}
 }
 
-// Clear sets the amounts to 0, or to unknown if they may be.
+// Clear sets the amounts to 0, or to unknown if they can be unknown.
 func (c *Charge) Clear() {
 	for i := range Amounts {
 		Amounts[i].clear(c)
@@ -189,7 +191,7 @@ func (c *Charge) subtract(d *Charge) {
 }
 
 // ChargeIn returns the charge of a row of charges or corrections. If a charge was removed, its
-// correction also needs the team and workload of the charge, because they are billed less.
+// correction also needs the team and workload of the charge, because these are billed less.
 func ChargeIn(t Table, row []any) (c Charge) {
 	for _, f := range charge {
 		f.set(&c, t.value(row, f.Name))

@@ -11,13 +11,13 @@ import (
 // Type is the type of a column.
 type Type int
 
-// The types of columns.
+// These are the types of columns.
 const (
-	Text        Type = iota // string, empty if unknown
+	Text        Type = iota // string, empty if it is unknown
 	Int                     // int64
-	Time                    // time.Time in UTC, zero if unknown
+	Time                    // time.Time in UTC, zero if it is unknown
 	Date                    // time.Time in UTC at the start of a day
-	OptionalInt             // int64, nil if unknown
+	OptionalInt             // int64, nil if it is unknown
 )
 
 // Column is a column of a table.
@@ -26,7 +26,7 @@ type Column struct {
 	Type Type
 	Help string
 
-	since int // version of the schema that added it, 0 for the first one
+	since int // version of the schema that added the column; 0 for the first version
 	added bool
 }
 
@@ -179,7 +179,8 @@ func (f *Field[T]) amount(row *T) *int64 {
 	return f.number(row)
 }
 
-// add adds the number of another row times a factor. Rows may share an optional number, so the sum is a new one.
+// add adds the number of another row times a factor. Rows may share an optional number, so the sum is a new
+// number.
 func (f *Field[T]) add(to, row *T, factor int64) {
 	if f.optional == nil {
 		*f.number(to) += factor * *f.number(row)
@@ -196,7 +197,7 @@ func (f *Field[T]) add(to, row *T, factor int64) {
 	*f.optional(to) = &sum
 }
 
-// clear sets the number in a row to 0, or to unknown if it may be.
+// clear sets the number in a row to 0, or to unknown if it can be unknown.
 func (f *Field[T]) clear(row *T) {
 	if f.optional != nil {
 		*f.optional(row) = nil
@@ -208,7 +209,7 @@ func (f *Field[T]) clear(row *T) {
 // Text returns a pointer to the text in a row. The column must be a text column.
 func (f *Field[T]) Text(row *T) *string { return f.text(row) }
 
-// Counts are numbers by name. Their text is name=number, separated by spaces.
+// Counts contains numbers by name. Their text is name=number, separated by spaces.
 type Counts map[string]int64
 
 func (c Counts) String() string {

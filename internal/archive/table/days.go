@@ -95,7 +95,7 @@ func (t Table) DayRows(from Table, rows [][]any) (days [][]any) {
 	return days
 }
 
-// inDay returns the value of a column of a sum of one row, from the value of the row.
+// inDay returns the value of a column in a sum that consists of one row, from the value of the row.
 func inDay(column string, from Table, hour time.Time, value any) any {
 	at, _ := value.(time.Time)
 	switch {

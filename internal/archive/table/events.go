@@ -67,8 +67,8 @@ const (
 	// which it may be ahead of the receiver's clock.
 	maxMonths = 13
 	maxAhead  = 24 * time.Hour
-	// maxNewMonths is the maximum number of months in a request, besides the month of its arrival
-	// and the previous month. It is limited because each month may need a new partition of a
+	// maxNewMonths is the maximum number of months in a request, in addition to the month of its
+	// arrival and the previous month. It is limited because each month may need a new partition of a
 	// database or a new folder.
 	maxNewMonths = 2
 )
@@ -110,7 +110,8 @@ func EventRows(t Table, cluster string, events []Event) (rows [][]any) {
 	return rows
 }
 
-// The range of times that every sink can store. Other times are replaced by the unknown time.
+// This is the range of times that every sink can store. Times outside the range are replaced by the
+// unknown time.
 var (
 	firstEvent = time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC)
 	lastEvent  = time.Date(2100, 1, 1, 0, 0, 0, -1, time.UTC)

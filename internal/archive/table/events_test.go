@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// TestEventRows checks that a snapshot is only in its own table, and that rejected times are
-// marked.
+// TestEventRows checks that a snapshot appears only in the table of snapshots, and that rejected
+// times are marked.
 func TestEventRows(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 30, 0, 5e6, time.UTC)
 	arrived := time.Date(2026, 3, 2, 7, 45, 0, 0, time.UTC)
@@ -68,7 +68,8 @@ func TestNewMonths(t *testing.T) {
 	}
 }
 
-// TestCheckCluster checks names against the limit of file systems: a folder has the escaped name after "cluster=".
+// TestCheckCluster checks names against the limit of file systems. The name of a folder is "cluster=" followed by
+// the escaped name.
 func TestCheckCluster(t *testing.T) {
 	dir := t.TempDir()
 	names := []string{

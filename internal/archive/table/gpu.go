@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// GPU is a GPU in an hour: its place, the energy of its board and its health. Unknown texts are
-// empty.
+// GPU describes a GPU in an hour. It contains the place of the GPU, the energy of its board and its
+// health. Unknown texts are empty.
 type GPU struct {
 	// Cluster and Hour are empty in the GPUs of an [Hour].
 	Cluster                                                                                string
 	Hour                                                                                   time.Time
 	Node, UUID, Serial, ChassisSerial, ChassisSlot, TrayIndex, PCIBusID, Model, SystemUUID string
-	Machine                                                                                string // its name at the provider
+	Machine                                                                                string // name of the machine at its provider
 	// First and Last are the times of the first and last scrape of the placement, or zero if there was none.
 	// Scrapes is the number of these scrapes.
 	First, Last time.Time
@@ -28,9 +28,9 @@ type GPU struct {
 	// Uncounted is an upper bound of the energy that Energy omits, and Estimated is the part of Energy
 	// that was divided with an estimated idle power, in mJ.
 	Uncounted, Estimated int64
-	// The errors below are nil if the record lacks them: the GPU does not report them, or an earlier
-	// exporter did not record them. Corrected and uncorrected memory errors are in DRAM, the GPU's
-	// memory, or SRAM, its caches and registers.
+	// The errors below are nil if the record does not contain them, because the GPU does not report
+	// them or an earlier exporter did not record them. Corrected and uncorrected memory errors are in
+	// DRAM, the GPU's memory, or SRAM, its caches and registers.
 	DRAMCorrectable, DRAMUncorrectable, SRAMCorrectable, SRAMUncorrectable *int64
 	// LifetimeUncorrectable is the number of uncorrectable errors over the life of the board.
 	LifetimeUncorrectable *int64
@@ -39,7 +39,8 @@ type GPU struct {
 	LowMemoryBanks            *int64
 	PCIeReplays, NVLinkErrors *int64
 	Thermal, PowerBrake       *int64 // ms with reduced clocks
-	// RecoveryAction is the action that the driver requires, "none" for none, empty if it is unknown.
+	// RecoveryAction is the action that the driver requires. It is "none" if no action is required, and
+	// empty if the action is unknown.
 	RecoveryAction string
 }
 
@@ -93,8 +94,8 @@ var (
 // IsLevel reports whether a column of ErrorFields is a value of the last scrape, and not a count.
 func IsLevel(name string) bool { return name == "lifetime_uncorrectable" || name == "low_memory_banks" }
 
-// AddErrors adds the errors of a later hour: counts are added up, of levels the highest is kept, and
-// of actions the last one. A number is unknown if both are.
+// AddErrors adds the errors of a later hour. Counts are added up, the highest value of a level is
+// kept, and the last action is kept. A number is unknown if it is unknown in both hours.
 func (g *GPU) AddErrors(later *GPU) {
 	for _, f := range ErrorFields {
 		if f.optional == nil {
@@ -134,7 +135,7 @@ var (
 	GPUFields = slices.Concat(PlaceFields, health, ErrorFields)
 )
 
-// GPUField returns a column of GPUs, false for another name.
+// GPUField returns a column of GPUs, or false if there is no column with this name.
 func GPUField(name string) (Field[GPU], bool) { return named(GPUFields, name) }
 
 // GPUHours contains a row for each GPU and hour.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Hour contains the use of a cluster in an hour, and how it is filed.
+// Hour contains the use of a cluster in an hour, and the state in which the hour is filed.
 type Hour struct {
 	Cluster   string
 	Start     time.Time
@@ -14,21 +14,21 @@ type Hour struct {
 	Charges   []Charge   // sorted by node, UUID, reason, pod and unit
 	Pods      []Pod      // sorted by namespace, name and UID
 	Workloads []Workload // sorted by UID
-	// UnknownPods are the charged pods that no series of their cluster names, sorted. It is empty
+	// UnknownPods contains the charged pods that no series of their cluster names, sorted. It is empty
 	// if the cluster has no series that name pods.
 	UnknownPods []PodID
-	// Dropped is the number of scrapes of GPUs that were left out because of an implausible value.
+	// Dropped is the number of scrapes of GPUs that were omitted because of an implausible value.
 	Dropped int
 	// Refused is set by [Hour.Refuse].
 	Refused bool
 
 	Filed
-	// State describes how the hour was filed.
+	// State is the state in which the hour was filed.
 	State State
 	// SilentNodes is the number of nodes without samples and without failed scrapes. ExplainedNodes
 	// is the number of silent nodes that were removed, drained or renamed.
 	SilentNodes, ExplainedNodes int
-	// Corrections are the differences from the filed charges, if the month is closed.
+	// Corrections contains the differences from the filed charges, if the month is closed.
 	Corrections []Charge
 	// Events and Snapshots are rows of the tables of the same name, see [EventRows].
 	Events, Snapshots []Event
@@ -38,21 +38,21 @@ type Hour struct {
 
 // Filed identifies the data of an hour in a sink. It is zero if the hour is not filed.
 type Filed struct {
-	Revision int64  // 1 for the first
+	Revision int64  // revision; 1 for the first
 	Digest   string // SHA-256 of the rows
 	Reason   string // reason that the operator gave for accepting gaps
-	Pruned   bool   // the rows are deleted
+	Pruned   bool   // the rows have been deleted
 }
 
-// State describes how an hour was filed.
+// State is the state in which an hour was filed.
 type State string
 
-// The states of filed hours.
+// These are the states of filed hours.
 const (
 	Complete  State = "complete"
 	Gaps      State = "gaps"      // an operator accepted missing samples
-	Corrected State = "corrected" // changed by corrections after its month was closed
-	Pruned    State = "pruned"    // its rows are deleted
+	Corrected State = "corrected" // changed by corrections after the month of the hour was closed
+	Pruned    State = "pruned"    // the rows of the hour have been deleted
 )
 
 // Join adds the rows of other GPUs of the same hour.

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// AppendJSON appends a row as a JSON object on a line: the name of the table and the revision of the
-// hour, 0 for rows that have none, then the columns. Unknown times and integers are null.
+// AppendJSON appends a row as a JSON object on a line. The object contains the name of the table,
+// the revision of the hour (0 for rows without a revision), and the columns. Unknown times and
+// integers are null.
 func (t Table) AppendJSON(b []byte, revision int64, row []any) []byte {
 	b = append(b, '{')
 	b = appendField(b, "table", t.Name)
@@ -29,6 +30,6 @@ func (t Table) AppendJSON(b []byte, revision int64, row []any) []byte {
 }
 
 func appendField(b []byte, name string, value any) []byte {
-	text, _ := json.Marshal(value) // a string, int64 or nil: encoding cannot fail
+	text, _ := json.Marshal(value) // the value is a string, int64 or nil, so encoding cannot fail
 	return append(append(append(append(b, '"'), name...), '"', ':'), text...)
 }

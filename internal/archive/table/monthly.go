@@ -38,8 +38,8 @@ var monthly = append([]Field[Charge]{
 }, summed...)
 
 // MonthlyCharges contains the sums of the charges and corrections of pruned hours, without pods and
-// GPUs. Readers add up rows that differ only in hours: hours that were filed later have their own
-// rows.
+// GPUs. Readers add up rows that differ only in hours, because hours that were filed later have
+// their own rows.
 var MonthlyCharges = Table{
 	Name:    "monthly_charges",
 	Help:    "a sum of charges and corrections of pruned hours in a month. Add up rows that differ only in hours",

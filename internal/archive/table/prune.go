@@ -20,7 +20,7 @@ type ClusterMonth struct {
 	Month   time.Time
 }
 
-// ByMonth returns the keys of a map, oldest month first.
+// ByMonth returns the keys of a map, with the oldest month first.
 func ByMonth[T any](of map[ClusterMonth]T) []ClusterMonth {
 	return slices.SortedFunc(maps.Keys(of), func(a, b ClusterMonth) int {
 		return cmp.Or(a.Month.Compare(b.Month), cmp.Compare(a.Cluster, b.Cluster))
@@ -32,8 +32,8 @@ type Deleted struct {
 	Table, Cluster string
 	Rows           int64 // in a database
 	Files, Bytes   int64 // in a folder or a bucket
-	// First and Last are hours. For files they are the first hour of the first day and the last
-	// hour of the last day.
+	// First and Last are hours. For files, they are the first hour of the first day and the last hour
+	// of the last day.
 	First, Last time.Time
 }
 
@@ -49,7 +49,7 @@ func (d *Deleted) Add(other Deleted) {
 }
 
 // SetPruned sets the state in a row of the manifest to pruned. It keeps the reason for gaps,
-// because the state no longer shows them.
+// because the state no longer shows that there were gaps.
 func SetPruned(row []any) {
 	row[Hours.index("reason")] = FiledIn(row).Reason
 	row[Hours.index("state")] = string(Pruned)

@@ -53,7 +53,7 @@ func RenamedHour(row []any, cluster string, data func(t Table) [][]any) []any {
 	return renamed
 }
 
-// OverlapError means that an hour of a cluster is already filed under its new name.
+// OverlapError is the error if an hour of a cluster is already filed under its new name.
 type OverlapError struct {
 	Cluster string
 	Hour    time.Time

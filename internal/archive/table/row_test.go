@@ -14,8 +14,8 @@ import (
 
 var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// fill sets each field of a row to a different value, and returns the values as text by the names
-// of the fields in [field].
+// fill sets each field of a row to a different value, and returns the values as text. The keys are
+// the names that [field] returns.
 func fill(row reflect.Value) map[string]string {
 	values := make(map[string]string)
 	for i := range row.NumField() {
@@ -53,8 +53,8 @@ func text(value any) string {
 	return fmt.Sprint(value)
 }
 
-// TestFields checks that the tables have each field of a row in the column of its name. An hour has the cluster and the hour of its
-// rows; charges have no model.
+// TestFields checks that each field of a row is in the column with the corresponding name. The cluster and the hour of rows come
+// from the hour, and charges have no model.
 func TestFields(t *testing.T) {
 	var gpu table.GPU
 	var charge table.Charge
@@ -114,8 +114,9 @@ func TestAmounts(t *testing.T) {
 	}
 }
 
-// TestVanishedCharge checks that the correction of a charge that no longer exists is a row with its
-// team and workload, so that they are billed less, and not the account without a team.
+// TestVanishedCharge checks that the correction of a charge that no longer exists is a row with the
+// team and workload of the charge, so that these are billed less, and not the account without a
+// team.
 func TestVanishedCharge(t *testing.T) {
 	filed := table.Charge{
 		Node: "gpu-1", UUID: "GPU-1", Serial: "1", Namespace: "ml", Pod: "train-0", PodUID: "u", WorkloadKind: "Job", WorkloadName: "train", WorkloadUID: "w",

@@ -19,7 +19,7 @@ func SeenIn(h *Hour) (all []Seen) {
 }
 
 // Twice reports whether a GPU was scraped in two clusters at the same time, which is impossible for
-// one board. A board that moves is in the two clusters at different times.
+// one board. A board that moves is scraped in the two clusters at different times.
 func (s *Seen) Twice(other *Seen) bool {
 	return s.UUID == other.UUID && s.Cluster != other.Cluster && !s.Last.Before(other.First) && !other.Last.Before(s.First)
 }

@@ -10,7 +10,7 @@ type Sums struct {
 	cluster string
 	month   time.Time
 	models  map[string]string // by UUID
-	all     []*Charge         // in the order in which they were added
+	all     []*Charge         // in the order in which the rows were added
 	sums    map[Charge]*Charge
 }
 

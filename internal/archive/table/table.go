@@ -1,6 +1,6 @@
-// Package table declares the rows of the archive and its tables, identical in every sink. A column
-// of a row is declared once: its name, type, help and a pointer to its value. All code that writes,
-// reads and adds up rows loops over the columns.
+// Package table declares the rows and the tables of the archive, which are identical in every sink.
+// Each column of a row is declared once, with its name, its type, its help and a pointer to its
+// value. All code that writes, reads and adds up rows iterates over the columns.
 package table
 
 import (
@@ -100,7 +100,8 @@ func (t Table) index(column string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == column })
 }
 
-// Digest returns the SHA-256 of the rows of an hour. It depends on the data only, not on a sink.
+// Digest returns the SHA-256 of the rows of an hour. It depends only on the data, and not on a
+// sink.
 func Digest(h *Hour) string { return DigestRows(func(t Table) [][]any { return t.Rows(h) }) }
 
 // DigestRows returns the digest of the rows of each of the tables [Data]. If the columns that were
@@ -122,7 +123,8 @@ func DigestRows(rows func(t Table) [][]any) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Format returns a value as text: times in RFC 3339 with milliseconds, unknown values empty.
+// Format returns a value as text. Times have the format of RFC 3339 with milliseconds. The text of
+// an unknown value is empty.
 func Format(value any) string {
 	if value == nil {
 		return ""

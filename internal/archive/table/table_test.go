@@ -31,8 +31,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestFiledIn checks what a row of the manifest identifies: gaps of earlier versions have a reason, so that
-// they are not refused when they are read again.
+// TestFiledIn checks the conversion of a row of the manifest. Gaps in hours of earlier versions get a
+// reason, so that these hours are not refused when they are read again.
 func TestFiledIn(t *testing.T) {
 	for _, tt := range []struct {
 		state        table.State

@@ -12,9 +12,9 @@ import (
 // with this length.
 const MaxText = 256
 
-// shorten returns a text that every sink can store. It cuts texts that are too long, or that
-// contain zero bytes or invalid UTF-8, which PostgreSQL rejects. It then appends "~" and the
-// SHA-256 of the whole text, so that different texts remain different.
+// shorten returns a text that every sink can store. It cuts texts that are too long. It also cuts
+// texts with zero bytes or invalid UTF-8, because PostgreSQL rejects them. It then appends "~" and
+// the SHA-256 of the whole text, so that different texts remain different.
 func shorten(text string) string {
 	if len(text) <= MaxText && utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 {
 		return text

@@ -14,14 +14,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// The limits of questions.
+// These are the limits of questions.
 const (
-	maxTime      = time.Minute      // to answer a question
-	maxWait      = 10 * time.Second // for other questions
+	maxTime      = time.Minute      // time to answer a question
+	maxWait      = 10 * time.Second // time to wait for other questions
 	maxQuestions = 4                // at once
-	maxRows      = 100_000          // of an answer
-	keptTime     = time.Minute      // for which an answer is kept
-	keptRows     = 50_000           // of all kept answers
+	maxRows      = 100_000          // maximum number of rows of an answer
+	keptTime     = time.Minute      // time for which an answer is cached
+	keptRows     = 50_000           // maximum number of rows of all cached answers
 )
 
 var (
@@ -30,7 +30,7 @@ var (
 	errTooMany = fmt.Errorf("the answer has more than %d rows: select fewer hours or larger groups, or run the command", maxRows)
 )
 
-// answers answers questions within the limits, and keeps the answers for a minute.
+// answers answers questions within the limits, and caches the answers for a minute.
 type answers struct {
 	ask   func(context.Context, ask.Request) (*ask.Reply, error)
 	now   func() time.Time
@@ -41,7 +41,7 @@ type answers struct {
 	rows int // of all kept answers
 }
 
-// kept is an answer until it expires.
+// kept is a cached answer.
 type kept struct {
 	reply   *ask.Reply
 	expires time.Time
@@ -55,7 +55,7 @@ func newAnswers(library *ask.Library, turns *semaphore.Weighted) *answers {
 
 // answer answers a question. Callers must not change the reply.
 func (a *answers) answer(ctx context.Context, r ask.Request) (*ask.Reply, error) {
-	key, err := json.Marshal(r) // with the scope
+	key, err := json.Marshal(r) // the request and the scope of the reader
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (a *answers) answer(ctx context.Context, r ask.Request) (*ask.Reply, error)
 		return nil, err
 	}
 	defer a.turns.Release(1)
-	if reply := a.known(string(key)); reply != nil { // answered while this request waited
+	if reply := a.known(string(key)); reply != nil { // the question was answered while this request waited
 		return reply, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, maxTime)
@@ -88,7 +88,7 @@ func (a *answers) answer(ctx context.Context, r ask.Request) (*ask.Reply, error)
 	return reply, nil
 }
 
-// enter waits for the turn of a question.
+// enter waits until a question may be answered.
 func (a *answers) enter(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -99,7 +99,7 @@ func (a *answers) enter(ctx context.Context) error {
 	return err
 }
 
-// known returns a kept answer, or nil if there is none.
+// known returns a cached answer, or nil if there is none.
 func (a *answers) known(key string) *ask.Reply {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,7 +109,8 @@ func (a *answers) known(key string) *ask.Reply {
 	return nil
 }
 
-// keep keeps an answer, and removes expired ones. If there are too many rows it removes all others.
+// keep caches an answer, and removes expired answers. If there are too many rows, it removes all
+// other answers.
 func (a *answers) keep(key string, reply *ask.Reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -23,7 +23,8 @@ type bar struct {
 	Width, Idle float64 // percent of the longest bar
 }
 
-// draw returns the chart of an answer, by its columns. It is empty for other answers.
+// draw returns the chart of an answer. The columns of the answer determine the kind of the chart.
+// The chart is empty for answers without such columns.
 func draw(a print.Answer, style print.Style) chart {
 	t := newTable(a)
 	switch {
@@ -103,7 +104,8 @@ func (t tableOf) bars(amount, idle string) (all []bar) {
 	return all
 }
 
-// users returns the energy of each pod and unit that used a board, the largest first. It returns none if only one did.
+// users returns the energy of each pod and unit that used a board, with the largest energy first. If only one pod or
+// unit used the board, it returns an empty list.
 func (t tableOf) users() []bar {
 	type sum struct{ energy, idle int64 }
 	sums := make(map[string]sum)
@@ -222,7 +224,7 @@ func dayOf(at time.Time, zone *time.Location) time.Time {
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 }
 
-// class returns the class of the n-th colour.
+// class returns the CSS class of the n-th colour.
 func class(n int) string {
 	if n > 5 {
 		return "owner-others"
@@ -246,7 +248,8 @@ type part struct {
 
 // capacity returns the GPU hours by state and day.
 //
-// The days of the answer are in UTC. The last row of each model is about the last hour, which is a part of the last day.
+// The days of the answer are in UTC. The last row of each model describes the last hour, which is a part of the last
+// day.
 func (t tableOf) capacity() *days {
 	hours := func(name string) func([]any) int64 {
 		return func(row []any) int64 { return t.number(row, name) }
@@ -268,7 +271,7 @@ func (t tableOf) errors(zone *time.Location) *days {
 		[]part{{"owner-3", "XID errors", func(row []any) int64 { return t.number(row, "count") }}})
 }
 
-// days returns a chart with a column for each day from the first one to the last one.
+// days returns a chart with a column for each day from the first day to the last day.
 func (t tableOf) days(about, column string, zone *time.Location, counts func(row []any) bool, parts []part) *days {
 	sums := make(map[string][]int64)
 	var first, last time.Time

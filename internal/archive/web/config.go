@@ -1,4 +1,4 @@
-// Package web serves the questions to the books as pages. A page asks the question of a command,
+// Package web serves the questions to the books as pages. A page answers the question of a command,
 // and its query string contains the flags of the command, so both always have the same rows.
 package web
 
@@ -16,11 +16,11 @@ type Config struct {
 	Pages bool
 	// Settings is the file with values of flags of questions, such as prices.
 	Settings string
-	// Readers is the file with the scopes of readers. Without it, each reader sees everything.
+	// Readers is the file with the scopes of readers. If it is empty, each reader sees everything.
 	Readers string
-	// Insecure serves the pages to other machines without credentials.
+	// If Insecure is set, the pages are served to other machines without credentials.
 	Insecure bool
-	// LogReads logs each read.
+	// If LogReads is set, each read is logged.
 	LogReads bool
 }
 

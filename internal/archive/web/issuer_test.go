@@ -20,13 +20,13 @@ import (
 	"time"
 )
 
-// groupsOf are the groups of the users.
+// groupsOf contains the groups of the users.
 var groupsOf = map[string][]string{
 	"alice": {"users-a"}, "bob": {"users-b"}, "both": {"users-a", "users-b"}, "carol": {"staff", "finance"}, "comma": {"x,finance"}, "eve": {},
 }
 
 // issuer is a minimal OpenID Connect provider: the authorization code flow of OpenID Connect Core 1.0, section 3.1. A user logs in
-// by the cookie login. Tokens contain groups only if the client requests the scope groups, as in Dex.
+// with the cookie login. Tokens contain groups only if the client requests the scope groups, as in Dex.
 type issuer struct {
 	url, callback string
 	key           *rsa.PrivateKey
@@ -35,7 +35,7 @@ type issuer struct {
 	codes map[string]map[string]any // the claims of each code that was not used
 }
 
-// newIssuer starts an issuer for a client with a redirect URL, and returns its URL.
+// newIssuer starts an issuer for a client with a redirect URL, and returns the URL of the issuer.
 func newIssuer(t *testing.T, callback string) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

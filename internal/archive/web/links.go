@@ -12,7 +12,7 @@ import (
 // linker finds the pages of the cells of a table.
 type linker struct {
 	at     map[string]int // columns by name
-	period url.Values     // the time of the table, as flags of the page of uses
+	period url.Values     // the time of the table, as flags of the page "uses"
 }
 
 func newLinker(columns []print.Column, period url.Values) linker {
@@ -32,7 +32,7 @@ func periodOf(r ask.Request) url.Values {
 		}
 	}
 	if r.Flags.Has("month") {
-		_ = setMonth(period, r.Flags.Get("month")) // an answer has a valid month
+		_ = setMonth(period, r.Flags.Get("month")) // an answer contains only valid months
 	}
 	return period
 }
@@ -65,7 +65,7 @@ func (l linker) page(column string, row []string) string {
 	return ""
 }
 
-// uses returns the page with the boards that a pod or unit used, by hours.
+// uses returns the page with the boards that a pod or unit used in each hour.
 func (l linker) uses(flag, within, name string) string {
 	if within == "" {
 		return ""

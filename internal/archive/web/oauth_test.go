@@ -29,7 +29,8 @@ const oauthEnv = "GPULEDGER_E2E_OAUTH2_PROXY"
 // clientSecret is the secret that the proxy and the issuer share.
 const clientSecret = "the secret of the client"
 
-// groupScopes are the scopes of groups. Only the proxy has the address 127.0.0.1: other clients of a test connect from 127.0.0.2.
+// groupScopes contains the scopes of groups. Only the proxy has the address 127.0.0.1. Other clients of a test connect from
+// 127.0.0.2.
 const groupScopes = `
 header: X-Forwarded-Groups
 proxy:
@@ -45,7 +46,8 @@ type oauth struct {
 	proxy, archive string // URLs
 }
 
-// documented returns the flags of a command in docs/web.md, with the values of the test for some of them.
+// documented returns the flags of a command in docs/web.md, in which some values are replaced by values
+// of the test.
 func documented(t *testing.T, command string, values map[string]string) (flags []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/web.md")
@@ -77,7 +79,7 @@ func documented(t *testing.T, command string, values map[string]string) (flags [
 	return flags
 }
 
-// openOAuth starts the archive and oauth2-proxy with the documented flags and some others.
+// openOAuth starts the archive and oauth2-proxy with the documented flags and some other flags.
 func openOAuth(t *testing.T, flags ...string) oauth {
 	t.Helper()
 	folder := os.Getenv(oauthEnv)
@@ -103,7 +105,7 @@ func openOAuth(t *testing.T, flags ...string) oauth {
 	callback := "http://" + proxy + "/oauth2/callback"
 	all := append(documented(t, "oauth2-proxy", map[string]string{
 		"oidc-issuer-url": newIssuer(t, callback), "redirect-url": callback, "http-address": proxy, "upstream": "http://" + archive + "/",
-	}), "--cookie-secure=false", "--upstream="+echo.URL+"/echo/") // the test has no TLS
+	}), "--cookie-secure=false", "--upstream="+echo.URL+"/echo/") // the test uses no TLS
 	p, err := group.Start("oauth2-proxy", filepath.Join(folder, "oauth2-proxy"), append(all, flags...)...)
 	check(t, err)
 	check(t, p.Ready(t.Context(), "http://"+proxy+"/ping"))
@@ -127,13 +129,14 @@ func echoHeaders(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// browser is a client with cookies that connects from an address. expires is the lifetime of the session of the proxy.
+// browser is a client with cookies that connects from an address. expires is the lifetime of the proxy's session.
 type browser struct {
 	http.Client
 	expires time.Duration
 }
 
-// open returns a browser. login is the user that the issuer logs in, or empty for none.
+// open returns a browser. login is the user that the issuer logs in. It is empty if no user logs
+// in.
 func (o oauth) open(t *testing.T, login string) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -157,7 +160,7 @@ func (o oauth) open(t *testing.T, login string) *browser {
 	return b
 }
 
-// get reads a page with some headers.
+// get requests a page with additional headers.
 func (b *browser) get(t *testing.T, page string, header http.Header) (status int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page, nil)
@@ -192,7 +195,7 @@ func sees(t *testing.T, body string, teams ...string) {
 	}
 }
 
-// forged are the headers with which a client may try to read as finance.
+// forged contains headers with which a client may try to read as the group finance.
 var forged = map[string]http.Header{
 	"other group":  {"X-Forwarded-Groups": {"finance"}},
 	"two headers":  {"X-Forwarded-Groups": {"users-a", "finance"}},
@@ -278,7 +281,8 @@ func TestOAuth2ProxyHeaders(t *testing.T) {
 	}
 }
 
-// TestOAuth2ProxyPreserved checks the warning in docs/web.md: with this flag a client can add groups.
+// TestOAuth2ProxyPreserved checks the warning in docs/web.md that a client can add groups if this
+// flag is set.
 func TestOAuth2ProxyPreserved(t *testing.T) {
 	o := openOAuth(t, "--skip-auth-strip-headers=false")
 	b := o.open(t, "alice")

@@ -17,15 +17,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// hostile are labels that act on a page if they are not escaped.
+// hostile contains labels that change a page if they are not escaped.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, "{{.Version}}", "</td></table>", "\u202eevil\u202c", "مرحبا", strings.Repeat("long", 60), "a&amp;b", "--books=/etc/passwd",
 }
 
-// tags are the elements that pages may contain.
+// tags contains the elements that pages may contain.
 var tags = "html head meta title link body a header nav ul li h1 h2 p main form label input select option button section dl div dt dd svg rect figure figcaption span table thead tbody tr th td bdi code kbd footer textarea"
 
-// TestHostile checks that no label adds an element, an attribute or a link to a page, and that each is shown.
+// TestHostile checks that no label adds an element, an attribute or a link to a page, and that each label is
+// shown.
 func TestHostile(t *testing.T) {
 	for _, label := range hostile {
 		h := pages(t, web.Config{Pages: true}, archive(t, func(h *table.Hour) {
@@ -69,7 +70,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestPolicy checks that a page loads only its style sheet, and has no style or script of its own.
+// TestPolicy checks that a page loads only its style sheet, and contains no inline style or script.
 func TestPolicy(t *testing.T) {
 	h := pages(t, web.Config{Pages: true}, archive(t, nil))
 	for _, page := range []string{"/", "/statement/2026-10", "/board/1653924023101", "/fleet/2026-10", "/nothing/at/all", "/where/none"} {

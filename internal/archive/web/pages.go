@@ -43,7 +43,7 @@ var pages = []page{
 	{path: "suspect", command: "suspect", title: "Suspect", about: "Whether faults follow the board, its slot or its node", named: true},
 }
 
-// comparison returns the question of a statement with the period before.
+// comparison returns the question of a statement with the previous period.
 func comparison(r ask.Request) []question {
 	if r.Flags.Has("compare") || r.Flags.Has("format") {
 		return nil

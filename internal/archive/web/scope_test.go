@@ -44,7 +44,7 @@ func scoped(t *testing.T, text string) web.Config {
 	return web.Config{Pages: true, Settings: settings(t), Readers: path}
 }
 
-// as reads a page as a group, through the proxy.
+// as requests a page as a member of a group, through the proxy.
 func as(h http.Handler, group, page string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, page, nil)
 	r.RemoteAddr = "10.1.2.3:4567"
@@ -69,7 +69,8 @@ func unitOf(team string) table.Charge {
 	return table.Charge{Manager: mark + "-manager", Unit: mark + "-4711", Username: mark + "-user", Team: "team-" + team}
 }
 
-// drawn files drawn hours of two clusters. Teams a and b share boards; teams c and d have no reader.
+// drawn files random hours of two clusters. Teams a and b share boards; teams c and d have no
+// reader.
 func drawn(t *testing.T, random *rand.Rand) (path string) {
 	t.Helper()
 	var all []*table.Hour
@@ -103,14 +104,14 @@ func drawn(t *testing.T, random *rand.Rand) (path string) {
 	return bookstest.File(t, "sqlite", all...)
 }
 
-// guesses are values that a reader may try in any parameter.
+// guesses contains values that a reader may try in any parameter.
 var guesses = []string{
 	"", "2026-10", "2026-10-01", "2026-10-01T05", "30d", "true", "team", "namespace", "workload", "pod", "unit", "user", "queue", "cluster_queue", "label:cost-center", "node", "serial", "cluster", "model", "reason",
 	"team,namespace,pod", "pod,unit,user,queue,cluster_queue,label:cost-center,workload,node,serial", "reason,team", "east", "west", "focus", "focus-1.2", "impact-framework", "csv", "json", "markdown", "html", "text", "Europe/Berlin",
 	"165391", "1653910", "GPU-east-1", "east-n1", "CEeast-n0", "' or 1=1 --", "%", "*", "ns-", "..", "/etc/passwd",
 }
 
-// foreign are the names of other teams. A reader may try them, too.
+// foreign contains names of other teams. A reader may also try these names.
 func foreign(teams ...string) (names []string) {
 	for _, team := range teams {
 		o, u := owner(team), unitOf(team)
@@ -124,13 +125,14 @@ var (
 	parameters = []string{"age", "at", "by", "compare", "failures", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload", "o", "q", "books", "config", "names", "prove", "team.label", "store.url", "assets"}
 )
 
-// valid are parameters of the pages that a reader of teams or namespaces may read.
+// valid contains parameters of the pages that a reader of teams or namespaces may read.
 var valid = map[string][]string{
 	"by": guesses[6:22], "compare": {"true", "false"}, "of-cluster": {"east", "west"}, "tz": {"Europe/Berlin", "UTC"}, "o": {"csv", "json", "text", "markdown"},
 	"from": {"2026-10-01", "2026-10-01T05"}, "since": {"40d"}, "month": {"2026-10"},
 }
 
-// request draws a page with parameters. Half of the requests are valid, so that they have an answer.
+// request returns a random page with parameters. Half of the requests are valid, so that they have
+// an answer.
 func request(random *rand.Rand, names []string) string {
 	pick := func(of []string) string { return of[random.IntN(len(of))] }
 	values := make(url.Values)
@@ -165,7 +167,8 @@ func request(random *rand.Rand, names []string) string {
 	return path + "?" + values.Encode()
 }
 
-// marksOf are the texts that must not occur in a response to a reader who does not see the teams.
+// marksOf returns the texts that must not occur in a response to a reader who has no access to the
+// teams.
 func marksOf(teams []string) (marks []string) {
 	for _, team := range teams {
 		marks = append(marks, "zq"+team, "ns-"+team, "team-"+team)
@@ -174,8 +177,9 @@ func marksOf(teams []string) (marks []string) {
 }
 
 // TestOthersHidden checks that no byte of a response to a reader contains a team, namespace, pod, workload,
-// unit, user or queue of others, for drawn pages and parameters. Only names that the request itself contains may
-// occur: then the response must be the same, except for the name, as the response for a name that no one has.
+// unit, user or queue of others, for random pages and parameters. Only names that the request itself contains
+// may occur. Then the response must be the same, except for the name, as the response for a name that does not
+// exist.
 func TestOthersHidden(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -214,7 +218,8 @@ func TestOthersHidden(t *testing.T) {
 	}
 }
 
-// sameAsUnknown checks that a response is the same for a mark of another team and for a mark that no one has.
+// sameAsUnknown checks that a response is the same for a mark of another team and for a mark that does not
+// exist.
 func sameAsUnknown(t *testing.T, h http.Handler, group, page, mark, body string) {
 	t.Helper()
 	none := strings.NewReplacer("zq", "zy", "ns-", "nx-", "team-", "tean-").Replace(mark)
@@ -229,7 +234,8 @@ func sameAsUnknown(t *testing.T, h http.Handler, group, page, mark, body string)
 	}
 }
 
-// TestOwnLines checks that a reader sees its own lines, the sum of all others, and the totals.
+// TestOwnLines checks that a reader sees the lines of its own team, the sum of all other lines, and
+// the totals.
 func TestOwnLines(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	h := pages(t, scoped(t, scopes), drawn(t, random))
@@ -364,7 +370,7 @@ func TestIdentity(t *testing.T) {
 		"two headers":            {"10.1.2.3:1", http.Header{"X-Forwarded-Groups": {"finance", "alice"}}, http.StatusForbidden},
 		"no header":              {"10.1.2.3:1", nil, http.StatusForbidden},
 		"other address":          {"192.0.2.1:1", http.Header{"X-Forwarded-Groups": {"finance"}}, http.StatusForbidden},
-		"user":                   {"192.0.2.1:1", http.Header{"Authorization": {basic}}, http.StatusForbidden}, // no scope for the board
+		"user":                   {"192.0.2.1:1", http.Header{"Authorization": {basic}}, http.StatusForbidden}, // the scope does not include the board
 		"user with false header": {"192.0.2.1:1", http.Header{"Authorization": {basic}, "X-Forwarded-Groups": {"finance"}}, http.StatusForbidden},
 		"user that is unchecked": {"192.0.2.1:1", http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("finance:x"))}}, http.StatusForbidden},
 	} {
@@ -384,7 +390,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestCertificate checks that the header counts from a verified certificate of the proxy, and from no other certificate.
+// TestCertificate checks that the header is used only if the client certificate is a verified certificate of the proxy.
 func TestCertificate(t *testing.T) {
 	text := "header: X-User\nproxy: {certificates: [proxy.example.com]}\nreaders: {finance: {all: true}}\n"
 	h := pages(t, scoped(t, text), archive(t, nil))
@@ -444,7 +450,8 @@ func TestInvalidReaders(t *testing.T) {
 	}
 }
 
-// TestBrokenSettings checks that a reader with a scope does not see the text of invalid settings, which is an error of the server.
+// TestBrokenSettings checks that the error for invalid settings, which is an error of the server, does not show their text to a
+// reader with a scope.
 func TestBrokenSettings(t *testing.T) {
 	for _, text := range []string{"prices: /secret/prices.csv\n", "secret: name\n", "carbon: " + filepath.Join(t.TempDir(), "secret") + "\n"} {
 		c := scoped(t, scopes)

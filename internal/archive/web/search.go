@@ -61,13 +61,13 @@ func (s *Site) search(v *visit) error {
 	return s.render(v, shown)
 }
 
-// attempt is a question that may know a name, with the page of the answer.
+// attempt is a question for which a name may be valid, with the page of the answer.
 type attempt struct {
 	ask.Request
 	path string
 }
 
-// attempts returns the questions that may know a name.
+// attempts returns the questions for which a name may be valid.
 func attempts(name string, scope ask.Scope) (all []attempt) {
 	kinds := []string{"workload"}
 	if strings.Contains(name, "/") {

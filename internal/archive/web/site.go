@@ -19,9 +19,9 @@ import (
 // Site serves the pages.
 type Site struct {
 	config  Config
-	answers *answers            // of the first sink
-	sinks   []sink              // all that can be read
-	refused func() print.Answer // nil if nothing is filed
+	answers *answers            // books of the first sink
+	sinks   []sink              // all books that can be read
+	refused func() print.Answer // nil if no hours are filed
 	readers *readers            // nil if all readers see everything
 	users   func() map[string]string
 	now     func() time.Time
@@ -29,9 +29,9 @@ type Site struct {
 	version string
 }
 
-// sink is a place of the books.
+// sink is a place that contains books.
 type sink struct {
-	name    string // in logs and metrics
+	name    string // name in logs and metrics
 	label   string
 	answers *answers
 }
@@ -59,7 +59,8 @@ func (s *Site) Refused(hours func() print.Answer) { s.refused = hours }
 // Version sets the version in the footer.
 func (s *Site) Version(text string) { s.version = text }
 
-// Header returns the header of the proxy, or empty if there is none. The server must keep it.
+// Header returns the header of the proxy, or empty if there is none. The server must not remove
+// this header.
 func (s *Site) Header() string {
 	if s.readers == nil {
 		return ""
@@ -92,13 +93,13 @@ func (s *Site) Register(mux *http.ServeMux) {
 type visit struct {
 	*http.Request
 	w      http.ResponseWriter
-	names  []string // of the reader
+	names  []string // names of the reader
 	scope  ask.Scope
 	status int
 }
 
-// read returns the handler of a page: it sets the limits of the connection, finds the scope of the reader,
-// shows errors and logs the read.
+// read returns the handler of a page. The handler sets the limits of the connection, finds the scope of
+// the reader, shows errors and logs the read.
 func (s *Site) read(show func(*visit) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -121,9 +122,10 @@ func (s *Site) read(show func(*visit) error) http.Handler {
 	})
 }
 
-// hold sets the deadline of a response, which the server sets to 15 seconds: two questions, and the time to read them.
+// hold extends the deadline of a response, which the server sets to 15 seconds, to the time for two questions and for
+// reading their answers.
 func (v *visit) hold() {
-	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(2*(maxTime+maxWait) + maxWait)) // not supported by a recorder of a test
+	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(2*(maxTime+maxWait) + maxWait)) // the recorder of a test does not support this
 }
 
 func setHeaders(h http.Header) {
@@ -163,12 +165,12 @@ func (s *Site) page(v *visit, p *page) error {
 	return s.render(v, shown)
 }
 
-// contentTypes are the types of formats.
+// contentTypes contains the content types of formats.
 var contentTypes = map[string]string{
 	"csv": "text/csv; charset=utf-8", "json": "application/json", "markdown": "text/markdown; charset=utf-8", "text": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8",
 }
 
-// suffixes are the suffixes of files.
+// suffixes contains the suffixes of file names.
 var suffixes = map[string]string{"csv": ".csv", "json": ".json", "markdown": ".md", "text": ".txt", "html": ".html"}
 
 // download answers a question in a format of the command.
@@ -200,7 +202,8 @@ func (s *Site) download(v *visit, r ask.Request, output string) error {
 	return reply.Answer.Write(v.w, output, reply.Style)
 }
 
-// reply returns the answer to a question. The hours of several sinks are one answer with the sinks in the first column.
+// reply returns the answer to a question. The hours of several sinks form one answer, in which the first column
+// contains the sink.
 func (s *Site) reply(v *visit, r ask.Request) (*ask.Reply, error) {
 	if r.Command != "hours" || len(s.sinks) == 1 {
 		return s.answers.answer(v.Context(), r)
@@ -227,7 +230,7 @@ func (s *Site) reply(v *visit, r ask.Request) (*ask.Reply, error) {
 	return &all, nil
 }
 
-// fileName returns a name of a file, of letters, digits and hyphens.
+// fileName returns a file name that consists of letters, digits and hyphens.
 func fileName(r ask.Request) string {
 	text := strings.Join(append([]string{r.Command, r.Flags.Get("month")}, r.Names...), "-")
 	text = strings.Map(func(c rune) rune {

@@ -18,7 +18,7 @@ import (
 )
 
 // TestSlowAnswer checks that a question that takes longer than the server's timeouts of ten and fifteen seconds has an answer, and
-// that a question ends when its client leaves.
+// that a question ends when its client disconnects.
 func TestSlowAnswer(t *testing.T) {
 	path := archive(t, nil)
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

@@ -33,7 +33,7 @@ var site = template.Must(template.New("site").Funcs(template.FuncMap{
 	"dict":      func(root string, s section) any { return rooted{root, s} },
 }).Parse(siteHTML))
 
-// rooted is a section with the path of the site.
+// rooted is a section, with the path of the site.
 type rooted struct {
 	Root    string
 	Section section
@@ -89,7 +89,7 @@ type cellText struct {
 	Number    bool
 }
 
-// shownRows is the number of rows in a page.
+// shownRows is the maximum number of rows on a page.
 const shownRows = 1000
 
 func (s *Site) view(v *visit, title, about string) *view {
@@ -105,7 +105,7 @@ func (s *Site) view(v *visit, title, about string) *view {
 	return shown
 }
 
-// groups are the groups of the form. A query string may contain several.
+// groups contains the groups of the form. A query string may contain several groups.
 var groups = []string{"team", "namespace", "workload", "pod", "unit", "user", "queue", "node", "serial", "cluster", "model", "reason"}
 
 // form adds the form of a page.
@@ -201,7 +201,8 @@ func downloads(page *http.Request, r ask.Request, reply *ask.Reply) (links []lin
 	return links
 }
 
-// newSection returns the section of an answer. Its pods and units have links for the period.
+// newSection returns the section of an answer. In the section, pods and units have links for the
+// period.
 func newSection(title string, a print.Answer, of print.Style, period url.Values) section {
 	columns, rows := a.Shown(of)
 	links := newLinker(columns, period)
@@ -224,7 +225,8 @@ func isNumber(c print.Column) bool {
 	return c.Kind != print.Text && c.Kind != print.Time && c.Kind != print.Flag
 }
 
-// complete returns whether the answer is complete, empty for an answer without this column.
+// complete returns the text that states whether the answer is complete. It is empty for an answer
+// without this column.
 func complete(a print.Answer) string {
 	t := newTable(a)
 	if !t.has("complete") {

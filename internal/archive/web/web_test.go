@@ -153,7 +153,7 @@ func parse(t *testing.T, page string) (all []element) {
 	}
 }
 
-// tables returns the rows of each table of a page, the first one is the heading.
+// tables returns the rows of each table of a page. The first row is the heading.
 func tables(t *testing.T, page string) (all [][][]string) {
 	t.Helper()
 	for _, e := range parse(t, page) {
@@ -196,7 +196,7 @@ func run(t *testing.T, path, settings, command string, more ...string) string {
 	return out.String()
 }
 
-// fields returns the words of all cells of a table, and of a text, without the notices.
+// fields returns the words in all cells of a table and in a text, without the notices.
 func fields(cells [][]string) (words []string) {
 	for _, row := range cells {
 		words = append(words, strings.Fields(strings.Join(row, " "))...)
@@ -254,7 +254,7 @@ func TestSameRows(t *testing.T) {
 	}
 }
 
-// TestManySums checks that a question that needs too many sums fails before they are in memory.
+// TestManySums checks that a question that needs too many sums fails before all sums are in memory.
 func TestManySums(t *testing.T) {
 	path := archive(t, nil)
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
