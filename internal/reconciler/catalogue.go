@@ -25,7 +25,7 @@ type Section struct {
 	Labels  []metric.Label
 }
 
-// Catalogue returns every metric of the program, part by part.
+// Catalogue returns the metrics of the program by section.
 func Catalogue() []Section {
 	return []Section{
 		{Metrics: []metric.Metric{leadingMetric, watch.Metric}, Labels: []metric.Label{watch.Label}},

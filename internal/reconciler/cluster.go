@@ -17,23 +17,23 @@ import (
 
 // cluster contains the clients of the API server.
 type cluster struct {
-	// watches and dynamic are for lists and watches, which last for minutes and have no timeout.
+	// watches and dynamic are used for lists and watches, which last for minutes and have no timeout.
 	watches kubernetes.Interface
 	dynamic dynamic.Interface
-	// kube and metadata are for all other requests, each limited by requestTimeout.
+	// kube and metadata are used for all other requests, each limited by requestTimeout.
 	kube     kubernetes.Interface
 	metadata metadata.Interface
 }
 
-// requestTimeout limits a request. Without it, one hanging request per writer would stop all
-// writes.
+// requestTimeout limits a request. Without this timeout, one hanging request per writer would stop
+// all writes.
 const requestTimeout = 15 * time.Second
 
 // connectAgain is the interval between two attempts to load the kubeconfig.
 const connectAgain = 10 * time.Second
 
-// connect waits until the kubeconfig or the pod's account is usable: a missing or broken file
-// may be a late mount.
+// connect waits until the kubeconfig or the pod's account is usable. A missing or broken file may
+// be mounted late.
 func connect(ctx context.Context, kubeconfig string, log *slog.Logger) (cluster, error) {
 	logged := ""
 	for {
@@ -83,8 +83,8 @@ func clients(cfg *rest.Config) (cluster, error) {
 	if err != nil {
 		return cluster{}, fmt.Errorf("create the client: %w", err)
 	}
-	// After a change of leader, pods have no series until their owners are read: thousands of small
-	// requests, limited by the API server's priority and fairness.
+	// After a change of the leader, pods have no series until their owners are read. This takes
+	// thousands of small requests, which the priority and fairness of the API server limits.
 	cfg.QPS, cfg.Burst = 200, 400
 	meta, err := metadata.NewForConfig(cfg)
 	if err != nil {

@@ -28,7 +28,7 @@ func TestRequestTimeout(t *testing.T) {
 			}
 			<-ctx.Done()
 		})}
-		go func() { _ = server.Serve(listener) }() // until it is closed
+		go func() { _ = server.Serve(listener) }() // until the connection is closed
 		defer func() {
 			stop()
 			_ = server.Close()

@@ -37,10 +37,10 @@ type Config struct {
 	Workloads workloads.Options
 	Events    outbox.Options
 	Webhook   injector.Options
-	// Expected is the path of the expected inventory, or empty for none.
+	// Expected is the path of the expected inventory, or empty if there is none.
 	Expected string
 
-	// Cleanup is set by the command "cleanup": remove all labels and exit.
+	// Cleanup is set by the command "cleanup", which removes all labels and exits.
 	Cleanup bool
 	Version bool
 }
@@ -65,8 +65,9 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	return fs, c
 }
 
-// Parse parses the command line: optionally "cleanup", then flags. Its errors name the flag
-// and the fault in one line; [flag.ErrHelp] requests the usage.
+// Parse parses the command line, which contains an optional "cleanup" followed by flags. Its errors
+// name the flag and the fault in one line. The error [flag.ErrHelp] means that the usage was
+// requested.
 func Parse(args []string, getenv func(string) string) (Config, error) {
 	fs, c := Flags(getenv)
 	if len(args) > 0 && args[0] == "cleanup" {
@@ -124,7 +125,7 @@ func (l *Lease) register(fs *flag.FlagSet, getenv func(string) string) {
 	fs.BoolVar(&l.Elect, "leader-election", true, "elect a leader by a Lease; set false only if there is never a second replica")
 	fs.StringVar(&l.Namespace, "leader-election.namespace", cmp.Or(getenv("POD_NAMESPACE"), "gpuledger"), "`namespace` of the Lease; default $POD_NAMESPACE, or gpuledger")
 	fs.StringVar(&l.Name, "leader-election.name", "gpuledger-reconciler", "`name` of the Lease")
-	hostname, _ := os.Hostname() // in a pod, the name of the pod
+	hostname, _ := os.Hostname() // in a pod, this is the name of the pod
 	fs.StringVar(&l.Identity, "leader-election.identity", cmp.Or(getenv("POD_NAME"), hostname), "`name` of this replica; default $POD_NAME or the host name")
 	fs.DurationVar(&l.Duration, "leader-election.duration", 15*time.Second, "`time` after which a silent leader is replaced")
 }

@@ -31,7 +31,7 @@ func TestDefaults(t *testing.T) {
 func TestParse(t *testing.T) {
 	tests := []struct {
 		args string
-		want string // empty if valid
+		want string // part of the error; empty if the flags are valid
 	}{
 		{"--enable=labels", ""},
 		{"cleanup --dry-run", ""},

@@ -16,11 +16,11 @@ const (
 	// growthSize is the smaller number of Nodes and pods.
 	growthSize = 200
 	// maxGrowth is the maximum ratio of the executions of a statement for twice as many Nodes and pods. The ratio is
-	// 2 for work for each Node and pod, a little more for sorting, and 4 for work for each pair.
+	// 2 for work per Node or pod, slightly more for sorting, and 4 for work per pair.
 	maxGrowth = 2.5
 )
 
-// TestGrowth checks that no statement of the reconciler does work for each pair of Nodes or pods. It runs a test with a
+// TestGrowth checks that no statement of the reconciler does work per pair of Nodes or pods. It runs a test with a
 // simulated clock for a number of Nodes or pods and for twice as many, and compares the executions of each statement,
 // which the compiler counts. It measures no time.
 func TestGrowth(t *testing.T) {
@@ -49,8 +49,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestScrapeRendersNothing checks that a scrape renders no series of a pod that has not changed: a cold start has more
-// scrapes in a larger cluster, so each scrape must be cheap.
+// TestScrapeRendersNothing checks that a scrape renders no series of unchanged pods. A cold start of a larger cluster
+// takes more scrapes, so each scrape must be cheap.
 func TestScrapeRendersNothing(t *testing.T) {
 	binary := counting(t, "workloads")
 	few := executions(t, binary, "TestManyPods", "-size="+strconv.Itoa(growthSize), "-scrapes=2")
@@ -79,7 +79,7 @@ func counting(t *testing.T, folder string) (binary string) {
 	return binary
 }
 
-// executions runs a test, and returns how often each block of statements ran.
+// executions runs a test, and returns the number of executions of each block of statements.
 func executions(t *testing.T, binary, test string, flags ...string) map[string]int {
 	t.Helper()
 	profile := filepath.Join(t.TempDir(), "profile")
@@ -90,7 +90,7 @@ func executions(t *testing.T, binary, test string, flags ...string) map[string]i
 	}
 	ran := make(map[string]int)
 	for line := range strings.Lines(string(text)) {
-		// The format of cmd/cover: FILE:LINE.COLUMN,LINE.COLUMN STATEMENTS EXECUTIONS
+		// The format of cmd/cover is FILE:LINE.COLUMN,LINE.COLUMN STATEMENTS EXECUTIONS.
 		fields := strings.Fields(line)
 		if len(fields) != 3 {
 			continue // the mode

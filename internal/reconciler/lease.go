@@ -16,12 +16,11 @@ import (
 type election struct {
 	lease Lease
 	log   *slog.Logger
-	// leading is true during a term of this replica; settled is true once a leader was observed.
+	// leading is true during a term of this replica. settled is true after a leader was observed.
 	leading, settled atomic.Bool
 }
 
-// Run runs terms, each while this replica holds the Lease, until the context ends or a term
-// fails.
+// Run runs terms while this replica holds the Lease, until the context ends or a term fails.
 func (e *election) Run(ctx context.Context, kube kubernetes.Interface, term func(context.Context) error) error {
 	if !e.lease.Elect {
 		return e.term(ctx, ctx, term)
@@ -34,8 +33,8 @@ func (e *election) Run(ctx context.Context, kube kubernetes.Interface, term func
 	return nil
 }
 
-// stand waits for the Lease and runs one term. The elector's context outlives ctx, and stand
-// releases the Lease itself, after the last write of the term.
+// stand waits for the Lease and runs one term. The context of the elector lasts longer than ctx,
+// and stand itself releases the Lease after the last write of the term.
 func (e *election) stand(ctx context.Context, kube kubernetes.Interface, term func(context.Context) error) error {
 	held, drop := context.WithCancel(context.WithoutCancel(ctx))
 	defer drop()

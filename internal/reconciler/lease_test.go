@@ -32,8 +32,8 @@ func holder(t *testing.T, kube *fake.Clientset) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// TestLeaseIsReleasedLast checks that at shutdown the Lease is held until the term, and with it the
-// last write, has ended.
+// TestLeaseIsReleasedLast checks that at shutdown the Lease is held until the term and the last
+// write have ended.
 func TestLeaseIsReleasedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -114,7 +114,7 @@ func TestTermFails(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			err := e.Run(ctx, fake.NewClientset(), func(context.Context) error {
-				stop() // like cleanup at its end
+				stop() // the term ends with an error, like a failed cleanup
 				return want
 			})
 			if !errors.Is(err, want) {
@@ -124,7 +124,8 @@ func TestTermFails(t *testing.T) {
 	}
 }
 
-// TestFollower checks that a follower ends at once and does not release the Lease of the leader.
+// TestFollower checks that a follower ends immediately and does not release the Lease of the
+// leader.
 func TestFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := metav1.NowMicro()

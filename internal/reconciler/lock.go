@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lock is the Lease with a timer on its last renewal. The elector gives up only when its own
-// request returns, so with a hanging API server a term could outlast the Lease.
+// lock is the Lease, with a timer that starts at the last renewal. The elector gives up only when
+// its own request returns, so with a hanging API server a term could outlast the Lease.
 type lock struct {
 	resourcelock.Interface
 	// expiry ends the term unless a renewal resets it.
@@ -44,8 +44,8 @@ func (k *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return k.renewal(func() error { return k.Interface.Update(ctx, r) })
 }
 
-// renewal measures from before the request: other replicas measure from when they see its
-// effect.
+// renewal measures the time from the moment before the request, because other replicas measure it
+// from the moment at which they see the effect of the request.
 func (k *lock) renewal(do func() error) error {
 	asked := time.Now()
 	err := do()
@@ -55,8 +55,8 @@ func (k *lock) renewal(do func() error) error {
 	return err
 }
 
-// release releases the Lease if this replica holds it. It is called after the elector has
-// returned and the term has ended. If it fails, the others wait for the Lease to expire.
+// release releases the Lease if this replica holds it. It is called after the elector has returned
+// and the term has ended. If it fails, the other replicas wait until the Lease expires.
 func (k *lock) release(ctx context.Context) {
 	defer k.expiry.Stop()
 	ctx, cancel := context.WithTimeout(ctx, k.lasts/2)

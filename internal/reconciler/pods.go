@@ -23,16 +23,16 @@ func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInf
 	var all []cache.SharedIndexInformer
 	for _, ns := range namespaces {
 		informer := coreinformers.NewPodInformer(kube, ns, 0, cache.Indexers{})
-		_ = informer.SetTransform(p.trim) // it fails only for a running informer
+		_ = informer.SetTransform(p.trim) // this fails only for a running informer
 		p.failures.Follow(informer, watch.Pods)
 		all = append(all, informer)
 	}
 	return all
 }
 
-// trim limits the memory for a cluster's pods. A pod that requests a GPU is stored as the workloads
-// part needs it, unless it is an exporter, which may have its own claim. Only the name of other
-// pods is kept.
+// trim limits the memory for the pods of a cluster. A pod that requests a GPU is stored in the form
+// that the part "workloads" needs, unless it is an exporter, which may have its own claim. Only the
+// name of other pods is kept.
 func (p *program) trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -46,7 +46,7 @@ func (p *program) trim(obj any) (any, error) {
 	return p.nodes.Keep(pod), nil
 }
 
-// exports reports whether a pod is an exporter, or will be once it is scheduled.
+// exports reports whether a pod is an exporter, or will be an exporter when it is scheduled.
 func (p *program) exports(pod *corev1.Pod) bool {
 	placed := *pod
 	placed.Spec.NodeName = cmp.Or(pod.Spec.NodeName, "any")

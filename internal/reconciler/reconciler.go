@@ -27,14 +27,14 @@ type program struct {
 	failures  *watch.Failures
 	nodes     *nodes.Nodes
 	workloads *workloads.Workloads
-	expected  *expected.Inventory // nil without an expected inventory
-	outbox    *outbox.Outbox      // nil without an archive
-	injector  *injector.Injector  // nil without a webhook
+	expected  *expected.Inventory // nil if there is no expected inventory
+	outbox    *outbox.Outbox      // nil if there is no archive
+	injector  *injector.Injector  // nil if there is no webhook
 }
 
 // Run serves until the context ends, or cleans up for the command cleanup.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
-	// client-go logs partly to the context's logger and partly to klog's global one.
+	// client-go logs partly to the context's logger and partly to the global logger of klog.
 	klog.SetSlogLogger(log)
 	ctx = klog.NewContext(ctx, logr.FromSlogHandler(log.Handler()))
 	if cfg.Cleanup {
@@ -43,7 +43,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return run(ctx, cfg, log)
 }
 
-// run serves. It survives an API server that is missing or rejects requests.
+// run serves. The program continues to run if the API server is missing or rejects requests.
 func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	p := &program{

@@ -20,7 +20,7 @@ type record struct {
 	lease  Lease
 }
 
-// newRecord returns nil without leader election: then there is no Lease.
+// newRecord returns nil if leader election is disabled, because then there is no Lease.
 func newRecord(c cluster, l Lease) nodes.Record {
 	if !l.Elect {
 		return nil

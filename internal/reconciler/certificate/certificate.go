@@ -1,8 +1,9 @@
-// Package certificate makes and holds the certificates of the reconciler's webhook: a separate
-// authority, which the API server trusts for this webhook only, and the server's certificate.
+// Package certificate makes and holds the certificates of the reconciler's webhook. These are a
+// separate authority, which the API server trusts only for this webhook, and the certificate of the
+// server.
 //
-// The authority does not expire: a new one would have to reach all API servers before the first certificate that it
-// signs. The server's certificate is renewed in time.
+// The authority does not expire, because a new authority would have to reach all API servers before the first
+// certificate that it signs. The server's certificate is renewed in time.
 package certificate
 
 import (
@@ -23,7 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The keys of the Secret, in PEM.
+// These are the keys of the Secret. The values are in PEM.
 const (
 	Authority    = "ca.crt"
 	AuthorityKey = "ca.key"
@@ -51,7 +52,7 @@ type pair struct {
 
 // Renew returns the data of the Secret with an authority and a certificate of the host that is
 // valid for at least a month, and whether they differ from the given data. It creates an authority
-// only if there is none: the API server trusts the existing authority.
+// only if there is none, because the API server trusts the existing authority.
 func Renew(data map[string][]byte, host string, now time.Time) (renewed map[string][]byte, changed bool, err error) {
 	renewed = maps.Clone(data)
 	if renewed == nil {

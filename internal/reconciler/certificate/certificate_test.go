@@ -20,9 +20,9 @@ import (
 
 const host = "gpuledger-webhook.gpuledger.svc"
 
-// TestRenew checks for ten years of daily checks that a TLS client that trusts the first authority accepts
-// the certificate each day, at a clock that is a day slow or a month late, and that one certificate serves
-// for two months.
+// TestRenew simulates ten years with a check on each day. A TLS client that trusts the first authority
+// must accept the certificate each day, even if its clock is a day slow or a month fast, and one
+// certificate must serve for two months.
 func TestRenew(t *testing.T) {
 	start := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
 	data, changed, err := certificate.Renew(nil, host, start)
@@ -69,7 +69,7 @@ func handshake(t *testing.T, data map[string][]byte, client *tls.Config) error {
 	defer l.Close()
 	go func() {
 		if c, err := l.Accept(); err == nil {
-			_, _ = io.Copy(io.Discard, c) // the client closes it
+			_, _ = io.Copy(io.Discard, c) // the client closes the connection
 			_ = c.Close()
 		}
 	}()
@@ -80,7 +80,7 @@ func handshake(t *testing.T, data map[string][]byte, client *tls.Config) error {
 	return err
 }
 
-// TestBrokenSecrets checks what replaces a missing or invalid part of the Secret.
+// TestBrokenSecrets checks the replacements for missing or invalid parts of the Secret.
 func TestBrokenSecrets(t *testing.T) {
 	now := time.Now()
 	good, _, err := certificate.Renew(nil, host, now)
@@ -126,7 +126,7 @@ func TestBrokenSecrets(t *testing.T) {
 }
 
 // TestFollow checks that the certificate of a folder is read again after a minute, and that the last valid
-// one remains while the files are broken.
+// certificate is kept while the files are broken.
 func TestFollow(t *testing.T) {
 	folder, written := t.TempDir(), 0
 	write := func() {

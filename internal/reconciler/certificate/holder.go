@@ -16,7 +16,7 @@ import (
 // readAgain is the interval at which the files of a folder are read.
 const readAgain = time.Minute
 
-// errMissing is the error of a holder without a certificate.
+// errMissing is the error of a holder that has no certificate.
 var errMissing = errors.New("no certificate yet")
 
 // Holder holds the certificate that a server presents. It is safe for concurrent use.
@@ -24,7 +24,7 @@ type Holder struct {
 	current atomic.Pointer[tls.Certificate]
 }
 
-// Set replaces the certificate. An invalid one is an error and changes nothing.
+// Set replaces the certificate. An invalid certificate causes an error and is ignored.
 func (h *Holder) Set(certificate, key []byte) error {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -42,7 +42,7 @@ func (h *Holder) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errMissing
 }
 
-// Expiry returns the end of the certificate, or the zero time without one.
+// Expiry returns the end of the certificate, or the zero time if there is no certificate.
 func (h *Holder) Expiry() time.Time {
 	if c := h.current.Load(); c != nil {
 		return c.Leaf.NotAfter

@@ -18,14 +18,14 @@ import (
 type Board struct {
 	Node   string
 	Serial string
-	// ChassisSlot and PCIBusID give the place in the node, in the format of gpuledger_gpu_info;
-	// empty if the list omits them.
+	// ChassisSlot and PCIBusID give the place in the node, in the format of gpuledger_gpu_info. They
+	// are empty if the list omits them.
 	ChassisSlot string
 	PCIBusID    string
 }
 
-// The columns, named by the first line. Other columns are ignored: the list may be an export of any
-// asset database.
+// These are the columns. The first line of the list names them. Other columns are ignored, because
+// the list may be an export of any asset database.
 const (
 	columnNode   = "node"
 	columnSerial = "serial"
@@ -40,9 +40,9 @@ var (
 	exponent = regexp.MustCompile(`^[0-9]+([.,][0-9]+)?[eE]\+?[0-9]+$`)
 )
 
-// Parse reads a comma-separated list whose first line names the columns. It returns the valid
+// Parse reads a comma-separated list. The first line names the columns. It returns the valid
 // boards, and an error for each invalid line with its number. It rejects a whole list with err if
-// the number of lost lines is unknown: a list without lines or required columns, or with an
+// the number of lost lines is unknown. This is a list without lines or required columns, or with an
 // unclosed quotation mark that hides lines.
 func Parse(text []byte) (boards []Board, wrong []error, err error) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
@@ -141,7 +141,7 @@ func (c columns) board(record []string) (Board, error) {
 	return b, err
 }
 
-// longest is the maximum size of a value in bytes, as for labels.
+// longest is the maximum size of a value in bytes, which is the same as for labels.
 const longest = 256
 
 // plain reports whether a value is printable and short.

@@ -69,8 +69,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that for any file every board has a node and a serial that fits a label, and
-// every non-empty line is a board, an error or a comment.
+// FuzzParse checks that, for any file, every board has a node and a serial number that is valid in
+// a label. Every non-empty line must be a board, an error or a comment.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"node,serial,chassis_slot,pci_bus_id\ngpu-001,S1,15,0000:1b:00.0\n", "node;serial\n", "\ufeffserial,node\r\n\"a\nb\",c\r\n", "node,serial\n\xff,\x00\n",

@@ -47,7 +47,7 @@ func Labels() []metric.Label {
 // interval is the interval between two readings of the list.
 const interval = 30 * time.Second
 
-// Inventory is the expected inventory at a path: a file, or a directory of .csv files.
+// Inventory is the expected inventory at a path, which is a file or a directory of .csv files.
 type Inventory struct {
 	path   string
 	log    *slog.Logger
@@ -56,10 +56,10 @@ type Inventory struct {
 	latest atomic.Pointer[state]
 }
 
-// state is the list as last read.
+// state is the content of the list when it was last read.
 type state struct {
 	boards []Board
-	nodes  map[string]bool // with a board
+	nodes  map[string]bool // nodes with a board
 	errs   []error
 }
 
@@ -70,7 +70,7 @@ func New(path string, log *slog.Logger) *Inventory {
 }
 
 // Run reads the list periodically until the context ends. An unreadable list is counted as an
-// error; the last one remains valid.
+// error; the last list remains valid.
 func (i *Inventory) Run(ctx context.Context) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -143,7 +143,7 @@ func summary(errs []error) error {
 }
 
 // load reads all files of the list. If one file is unreadable or incomplete, it rejects the whole
-// list, because the boards in the missing part would be unexpected.
+// list, because otherwise the boards in the missing part would count as unexpected.
 func load(path string) (boards []Board, readable bool, errs []error) {
 	names, err := files(path)
 	if err != nil {
@@ -187,8 +187,8 @@ func files(path string) ([]string, error) {
 	return names, err
 }
 
-// unique sorts the boards and removes duplicates: a list of GPUs has a line for each GPU of a
-// board. A board with contradicting nodes or slots is omitted.
+// unique sorts the boards and removes duplicates, because a list of GPUs has a line for each GPU of
+// a board. A board with contradicting nodes or slots is omitted.
 func unique(boards []Board) ([]Board, []error) {
 	first := make(map[string]Board) // by serial
 	torn := make(map[string]bool)
@@ -213,7 +213,7 @@ func (b Board) contradicts(o Board) bool {
 	return b.Node != o.Node || b.ChassisSlot != o.ChassisSlot && b.ChassisSlot != "" && o.ChassisSlot != ""
 }
 
-// place is the node, and the slot if known.
+// place returns the node, and the slot if it is known.
 func (b Board) place() string {
 	if b.ChassisSlot == "" {
 		return b.Node
@@ -225,7 +225,7 @@ func (b Board) compare(o Board) int {
 	return slices.Compare(b.labels(), o.labels())
 }
 
-// labels returns names and values.
+// labels returns the names and the values of the labels.
 func (b Board) labels() []string {
 	return []string{"node", b.Node, "serial", b.Serial, "chassis_slot", b.ChassisSlot, "pci_bus_id", b.PCIBusID}
 }

@@ -124,7 +124,7 @@ func TestList(t *testing.T) {
 		list := expected.New(folder, slog.New(slog.NewTextHandler(&logged, nil)))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
-		// The list is read at once, and again after each step.
+		// The list is read immediately, and again after each step.
 		steps[0].do()
 		go func() { ended <- list.Run(ctx) }()
 		for i, step := range steps {
@@ -189,7 +189,7 @@ func families(t *testing.T, list *expected.Inventory) []*dto.MetricFamily {
 	return all
 }
 
-// show summarises a page: node and serial of each board, and the number of errors.
+// show summarises a page as the node and the serial number of each board, and the number of errors.
 func show(t *testing.T, list *expected.Inventory) string {
 	t.Helper()
 	var lines []string
@@ -209,7 +209,8 @@ func show(t *testing.T, list *expected.Inventory) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestCatalogueMatchesPage compares the catalogue with a page both ways, and lints it.
+// TestCatalogueMatchesPage compares the catalogue with a page in both directions, and lints the
+// page.
 func TestCatalogueMatchesPage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "boards.csv")
 	if err := os.WriteFile(file, []byte("node,serial\ng1,S1\n"), 0o600); err != nil {

@@ -20,11 +20,11 @@ import (
 const (
 	// maxPage is larger than any inventory, and small enough to read hundreds at once.
 	maxPage = 512 << 10
-	// dialTimeout is short, since a missing node never responds.
+	// dialTimeout is short, because a missing node never responds.
 	dialTimeout = 2 * time.Second
 )
 
-// The errors of a read, by cause.
+// These are the errors of a read, by cause.
 var (
 	ErrUnreachable = errors.New("exporter not reachable")
 	ErrStatus      = errors.New("exporter refuses")
@@ -38,8 +38,8 @@ type Client struct {
 	timeout time.Duration
 }
 
-// NewClient returns a client. It does not follow redirects, accept compression or keep connections:
-// the next request to an exporter follows minutes later.
+// NewClient returns a client. It does not follow redirects and does not accept compression. It does
+// not keep connections, because the next request to an exporter follows minutes later.
 func NewClient(o Options) (*Client, error) {
 	cfg := config.HTTPClientConfig{
 		TLSConfig: config.TLSConfig{CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile, ServerName: o.ServerName},
@@ -67,7 +67,7 @@ func (c *Client) Read(ctx context.Context, t Target) (inventory.Page, error) {
 	return read(ctx, c, t, inventory.Path, inventory.Decode)
 }
 
-// ReadHealth requests the health of one exporter, with the errors of Read.
+// ReadHealth requests the health of one exporter, with the same errors as Read.
 func (c *Client) ReadHealth(ctx context.Context, t Target) (health.Page, error) {
 	return read(ctx, c, t, health.Path, health.Decode)
 }

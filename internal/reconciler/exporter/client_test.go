@@ -112,8 +112,8 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// TestTLS checks that the certificate needs a known authority and the right name, that no other
-// server receives the password, and that the password is read from its file each time.
+// TestTLS checks that the certificate must have a known authority and the right name, that no other
+// server receives the password, and that the password is read from its file for each request.
 func TestTLS(t *testing.T) {
 	var passwords []string
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -42,7 +42,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.DurationVar(&o.Timeout, "exporter.timeout", 5*time.Second, "`timeout` of one exporter request")
 }
 
-// Validate checks what the flag package cannot.
+// Validate makes the checks that the flag package cannot make.
 func (o *Options) Validate() error {
 	var errs []error
 	bad := func(is bool, format string, args ...any) {

@@ -11,18 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The name of the exporter's container in all manifests, and the default port.
+// These are the name of the exporter's container in all manifests, and the default port.
 const (
 	containerName = "gpuledger"
 	portName      = "gpuledger"
 	defaultPort   = 9840
 )
 
-// Target is an exporter according to the API server. Its Node is taken from the scheduler, never
+// Target is an exporter according to the API server. Its Node comes from the scheduler, and never
 // from the exporter.
 type Target struct {
 	Node string
-	// DaemonSet and DaemonSetUID are from the pod's owner reference, which is free text; the
+	// DaemonSet and DaemonSetUID come from the owner reference of the pod, which is free text. The
 	// caller compares them with the DaemonSet.
 	DaemonSet    DaemonSet
 	DaemonSetUID types.UID
@@ -33,8 +33,8 @@ type Target struct {
 }
 
 // Target returns the exporter in a pod, if the pod has the container and names one of the listed
-// DaemonSets as its controller. Labels are ignored, since several installers put the same
-// labels on different pods.
+// DaemonSets as its controller. Labels are ignored, because several installers put the same labels
+// on different pods.
 func (o *Options) Target(pod *corev1.Pod) (Target, bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if pod.Spec.NodeName == "" || owner == nil || owner.Kind != "DaemonSet" {
@@ -82,9 +82,9 @@ func port(c *corev1.Container) string {
 // Pod is the part of a pod that is kept in memory. It is small, because a namespace may have a
 // hundred thousand pods, most of them without an exporter.
 type Pod struct {
-	// ObjectMeta has only name, namespace, UID and resource version.
+	// ObjectMeta contains only the name, the namespace, the UID and the resource version.
 	metav1.ObjectMeta
-	// Target is nil without an exporter.
+	// Target is nil if the pod contains no exporter.
 	Target *Target
 }
 

@@ -21,7 +21,8 @@ var (
 	}
 )
 
-// The results of requests, in addition to the reasons of [sidecar.Parameters.Refuse].
+// These are the results of requests, in addition to the reasons that [sidecar.Parameters.Refuse]
+// returns.
 const (
 	injected            = "injected"
 	noParameters        = "no_parameters"
@@ -45,7 +46,7 @@ func Labels() []metric.Label {
 	}}
 }
 
-// counts are the metrics of an injector.
+// counts contains the metrics of an injector.
 type counts struct {
 	requests *prometheus.CounterVec
 	expiry   *prometheus.Desc

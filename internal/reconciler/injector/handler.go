@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxBody limits a request in bytes. A device plugin's pod has a few kilobytes.
+	// maxBody limits a request in bytes. A device plugin's pod has a size of a few kilobytes.
 	maxBody = 512 << 10
 	// readTime limits the time to read a request. The API server waits two seconds for the response.
 	readTime = 2 * time.Second
@@ -37,7 +37,7 @@ type review struct {
 // ServeHTTP responds to an AdmissionReview with the patch of its pod. An invalid request gets status 400,
 // which the API server ignores like any failure of the webhook.
 func (i *Injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime)) // not supported by test recorders
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime)) // recorders in tests do not support this
 	var request review
 	if err := decode(json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)), &request); err != nil {
 		i.count(invalidRequest)
@@ -51,7 +51,7 @@ func (i *Injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		response.Patch, response.PatchType = patch, new(admissionv1.PatchTypeJSONPatch)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: request.TypeMeta, Response: response}) // the client may have gone
+	_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: request.TypeMeta, Response: response}) // the client may have disconnected
 }
 
 // decode reads the review of a new pod.

@@ -18,17 +18,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// Injector is the webhook with its parameters and its certificate.
+// Injector is the webhook, with its parameters and its certificate.
 type Injector struct {
 	opts   Options
 	log    *slog.Logger
 	counts counts
 
-	parameters  atomic.Pointer[sidecar.Parameters] // nil without the ConfigMap
+	parameters  atomic.Pointer[sidecar.Parameters] // nil if there is no ConfigMap
 	certificate certificate.Holder
-	secret      atomic.Pointer[corev1.Secret]                                        // nil without the Secret
-	webhook     atomic.Pointer[admissionregistrationv1.MutatingWebhookConfiguration] // nil without it, and unless leading
-	changed     chan struct{}                                                        // has an element after a change of the Secret or the webhook
+	secret      atomic.Pointer[corev1.Secret]                                        // nil if there is no Secret
+	webhook     atomic.Pointer[admissionregistrationv1.MutatingWebhookConfiguration] // nil unless there is a configuration and this replica leads
+	changed     chan struct{}                                                        // contains an element after a change of the Secret or the webhook
 	synced      atomic.Bool                                                          // the ConfigMap was read, or does not exist
 
 	rejected sync.Once // logs a rejected certificate
@@ -49,7 +49,7 @@ func (i *Injector) Handler() http.Handler {
 // Certificate returns the certificate of the webhook's server.
 func (i *Injector) Certificate() *certificate.Holder { return &i.certificate }
 
-// NotReady returns what the webhook lacks, or an empty string.
+// NotReady returns the reason why the webhook is not ready, or an empty string.
 func (i *Injector) NotReady() string {
 	switch {
 	case i.certificate.Expiry().IsZero():
@@ -60,7 +60,7 @@ func (i *Injector) NotReady() string {
 	return ""
 }
 
-// Rejected counts a client that rejected the certificate, and logs the first one.
+// Rejected counts a client that rejected the certificate, and logs the first rejection.
 func (i *Injector) Rejected() {
 	i.count(certificateRejected)
 	i.rejected.Do(func() {
@@ -74,7 +74,7 @@ func (i *Injector) Run(ctx context.Context, kube kubernetes.Interface, failures 
 	defer all.Wait()
 	parameters := coreinformers.NewFilteredConfigMapInformer(kube, i.opts.Namespace, 0, cache.Indexers{}, watch.Named(sidecar.ParametersName))
 	failures.Follow(parameters, watch.ConfigMaps)
-	registration, _ := parameters.AddEventHandler(handler(i.setParameters)) // fails only for an informer that ended
+	registration, _ := parameters.AddEventHandler(handler(i.setParameters)) // this fails only for an informer that ended
 	all.Go(func() { parameters.RunWithContext(ctx) })
 	all.Go(func() { i.synced.Store(cache.WaitForCacheSync(ctx.Done(), registration.HasSynced)) })
 	if i.opts.Certificates != "" {
@@ -109,8 +109,8 @@ func (i *Injector) setParameters(from *corev1.ConfigMap) {
 	i.parameters.Store(new(sidecar.Parse(from.Data)))
 }
 
-// setSecret takes the certificate of the Secret. The last valid certificate remains if the Secret
-// is deleted or invalid.
+// setSecret uses the certificate in the Secret. The last valid certificate remains if the Secret is
+// deleted or invalid.
 func (i *Injector) setSecret(from *corev1.Secret) {
 	i.secret.Store(from)
 	if from != nil && len(from.Data[certificate.Server]) > 0 {

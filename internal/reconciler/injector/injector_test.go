@@ -69,8 +69,8 @@ func counted(i *Injector) map[string]int {
 	return all
 }
 
-// TestResponses checks the response to reviews: with a patch, without one, and to invalid requests. No
-// response denies a pod.
+// TestResponses checks the responses to reviews with a patch, to reviews without a patch, and to
+// invalid requests. No response denies a pod.
 func TestResponses(t *testing.T) {
 	parameters := sidecar.Parse(map[string]string{"image": "i", "nodes": "*"})
 	none := sidecar.Parse(map[string]string{"image": "i"})
@@ -136,8 +136,8 @@ func checkResponse(t *testing.T, body []byte, patched bool) {
 	}
 }
 
-// FuzzReview checks that no request is denied or causes a panic, and that an accepted one has a valid
-// response.
+// FuzzReview checks that no request is denied or causes a panic, and that an accepted request has a
+// valid response.
 func FuzzReview(f *testing.F) {
 	f.Add(reviewOf(plugin))
 	f.Add(reviewOf(`{"metadata": {"annotations": null}, "spec": {"volumes": {}, "containers": null, "imagePullSecrets": [{}], "affinity": {"nodeAffinity": null}}}`))
@@ -157,9 +157,9 @@ func FuzzReview(f *testing.F) {
 	})
 }
 
-// TestLife runs two replicas beside an API server in memory for a year: both present certificates that the
-// first authority signed, before and after a change of the leader and a repeated installation. Parameters
-// take effect when they change.
+// TestLife runs two replicas with an API server in memory for a year. Both must present certificates that
+// the first authority signed, before and after a change of the leader and a repeated installation.
+// Parameters take effect when they change.
 func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset(
@@ -281,8 +281,8 @@ func checkParameters(t *testing.T, kube *fake.Clientset, i *Injector) {
 	}
 }
 
-// TestSecretOfOthers checks that a Secret with an authority without its key is not changed, that
-// the injector waits for a missing Secret, and that broken certificates do not replace a valid one.
+// TestSecretOfOthers checks that a Secret with an authority without its key is not changed. The
+// injector waits for a missing Secret, and broken certificates do not replace a valid certificate.
 func TestSecretOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -317,8 +317,8 @@ func TestSecretOfOthers(t *testing.T) {
 	})
 }
 
-// TestRenewalErrors checks that an error of the renewal is logged once until the renewal succeeds, and again if it
-// comes back.
+// TestRenewalErrors checks that an error of the renewal is logged once until the renewal succeeds, and that it is
+// logged again if it returns.
 func TestRenewalErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sidecar.ServiceName}})

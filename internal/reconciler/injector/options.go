@@ -11,9 +11,9 @@ import (
 
 const flagAddress = "--webhook.listen-address"
 
-// Options are the settings from the flags.
+// Options contains the settings from the flags.
 type Options struct {
-	// Address is the address of the webhook, or empty for none.
+	// Address is the address of the webhook, or empty if there is no webhook.
 	Address string
 	// Certificates is the folder with the files tls.crt and tls.key. If it is empty, the reconciler
 	// makes the certificates.
@@ -28,7 +28,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.StringVar(&o.Certificates, "webhook.certificates", "", "`folder` with tls.crt and tls.key for the webhook; empty: made by the reconciler and kept in the Secret gpuledger-webhook")
 }
 
-// Validate checks what the flag package cannot.
+// Validate makes the checks that the flag package cannot make.
 func (o *Options) Validate() error {
 	if o.Address == "" {
 		if o.Certificates != "" {

@@ -75,7 +75,7 @@ func (i *Injector) Lead(ctx context.Context, watches, kube kubernetes.Interface,
 func (i *Injector) renew(ctx context.Context, kube kubernetes.Interface) error {
 	present := i.secret.Load()
 	if present == nil {
-		return nil // it was not read yet, or an administrator must create it
+		return nil // the Secret was not read yet, or an administrator must create it
 	}
 	data, changed, err := certificate.Renew(present.Data, i.opts.host(), time.Now())
 	if err != nil {
@@ -93,8 +93,8 @@ func (i *Injector) renew(ctx context.Context, kube kubernetes.Interface) error {
 	return nil
 }
 
-// announce writes the authority into the webhook's configuration, unless it is there. It does not create a
-// configuration that was deleted: the role has no create.
+// announce writes the authority into the webhook's configuration, unless the configuration contains it. It
+// does not create a configuration that was deleted, because its role has no permission to create it.
 func (i *Injector) announce(ctx context.Context, kube kubernetes.Interface) error {
 	secret, present := i.secret.Load(), i.webhook.Load()
 	if secret == nil || present == nil || len(secret.Data[certificate.Server]) == 0 {

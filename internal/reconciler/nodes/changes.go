@@ -11,14 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// Record is an object whose annotations outlive a term.
+// Record is an object with annotations that are kept after a term ends.
 type Record interface {
 	// Edit calls edit with the annotations, and writes them if they changed. It may call edit
 	// again after a conflict.
 	Edit(ctx context.Context, edit func(annotations map[string]string)) error
 }
 
-// The annotations of the record.
+// These are the annotations of the record.
 const (
 	// spentKey contains the used budget.
 	spentKey = "gpuledger.io/identity-changes"
@@ -36,22 +36,22 @@ const (
 	approvalLasts = 24 * time.Hour
 	// approvalAgain is the interval between two checks for an approval while changes wait.
 	approvalAgain = 10 * time.Second
-	// approvalPart of an approval is reserved at once: each reservation writes the record, and
-	// a restart loses the reserved changes.
+	// approvalPart of an approval is reserved at once. A larger part needs fewer writes of the record,
+	// but a restart loses the reserved changes.
 	approvalPart = 20
 )
 
-// changes is the budget for changes of identity. It is kept in a record, so that neither a
-// restart nor another leader resets it. It is safe for concurrent use.
+// changes is the budget for changes of identity. It is kept in a record, so that it is not reset by
+// a restart or by another leader. It is safe for concurrent use.
 type changes struct {
-	record Record // nil keeps the budget in memory
+	record Record // nil if the budget is kept in memory
 	key    string // annotation with the used budget
 	log    *slog.Logger
 
 	mu     sync.Mutex
 	budget *validator.Budget
 	loaded bool
-	saved  string // spentKey as last written or read
+	saved  string // value of spentKey when it was last written or read
 	looked time.Time
 	// failed is set while the record cannot be read or written.
 	failed bool
@@ -61,8 +61,8 @@ func newChanges(record Record, key string, log *slog.Logger) *changes {
 	return &changes{record: record, key: key, log: log, budget: validator.NewBudget(), loaded: record == nil}
 }
 
-// take reports whether a change of a Node is within the budget of the fleet, and records it. A
-// change that cannot be recorded must wait.
+// take reports whether a change of a Node is within the budget of the fleet, and records the
+// change. A change that cannot be recorded must wait.
 func (c *changes) take(ctx context.Context, node, change string, fleet int, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 // pageSize is the number of Nodes in one page of a list.
 const pageSize = 500
 
-// Cleanup removes everything that this program ever applied from every Node, with any prefix,
-// and nothing else.
+// Cleanup removes from every Node everything that this program ever applied, with any prefix, and
+// nothing else.
 func Cleanup(ctx context.Context, kube kubernetes.Interface, opts Options, log *slog.Logger) error {
 	nodes, err := withOurs(ctx, kube)
 	if err != nil {
@@ -60,8 +60,9 @@ func clean(ctx context.Context, kube kubernetes.Interface, n metav1.ObjectMeta) 
 	return apply(ctx, kube, n, nodelabel.Desired{})
 }
 
-// withOurs lists the Nodes with labels, annotations or a condition of ours by name, UID and fields.
-// It lists all Nodes before the first write, since a list can be continued only for a few minutes.
+// withOurs lists the Nodes that have labels, annotations or a condition of this program, by name,
+// UID and fields. It lists all Nodes before the first write, because a list can be continued only
+// for a few minutes.
 func withOurs(ctx context.Context, kube kubernetes.Interface) ([]metav1.ObjectMeta, error) {
 	var ours []metav1.ObjectMeta
 	for list := (metav1.ListOptions{Limit: pageSize}); ; {

@@ -17,7 +17,7 @@ import (
 )
 
 // TestCleanupOfManyNodes checks that a cluster is cleaned although writing its Nodes takes longer
-// than the API server keeps a list, and that Nodes without our labels are not written.
+// than the API server keeps a list, and that Nodes without labels of this program are not written.
 func TestCleanupOfManyNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		labelled := func(name string) corev1.Node {

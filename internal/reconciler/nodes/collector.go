@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// counts are the counters since the program started, on any replica. All label values exist
+// counts contains the counters since the program started, on any replica. All label values exist
 // from the start, so that no first increase is lost.
 type counts struct {
 	descs                        [numMetrics]*prometheus.Desc
@@ -59,7 +59,7 @@ func (t *term) collect(ch chan<- prometheus.Metric, now time.Time) {
 	})
 }
 
-// clusterState is the state of the cluster that is on the page.
+// clusterState is the state of the cluster that the page shows.
 type clusterState struct {
 	expected map[string][]string // reasons by node
 	machines []machineOfNode

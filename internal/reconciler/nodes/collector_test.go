@@ -33,7 +33,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// The page of an exporter of another node.
+// This is the page of an exporter on another node.
 const strange = `{"version":1,"time":"2026-03-01T12:00:00Z","driver_up":true,"node":{"node":"elsewhere"},"gpus":[]}`
 
 // objects returns a Node with GPUs according to all sources, and the pod of its exporter.

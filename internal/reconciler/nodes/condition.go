@@ -31,14 +31,15 @@ const (
 	maxMessage = 1024
 )
 
-// condition is the compared part of a Node's condition: while it is equal, nothing is written.
+// condition is the compared part of a Node's condition. While it is equal, the condition is not
+// written.
 type condition struct {
 	status          corev1.ConditionStatus
 	reason, message string
 }
 
-// conditionOf returns our condition of a Node and the time of its last change of status, or zero if
-// it has none.
+// conditionOf returns this program's condition of a Node and the time of the last change of its
+// status, or zero values if the Node has none.
 func conditionOf(n *corev1.Node) (condition, metav1.Time) {
 	i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == conditionType })
 	if i < 0 {
@@ -63,7 +64,7 @@ func newCondition(p *health.Page) condition {
 		c.status, c.reason = corev1.ConditionFalse, "Reset"
 	case health.Return:
 		c.status, c.reason = corev1.ConditionFalse, "Return"
-	default: // of a newer exporter
+	default: // an advice of a newer exporter
 		c.status, c.reason = corev1.ConditionFalse, "Unknown"
 	}
 	var parts []string
@@ -88,7 +89,7 @@ func newCondition(p *health.Page) condition {
 	return c
 }
 
-// conditions contains the Nodes with a tracked condition. A nil *conditions follows none.
+// conditions contains the Nodes with a tracked condition. A nil *conditions tracks no Nodes.
 type conditions struct {
 	queue   workqueue.TypedRateLimitingInterface[string]
 	changes *changes // the budget of Nodes that become unhealthy
@@ -106,7 +107,7 @@ func newConditions(record Record, log *slog.Logger) *conditions {
 	}
 }
 
-// follow queues a Node once.
+// follow queues a Node when it is called for this Node for the first time.
 func (c *conditions) follow(node string) {
 	if c == nil {
 		return
@@ -130,7 +131,7 @@ func (c *conditions) forget(node string) {
 	delete(c.waiting, node)
 }
 
-// age records a reading, and returns the time since the last one.
+// age records a reading, and returns the time since the previous reading.
 func (c *conditions) age(node string, read bool) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +141,7 @@ func (c *conditions) age(node string, read bool) time.Duration {
 	return time.Since(c.followed[node])
 }
 
-// waits records whether a Node waits for the budget, and reports whether that is new.
+// waits records whether a Node waits for the budget, and reports whether this is new.
 func (c *conditions) waits(node string, waiting bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,7 +168,7 @@ func (t *term) syncCondition(ctx context.Context, name string) bool {
 }
 
 // wantCondition returns the condition that a Node should have, according to the first exporter that
-// responds. Without a response the present condition is kept for a while. A Node without the
+// responds. If there is no response, the present condition is kept for a while. A Node without the
 // condition gets it only after an exporter responded.
 func (t *term) wantCondition(ctx context.Context, n *node) condition {
 	if !t.hasGPU(n) {
@@ -227,7 +228,8 @@ func (t *term) writeCondition(ctx context.Context, n *node, want condition) bool
 	return t.result(err, n.Name, kindCondition)
 }
 
-// announce writes an Event about a condition that changed. A Node that is healthy from the start has none.
+// announce writes an Event about a condition that changed. There is no Event for a Node that is healthy
+// from the start.
 func (t *term) announce(n *node, c condition) {
 	kind := corev1.EventTypeNormal
 	switch {

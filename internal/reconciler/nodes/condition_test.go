@@ -44,7 +44,8 @@ func (w *world) setHealth(node string, advice health.Advice, code string) {
 }
 
 // TestCondition follows the condition of a Node: its board fails, is reset, and then its exporter
-// stops responding. Without a change nothing is written, and cleanup removes the condition.
+// stops responding. While nothing changes, the Node is not written, and cleanup removes the
+// condition.
 func TestCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -103,8 +104,8 @@ func TestCondition(t *testing.T) {
 	})
 }
 
-// TestConditionEvents checks the Events of a Node whose condition changes: one for each change, none for a Node that was always
-// healthy, for a Node that waits for the budget, and for a write that failed.
+// TestConditionEvents checks the Events of a Node whose condition changes. There is one Event for each change. There is none
+// for a Node that was always healthy, for a Node that waits for the budget, or for a failed write.
 func TestConditionEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -162,8 +163,8 @@ func TestConditionEvents(t *testing.T) {
 	})
 }
 
-// TestConditionBudget checks that a fleet does not become unhealthy at once, even after a new
-// leader: at most ten Nodes in an hour.
+// TestConditionBudget checks that a fleet does not become unhealthy within a short time. At most
+// ten Nodes become unhealthy in an hour, even after a change of the leader.
 func TestConditionBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -201,7 +202,8 @@ func TestConditionBudget(t *testing.T) {
 	})
 }
 
-// TestConditionOff checks that no condition is written or kept without the flag, and none in a dry run.
+// TestConditionOff checks that no condition is written or kept without the flag, and that no condition
+// is written in a dry run.
 func TestConditionOff(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -15,18 +15,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// daemonSets holds the UIDs of the listed DaemonSets that exist. An owner reference is
-// free text, so a pod counts as an exporter only if its reference has the UID. It is safe
-// for concurrent use.
+// daemonSets holds the UIDs of the listed DaemonSets that exist. An owner reference is free text,
+// so a pod counts as an exporter only if its reference contains the UID. It is safe for concurrent
+// use.
 type daemonSets struct {
-	informers []cache.SharedIndexInformer // one for each listed DaemonSet
+	informers []cache.SharedIndexInformer // one entry for each listed DaemonSet
 	log       *slog.Logger
 
 	mu sync.Mutex
-	// uids has an empty UID for a DaemonSet that does not exist.
+	// In uids, the UID is empty for a DaemonSet that does not exist.
 	uids map[exporter.DaemonSet]types.UID
-	// reported is set once the missing DaemonSets were logged; later changes are logged
-	// as they happen.
+	// reported is set after the missing DaemonSets were logged. Later changes are logged when they
+	// happen.
 	reported bool
 }
 
@@ -34,7 +34,7 @@ func newDaemonSets(kube kubernetes.Interface, o exporter.Options, failures *watc
 	d := &daemonSets{log: log, uids: make(map[exporter.DaemonSet]types.UID)}
 	for listed := range o.DaemonSets {
 		informer := appsinformers.NewFilteredDaemonSetInformer(kube, listed.Namespace, 0, cache.Indexers{}, watch.Named(listed.Name))
-		_ = informer.SetTransform(trimDaemonSet) // fails only for an informer that runs
+		_ = informer.SetTransform(trimDaemonSet) // this fails only for an informer that runs
 		failures.Follow(informer, watch.DaemonSets)
 		d.informers = append(d.informers, informer)
 		d.uids[listed] = ""
@@ -61,7 +61,7 @@ func (d *daemonSets) owns(t exporter.Target) bool {
 	return uid != "" && uid == t.DaemonSetUID
 }
 
-// set stores the UID of a DaemonSet, empty if it was deleted, and reports whether the UID
+// set stores the UID of a DaemonSet, or an empty UID if it was deleted, and reports whether the UID
 // changed.
 func (d *daemonSets) set(namespace, name string, uid types.UID) bool {
 	d.mu.Lock()

@@ -9,12 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// An exporter's pod names its own Node, so it does not prove that the Node has a GPU: a user of the
-// exporters' namespace can create such a pod for any Node. These facts are written by the kubelet,
+// The pod of an exporter is no proof that its Node has a GPU, because a user of the exporters'
+// namespace can create such a pod on any Node. The following facts are written by the kubelet,
 // drivers, feature discovery or administrators.
 
-// gpuVendors are prefixes of extended resources of GPUs: the device plugins' resources, also
-// renamed, shared or of MIG instances. If a plugin is down, its resources remain with the amount 0.
+// gpuVendors contains prefixes of extended resources of GPUs. They match the resources of the
+// device plugins, including renamed and shared resources and resources of MIG instances. If a
+// plugin is down, its resources remain with the amount 0.
 var gpuVendors = []string{"nvidia.com/", "amd.com/"}
 
 // isGPUResource reports whether an extended resource is a GPU: by the pattern, the vendor, or a name
@@ -24,8 +25,9 @@ func (o *Options) isGPUResource(name string) bool {
 		slices.ContainsFunc(gpuVendors, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// gpuLabels are the labels of Nodes with GPUs by which the shipped DaemonSets select their nodes. An
-// empty value stands for any. GPU Operator, feature discovery, cloud providers and AMD's labeller set them.
+// gpuLabels contains the labels of Nodes with GPUs by which the shipped DaemonSets select their nodes. An
+// empty value matches any value. GPU Operator, feature discovery, cloud providers and AMD's labeller set
+// them.
 var gpuLabels = map[string]string{
 	"nvidia.com/gpu.present":                           "true",
 	"feature.node.kubernetes.io/pci-10de.present":      "true",
@@ -59,12 +61,12 @@ func (o *Options) showsGPU(n *corev1.Node) bool {
 			return true
 		}
 	}
-	// The shapes of Oracle Cloud, such as BM.GPU.H100.8.
+	// These are the shapes of Oracle Cloud, such as BM.GPU.H100.8.
 	return strings.Contains(n.Labels[corev1.LabelInstanceTypeStable], ".GPU")
 }
 
-// hasGPU reports whether a Node may be labelled: something other than its exporter shows a GPU, or it
-// was labelled before.
+// hasGPU reports whether a Node may be labelled. This is the case if something other than its
+// exporter shows a GPU, or if the Node was labelled before.
 func (t *term) hasGPU(n *node) bool {
 	if n.showsGPU || n.legacy || !n.owned.empty() || n.condition != (condition{}) {
 		return true
@@ -75,11 +77,12 @@ func (t *term) hasGPU(n *node) bool {
 	return t.opts.Listed != nil && t.opts.Listed(n.Name)
 }
 
-// settleIn is the time that a Node without a known GPU has until its exporter is rejected: the device
-// plugin, the DRA driver and feature discovery of a new Node start with the exporter.
+// settleIn is the time after which the exporter of a Node without a known GPU is rejected. On a new
+// Node, the device plugin, the DRA driver and feature discovery start at the same time as the
+// exporter.
 const settleIn = 2 * time.Minute
 
-// ignored contains the Nodes with an exporter and without a known GPU, with the time of the first
+// ignored contains the Nodes that have an exporter but no known GPU, with the time of the first
 // reading. It is safe for concurrent use.
 type ignored struct {
 	mu    sync.Mutex
@@ -107,7 +110,7 @@ func (i *ignored) remove(name string) bool {
 	return was
 }
 
-// admit reads the exporters of an ignored Node again once it has a known GPU.
+// admit reads the exporters of an ignored Node again when the Node has a known GPU.
 func (t *term) admit(name string) {
 	n := t.node(name)
 	if n == nil || !t.hasGPU(n) || !t.ignored.remove(name) {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// bare are the resources and labels of Nodes without GPUs.
+// bare contains the resources and labels of Nodes without GPUs.
 var (
 	bareResources = corev1.ResourceList{
 		"cpu": resource.MustParse("64"), "memory": resource.MustParse("1Ti"), "hugepages-2Mi": resource.MustParse("0"),
@@ -31,8 +31,8 @@ var (
 	}
 )
 
-// TestEvidence checks which Nodes are labelled: exactly the Nodes with evidence of a GPU, as
-// platforms set it, that a user of one namespace cannot write.
+// TestEvidence checks which Nodes are labelled. These are exactly the Nodes with evidence of a GPU
+// that platforms set and that a user of one namespace cannot write.
 func TestEvidence(t *testing.T) {
 	has := func(name string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceName(name)] = resource.MustParse("8") }
@@ -116,7 +116,7 @@ func TestEvidence(t *testing.T) {
 // TestForgedExporter checks that a pod on a Node without GPUs, which a user of the exporters' namespace
 // can create, changes neither this Node nor the Node with the GPUs that it claims.
 func TestForgedExporter(t *testing.T) {
-	for _, condition := range []bool{false, true} { // in the fake, the write of a condition removes our labels
+	for _, condition := range []bool{false, true} { // in the fake, the write of a condition removes the labels
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			w.opts.Condition = condition

@@ -15,19 +15,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// Reasons why a Node should have an exporter.
+// These are the reasons why a Node should have an exporter.
 const (
 	reasonAllocatable   = "allocatable"
 	reasonResourceSlice = "resource_slice"
 	reasonLabel         = "label"
 )
 
-// gpuDrivers are the DRA drivers of NVIDIA, AMD and HAMi for GPUs.
+// gpuDrivers contains the DRA drivers of NVIDIA, AMD and HAMi for GPUs.
 var gpuDrivers = []string{"gpu.nvidia.com", "gpu.amd.com", "hami-core-gpu.project-hami.io"}
 
-// expected returns the reasons why a Node should have an exporter. It combines three sources:
-// the device plugin's resources disappear while it is down, slices exist only with DRA, and
-// labels only where someone sets them.
+// expected returns the reasons why a Node should have an exporter. It combines three sources. The
+// resources of the device plugin disappear while the plugin is down, slices exist only with DRA,
+// and labels exist only if they are set.
 func (t *term) expected(n *node) []string {
 	var reasons []string
 	if n.gpus {
@@ -56,8 +56,8 @@ type resourceSlices struct {
 	nodes map[string]int
 }
 
-// followSlices counts slices until the context ends, once the API server serves
-// resource.k8s.io/v1, which is not enabled by default before Kubernetes 1.34.
+// followSlices waits until the API server serves resource.k8s.io/v1, which is not enabled by
+// default before Kubernetes 1.34. Then it counts slices until the context ends.
 func (t *term) followSlices(ctx context.Context) error {
 	if !watch.Served(ctx, t.kube.Discovery(), resourcev1.SchemeGroupVersion.WithResource(watch.ResourceSlices), t.log) {
 		return nil
@@ -77,7 +77,7 @@ func (t *term) newSlices() (*resourceSlices, error) {
 		first:    t.admit,
 		nodes:    make(map[string]int),
 	}
-	_ = s.informer.SetTransform(trimSlice) // it fails only for a running informer
+	_ = s.informer.SetTransform(trimSlice) // this fails only for a running informer
 	t.failures.Follow(s.informer, watch.ResourceSlices)
 	_, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { s.count(obj, 1) },

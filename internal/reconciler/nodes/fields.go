@@ -16,19 +16,19 @@ import (
 // manager is our name in a Node's managedFields.
 const manager = "gpuledger"
 
-// node is the part of a Node that is kept in memory, where thousands are held. Common strings
-// are interned.
+// node is the part of a Node that is kept in memory, because there may be thousands of Nodes.
+// Common strings are interned.
 type node struct {
-	// ObjectMeta has name, UID, resource version, and the labels and annotations that are ours
-	// or configured.
+	// ObjectMeta contains the name, the UID, the resource version, and the labels and annotations that
+	// belong to this program or are configured.
 	metav1.ObjectMeta
 	owned      keys
-	legacy     bool // has fields of a manager that we replace
-	gpus       bool // has GPUs among its allocatable resources
-	showsGPU   bool // has a resource or label of a GPU
+	legacy     bool // the Node has fields of a manager that this program replaces
+	gpus       bool // the Node has GPUs among its allocatable resources
+	showsGPU   bool // the Node has a resource or label of a GPU
 	providerID string
 	systemUUID string
-	// condition is ours, or zero if the Node has none.
+	// condition is the condition that this program set, or zero if there is none.
 	condition      condition
 	conditionSince metav1.Time
 }
@@ -59,7 +59,7 @@ func (o *Options) keep(obj any) (any, error) {
 	return n, nil
 }
 
-// filter returns a new map of the kept entries: a map keeps its memory after deletions.
+// filter returns a new map of the kept entries, because a map keeps its memory after deletions.
 func filter(from map[string]string, keep func(key, value string) bool) map[string]string {
 	to := make(map[string]string)
 	for key, value := range from {
@@ -73,14 +73,14 @@ func filter(from map[string]string, keep func(key, value string) bool) map[strin
 	return to
 }
 
-// longValue is the length at which interning pays off; labels are shorter.
+// longValue is the minimum length of values for which interning saves memory; labels are shorter.
 const longValue = 63
 
 // shared returns the interned copy of a string.
 func shared(s string) string { return unique.Make(s).Value() }
 
-// ourKey reports whether a key has one of our prefixes, including the slash:
-// gpuid.github.community is foreign.
+// ourKey reports whether a key has one of our prefixes, including the slash, so
+// gpuid.github.community does not match.
 func (o *Options) ourKey(key string) bool {
 	return strings.HasPrefix(key, o.Rules.Prefix+"/") || key == o.Rules.InventoryKey()
 }
@@ -100,7 +100,7 @@ func (o *Options) takesOver(e metav1.ManagedFieldsEntry) bool {
 		e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
 }
 
-// keys are the names of labels and annotations that we own on a Node.
+// keys contains the names of the labels and annotations that we own on a Node.
 type keys struct{ labels, annotations []string }
 
 func (k keys) empty() bool { return len(k.labels) == 0 && len(k.annotations) == 0 }

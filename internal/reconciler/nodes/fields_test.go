@@ -73,7 +73,7 @@ func TestBears(t *testing.T) {
 	}
 }
 
-// kept returns what the reconciler keeps of a Node with our own label scheme.
+// kept returns the part of a Node that the reconciler keeps with our own label scheme.
 func kept(t *testing.T, n *corev1.Node) *node {
 	t.Helper()
 	obj, err := testOptions(nodelabel.Own, "gpuledger.io").keep(n)

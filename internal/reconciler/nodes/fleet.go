@@ -11,22 +11,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// fleet contains the exporters, and the times since which Nodes have none.
+// fleet contains the exporters, and the times since which Nodes have no exporter.
 type fleet struct {
 	mu      sync.Mutex
 	targets map[cache.ObjectName]exporter.Target
-	// disowned are pods that name a listed DaemonSet as their owner with another UID.
+	// disowned contains pods that name a listed DaemonSet as their owner with another UID.
 	disowned map[cache.ObjectName]struct{}
 	nodes    map[string]map[cache.ObjectName]struct{} // exporters on a Node
 	lost     map[string]time.Time
 	began    time.Time
 
-	// unread are the exporters from the start of the term that were not read yet; swept is
-	// closed when there are none.
+	// unread contains the exporters from the start of the term that were not read yet. swept is closed
+	// when this list is empty.
 	unread map[cache.ObjectName]struct{}
 	swept  chan struct{}
-	// read are the exporters that were requested since their last start. failing are the exporters
-	// with a failed last request.
+	// read contains the exporters that were requested since their last start. failing contains the
+	// exporters for which the last request failed.
 	read    map[cache.ObjectName]struct{}
 	failing map[cache.ObjectName]error
 }
@@ -38,7 +38,7 @@ func newFleet() *fleet {
 	}
 }
 
-// put adds or replaces an exporter, and reports whether it must be read: it became ready or
+// put adds or replaces an exporter, and reports whether it must be readbecause it became ready or
 // restarted.
 func (f *fleet) put(name cache.ObjectName, t exporter.Target) bool {
 	f.mu.Lock()
@@ -65,7 +65,7 @@ func (f *fleet) put(name cache.ObjectName, t exporter.Target) bool {
 }
 
 // remove removes an exporter. It returns the exporter's Node, and whether it was the last exporter
-// there.
+// on that Node.
 func (f *fleet) remove(name cache.ObjectName, now time.Time) (string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,7 +108,8 @@ func (f *fleet) on(node string) []cache.ObjectName {
 	return slices.Collect(maps.Keys(f.nodes[node]))
 }
 
-// has reports whether a Node has an exporter, or the time in this term from which it has none.
+// has reports whether a Node has an exporter, or the time in this term from which it has no
+// exporter.
 func (f *fleet) has(node string) (bool, time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -193,7 +194,7 @@ func (f *fleet) size() int {
 	return len(f.nodes)
 }
 
-// The conditions of an exporter.
+// These are the conditions of an exporter.
 const (
 	conditionAnswering = "answering"
 	conditionFailing   = "failing"

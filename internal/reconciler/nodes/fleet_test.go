@@ -15,7 +15,7 @@ import (
 
 func name(pod string) cache.ObjectName { return cache.NewObjectName("gpuledger", pod) }
 
-// TestFleetReads checks that an exporter is read when it becomes ready, restarts or moves, and not
+// TestFleetReads checks that an exporter is read when it becomes ready, restarts or moves, but not
 // after other changes of its pod.
 func TestFleetReads(t *testing.T) {
 	steps := []struct {
@@ -76,7 +76,7 @@ func TestFleetLost(t *testing.T) {
 	})
 }
 
-// TestFleetSweep checks that the sweep ends when every reachable exporter was read, or is gone.
+// TestFleetSweep checks that the sweep ends when every reachable exporter was read or deleted.
 func TestFleetSweep(t *testing.T) {
 	done := func(c <-chan struct{}) bool {
 		select {
@@ -117,8 +117,8 @@ func TestFleetSweep(t *testing.T) {
 	}
 }
 
-// TestCensus checks that an exporter counts as answering only after it was read, and again only after
-// it was read since its last start.
+// TestCensus checks that an exporter counts as answering only after it was read, and after a restart
+// only after it was read again.
 func TestCensus(t *testing.T) {
 	f := newFleet()
 	ready := exporter.Target{Node: "a", Run: "1", Address: "10.0.0.1:9840"}

@@ -65,14 +65,15 @@ func (t *term) nodeSeen(obj any) {
 	}
 }
 
-// replaced reports whether this is another Node of the same name: the watch missed a deletion.
+// replaced reports whether this is another Node with the same name, because the watch missed a
+// deletion.
 func replaced(old, obj any) bool {
 	before, ok := old.(*node)
 	after, still := obj.(*node)
 	return ok && still && before.UID != after.UID
 }
 
-// nodeGone removes a Node at once, so that its identity is not written to a new Node of the
+// nodeGone removes a Node immediately, so that its identity is not written to a new Node of the
 // same name.
 func (t *term) nodeGone(obj any) {
 	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
@@ -80,8 +81,8 @@ func (t *term) nodeGone(obj any) {
 	}
 }
 
-// nodeRegistered queues the exporters of a new Node. Usually it has none yet, but a Node that
-// registers again may still have its old pod.
+// nodeRegistered queues the exporters of a new Node. Usually it has no exporters yet, but a Node
+// that registers again may still have its old pod.
 func (t *term) nodeRegistered(obj any) {
 	name, err := cache.ObjectToName(obj)
 	if err != nil {
@@ -97,7 +98,7 @@ func (t *term) readNode(node string) {
 	}
 }
 
-// readSoon queues an exporter at once, without the delay that earlier failures caused.
+// readSoon queues an exporter immediately, without the delay that earlier failures caused.
 func (t *term) readSoon(name cache.ObjectName) {
 	t.reads.Forget(name)
 	t.reads.Add(name)
@@ -149,8 +150,8 @@ func (t *term) daemonSetGone(obj any) {
 	}
 }
 
-// followAll checks every pod again. Under the lock no pod is added or deleted between the list
-// and its use.
+// followAll checks every pod again. It holds the lock, so that no pod is added or deleted between
+// the list and its use.
 func (t *term) followAll() {
 	t.podEvents.Lock()
 	defer t.podEvents.Unlock()

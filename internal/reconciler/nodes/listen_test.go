@@ -74,14 +74,14 @@ func TestOwners(t *testing.T) {
 }
 
 // TestRegisteredAgain checks that a Node that is registered again gets the labels of its present
-// machine at once, although its exporter's pod is the same.
+// machine immediately, even if the pod of its exporter is the same.
 func TestRegisteredAgain(t *testing.T) {
 	for name, register := range map[string]func(*world){
 		"deleted and created": func(w *world) {
 			w.check(w.kube.CoreV1().Nodes().Delete(w.t.Context(), "a", metav1.DeleteOptions{}))
 			w.createNode("a", "other")
 		},
-		"in one update": func(w *world) { // as after a broken watch
+		"in one update": func(w *world) { // this happens after a broken watch
 			_, err := w.kube.CoreV1().Nodes().Update(w.t.Context(), gpuNode("a", "other"), metav1.UpdateOptions{})
 			w.check(err)
 		},

@@ -10,20 +10,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// The minimum interval between two ineffective writes of a Node: a client that reverts our labels
-// repeatedly is not answered at full speed, and the interval grows up to the maximum. A Node that
-// stayed correct for the maximum starts over.
+// These are the minimum and the maximum interval between two ineffective writes of a Node. If a
+// client reverts our labels repeatedly, the interval grows up to the maximum. After a Node was
+// correct for the maximum interval, the interval is reset to the minimum.
 const apart, apartMax = 2 * time.Second, 5 * time.Minute
 
-// freeAttempts is the number of ineffective writes of a Node before further ones are delayed: a
-// person who edits a few labels in turn is not a conflict.
+// freeAttempts is the number of ineffective writes of a Node before further writes are delayed. A
+// person who edits a few labels one after the other does not cause a conflict.
 const freeAttempts = 5
 
 // memory contains the writes of this term and their log messages. It is safe for concurrent use.
 type memory struct {
 	mu    sync.Mutex
 	nodes map[string]*remembered
-	// failures counts the Nodes whose last write failed, by reason.
+	// failures counts the Nodes for which the last write failed, by reason.
 	failures map[string]int
 }
 
@@ -32,7 +32,7 @@ func newMemory() *memory {
 }
 
 type remembered struct {
-	// uid and version identify the Node before the last write; want is the written state.
+	// uid and version identify the Node before the last write. want is the written state.
 	uid     types.UID
 	version string
 	want    nodelabel.Desired
@@ -43,7 +43,7 @@ type remembered struct {
 	// since is the time since which the Node has been correct after the last write, or zero if it is
 	// not correct.
 	since time.Time
-	// identity is the annotation of the Node at that time.
+	// identity is the annotation of the Node at the time since.
 	identity string
 	// failure is the reason for the failure of the last write, or empty if it succeeded.
 	failure string
@@ -59,7 +59,7 @@ func (m *memory) node(name string) *remembered {
 	return r
 }
 
-// news reports whether a write differs from the last one, and how long it must wait.
+// news reports whether a write differs from the last write, and for how long it must wait.
 func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,7 +75,8 @@ func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, tim
 	return true, wait - now.Sub(r.at)
 }
 
-// missed records a failed write: the next one is delayed in the same way as after a foreign change.
+// missed records a failed write. The next write is delayed in the same way as after a foreign
+// change.
 func (m *memory) missed(n *node, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,7 +85,7 @@ func (m *memory) missed(n *node, now time.Time) {
 	r.failed++
 }
 
-// write records a write, and reports whether it differs from the last one.
+// write records a write, and reports whether it differs from the last write.
 func (m *memory) write(n *node, want nodelabel.Desired, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,8 +100,8 @@ func (r *remembered) like(n *node, want nodelabel.Desired) bool {
 	return r.uid == n.UID && r.want.Equal(want)
 }
 
-// right records that a Node is correct, and its identity. This may be true only briefly after each
-// of our writes.
+// right records that a Node is correct, and its identity. A Node may be correct only briefly after
+// each of our writes.
 func (m *memory) right(name, identity string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -129,8 +130,9 @@ func (m *memory) note(name string, f validator.Finding) (news bool, other string
 	return old.State != f.State && (old.State.Refused() || f.State.Refused()), old.Other
 }
 
-// failing records the reason why the last write of a Node failed, empty if it did not. It
-// reports whether to log it: the first Node with this reason, or the end of all failures.
+// failing records the reason for the failure of the last write of a Node, or an empty reason if the
+// write succeeded. It reports whether this must be logged, which is the case for the first Node
+// with this reason and for the end of all failures.
 func (m *memory) failing(name, reason string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -20,8 +20,8 @@ func desired(serial string) nodelabel.Desired {
 	return nodelabel.Desired{Labels: map[string]string{"gpuledger.io/gpu-0": serial}}
 }
 
-// TestNews checks that a write is not repeated before its update arrived, and that a write to
-// another Node or with another content is immediate.
+// TestNews checks that a write is not repeated before the update event of this write arrived, and
+// that a write to another Node or with another content is immediate.
 func TestNews(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -52,7 +52,7 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// TestVain checks that ineffective writes are repeated with growing delays, until one has an
+// TestVain checks that ineffective writes are repeated with growing delays until one write has an
 // effect.
 func TestVain(t *testing.T) {
 	m := newMemory()
@@ -134,8 +134,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestFailing checks that each reason is logged once for all Nodes, and the end of the failures
-// once no Node fails.
+// TestFailing checks that each reason is logged once for all Nodes, and that the end of the
+// failures is logged when no Node fails.
 func TestFailing(t *testing.T) {
 	m := newMemory()
 	steps := []struct {
@@ -220,8 +220,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// TestKindOfUnknown checks the kind of write for a Node with our labels and without an annotation:
-// a take-over, or the repair of a removed or edited annotation.
+// TestKindOfUnknown checks the kind of write for a Node with our labels and without an annotation.
+// It is a takeover, or the repair of a removed or edited annotation.
 func TestKindOfUnknown(t *testing.T) {
 	const label = "gpuledger.io/gpu-0"
 	want := nodelabel.Desired{Labels: map[string]string{label: "1"}, Annotations: map[string]string{"gpuledger.io/inventory": "{}"}}

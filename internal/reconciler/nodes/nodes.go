@@ -16,20 +16,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// Cluster contains the clients for Nodes and pods. The informers hold the pods as reduced by
-// [Nodes.Keep]; the caller runs them.
+// Cluster contains the clients for Nodes and pods. The informers hold the pods in the form that
+// [Nodes.Keep] returns. The caller runs the informers.
 type Cluster struct {
-	// Watches lists and watches, Kube makes all other requests.
+	// Watches is used to list and watch, and Kube is used for all other requests.
 	Watches, Kube kubernetes.Interface
 	Pods          []cache.SharedIndexInformer
-	// Record stores the change budget; nil keeps it in memory.
+	// Record stores the change budget. If it is nil, the budget is kept in memory.
 	Record Record
 	// Failures records the resources that cannot be watched.
 	Failures *watch.Failures
 }
 
-// Nodes labels Nodes. It is a [prometheus.Collector]: it exports the state of the cluster while
-// Run runs, and its counters always.
+// Nodes labels Nodes. It is a [prometheus.Collector]. It always exports its counters, and while Run
+// runs it also exports the state of the cluster.
 type Nodes struct {
 	opts   Options
 	log    *slog.Logger
@@ -45,8 +45,8 @@ func New(opts Options, log *slog.Logger) *Nodes {
 // Keep reduces a pod to the part that is kept in memory.
 func (n *Nodes) Keep(pod *corev1.Pod) metav1.Object { return n.opts.Exporters.Keep(pod) }
 
-// Run keeps the labels correct until the context ends. It may be called again after it returned,
-// and then starts without state.
+// Run keeps the labels correct until the context ends. It may be called again after it returned.
+// Each call starts without state.
 func (n *Nodes) Run(ctx context.Context, c Cluster) error {
 	client := n.client(ctx)
 	if client == nil {
@@ -64,8 +64,8 @@ func (n *Nodes) Run(ctx context.Context, c Cluster) error {
 // clientAgain is the interval between two attempts to read the client's files.
 const clientAgain = 10 * time.Second
 
-// client waits until the exporter client can be created, and returns nil if the context ends
-// before: a missing certificate may be a late mount.
+// client waits until the exporter client can be created, or returns nil if the context ends
+// earlier. A missing certificate may be mounted late.
 func (n *Nodes) client(ctx context.Context) *exporter.Client {
 	logged := ""
 	for {

@@ -19,26 +19,27 @@ type Options struct {
 	Rules     nodelabel.Rules
 	// Resources matches the names of extended resources for GPUs.
 	Resources *regexp.Regexp
-	// Expected are labels of Nodes that should have an exporter, as key=value.
+	// Expected contains labels, in the form key=value, of Nodes that should have an exporter.
 	Expected cli.List
-	// Listed reports whether the expected inventory has a board of a Node; nil without a list.
+	// Listed reports whether the expected inventory has a board of a Node. It is nil if there is no
+	// list.
 	Listed func(node string) bool
 
 	Resync time.Duration
-	// Confirm is the interval between the two equal readings that a change needs.
+	// Confirm is the interval between the two equal readings that a change requires.
 	Confirm time.Duration
-	// LabelTTL is the time that labels remain after a Node lost its exporter; 0 keeps them as
-	// long as the Node exists.
+	// LabelTTL is the time for which labels remain after a Node lost its exporter. If it is 0, they
+	// remain as long as the Node exists.
 	LabelTTL time.Duration
-	// Concurrency and Rate limit the reading of exporters, and Writes limits the writing of Nodes. The
-	// last two are per second.
+	// Concurrency and Rate limit the reading of exporters, and Writes limits the writes of Nodes. Rate
+	// and Writes are numbers per second.
 	Concurrency int
 	Rate        float64
 	Writes      float64
 	// TakeOver is the field manager of the labels that are taken over in the gpuid scheme.
 	TakeOver string
 	DryRun   bool
-	// Condition sets the condition of Nodes.
+	// If Condition is set, the condition of Nodes is written.
 	Condition bool
 }
 
@@ -62,7 +63,8 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.BoolVar(&o.DryRun, "dry-run", false, "log the writes without performing them")
 }
 
-// Validate checks what the flag package cannot, and sets defaults that depend on other flags.
+// Validate makes the checks that the flag package cannot make, and sets defaults that depend on
+// other flags.
 func (o *Options) Validate() error {
 	if o.Rules.Prefix == "" {
 		o.Rules.Prefix = nodelabel.OwnPrefix

@@ -18,16 +18,16 @@ import (
 )
 
 // lanes processes the items of a queue concurrently. A request that lasts longer than prompt
-// releases its lane to the next one, so requests that hang keep no lane: together the lanes start
-// as many requests as the rate allows. A request ends after the timeout of an exporter, so at that
-// rate the number of requests in flight is at most the capacity of late.
+// releases its lane to the next request, so requests that hang do not occupy a lane. Together the
+// lanes start as many requests as the rate allows. A request ends after the timeout of an exporter,
+// so at that rate the number of requests in flight is at most the capacity of late.
 type lanes struct {
 	number int
 	prompt time.Duration
 	late   chan struct{}
 }
 
-// minPrompt is enough for an exporter of the same network.
+// minPrompt is long enough for an exporter in the same network.
 const minPrompt = 10 * time.Millisecond
 
 func newLanes(o *Options) *lanes {
@@ -81,12 +81,12 @@ func (t *term) readAll(ctx context.Context) {
 	inLanes(ctx, newLanes(&t.opts), t.reads, t.read)
 }
 
-// read requests the page of one exporter and validates it. It returns false without a response;
-// then nothing changes.
+// read requests the page of one exporter and validates it. If there is no response, it returns
+// false and changes nothing.
 func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	target := t.fleet.target(name)
 	if target.Address == "" {
-		t.fleet.tried(name, nil) // it is read when it becomes ready
+		t.fleet.tried(name, nil) // the exporter is read when it becomes ready
 		return true
 	}
 	if n := t.node(target.Node); n == nil || !t.hasGPU(n) {
@@ -109,14 +109,15 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	}
 	again := t.report(name, target, page)
 	if t.fleet.target(name).Node != target.Node {
-		t.validator.ForgetExporter(target.Node, name.String()) // it was deleted during the reading
+		t.validator.ForgetExporter(target.Node, name.String()) // the exporter was deleted during the reading
 	}
 	t.reads.AddAfter(name, again)
 	return true
 }
 
-// skip leaves an exporter unread: its Node is unknown or has no known GPU, so the pod may be forged. The
-// registration of the Node, or a GPU that becomes known, queues the exporter; the expected inventory has no event.
+// skip leaves an exporter unread, because its Node is unknown or has no known GPU and the pod may therefore be
+// forged. The registration of the Node, or a GPU that becomes known, queues the exporter. There is no such event
+// for the expected inventory.
 func (t *term) skip(name cache.ObjectName, node string, registered bool) {
 	t.fleet.skipped(name)
 	if registered {
@@ -129,7 +130,7 @@ func (t *term) report(name cache.ObjectName, target exporter.Target, page invent
 	n := t.node(target.Node)
 	switch {
 	case n == nil:
-		return jitter(t.opts.Resync) // its registration queues the exporter
+		return jitter(t.opts.Resync) // the registration of the Node queues the exporter
 	case !t.hasGPU(n):
 		return t.ignore(target.Node)
 	}
@@ -153,7 +154,8 @@ func (t *term) ignore(node string) time.Duration {
 	return jitter(t.opts.Resync)
 }
 
-// note logs news of a finding. If the finding may resolve a conflict of another Node, it queues that Node.
+// note logs a finding if it is new. If the finding may resolve a conflict of another Node, it queues that
+// Node.
 func (t *term) note(node string, finding validator.Finding) {
 	news, other := t.memory.note(node, finding)
 	if news {

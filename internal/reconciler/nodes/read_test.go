@@ -25,7 +25,7 @@ func TestHangingExporters(t *testing.T) {
 				w := newWorld(t)
 				trm, add := w.reading()
 				for i := range tt.fleet {
-					add(fmt.Sprintf("node-%05d", i), i < tt.fleet-tt.healthy) // the healthy exporters are the last
+					add(fmt.Sprintf("node-%05d", i), i < tt.fleet-tt.healthy) // the healthy exporters are the last ones
 				}
 				swept := trm.fleet.sweep()
 				var reading sync.WaitGroup
@@ -36,11 +36,11 @@ func TestHangingExporters(t *testing.T) {
 
 				begun := time.Now()
 				w.waitForReads(begun, tt.healthy)
-				<-swept // before, no Node is written
+				<-swept // before this time, no Node is written
 				if took := time.Since(begun); took > most {
 					t.Errorf("the first round took %v", took)
 				}
-				// An exporter that becomes ready while the others are retried.
+				// This exporter becomes ready while the others are retried.
 				for i := range 6 {
 					w.wait(time.Duration(i*i) * 10 * time.Second)
 					begun := time.Now()
@@ -53,7 +53,7 @@ func TestHangingExporters(t *testing.T) {
 }
 
 // TestHangingExportersDelayLabels checks that a Node gets its labels, and later the labels of another board, within two
-// minutes although 2,000 exporters hang: the reading and its confirmation each wait for a minute at most.
+// minutes although 2,000 exporters hang. The reading and its confirmation each wait for at most a minute.
 func TestHangingExportersDelayLabels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -95,7 +95,8 @@ func (w *world) reading() (trm *term, add func(node string, hangs bool)) {
 	}
 }
 
-// waitForReads waits until a number of exporters was read since a time, and checks how long that takes.
+// waitForReads waits until a number of exporters was read since a time, and checks the time that this
+// takes.
 func (w *world) waitForReads(begun time.Time, number int) {
 	w.t.Helper()
 	for len(w.readSince(begun)) < number {

@@ -15,9 +15,10 @@ import (
 var size = flag.Int("size", 100, "number of Nodes of TestLargeFleet")
 
 // TestLargeFleet counts the requests of a cold start, of an hour without changes, and of an approved change of all
-// boards. For any number of Nodes there are the same numbers of lists and watches, and for each Node the same numbers
-// of readings and writes. TestGrowth of package reconciler runs it with two sizes, and compares how often each
-// statement ran. The rates are proportional to the size, so that each part lasts as long for any size.
+// boards. The numbers of lists and watches do not depend on the number of Nodes, and neither do the numbers of
+// readings and writes per Node. TestGrowth of package reconciler runs it with two sizes, and compares the number of
+// executions of each statement. The rates are proportional to the size, so that the duration of each part does not
+// depend on the size.
 func TestLargeFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -67,7 +68,7 @@ func (w *world) wantRequests(part string, want map[string]int) {
 	w.t.Helper()
 	got := make(map[string]int)
 	for _, a := range w.kube.Actions() {
-		if a.GetVerb() != "get" { // the requests of the test and of discovery
+		if a.GetVerb() != "get" { // requests of the test and of discovery
 			got[a.GetVerb()+" "+a.GetResource().Resource]++
 		}
 	}

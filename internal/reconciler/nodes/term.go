@@ -33,8 +33,8 @@ type inventories interface {
 	ReadHealth(context.Context, exporter.Target) (health.Page, error)
 }
 
-// term is the work of one term as the leader. Its state ends with it: the next leader reads
-// every exporter again.
+// term is the work of one term as the leader. Its state ends with the term, so the next leader
+// reads every exporter again.
 type term struct {
 	opts     Options
 	watches  kubernetes.Interface
@@ -51,7 +51,7 @@ type term struct {
 	pods   []cache.SharedIndexInformer
 	owners *daemonSets
 	nodes  cache.SharedIndexInformer
-	slices atomic.Pointer[resourceSlices] // nil where the cluster has none, or until that is known
+	slices atomic.Pointer[resourceSlices] // nil if the cluster has no slices, or until this is known
 
 	reads     workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	writes    workqueue.TypedRateLimitingInterface[string]
@@ -64,21 +64,21 @@ type term struct {
 	fleet  *fleet
 	memory *memory
 	held   *set // Nodes whose change waits for the budget
-	// ignored are Nodes with an exporter and without a known GPU.
+	// ignored contains the Nodes that have an exporter but no known GPU.
 	ignored *ignored
 	synced  atomic.Bool
 
 	conditions *conditions // nil unless conditions are written
 }
 
-// The backoff after errors: first and longest wait.
+// These are the first and the longest wait of the backoff after errors.
 const (
 	readAgain, readAgainMax   = time.Second, 2 * time.Minute
 	writeAgain, writeAgainMax = time.Second, 5 * time.Minute
 )
 
-// writers is the number of concurrent writes. The API server answers in milliseconds, so the
-// rate limit dominates.
+// writers is the number of concurrent writes. The API server responds within milliseconds, so the
+// rate limit determines the speed.
 const writers = 4
 
 func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *slog.Logger) (*term, error) {
@@ -150,8 +150,8 @@ func (t *term) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// work reads and writes. It writes no Node before every exporter was read once, because conflicts
-// are unknown until then.
+// work reads and writes. It does not write a Node before every exporter was read once, because
+// until then conflicts are unknown.
 func (t *term) work(ctx context.Context) error {
 	swept := t.fleet.sweep()
 	g, ctx := errgroup.WithContext(ctx)

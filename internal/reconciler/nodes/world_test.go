@@ -44,7 +44,7 @@ type world struct {
 	pages  map[string]inventory.Page // by Node
 	health map[string]health.Page    // by Node
 	hangs  map[string]bool           // Nodes whose exporters do not respond
-	read   map[string]time.Time      // when a page was last returned, by Node
+	read   map[string]time.Time      // time at which a page was last returned, by Node
 	reads  int
 }
 
@@ -139,7 +139,7 @@ func (w *world) setSerial(node, serial string) {
 	}
 }
 
-// Read responds after a millisecond, or not within the timeout.
+// Read responds after a millisecond. If the exporter hangs, it does not respond within the timeout.
 func (w *world) Read(ctx context.Context, t exporter.Target) (inventory.Page, error) {
 	w.mu.Lock()
 	page, hangs := w.pages[t.Node], w.hangs[t.Node]
@@ -164,7 +164,7 @@ func (w *world) Read(ctx context.Context, t exporter.Target) (inventory.Page, er
 	return page, nil
 }
 
-// ReadHealth responds at once, or not within the timeout.
+// ReadHealth responds immediately. If the exporter hangs, it does not respond within the timeout.
 func (w *world) ReadHealth(ctx context.Context, t exporter.Target) (health.Page, error) {
 	w.mu.Lock()
 	page, ok := w.health[t.Node]
@@ -252,7 +252,8 @@ func (w *world) labels(node string) map[string]string {
 	return labels
 }
 
-// labelled returns the given Nodes whose labels have the given version of their board.
+// labelled returns those of the given Nodes for which the labels contain the given version of the
+// board.
 func (w *world) labelled(nodes []string, version string) []string {
 	w.t.Helper()
 	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return w.labels(n)["gpu-0"] != n+version })

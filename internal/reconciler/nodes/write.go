@@ -44,8 +44,8 @@ func (t *term) sync(ctx context.Context, name string) bool {
 	return t.write(ctx, n, kind, want)
 }
 
-// write writes a Node, unless the same write is in flight or it is too soon. It returns false
-// if it failed.
+// write writes a Node, unless the same write is in flight or the delay has not passed. It returns
+// false if it failed.
 func (t *term) write(ctx context.Context, n *node, kind string, want nodelabel.Desired) bool {
 	if t.opts.DryRun {
 		if t.memory.write(n, want, time.Now()) {
@@ -66,7 +66,7 @@ func (t *term) write(ctx context.Context, n *node, kind string, want nodelabel.D
 	err := t.request(ctx, n, kind, want)
 	switch {
 	case errors.Is(err, errNothing):
-		return true // the Node's update has not arrived yet
+		return true // the update event of the Node has not arrived yet
 	case err != nil && ctx.Err() != nil:
 		return true // the term ends
 	case err != nil:
@@ -84,8 +84,8 @@ func (t *term) request(ctx context.Context, n *node, kind string, want nodelabel
 	return apply(ctx, t.kube, n.ObjectMeta, want)
 }
 
-// want returns the desired state of a Node, and whether it is known. A Node without an exporter
-// for longer than LabelTTL has no labels.
+// want returns the desired state of a Node, and whether it is known. A Node that has had no
+// exporter for longer than LabelTTL must have no labels.
 func (t *term) want(n *node) (nodelabel.Desired, bool) {
 	has, since := t.fleet.has(n.Name)
 	if has || t.opts.LabelTTL == 0 || n.owned.empty() {
@@ -100,7 +100,7 @@ func (t *term) want(n *node) (nodelabel.Desired, bool) {
 	return nodelabel.Desired{}, true
 }
 
-// The kinds of writes.
+// These are the kinds of writes.
 const (
 	kindFirst    = "first"
 	kindChange   = "change"
@@ -130,9 +130,9 @@ func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	}
 }
 
-// kindOfUnknown is kindOf for a Node with labels of ours and no annotation. With correct labels it
-// is a repair: the annotation was removed or edited while there was no leader. In the scheme of
-// gpuid, the labels were just taken over.
+// kindOfUnknown is like kindOf, for a Node that has our labels but no annotation. If the labels are
+// correct, it is a repair, because the annotation was removed or edited while there was no leader.
+// In the scheme of gpuid, the labels were just taken over.
 func (t *term) kindOfUnknown(n *node, want nodelabel.Desired) string {
 	switch {
 	case all(n.Labels, n.owned.labels, want.Labels):
@@ -144,7 +144,8 @@ func (t *term) kindOfUnknown(n *node, want nodelabel.Desired) string {
 	}
 }
 
-// carries reports whether a Node has this identity in an annotation of ours with any prefix.
+// carries reports whether one of our annotations of the Node, with any prefix, contains this
+// identity.
 func (n *node) carries(identity string) bool {
 	for _, key := range n.owned.annotations {
 		if n.Annotations[key] == identity {
@@ -159,7 +160,7 @@ func (t *term) identity(d nodelabel.Desired) string {
 	return d.Annotations[t.opts.Rules.InventoryKey()]
 }
 
-// room reports whether the budget allows a change; if not, the Node is checked again later.
+// room reports whether the budget allows a change. If not, the Node is checked again later.
 func (t *term) room(ctx context.Context, name string, want nodelabel.Desired) bool {
 	if t.changes.take(ctx, name, t.identity(want), t.fleet.size(), time.Now()) {
 		t.held.remove(name)
@@ -224,7 +225,7 @@ func reasonOf(err error) string {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return "forbidden"
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsInvalid(err):
-		return "conflict" // in most cases another Node of that name
+		return "conflict" // in most cases another Node has this name
 	case apierrors.IsTooManyRequests(err):
 		return "throttled"
 	default:

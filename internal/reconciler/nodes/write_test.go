@@ -23,8 +23,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// TestApply checks that the body of an apply contains the Node's UID, without which it could create
-// a Node, and otherwise only our labels and annotation.
+// TestApply checks that the body of an apply contains the Node's UID, , because it could otherwise
+// create a Node, and that it contains only our labels and annotation in addition.
 func TestApply(t *testing.T) {
 	to := metav1.ObjectMeta{Name: "a", UID: "u1"}
 	kube := fake.NewClientset(&corev1.Node{ObjectMeta: to})

@@ -24,7 +24,7 @@ var (
 	}
 )
 
-// The results of events.
+// These are the results of events.
 const (
 	delivered = "delivered"
 	dropped   = "dropped"
@@ -42,7 +42,7 @@ func Labels() []metric.Label {
 	}}
 }
 
-// counts are the metrics of an outbox.
+// counts contains the metrics of an outbox.
 type counts struct {
 	events   *prometheus.CounterVec
 	failures prometheus.Counter

@@ -15,16 +15,16 @@ import (
 
 // Options is the configuration of the connection to the archive.
 type Options struct {
-	// URL is the base URL of the archive, empty to send nothing.
+	// URL is the base URL of the archive. If it is empty, no events are sent.
 	URL     string
 	Cluster string
 	// TokenFile and CAFile may be missing at first, and are read again when they change.
 	TokenFile, CAFile string
 	// CertFile and KeyFile name the files of the client certificate and its key, if the archive requires them.
 	CertFile, KeyFile string
-	// TokenOverHTTP sends the token even without TLS.
+	// If TokenOverHTTP is set, the token is sent even without TLS.
 	TokenOverHTTP bool
-	// Dial connects to the archive; nil dials TCP.
+	// Dial connects to the archive. If it is nil, TCP is used.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -39,7 +39,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.StringVar(&o.KeyFile, "events.tls.key-file", "", "client key `file`")
 }
 
-// Validate checks what the flag package cannot.
+// Validate makes the checks that the flag package cannot make.
 func (o *Options) Validate() error {
 	if o.URL == "" {
 		if o.Cluster+o.TokenFile+o.CAFile+o.CertFile+o.KeyFile != "" || o.TokenOverHTTP {

@@ -1,6 +1,6 @@
-// Package outbox sends events to the archive. Events wait in a bounded queue while the archive is
-// not reachable; a full queue drops new ones, and the current state of the cluster is sent again
-// afterwards, and when the archive requests it.
+// Package outbox sends events to the archive. Events wait in a queue of limited size while the
+// archive is not reachable. A full queue drops new events, and afterwards the current state of the
+// cluster is sent again. It is also sent when the archive requests it.
 package outbox
 
 import (
@@ -32,15 +32,15 @@ type Outbox struct {
 	log    *slog.Logger
 	counts counts
 
-	client *http.Client // nil until its files are readable; used by Run only
-	failed bool         // whether the last request failed; used by Run only
+	client *http.Client // nil until its files are readable; only Run uses it
+	failed bool         // whether the last request failed; only Run uses it
 
-	wake chan struct{} // has an element if there is something to send
+	wake chan struct{} // contains an element if there is something to send
 
 	mu    sync.Mutex
 	lines [][]byte
 	size  int
-	// current yields the current state of the cluster, nil if this replica does not lead.
+	// current yields the current state of the cluster, or is nil if this replica does not lead.
 	current iter.Seq[[]byte]
 	// repeat requests that the current state is sent, not before repeatAfter.
 	repeat      bool
@@ -66,8 +66,8 @@ func (o *Outbox) Send(line []byte) {
 	o.signal()
 }
 
-// Repeat sends the current state of the cluster, and again after drops. The state is nil when this
-// replica no longer leads.
+// Repeat sends the current state of the cluster, and sends it again after events were dropped. The
+// state is nil when this replica no longer leads.
 func (o *Outbox) Repeat(current iter.Seq[[]byte]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -139,7 +139,7 @@ func (o *Outbox) full() bool {
 	return o.size >= maxBatch
 }
 
-// drain sends the queue. Events remain queued until the archive has them.
+// drain sends the queue. Events remain queued until the archive has filed them.
 func (o *Outbox) drain(ctx context.Context) {
 	for ctx.Err() == nil {
 		lines := o.next()
@@ -157,7 +157,7 @@ func (o *Outbox) next() [][]byte {
 	return batch(o.lines)
 }
 
-// batch returns the first lines, as many as fill a batch.
+// batch returns the first lines of the queue, up to the size of a batch.
 func batch(lines [][]byte) [][]byte {
 	size := 0
 	for i, line := range lines {

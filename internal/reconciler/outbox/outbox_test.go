@@ -29,7 +29,7 @@ type archive struct {
 	conns chan net.Conn
 
 	mu       sync.Mutex
-	respond  http.HandlerFunc // nil responds with 200
+	respond  http.HandlerFunc // nil means that it responds with 200
 	down     bool             // whether connections are refused
 	ask      bool             // whether the next response requests the current state
 	requests int
@@ -98,7 +98,7 @@ func (a *archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// posts returns the number of requests so far.
+// posts returns the current number of requests.
 func (a *archive) posts() int {
 	synctest.Wait()
 	a.mu.Lock()
@@ -129,7 +129,7 @@ func run(t *testing.T, test func(t *testing.T, a *archive, o *outbox.Outbox, sto
 	synctest.Test(t, func(t *testing.T) {
 		a := &archive{t: t, conns: make(chan net.Conn)}
 		server := &http.Server{Handler: a, ReadHeaderTimeout: time.Minute}
-		go func() { _ = server.Serve(a) }() // until it is closed
+		go func() { _ = server.Serve(a) }() // until the connection is closed
 		o := outbox.New(outbox.Options{URL: "http://archive/base", Cluster: "a/b", Dial: a.dial}, slog.New(slog.NewTextHandler(log, nil)))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -157,7 +157,7 @@ func send(o *outbox.Outbox, lines ...string) {
 }
 
 // count checks the values of the metrics in the order of their names and labels, without the number
-// of failures: the intervals between retries are random.
+// of failures, because the intervals between retries are random.
 func count(t *testing.T, o *outbox.Outbox, want string) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -180,7 +180,7 @@ func count(t *testing.T, o *outbox.Outbox, want string) {
 	}
 }
 
-// TestOrder checks that events are sent in their order, in few requests, and once.
+// TestOrder checks that events are sent in order, in a small number of requests, and only once.
 func TestOrder(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		send(o, "1", "2")
@@ -208,8 +208,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestRetry checks that events are sent again after failures, not too often, until the archive has
-// them.
+// TestRetry checks that events are sent again after failures until the archive has filed them, but
+// not too often.
 func TestRetry(t *testing.T) {
 	log := run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		a.set(true, nil)
@@ -236,7 +236,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestRejected checks that invalid events do not stop the others.
+// TestRejected checks that invalid events do not stop other events.
 func TestRejected(t *testing.T) {
 	log := run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		a.set(false, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "line 1: invalid", http.StatusBadRequest) })

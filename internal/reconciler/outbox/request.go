@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// timeout limits a request: the archive responds when the events are in its databases.
+	// timeout limits a request. The archive responds when the events are in its databases.
 	timeout = 30 * time.Second
 	// minWait and maxWait limit the time until a retry.
 	minWait = time.Second
@@ -36,14 +36,14 @@ type refusal struct {
 	reason string
 	// retryAfter is the time until a retry that the archive requests.
 	retryAfter time.Duration
-	// invalid is set if a retry would have the same response.
+	// invalid is set if a retry would get the same response.
 	invalid bool
 }
 
 func (r *refusal) Error() string { return strings.TrimSpace(r.status + ": " + r.reason) }
 
-// deliver sends events until the archive has them or rejects them as invalid. It reports false if
-// the context ended before.
+// deliver sends events until the archive files them or rejects them as invalid. It reports false if
+// the context ended earlier.
 func (o *Outbox) deliver(ctx context.Context, lines [][]byte) bool {
 	for wait := minWait; ; wait = min(2*wait, maxWait) {
 		err := o.try(ctx, lines)
@@ -116,7 +116,7 @@ func (o *Outbox) post(ctx context.Context, lines [][]byte) error {
 		return err
 	}
 	defer resp.Body.Close()
-	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // allows reuse of the connection
+	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // reading the body allows reuse of the connection
 	if resp.StatusCode/100 == 2 {
 		if resp.Header.Get(event.RepeatHeader) == "true" {
 			o.again()
@@ -158,7 +158,8 @@ func compress(lines [][]byte) []byte {
 	return body.Bytes()
 }
 
-// newClient returns a client that does not follow redirects: they could lead the token elsewhere.
+// newClient returns a client that does not follow redirects, because a redirect could send the
+// token to another server.
 func newClient(o Options) (*http.Client, error) {
 	cfg := config.HTTPClientConfig{TLSConfig: config.TLSConfig{CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}}
 	options := []config.HTTPClientOption{config.WithUserAgent("gpuledger-reconciler/" + version.Version)}

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// TestToken checks that the token is sent over verified TLS only, even if its file and the CA
+// TestToken checks that the token is sent only over verified TLS, even if its file and the CA
 // bundle appear late, and that redirects are not followed.
 func TestToken(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -89,7 +89,7 @@ func TestClientCertificate(t *testing.T) {
 }
 
 // TestOpenToken checks that a token that other users may read, or that is not a token, is not sent,
-// and that the log has the reason but not the token.
+// and that the log contains the reason but not the token.
 func TestOpenToken(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("sent with the authorization %q", r.Header.Get("Authorization"))

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// The number of Nodes that may change their identity in an hour: one in a hundred, or a few in a
-// small fleet. This is far more than the usual board replacements, and far less than a bad driver
-// release would change. A Node that changes repeatedly uses no budget of other Nodes and is stopped
-// as well.
+// These values limit the number of Nodes that may change their identity in an hour. The limit is
+// one in a hundred, or a few in a small fleet. This is far more than the usual board replacements,
+// and far less than a bad driver release would change. A Node that changes repeatedly uses no
+// budget of other Nodes and is also stopped.
 const (
 	budgetWindow  = time.Hour
 	budgetLeast   = 10
@@ -23,9 +23,9 @@ const (
 // Budget counts changes of identity.
 type Budget struct {
 	spent map[string]spending // by Node
-	// approved counts the changes beyond the limit that an administrator approved. granted has
-	// the Nodes that used one: each may use one per hour, so that a Node that changes
-	// repeatedly leaves the rest to others.
+	// approved counts the changes beyond the limit that an administrator approved. granted contains the
+	// Nodes that used such a change. Each Node may use one per hour, so that a Node that changes
+	// repeatedly leaves the rest to other Nodes.
 	approved int
 	granted  map[string]spending
 	// expires is the Unix time before which no spending expires.
@@ -48,8 +48,8 @@ func NewBudget() *Budget {
 	return &Budget{spent: make(map[string]spending), granted: make(map[string]spending)}
 }
 
-// Take reports whether a change of a Node is within the budget of a fleet of this size.
-// Repeating a change is free: its write may have failed.
+// Take reports whether a change of a Node is within the budget of a fleet of this size. Repeating a
+// change is free, because its write may have failed.
 func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 	b.sweep(now)
 	last := digest(change)

@@ -52,7 +52,8 @@ func TestBudgetOfOneNode(t *testing.T) {
 	}
 }
 
-// Approved changes are added to the budget, and a node that changes repeatedly uses one of them.
+// Approved changes are added to the budget, and a node that changes repeatedly uses only one of
+// them.
 func TestApprove(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -74,7 +75,7 @@ func TestApprove(t *testing.T) {
 	}
 }
 
-// TestBudgetText checks that a restored budget has as much room as the stored one.
+// TestBudgetText checks that a restored budget has as much room as the stored budget.
 func TestBudgetText(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -100,8 +101,8 @@ func TestBudgetText(t *testing.T) {
 	}
 }
 
-// Repeating a change is free, even if it is not the first change of its node: its write may have
-// failed.
+// Repeating a change is free, even if it is not the first change of its node, because its write may
+// have failed.
 func TestBudgetOfFailedWrites(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// identity is a UUID or a board serial that can be on one Node only. A serial number is
-// compared as a label value, so different spellings by the driver are equal.
+// identity is a UUID or the serial number of a board, which can be on only one Node. A serial
+// number is compared as a label value, so different spellings by the driver are equal.
 type identity struct {
 	serial bool
 	id     string
@@ -32,7 +32,7 @@ func (c identity) duplicate() State {
 }
 
 // identitiesOf returns the identities of the GPUs that are present on a page. A lost GPU may be on
-// another Node by now. The serial number of a board with two dies is included once.
+// another Node in the meantime. The serial number of a board with two dies is included once.
 func identitiesOf(page inventory.Page) []identity {
 	var list []identity
 	for _, g := range page.GPUs {
@@ -47,8 +47,9 @@ func identitiesOf(page inventory.Page) []identity {
 	return list
 }
 
-// holders contains the Nodes of each identity. Nearly every identity has one Node, so further Nodes
-// are stored separately: this saves memory, because every GPU of the cluster has two identities.
+// holders contains the Nodes of each identity. Nearly every identity has only one Node, so further
+// Nodes are stored separately. This saves memory, because every GPU of the cluster has two
+// identities.
 type holders struct {
 	first  map[identity]string
 	others map[identity][]string

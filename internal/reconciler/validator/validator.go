@@ -13,13 +13,13 @@ import (
 // State is the state of a Node's inventory.
 type State string
 
-// The states. In the last six states, nothing is written to the Node.
+// The states. In the last six states, the Node is not written.
 const (
 	Settled         State = "settled"
 	Unconfirmed     State = "unconfirmed" // the first reading waits for an equal second reading
 	DriverDown      State = "driver_down" // the exporter reports that its driver is down
 	Contradiction   State = "contradiction"
-	OtherNode       State = "other_node"   // the page has the name of another node
+	OtherNode       State = "other_node"   // the page contains the name of another node
 	Disagreement    State = "disagreement" // two exporters on the Node report different GPUs
 	DuplicateUUID   State = "duplicate_uuid"
 	DuplicateSerial State = "duplicate_serial"
@@ -37,7 +37,7 @@ func (s State) Refused() bool {
 // Finding is the state of a Node's inventory with its reason.
 type Finding struct {
 	State State
-	// Detail is the contradiction.
+	// Detail describes the contradiction.
 	Detail string
 	// Other is the Node that reports the same GPU.
 	Other string
@@ -59,7 +59,7 @@ type Validator struct {
 type node struct {
 	state   State // never a duplicate, because duplicates depend on other Nodes
 	detail  string
-	first   reading // waits for an equal one
+	first   reading // labels that wait for an equal second reading
 	settled *nodelabel.Desired
 	boards  []identity
 	// reported is the time of the last report, and identified is the time of the last report with
@@ -77,7 +77,7 @@ type observation struct {
 
 // reading is the content of one page.
 type reading struct {
-	at      time.Time // the exporter's clock
+	at      time.Time // time on the exporter's clock
 	desired nodelabel.Desired
 }
 
@@ -119,7 +119,7 @@ func (j *Validator) Reject(name string, why State, detail string, now time.Time)
 	return j.finding(name, n, now)
 }
 
-// node returns the state of a Node, new if there was none.
+// node returns the state of a Node. If there was none, it creates one.
 func (j *Validator) node(name string) *node {
 	n := j.nodes[name]
 	if n == nil {
@@ -129,8 +129,8 @@ func (j *Validator) node(name string) *node {
 	return n
 }
 
-// accept uses a page without contradictions, unless another exporter of the Node reports other
-// GPUs: the labels would alternate.
+// accept uses a page without contradictions. It rejects the page if another exporter of the Node
+// reports other GPUs, because the labels would alternate.
 func (j *Validator) accept(name string, n *node, exporter string, page inventory.Page, now time.Time) {
 	desired := j.rules.Desired(name, page)
 	if n.settled != nil && n.settled.Equal(desired) {
@@ -159,8 +159,8 @@ func (j *Validator) ForgetExporter(name, exporter string) {
 	}
 }
 
-// observe settles labels that were read twice. The second reading must be newer: an exporter
-// that hangs repeats its last one.
+// observe settles labels that were read twice. The second reading must be newer, because an
+// exporter that hangs repeats its last reading.
 func (n *node) observe(r reading) {
 	n.detail = ""
 	switch {
@@ -175,7 +175,7 @@ func (n *node) observe(r reading) {
 	}
 }
 
-// Want returns the desired state of a Node, and whether it is known: the last settled one,
+// Want returns the desired state of a Node, and whether it is known. It is the last settled state,
 // unless the inventory is rejected.
 func (j *Validator) Want(name string, now time.Time) (nodelabel.Desired, bool) {
 	j.mu.Lock()
@@ -200,7 +200,8 @@ func (j *Validator) withoutMoved(name string, d nodelabel.Desired, now time.Time
 	return d
 }
 
-// conflict returns another Node that currently reports the identity; empty for none.
+// conflict returns another Node that currently reports the identity, or an empty name if there is
+// none.
 func (j *Validator) conflict(name string, c identity, now time.Time) string {
 	for _, other := range j.holders.nodesOf(c) {
 		if other != name && now.Sub(j.nodes[other].identified) <= j.lapse {
@@ -220,8 +221,8 @@ func (j *Validator) Forget(name string) {
 	}
 }
 
-// Findings returns the states of the inventories by Node. A silent exporter has no conflict:
-// its board may have been moved.
+// Findings returns the states of the inventories by Node. A silent exporter has no conflict,
+// because its board may have been moved.
 func (j *Validator) Findings(now time.Time) map[string]Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()

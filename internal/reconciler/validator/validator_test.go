@@ -37,13 +37,13 @@ func (c *bench) page(serials ...string) inventory.Page {
 	return p
 }
 
-// expect advances the clock by a second and checks the decision for a page.
+// expect advances the clock by a second and checks the decision about a page.
 func (c *bench) expect(node string, p inventory.Page, want validator.State) validator.Finding {
 	c.t.Helper()
 	return c.expectFrom(node, "its exporter", p, want)
 }
 
-// expectFrom is expect for one of several exporters.
+// expectFrom is like expect, for one of several exporters.
 func (c *bench) expectFrom(node, exporter string, p inventory.Page, want validator.State) validator.Finding {
 	c.t.Helper()
 	c.now = c.now.Add(time.Second)
@@ -62,8 +62,8 @@ func (c *bench) settles(node string, serials ...string) {
 	c.wants(node, serials...)
 }
 
-// wants checks the serial numbers in the desired labels of a Node; none means that its desired
-// state is unknown.
+// wants checks the serial numbers in the desired labels of a Node. If none are given, the desired
+// state must be unknown.
 func (c *bench) wants(node string, serials ...string) {
 	c.t.Helper()
 	d, known := c.v.Want(node, c.now)
@@ -88,7 +88,7 @@ func TestTwoEqualReadings(t *testing.T) {
 	c.expect("a", c.page("1"), validator.Settled)
 	c.wants("a", "1")
 	c.expect("a", c.page("2"), validator.Unconfirmed)
-	c.wants("a", "1") // and repairs continue
+	c.wants("a", "1") // repairs continue
 	c.expect("a", c.page("1"), validator.Settled)
 	c.expect("a", c.page("2"), validator.Unconfirmed)
 	c.expect("a", c.page("2"), validator.Settled)
@@ -105,8 +105,8 @@ func TestSameReadingTwice(t *testing.T) {
 	c.expect("a", p, validator.Settled) // settled labels need no second reading
 }
 
-// A driver that is down or being loaded changes nothing, and a reading before that is not the first
-// of two equal readings.
+// A driver that is down or being loaded does not change labels, and an earlier reading does not
+// count as the first of two equal readings.
 func TestDriverDown(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")
@@ -222,8 +222,8 @@ func TestMovedBoard(t *testing.T) {
 	}
 }
 
-// Silent nodes are not rejected: neither a node that lost a board while it was off, nor a node
-// without its exporter.
+// Silent nodes are not rejected. This applies to a node that lost a board while it was off, and to
+// a node without its exporter.
 func TestSilentIsNotRefused(t *testing.T) {
 	c := newCourt(t)
 	c.settles("old", "1")
@@ -237,7 +237,7 @@ func TestSilentIsNotRefused(t *testing.T) {
 	if diff := cmp.Diff(want, c.v.Findings(c.now)); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
-	c.wants("old") // which keeps its labels
+	c.wants("old") // this node keeps its labels
 }
 
 // Two exporters on one Node are accepted while their pages agree.
@@ -282,7 +282,7 @@ func TestDuplicateLabel(t *testing.T) {
 	c.wants("a")
 }
 
-// A lost GPU keeps its label until another Node claims to have it.
+// A lost GPU keeps its label until another Node claims this GPU.
 func TestLostElsewhere(t *testing.T) {
 	c := newCourt(t)
 	page := func() inventory.Page {
@@ -315,7 +315,8 @@ func TestNoClaim(t *testing.T) {
 	c.expect("c", dies, validator.Unconfirmed)
 }
 
-// Changes of the annotation alone also need two readings: a GPU with another UUID on the board.
+// Changes of the annotation alone also need two readings. Here the board has a GPU with another
+// UUID.
 func TestAnnotationOnly(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")
@@ -345,7 +346,7 @@ func TestForget(t *testing.T) {
 	c.expect("a", c.page("1"), validator.Unconfirmed)
 }
 
-// The claims of an exporter remain while its driver is down: if another Node reports the board, the
+// The claims of an exporter remain while its driver is down. If another Node reports the board, the
 // correct Node is unknown. An invalid page is reported first.
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
 	c := newCourt(t)

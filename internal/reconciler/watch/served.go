@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// The intervals between two checks for a resource: for a resource that the API server lacks,
-// which an upgrade may add, and after an error.
+// These are the intervals between two checks for a resource. The first applies if the API server
+// lacks the resource, which an upgrade may add, and the second applies after an error.
 const (
 	lackedAgain  = 10 * time.Minute
 	unknownAgain = 30 * time.Second
@@ -55,7 +55,7 @@ func ServedVersion(ctx context.Context, server discovery.ServerResourcesInterfac
 	}
 }
 
-// serves reports whether the API server serves a resource. It returns an error if that is unknown.
+// serves reports whether the API server serves a resource. It returns an error if this is unknown.
 func serves(ctx context.Context, server discovery.ServerResourcesInterfaceWithContext, of schema.GroupVersionResource) (bool, error) {
 	list, err := server.ServerResourcesForGroupVersionWithContext(ctx, of.GroupVersion().String())
 	switch {

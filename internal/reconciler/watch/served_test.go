@@ -34,7 +34,7 @@ func TestServed(t *testing.T) {
 	tests := []struct {
 		name   string
 		looks  []*metav1.APIResourceList // served resources at each check; nil if the group is missing
-		fails  int                       // failed checks before them
+		fails  int                       // number of failed checks before them
 		took   time.Duration
 		logged int
 	}{
@@ -74,8 +74,8 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// TestServedEnds checks that neither a missing resource nor a hanging API server delays the end of
-// a term.
+// TestServedEnds checks that a missing resource and a hanging API server do not delay the end of a
+// term.
 func TestServedEnds(t *testing.T) {
 	hangs := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))

@@ -32,7 +32,7 @@ const (
 	Webhooks       = "mutatingwebhookconfigurations"
 )
 
-// Named makes an informer list and watch the object of one name only.
+// Named makes an informer list and watch only the object with one name.
 func Named(name string) func(*metav1.ListOptions) {
 	return func(options *metav1.ListOptions) {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
@@ -48,14 +48,14 @@ var Metric = metric.Metric{
 	Help:   "Failed attempts to list or watch a resource.",
 }
 
-// Label is its label.
+// Label is the label of this metric.
 var Label = metric.Label{Name: "resource", Help: "Resource that could not be listed or watched.", Values: resources, Complete: true}
 
 // quiet is the time without failures after which a failure is logged again. It is longer than
 // the informers' backoff.
 const quiet = 10 * time.Minute
 
-// Failures counts failures and logs each once. It is a [prometheus.Collector], and safe for
+// Failures counts failures and logs each failure once. It is a [prometheus.Collector], and safe for
 // concurrent use.
 type Failures struct {
 	*prometheus.CounterVec

@@ -114,7 +114,7 @@ func life(p *corev1.Pod) []*corev1.Pod {
 	return versions
 }
 
-// TestArchive checks that the archive gets each event of a pod and its workloads.
+// TestArchive checks that the archive receives each event of a pod and its workloads.
 func TestArchive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")
@@ -153,7 +153,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("workload (-want +sent):\n%s", diff)
 		}
 
-		// The log has the same events, except snapshots and workloads that were created long ago.
+		// The log contains the same events, except snapshots and workloads that were created long ago.
 		logged := w.newEvents()
 		n := 0
 		for _, e := range events {
@@ -167,8 +167,8 @@ func TestArchive(t *testing.T) {
 	})
 }
 
-// TestArchiveAfterHandOver checks at each version of a pod that a new leader repeats the events so
-// far with the same ids and times.
+// TestArchiveAfterHandOver checks at each version of a pod that a new leader repeats all previous
+// events with the same ids and times.
 func TestArchiveAfterHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")

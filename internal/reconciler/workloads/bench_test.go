@@ -61,7 +61,7 @@ func benchPod(i int) *corev1.Pod {
 // busy is a large cluster that the workloads follow.
 type busy struct {
 	*workloads.Workloads
-	heap uint64 // bytes that it added to the heap
+	heap uint64 // number of bytes that it added to the heap
 }
 
 func follow(b *testing.B) busy {
@@ -111,8 +111,8 @@ func watchNothing(context.Context, metav1.ListOptions) (watch.Interface, error) 
 	return watch.NewFake(), nil
 }
 
-// benchOwners derives every Job from its name: the tracker of client-go's fakes would keep every
-// Job and every read in the measured heap.
+// benchOwners derives every Job from its name, because the tracker of client-go's fakes would keep
+// every Job and every read in the measured heap.
 func benchOwners(b *testing.B) *metadatafake.FakeMetadataClient {
 	b.Helper()
 	c := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())

@@ -14,19 +14,19 @@ type book struct {
 	retention time.Duration
 	// traced is called for a controller whose owner chain is required.
 	traced func(reference)
-	// started is the begin of the term.
+	// started is the start of the term.
 	started time.Time
 
 	mu     sync.Mutex
 	listed bool // whether all existing pods were put
 	pods   map[key]*entry
 	claims map[claimKey]*claim
-	users  map[claimKey]entries // the pods that refer to a claim
+	users  map[claimKey]entries // pods that refer to a claim
 	gone   map[claimKey]bool    // deleted claims with users
 	owners map[reference]*owner
 	queues clusterQueues
-	// lives contains the workloads above the pods, as far as they were read. News holds their
-	// events until they are taken.
+	// lives contains the workloads above the pods, if they were read. News holds their events until
+	// they are taken.
 	lives map[reference]*life
 	news  []event.Event
 }
@@ -36,13 +36,13 @@ type entries map[*entry]struct{}
 // entry is a pod in the book.
 type entry struct {
 	pod *pod
-	// gpu is set if the pod is known to request a GPU; amounts has its requests.
+	// gpu is set if the pod is known to request a GPU. amounts contains the requests of the pod.
 	gpu     bool
 	amounts []amount
-	// ended is the time when the pod finished or was deleted, else zero.
+	// ended is the time when the pod finished or was deleted, or zero before that.
 	ended time.Time
-	// samples are its series, nil if there are none yet. A pod without a controller is its own
-	// workload, to which other pods may belong too.
+	// samples contains the series of the pod, or is nil if there are none yet. A pod without a
+	// controller is its own workload, to which other pods may also belong.
 	samples  *podSamples
 	workload *level
 }
@@ -50,7 +50,7 @@ type entry struct {
 // owner is a controller of pods in the book.
 type owner struct {
 	pods  entries
-	chain *ownerChain // nil until it is known
+	chain *ownerChain // nil until the chain is known
 	above *above
 }
 
@@ -169,8 +169,8 @@ func (b *book) settle(e *entry) bool {
 	return true
 }
 
-// show renders the series of the entry once its owners are known. Earlier series would soon get
-// other labels and be duplicates in the history.
+// show renders the series of the entry when the owners of its pod are known. Earlier series would
+// soon get other labels and be duplicates in the history.
 func (b *book) show(e *entry) {
 	if e.pod.owner == (reference{}) {
 		e.workload = b.render.bare(e.pod)
@@ -199,7 +199,8 @@ func (b *book) attachOwner(e *entry) {
 	o.pods[e] = struct{}{}
 }
 
-// disown removes the controller of the entry's pod if that was its last pod, which ended at a time.
+// disown removes the controller of the entry's pod if the entry's pod was the last pod of this
+// controller. The pod ended at the given time.
 func (b *book) disown(e *entry, from reference, at time.Time) {
 	o := b.owners[from]
 	if o == nil {
@@ -245,7 +246,7 @@ func (b *book) sweep() {
 	}
 }
 
-// setListed is called once all existing pods were put.
+// setListed is called after all existing pods were put into the book.
 func (b *book) setListed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 
 const family = "Workloads of GPU pods"
 
-// The flags that show metrics.
+// These are the flags that enable metrics.
 const (
 	flagPodLabels      = "--pod-labels"
 	flagPodAnnotations = "--pod-annotations"

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// claimNames returns the names of the claims of a pod. The name of a claim from a template is
-// in the pod's status once it is created. Claims that the scheduler creates for extended
+// claimNames returns the names of the claims of a pod. The name of a claim from a template is in
+// the status of the pod after the claim was created. Claims that the scheduler creates for extended
 // resources are omitted, because the resources are counted.
 func claimNames(p *corev1.Pod) []string {
 	var names []string
@@ -35,7 +35,7 @@ type claim struct {
 	amounts []amount
 }
 
-// claimKey names a claim.
+// claimKey identifies a claim.
 type claimKey struct{ namespace, name string }
 
 func (w *Workloads) keepClaim(from *resourcev1.ResourceClaim) *claim {
@@ -54,7 +54,8 @@ func (w *Workloads) keepClaim(from *resourcev1.ResourceClaim) *claim {
 	return c
 }
 
-// addRequest adds one request of a claim. The number for "all" is known after the allocation.
+// addRequest adds one request of a claim. The number for the mode "all" is known only after the
+// allocation.
 func (w *Workloads) addRequest(c *claim, class string, mode resourcev1.DeviceAllocationMode, count, allocated int64) {
 	if !w.opts.DeviceClasses.MatchString(class) {
 		return
@@ -99,8 +100,8 @@ func (b *book) putClaim(c *claim) []*pod {
 	return fresh
 }
 
-// removeClaim removes a claim without users. A claim with users is kept: claims are often
-// deleted before the series of their pod have ended.
+// removeClaim removes a claim without users. A claim with users is kept, because claims are often
+// deleted before the series of their pod end.
 func (b *book) removeClaim(c *claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 const (
 	eventPhase     = "phase"
 	eventCondition = "condition"
-	eventFailure   = "failure" // of a container
+	eventFailure   = "failure" // UID of a container
 	eventSpec      = "spec"
 	eventDeleted   = "deleted"
 	eventSnapshot  = event.Snapshot
@@ -22,17 +22,17 @@ func eventNames() []string {
 	return []string{eventPhase, eventCondition, eventFailure, eventSpec, eventDeleted, eventSnapshot, eventCreated, eventEnded}
 }
 
-// change is an event of a pod. Its id depends on the change and not on the time of its
-// observation, so that an event that is written again after a change of leader or a broken
-// watch has the same id. The id includes the pod's version only where nothing else
-// distinguishes events: a new leader sees a later version than the one of the change.
+// change is an event of a pod. Its id depends on the change and not on the time of its observation,
+// so that an event that is written again after a change of leader or a broken watch has the same
+// id. The id includes the pod's version only if nothing else distinguishes the events, because a
+// new leader sees a later version than the version of the change.
 type change struct {
 	name    string
-	which   []string // completes the id among the pod's events with that name
+	which   []string // completes the id among the events of the pod with that name
 	at      time.Time
 	details details
-	// unsure is set if an earlier leader may have sent the event with another time. It is logged,
-	// but not sent: in the archive it could be another row.
+	// unsure is set if an earlier leader may have sent the event with another time. It is logged, but
+	// not sent, because it could be another row in the archive.
 	unsure bool
 }
 
@@ -42,12 +42,12 @@ type details map[string]any
 // moment formats a time for an id.
 func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// recently is the age up to which events before the first list are written: a new leader may
-// not have seen them.
+// recently is the maximum age of events before the first list that are written. An earlier leader
+// may not have seen these events.
 const recently = 5 * time.Minute
 
-// changes returns the events between two versions of a pod since a moment. before is nil if no
-// version was known.
+// changes returns the events between two versions of a pod, beginning with a moment. before is nil
+// if no version was known.
 func changes(before, after *pod, since time.Time) []change {
 	is := after.status
 	if is == nil {
@@ -101,8 +101,8 @@ func conditionEvent(was, is state, at time.Time) change {
 	}}
 }
 
-// failureEvent is the end of a container. Its id omits the number of restarts, which is higher
-// when the same end is seen after the restart.
+// failureEvent is the end of a container. Its id omits the number of restarts, because the number
+// is higher when the same end is seen after the restart.
 func failureEvent(c container) change {
 	which := []string{c.name, strconv.Itoa(int(c.ended.exitCode)), moment(c.ended.at)}
 	return change{name: eventFailure, which: which, at: c.ended.at, details: details{
@@ -111,8 +111,8 @@ func failureEvent(c container) change {
 	}}
 }
 
-// specEvent is a change of the spec: another image, a removed scheduling gate, a debug
-// container. Only a snapshot has the details.
+// specEvent is a change of the spec: another image, a removed scheduling gate, a debug container.
+// Only a snapshot contains the details.
 func specEvent(p *pod) change {
 	return change{name: eventSpec, which: []string{p.version}, at: time.Now(), details: details{
 		"generation": p.generation, "spec": strconv.FormatUint(p.status.spec, 16),

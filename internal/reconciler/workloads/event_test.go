@@ -153,7 +153,7 @@ func TestEventIdentity(t *testing.T) {
 }
 
 // TestEventsAfterHandOver checks that a new leader repeats the events of the last minutes with the
-// same ids, and no older ones.
+// same ids, and repeats no older events.
 func TestEventsAfterHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := gpuPod("old", "1", nil)
@@ -224,7 +224,7 @@ func TestNoEvents(t *testing.T) {
 	})
 }
 
-// TestNoGPUNoEvents checks that pods without GPU requests have no events.
+// TestNoGPUNoEvents checks that pods without GPU requests cause no events.
 func TestNoGPUNoEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, claimOf("c", exactly("r", "nic.example.com", 1)))

@@ -50,8 +50,8 @@ func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexIn
 	return nil
 }
 
-// replaced reports whether this is another pod of the same name: a broken watch missed both the
-// deletion and the creation.
+// replaced reports whether this is another pod with the same name, because a broken watch missed
+// both the deletion and the creation.
 func replaced(old, obj any) bool {
 	before, ok := old.(*pod)
 	after, still := obj.(*pod)
@@ -61,7 +61,7 @@ func replaced(old, obj any) bool {
 func (w *Workloads) put(b *book, obj any, since time.Time) {
 	p, ok := obj.(*pod)
 	if !ok {
-		return // a pod without requests
+		return // the pod makes no requests
 	}
 	before, gpu := b.put(p)
 	if !gpu {
@@ -81,9 +81,9 @@ func (w *Workloads) remove(b *book, obj any) {
 	}
 }
 
-// followClaims puts every resource claim into the book, once the API server serves them
-// (Kubernetes 1.34). Without them or the permission to read them, only extended resources are
-// followed.
+// followClaims waits until the API server serves resource claims (Kubernetes 1.34), and then puts
+// every claim into the book. Without resource claims, or without the permission to read them, only
+// extended resources are followed.
 func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error {
 	if !watch.Served(ctx, c.Kube.Discovery(), resourcev1.SchemeGroupVersion.WithResource(watch.ResourceClaims), w.log) {
 		return nil
@@ -116,8 +116,8 @@ func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error 
 	return nil
 }
 
-// repeat sends the events of the current state to the archive: events before the first list, and
-// events that an earlier leader did not send.
+// repeat sends the events of the current state to the archive. These are events before the first
+// list, and events that an earlier leader did not send.
 func (w *Workloads) repeat(b *book, pods cache.Store) {
 	if w.opts.Archive != nil {
 		w.opts.Archive.Repeat(w.current(b, pods))

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FuzzPod checks that any pod and claim give a valid page with at most one info of the pod, and
-// events that are JSON.
+// FuzzPod checks that any pod and claim result in a valid page with at most one info series of the
+// pod, and in events that are valid JSON.
 func FuzzPod(f *testing.F) {
 	for _, seed := range []any{gpuPod("p", "1", nil), secretive(), claiming("c"), ended(gpuPod("p", "1", nil), corev1.PodFailed, 1, metav1.Now().Time)} {
 		pod, err := json.Marshal(seed)
@@ -55,7 +55,7 @@ func FuzzPod(f *testing.F) {
 	})
 }
 
-// FuzzOwners checks that for any owner references every walk ends, every pod has one workload, and
+// FuzzOwners checks that every walk ends for any owner references, every pod has one workload, and
 // every workload is listed once.
 func FuzzOwners(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 0})

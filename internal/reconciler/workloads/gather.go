@@ -16,7 +16,7 @@ func (w *Workloads) Gather() (families []*dto.MetricFamily, done func(), err err
 
 // WritePage writes the series of pods and workloads in the text format, which is also valid in OpenMetrics. A registry
 // would hash and sort all samples at every scrape, and an encoder would quote all their labels, which takes longer
-// than the rest: here they are valid and unique because they were made so.
+// than the rest. In this package the samples are valid and unique by construction.
 func (w *Workloads) WritePage(to io.Writer) error {
 	b := w.book.Load()
 	if b == nil {

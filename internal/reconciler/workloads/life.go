@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// The events of workloads.
+// These are the events of workloads.
 const (
 	eventCreated = "workload_created"
 	eventEnded   = "workload_ended" // its last GPU pod ended
@@ -21,14 +21,15 @@ const (
 type life struct {
 	created time.Time
 	parent  reference
-	chains  int // the owner chains with the workload
+	chains  int // number of owner chains that contain the workload
 }
 
-// begin records that an owner chain is used. The first chain of a workload is its creation.
+// begin records that an owner chain is used. The first chain of a workload creates the workload's
+// event of creation.
 func (b *book) begin(l *ownerChain) {
 	for i, at := range l.levels {
 		if l.created[i].IsZero() {
-			continue // it was not read
+			continue // the owner was not read
 		}
 		w := b.lives[at]
 		if w == nil {
@@ -40,8 +41,8 @@ func (b *book) begin(l *ownerChain) {
 	}
 }
 
-// end records the time since which an owner chain is no longer used. The last chain of a workload
-// is its end.
+// end records the time since which an owner chain is no longer used. The end of the last chain of a
+// workload is the end of the workload.
 func (b *book) end(l *ownerChain, at time.Time) {
 	for i, of := range l.levels {
 		w := b.lives[of]

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// localQueues are the versions of Kueue's LocalQueue, the preferred one first. Both have
-// spec.clusterQueue, which is immutable.
+// localQueues contains the versions of Kueue's LocalQueue, with the preferred version first. Both
+// versions have spec.clusterQueue, which is immutable.
 var localQueues = []schema.GroupVersionResource{
 	{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: watch.LocalQueues},
 	{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: watch.LocalQueues},
@@ -52,8 +52,8 @@ func (c *clusterQueues) resolve(namespace string, q queue) queue {
 	return q
 }
 
-// putLocalQueue stores the ClusterQueue of a LocalQueue. The next page has it: rendering at once would look at all pods for
-// each LocalQueue.
+// putLocalQueue stores the ClusterQueue of a LocalQueue. The next page contains it. It is not rendered immediately, because
+// this would look at all pods for each LocalQueue.
 func (b *book) putLocalQueue(of localQueue, cluster string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,7 +90,8 @@ func (b *book) showStale() {
 	clear(b.queues.stale)
 }
 
-// followLocalQueues puts every LocalQueue of Kueue into the book, once the API server serves them.
+// followLocalQueues waits until the API server serves LocalQueues of Kueue, and then puts every
+// LocalQueue into the book.
 func (w *Workloads) followLocalQueues(ctx context.Context, c Cluster, b *book) error {
 	of, ok := watch.ServedVersion(ctx, c.Kube.Discovery(), localQueues, w.log)
 	if !ok || !w.mayList(ctx, c, of, b) {

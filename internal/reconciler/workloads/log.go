@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// The messages of the log.
+// These are the messages of the log.
 const (
 	podMessage      = "gpu pod"
 	workloadMessage = "gpu workload"
@@ -25,8 +25,8 @@ type eventLog struct {
 	mu sync.Mutex // guards the output and the full pods
 }
 
-// writeEvents writes the events of a pod, and its snapshot if there are any and snapshots are
-// enabled.
+// writeEvents writes the events of a pod. If there are events and snapshots are enabled, it also
+// writes a snapshot of the pod.
 func (l *eventLog) writeEvents(p *pod, events []change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func (l *eventLog) writeSnapshot(p *pod) {
 	l.write(e, podMessage, l.opts.Snapshots == snapshotsLog, true)
 }
 
-// writeNews writes the events of workloads, in the log only events since a moment.
+// writeNews writes the events of workloads. It logs only events since a moment.
 func (l *eventLog) writeNews(news []event.Event, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +66,7 @@ func (l *eventLog) writeNews(news []event.Event, since time.Time) {
 	}
 }
 
-// write logs an event and sends it to the archive, each if enabled.
+// write logs an event and sends it to the archive, if these are enabled.
 func (l *eventLog) write(e event.Event, message string, logged, sent bool) {
 	line, err := e.Append(nil)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c change) event(p *pod) event.Event {
 		OwnerKind: p.owner.kind, OwnerName: p.owner.name,
 	}
 	if c.details != nil {
-		e.Details, _ = json.Marshal(c.details) // strings and numbers
+		e.Details, _ = json.Marshal(c.details) // the fields are strings and numbers
 	}
 	return e
 }

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// The lifetimes of cached results. Controllers of objects rarely change; permissions and served
-// kinds are changed by administrators.
+// These are the lifetimes of cached results. Controllers of objects rarely change; permissions and
+// served kinds are changed by administrators.
 const (
 	foundFor   = time.Hour
 	refusedFor = 5 * time.Minute
@@ -55,8 +55,9 @@ type scope struct {
 	namespace string
 }
 
-// answer is the result of a request for an owner: the object with its scope resolved, when it was
-// created, its controller, its queue and labels, and the reason if these are unknown.
+// answer is the result of a request for an owner. It contains the object with its scope resolved,
+// the time of its creation, its controller, its queue and its labels, and the reason if these are
+// unknown.
 type answer struct {
 	self, controller reference
 	created          time.Time
@@ -92,7 +93,7 @@ func (l *lookup) controllerOf(ctx context.Context, of reference) answer {
 	return v.(answer)
 }
 
-// flight returns a key that is equal for equal references only.
+// flight returns a key that is equal only for equal references.
 func (r reference) flight() string {
 	return fmt.Sprintf("%q %q %q %q %q", r.apiVersion, r.kind, r.namespace, r.name, r.uid)
 }
@@ -201,8 +202,8 @@ func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version strin
 	return l.kinds.RESTMappingWithContext(ctx, gk, version)
 }
 
-// renewed reads the served kinds again unless that was done recently, and reports whether they were
-// read after looked.
+// renewed reads the served kinds again unless this was done recently. It reports whether they were
+// read after the time looked.
 func (l *lookup) renewed(ctx context.Context, looked time.Time) bool {
 	l.renewal.Lock()
 	defer l.renewal.Unlock()

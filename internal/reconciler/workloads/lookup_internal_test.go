@@ -34,8 +34,8 @@ func TestLookupForgets(t *testing.T) {
 	})
 }
 
-// installed has the kinds of an API server; one of them is installed after the first request. All
-// callers see the old kinds before one of them requests the new ones.
+// installed contains the kinds of an API server. One of them is installed after the first request.
+// All callers see the old kinds before one of them requests the new ones.
 type installed struct {
 	meta.ResettableRESTMapperWithContext
 	first sync.WaitGroup
@@ -70,7 +70,8 @@ func TestKindsReadAnewForAll(t *testing.T) {
 	looking.Wait()
 }
 
-// TestTermEndsUnderALookup checks that a request that the end of a term interrupts has no result.
+// TestTermEndsUnderALookup checks that a request has no result if the end of the term interrupts
+// it.
 func TestTermEndsUnderALookup(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	objects := fake.NewSimpleMetadataClient(runtime.NewScheme())

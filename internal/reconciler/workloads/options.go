@@ -14,15 +14,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// The modes of snapshots.
+// These are the modes of snapshots.
 const (
 	snapshotsNone = "none"
 	snapshotsLog  = "log"
 	snapshotsSend = "send"
 )
 
-// The default patterns for GPUs: the resources of NVIDIA's and AMD's device plugins, and the device
-// classes of their DRA drivers.
+// These are the default patterns for GPUs. They match the resources of NVIDIA's and AMD's device
+// plugins, and the device classes of their DRA drivers.
 const (
 	defaultResources     = `^(nvidia\.com/(gpu|gpu\.shared|mig-.+)|amd\.com/(gpu|[a-z]+_nps[0-9]+))$`
 	defaultDeviceClasses = `^((gpu|mig|vfio)\.nvidia|gpu\.amd)\.com$`
@@ -30,30 +30,31 @@ const (
 
 // Options is the configuration of the workloads.
 type Options struct {
-	// Resources matches names of extended resources for GPUs, DeviceClasses names of device
+	// Resources matches names of extended resources for GPUs. DeviceClasses matches names of device
 	// classes.
 	Resources, DeviceClasses cli.Pattern
-	// Retention is the time that the series of a pod remain after it ended.
+	// Retention is the time for which the series of a pod remain after the pod ended.
 	Retention time.Duration
 	// PodLabels and PodAnnotations contain the exported keys.
 	PodLabels, PodAnnotations cli.List
-	// OwnerLabels adds the labels of PodLabels that a pod lacks. They come from the nearest owner that
-	// has them.
+	// If OwnerLabels is set, labels named in PodLabels that a pod lacks are added. They come from the
+	// nearest owner with such a label.
 	OwnerLabels bool
-	// Events enables events, Snapshots selects whether they include the whole pod.
+	// Events enables events. Snapshots selects whether they include the whole pod.
 	Events    bool
 	Snapshots string
-	// Output receives the events; nil is standard output.
+	// Output receives the events. If it is nil, they go to standard output.
 	Output io.Writer
-	// Archive also receives the events; nil if there is none.
+	// Archive also receives the events. It is nil if there is no archive.
 	Archive Archive
 }
 
-// Archive is where events are sent.
+// Archive is the receiver of events.
 type Archive interface {
 	// Send sends the line of an event. It does not block.
 	Send(line []byte)
-	// Repeat sends all events that lead to the current state. They are nil at the end of a term.
+	// Repeat sends all events that lead to the current state. At the end of a term, the argument is
+	// nil.
 	Repeat(current iter.Seq[[]byte])
 }
 
@@ -69,7 +70,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.StringVar(&o.Snapshots, "snapshots", snapshotsNone, "snapshot `mode` of pods with their events, without commands, arguments and environment values: none; log to write them to the log and send them to the archive; send for the archive only")
 }
 
-// Validate checks what the flag package cannot.
+// Validate makes the checks that the flag package cannot make.
 func (o *Options) Validate() error {
 	var errs []error
 	if o.Retention < time.Second {

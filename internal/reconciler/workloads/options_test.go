@@ -17,7 +17,7 @@ import (
 func TestOptions(t *testing.T) {
 	tests := []struct {
 		args []string
-		want string // part of the error; empty for no error
+		want string // part of the error; empty if there is no error
 	}{
 		{nil, ""},
 		{[]string{"-pod-labels=app, team ,", "-snapshots=log", "-retention=1m"}, ""},
@@ -96,7 +96,8 @@ func labelsOf(line string) []string {
 	return names
 }
 
-// TestCatalogueLabels checks that exactly the labels of the metrics are described, each once.
+// TestCatalogueLabels checks that the labels of the metrics, and no others, are described once
+// each.
 func TestCatalogueLabels(t *testing.T) {
 	used, described := make(map[string]bool), make(map[string]bool)
 	for _, m := range workloads.Catalogue() {

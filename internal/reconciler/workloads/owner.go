@@ -21,8 +21,9 @@ type reference struct {
 	uid                               types.UID
 }
 
-// refer returns an owner reference of an object in a namespace, with its parts limited to the
-// length of a label value: the API server limits only the whole object, to 1.5 MiB.
+// refer returns an owner reference of an object in a namespace. It limits the parts of the
+// reference to the length of a label value, because the API server limits only the whole object, to
+// 1.5 MiB.
 func refer(owner *metav1.OwnerReference, namespace string) reference {
 	return reference{
 		apiVersion: shared(labelvalue.Valid(owner.APIVersion)), kind: shared(labelvalue.Valid(owner.Kind)), namespace: shared(namespace),
@@ -31,8 +32,8 @@ func refer(owner *metav1.OwnerReference, namespace string) reference {
 }
 
 // groupVersion returns the group and version of an owner's kind, if the reference is valid.
-// Creators of pods can write anything into references, and a name becomes part of an API path:
-// "../secrets/x" must not be requested.
+// Creators of pods can write any text into references, and a name becomes part of an API path. A
+// path such as "../secrets/x" must not be requested.
 func (r reference) groupVersion() (gv schema.GroupVersion, ok bool) {
 	gv, err := schema.ParseGroupVersion(r.apiVersion)
 	legal := err == nil &&
@@ -47,13 +48,13 @@ func (r reference) groupVersion() (gv schema.GroupVersion, ok bool) {
 // levels.
 const maxDepth = 32
 
-// reason is the reason why a chain may end before its root.
+// reason is the reason for which a chain may end before its root.
 type reason string
 
 // The reasons. The zero value means that the root was reached.
 const (
 	forbidden   reason = "forbidden"    // RBAC forbids reading the kind
-	notFound    reason = "not_found"    // there is no such object, or one with another UID
+	notFound    reason = "not_found"    // there is no such object, or it has another UID
 	unknownKind reason = "unknown_kind" // the API server does not serve the kind
 	invalid     reason = "invalid"      // the reference is invalid
 	tooDeep     reason = "too_deep"     // more than maxDepth levels
@@ -81,19 +82,20 @@ func results() []string {
 // shared by all pods of one controller.
 type ownerChain struct {
 	levels []reference
-	// created are the times of their creation, zero if unknown.
+	// created contains the times of their creation, or zero if a time is unknown.
 	created []time.Time
 	// queue is the queue of the lowest level that names one.
 	queue queue
-	// labels are the values in the order of the allow-list, each of the lowest level that has it.
+	// labels contains the values in the order of the allow-list. Each value comes from the lowest level
+	// with the label.
 	labels []string
-	// stopped is the reason why the last level may not be the root.
+	// stopped is the reason for which the last level may not be the root.
 	stopped reason
 }
 
 func (l *ownerChain) root() reference { return l.levels[len(l.levels)-1] }
 
-// parent returns the owner of a level, or zero if it is none or unknown.
+// parent returns the owner of a level, or zero if there is none or it is unknown.
 func (l *ownerChain) parent(level int) reference {
 	if level+1 < len(l.levels) {
 		return l.levels[level+1]
@@ -101,10 +103,10 @@ func (l *ownerChain) parent(level int) reference {
 	return reference{}
 }
 
-// replaces reports whether the chain replaces the known one, nil if there was none. A chain that
-// ends in an error does not replace it, because a wrong root would be a separate series in the
-// history. A longer chain of the same owners is kept, because owners are often deleted before their
-// pods.
+// replaces reports whether the chain replaces the known chain, which is nil if there was none. A
+// chain that ends in an error does not replace it, because a wrong root would be a separate series
+// in the history. A longer chain of the same owners is kept, because owners are often deleted
+// before their pods.
 func (l *ownerChain) replaces(known *ownerChain) bool {
 	switch {
 	case l.stopped == failed:
@@ -124,8 +126,8 @@ func (l *ownerChain) replaces(known *ownerChain) bool {
 // controllerOf requests the controller of an object from the API server.
 type controllerOf func(ctx context.Context, of reference) answer
 
-// trace follows the owner chain from a pod's controller to the root. It follows controllers
-// only: other owners merely delay garbage collection.
+// trace follows the owner chain from a pod's controller to the root. It follows only controllers,
+// because other owners only delay garbage collection.
 func trace(ctx context.Context, controller reference, lookUp controllerOf) *ownerChain {
 	l := &ownerChain{}
 	seen := make(map[types.UID]bool)

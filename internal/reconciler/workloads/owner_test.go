@@ -80,7 +80,7 @@ func TestNoPathsFromNames(t *testing.T) {
 	}
 }
 
-// TestOwnersThatNameNothing checks that an invalid kind is not requested, and that a long one is
+// TestOwnersThatNameNothing checks that an invalid kind is not requested, and that a long kind is
 // cut to the length of a label on the page and in the log.
 func TestOwnersThatNameNothing(t *testing.T) {
 	tests := []struct{ name, apiVersion, kind, owner string }{
@@ -111,8 +111,8 @@ func TestOwnersThatNameNothing(t *testing.T) {
 	}
 }
 
-// TestReadsAreShared checks that a hundred pods of ten Jobs of one JobSet cost eleven reads, and
-// none again within an hour.
+// TestReadsAreShared checks that a hundred pods of ten Jobs of one JobSet cause eleven reads, and
+// no further reads within an hour.
 func TestReadsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := object("jobset.x-k8s.io/v1alpha2", "JobSet", "team-a", "train", nil)
@@ -146,8 +146,8 @@ func TestReadsAreShared(t *testing.T) {
 	})
 }
 
-// TestForbiddenIsRemembered checks that a missing permission costs one read, not one for each
-// owner, and that a new permission is noticed.
+// TestForbiddenIsRemembered checks that a missing permission causes one read, and not one read for
+// each owner, and that a new permission is detected.
 func TestForbiddenIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []runtime.Object
@@ -179,7 +179,7 @@ func TestForbiddenIsRemembered(t *testing.T) {
 }
 
 // TestOwnersOfPodsThatAreGone checks that a controller without pods is not read again, so a cluster
-// with thousands of Jobs an hour needs no read for each of them an hour later.
+// with thousands of Jobs per hour needs no read for each Job an hour later.
 func TestOwnersOfPodsThatAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := object("batch/v1", "Job", "team-a", "job", nil)

@@ -18,8 +18,8 @@ func (pg *page) add(m metricID, samples ...sample) {
 	}
 }
 
-// addLevel adds a workload once, though many pods belong to it. If two references to it have
-// different parents, the choice is the same at every scrape.
+// addLevel adds a workload once, though many pods belong to it. If two references to the workload
+// have different parents, the choice is the same at every scrape.
 func (pg *page) addLevel(l *level) {
 	if other := pg.levels[l.key]; other == nil || l.before(other) {
 		pg.levels[l.key] = l
@@ -32,7 +32,7 @@ type stop struct {
 	why  reason
 }
 
-// page returns the current series; none before the first list.
+// page returns the current series. It returns no series before the first list.
 func (b *book) page() *page {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,21 +19,21 @@ import (
 type pod struct {
 	namespace, name string
 	uid             types.UID
-	version         string // the resource version
+	version         string // resource version
 	generation      int64
 	created         time.Time
 
 	node        string
-	owner       reference // the controller, zero if there is none
+	owner       reference // controller of the pod; zero if there is none
 	amounts     []amount
 	claims      []string // unique names of its resource claims
 	labels      []string // values in the order of the allow-list
 	annotations []string
-	queue       queue // according to its own metadata
+	queue       queue // labels in the pod's own metadata
 	// finished is the time when the last container ended, or zero if one is running.
 	finished time.Time
 
-	// status and full are for the event log only; full is kept until its snapshot is written.
+	// status and full are used only for the event log. full is kept until its snapshot is written.
 	status *status
 	full   *corev1.Pod
 }
@@ -51,7 +51,7 @@ func (p *pod) GetObjectMeta() metav1.Object {
 }
 
 // Keep reduces a pod that requests a GPU, or has a claim that may request one, to the part that is
-// kept in memory. It drops other pods. Only one goroutine at a time may call it, even while Run
+// kept in memory. It drops all other pods. Only one goroutine at a time may call it, even while Run
 // runs.
 func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok bool) {
 	amounts, claims := w.requests(from), claimNames(from)
@@ -74,7 +74,7 @@ func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok b
 		p.status = w.keepStatus(from)
 	}
 	if w.opts.Snapshots != snapshotsNone && (w.listed.Load() || time.Since(p.changed()) < recently) {
-		p.full = from // from a list only recently changed pods: all of them would take too much memory
+		p.full = from // from a list, only recently changed pods, because all pods would take too much memory
 	}
 	return p, true
 }
@@ -87,8 +87,9 @@ func ownerOf(p *corev1.Pod) reference {
 	return refer(owner, p.Namespace)
 }
 
-// finished returns the time when a pod succeeded or failed. A pod that its node rejected never
-// ran a container: its conditions have the time, or only the program that set the status.
+// finished returns the time when a pod succeeded or failed. A pod that its node rejected never ran
+// a container. Then the time is in the pod's conditions, or the time is known only to the program
+// that set the status.
 func finished(p *corev1.Pod) time.Time {
 	if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
 		return time.Time{}
@@ -142,7 +143,7 @@ func allowed(list []string, from map[string]string) []string {
 	return values
 }
 
-// inherit returns the values of an object, each missing value from its owner.
+// inherit returns the values of an object. It takes each missing value from the object's owner.
 func inherit(own, owner []string) []string {
 	if own == nil || owner == nil {
 		return slices.Concat(own, owner)
@@ -154,7 +155,8 @@ func inherit(own, owner []string) []string {
 	return values
 }
 
-// specHash identifies a pod's spec without the node: scheduling is a condition.
+// specHash identifies a pod's spec without the node, because scheduling is already an event of a
+// condition.
 func specHash(p *corev1.Pod) uint64 {
 	spec := p.Spec
 	spec.NodeName = ""

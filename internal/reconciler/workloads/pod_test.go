@@ -32,7 +32,7 @@ func requestLine(resourceName, count string) string {
 	return `gpuledger_pod_gpu_requests{namespace="team-a",pod="p",pod_uid="uid-p",resource="` + resourceName + `"} ` + count
 }
 
-// TestRequests checks that requests are counted as the scheduler counts them.
+// TestRequests checks that requests are counted in the same way as by the scheduler.
 func TestRequests(t *testing.T) {
 	const gpu = "nvidia.com/gpu"
 	tests := []struct {
@@ -148,7 +148,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestClaimReferredToTwice checks that a claim that a pod refers to by two names counts once.
+// TestClaimReferredToTwice checks that a claim to which a pod refers by two names counts once.
 func TestClaimReferredToTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := claiming("c")
@@ -204,8 +204,8 @@ func TestClaimFromTemplate(t *testing.T) {
 	})
 }
 
-// TestClaimDeletedAndMadeAgain checks that a claim is forgotten with the last pod that refers to
-// it, and that a new claim with the same name is a different claim.
+// TestClaimDeletedAndMadeAgain checks that a claim is dropped together with the last pod that
+// refers to it, and that a new claim with the same name is a different claim.
 func TestClaimDeletedAndMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, []string{"-retention=1m"}, claiming("c"), claimOf("c", exactly("r", "gpu.nvidia.com", 2)), claimOf("unused", exactly("r", "gpu.nvidia.com", 1)))
@@ -230,7 +230,7 @@ func TestClaimDeletedAndMadeAgain(t *testing.T) {
 }
 
 // TestClaimMadeAgain checks that a recreated claim is kept after the pod that referred to the first
-// one.
+// claim ended.
 func TestClaimMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := claimOf("c", exactly("r", "gpu.nvidia.com", 2))

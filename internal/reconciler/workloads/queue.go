@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// queue is the queue of a pod in a scheduler or in Kueue, or zero if it is in none.
+// queue is the queue of a pod in a scheduler or in Kueue, or zero if the pod is in no queue.
 type queue struct {
 	name string
 	// cluster is the ClusterQueue of Kueue, or empty if it is unknown.
@@ -18,7 +18,7 @@ type queue struct {
 	local bool
 }
 
-// or returns the queue, or the given one if the name is unknown.
+// or returns the queue, or the given queue if the name is unknown.
 func (q queue) or(other queue) queue {
 	if q.name == "" {
 		other.cluster = cmp.Or(q.cluster, other.cluster)
@@ -27,23 +27,24 @@ func (q queue) or(other queue) queue {
 	return q
 }
 
-// The labels of Kueue: the queue that a user selects, and the labels that Kueue adds to pods when it
-// admits them, since 0.17 (pkg/constants/constants.go, pkg/controller/constants/constants.go).
+// These are the labels of Kueue: the queue that a user selects, and the labels that Kueue 0.17 and
+// newer adds to pods when it admits them (pkg/constants/constants.go,
+// pkg/controller/constants/constants.go).
 const (
 	kueueQueue        = "kueue.x-k8s.io/queue-name"
 	kueueLocalQueue   = "kueue.x-k8s.io/local-queue-name"
 	kueueClusterQueue = "kueue.x-k8s.io/cluster-queue-name"
 )
 
-// The keys of Volcano: the queue of a Volcano job, which its controller adds to the pods
+// These are the keys of Volcano: the queue of a Volcano job, which its controller adds to the pods
 // (pkg/controllers/job/job_controller_util.go), and the queue that other pods select.
 const (
 	volcanoJobQueue = "volcano.sh/queue-name"
 	volcanoQueue    = "scheduling.volcano.sh/queue-name"
 )
 
-// The keys of YuniKorn (pkg/common/constants/constants.go). The short label counts only for pods of
-// its scheduler, because other programs use it, too.
+// These are the keys of YuniKorn (pkg/common/constants/constants.go). The short label counts only
+// for pods of its scheduler, because other programs also use it.
 const (
 	yunikornQueue      = "yunikorn.apache.org/queue"
 	yunikornShortQueue = "queue"
@@ -62,7 +63,7 @@ func queueOfPod(p *corev1.Pod) queue {
 	}
 	name := cmp.Or(
 		labels[volcanoJobQueue], annotations[volcanoQueue],
-		// the order of GetQueueNameFromPod in YuniKorn's pkg/common/utils/utils.go
+		// This is the order of GetQueueNameFromPod in YuniKorn's pkg/common/utils/utils.go
 		labels[yunikornQueue], annotations[yunikornQueue], short,
 	)
 	return newQueue(name, labels[kueueClusterQueue], false)
@@ -72,7 +73,7 @@ func queueOfPod(p *corev1.Pod) queue {
 // and adds labels to pods only if its feature AssignQueueLabelsForPods is enabled.
 func queueOfOwner(labels map[string]string) queue { return newQueue(labels[kueueQueue], "", true) }
 
-// newQueue returns a queue of valid names. A queue without a name is not local.
+// newQueue returns a queue, without names that are invalid. A queue without a name is not local.
 func newQueue(name, cluster string, local bool) queue {
 	valid := func(name string) string { return shared(strings.Clone(labelvalue.Valid(name))) }
 	return queue{name: valid(name), cluster: valid(cluster), local: local && name != ""}

@@ -123,7 +123,7 @@ spec:
 	return &q
 }
 
-// kueuePod returns a pod as Kueue admits it, with a label of its ClusterQueue.
+// kueuePod returns a pod that Kueue has admitted, with the label of its ClusterQueue.
 func kueuePod(cluster string) *corev1.Pod {
 	p := gpuPod("p", "1", nil)
 	p.Labels = keys{"kueue.x-k8s.io/local-queue-name": "user-queue", "kueue.x-k8s.io/cluster-queue-name": cluster}
@@ -135,7 +135,7 @@ func kueuePod(cluster string) *corev1.Pod {
 func TestClusterQueue(t *testing.T) {
 	tests := []struct {
 		name      string
-		version   string // served version of LocalQueues, empty if Kueue is not installed
+		version   string // served version of LocalQueues; empty if Kueue is not installed
 		forbidden bool
 		queues    []string // namespace and ClusterQueue
 		label     string

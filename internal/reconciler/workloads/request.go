@@ -17,9 +17,9 @@ type amount struct {
 	count    float64
 }
 
-// requests returns the extended resources that the pod requests, counted like the scheduler:
-// containers and sidecars together, or the largest init container with the sidecars before it,
-// if that is more.
+// requests returns the extended resources that the pod requests, counted like the scheduler. These
+// are the requests of all containers and sidecars or, if this is more, the requests of the largest
+// init container and the sidecars before it.
 func (w *Workloads) requests(p *corev1.Pod) []amount {
 	var amounts []amount
 	for name, quantity := range resource.PodRequests(p, resource.PodResourcesOptions{}) {
@@ -31,7 +31,7 @@ func (w *Workloads) requests(p *corev1.Pod) []amount {
 	return amounts
 }
 
-// isGPU reports whether a resource is a GPU. A device class can be requested as a resource too
+// isGPU reports whether a resource is a GPU. A device class can also be requested as a resource
 // (KEP-5004).
 func (w *Workloads) isGPU(name string) bool {
 	if class, ok := strings.CutPrefix(name, resourcev1.ResourceDeviceClassPrefix); ok {

@@ -119,7 +119,7 @@ func TestOtherOwners(t *testing.T) {
 	})
 }
 
-// TestStops checks that a walk that stops keeps its result so far, with the reason.
+// TestStops checks that a walk that stops keeps the owners that it found, with the reason.
 func TestStops(t *testing.T) {
 	deployment := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
 	replaced := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")

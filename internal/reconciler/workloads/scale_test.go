@@ -13,15 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The size of TestManyPods.
+// This is the size of TestManyPods.
 var (
 	size    = flag.Int("size", 200, "number of pods of TestManyPods")
 	scrapes = flag.Int("scrapes", 5, "number of scrapes in each part of TestManyPods")
 )
 
-// TestManyPods counts the requests and the lines of the page for many pods: when they are listed, when each changes once,
-// when each namespace gets a queue, and when they end. Each owner is read once. TestGrowth of package reconciler runs it
-// with two sizes, and compares how often each statement ran.
+// TestManyPods counts the requests and the lines of the page for many pods. It does so when the pods are listed, when
+// each pod changes once, when each namespace gets a queue, and when the pods end. Each owner is read once. TestGrowth of
+// package reconciler runs it with two sizes, and compares the number of executions of each statement.
 func TestManyPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pods, all := manyPods(*size)

@@ -14,7 +14,7 @@ import (
 )
 
 // sample is a line of the page. It is rendered once and not at every scrape, because a large cluster has a
-// hundred thousand. It is empty for a sample that does not exist.
+// hundred thousand samples. It is empty for a sample that does not exist.
 type sample string
 
 // renderer creates the samples of the book. It is used under the book's lock.
@@ -23,8 +23,8 @@ type renderer struct {
 	labels, annotations []string
 
 	pairs metric.Pairs
-	// strict makes a sample with other labels than in the catalogue panic. The catalogue does not contain
-	// the labels of the allow-lists.
+	// If strict is set, a sample with labels that are not in the catalogue causes a panic. The catalogue
+	// does not contain the labels of the allow-lists.
 	strict bool
 }
 
@@ -39,8 +39,9 @@ var (
 	capital = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 )
 
-// labelNames converts keys of labels or annotations to label names like kube-state-metrics:
-// app.kubernetes.io/name is label_app_kubernetes_io_name, and jobName label_job_name.
+// labelNames converts keys of labels or annotations to label names in the same way as
+// kube-state-metrics: app.kubernetes.io/name is label_app_kubernetes_io_name, and jobName
+// label_job_name.
 func labelNames(prefix string, keys []string) []string {
 	names := make([]string, len(keys))
 	for i, k := range keys {
@@ -64,7 +65,7 @@ func (r *renderer) gauge(m metricID, value float64, labels ...*dto.LabelPair) sa
 func rendered(m metricID, series *dto.Metric) (head string, line sample) {
 	var page bytes.Buffer
 	if _, err := expfmt.MetricFamilyToText(&page, catalogue[m].NewFamily([]*dto.Metric{series})); err != nil {
-		panic(err) // a buffer accepts everything
+		panic(err) // a buffer accepts all writes
 	}
 	text := page.String()
 	end := strings.LastIndexByte(text[:len(text)-1], '\n') + 1 // the text format has no line breaks in values
@@ -80,11 +81,11 @@ type level struct {
 	parent string // UID of its controller
 	whole  bool   // whether its chain reached the root
 	sample sample
-	of     belonging // the labels of a pod without a controller
+	of     belonging // labels of a pod without a controller
 }
 
-// before reports whether l is preferred over another level of the same workload: first a level with
-// a parent, then a level with a chain that reached the root.
+// before reports whether l is preferred over another level of the same workload. A level with a
+// parent is preferred, and then a level with a chain that reached the root.
 func (l *level) before(other *level) bool {
 	switch {
 	case (l.parent != "") != (other.parent != ""):
@@ -137,13 +138,13 @@ func (r *renderer) bare(p *pod) *level {
 	return &l
 }
 
-// podSamples has at most one sample of each metric for a pod.
+// podSamples contains at most one sample of each metric for a pod.
 type podSamples struct {
 	info, labels, annotations sample
 	requests                  []sample
 }
 
-// pod renders a pod with its queue and its labels, which may be of owners.
+// pod renders a pod with its queue and its labels, which may come from owners.
 func (r *renderer) pod(e *entry, of belonging, q queue, labels []string) *podSamples {
 	p := e.pod
 	id := []*dto.LabelPair{r.pairs.New("namespace", p.namespace), r.pairs.New("pod", p.name), r.pairs.New("pod_uid", string(p.uid))}

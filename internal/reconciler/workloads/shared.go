@@ -2,7 +2,7 @@ package workloads
 
 import "unique"
 
-// shared returns the interned copy of a string: names of namespaces, nodes and kinds that many
-// pods have in common. The garbage collector removes it with its last user, so names invented
-// by a tenant disappear with the tenant's pods.
+// shared returns the interned copy of a string. It is used for names of namespaces, nodes and kinds
+// that many pods have in common. The garbage collector removes it with its last user, so names that
+// a tenant invents disappear with the pods of the tenant.
 func shared(s string) string { return unique.Make(s).Value() }

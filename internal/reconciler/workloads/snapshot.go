@@ -10,10 +10,10 @@ import (
 // removed replaces a value.
 const removed = "removed"
 
-// snapshot returns a copy of a pod for the log without possible secrets: commands and their
-// arguments, values of the environment, headers and volume options, and all annotations that
-// are not listed. The annotation of kubectl apply repeats the whole object. Whether an argument
-// is secret cannot be detected.
+// snapshot returns a copy of a pod for the log without possible secrets. These are commands and
+// their arguments, values of the environment, headers and volume options, and all annotations that
+// are not listed. The annotation of kubectl apply repeats the whole object. It cannot be detected
+// whether an argument is secret.
 func snapshot(from *corev1.Pod, annotations []string) *corev1.Pod {
 	p := from.DeepCopy()
 	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}

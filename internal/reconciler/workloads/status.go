@@ -13,7 +13,7 @@ type status struct {
 	conditions    []condition
 	containers    []container
 	spec          uint64 // see specHash
-	// entered is the time when the pod entered its phase, or zero if the status does not have it.
+	// entered is the time when the pod entered its phase, or zero if the status does not contain it.
 	// Later versions in the same phase have the same time, or zero.
 	entered time.Time
 }
@@ -21,7 +21,7 @@ type status struct {
 // condition is a condition of a pod.
 type condition struct {
 	state unique.Handle[state] // shared by the pods in this state
-	since int64                // seconds since the Unix epoch, the resolution of the API server
+	since int64                // seconds since the Unix epoch, which is the resolution of the API server
 }
 
 // state is a condition without its time and its message, which the scheduler rewrites
@@ -63,7 +63,8 @@ func (w *Workloads) keepStatus(from *corev1.Pod) *status {
 	return s
 }
 
-// enteredPhase returns when a pod entered its phase, or zero if its status does not have the time.
+// enteredPhase returns the time at which a pod entered its phase, or zero if its status does not
+// contain the time.
 func enteredPhase(p *corev1.Pod) time.Time {
 	switch p.Status.Phase {
 	case corev1.PodPending:
@@ -82,8 +83,9 @@ func enteredPhase(p *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// allStarted returns when the last of the containers started for the first time, when the
-// kubelet sets the phase Running. It is zero if restarts have removed that time from the status.
+// allStarted returns the time at which the last of the containers started for the first time. At
+// this time the kubelet sets the phase Running. The result is zero if restarts have removed this
+// time from the status.
 func allStarted(containers []corev1.ContainerStatus) (last time.Time) {
 	for i := range containers {
 		at := firstStart(&containers[i])
@@ -95,9 +97,9 @@ func allStarted(containers []corev1.ContainerStatus) (last time.Time) {
 	return last
 }
 
-// firstStart returns when the first run of a container started, or zero if the status does not have
-// that run. If the container waits, the last termination belongs to the run that the number of
-// restarts counts, else to the run before it.
+// firstStart returns the time at which the first run of a container started, or zero if the status
+// does not contain this run. If the container waits, the last termination belongs to the run that
+// the number of restarts counts. Otherwise it belongs to the previous run.
 func firstStart(c *corev1.ContainerStatus) time.Time {
 	state, run := c.LastTerminationState, c.RestartCount
 	if c.State.Waiting == nil {

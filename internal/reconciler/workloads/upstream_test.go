@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// upstream are owner chains of controllers outside Kubernetes, from the pod's controller to the object
-// that a person creates. Each link is set with controller: true, in the source that is named.
+// upstream contains owner chains of controllers outside Kubernetes, from the pod's controller to the
+// object that a person creates. Each link is set with controller: true, in the source that is named.
 var upstream = []struct {
 	name   string
-	source string // repository, state and the files that set the references
+	source string // repository, state, and the files that set the references
 	levels []string
 }{
 	{
@@ -97,7 +97,7 @@ var upstream = []struct {
 }
 
 // TestUpstreamOwners checks that the chain of each controller ends at the object that a person
-// creates, and that the shipped role can get every kind in the chain, and nothing more.
+// creates, and that the shipped role can get every kind in the chain, and no other kind.
 func TestUpstreamOwners(t *testing.T) {
 	readable := ownersOfManifest(t)
 	for _, tt := range upstream {
@@ -123,7 +123,7 @@ func TestUpstreamOwners(t *testing.T) {
 	}
 }
 
-// TestScheduledSpark checks that the chain of a scheduled Spark application ends at its run: upstream
+// TestScheduledSpark checks that the chain of a scheduled Spark application ends at its run. Upstream
 // sets the owner without controller: true, like an owner that only delays garbage collection.
 func TestScheduledSpark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -20,10 +20,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// Cluster contains the clients for workloads. The informer holds every pod of the cluster as reduced
-// by [Workloads.Keep]; the caller runs it.
+// Cluster contains the clients for workloads. The informer holds every pod of the cluster in the
+// form that [Workloads.Keep] returns. The caller runs the informer.
 type Cluster struct {
-	// Watches lists and watches, Kube makes all other requests.
+	// Watches is used to list and watch, and Kube is used for all other requests.
 	Watches  kubernetes.Interface
 	Kube     kubernetes.Interface
 	Metadata metadata.Interface
@@ -62,7 +62,8 @@ func New(opts Options, log *slog.Logger) *Workloads {
 	return w
 }
 
-// tracers is the number of concurrent requests for owners; the client's rate limit applies too.
+// tracers is the number of concurrent requests for owners. The rate limit of the client also
+// applies.
 const tracers = 8
 
 // Run follows the workloads until the context ends. It may be called again after it returned,
@@ -121,8 +122,8 @@ func (w *Workloads) traceQueued(ctx context.Context, queue workqueue.TypedRateLi
 	}
 }
 
-// goodFor is the time until a chain is traced again, spread so that controllers that were read
-// together at the start are not traced together again.
+// goodFor is the time until a chain is traced again. It is spread so that controllers that were
+// read together at the start are not traced together again.
 func (l *ownerChain) goodFor() time.Duration {
 	d := foundFor
 	if l.stopped != "" {
@@ -147,7 +148,7 @@ func (w *Workloads) sweep(ctx context.Context, b *book, look *lookup) error {
 	}
 }
 
-// writeNews writes the events of workloads since the last call, in the log only recent ones.
+// writeNews writes the events of workloads since the last call. It logs only recent events.
 func (w *Workloads) writeNews(b *book) {
 	if news := b.takeNews(); w.opts.follows() {
 		w.diary.writeNews(news, b.started.Add(-recently))

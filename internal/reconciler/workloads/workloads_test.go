@@ -23,7 +23,7 @@ import (
 
 const info = "gpuledger_pod_info"
 
-// TestPendingPod checks that a pending pod has series, and gets the label node once it is
+// TestPendingPod checks that a pending pod has series, and gets the label node when it is
 // scheduled.
 func TestPendingPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestAdopted(t *testing.T) {
 }
 
 // TestNoSeriesBeforeOwner checks that a pod has no series before its owners are known, because
-// changed labels would make a second series.
+// changed labels would create a second series.
 func TestNoSeriesBeforeOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")

@@ -44,7 +44,7 @@ type world struct {
 	stop        func()
 }
 
-// kinds are the kinds that the API server serves besides pods.
+// kinds contains the kinds that the API server serves in addition to pods.
 var kinds = []struct {
 	groupVersion, kind, resource string
 	cluster                      bool
