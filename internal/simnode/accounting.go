@@ -7,18 +7,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accounting is the driver's accounting mode: for every process on a GPU, the number of samples
-// taken during its life and the sums of the samples that name it. It is updated once a second.
+// accounting is the driver's accounting mode. For every process on a GPU it contains the number of
+// samples during the life of the process, and the sums of the samples that name the process. It is
+// updated once a second.
 type accounting struct {
 	kept  []sums
-	shown []sums // as of the last update
+	shown []sums // values at the last update
 }
 
 // sums is the account of one process.
 type sums struct {
 	id         gpu.ProcessID
 	samples    int
-	sm, memory int           // sums of percent
+	sm, memory int           // sums of percentages
 	last       time.Duration // time since the start at which the process was last present
 }
 

@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// AMD contains the properties of an AMD GPU that the driver amdgpu shows in files. Its UUID is the
-// driver's unique_id of 16 hex digits, and its MIG instances are compute partitions.
+// AMD contains the properties of an AMD GPU that the driver amdgpu exposes in files. Its UUID is
+// the driver's unique_id of 16 hex digits, and its MIG instances are compute partitions.
 type AMD struct {
-	Device, Class string // on the PCI bus, in the format of sysfs
+	Device, Class string // address on the PCI bus, in the format of sysfs
 	// Metrics is the revision of gpu_metrics: 1.3 or 1.7.
 	Metrics string
 	Units   int // compute units
-	// Dies is the number of compute dies (XCC) into which the GPU can be divided; 1 if it cannot.
+	// Dies is the number of compute dies (XCC) into which the GPU can be divided; 1 if it cannot be
+	// divided.
 	Dies int
-	// Hive is the id of its XGMI hive in 16 hex digits, empty for a GPU outside a hive.
+	// Hive is the id of its XGMI hive in 16 hex digits. It is empty for a GPU outside a hive.
 	Hive string
-	// MemoryErrors is the interval of correctable errors of its memory, or 0 for none.
+	// MemoryErrors is the interval of correctable errors of its memory, or 0 if there are none.
 	MemoryErrors time.Duration
 }
 
@@ -57,9 +58,9 @@ func (g *GPU) amdResource() string {
 // drmDevice is a device of the kernel's graphics system with its two nodes.
 type drmDevice struct {
 	card, minor int
-	// name is the PCI address of a GPU, or the name of a platform device. The driver always has a
-	// platform device for each part, except the first, into which a GPU can be divided, even if it
-	// is not divided.
+	// name is the PCI address of a GPU, or the name of a platform device. The driver has a platform
+	// device for each part into which a GPU can be divided, except the first part, even if the GPU is
+	// not divided.
 	name string
 }
 
@@ -89,8 +90,8 @@ func (g *GPU) kfdID(part int) string {
 	return strconv.FormatUint(id+1, 10)
 }
 
-// occupy draws which process runs on each part of the board at the end of a step. Its waves occupy
-// all compute units of the part.
+// occupy selects at random the process that runs on each part of the board at the end of a step.
+// Its waves occupy all compute units of the part.
 func (b *board) occupy(step int64, how Sampling, loads []load, random *rand.Rand) {
 	b.running = make([]uint32, b.partCount())
 	for part := range b.running {

@@ -75,7 +75,7 @@ func TestGPUMetrics(t *testing.T) {
 				if want := int(truth.Energy-before.GPU(g.UUID).Energy) * 10 / 1000; power != want {
 					t.Errorf("%s: power is %d W, want %d", g.UUID, power, want)
 				}
-				// The sum of activity has a sample of each millisecond.
+				// The sum of activity contains a sample for each millisecond.
 				busy, sum := int(binary.NativeEndian.Uint16(m[tt.busy:])), int(binary.NativeEndian.Uint32(m[tt.busySums:]))
 				if busy > 100 || sum > 100*3000 || busy > 0 != (sum > 0) {
 					t.Errorf("%s: %d %% busy, sum %d", g.UUID, busy, sum)
@@ -111,7 +111,7 @@ func TestPartitionActivity(t *testing.T) {
 	}
 }
 
-// TestErrorCounts checks the counts of errors of the GPU that has some.
+// TestErrorCounts checks the counts of errors of the GPU with errors.
 func TestErrorCounts(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, 9*time.Second, time.Second)
@@ -163,7 +163,7 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// kfdProcesses returns what amdkfd shows of each process: its files on each node, without values.
+// kfdProcesses returns the files that amdkfd has for each process on each node, without values.
 func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
 	t.Helper()
 	root := filepath.Join(n.Dir(), "sys/class/kfd/kfd/proc") + "/"
@@ -186,8 +186,8 @@ func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
 	return out
 }
 
-// TestKFD checks that amdkfd lists the processes of the truth, by nodes of its topology, and a
-// program for monitoring without queues.
+// TestKFD checks that amdkfd lists the processes of the truth, by nodes of its topology, and that
+// it lists a monitoring program, which has no queues.
 func TestKFD(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, time.Second, time.Second)
@@ -240,7 +240,7 @@ func TestKFD(t *testing.T) {
 }
 
 // TestOccupancy checks that processes occupy all compute units of their GPU or partition in a part of
-// the time, and that no two processes do at once.
+// the time, and that two processes never occupy them at the same time.
 func TestOccupancy(t *testing.T) {
 	n := open(t, "mi300x")
 	seen := make(map[string]map[string]int) // number of steps by node and compute units
@@ -326,7 +326,7 @@ func TestDevicesOfAMD(t *testing.T) {
 }
 
 // TestHungFile checks that a reader of a file that hangs waits until the fault is cleared, and that
-// the file is there again.
+// the file exists again.
 func TestHungFile(t *testing.T) {
 	n := open(t, "mixed")
 	sc, err := simnode.Lookup("mixed")
@@ -343,7 +343,7 @@ func TestHungFile(t *testing.T) {
 	}
 	read := make(chan []byte)
 	go func() {
-		m, _ := os.ReadFile(path) // of a FIFO it is empty
+		m, _ := os.ReadFile(path) // the content of a FIFO is empty
 		read <- m
 	}()
 	run(t, n, 0, time.Second, 100*time.Millisecond)
@@ -358,7 +358,7 @@ func TestHungFile(t *testing.T) {
 	}
 }
 
-// TestFaultyFile checks files that are missing or contain only ones.
+// TestFaultyFile checks files that are missing or have all bits set.
 func TestFaultyFile(t *testing.T) {
 	n := open(t, "mixed")
 	err := n.SetFaults(

@@ -112,7 +112,8 @@ func (g *GPU) amdIdentity(position int) map[string]string {
 	return files
 }
 
-// linkSpeed returns the speed of the PCIe link: generation 5 on an MI300, else 4.
+// linkSpeed returns the speed of the PCIe link. It is generation 5 on an MI300, and generation 4
+// otherwise.
 func (a *AMD) linkSpeed() string {
 	if a.Metrics == "1.3" {
 		return "16.0 GT/s PCIe"

@@ -8,8 +8,8 @@ import (
 )
 
 // amdTree contains the files of amdgpu and amdkfd that change. They are replaced and not rewritten,
-// because a reader of the kernel's files gets a complete value at each open. In real time they can
-// be as late as the step, see [maxLate].
+// because a reader of the kernel's files also gets a complete value at each open. In real time they
+// can be as late as the step; see [maxLate].
 type amdTree struct {
 	sys string
 	kfd kfdTree

@@ -7,24 +7,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// step is the time step of the model. Hardware updates its energy counters at about this
-// interval. One watt at one percent for one step is exactly one millijoule, so that the model
-// needs no fractions.
+// step is the time step of the model. Hardware updates its energy counters at about this interval.
+// One watt at one percent for one step is exactly one millijoule, so the model needs no fractions.
 const step = 100 * time.Millisecond
 
 // retention is the number of steps for which an account is kept in the truth after its last step.
 const retention = int64(time.Minute / step)
 
-// board is the state of a GPU: its energy and the true accounts.
+// board is the state of a GPU, with its energy and the true accounts.
 type board struct {
 	GPU
-	index int  // the driver's index and minor number
-	lost  bool // fell off the bus
-	gone  bool // lost, and the driver was reloaded since then
+	index int  // index and minor number in the driver
+	lost  bool // lost from the bus
+	gone  bool // lost; the driver was reloaded since then
 
-	energy, idle, retired gpu.Millijoules // since the start
+	energy, idle, retired gpu.Millijoules // energy since the start
 	containers, processes tally
-	// base is the counter's value when energy was loadedAt.
+	// base is the value of the counter when energy was loadedAt.
 	base, loadedAt gpu.Millijoules
 
 	// busyTime is the busy time of each instance, by position, or of the whole board.
@@ -36,13 +35,13 @@ type board struct {
 	// throttled is the time for which the GPU was throttled.
 	throttled gpu.ThrottledTimes
 
-	// health contains the conditions, or nil without defects; healthAtLoad contains them as of the
-	// last load of the driver.
+	// health contains the conditions, or nil without defects; healthAtLoad contains the conditions at
+	// the last load of the driver.
 	health, healthAtLoad map[Condition]int64
 
-	power int // mW over the last step
-	peak  int // mW, the highest power of a step
-	busy  int // percent of the last step
+	power int // mean power of the last step in mW
+	peak  int // highest power of a step in mW
+	busy  int // utilisation in the last step in percent
 	ring  ring
 	buffers
 	// accounts is used if accounting is on.
@@ -52,8 +51,8 @@ type board struct {
 // account is one container's (ID zero) or process's use of a board.
 type account struct {
 	ProcessTruth
-	last int64 // the last step in which it was on the board
-	held int64 // steps in which it held an instance
+	last int64 // last step in which it was on the board
+	held int64 // number of steps in which it held an instance
 }
 
 // load is one process's activity on a board during a step.
@@ -71,8 +70,8 @@ type holder struct {
 	instance int
 }
 
-// part is a MIG instance, or the whole board if it is not divided, with its slices, holders and
-// loads.
+// part is a MIG instance, or the whole board if the board is not divided. It has slices, holders
+// and loads.
 type part struct {
 	slices  int
 	holders []holder
@@ -82,8 +81,8 @@ type part struct {
 // counter returns the GPU's own energy counter.
 func (b *board) counter() gpu.Millijoules { return b.base + b.energy - b.loadedAt }
 
-// draw adds the energy of one step: to each load its own energy, and to each part the floor of its
-// slices.
+// draw adds the energy of one step. Each load gets its own energy, and each part gets the floor of
+// its slices.
 func (b *board) draw(now int64, parts []part) {
 	total := 0
 	for _, p := range parts {
@@ -119,8 +118,8 @@ func (b *board) addBusyTime(loads []load) {
 	}
 }
 
-// chargeFloor charges a share of the floor to the containers that hold a part, otherwise to the
-// loads on it, otherwise to idle.
+// chargeFloor charges a share of the floor to the containers that hold a part, or else to the loads
+// on the part, or else to idle.
 func (b *board) chargeFloor(now int64, p part, floor gpu.Millijoules) {
 	switch {
 	case len(p.holders) > 0:
@@ -138,7 +137,7 @@ func (b *board) chargeFloor(now int64, p part, floor gpu.Millijoules) {
 	}
 }
 
-// parts divides a board as of the given time. The last part contains the free slices.
+// parts returns the parts of a board at the given time. The last part contains the free slices.
 func (b *board) parts(t time.Duration, holders []holder, loads []load) []part {
 	if b.MIG == nil {
 		return []part{{1, holders, loads}}
@@ -224,7 +223,7 @@ func (t *tally) add(now int64, e ProcessTruth) {
 func (b *board) retire(before int64) {
 	b.containers.retire(before, func(a *account) { b.retired += a.Energy })
 	b.processes.retire(before, func(a *account) {
-		if a.Owner == (gpu.Owner{}) { // otherwise it is included in its container
+		if a.Owner == (gpu.Owner{}) { // otherwise the process is included in its container
 			b.retired += a.Energy
 		}
 	})

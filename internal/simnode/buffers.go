@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// The sizes of the driver's buffers of samples (nvmlDeviceGetSamples): powerBuffer samples of
-// power, one every powerEvery, and busyBuffer samples of utilisation, taken at the times of the
-// ring's samples.
+// These are the sizes of the driver's buffers of samples (nvmlDeviceGetSamples). There are
+// powerBuffer samples of power, one every powerEvery, and busyBuffer samples of utilisation, which
+// are taken at the times of the ring's samples.
 const (
 	powerBuffer = 120
 	powerEvery  = 20 * time.Millisecond
@@ -16,14 +16,14 @@ const (
 
 // A point is a sample of a buffer, in mW or percent.
 type point struct {
-	at    time.Duration // since the start
+	at    time.Duration // time since the start
 	value int
 }
 
 // buffers contains the buffers of a GPU.
 type buffers struct {
 	random *rand.Rand
-	// watts and percents are the samples, oldest first.
+	// watts and percents contain the samples, oldest first.
 	watts, percents []point
 	// means contains the power in each step of the last second and in this step, in mW.
 	means []int
@@ -80,5 +80,5 @@ func (b *board) averaged(over, moment time.Duration, loads []load) int {
 	return sum / int((over-left)/time.Millisecond)
 }
 
-// lastOf returns the last values, at most n.
+// lastOf returns the last values, but at most n.
 func lastOf[T any](values []T, n int) []T { return values[max(len(values)-n, 0):] }

@@ -9,9 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestBuffers checks the driver's buffers of a GPU of 70 W that works for half of every second at 400 W
-// more: momentary power is high in half of the samples, and power averaged over a second is the mean of
-// these samples. Power averaged over 100 ms takes that long to rise or fall.
+// TestBuffers checks the driver's buffers of a GPU that draws 70 W, and 400 W more in half of every
+// second. The momentary power is high in half of the samples, and the power that is averaged over a
+// second is the mean of these samples. Power averaged over 100 ms takes 100 ms to rise or fall.
 func TestBuffers(t *testing.T) {
 	for _, tt := range []struct {
 		over      time.Duration
@@ -36,8 +36,8 @@ func TestBuffers(t *testing.T) {
 	}
 }
 
-// checkBuffers checks that a GPU has 120 samples of power, some not near two values, and that it
-// was busy for half of the time of the samples of utilisation.
+// checkBuffers checks that a GPU has 120 samples of power, some of which are not near two values,
+// and that it was busy for half of the time of the samples of utilisation.
 func checkBuffers(t *testing.T, state map[string][]fields, uuid string, low, high, between int) {
 	t.Helper()
 	count := func(name string, most, value int) (n int) {

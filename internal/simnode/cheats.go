@@ -12,9 +12,9 @@ func cheats() Scenario {
 	return cheating
 }
 
-// Cheats returns a machine on which a tenant tries one trick on each GPU to be charged less, or a
-// user of the host tries to cause charges for other owners. It also returns the same machine with
-// the same work but without the tricks, and the names of the tricks in the order of the GPUs.
+// Cheats returns a machine with one trick on each GPU. A tenant tries to be charged less, or a user
+// of the host tries to cause charges for other owners. It also returns the same machine with the
+// same work but without the tricks, and the names of the tricks in the order of the GPUs.
 func Cheats() (cheating, honest Scenario, names []string) {
 	return playing("cheats", tricks)
 }
@@ -51,8 +51,8 @@ func playing(name string, tricks []trick) (cheating, honest Scenario, names []st
 	return cheating, honest, names
 }
 
-// A trick is a way to pay less. The cheating pods are in the namespace mallory, the neighbours in
-// team-a.
+// A trick is a way in which a tenant tries to be charged less. The cheating pods are in the
+// namespace mallory, and the neighbours are in team-a.
 type trick struct {
 	name string
 	// exclusive is set if the GPU is not shared by time-slicing.
@@ -127,8 +127,8 @@ var tricks = []trick{
 	}},
 }
 
-// namedAsPod returns a trick: a process of the host is in a cgroup with the name of a pod's cgroup, below the
-// cgroup of its service or user.
+// namedAsPod returns a trick in which a process of the host is in a cgroup with the name of a pod's cgroup.
+// This cgroup is below the cgroup of the process's service or user.
 func namedAsPod(name, cgroup string) trick {
 	return trick{name: name, exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
 		victim := neighbour(g)
@@ -141,7 +141,7 @@ func namedAsPod(name, cgroup string) trick {
 	}}
 }
 
-// hostTricks are places in which users other than root can name cgroups.
+// hostTricks contains places in which users other than root can name cgroups.
 var hostTricks = []trick{
 	namedAsPod("a system service", "/system.slice/mallory.service"),
 	namedAsPod("a container of LXC", "/lxc.payload.mallory/system.slice"),
@@ -151,7 +151,7 @@ var hostTricks = []trick{
 	namedAsPod("a job of OpenPBS", "/pbs_jobs.service/jobid/1234.pbs01"),
 }
 
-// fleetingTricks are the ways to share a GPU with processes of 300 ms.
+// fleetingTricks contains the ways to share a GPU with processes of 300 ms.
 var fleetingTricks = []trick{
 	{name: "one worker of 300 ms beside a steady pod", play: func(g int, sc *Scenario, cheating bool) {
 		sc.addPods(fleeting(worker("one", g), cheating), neighbour(g))
@@ -205,7 +205,7 @@ func idler(g int, kind Context) Process {
 	return Process{Comm: "python3", Work: []Work{{GPU: g, Memory: gib / 2, Context: kind}}}
 }
 
-// addPods adds pods. On GPUs that are not shared they hold part 0.
+// addPods adds pods. On GPUs that are not shared, such processes hold part 0.
 func (sc *Scenario) addPods(pods ...Pod) {
 	for _, p := range pods {
 		for _, c := range p.Containers {

@@ -57,7 +57,7 @@ func TestHonestTwin(t *testing.T) {
 	}
 }
 
-// loads sums the work on each of eight GPUs.
+// loads returns the sum of the work on each of eight GPUs.
 func loads(sc simnode.Scenario) (sum [8]int) {
 	processes := make([]simnode.Process, 0, len(sc.Daemons))
 	for _, d := range sc.Daemons {

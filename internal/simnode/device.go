@@ -9,14 +9,14 @@ import (
 
 // MIG is the partitioning of a GPU in MIG mode.
 type MIG struct {
-	Slices    int // of the whole GPU
+	Slices    int // slices of the whole GPU
 	Instances []Instance
 }
 
 // Instance is a GPU instance with one compute instance that fills it. At another time, another
 // instance can have the same id.
 type Instance struct {
-	ID      int    // the driver's id of the GPU instance
+	ID      int    // id of the GPU instance in the driver
 	Profile string // such as 3g.40gb
 	// ProfileID is the driver's id of the profile.
 	ProfileID int
@@ -30,7 +30,7 @@ type Instance struct {
 // Device is a GPU, one replica of a shared GPU, or one instance of a GPU in MIG mode. It can be
 // allocated to a container.
 type Device struct {
-	GPU int // position in the scenario's GPUs
+	GPU int // position among the GPUs of the scenario
 	// Part is the number of the replica, or the position in the GPU's instances.
 	Part int
 }
@@ -62,7 +62,7 @@ func Parts(position int, parts ...int) []Device {
 	return out
 }
 
-// partCount returns the number of MIG instances or replicas of a GPU, offered now or later.
+// partCount returns the number of MIG instances or replicas of a GPUthat are offered now or later.
 func (g *GPU) partCount() int {
 	if g.MIG != nil {
 		return len(g.MIG.Instances)

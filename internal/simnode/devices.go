@@ -13,7 +13,7 @@ import (
 // file that it opens.
 func (n *Node) Devices() string { return filepath.Join(n.dir, "dev") }
 
-// control is the device file that every process with a GPU opens.
+// control is the device file that every process that uses a GPU opens.
 const control = "nvidiactl"
 
 func deviceFile(minor int) string { return fmt.Sprintf("nvidia%d", minor) }

@@ -9,8 +9,8 @@ import (
 
 const gib = 1 << 30
 
-// dgxH100 is a busy machine of eight GPUs: a pod of four, a pod of two, a pod of one with two
-// programs, and an unallocated GPU.
+// dgxH100 is a busy machine with eight GPUs. One pod has four GPUs, one has two, one has a single
+// GPU with two programs, and one GPU is unallocated.
 func dgxH100() Scenario {
 	sc := hgxH100("dgx-h100", 8)
 	sc.Description = "8 H100; pods of 4, 2 and 1 GPUs, one GPU idle; a GPU is throttled by heat and the power brake"
@@ -61,7 +61,7 @@ func idle() Scenario {
 	return sc
 }
 
-// lost is dgx-h100 with a GPU that falls off the bus.
+// lost is dgx-h100 with a GPU that is lost from the bus.
 func lost() Scenario {
 	sc := dgxH100()
 	sc.Name, sc.Node = "lost", "lost-0"
@@ -146,7 +146,7 @@ func noHostPID() Scenario {
 }
 
 // hgxH100 is a machine of up to eight H100 without pods. Its GPUs report no chassis and no position
-// in it. The serial numbers are invented.
+// in a chassis. The serial numbers are invented.
 func hgxH100(name string, gpus int) Scenario {
 	bus := []string{"1B", "43", "52", "61", "9D", "C3", "D1", "DF"}
 	sc := Scenario{

@@ -1,7 +1,6 @@
 package simnode
 
-// dra is a machine without a device plugin: pods get GPUs, and MIG instances, by resource
-// claims.
+// dra is a machine without a device plugin. Pods get GPUs and MIG instances by resource claims.
 func dra() Scenario {
 	sc := hgxH100("dra", 4)
 	sc.Description = "4 H100 by DRA: a claim of one pod, one of two, MIG, admin access, and nvidia.com/gpu"

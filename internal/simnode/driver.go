@@ -9,7 +9,7 @@ import (
 
 // Fault is an injected fault of the driver library.
 type Fault struct {
-	GPU string // a UUID, or * for every GPU
+	GPU string // UUID, or * for every GPU
 	// Call is a function of NVML or DCGM without its version suffix, such as nvmlDeviceGetSerial,
 	// or *. For an AMD GPU, Call is the name of a changing file in the GPU's directory in /sys,
 	// such as gpu_metrics.
@@ -92,8 +92,8 @@ func writeBuffers(r *record, w *world, b *board) {
 }
 
 // writeProcesses adds the contexts on a board. In a private PID namespace the driver lists no
-// processes, because it omits invisible processes (NVIDIA open-gpu-kernel-modules, gpu_rmapi.c).
-// Samples keep their PIDs (kern_perf_ctrl.c).
+// processes, because it omits processes that are not visible in the namespace (NVIDIA
+// open-gpu-kernel-modules, gpu_rmapi.c). Samples still contain their PIDs (kern_perf_ctrl.c).
 func writeProcesses(r *record, w *world, gpu int) {
 	if w.scenario.PrivatePIDs {
 		return
@@ -190,14 +190,14 @@ func state(b *board) []any {
 	if b.health == nil && b.Throttle == [gpu.NumThrottles]int{} {
 		return append(fields, "clocks_event_reasons", 0)
 	}
-	// A newer driver has counters.
+	// A newer driver has counters of throttled time.
 	return append(fields,
 		"throttled_sw_thermal", b.throttled[gpu.ThrottleThermal].Nanoseconds()+b.sinceLoad(SoftwareThermal),
 		"throttled_hw_thermal", b.sinceLoad(HardwareThermal),
 		"throttled_power_brake", b.throttled[gpu.ThrottlePowerBrake].Nanoseconds()+b.sinceLoad(PowerBrake))
 }
 
-// zeroFields are the DCGM fields that stay 0 on a healthy GPU: replays, encoder and decoder,
+// zeroFields contains the DCGM fields that are 0 on a healthy GPU: replays, encoder and decoder,
 // violations, ECC errors, retired pages, NVLink traffic.
 var zeroFields = []int{202, 206, 207, 240, 241, 242, 243, 310, 311, 312, 313, 390, 391, 449}
 
@@ -219,7 +219,7 @@ func counters(w *world, b *board) []any {
 func (b *board) temperature() int       { return 29 + b.power/16_000 + int(b.health[Heat]) }
 func (b *board) memoryTemperature() int { return 34 + b.power/14_000 + int(b.health[Heat]) }
 
-// memoryReserved is the memory that the driver reserves, in bytes, as on an A10.
+// memoryReserved is the memory that the driver reserves, in bytes; the value is that of an A10.
 const memoryReserved = 490 << 20
 
 // memoryClock is in MHz.

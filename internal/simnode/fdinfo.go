@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// Every process on an AMD GPU has an open file of its render node. /proc/<pid>/fdinfo describes the file
-// with the busy time of graphics (Linux, drm-usage-stats), without the busy time of compute.
+// Every process on an AMD GPU has an open file of its render node. /proc/<pid>/fdinfo describes the
+// file, with the busy time of graphics (Linux, drm-usage-stats) but without the busy time of compute.
 
 // firstFile is the number of the first open file of a process.
 const firstFile = 8
 
-// addFiles adds the open files of a process: two for each AMD GPU; the second one is a duplicate.
+// addFiles adds the open files of a process. There are two for each AMD GPU, and the second file is
+// a duplicate of the first.
 func (sc *Scenario) addFiles(dir string, p *process) error {
 	for i, k := range p.work {
 		if sc.GPUs[k.GPU].AMD == nil {
@@ -36,7 +37,7 @@ func (sc *Scenario) addFiles(dir string, p *process) error {
 	return nil
 }
 
-// filesOf returns the numbers of the open files of a process's work, by its position.
+// filesOf returns the numbers of the open files of a process's work, by the position of the work.
 func filesOf(work int) []string {
 	return []string{strconv.Itoa(firstFile + 2*work), strconv.Itoa(firstFile + 2*work + 1)}
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestFiles checks the open files of the processes on a GPU that graphics and a program of ROCm use:
-// their device node, and the busy time of graphics, which amdkfd does not list.
+// TestFiles checks the open files of the processes on a GPU that a graphics program and a ROCm
+// program use. It checks their device node, and the busy time of graphics, which amdkfd does not
+// list.
 func TestFiles(t *testing.T) {
 	n := open(t, "vulkan")
 	run(t, n, 0, 5*time.Second, time.Second)
@@ -31,7 +32,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s: amdkfd lists %v", p.Command, listed[pid])
 		}
 		want := ""
-		if graphics { // half of the GPU in four seconds
+		if graphics { // half of the GPU for four seconds
 			want = fmt.Sprintf("drm-engine-gfx:\t%d ns", 2*time.Second)
 		}
 		files, _ := filepath.Glob(filepath.Join(n.Dir(), "proc", pid, "fd/*")) // the pattern is valid

@@ -31,8 +31,8 @@ func writeFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// link creates a relative link, which ends with the name of its target, as in the kernel's /sys. Both
-// paths are below the given directory.
+// link creates a relative link, which ends with the name of its target, in the same way as in the
+// kernel's /sys. Both paths are below the given directory.
 func link(dir, from, to string) error {
 	relative, err := filepath.Rel(filepath.Dir(from), filepath.Dir(to))
 	if err != nil {

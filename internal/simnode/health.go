@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Generation is the architecture of an NVIDIA GPU. It decides the values of health that the driver
+// Generation is the architecture of an NVIDIA GPU. It determines the health values that the driver
 // reports.
 type Generation int
 
@@ -19,16 +19,16 @@ const (
 	Blackwell
 )
 
-// Condition is an integer of a GPU's health: a count, a number of banks or links, or a state. Its value
-// is its name in the truth.
+// Condition is an integer of a GPU's health: a count, a number of banks or links, or a state. The value
+// of the constant is the name of the condition in the truth.
 type Condition string
 
-// The conditions. Counts are since the start of the simulation, times are in ns.
+// The conditions. Counts begin at the start of the simulation. Times are in ns.
 const (
 	DRAMCorrectable   Condition = "dram_correctable"
 	DRAMUncorrectable Condition = "dram_uncorrectable"
 	SRAMUncorrectable Condition = "sram_uncorrectable"
-	RowsCorrectable   Condition = "rows_correctable" // remapped rows; pages on Turing
+	RowsCorrectable   Condition = "rows_correctable" // remapped rows, or pages on Turing
 	RowsUncorrectable Condition = "rows_uncorrectable"
 	RowPending        Condition = "row_pending" // 1 if a row will be remapped at the next reset
 	BanksMax          Condition = "banks_max"   // banks of memory by spare rows
@@ -36,23 +36,23 @@ const (
 	BanksPartial      Condition = "banks_partial"
 	BanksLow          Condition = "banks_low"
 	LinkReplays       Condition = "link_replays"
-	LinkRecoveries    Condition = "link_recoveries" // on Blackwell, failed ones
-	LinkCRCErrors     Condition = "link_crc_errors" // on Blackwell, symbol errors
+	LinkRecoveries    Condition = "link_recoveries" // failed links on Blackwell
+	LinkCRCErrors     Condition = "link_crc_errors" // symbol errors on Blackwell
 	LinksInactive     Condition = "links_inactive"
 	SoftwareThermal   Condition = "software_thermal_ns"
 	HardwareThermal   Condition = "hardware_thermal_ns"
 	PowerBrake        Condition = "power_brake_ns"
 	RecoveryAction    Condition = "recovery_action" // nvmlDeviceGpuRecoveryAction_t
 	ClockReduction    Condition = "clock_reduction_mhz"
-	Heat              Condition = "heat_celsius" // above the temperature that follows from the power
+	Heat              Condition = "heat_celsius" // difference from the temperature that follows from the power
 )
 
-// Defect adds By to a condition of an NVIDIA GPU at the start of its span and then at each interval
-// Every.
+// Defect adds By to a condition of an NVIDIA GPU at the start of its span, and then once in each
+// interval Every.
 type Defect struct {
 	Condition Condition
 	Span
-	Every time.Duration // a multiple of 100 ms; 0 for once
+	Every time.Duration // multiple of 100 ms; 0 means once
 	By    int64
 }
 
@@ -90,8 +90,8 @@ const (
 	banks = 640
 )
 
-// zeroHealth are fields of NVML that stay 0 in all scenarios: PCIe errors, limited clocks (nvml.h,
-// NVML_FI_DEV_*).
+// zeroHealth contains NVML fields that are 0 in all scenarios: PCIe errors and limited clocks
+// (nvml.h, NVML_FI_DEV_*).
 var zeroHealth = []int{74, 76, 77, 78, 79, 94, 169, 173, 174, 175, 176, 177, 178, 179, 180, 181, 182, 183}
 
 // healthRecord collects the fields of a record.
@@ -101,7 +101,7 @@ func (r *healthRecord) add(key string, value any) { *r = append(*r, key, value) 
 
 func (r *healthRecord) field(id int, value any) { r.add(fmt.Sprintf("field%d", id), value) }
 
-// writeHealth adds the values of health that a GPU of its generation reports.
+// writeHealth adds the health values that a GPU of its generation reports.
 func writeHealth(r *record, b *board) {
 	fields := healthRecord{"gpu", b.UUID}
 	fields.field(1, 1)
@@ -145,7 +145,8 @@ func (r *healthRecord) addLink(b *board) {
 	}
 }
 
-// addMemory adds the errors of the memory, since the driver was loaded and in the life of the board.
+// addMemory adds the errors of the memorysince the driver was loaded, and over the life of the
+// board.
 func (r *healthRecord) addMemory(b *board) {
 	r.field(11, b.sinceLoad(DRAMCorrectable))
 	r.field(12, b.sinceLoad(DRAMUncorrectable))
@@ -176,7 +177,7 @@ func (r *healthRecord) addMemory(b *board) {
 	r.add("banks_none", 0)
 }
 
-// writeLinks adds the NVLink links. Errors of single links are errors of the first one.
+// writeLinks adds the NVLink links. All errors of single links are errors of the first link.
 func writeLinks(r *record, b *board, traffic uint64) {
 	fields := healthRecord{"gpu", b.UUID, "field138.all", 9 * traffic, "field139.all", 9 * traffic}
 	if b.Generation != Blackwell {
@@ -198,7 +199,7 @@ func writeLinks(r *record, b *board, traffic uint64) {
 	}
 }
 
-// writeLinkErrors adds the errors of NVLink 5, a record for each field.
+// writeLinkErrors adds the errors of NVLink 5, with one record for each field.
 func writeLinkErrors(r *record, b *board) {
 	errors := map[int]Condition{214: LinkRecoveries, 221: LinkCRCErrors}
 	for _, id := range []int{206, 207, 208, 211, 212, 213, 214, 219, 221} {

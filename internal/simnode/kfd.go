@@ -10,15 +10,15 @@ import (
 )
 
 // kfdTree is the directory of amdkfd's processes, /sys/class/kfd/kfd/proc. Processes appear and
-// disappear atomically, as in [procTree]. Its PIDs are from the initial namespace.
+// disappear atomically, as in [procTree]. Its PIDs are PIDs in the initial namespace.
 type kfdTree struct {
 	dir, scratch string
 	// running contains the paths of the occupancies that are not 0.
 	running map[string]bool
 }
 
-// start adds a process that uses AMD GPUs, other than for graphics. As in the kernel, it has files
-// for only these GPUs.
+// start adds a process that uses AMD GPUs, other than for graphics. As in the kernel, the process
+// has files for only these GPUs.
 func (t *kfdTree) start(sc *Scenario, p *process) error {
 	files := make(map[string]string)
 	queues := 0

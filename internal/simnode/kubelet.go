@@ -23,7 +23,7 @@ type kubelet struct {
 
 	mu     sync.Mutex
 	pods   []*pod
-	at     time.Duration // since the start
+	at     time.Duration // time since the start
 	random *rand.Rand
 }
 

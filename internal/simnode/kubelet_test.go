@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// dial connects to a node's kubelet as the exporter does.
+// dial connects to a node's kubelet in the same way as the exporter.
 func dial(t *testing.T, n *simnode.Node) v1.PodResourcesListerClient {
 	t.Helper()
 	i := slices.IndexFunc(n.Flags(), func(f string) bool { return strings.HasPrefix(f, "--kubelet.pod-resources-socket=") })

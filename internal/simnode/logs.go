@@ -6,9 +6,9 @@ import (
 )
 
 // logTree is the directory /var/log/containers, in which the kubelet keeps a link for every
-// container, and /var/log/pods with a directory for each. The target of a link contains the pod's
-// UID. The target is a path as on a real node. It does not exist, so a test fails if a reader
-// follows the link.
+// container, and the directory /var/log/pods, which contains a directory for each container. The
+// target of a link contains the pod's UID. The target is a path as on a real node. It does not
+// exist, so a test fails if a reader follows the link.
 type logTree struct{ links, pods string }
 
 func (t logTree) start(c *container) error {

@@ -12,10 +12,10 @@ import (
 // Machine is the unchanged scenario.
 type Machine struct {
 	// Number changes every identity of the scenario: the node's name, serial numbers, UUIDs, pods.
-	// Trays of one chassis remain in that chassis, stacked.
+	// Trays of one chassis remain in the same chassis, at different heights.
 	Number int
-	// Boot counts the earlier boots. A node is drained before it is powered off, so that other
-	// pods run after it.
+	// Boot counts the earlier boots. A node is drained before it is powered off, so other pods run
+	// after the boot.
 	Boot int
 	// Boards contains the boards that were moved here from other machines, by position.
 	Boards map[int]Board

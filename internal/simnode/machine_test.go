@@ -32,7 +32,7 @@ func TestOnZero(t *testing.T) {
 	}
 }
 
-// TestMachinesDiffer checks that machines of a scenario share no identity.
+// TestMachinesDiffer checks that machines of a scenario have no identity in common.
 func TestMachinesDiffer(t *testing.T) {
 	for _, scenario := range []string{"dgx-h100", "gb200", "jobs"} {
 		seen := make(map[string]int)
@@ -76,7 +76,7 @@ func TestChassis(t *testing.T) {
 }
 
 // TestBoardMoves checks that a moved board keeps its identity but not its place, and that another
-// boot has other pods.
+// boot runs other pods.
 func TestBoardMoves(t *testing.T) {
 	from := on(t, "gb200", simnode.Machine{})
 	before := on(t, "gb200", simnode.Machine{Number: 1})

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// mi300x is a machine with eight AMD GPUs. The last one is divided into eight partitions. A
+// mi300x is a machine with eight AMD GPUs. The last GPU is divided into eight partitions. A
 // monitoring program has opened all GPUs. Serial numbers and ids are invented.
 func mi300x() Scenario {
 	sc := withoutNVIDIA("mi300x")
@@ -166,7 +166,8 @@ func amdDevicePlugin(injected bool) Pod {
 	return p
 }
 
-// metricsExporter is a program for monitoring that has opened all GPUs. It has a file for each part.
+// metricsExporter is a program for monitoring that has opened all GPUs. It has an open file for each
+// part.
 func metricsExporter(gpus int) Pod {
 	watch := Process{Comm: "amd-metrics-exp"}
 	for i := range gpus {

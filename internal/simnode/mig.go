@@ -3,7 +3,8 @@ package simnode
 import "time"
 
 // mig is a machine with one divided and one undivided GPU. After 20 s the second instance is
-// replaced by an instance with fewer slices and the same id, and its pod by another pod.
+// replaced by an instance with fewer slices and the same id, and the pod of this instance is
+// replaced by another pod.
 func mig() Scenario {
 	const change = 20 * time.Second
 	sc := hgxH100("mig", 2)
@@ -38,8 +39,7 @@ func mig() Scenario {
 	return sc
 }
 
-// migA100 is a machine with a divided GPU whose driver does not report how busy its instances
-// are.
+// migA100 is a machine with a divided GPU. Its driver does not report the busy time of instances.
 func migA100() Scenario {
 	sc := hgxH100("mig-a100", 1)
 	sc.Description = "1 A100 divided into 3g.20gb + 2g.10gb, two slices free; the GPU has no GPM"
@@ -59,7 +59,7 @@ func migA100() Scenario {
 	return sc
 }
 
-// The profiles of an H100 with 80 GB, with a GPU instance id and a start.
+// These are profiles of an H100 with 80 GB, with a GPU instance id and a start.
 func mig3g40gb(id, start int) Instance {
 	return Instance{ID: id, Profile: "3g.40gb", ProfileID: 9, Slices: 3, Start: start, Size: 4, Memory: 40320}
 }

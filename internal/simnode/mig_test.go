@@ -16,7 +16,7 @@ import (
 func TestMIGFloor(t *testing.T) {
 	n := open(t, "mig")
 	run(t, n, 0, 14*time.Second, time.Second)
-	const slice = 68 * 14_000 / 7 // mJ in 14 s
+	const slice = 68 * 14_000 / 7 // energy of 14 s in mJ
 	pods, total, idle := used(t, n, 0, 14)
 	want := map[string]gpu.Millijoules{
 		"pair-0":     260*45*140 + 230*50*100 + 3*slice,
@@ -55,7 +55,8 @@ func TestMIGDevices(t *testing.T) {
 		busy = append(busy, i["sm_busy"])
 		delete(i, "sm_busy")
 	}
-	// Ten seconds at 45 % plus six seconds at 50 %, ten seconds at 70 %, none.
+	// The busy times are ten seconds at 45 % plus six seconds at 50 %, then ten seconds at 70 %, and
+	// then none.
 	if diff := cmp.Diff([]string{"7500000000", "7000000000", "0"}, busy); diff != "" {
 		t.Errorf("busy time of instances (-want +got):\n%s", diff)
 	}
@@ -124,8 +125,8 @@ func TestMIGInstanceReplaced(t *testing.T) {
 	}
 }
 
-// TestMIGWithoutGPM checks an A100: its driver does not measure the activity of instances, and its
-// host engine does.
+// TestMIGWithoutGPM checks that the driver of an A100 does not measure the activity of instances,
+// but its host engine does.
 func TestMIGWithoutGPM(t *testing.T) {
 	n := open(t, "mig-a100")
 	run(t, n, 0, time.Second, time.Second)

@@ -19,7 +19,7 @@ type Node struct {
 	dir  string
 	proc procTree
 	logs logTree
-	amd  amdTree // empty without AMD GPUs
+	amd  amdTree // empty if there are no AMD GPUs
 
 	mu      sync.Mutex
 	world   *world
@@ -28,7 +28,7 @@ type Node struct {
 	live    bool
 	faults  []Fault
 	engine  Engine
-	module  string // version of NVIDIA's kernel module in /sys, empty if it is not loaded
+	module  string // version of NVIDIA's kernel module in /sys; empty if it is not loaded
 }
 
 // Open creates a node in a directory, which must be empty or not exist, and serves the kubelet's
@@ -139,11 +139,11 @@ func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	return n.publish()
 }
 
-// maxLate is the maximum delay of a step in real time. If a step is later, driver calls about a GPU
-// wait for it, because a real board's counter does not stop and then jump. The files of AMD GPUs
-// cannot make a reader wait, so on a busy machine their counters can stop and jump. Each file is
-// complete, but two files of a GPU may belong to different steps. A test in real time compares such
-// counters by value, not by time.
+// maxLate is the maximum delay of a step in real time. If a step is later, driver calls for a GPU
+// wait for the step, because a real board's counter does not stop and then jump. The files of AMD
+// GPUs cannot make a reader wait, so on a busy machine their counters can stop and jump. Each file
+// is complete, but two files of a GPU may belong to different steps. A test in real time compares
+// such counters by value and not by time.
 const maxLate = 150 * time.Millisecond
 
 // RunLive steps the node in real time until the context ends. clock must be the clock from which
@@ -252,8 +252,8 @@ func (n *Node) end(p *pod) error {
 }
 
 // publish updates the kubelet's pods, stops or starts the kubelet, and writes the truth and then
-// the driver's state. In this order the truth already contains the row of every counter that is
-// read through the driver.
+// the driver's state. In this order the truth already contains a row with every counter value that
+// can be read through the driver.
 func (n *Node) publish() error {
 	n.kubelet.set(n.world.pods, n.world.at)
 	if err := n.kubelet.setRunning(n.world.kubelet); err != nil {
@@ -303,8 +303,8 @@ func (n *Node) SetEngine(e Engine) error {
 // ClearFaults removes all injected faults.
 func (n *Node) ClearFaults() error { return n.SetFaults() }
 
-// Happen schedules events; their times are relative to now. It drops the remaining events of the
-// scenario.
+// Happen schedules events. Their times are relative to the current time. It drops the remaining
+// events of the scenario.
 func (n *Node) Happen(events ...Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

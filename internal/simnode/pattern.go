@@ -2,9 +2,9 @@ package simnode
 
 import "time"
 
-// Pattern is the activity of a process on a GPU over time, in percent. Without a period it is
-// always High. With On, it is High in the first part of every period and Low in the rest. Otherwise
-// it rises from Low to High in every period.
+// Pattern is the activity of a process on a GPU over time, in percent. If there is no period, it is
+// always High. If On is set, it is High in the first part of every period and Low in the rest.
+// Otherwise it rises from Low to High in every period.
 type Pattern struct {
 	Low, High  int // percent
 	On, Period time.Duration

@@ -33,11 +33,11 @@ type process struct {
 	cgroup    string
 	title     string
 	uid       int
-	owner     gpu.Owner // zero for the host
+	owner     gpu.Owner // zero for a process of the host
 	work      []Work
 	startStep int64         // a step
-	lifetime  time.Duration // zero for no end
-	// rendered is the busy time of its graphics on each AMD GPU, by position.
+	lifetime  time.Duration // zero if there is no end
+	// rendered is the graphics busy time of the process on each AMD GPU, by position.
 	rendered map[int]time.Duration
 }
 

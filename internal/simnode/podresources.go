@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// podResources responds like the kubelet's pod-resources API: one entry per device, in an order
-// that changes between calls (KEP-606).
+// podResources responds like the kubelet's pod-resources API. There is one entry per device, in an
+// order that changes between calls (KEP-606).
 type podResources struct {
 	v1.UnimplementedPodResourcesListerServer
 	*kubelet
@@ -82,9 +82,9 @@ func (k *podResources) devices(devices []Device) []*v1.ContainerDevices {
 	return out
 }
 
-// claim returns the entry of a resource claim. It does not show admin access. As in the kubelet
-// (GetDynamicResources of its container manager), each device also lists the CDI devices of the
-// devices before it.
+// claim returns the entry of a resource claim. The entry does not show admin access. As in the
+// kubelet (GetDynamicResources of its container manager), each device also lists the CDI devices of
+// the devices before it.
 func (k *podResources) claim(c *Claim) *v1.DynamicResource {
 	out := &v1.DynamicResource{ClaimName: c.Name, ClaimNamespace: c.Namespace}
 	uid := uuid(k.scenario.Name, "claim", c.Namespace, c.Name)

@@ -56,7 +56,7 @@ func (p *pod) marshal() []byte {
 	return appendField(appendField(nil, 1, meta), 3, state) // Pod.metadata, Pod.status
 }
 
-// appendField appends a field with a length: a string or a message.
+// appendField appends a field that has a length, such as a string or a message.
 func appendField[T string | []byte](to []byte, number protowire.Number, value T) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(to, number, protowire.BytesType), []byte(value))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// procTree is a /proc directory. Processes appear and disappear atomically, as in the kernel's tree:
-// they are prepared in a directory beside it and renamed.
+// procTree is a /proc directory. Processes appear and disappear atomically, as in the kernel's tree,
+// because they are prepared in a neighbouring directory and then renamed.
 type procTree struct {
 	dir, scratch string
 	// private is set for the tree of the exporter container's own PID namespace, which has one
@@ -22,8 +22,8 @@ type procTree struct {
 // exporter is the name of the exporter's process.
 const exporter = "gpuledger"
 
-// The links of processes to their PID namespaces. The inode number of the initial namespace is a
-// constant (PROC_PID_INIT_INO in the kernel).
+// These are the links of processes to their PID namespaces. The inode number of the initial
+// namespace is a constant (PROC_PID_INIT_INO in the kernel).
 const (
 	initialNamespace = "pid:[4026531836]"
 	privateNamespace = "pid:[4026532781]"

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Sampling configures the driver's utilisation samples. The zero value is the most favourable one
-// for rules that use samples. It has the same rate as NVIDIA's ring: 72 samples in 10 seconds
-// (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h).
+// Sampling configures the driver's utilisation samples. The zero value is the most favourable
+// setting for rules that use samples. It has the same rate as NVIDIA's ring: 72 samples in 10
+// seconds (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h).
 type Sampling struct {
 	// PerSecond is the sampling rate in hertz; 0 means 7.2. NVIDIA documents 1 to 6 Hz by
 	// product.
@@ -18,20 +18,20 @@ type Sampling struct {
 	Even bool
 	// Idle selects the process that a sample names on an idle GPU.
 	Idle Names
-	// Power is the time over which the driver averages its samples of power, at most a second; 0 means that
+	// Power is the time over which the driver averages its samples of power, at most a second. If it is 0,
 	// the driver keeps no such samples.
 	Power time.Duration
 }
 
-// Names selects the process that a sample names while nothing runs. The driver's header
-// allows three readings; public traces do not decide between them.
+// Names selects the process that a sample names while nothing runs. The text in the driver's header
+// allows three interpretations, and public traces do not show which one is right.
 type Names int
 
-// The readings of the header.
+// These are the interpretations of the header.
 const (
-	NamesActive Names = iota // a process with a context, at 0 %
-	NamesLast                // the last process that ran, drawn from the active ones
-	NamesNone                // none: there is no sample
+	NamesActive Names = iota // a process with a context, with 0 %
+	NamesLast                // the last process that ran, selected at random from the active processes
+	NamesNone                // no process, because there is no sample
 )
 
 // ringSpan is the length of the driver's sample ring.
@@ -47,8 +47,8 @@ type ring struct {
 
 // sample is one row of the ring.
 type sample struct {
-	at           time.Duration // since the start
-	pid          uint32        // 0 if it names no process
+	at           time.Duration // time since the start
+	pid          uint32        // 0 if the sample names no process
 	busy, memory int           // percent
 }
 

@@ -18,67 +18,68 @@ type Scenario struct {
 	GPUs []GPU
 	// Devices are the other devices on the PCI bus.
 	Devices []PCIDevice
-	// Daemons are the processes of the host; the first one is PID 1.
+	// Daemons contains the processes of the host. The first process has PID 1.
 	Daemons []Daemon
 	Pods    []Pod
 	Units   []Unit
-	// Files exist from the start, by their path below the node's directory.
+	// Files contains the files that exist from the start, by their path below the directory of the
+	// node.
 	Files map[string]string
 	// NoKubelet is set on a machine without Kubernetes.
 	NoKubelet bool
-	// Claims are the resource claims that DRA has satisfied. A node has either a device plugin
-	// or a DRA driver: with claims, the device plugin offers none of its GPUs.
+	// Claims contains the resource claims that DRA has satisfied. A node has either a device plugin or
+	// a DRA driver: with claims, the device plugin offers none of its GPUs.
 	Claims []Claim
 	// GooglePlugin selects Google's device plugin on GKE instead of NVIDIA's plugin.
 	GooglePlugin bool
-	// PodsAPI makes the kubelet serve its Pods API, as from Kubernetes 1.37.
+	// PodsAPI is set if the kubelet serves its Pods API, which exists since Kubernetes 1.37.
 	PodsAPI bool
-	// PrivatePIDs gives the exporter's container its own PID namespace, as without hostPID.
+	// PrivatePIDs is set if the exporter's container has its own PID namespace, because hostPID is not
+	// set.
 	PrivatePIDs bool
-	// Events happen at their time, in order.
+	// Events contains events that happen at their time, in order.
 	Events []Event
 	// Sampling configures the driver's utilisation samples.
 	Sampling Sampling
-	// NoTruth writes only the first row of the truth. With thousands of short-lived processes the
-	// rows would be long.
+	// If NoTruth is set, only the first row of the truth is written. With thousands of short-lived
+	// processes the rows would be long.
 	NoTruth bool
 }
 
 // Driver contains the driver's versions.
 type Driver struct{ Version, NVML string }
 
-// GPU is one physical GPU: its identity and its power.
+// GPU describes the identity and the power of one physical GPU.
 type GPU struct {
 	UUID   string // for AMD, the driver's unique_id of 16 hex digits
-	Bus    string // in NVML's format: 00000000:1B:00.0
+	Bus    string // address in NVML's format: 00000000:1B:00.0
 	Model  string
 	Serial string // serial number of the board; two GPUs may share a board
 	Part   string
 	VBIOS  string
-	Place  *Place  // nil if the GPU has no platform info
+	Place  *Place  // nil if the GPU reports no platform info
 	Fabric *Fabric // nil if the GPU is in no NVLink fabric
 	// Floor is the power in watts while nothing runs.
 	Floor    int
-	Limit    int    // enforced power limit, watts
-	MaxLimit int    // highest limit that can be set, watts
+	Limit    int    // enforced power limit in watts
+	MaxLimit int    // highest limit that can be set, in watts
 	Memory   uint64 // bytes
-	// Counter is the board's counter at the start of the simulation.
+	// Counter is the value of the board's counter at the start of the simulation.
 	Counter gpu.Millijoules
 	Counts  Counts
 	// Replicas is the number of replicas that the device plugin offers, by time-slicing or MPS;
 	// 0 if the GPU is not shared.
 	Replicas int
 	MIG      *MIG // nil if the GPU is not in MIG mode
-	// GPM makes the driver report how busy instances are, as on Hopper and newer.
+	// GPM is set if the driver reports the busy time of instances, which Hopper and newer GPUs support.
 	GPM bool
 	// Throttle is the part of the time for which the driver throttles the GPU, in percent by cause.
 	Throttle [gpu.NumThrottles]int
-	// Generation decides the values of health that an NVIDIA GPU reports.
+	// Generation determines the health values that an NVIDIA GPU reports.
 	Generation Generation
 	// Defects change the health of an NVIDIA GPU over time.
 	Defects []Defect
-	// Accounting makes the driver keep accounts of processes, as after an administrator has
-	// enabled it.
+	// Accounting is set if an administrator has enabled the driver's accounting of processes.
 	Accounting bool
 	// AMD is nil for an NVIDIA GPU. An AMD GPU has no Place, Fabric, Counts, Replicas, GPM or
 	// Accounting.
@@ -100,50 +101,50 @@ type Fabric struct {
 // Counts is the kind of energy counters that a GPU's driver offers.
 type Counts int
 
-// The kinds of energy counters. On a board of two GPUs, nvmlDeviceGetTotal-
+// These are the kinds of energy counters. On a board of two GPUs, nvmlDeviceGetTotal-
 // EnergyConsumption counts the whole module on either GPU.
 const (
-	CountsGPU    Counts = iota // the plain counter only; it counts the GPU
+	CountsGPU    Counts = iota // only the plain counter, which counts the GPU
 	CountsScoped               // the plain counter, and field 191 for both the GPU and the module
-	CountsModule               // the plain counter, and field 191 for the module only
+	CountsModule               // the plain counter, and field 191 for only the module
 )
 
 // PCIDevice is a device on the PCI bus other than the scenario's GPUs. The numbers are in the
 // format of sysfs.
 type PCIDevice struct {
 	Address, Vendor, Device, Class string
-	Driver                         string // the kernel driver that it is bound to, or empty
-	Function                       string // the address of the physical function if it is a virtual one, or empty
+	Driver                         string // kernel driver to which the device is bound, or empty
+	Function                       string // address of the physical function if the device is a virtual function, or empty
 }
 
 // Daemon is a process of the host.
 type Daemon struct {
-	Cgroup string // the path in the unified hierarchy
+	Cgroup string // path in the unified hierarchy
 	Process
 }
 
 // Process is a program and its work on GPUs.
 type Process struct {
-	Comm string // at most 15 bytes, any but NUL and newline
+	Comm string // at most 15 bytes, without NUL and newline
 	// Title is the beginning of its command line.
 	Title string
 	UID   int
 	Work  []Work
-	// Below is a path below the container's cgroup, as created by a runtime inside the
-	// container; usually empty.
+	// Below is a path below the container's cgroup, which a runtime inside the container creates. It is
+	// usually empty.
 	Below string
 	// Lifetime, if set, is the time after which a process of a container is replaced by another
-	// one.
+	// process.
 	Lifetime time.Duration
 }
 
-// Work is a process's use of one GPU. It implies a context there.
+// Work describes the use of one GPU by a process. The process has a context on this GPU.
 type Work struct {
-	GPU int // position in the scenario's GPUs
-	// Instance is the position of its MIG instance in the GPU's instances.
+	GPU int // position among the GPUs of the scenario
+	// Instance is the position of the process's MIG instance among the instances of the GPU.
 	Instance int
-	// Watts is the process's power above the floor while it keeps the GPU, or the instance,
-	// completely busy. It differs between processes, which an exporter cannot measure.
+	// Watts is the power of the process in addition to the floor while the process keeps the GPU, or
+	// the instance, completely busy. It differs between processes, which an exporter cannot measure.
 	Watts   int
 	Load    Pattern
 	Memory  uint64 // bytes
@@ -153,15 +154,15 @@ type Work struct {
 // Context is the kind of a context on a GPU.
 type Context int
 
-// The kinds of contexts. The work of MPS clients runs through the context of their server, so
-// utilisation samples name the server's PID (NVIDIA open-gpu-kernel-modules, kernel_channel.c: a
-// channel belongs to the process that created its RM client).
+// These are the kinds of contexts. The work of MPS clients runs through the context of their
+// server, so utilisation samples name the server's PID (NVIDIA open-gpu-kernel-modules,
+// kernel_channel.c: a channel belongs to the process that created its RM client).
 const (
 	Compute Context = iota
 	Graphics
 	MPSServer // listed as a compute context
 	MPSClient
-	Monitor // no context: amdkfd lists every process that opened its device
+	Monitor // no context; amdkfd lists every process that opened its device
 )
 
 // Pod is a pod with its containers.
@@ -188,16 +189,16 @@ func (s Span) covers(t time.Duration) bool { return t >= s.From && (s.Until == 0
 // Container is a container with its allocations and processes.
 type Container struct {
 	Name      string
-	Devices   []Device // from the device plugin
-	Claims    []int    // positions in the scenario's claims
+	Devices   []Device // devices from the device plugin
+	Claims    []int    // positions among the claims of the scenario
 	Processes []Process
 }
 
 // Event is an event of the machine.
 type Event struct {
-	At  time.Duration // since the start
+	At  time.Duration // time since the start
 	Do  Action
-	GPU int // position in the scenario's GPUs, for FallOff, ReportXID and ResetGPU
+	GPU int // position among the GPUs of the scenario, for FallOff, ReportXID and ResetGPU
 	XID int // for ReportXID
 	// Driver is the driver to load, for LoadDriver; nil loads the same driver again.
 	Driver *Driver
@@ -206,16 +207,16 @@ type Event struct {
 // Action is the kind of an event.
 type Action int
 
-// The actions. A GPU that fell off the bus draws and counts nothing. It stays on
-// the PCI bus and with the driver (as lost) until the driver is reloaded. Without a driver no work
-// runs, but processes survive, unlike on a real machine. Without a kubelet pods still start and
-// end.
+// The actions. A GPU that was lost from the bus draws no power and counts no energy. It remains on
+// the PCI bus, and in the driver as a lost GPU, until the driver is reloaded. Without a driver no
+// work runs, but processes survive, unlike on a real machine. Without a kubelet pods still start
+// and end.
 const (
 	FallOff      Action = iota // the GPU is lost, XID 79; not for AMD
 	UnloadDriver               // every call of NVIDIA's driver fails
-	LoadDriver                 // lost GPUs are removed, the others renumbered, counters start at zero
-	StopKubelet                // its sockets are removed
-	StartKubelet               // it creates new sockets
+	LoadDriver                 // lost GPUs are removed, the others are renumbered, and counters start at zero
+	StopKubelet                // the sockets of the kubelet are removed
+	StartKubelet               // the kubelet creates new sockets
 	ResetGPU                   // the GPU is no longer lost, and its counter starts at zero
 	ReportXID                  // the driver reports an XID error; not for AMD
 )

@@ -54,7 +54,7 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// TestPause checks that a pod is absent during its pause and returns as another pod.
+// TestPause checks that a pod is absent during its pause and is replaced by another pod afterwards.
 func TestPause(t *testing.T) {
 	sc, err := simnode.Lookup("churn")
 	if err != nil {
@@ -84,7 +84,7 @@ func TestPause(t *testing.T) {
 }
 
 // TestKubeletRestart checks that a stopped kubelet has no socket, and that a restarted kubelet
-// creates a new one and lists the pods that were created meanwhile.
+// creates a new socket and lists the pods that were created meanwhile.
 func TestKubeletRestart(t *testing.T) {
 	sc, err := simnode.Lookup("churn")
 	if err != nil {
@@ -105,7 +105,7 @@ func TestKubeletRestart(t *testing.T) {
 	}
 }
 
-// TestLost checks a GPU that falls off the bus, and a driver that is reloaded without it.
+// TestLost checks a GPU that is lost from the bus, and a driver that is reloaded without it.
 func TestLost(t *testing.T) {
 	n := open(t, "lost")
 	dead := driverState(t, n)["gpu"][2]

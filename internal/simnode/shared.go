@@ -3,7 +3,7 @@ package simnode
 import "time"
 
 // timeslice is a machine with a device plugin that offers every GPU six times. On the first GPU the pods
-// differ in activity and power, on the second GPU they are equal.
+// differ in activity and power. On the second GPU they are equal.
 func timeslice() Scenario {
 	sc := hgxH100("timeslice", 2)
 	sc.Description = "2 H100 shared by time-slicing; 4 different pods on one, 2 equal pods on the other"
@@ -61,7 +61,7 @@ func mps() Scenario {
 	return sc
 }
 
-// sharer is a pod with one process and parts of a GPU.
+// sharer is a pod with one process that holds parts of a GPU.
 func sharer(name string, devices []Device, work ...Work) Pod {
 	return Pod{Namespace: "team-a", Name: name, QoS: "burstable", Containers: []Container{{
 		Name: "main", Devices: devices, Processes: []Process{{Comm: "python3", Work: work}},

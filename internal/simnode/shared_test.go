@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// used returns the energy of a GPU after a number of seconds: per pod, in total and idle.
+// used returns the energy of a GPU after a number of seconds. It returns the energy per pod, the
+// total and the idle energy.
 func used(t *testing.T, n *simnode.Node, position, seconds int) (pods map[string]gpu.Millijoules, total, idle gpu.Millijoules) {
 	t.Helper()
 	g := history(t, n)[10*seconds].GPUs[position]
@@ -26,7 +27,7 @@ func used(t *testing.T, n *simnode.Node, position, seconds int) (pods map[string
 func TestTimeslice(t *testing.T) {
 	n := open(t, "timeslice")
 	run(t, n, 0, 10*time.Second, time.Second)
-	const floor = 68 * 10_000 // mJ in 10 s
+	const floor = 68 * 10_000 // energy of 10 s in mJ
 	pods, total, idle := used(t, n, 0, 10)
 	want := map[string]gpu.Millijoules{
 		"notebook-ada": 420*25*40 + floor/5,
@@ -71,7 +72,7 @@ func TestMPS(t *testing.T) {
 	if daemon := pods["nvidia-device-plugin-mps-control-daemon-9qzwt"]; daemon != 0 {
 		t.Errorf("control daemon used %d mJ, want 0", daemon)
 	}
-	const floor = 68 * 10_000 // mJ in 10 s
+	const floor = 68 * 10_000 // energy of 10 s in mJ
 	if got, want := pods["rerank-0"], gpu.Millijoules(610*40*60+floor/2); got != want {
 		t.Errorf("rerank-0 used %d mJ of %d, want %d", got, total, want)
 	}
@@ -94,7 +95,8 @@ func TestDRA(t *testing.T) {
 	}
 }
 
-// TestHog checks that the floor is charged to a GPU's holder, independent of the processes on it.
+// TestHog checks that the floor is charged to a GPU's holder, independently of the processes on the
+// GPU.
 func TestHog(t *testing.T) {
 	n := open(t, "hog")
 	run(t, n, 0, 10*time.Second, time.Second)

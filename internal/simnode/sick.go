@@ -2,7 +2,8 @@ package simnode
 
 import "time"
 
-// trainer is a machine of four H100 with a pod that trains on all of them under the same load.
+// trainer is a machine with four H100 and a pod that trains on all of them, with the same load on
+// each.
 func trainer(name string) Scenario {
 	sc := hgxH100(name, 4)
 	pod := Pod{Namespace: "research", Name: "pretrain-0", Containers: []Container{{Name: "trainer", Devices: GPUs(0, 1, 2, 3)}}}
@@ -14,8 +15,9 @@ func trainer(name string) Scenario {
 	return sc
 }
 
-// sick is a machine with a board that gets worse and is lost. Its XID errors follow NVIDIA's catalogue: 74 is an NVLink error,
-// 48 an uncorrectable memory error, 63 a recorded row remap, 94 a contained error, 154 a changed recovery action.
+// sick is a machine with a board that gets worse and is lost. Its XID errors follow NVIDIA's catalogue. 74 is an NVLink error,
+// 48 is an uncorrectable memory error, 63 is a recorded row remap, 94 is a contained error, and 154 is a changed recovery
+// action.
 func sick() Scenario {
 	sc := trainer("sick")
 	sc.Description = "4 H100; a board has memory and NVLink errors, fewer spare rows after 4 min, uncorrectable errors after 6 min, and is lost after 22 min"
@@ -50,7 +52,7 @@ func sick() Scenario {
 	return sc
 }
 
-// throttled is a machine with two GPUs that are much slower than their neighbours under the same load.
+// throttled is a machine with two GPUs that are much slower than the other GPUs under the same load.
 func throttled() Scenario {
 	sc := trainer("throttled")
 	sc.Description = "4 H100 under the same load; from 1 to 17 min one is too hot, and the power brake slows another down"

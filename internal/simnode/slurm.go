@@ -18,7 +18,7 @@ func slurm() Scenario {
 	tuner.Devices, tuner.Files = GPUs(2), shared
 	eval := SlurmJob("4713", "s8FXKTA79XAR02", 1003, nil, Work{GPU: 2, Watts: 450, Load: Constant(25), Memory: 12 * gib})
 	eval.Devices = GPUs(2)
-	eval.Cgroup = "/system.slice/gpu-a_slurmstepd.scope/s8FXKTA79XAR02" // of another slurmd
+	eval.Cgroup = "/system.slice/gpu-a_slurmstepd.scope/s8FXKTA79XAR02" // cgroup of another slurmd
 	first := SlurmJob("4715", "s8FXKTA79XAR04", 1001, GPUs(4), Work{GPU: 4, Watts: 600, Load: Constant(50), Memory: 40 * gib})
 	again := SlurmJob("4715", "s8FXKTB00000T5", 1001, GPUs(4), Work{GPU: 4, Watts: 600, Load: Constant(50), Memory: 40 * gib})
 	first.Until, again.From = 10*time.Second, 12*time.Second
@@ -51,8 +51,8 @@ func machineWithoutKubelet(name string, gpus int) Scenario {
 	return sc
 }
 
-// SlurmJob is a job with its step daemons and, with work, a process. It has the files that
-// gpuledger's prolog writes. Without devices it has no files.
+// SlurmJob returns a job with its step daemons. If the job has work, it also has a process. The job
+// has the files that gpuledger's prolog writes. A job without devices has no files.
 func SlurmJob(id, sluid string, uid int, devices []Device, work ...Work) Unit {
 	u := Unit{
 		Unit: gpu.Unit{Manager: "slurm", Name: id}, Cgroup: "/system.slice/slurmstepd.scope/" + sluid, Devices: devices,

@@ -14,7 +14,7 @@ const maxSocketPath = 107
 // socket is a gRPC server on a unix socket.
 type socket struct {
 	server *grpc.Server
-	served chan error // the end of Serve
+	served chan error // receives the result of Serve
 }
 
 // openSocket serves on a path until it is closed.

@@ -12,11 +12,10 @@ import (
 
 // Truth is one row of the truth: the state of the model after one step.
 type Truth struct {
-	// Time is in nanoseconds since the Unix epoch, Boot in nanoseconds since
-	// boot.
+	// Time is in nanoseconds since the Unix epoch. Boot is in nanoseconds since boot.
 	Time int64 `json:"time_unix_ns"`
 	Boot int64 `json:"boot_ns"`
-	// GPUs contains all GPUs of the scenario, in its order, including lost ones.
+	// GPUs contains all GPUs, including lost GPUs, in the order of the scenario.
 	GPUs []GPUTruth `json:"gpus"`
 	// Modules contains the boards with more than one GPU.
 	Modules []ModuleTruth `json:"modules,omitempty"`
@@ -26,19 +25,20 @@ type Truth struct {
 //
 //	Energy = Idle + Retired + Σ Containers + Σ Processes outside containers
 //
-// exactly. A process of a container is included in its container. A container that holds a GPU
-// without any process still gets a share of the floor.
+// exactly. The use by a process in a container is included in the use of the container. A container
+// that holds a GPU without any process still gets a share of the floor.
 type GPUTruth struct {
 	UUID   string `json:"uuid"`
 	Serial string `json:"serial"`
-	// Counter is the counter that the driver reports for this GPU: the GPU's own if there is
-	// one, otherwise its module's counter. It is nil while the GPU is lost or the driver is not loaded.
+	// Counter is the counter that the driver reports for this GPU. It is the counter of the GPU if
+	// there is one, and otherwise the counter of its module. It is nil while the GPU is lost or the
+	// driver is not loaded.
 	Counter *gpu.Millijoules `json:"counter_mj"`
 	Energy  gpu.Millijoules  `json:"energy_mj"`
-	// Peak is the highest power of a step so far, in mW.
+	// Peak is the highest power of all steps until now, in mW.
 	Peak int64 `json:"peak_mw"`
-	// Idle is the part of the floor that is charged to no owner. Retired is the sum of
-	// containers and processes that ended at least a minute ago and are no longer listed.
+	// Idle is the part of the floor that is charged to no owner. Retired is the energy of containers
+	// and processes that ended at least a minute ago and are no longer listed.
 	Idle       gpu.Millijoules  `json:"idle_mj"`
 	Retired    gpu.Millijoules  `json:"retired_mj"`
 	Containers []ContainerTruth `json:"containers,omitempty"`
@@ -52,7 +52,7 @@ type ContainerTruth struct {
 	gpu.Owner
 	Energy gpu.Millijoules `json:"energy_mj"`
 	// Held is the time in ms for which the container held the GPU by allocation, summed over its
-	// instances. Replicas of an instance count once.
+	// instances. Several replicas of one instance count once.
 	Held int64 `json:"held_ms,omitempty"`
 }
 
@@ -65,7 +65,7 @@ type ProcessTruth struct {
 	Energy gpu.Millijoules `json:"energy_mj"`
 }
 
-// ModuleTruth sums the GPUs of one board.
+// ModuleTruth contains the sums over the GPUs of one board.
 type ModuleTruth struct {
 	Serial     string           `json:"serial"`
 	Energy     gpu.Millijoules  `json:"energy_mj"`
@@ -100,7 +100,7 @@ func (g *GPUTruth) Since(earlier *GPUTruth) map[gpu.Owner]gpu.Millijoules {
 	return used
 }
 
-// GPU returns the truth of one GPU, or nil.
+// GPU returns the truth of one GPU, or nil if there is none.
 func (t *Truth) GPU(uuid string) *GPUTruth {
 	for i := range t.GPUs {
 		if t.GPUs[i].UUID == uuid {
@@ -124,8 +124,8 @@ func (h History) Find(uuid string, counter gpu.Millijoules) *Truth {
 	return nil
 }
 
-// ReadTruth reads a file of truth, the newest row or the history. It skips an incomplete last
-// row.
+// ReadTruth reads a file of the truth, which contains the newest row or the history. It skips an
+// incomplete last row.
 func ReadTruth(path string) (History, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -170,7 +170,7 @@ func TestModuleCounter(t *testing.T) {
 	}
 }
 
-// TestStepIsDeterministic checks that the result depends only on the scenario and the time, not
+// TestStepIsDeterministic checks that the result depends only on the scenario and the time, and not
 // on the steps.
 func TestStepIsDeterministic(t *testing.T) {
 	if testing.Short() {
@@ -274,8 +274,8 @@ func TestTruthSparse(t *testing.T) {
 	}
 }
 
-// TestTruthHeld checks the time for which containers hold a GPU, also with two replicas, and its highest power: two
-// processes use 500 W in 40 % of the time.
+// TestTruthHeld checks the time for which containers hold a GPU, including containers with two replicas. It also
+// checks the highest power of the GPU, because two processes use 500 W in 40 % of the time.
 func TestTruthHeld(t *testing.T) {
 	sc, err := simnode.Lookup("timeslice")
 	if err != nil {

@@ -17,8 +17,8 @@ const maxLog = 64 << 20
 // sparse is the number of steps between two rows of the sparse history.
 const sparse = int64(10 * time.Second / step)
 
-// truthLog writes the truth: the newest row by replacing a file, and two histories by appending to
-// files. It is not safe for concurrent use.
+// truthLog writes the truth. It replaces a file with the newest row, and appends rows to the files
+// of two histories. It is not safe for concurrent use.
 type truthLog struct {
 	newest          string
 	dense, sparsely *growing
@@ -68,7 +68,7 @@ func (l *truthLog) flush() error {
 
 func (l *truthLog) close() error { return errors.Join(l.dense.file.Close(), l.sparsely.file.Close()) }
 
-// growing is a file to which rows are appended, and the file before it.
+// growing is a file to which rows are appended, with the previous file.
 type growing struct {
 	path, older string
 

@@ -14,13 +14,13 @@ import (
 // Unit is a job, container, service or user outside pods.
 type Unit struct {
 	gpu.Unit
-	// Cgroup is the path in the unified hierarchy, to which each process adds its Below. It may
-	// also be the lines of a cgroup file with %s in place of Below.
+	// Cgroup is the path in the unified hierarchy, to which the Below of each process is appended. It
+	// may also be the lines of a cgroup file with %s in place of Below.
 	Cgroup    string
 	Processes []Process
 	Devices   []Device // held
-	// Files exist while the unit does, by their path below the node's directory: files that a
-	// prolog or a container engine writes.
+	// Files contains files that exist while the unit exists, by their path below the directory of the
+	// node. A prolog or a container engine writes such files.
 	Files map[string]string
 	Span
 }
@@ -58,7 +58,7 @@ func removeNodeFiles(dir string, files map[string]string) error {
 }
 
 // heldDir is the directory of prologs, and dockerRoot and podmanRoot are the directories of the
-// container engines, below the node's directory.
+// container engines, below the directory of the node.
 const (
 	heldDir    = "held"
 	dockerRoot = "docker"

@@ -8,14 +8,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// UnitCheats is a variant of [Cheats] on a machine without Kubernetes: on each GPU a job, container
+// UnitCheats is a variant of [Cheats] on a machine without Kubernetes. On each GPU a job, container
 // or user tries to be charged less, or to cause charges for a job that shares the GPU.
 func UnitCheats() (cheating, honest Scenario, names []string) { return playTricks(unitTricks) }
 
 // ManagerCheats is a variant of [UnitCheats] in which owners imitate units of other managers.
 func ManagerCheats() (cheating, honest Scenario, names []string) { return playTricks(managerTricks) }
 
-// playTricks returns a machine with tricks, the same machine without them, and their names.
+// playTricks returns a machine with tricks, the same machine without tricks, and the names of the
+// tricks.
 func playTricks(tricks []unitTrick) (cheating, honest Scenario, names []string) {
 	cheating = machineWithoutKubelet("unit-cheats", len(tricks))
 	honest = cheating
@@ -37,7 +38,7 @@ func playTricks(tricks []unitTrick) (cheating, honest Scenario, names []string) 
 	return cheating, honest, names
 }
 
-// A unitTrick is a way for a unit to try to pay less.
+// A unitTrick is a way in which a unit tries to be charged less.
 type unitTrick struct {
 	name string
 	unit func(gpu int) Unit
@@ -120,6 +121,6 @@ func malloryService(g int) Unit {
 func malloryJob(g int) Unit {
 	u := SlurmJob(fmt.Sprint(660+g), fmt.Sprintf("s8FXKTA79XAS%02d", g), 1666, GPUs(g), malloryWork(g))
 	// Both jobs hold the GPU.
-	u.Files[fmt.Sprintf("held/%d", g)] = fmt.Sprintf("%d\n%d\n", 660+g, 900+g) // a job that does not exist holds nothing
+	u.Files[fmt.Sprintf("held/%d", g)] = fmt.Sprintf("%d\n%d\n", 660+g, 900+g) // a job that does not exist holds no GPU
 	return u
 }

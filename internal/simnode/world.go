@@ -14,7 +14,7 @@ import (
 type world struct {
 	scenario Scenario
 	start    gpu.Instant
-	steps    int64         // taken since the start
+	steps    int64         // number of samples taken since the start
 	at       time.Duration // time since the start at which the last step began
 	random   *rand.Rand
 
@@ -25,17 +25,17 @@ type world struct {
 	nextPID uint32
 	driver  driver
 	kubelet bool    // running
-	events  []Event // still to happen
+	events  []Event // events that are still to happen
 }
 
-// pendingPod is the successor of a pod that ended, during its pause.
+// pendingPod is the successor of an ended pod, during the pause before its start.
 type pendingPod struct {
 	spec       *Pod
 	generation int
 	until      int64 // a step
 }
 
-// driver is the state of NVIDIA's driver apart from the GPUs.
+// driver is the state of NVIDIA's driver without the state of the GPUs.
 type driver struct {
 	generation int
 	loaded     bool
@@ -78,8 +78,8 @@ func (w *world) beforeStart(d time.Duration) time.Duration { return max(w.start.
 // elapsed returns the simulated time since the start.
 func (w *world) elapsed() time.Duration { return time.Duration(w.steps) * step }
 
-// change is the result of one step: the pods that ended and started, and the processes of the
-// remaining pods that ended and started.
+// change is the result of one step. It contains the pods that ended and the pods that started, and
+// for the remaining pods the processes that ended and started.
 type change struct {
 	endedPods, startedPods           []*pod
 	endedProcesses, startedProcesses []*process
@@ -230,7 +230,7 @@ func (w *world) renumber() {
 	w.number()
 }
 
-// restart starts the driver's counters of a board at zero.
+// restart sets the counters that the driver has for a board to zero.
 func (b *board) restart() {
 	b.base, b.loadedAt, b.ring.samples, b.accounts = 0, b.energy, nil, accounting{}
 	b.healthAtLoad = maps.Clone(b.health)
@@ -276,8 +276,8 @@ func (w *world) held(c *Container) []Device {
 	return held
 }
 
-// loads returns, for each board, its processes with a context and how busy they are now. On a lost
-// GPU, or without a driver, nothing is busy.
+// loads returns, for each board, its processes with a context, and the current activity of each. On
+// a lost GPU, or without a driver, no process is active.
 func (w *world) loads() [][]load {
 	loads := make([][]load, len(w.boards))
 	for _, p := range w.processes() {
@@ -305,7 +305,7 @@ func (w *world) processes() []*process {
 
 // memoryUsed returns the memory in use on a board, in bytes.
 func (w *world) memoryUsed(gpu int) uint64 {
-	used := uint64(gib / 2) // the driver's own
+	used := uint64(gib / 2) // memory that the driver uses
 	for _, p := range w.processes() {
 		for _, k := range p.work {
 			if k.GPU == gpu {

@@ -1,10 +1,9 @@
 // Package fakes contains fake driver libraries and compiles them.
 //
-// They are written in C because they replace the driver at its C ABI: the production code loads
+// They are written in C because they replace the driver at its C ABI. The production code loads
 // them with dlopen through the unchanged bindings. The tests therefore cover the released code,
-// including struct layouts, sizing calls and return codes. A fake behind a Go interface would
-// prove none of that, and a shared library written in Go would add a second Go runtime to the
-// process.
+// including struct layouts, sizing calls and return codes. A fake behind a Go interface would prove
+// none of this, and a shared library written in Go would add a second Go runtime to the process.
 package fakes
 
 import (
@@ -25,10 +24,10 @@ import (
 var sources embed.FS
 
 type library struct {
-	name    string // its soname, which is also the name of its file
+	name    string // soname of the library, which is also the name of its file
 	source  string
-	binding string // the module with the headers that it is compiled against; empty if there is none
-	headers string // their folder in the module
+	binding string // module with the headers that the source is compiled against; empty if there is none
+	headers string // folder of the headers in the module
 }
 
 var (
@@ -37,28 +36,28 @@ var (
 	cuda = library{name: "libcuda.so.1", source: "cuda.c"}
 )
 
-// Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path of the library.
-// It requires gcc, as cgo does, and the go command to find the header of the binding. It must be
-// called from within this module. The header comment of nvml.c describes how the library is
+// Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path of the library. It
+// requires gcc, which cgo also needs, and the go command, which finds the header of the binding. It
+// must be called from within this module. The header comment of nvml.c describes how the library is
 // configured.
 func Compile(dir string) (path string, err error) {
 	return nvml.compile(dir)
 }
 
-// CompileDCGM is [Compile] for the fake libdcgm.so.4, which dcgm.c describes.
+// CompileDCGM is like [Compile], for the fake libdcgm.so.4, which dcgm.c describes.
 func CompileDCGM(dir string) (path string, err error) {
 	return dcgm.compile(dir)
 }
 
-// CompileCUDA is [Compile] for the fake libcuda.so.1, which cuda.c describes.
+// CompileCUDA is like [Compile], for the fake libcuda.so.1, which cuda.c describes.
 func CompileCUDA(dir string) (path string, err error) {
 	return cuda.compile(dir)
 }
 
 // Without copies a compiled library into another directory and returns the path of the copy. The
 // copy lacks the given functions, like the library of an older driver. Without renames the
-// functions; the loader does not find the new names either, because it looks up symbols by a hash
-// of the name.
+// functions. The loader does not find the new names, because it looks up symbols by a hash of the
+// name.
 func Without(library, dir string, functions ...string) (path string, err error) {
 	content, err := os.ReadFile(library)
 	if err != nil {
@@ -134,7 +133,7 @@ func (l library) includes() ([]string, error) {
 	return []string{"-I" + filepath.Join(module, l.headers)}, nil
 }
 
-// output runs a command. Its error contains the command's stderr.
+// output runs a command. Its error contains the command's standard error output.
 func output(cmd *exec.Cmd) (string, error) {
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {

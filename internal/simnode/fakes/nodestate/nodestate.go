@@ -72,7 +72,7 @@ func Records(g gputest.GPU) []string {
 	return append(append(lines, instances(g)...), processes(g)...)
 }
 
-// healthMask encodes problems as nvml.h does: NVML_GPU_FABRIC_HEALTH_MASK_*.
+// healthMask encodes problems in the format of nvml.h (NVML_GPU_FABRIC_HEALTH_MASK_*).
 func healthMask(problems []gpu.FabricProblem) (mask uint32) {
 	for _, p := range problems {
 		switch shift := map[string]uint32{"route_recovery": 2, "route_unhealthy": 4, "access_timeout_recovery": 6}[p.Name]; {
@@ -87,8 +87,8 @@ func healthMask(problems []gpu.FabricProblem) (mask uint32) {
 	return mask
 }
 
-// instances returns the records of a GPU's MIG devices. If a GPU instance has several, they
-// share its slices, as their names show.
+// instances returns the records of a GPU's MIG devices. If a GPU instance has several MIG devices,
+// these share its slices, which is visible in their names.
 func instances(g gputest.GPU) (lines []string) {
 	if g.Device.Partitions == nil {
 		return nil
@@ -126,7 +126,7 @@ func factor(unit string) float64 {
 	return f
 }
 
-// reading returns the fields that a GPU reports now.
+// reading returns the fields of the current values that a GPU reports.
 func reading(g gputest.GPU) (f []string) {
 	add := func(key string, value any) { f = append(f, fmt.Sprintf("%s=%v", key, value)) }
 	r := g.Reading
