@@ -65,7 +65,7 @@ func TestLateCounterOfTwo(t *testing.T) {
 	}
 }
 
-// A lossyBoard holds the true state of one GPU with a counter that loses energy.
+// A lossy board holds the true state of one GPU with a counter that loses energy.
 type lossy struct {
 	r       *rand.Rand
 	now     int

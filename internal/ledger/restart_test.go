@@ -72,7 +72,7 @@ func TestListAfterReadings(t *testing.T) {
 	}
 }
 
-// TestTwoRestartsInOutage checks that a second restartthat happens before all readings older than the
+// TestTwoRestartsInOutage checks that a second restart that happens before all readings older than the
 // first list of live pods are settled does not interrupt the held time.
 func TestTwoRestartsInOutage(t *testing.T) {
 	for end := 108; end < 125; end++ { // the last second before the second restart

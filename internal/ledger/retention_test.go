@@ -49,7 +49,7 @@ func TestRetentionBesideAnother(t *testing.T) {
 	}
 }
 
-// TestPodRetires checks that the containers of a pod retire togetherafter the retention time of the
+// TestPodRetires checks that the containers of a pod retire together after the retention time of the
 // last container.
 func TestPodRetires(t *testing.T) {
 	sidecar := train

@@ -27,7 +27,7 @@ func newJobWorld(t *testing.T, info gpu.UnitInfo) (*world, gpu.Unit) {
 }
 
 // TestDescriptionAfterRestart checks that a job whose epilog removed its files keeps its account after a restart of the
-// exporteruntil its series end. Data about users are not stored.
+// exporter until its series end. Data about users are not stored.
 func TestDescriptionAfterRestart(t *testing.T) {
 	described := gpu.UnitInfo{SLUID: "s8FXKTA79XAR00", User: "ada", UID: "1001", Account: "physics", Partition: "gpu", Cluster: "alps"}
 	tests := []struct {

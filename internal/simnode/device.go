@@ -62,7 +62,7 @@ func Parts(position int, parts ...int) []Device {
 	return out
 }
 
-// partCount returns the number of MIG instances or replicas of a GPUthat are offered now or later.
+// partCount returns the number of MIG instances or replicas of a GPU that are offered now or later.
 func (g *GPU) partCount() int {
 	if g.MIG != nil {
 		return len(g.MIG.Instances)

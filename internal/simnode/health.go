@@ -145,7 +145,7 @@ func (r *healthRecord) addLink(b *board) {
 	}
 }
 
-// addMemory adds the errors of the memorysince the driver was loaded, and over the life of the
+// addMemory adds the errors of the memory since the driver was loaded, and over the life of the
 // board.
 func (r *healthRecord) addMemory(b *board) {
 	r.field(11, b.sinceLoad(DRAMCorrectable))

@@ -12,7 +12,7 @@ import (
 
 // Summing is a source that adds up the errors of GPUs itself.
 type Summing interface {
-	// Errors returns the errors of each GPU in a periodby UUID, added up in the same way as by
+	// Errors returns the errors of each GPU in a period by UUID, added up in the same way as by
 	// [table.GPU.AddErrors].
 	Errors(ctx context.Context, of Query) (map[string]table.GPU, error)
 	// Faults returns the faults of GPUs in a period.

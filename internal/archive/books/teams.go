@@ -31,7 +31,7 @@ func (t *teams) of(c table.Charge) string {
 	return cmp.Or(t.workloads[[2]string{c.Cluster, c.WorkloadUID}].name, t.namespaces[[2]string{c.Cluster, c.Namespace}].name)
 }
 
-// teams reads the teamsif they are needed.
+// teams reads the teams if they are needed.
 func (s *rules) teams(ctx context.Context, of Query) (*teams, error) {
 	if !slices.Contains(of.By, "team") {
 		return nil, nil

@@ -32,7 +32,7 @@ type Charge struct {
 	// GPU, and Busy is the sampled busy time.
 	Held, GPUTime, Active, Busy int64
 	// ThermalEnergy and PowerBrakeEnergy are the parts of the energy that were used while the driver
-	// reduced the clocksbecause of heat and because of the power brake. Thermal and PowerBrake are the
+	// reduced the clocks because of heat and because of the power brake. Thermal and PowerBrake are the
 	// corresponding times. Both causes may apply at the same time.
 	ThermalEnergy, Thermal, PowerBrakeEnergy, PowerBrake int64
 	// Profiled is the time in which the GPU's profile was measured while the pod or unit was alone on the GPU, in

@@ -38,7 +38,7 @@ func newFleet() *fleet {
 	}
 }
 
-// put adds or replaces an exporter, and reports whether it must be readbecause it became ready or
+// put adds or replaces an exporter, and reports whether it must be read because it became ready or
 // restarted.
 func (f *fleet) put(name cache.ObjectName, t exporter.Target) bool {
 	f.mu.Lock()

@@ -99,7 +99,7 @@ func (a *agreement) remember(r *gpu.Reading) {
 	}
 }
 
-// compare adds the energy since the last readingaccording to the counter, and the energy according
+// compare adds the energy since the last reading according to the counter, and the energy according
 // to the power samples.
 func (a *agreement) compare(r *gpu.Reading, power []quiet.Point) {
 	if a.at.IsZero() || r.Energy == nil || *r.Energy < a.energy {
