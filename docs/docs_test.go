@@ -60,7 +60,7 @@ var (
 		"archive.md":       2900,
 		"ask.md":           1850,
 		"dba.md":           720,
-		"dcgm.md":          1665,
+		"dcgm.md":          1740,
 		"dispute.md":       1155,
 		"hardware.md":      620,
 		"health.md":        1460,
