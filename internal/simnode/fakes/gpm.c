@@ -84,6 +84,16 @@ nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned int gi, nvmlGpmSa
     return end(&c, ret);
 }
 
+/* Takes the metrics of a record of health. The first value of a metric counts. */
+static void take_metrics(struct nvmlGpmSample_st *s, const struct record *health)
+{
+    for (int i = 0; i < health->fields; i++) {
+        unsigned int id;
+        if (strncmp(health->key[i], "gpm", 3) == 0 && sscanf(health->key[i], "gpm%u", &id) == 1 && id < NVML_GPM_METRIC_MAX && isnan(s->metrics[id]))
+            s->metrics[id] = strtod(health->value[i], NULL);
+    }
+}
+
 /* The metrics of a whole GPU are the keys gpm<id> of its health. */
 nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, nvmlGpmSample_t sample)
 {
@@ -99,12 +109,11 @@ nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, nvmlGpmSample_t sample)
         s->gi = UINT_MAX;
         s->time = number(next("driver", NULL), "time", 0);
         s->kind = WHOLE;
-        for (unsigned int id = 0; id < NVML_GPM_METRIC_MAX; id++) {
-            char key[20];
-            snprintf(key, sizeof key, "gpm%u", id);
-            const char *value = get(health(&c, key), key);
-            s->metrics[id] = value ? strtod(value, NULL) : NAN;
-        }
+        for (unsigned int id = 0; id < NVML_GPM_METRIC_MAX; id++)
+            s->metrics[id] = NAN;
+        for (struct record *r = next("health", NULL); r; r = next("health", r))
+            if (is(r, "gpu", get(c.gpu, "uuid")))
+                take_metrics(s, r);
     }
     return end(&c, ret);
 }

@@ -711,7 +711,10 @@ static int plain_field(struct call *c, nvmlFieldValue_t *v)
         return 0;
     }
     snprintf(key, sizeof key, v->scopeId == UINT_MAX ? "field%u.all" : v->scopeId ? "field%u.%u" : "field%u", v->fieldId, v->scopeId);
-    const char *value = get(health(c, key), key);
+    const char *value = NULL;
+    for (struct record *r = next("health", NULL); r && !value; r = next("health", r))
+        if (is(r, "gpu", get(c->gpu, "uuid")))
+            value = get(r, key);
     if (!value)
         return throttle_key(v->fieldId) == NULL;
     v->nvmlReturn = NVML_SUCCESS;

@@ -62,7 +62,7 @@ static unsigned long long number(const struct record *r, const char *key, unsign
 static struct record *next(const char *name, const struct record *r)
 {
     struct record *n = r ? r->next : records;
-    while (n && strcmp(n->name, name) != 0)
+    while (n && (*n->name != *name || strcmp(n->name, name) != 0)) /* most names differ in the first letter */
         n = n->next;
     return n;
 }
@@ -107,16 +107,20 @@ static void keep_template(const char *text)
     live_template = strncmp(text, "live\t", 5) == 0 || strstr(text, "\nlive\t") ? strdup(text) : NULL;
 }
 
-/* Reloads the state if the file was replaced. Returns 0 if there is no file. */
-static int refresh(void)
+static int is_seen(const struct stat *now)
+{
+    return now->st_ino == state_seen.st_ino && now->st_size == state_seen.st_size && now->st_mtim.tv_sec == state_seen.st_mtim.tv_sec &&
+           now->st_mtim.tv_nsec == state_seen.st_mtim.tv_nsec;
+}
+
+/* Reads the file again. */
+static void reload(void)
 {
     struct stat now;
-    int fd = state_path ? open(state_path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = open(state_path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return 0;
-    if (fstat(fd, &now) == 0 &&
-        (now.st_ino != state_seen.st_ino || now.st_size != state_seen.st_size ||
-         now.st_mtim.tv_sec != state_seen.st_mtim.tv_sec || now.st_mtim.tv_nsec != state_seen.st_mtim.tv_nsec)) {
+        return;
+    if (fstat(fd, &now) == 0) {
         char *text = calloc(1, now.st_size + 1);
         if (read(fd, text, now.st_size) == now.st_size) {
             state_seen = now;
@@ -127,6 +131,16 @@ static int refresh(void)
         }
     }
     close(fd);
+}
+
+/* Reloads the state if the file was replaced. Returns 0 if there is no file. */
+static int refresh(void)
+{
+    struct stat now;
+    if (!state_path || stat(state_path, &now) != 0)
+        return 0;
+    if (!is_seen(&now))
+        reload();
     if (live_template)
         parse(live_text(live_template));
     return records != NULL;
