@@ -2,6 +2,7 @@ package nvml
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,6 +17,8 @@ const reaskAfter = 10 * time.Minute
 
 // A healthReader reads the health of one GPU.
 type healthReader struct {
+	// fields are the fields that the GPU did not refuse, and the counters of links that it once returned, in the order of
+	// healthFields.
 	fields []fieldReader
 	// refused is set for each call that the GPU does not support, in the order of healthCalls.
 	refused []bool
@@ -38,50 +41,59 @@ type fieldReader struct {
 	*healthField
 	scopeID uint32
 	refused bool
-	// last is the last value that was read. known is set if the current reading returned it, and counted
-	// is set after any reading returned it.
-	last           uint64
-	known, counted bool
-	// counter is the counter of a link, without its value.
-	counter gpu.Counter
+	// last is the last value that was read. known is set if the current reading returned it.
+	last  uint64
+	known bool
+	// name is the name of the counter of a link, or empty before its first value.
+	name string
 }
 
-func newHealthReader() healthReader {
-	x := healthReader{refused: make([]bool, len(healthCalls))}
+// allFields returns the readers of all fields.
+func allFields() (all []fieldReader) {
 	for i := range healthFields {
 		f := &healthFields[i]
 		if f.scope != eachLink {
-			x.fields = append(x.fields, fieldReader{healthField: f, scopeID: f.scope})
+			all = append(all, fieldReader{healthField: f, scopeID: f.scope})
 			continue
 		}
 		for link := range uint32(gonvml.NVLINK_MAX_LINKS) {
-			counter := gpu.NewCounter(f.metric, f.labels, strconv.Itoa(int(link)))
-			x.fields = append(x.fields, fieldReader{healthField: f, scopeID: link, counter: counter})
+			all = append(all, fieldReader{healthField: f, scopeID: link})
 		}
 	}
-	return x
+	return all
 }
 
 // ask makes the next reading request the refused fields and calls again.
 func (x *healthReader) ask(now time.Duration) {
 	x.since = now
-	clear(x.refused)
+	x.refused = make([]bool, len(healthCalls))
+	known := x.fields
+	x.fields = allFields()
 	for i := range x.fields {
-		x.fields[i].refused = false
+		f := &x.fields[i]
+		if len(known) > 0 && known[0].healthField == f.healthField && known[0].scopeID == f.scopeID {
+			f.last, f.name, known = known[0].last, known[0].name, known[1:]
+		}
+	}
+}
+
+// forget removes the fields that the GPU refused, because most GPUs support a sixth of the fields.
+func (x *healthReader) forget() {
+	refused := func(f fieldReader) bool { return f.refused && f.name == "" }
+	if slices.ContainsFunc(x.fields, refused) {
+		x.fields = slices.Clone(slices.DeleteFunc(x.fields, refused))
 	}
 }
 
 // readHealth reads all values. If a call fails, its values are missing.
 func (g *gpuReader) readHealth() {
 	x, now := &g.health, g.now().Boot
-	if x.fields == nil {
-		*x = newHealthReader()
-	}
 	if x.since == 0 || now-x.since > reaskAfter {
 		x.ask(now)
 	}
 	x.values, x.counters = nil, nil
 	values := g.readHealthFields()
+	x.forget()
 	x.measure(values, now)
 	for i, c := range healthCalls {
 		if x.refused[i] {
@@ -117,9 +129,9 @@ func (x *healthReader) measure(values []gpu.HealthValue, now time.Duration) {
 }
 
 // readHealthFields makes one call that reads all fields that the GPU did not refuse.
-func (g *gpuReader) readHealthFields() (values []gpu.HealthValue) {
+func (g *gpuReader) readHealthFields() []gpu.HealthValue {
 	var requested []*fieldReader
-	var answers []gonvml.FieldValue
+	answers := make([]gonvml.FieldValue, 0, len(g.health.fields))
 	for i := range g.health.fields {
 		f := &g.health.fields[i]
 		if f.known = false; !f.refused {
@@ -135,21 +147,40 @@ func (g *gpuReader) readHealthFields() (values []gpu.HealthValue) {
 		return nil
 	}
 	for i, f := range requested {
-		n, r := healthInteger(answers[i])
-		f.refused = unsupported(r)
-		if r == gonvml.SUCCESS {
-			f.last, f.known, f.counted = n, true, true
-		}
+		f.set(healthInteger(answers[i]))
 	}
-	for i := range g.health.fields {
-		f := &g.health.fields[i]
+	return g.health.collect()
+}
+
+// set records the driver's response.
+func (f *fieldReader) set(n uint64, r ret) {
+	f.refused = unsupported(r)
+	if r != gonvml.SUCCESS {
+		return
+	}
+	f.last, f.known = n, true
+	if f.isCounterOfLink() && f.name == "" {
+		f.name = gpu.NewCounter(f.metric, f.labels, strconv.Itoa(int(f.scopeID))).Name
+	}
+}
+
+// collect returns the values of the fields, and updates the counters of links. Values of links with the same labels are added.
+func (x *healthReader) collect() (values []gpu.HealthValue) {
+	for i := range x.fields {
+		f := &x.fields[i]
 		if f.isCounterOfLink() {
-			if f.counted {
-				f.counter.Count = f.last
-				g.health.counters = append(g.health.counters, f.counter)
+			if f.name != "" {
+				x.counters = append(x.counters, gpu.Counter{Metric: f.metric, Labels: f.labels, Name: f.name, Count: f.last})
 			}
-		} else if v, ok := f.value(); ok {
+			continue
+		}
+		v, ok := f.value()
+		switch {
+		case !ok:
+		case f.scope == eachLink:
 			values = gpu.AddHealth(values, v)
+		default:
+			values = append(values, v)
 		}
 	}
 	return values

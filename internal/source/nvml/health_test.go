@@ -239,6 +239,48 @@ func TestNVLinkFails(t *testing.T) {
 	r.clock.Advance(reaskAfter)
 	want(1_000_012, "field221=9", "field221.1=1000003")
 	want(1_000_017, "field221=9", "field221.1=5")
+	want(1_000_017) // no link is reported
+	r.clock.Advance(reaskAfter)
+	want(1_000_017)
+	r.clock.Advance(reaskAfter)
+	want(1_000_018, "field221=10", "field221.1=5")
+}
+
+// TestHealthSpread checks that a tick reads the health of one GPU of eight, and that each GPU is read every ten seconds.
+func TestHealthSpread(t *testing.T) {
+	const call = "nvmlDeviceGetRowRemapperHistogram"
+	var node gputest.Node
+	for i := range 8 {
+		node.GPUs = append(node.GPUs, gputest.Full(i))
+	}
+	d, clock := newDriver(t, node), gputest.NewClock()
+	for _, g := range node.GPUs {
+		d.lines = append(d.lines, "health\tgpu="+g.Device.UUID+"\tbanks_max=1")
+	}
+	d.write()
+	s := d.open(clock.Now)
+	gputest.Read(t, s)
+	if n := d.calls(call); n != 8 {
+		t.Fatalf("the first reading has the health of %d GPUs", n)
+	}
+	for second := range 10 { // the first pause of each GPU is shorter
+		clock.Advance(time.Second)
+		before := d.calls(call)
+		gputest.Read(t, s)
+		if n := d.calls(call) - before; n > 1 {
+			t.Errorf("second %d: the health of %d GPUs", second, n)
+		}
+	}
+	before := d.log()
+	for range 10 {
+		clock.Advance(time.Second)
+		gputest.Read(t, s)
+	}
+	for _, g := range node.GPUs {
+		if n := strings.Count(strings.TrimPrefix(d.log(), before), call+"\t"+g.Device.UUID); n != 1 {
+			t.Errorf("%s: %d readings of health in ten seconds", g.Device.UUID, n)
+		}
+	}
 }
 
 // TestHealthAbsent checks values that look like numbers but are not.

@@ -17,7 +17,7 @@ const (
 )
 
 // A healthField is a field of nvmlDeviceGetFieldValues that gives one value of a metric after it is
-// divided by unit. Values of several fields or links with the same labels are added.
+// divided by unit. Values of links with the same labels are added.
 type healthField struct {
 	metric gpu.HealthMetric
 	labels []string

@@ -196,6 +196,14 @@ func (d *session) find(index int, bus string) (*gpuReader, error) {
 	return g, nil
 }
 
+// pause returns the time until the next call of complete that reads. The first pauses differ, so that a tick reads few GPUs.
+func (g *gpuReader) pause() time.Duration {
+	if g.again > 0 {
+		return identityRetry
+	}
+	return identityRetry - time.Duration(g.device.Index)*time.Second%identityRetry
+}
+
 // complete reads the missing parts of the identity of a GPU, its fabric and its recovery after a pause. It also registers the
 // GPU for events. It runs in a lane.
 func (d *session) complete(g *gpuReader) {
@@ -215,7 +223,7 @@ func (d *session) complete(g *gpuReader) {
 		if d.cfg.Profiling {
 			d.readProfile(g)
 		}
-		g.again = g.now().Boot + identityRetry
+		g.again = g.now().Boot + g.pause()
 	}
 	if incomplete || g.events != d.events.Load() {
 		d.subscribe(g)
