@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -233,14 +232,14 @@ func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	if span.From == 0 || span.Len() > maxInterval {
 		return gpu.InstanceSample{}, errNoBase
 	}
-	percent, err := query(q, "nvmlGpmMetricsGet", func() (float64, ret) { return p.activity(q.lib) })
+	percent, err := query(q, "nvmlGpmMetricsGet", p.activity)
 	return gpu.InstanceSample{Instance: i.ID, Span: span, SM: min(percent/100, 1)}, err
 }
 
 // profileInstances returns the profile of each instance. An instance without a profile is missing.
 func (g *gpm) profileInstances(q *inquiry) (all []gpu.InstanceProfile) {
 	for _, p := range g.pairs {
-		metrics, err := query(q, "nvmlGpmMetricsGet", func() ([]gonvml.GpmMetric, ret) { return p.metrics(q.lib) })
+		metrics, err := query(q, "nvmlGpmMetricsGet", p.metrics)
 		if err != nil {
 			continue
 		}
@@ -256,20 +255,19 @@ const rounding = 1
 
 // activity returns NVML_GPM_METRIC_SM_UTIL in percent. The metric has its own return code, and is
 // NaN if the driver divides by zero.
-func (p *pair) activity(lib *library) (float64, ret) {
-	get := gonvml.GpmMetricsGetType{NumMetrics: 1, Sample1: p.samples[1], Sample2: p.samples[0]}
-	m := &get.Metrics[0]
-	m.MetricId, m.NvmlReturn, m.Value = uint32(gonvml.GPM_METRIC_SM_UTIL), uint32(gonvml.ERROR_NOT_SUPPORTED), math.NaN()
-	if r := lib.GpmMetricsGet(&get); r != gonvml.SUCCESS {
+func (p *pair) activity() (float64, ret) {
+	m := []metric{newMetric(gonvml.GPM_METRIC_SM_UTIL)}
+	if r := gpmMetrics(p.samples[1], p.samples[0], m); r != gonvml.SUCCESS {
 		return 0, r
 	}
-	if r := ret(m.NvmlReturn); r != gonvml.SUCCESS {
+	if r := ret(m[0].result); r != gonvml.SUCCESS {
 		return 0, r
 	}
-	if !(m.Value >= 0 && m.Value <= 100+rounding) {
+	value := float64(m[0].value)
+	if !(value >= 0 && value <= 100+rounding) {
 		return 0, gonvml.ERROR_NO_DATA
 	}
-	return m.Value, gonvml.SUCCESS
+	return value, gonvml.SUCCESS
 }
 
 // settle makes the samples of the last reading final.

@@ -4,10 +4,17 @@ package nvml
 #cgo LDFLAGS: -ldl
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <string.h>
 
 typedef int (*list_function)(void *device, unsigned int *count, void *rows);
 typedef int (*samples_function)(void *device, void *rows, unsigned int *count, unsigned long long since);
 typedef int (*buffer_function)(void *device, int kind, unsigned long long since, int *type, unsigned int *count, void *rows);
+
+// The types nvmlGpmMetric_t and nvmlGpmMetricsGet_t of nvml.h.
+enum { VERSION = 1, MAX_METRICS = 477 };
+struct metric { unsigned int id, result; double value; const char *texts[3]; };
+struct metrics { unsigned int version, count; void *older, *newer; struct metric metrics[MAX_METRICS]; };
+typedef int (*metrics_function)(struct metrics *get);
 
 // The driver's library is loaded with global symbols.
 static void *find(const char *symbol) { return dlsym(RTLD_DEFAULT, symbol); }
@@ -23,10 +30,20 @@ static int list_samples(void *function, void *device, void *rows, unsigned int *
 static int list_buffer(void *function, void *device, int kind, int *type, unsigned int *count, void *rows) {
 	return ((buffer_function)function)(device, kind, 0, type, count, rows);
 }
+
+static int list_metrics(void *function, void *older, void *newer, unsigned int count, struct metric *metrics) {
+	struct metrics get = {.version = VERSION, .count = count, .older = older, .newer = newer};
+	memcpy(get.metrics, metrics, count * sizeof *metrics);
+	int result = ((metrics_function)function)(&get);
+	for (unsigned int i = 0; i < count; i++)
+		metrics[i].result = get.metrics[i].result, metrics[i].value = get.metrics[i].value;
+	return result;
+}
 */
 import "C"
 
 import (
+	"math"
 	"reflect"
 	"unsafe"
 
@@ -124,6 +141,22 @@ func bufferedSamples(h device, kind gonvml.SamplingType) ([]gonvml.Sample, ret) 
 	return rows[:n], gonvml.SUCCESS
 }
 
+// A metric is a GPM metric, in the driver's unit, and the driver's result.
+type metric = C.struct_metric
+
+func newMetric(id gonvml.GpmMetricId) metric {
+	return metric{id: C.uint(id), result: C.uint(gonvml.ERROR_NOT_SUPPORTED), value: C.double(math.NaN())}
+}
+
+// gpmMetrics computes metrics between two samples. It is not called through go-nvml, which copies all 477 metrics four times.
+func gpmMetrics(older, newer gonvml.GpmSample, metrics []metric) ret {
+	function := find("nvmlGpmMetricsGet")
+	if function == nil {
+		return gonvml.ERROR_FUNCTION_NOT_FOUND
+	}
+	return ret(C.list_metrics(function, pointer(older), pointer(newer), C.uint(len(metrics)), &metrics[0]))
+}
+
 // find returns a function of the library, or nil.
 func find(symbol string) unsafe.Pointer {
 	name := append([]byte(symbol), 0)
@@ -131,6 +164,6 @@ func find(symbol string) unsafe.Pointer {
 }
 
 // pointer returns the driver's handle from an unexported type of go-nvml.
-func pointer(h device) unsafe.Pointer {
+func pointer(h any) unsafe.Pointer {
 	return reflect.ValueOf(h).FieldByName("Handle").UnsafePointer()
 }

@@ -2,7 +2,6 @@ package nvml
 
 import (
 	"context"
-	"math"
 	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -132,7 +131,7 @@ func (g *gpuReader) sampleWhole(q *inquiry, x *profiler) error {
 	if span.From == 0 || span.Len() > maxProfiled {
 		return nil
 	}
-	metrics, err := query(q, "nvmlGpmMetricsGet", func() ([]gonvml.GpmMetric, ret) { return p.metrics(g.lib) })
+	metrics, err := query(q, "nvmlGpmMetricsGet", p.metrics)
 	if err == nil {
 		x.integrate(metrics, span)
 	}
@@ -140,25 +139,24 @@ func (g *gpuReader) sampleWhole(q *inquiry, x *profiler) error {
 }
 
 // metrics requests all metrics in one call.
-func (p *pair) metrics(lib *library) ([]gonvml.GpmMetric, ret) {
-	get := gonvml.GpmMetricsGetType{NumMetrics: uint32(gpu.NumProfileMetrics), Sample1: p.samples[1], Sample2: p.samples[0]}
-	for i, m := range profileMetrics {
-		get.Metrics[i] = gonvml.GpmMetric{MetricId: uint32(m.id), NvmlReturn: uint32(gonvml.ERROR_NOT_SUPPORTED), Value: math.NaN()}
+func (p *pair) metrics() ([]metric, ret) {
+	metrics := make([]metric, 0, len(profileMetrics))
+	for _, m := range profileMetrics {
+		metrics = append(metrics, newMetric(m.id))
 	}
-	r := lib.GpmMetricsGet(&get)
-	return get.Metrics[:gpu.NumProfileMetrics], r
+	return metrics, gpmMetrics(p.samples[1], p.samples[0], metrics)
 }
 
 // integrate adds the averages of an interval. Impossible values are not counted.
-func (x *profiler) integrate(metrics []gonvml.GpmMetric, span gpu.Span) {
+func (x *profiler) integrate(metrics []metric, span gpu.Span) {
 	p := &gpu.Profile{Span: span}
 	for i, m := range metrics {
-		v, limit := m.Value*profileMetrics[i].unit, 1+rounding/100.0
+		v, limit := float64(m.value)*profileMetrics[i].unit, 1+rounding/100.0
 		activity := gpu.ProfileMetric(i) < gpu.NumActivities
 		if !activity {
 			limit = maxRate
 		}
-		if ret(m.NvmlReturn) != gonvml.SUCCESS || !(v >= 0 && v <= limit) {
+		if ret(m.result) != gonvml.SUCCESS || !(v >= 0 && v <= limit) {
 			continue
 		}
 		if activity {
