@@ -1,5 +1,5 @@
 #!/bin/sh
-# Names of rootless containers for gpuledger, run by their user as long as the session lasts: writes
+# Names of rootless containers for gpuledger. The user runs this script during the session. It writes
 # the id, name and image of each running container into the file that root created for the user. It
 # writes when this script starts and when a container starts.
 set -f

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Slurm epilog for gpuledger: removes what the prolog wrote, except the files of GPUs that another
-# job holds by now.
+# Slurm epilog for gpuledger: removes the files that the prolog wrote, except the files of GPUs that another
+# job now holds.
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 dir=${GPULEDGER_HELD_DIR:-/run/gpuledger-held} job=$SLURM_JOB_ID
 case $job in '' | *[!0-9]*) exit 0 ;; esac

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Slurm prolog for gpuledger: writes which job holds which GPU. It never fails, because Slurm drains
+# Slurm prolog for gpuledger: writes the GPUs that a job holds. It never fails, because Slurm drains
 # a node whose prolog fails.
 set -f
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
