@@ -317,8 +317,9 @@ bench-tables: archive # time the documented SQL on 10 million charges in Postgre
 	@$(IN_BIN) $(E2E) -timeout=1h -v -run='^TestTables$$' ./test/e2e/archive -charges=10000 $(BENCHFLAGS)
 
 .PHONY: bench-web
-bench-web: # print the memory and time of each page over a month of 8,000 GPUs; takes an hour and 10 GB
-	@$(E2E) -timeout=3h -v -run='^TestPagesMemory$$' ./test/e2e/archive -pages.gpus=8000 $(BENCHFLAGS)
+bench-web: SINKS = SQLite,CSV,PostgreSQL
+bench-web: # print the memory and time of each page over a month of 8,000 GPUs in each of SINKS; takes an hour and 10 GB
+	@$(E2E) -timeout=3h -v -run='^TestPagesMemory$$' ./test/e2e/archive -pages.gpus=8000 -pages.sinks=$(SINKS) $(BENCHFLAGS)
 
 .PHONY: bench-year
 bench-year: # file a year of 1,000 GPUs from a simulated store; takes an hour
