@@ -129,16 +129,16 @@ func TestCommand(t *testing.T) {
 	r := newRefusals(newMetrics().refused, slog.New(slog.DiscardHandler))
 	silent := &refusal{errSilent, true}
 	for _, hour := range []int{-4, 0, 1, 2} {
-		r.add(cluster, noon.Add(time.Duration(hour)*time.Hour), time.Time{}, silent)
+		r.add(refusedHour{cluster, noon.Add(time.Duration(hour) * time.Hour), "folder"}, time.Time{}, silent)
 	}
-	text, _, _ := strings.Cut(strings.TrimPrefix(r.command(refusedHour{cluster, noon.Add(2 * time.Hour)}, time.Time{}), "gpuledger-archive "), " with ")
+	text, _, _ := strings.Cut(strings.TrimPrefix(r.command(refusedHour{cluster, noon.Add(2 * time.Hour), "folder"}, time.Time{}), "gpuledger-archive "), " with ")
 	out, err := exec.Command("sh", "-c", `printf '%s\n' `+text).Output()
 	want := "accept\n" + cluster + "\n--from=2026-03-01T12\n--to=2026-03-01T15\n--reason=REASON\n"
 	if string(out) != want || err != nil {
 		t.Errorf("the shell passes %q, error %v, want %q", out, err, want)
 	}
 	for newest, from := range map[int]string{-10: "2026-03-01T03", 1: "2026-03-01T12", -24 * 30: "2026-03-01T12"} {
-		text := r.command(refusedHour{cluster, noon.Add(2 * time.Hour)}, noon.Add(time.Duration(newest)*time.Hour))
+		text := r.command(refusedHour{cluster, noon.Add(2 * time.Hour), "folder"}, noon.Add(time.Duration(newest)*time.Hour))
 		if !strings.Contains(text, "--from="+from+" ") {
 			t.Errorf("hour %d is filed: %s, want --from=%s", newest, text, from)
 		}

@@ -150,12 +150,12 @@ func (f *filer) do(ctx context.Context, j *job) error {
 		case e != nil:
 			return fmt.Errorf("cluster %s: %w", cluster, e)
 		default:
-			f.refusals.remove(cluster, j.hour)
+			f.refusals.remove(refusedHour{cluster, j.hour, f.Name})
 		}
 	}
 	f.works()
 	if err == nil {
-		f.refusals.remove("", j.hour)
+		f.refusals.remove(refusedHour{"", j.hour, f.Name})
 	}
 	return err
 }
@@ -194,7 +194,7 @@ func (f *filer) rejection(err error) error {
 func (f *filer) refuse(cluster string, hour time.Time, err error) error {
 	f.failed.Store(true)
 	f.summary.refuse(err)
-	f.refusals.add(cluster, hour, f.newest[cluster], err)
+	f.refusals.add(refusedHour{cluster, hour, f.Name}, f.newest[cluster], err)
 	return err
 }
 

@@ -3,27 +3,40 @@ package archive
 import (
 	"flag"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
 // filingFlags are flags that change which hours are filed, and where. A name that ends with a dot stands for all flags
 // that begin with it.
 var filingFlags = []string{
-	"chain.key", "cluster", "folder", "folder.", "gpu.max-power", "month.close-after", "mysql.", "postgres.", "s3.", "sqlite", "store.", "team.label",
+	"chain.key", "chain.name", "cluster", "folder", "folder.", "gpu.max-power", "month.close-after", "mysql.", "postgres.", "s3.", "sqlite", "store.", "team.label",
+}
+
+// pathFlags are those of filingFlags with the path of a file or folder.
+var pathFlags = []string{"chain.key", "folder", "mysql.password-file", "sqlite", "store.http.config.file"}
+
+// storeParameters are the parameters of the URL of a store that contain no secret.
+var storeParameters = []string{
+	"dedup", "deny_partial_response", "engine", "extra_filters[]", "extra_label", "max_source_resolution", "namespace", "nocache", "partial_response", "replicaLabels[]",
 }
 
 // driverParameters contains the parameters in the URL of a database that are not secret.
 var driverParameters = []string{"password-file", "sslcert", "sslkey", "sslmode", "sslrootcert", "tls"}
 
 // filing returns the flags of the program as words of a shell, for commands that file hours in the same sinks. It omits
-// passwords, standard output, and HTTP receivers, because the path of their URL may be a secret.
+// passwords, standard output, and HTTP receivers, because the path of their URL may be a secret. Paths are absolute.
 func (c *Config) filing(fs *flag.FlagSet) string {
 	var words []string
 	add := func(name, value string) {
+		if slices.Contains(pathFlags, name) {
+			value = absolute(value)
+		}
 		if value, ok := public(value); ok {
 			words = append(words, "--"+name+"="+ask.Quoted(value))
 		}
@@ -36,12 +49,33 @@ func (c *Config) filing(fs *flag.FlagSet) string {
 	if c.unset && c.SQLite != "" {
 		add("sqlite", c.SQLite)
 	}
-	for _, text := range c.urls {
-		if scheme, _, _ := strings.Cut(strings.ToLower(text), ":"); !slices.Contains([]string{"http", "https", "stdout"}, scheme) {
-			add("to", text)
+	for _, of := range []struct {
+		name string
+		urls []string
+	}{{"to", c.urls}, {"chain.publish", c.Chain.Publish}} {
+		for _, text := range of.urls {
+			if scheme, _, _ := strings.Cut(strings.ToLower(text), ":"); !slices.Contains([]string{"http", "https", "stdout"}, scheme) {
+				add(of.name, text)
+			}
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// absolute returns an absolute path.
+func absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil && path != "" {
+		return whole
+	}
+	return path
+}
+
+// locked returns a notice about sinks that the program locks while it files hours, or empty if there are none.
+func (c *Config) locked() string {
+	if c.Run && slices.ContainsFunc(c.places, func(p sinks.Place) bool { return p.Folder != "" }) {
+		return "a command cannot write in a folder while this program uses it: stop the program, run the command, and start the program again"
+	}
+	return ""
 }
 
 // isFiling reports whether a flag changes which hours are filed, and where.
@@ -53,8 +87,11 @@ func isFiling(name string) bool {
 
 // public returns the value of a flag without secrets. It reports false if a URL is invalid.
 func public(value string) (string, bool) {
-	scheme, _, remote := strings.Cut(value, "://")
-	if !remote || scheme == "file" || scheme == "sqlite" {
+	scheme, rest, _ := strings.Cut(value, ":")
+	if scheme = strings.ToLower(scheme); scheme == "file" || scheme == "sqlite" {
+		return localURL(scheme, rest)
+	}
+	if !strings.Contains(value, "://") {
 		return value, true
 	}
 	u, err := address.Parse(value)
@@ -66,18 +103,38 @@ func public(value string) (string, bool) {
 	case "s3": // the parameters of the URL are flags
 		u.User = nil
 	case "http", "https":
-		return address.Public(u), true
+		u.User = nil
+		keep(u, storeParameters)
 	default:
 		u.User = userOf(u)
-		parameters := u.Query()
-		for name := range parameters {
-			if !slices.Contains(driverParameters, name) {
-				parameters.Del(name)
-			}
-		}
-		u.RawQuery = parameters.Encode()
+		keep(u, driverParameters)
 	}
 	return u.String(), true
+}
+
+// localURL returns the URL of an absolute path. The parameters are flags, which contain no secret.
+func localURL(scheme, rest string) (string, bool) {
+	path, parameters, found := strings.Cut(rest, "?")
+	path, err := url.PathUnescape(strings.TrimPrefix(path, "//"))
+	if err != nil || path == "" {
+		return "", false
+	}
+	u := url.URL{Scheme: scheme, Path: absolute(path)}
+	if found {
+		u.RawQuery = parameters
+	}
+	return u.String(), true
+}
+
+// keep removes all parameters of a URL except some.
+func keep(u *url.URL, names []string) {
+	parameters := u.Query()
+	for name := range parameters {
+		if !slices.Contains(names, name) {
+			parameters.Del(name)
+		}
+	}
+	u.RawQuery = parameters.Encode()
 }
 
 // userOf returns the user of a URL without a password, or nil if there is none.

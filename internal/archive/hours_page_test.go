@@ -32,7 +32,7 @@ func (f *filing) shownHours(minute int, path string, flags ...string) string {
 	a.now = func() time.Time { return f.now }
 	for _, sink := range a.filers {
 		sink.add(noon, f.now.Add(-settle).Truncate(time.Hour).Add(-time.Hour), f.now)
-		_ = sink.once(f.Context()) // no hours are refused
+		_ = sink.once(f.Context()) // it refuses hours
 	}
 	check(f, a.openSite(&c, serve.New(c.Serve, log)))
 	h, err := a.handler(prometheus.NewRegistry())
@@ -127,12 +127,15 @@ func TestCommandsOfHours(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", command, err, f.log.String())
 		}
 	}
-	cells := rowWith(t, f.shownHours(190, "/hours/2026-03", flags...), "silent_nodes")
-	if cells[0] != "east" || cells[1] != "2026-03-01 13:00" {
-		t.Errorf("refused: %q", cells)
+	page := f.shownHours(190, "/hours/2026-03", flags...)
+	cells := rowWith(t, page, "silent_nodes")
+	for _, sink := range []string{"folder", "sqlite"} {
+		if cells := rowWith(t, page, sink+"|east", "silent_nodes"); len(cells) != 5 || cells[0] != sink || cells[1] != "east" || cells[2] != "2026-03-01 13:00" {
+			t.Errorf("refused: %q", cells)
+		}
 	}
 	check("complete complete")
-	run(cells[3])
+	run(cells[4])
 	check("complete gaps complete")
 
 	shown := f.shownHours(190, "/hours?from=2026-03-01T12&to=2026-03-01T16&o=csv", flags...)
@@ -152,15 +155,25 @@ func TestCommandsOfHours(t *testing.T) {
 	check("complete complete complete")
 }
 
-// TestFlagsOfHours checks the flags in the commands of the page of hours. They must contain no secrets and no flags
-// of run.
+// TestFlagsOfHours checks the flags in the commands of the page of hours: without secrets, without flags of run, and with paths
+// that do not depend on the working directory.
 func TestFlagsOfHours(t *testing.T) {
+	t.Chdir("/var")
 	for _, tt := range []struct{ args, want string }{
-		{"", "--store.url=http://127.0.0.1:9090 --sqlite=gpuledger.db"},
+		{"", "--store.url=http://127.0.0.1:9090 --sqlite=/var/gpuledger.db"},
 		{"--web.pages --web.listen-address=127.0.0.1:9841 --log.level=debug --sqlite=/a.db --cluster=east", "--cluster=east --sqlite=/a.db --store.url=http://127.0.0.1:9090"},
 		{"--to=postgres://archive:secret@db/gpuledger?sslmode=verify-full&password=secret&application_name=secret", "--store.url=http://127.0.0.1:9090 --to='postgres://archive@db/gpuledger?sslmode=verify-full'"},
 		{"--postgres.url=postgres://archive:secret@db/gpuledger --s3.url=s3://bucket/prefix --s3.region=eu", "--postgres.url='postgres://archive@db/gpuledger' --s3.region=eu --s3.url=s3://bucket/prefix --store.url=http://127.0.0.1:9090"},
-		{"--to=https://hooks.example.com/secret#token-file=/dev/null --to=file:a?format=csv,parquet", "--store.url=http://127.0.0.1:9090 --to='file:a?format=csv,parquet'"},
+		{"--to=https://hooks.example.com/secret#token-file=/dev/null --to=file:a?format=csv,parquet", "--store.url=http://127.0.0.1:9090 --to='file:///var/a?format=csv,parquet'"},
+		{"--to=SQLite:a%20b.db --folder=../c", "--folder=/c --store.url=http://127.0.0.1:9090 --to='sqlite:///var/a%20b.db'"},
+		{
+			"--chain.key=k/chain.pem --chain.publish=file:points.jsonl --chain.publish=configmap:a/b --chain.publish=https://hooks.example.com/secret --sqlite=/a.db",
+			"--chain.key=/var/k/chain.pem --sqlite=/a.db --store.url=http://127.0.0.1:9090 --chain.publish=file:///var/points.jsonl --chain.publish=configmap:a/b",
+		},
+		{
+			"--store.type=thanos --store.url=https://reader:secret@thanos.example.com/q?dedup=false&namespace=gpu&token=secret --sqlite=/a.db",
+			"--sqlite=/a.db --store.type=thanos --store.url='https://thanos.example.com/q?dedup=false&namespace=gpu'",
+		},
 	} {
 		c, err := Parse(append([]string{"run", "--store.url=http://127.0.0.1:9090"}, strings.Fields(tt.args)...))
 		check(t, err)

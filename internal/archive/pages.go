@@ -18,7 +18,7 @@ import (
 // openSite opens the pages, with the hours that are refused.
 func (a *archive) openSite(c *Config, server *serve.Server) (err error) {
 	if a.site, err = newSite(c, server, a.log); a.site != nil {
-		a.site.Refused(func() print.Answer { return a.refusals.answer(c.shown) })
+		a.site.Refused(func() print.Answer { return a.refusals.answer(c.shown, c.locked()) })
 	}
 	return err
 }
@@ -30,7 +30,7 @@ func newSite(c *Config, server *serve.Server, log *slog.Logger) (*web.Site, erro
 	}
 	var libraries []*ask.Library
 	for _, p := range keeping(c) {
-		libraries = append(libraries, &ask.Library{Open: p.Books, Label: p.Label, Sink: p.Name, Config: c.Web.Settings, Filing: c.shown, Now: time.Now})
+		libraries = append(libraries, &ask.Library{Open: p.Books, Label: p.Label, Sink: p.Name, Config: c.Web.Settings, Filing: c.shown, Locked: c.locked(), Now: time.Now})
 	}
 	if len(libraries) == 0 {
 		libraries = []*ask.Library{{Config: c.Web.Settings, Now: time.Now}}

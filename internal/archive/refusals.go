@@ -53,13 +53,14 @@ func reasons() (names []string) {
 	return names
 }
 
-// refusedHour identifies an hour that is refused.
+// refusedHour identifies an hour that is refused for a sink.
 type refusedHour struct {
 	cluster string
 	hour    time.Time
+	sink    string
 }
 
-// refusals contains the hours that are refused now, in any sink. Each hour is logged once for each
+// refusals contains the hours that are refused now, by sink. Each hour is logged once for each
 // reason.
 type refusals struct {
 	gauge *prometheus.GaugeVec
@@ -74,21 +75,24 @@ func newRefusals(gauge *prometheus.GaugeVec, log *slog.Logger) *refusals {
 	return &refusals{gauge: gauge, log: log, hours: make(map[refusedHour]string)}
 }
 
-// add adds a refused hour of a cluster. newest is the cluster's newest filed hour, or zero if it is
-// unknown.
-func (r *refusals) add(cluster string, hour, newest time.Time, err error) {
+// add adds a refused hour. newest is the newest filed hour of its cluster, or zero if it is unknown.
+func (r *refusals) add(key refusedHour, newest time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key, why := refusedHour{cluster, hour.UTC()}, reason(err)
-	if r.hours[key] == why {
-		return
+	key.hour = key.hour.UTC()
+	why, known := reason(err), false
+	for other, its := range r.hours {
+		known = known || its == why && other.cluster == key.cluster && other.hour.Equal(key.hour)
 	}
 	r.hours[key] = why
-	r.count(cluster)
+	r.count(key.cluster)
+	if known {
+		return
+	}
 	if refusal := new(refusal); errors.As(err, &refusal) && refusal.acceptable {
 		err = fmt.Errorf("%w; if the nodes were removed or down, run %s with the flags of this program", err, r.command(key, newest))
 	}
-	r.log.Warn("hour refused", "cluster", cluster, "hour", hour, "err", err)
+	r.log.Warn("hour refused", "cluster", key.cluster, "hour", key.hour, "err", err)
 }
 
 // command returns the command that accepts a refused hour, and the earlier hours that are refused
@@ -98,7 +102,7 @@ func (r *refusals) command(last refusedHour, newest time.Time) string {
 	if next := newest.Add(time.Hour); next.Before(first) && first.Sub(next) <= maxAbsence {
 		first = next
 	}
-	for r.hours[refusedHour{last.cluster, first.Add(-time.Hour)}] != "" {
+	for r.hours[refusedHour{last.cluster, first.Add(-time.Hour), last.sink}] != "" {
 		first = first.Add(-time.Hour)
 	}
 	stamp := func(at time.Time) string { return at.Format("2006-01-02T15") }
@@ -109,12 +113,12 @@ func (r *refusals) command(last refusedHour, newest time.Time) string {
 // quoted quotes a text for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// remove removes an hour of a cluster, or of all clusters if no cluster is given.
-func (r *refusals) remove(cluster string, hour time.Time) {
+// remove removes an hour of a cluster in a sink, or of all clusters if no cluster is given.
+func (r *refusals) remove(of refusedHour) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key := range r.hours {
-		if key.hour.Equal(hour) && (cluster == "" || key.cluster == cluster) {
+		if key.sink == of.sink && key.hour.Equal(of.hour) && (of.cluster == "" || key.cluster == of.cluster) {
 			delete(r.hours, key)
 			r.count(key.cluster)
 		}
@@ -129,20 +133,23 @@ func (r *refusals) born(cluster string) {
 }
 
 // answer returns the hours that are refused now, with their reasons and the command that accepts them. flags are the
-// flags of the command that select the store and the sinks.
-func (r *refusals) answer(flags string) print.Answer {
+// flags of the command that select the store and the sinks. locked is a notice about the commands, or empty.
+func (r *refusals) answer(flags, locked string) print.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := print.Answer{Columns: []print.Column{{Name: "cluster", Title: "CLUSTER"}, {Name: "hour", Title: "HOUR", Kind: print.Time}, {Name: "reason", Title: "REASON"}, {Name: "command", Title: "COMMAND"}}}
+	a := print.Answer{Columns: []print.Column{{Name: "sink", Title: "SINK"}, {Name: "cluster", Title: "CLUSTER"}, {Name: "hour", Title: "HOUR", Kind: print.Time}, {Name: "reason", Title: "REASON"}, {Name: "command", Title: "COMMAND"}}}
 	keys := slices.SortedFunc(maps.Keys(r.hours), func(x, y refusedHour) int {
-		return cmp.Or(cmp.Compare(x.cluster, y.cluster), x.hour.Compare(y.hour))
+		return cmp.Or(cmp.Compare(x.cluster, y.cluster), x.hour.Compare(y.hour), cmp.Compare(x.sink, y.sink))
 	})
 	for _, key := range keys {
 		command := ""
 		if slices.Contains(accepted, r.hours[key]) {
 			command = strings.TrimSpace(r.command(key, time.Time{}) + " " + flags)
 		}
-		a.Rows = append(a.Rows, []any{key.cluster, key.hour, r.hours[key], command})
+		a.Rows = append(a.Rows, []any{key.sink, key.cluster, key.hour, r.hours[key], command})
+	}
+	if locked != "" && slices.ContainsFunc(a.Rows, func(row []any) bool { return row[len(row)-1] != "" }) {
+		a.Notices = append(a.Notices, locked)
 	}
 	return a
 }
@@ -150,16 +157,20 @@ func (r *refusals) answer(flags string) print.Answer {
 // accepted contains the reasons for which the command accept may file refused hours.
 var accepted = []string{"lagging", "silent_nodes"}
 
-// count sets the metric of a cluster.
+// count sets the metric of a cluster. An hour that several sinks refuse for the same reason counts once.
 func (r *refusals) count(cluster string) {
-	counts := make(map[string]int)
+	hours := make(map[string]map[int64]bool)
 	for key, why := range r.hours {
-		if key.cluster == cluster {
-			counts[why]++
+		if key.cluster != cluster {
+			continue
 		}
+		if hours[why] == nil {
+			hours[why] = make(map[int64]bool)
+		}
+		hours[why][key.hour.Unix()] = true
 	}
 	for _, why := range reasons() {
-		r.gauge.WithLabelValues(cluster, why).Set(float64(counts[why]))
+		r.gauge.WithLabelValues(cluster, why).Set(float64(len(hours[why])))
 	}
 }
 

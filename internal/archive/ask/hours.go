@@ -57,6 +57,9 @@ func (q *question) hours(ctx context.Context) (print.Answer, error) {
 			a.Rows = append(a.Rows, []any{s.cluster, s.state, s.from, s.until, int64(s.until.Sub(s.from) / time.Hour), s.energy, s.reason, s.command(q.filing)})
 		}
 	}
+	if q.locked != "" && slices.ContainsFunc(a.Rows, func(row []any) bool { return row[len(row)-1] != "" }) {
+		a.Notices = append(a.Notices, q.locked)
+	}
 	return a, nil
 }
 

@@ -57,6 +57,7 @@ type options struct {
 	flags      *flag.FlagSet // provides defaults for the URL of the books
 	archives   []string      // all values of --books; Books is the first one
 	filing     string        // flags of commands that file hours
+	locked     string        // a notice about these commands, or empty
 	storeGiven bool          // whether --store.url was set
 	since      bool          // whether Since was set
 	names      []string      // of boards, nodes or chassis

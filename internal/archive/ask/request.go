@@ -38,6 +38,8 @@ type Library struct {
 	// Filing contains the flags that select the store and the sinks in the commands of hours, as words of a shell. Only readers
 	// of all books see them.
 	Filing string
+	// Locked is a notice about these commands, or empty: the server locks one of the sinks.
+	Locked string
 	Now    func() time.Time
 	// MaxSums is the maximum number of sums of charges that an answer may need, 0 for no limit. A request that needs more
 	// fails with [books.ErrTooMany].
@@ -90,7 +92,7 @@ func (l *Library) Answer(ctx context.Context, r Request) (reply *Reply, err erro
 		return nil, err
 	}
 	if r.Scope.All {
-		o.filing = l.Filing
+		o.filing, o.locked = l.Filing, l.Locked
 	}
 	source, err := l.open(ctx, c, o)
 	if err != nil {
