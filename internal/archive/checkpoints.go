@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
@@ -16,7 +17,7 @@ func (f *filer) publish(ctx context.Context) {
 		return
 	}
 	for cluster, places := range f.linked {
-		left, err := f.publishOne(ctx, c, cluster, places)
+		left, err := publisher{f.config.Chain, f.Name, c}.head(ctx, cluster, places)
 		if err != nil {
 			f.log.Warn("cannot publish the checkpoint of a chain", "sink", f.Name, "cluster", cluster, "err", err)
 		}
@@ -26,19 +27,36 @@ func (f *filer) publish(ctx context.Context) {
 	}
 }
 
-// publishOne publishes the checkpoint of a cluster to places. It returns the places that failed. They do not delay the other
+// publisher publishes the chains of a sink.
+type publisher struct {
+	config chain.Config
+	sink   string
+	chained
+}
+
+// head publishes the checkpoint of a cluster to places. It returns the places that failed. They do not delay the other
 // places.
-func (f *filer) publishOne(ctx context.Context, c chained, cluster string, places []string) (left []string, err error) {
+func (p publisher) head(ctx context.Context, cluster string, places []string) (left []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
-	head, err := c.Head(ctx, cluster)
+	head, err := p.Head(ctx, cluster)
 	if err != nil {
 		return places, err
 	}
 	for _, to := range places {
-		if failed := chain.Publish(ctx, to, f.config.Chain.HTTPConfig, chain.CheckpointOf(f.Name, head)); failed != nil {
+		if failed := chain.Publish(ctx, to, p.config.HTTPConfig, chain.CheckpointOf(p.config.SinkName(p.sink), head)); failed != nil {
 			left, err = append(left, to), errors.Join(err, failed)
 		}
 	}
 	return left, err
+}
+
+// all publishes the checkpoints of clusters after a command changed their chains.
+func (p publisher) all(ctx context.Context, clusters []string) (failed error) {
+	for _, cluster := range clusters {
+		if _, err := p.head(ctx, cluster, p.config.Publish); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("the hours were changed, but the checkpoint of the cluster %s was not published, which the next filed hour repeats: %w", cluster, err))
+		}
+	}
+	return failed
 }

@@ -65,12 +65,15 @@ func pruneAll(ctx context.Context, c *Config, before time.Time, out io.Writer) (
 
 // pruneSink prunes a sink, and returns the deletions by table and cluster.
 func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time) (found []table.Deleted, err error) {
-	err = change(ctx, c, of, func(s sink) error {
+	err = change(ctx, c, of, func(s sink) (clusters []string, err error) {
 		p, ok := s.(pruner)
 		if !ok {
-			return errors.New("its hours cannot be deleted")
+			return nil, errors.New("its hours cannot be deleted")
 		}
-		return p.Prune(ctx, before, c.DryRun, func(of table.Deleted) {
+		err = p.Prune(ctx, before, c.DryRun, func(of table.Deleted) {
+			if !c.DryRun && !slices.Contains(clusters, of.Cluster) {
+				clusters = append(clusters, of.Cluster)
+			}
 			i := slices.IndexFunc(found, func(known table.Deleted) bool { return known.Table == of.Table && known.Cluster == of.Cluster })
 			if i < 0 {
 				found = append(found, of)
@@ -78,6 +81,7 @@ func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time)
 			}
 			found[i].Add(of)
 		})
+		return clusters, err
 	})
 	slices.SortFunc(found, func(a, b table.Deleted) int {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Table, b.Table))
@@ -85,9 +89,10 @@ func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time)
 	return found, err
 }
 
-// change opens a sink in order to delete or rename hours. The chain of the sink records this change. If the sink is a folder, it
-// prevents other programs from adding events, because a folder has a separate lock for events.
-func change(ctx context.Context, c *Config, of sinks.Place, do func(sink) error) (err error) {
+// change opens a sink in order to delete or rename hours. The chain of the sink records this change, and its checkpoints are
+// published for the changed clusters. If the sink is a folder, it prevents other programs from adding events, because a folder
+// has a separate lock for events.
+func change(ctx context.Context, c *Config, of sinks.Place, do func(sink) (clusters []string, err error)) (err error) {
 	signer, err := c.Chain.Signer()
 	if err != nil {
 		return err
@@ -97,7 +102,8 @@ func change(ctx context.Context, c *Config, of sinks.Place, do func(sink) error)
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if to, ok := s.(chained); ok {
+	to, ok := s.(chained)
+	if ok {
 		to.SignWith(signer)
 	}
 	if of.Folder != "" {
@@ -107,7 +113,11 @@ func change(ctx context.Context, c *Config, of sinks.Place, do func(sink) error)
 		}
 		defer events.Close()
 	}
-	return do(s)
+	clusters, err := do(s)
+	if ok && signer != nil {
+		err = errors.Join(err, publisher{c.Chain, of.Name, to}.all(ctx, clusters))
+	}
+	return err
 }
 
 func printDeleted(w io.Writer, sink string, of table.Deleted) {

@@ -22,6 +22,8 @@ func Rename(ctx context.Context, c Config, out io.Writer, log *slog.Logger) erro
 		n, err := renameIn(ctx, &c, p)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", p.Label, err))
+		}
+		if err != nil && n == 0 {
 			continue
 		}
 		if _, err := fmt.Fprintf(out, "%s: %d hours of %s are filed as %s\n", p.Name, n, c.RenameFrom, c.RenameTo); err != nil {
@@ -32,13 +34,16 @@ func Rename(ctx context.Context, c Config, out io.Writer, log *slog.Logger) erro
 }
 
 func renameIn(ctx context.Context, c *Config, of sinks.Place) (n int, err error) {
-	err = change(ctx, c, of, func(s sink) error {
+	err = change(ctx, c, of, func(s sink) ([]string, error) {
 		r, ok := s.(renamer)
 		if !ok {
-			return errors.New("its clusters cannot be renamed")
+			return nil, errors.New("its clusters cannot be renamed")
 		}
 		n, err = r.RenameCluster(ctx, c.RenameFrom, c.RenameTo)
-		return err
+		if n == 0 {
+			return nil, err
+		}
+		return []string{c.RenameFrom, c.RenameTo}, err
 	})
 	return n, err
 }

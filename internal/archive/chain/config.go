@@ -4,6 +4,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"path"
+	"strings"
 
 	"github.com/prometheus/common/config"
 
@@ -16,6 +18,8 @@ type Config struct {
 	Key string
 	// Publish contains the URLs to which checkpoints are published.
 	Publish []string
+	// Name is the name of the archive in its checkpoints, or empty.
+	Name string
 	// HTTPConfig is the file with the settings of requests to Publish, or empty for none.
 	HTTPConfig string
 }
@@ -28,6 +32,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 		c.Publish = append(c.Publish, text)
 		return err
 	})
+	fs.StringVar(&c.Name, "chain.name", "", "`name` of this archive in its checkpoints, if several archives publish to the same place: the sink postgres is then NAME/postgres")
 	fs.StringVar(&c.HTTPConfig, "chain.http.config.file", "", "`file` with TLS, authentication and headers for https://… in --chain.publish, in the format of promtool's --http.config.file")
 }
 
@@ -35,6 +40,9 @@ func (c *Config) Register(fs *flag.FlagSet) {
 func (c *Config) Validate() error {
 	if c.Key == "" && len(c.Publish) > 0 {
 		return errors.New("--chain.publish requires --chain.key")
+	}
+	if c.Name != "" && (len(c.Publish) == 0 || strings.Contains(c.Name, "/")) {
+		return errors.New("--chain.name requires --chain.publish, and must not contain a slash")
 	}
 	if c.HTTPConfig != "" {
 		if len(c.Publish) == 0 {
@@ -46,6 +54,9 @@ func (c *Config) Validate() error {
 	}
 	return cli.CheckSecret("chain.key", c.Key)
 }
+
+// SinkName returns the name of a sink in checkpoints.
+func (c *Config) SinkName(sink string) string { return path.Join(c.Name, sink) }
 
 // Signer reads the key. It returns nil if there is none.
 func (c *Config) Signer() (*Signer, error) {

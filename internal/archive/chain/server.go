@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -115,7 +116,12 @@ func (s *server) request(ctx context.Context, client *http.Client, method string
 	response, err := client.Do(r)
 	if err != nil {
 		hidden := address.Hide(s.url, err)
-		if errors.As(err, new(*tls.CertificateVerificationError)) {
+		switch {
+		case errors.As(err, new(x509.UnknownAuthorityError)):
+			return nil, fmt.Errorf("%w: set tls_config.ca_file in the file of --chain.http.config.file to the CA of this server", hidden)
+		case errors.As(err, new(x509.HostnameError)):
+			return nil, fmt.Errorf("%w: use a name of the certificate in the URL, or set tls_config.server_name in the file of --chain.http.config.file", hidden)
+		case errors.As(err, new(*tls.CertificateVerificationError)):
 			return nil, hidden
 		}
 		return nil, temporary{hidden}

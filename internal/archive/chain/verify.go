@@ -278,6 +278,9 @@ func (v *verification) months(ctx context.Context, days map[time.Time]bool) erro
 	return nil
 }
 
+// otherArchive is another cause of a difference from the published checkpoints.
+const otherArchive = ", or another archive publishes checkpoints under the same names: set --chain.name in each archive"
+
 // published compares the chain with checkpoints that were published.
 func (v *verification) published(all []table.Entry) {
 	for _, p := range v.Published {
@@ -287,11 +290,11 @@ func (v *verification) published(all []table.Entry) {
 		_, valid := v.Keys.signed(p.entry())
 		switch {
 		case v.Keys != nil && !valid:
-			v.problem(time.Time{}, "the published checkpoint %d has no valid signature of the given keys", p.Sequence)
+			v.problem(time.Time{}, "the published checkpoint %d has no valid signature of the given keys"+otherArchive, p.Sequence)
 		case p.Sequence < 1 || p.Sequence > int64(len(all)):
-			v.problem(time.Time{}, "checkpoint %d was published, but the chain ends at entry %d: entries were removed", p.Sequence, len(all))
+			v.problem(time.Time{}, "checkpoint %d was published, but the chain ends at entry %d: entries were removed"+otherArchive, p.Sequence, len(all))
 		case all[p.Sequence-1].Hash != p.Hash:
-			v.problem(all[p.Sequence-1].Hour, "entry %d differs from its published checkpoint: the chain was replaced", p.Sequence)
+			v.problem(all[p.Sequence-1].Hour, "entry %d differs from its published checkpoint: the chain was replaced"+otherArchive, p.Sequence)
 		default:
 			v.report.Published = max(v.report.Published, p.Sequence)
 		}
