@@ -61,7 +61,7 @@ var (
 		"ask.md":           1850,
 		"dba.md":           720,
 		"dcgm.md":          1740,
-		"dispute.md":       1155,
+		"dispute.md":       1160,
 		"hardware.md":      620,
 		"health.md":        1460,
 		"install.md":       2490,
@@ -71,7 +71,7 @@ var (
 		"queues.md":        505,
 		"slurm.md":         870,
 		"take-over.md":     520,
-		"web.md":           825,
+		"web.md":           830,
 		"upgrades.md":      860,
 		others:             28500,
 	}
