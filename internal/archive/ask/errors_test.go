@@ -172,6 +172,41 @@ func TestErrorsOfWeek(t *testing.T) {
 	}
 }
 
+// TestErrorsOfAMD checks the questions about boards of AMD, which report no errors over their life and no power brake (docs/amd.md): a board
+// in warranty with two uncorrectable errors is listed, and a board with corrected errors only is not.
+func TestErrorsOfAMD(t *testing.T) {
+	assets := filepath.Join(t.TempDir(), "assets.csv")
+	check(t, os.WriteFile(assets, []byte("serial,tag,warranty\nM1,A-1,2030-01-01\nM2,A-2,2030-01-01\n"), 0o600))
+	var hours []*table.Hour
+	for n := range 3 {
+		start := october.Add(time.Duration(n) * time.Hour)
+		board := func(serial string, uncorrectable int64) table.GPU {
+			return table.GPU{
+				Node: "n" + serial, UUID: serial, Serial: serial, PCIBusID: "1", Model: "MI300X", First: start, Last: start.Add(59 * time.Minute), Scrapes: 60,
+				DRAMCorrectable: new(int64(4)), DRAMUncorrectable: &uncorrectable, SRAMCorrectable: new(int64), SRAMUncorrectable: new(int64),
+				RetiredPages: new(8 * uncorrectable), PCIeReplays: new(int64), Thermal: new(int64(600_000)),
+			}
+		}
+		hours = append(hours, &table.Hour{GPUs: []table.GPU{board("M1", int64(n)%2*2), board("M2", 0)}})
+	}
+	folder := archived(t, hours...)
+	names := []string{"serial", "uncorrectable", "lifetime_uncorrectable", "correctable", "retired_pages", "thermal_ms", "power_brake_ms"}
+	for _, tt := range []struct{ args, want string }{
+		{"errors --in-warranty --uncorrectable --assets=" + assets, "M1,2,,12,16,1800000,"},
+		{"history M1", "M1,2,,12,16,1800000,"},
+		{"where M2", "M2,0,,12,0,1800000,"},
+	} {
+		r := run(t, append(strings.Fields(tt.args), "--books="+folder, "--from=2026-10-01T00:00", "--to=2026-10-01T03:00", "-o", "csv")...)
+		var got []string
+		for _, name := range names {
+			got = append(got, strings.Join(column(t, r.out, name), " "))
+		}
+		if diff := cmp.Diff(tt.want, strings.Join(got, ",")); diff != "" {
+			t.Errorf("%s: exit status %d (-want +got):\n%s%s", tt.args, r.status, diff, r.err)
+		}
+	}
+}
+
 // TestLossesInReport checks the sentence about the losses of a board.
 func TestLossesInReport(t *testing.T) {
 	for losses, want := range map[int64]string{0: "The driver never lost the board. ", 1: "The driver lost the board once. ", 2: "The driver lost the board 2 times. "} {
