@@ -64,16 +64,16 @@ var (
 		"dispute.md":       1160,
 		"hardware.md":      620,
 		"health.md":        1460,
-		"install.md":       2490,
+		"install.md":       2495,
 		"managers.md":      1020,
 		"opentelemetry.md": 230,
 		"packages.md":      520,
 		"queues.md":        505,
-		"slurm.md":         870,
+		"slurm.md":         875,
 		"take-over.md":     520,
 		"web.md":           830,
 		"upgrades.md":      860,
-		others:             28500,
+		others:             28550,
 	}
 	reference = []string{"accuracy.md", "metrics.md", "flags.md", "tables.md"}
 )
