@@ -85,7 +85,11 @@ func (s Scope) limit(source books.Source) books.Source {
 	if s.All {
 		return source
 	}
-	return &scoped{source, s}
+	limited := &scoped{source, s}
+	if sums, ok := source.(books.Summing); ok {
+		return &scopedSums{limited, sums}
+	}
+	return limited
 }
 
 // scoped contains the books that a reader sees: the clusters of its rules, and there the charges of its teams
@@ -194,3 +198,27 @@ func (s *scoped) Name() string { return s.source.Name() }
 
 // Close implements [books.Source].
 func (s *scoped) Close() error { return s.source.Close() }
+
+// scopedSums contains the books that a reader sees if these books add up the errors of GPUs.
+type scopedSums struct {
+	*scoped
+	sums books.Summing
+}
+
+// Errors implements [books.Summing].
+func (s *scopedSums) Errors(ctx context.Context, of books.Query) (map[string]table.GPU, error) {
+	of, err := s.places(of)
+	if err != nil {
+		return nil, err
+	}
+	return s.sums.Errors(ctx, of)
+}
+
+// Faults implements [books.Summing].
+func (s *scopedSums) Faults(ctx context.Context, of books.Query) (*books.Faults, error) {
+	of, err := s.places(of)
+	if err != nil {
+		return nil, err
+	}
+	return s.sums.Faults(ctx, of)
+}
