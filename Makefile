@@ -120,8 +120,13 @@ IN_VICTORIA   = GPULEDGER_E2E_VICTORIA=$$($(VICTORIA))
 IN_HISTORY    = GPULEDGER_E2E_HISTORY=$$($(HISTORY))
 IN_BIN        = GPULEDGER_E2E_BIN="$(CURDIR)/bin"
 IN_PREVIOUS   = GPULEDGER_E2E_PREVIOUS="$$(tools/previous)"
-E2EARGS       = -tags e2e -vet=off -trimpath -ldflags=-w -count=1 -timeout 20m $(E2EFLAGS)
-E2E           = go test $(E2EARGS)
+E2EARGS       = -tags e2e -vet=off -trimpath -ldflags=-w -timeout 20m $(E2EFLAGS)
+E2E           = go test $(E2EARGS) -count=1
+
+# Go keeps the result of a test by the files that the test itself opens, but the programs that it starts open others.
+# Go also keeps it by its flags, so this pattern, which no test's name matches, makes each input of such tests known.
+UNKEPT  = -count=1
+INPUTS := $$(tools/file-times && tools/inputs)
 
 # The temporary files of these targets are in memory, if there is enough of it. The files of e2e are
 # on disk: Prometheus reserves space in its files, which would take memory.
@@ -223,6 +228,7 @@ e2e: build chart ## run everything against real servers: Kubernetes, Prometheus,
 
 .PHONY: e2e-short
 e2e-short: E2EFLAGS += -short
+e2e-short: UNKEPT =
 e2e-short: e2e-suites ## run all suites without the longest tests, as CI does for each change
 	@echo "e2e-short: left out: the skipped tests above, and make e2e-installs; make e2e runs all"
 
@@ -231,7 +237,8 @@ e2e-short: e2e-suites ## run all suites without the longest tests, as CI does fo
 # The longest suites start first.
 .PHONY: e2e-suites
 e2e-suites: build chart
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_HISTORY) $(IN_BIN) $(IN_PREVIOUS) $(GOTESTSUM) $(E2EARGS) -p 4 -skip='$(INSTALLS)' $(addprefix ./test/e2e/, \
+	@inputs=$(INPUTS); \
+		$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_HISTORY) $(IN_BIN) $(IN_PREVIOUS) $(GOTESTSUM) $(E2EARGS) $(UNKEPT) -p 4 -skip='$(INSTALLS)'"|^$$inputs$$" $(addprefix ./test/e2e/, \
 		deploy reconciler rulers archive rules history dashboards queries cluster scale) ./test/alerts ./test/demo ./test/upgrade
 
 # The tests that install and remove everything have their own cluster, because they wait dozens of
@@ -240,13 +247,13 @@ INSTALLS = ^Test(Uninstall|LifeCycle|Helm|HelmReadme|HelmNodes|HelmRefusals|Read
 
 .PHONY: e2e-installs
 e2e-installs: chart
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(GOTESTSUM) $(E2EARGS) -run='$(INSTALLS)' ./test/e2e/deploy
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(GOTESTSUM) $(E2EARGS) -count=1 -run='$(INSTALLS)' ./test/e2e/deploy
 
 .PHONY: e2e-oldest
 e2e-oldest: # run the webhook and the reconciler on the oldest supported Kubernetes, which has no policy that changes pods
 	@export GPULEDGER_E2E_SERVERS=$$($(SERVERS_OLDEST)) $(IN_KUBECTL); ln -sf "$$($(SERVERS))/etcd" "$$GPULEDGER_E2E_SERVERS"; \
-		$(GOTESTSUM) $(E2EARGS) -run='^Test(Upstream|WebhookDown|WebhookRights|Standalone|GPUNodes|RuntimeClass)$$' ./test/e2e/deploy && \
-		$(GOTESTSUM) $(E2EARGS) -short ./test/e2e/reconciler
+		$(GOTESTSUM) $(E2EARGS) -count=1 -run='^Test(Upstream|WebhookDown|WebhookRights|Standalone|GPUNodes|RuntimeClass)$$' ./test/e2e/deploy && \
+		$(GOTESTSUM) $(E2EARGS) -count=1 -short ./test/e2e/reconciler
 
 .PHONY: check-rules
 check-rules: # check the rules and alerts, and run the queries about boards on simulated histories
@@ -455,11 +462,12 @@ lint:
 generated:
 	@echo "generated: go generate changes no file (without the table of accuracy, which takes minutes)"
 	@tools/unchanged go generate -skip=report ./...
+	@tools/file-times
 
 .PHONY: rendered
 rendered: chart
 	@echo "rendered: the overlays use valid flags and keep their guarantees; the chart has the same objects"
-	@$(IN_HELM) go test -tags e2e -vet=off -trimpath -ldflags=-w -count=1 ./internal/deploy
+	@inputs=$(INPUTS); $(IN_HELM) go test -tags e2e -vet=off -trimpath -ldflags=-w -skip="^$$inputs$$" ./internal/deploy
 
 .PHONY: binary
 binary:
