@@ -52,10 +52,19 @@ func glob(t *testing.T, pattern string) []string {
 
 func rules(name string) string { return filepath.Join(filepath.Dir(ruleFiles), name) }
 
-// TestRules checks that promtool accepts the rules, and that their unit tests pass.
+// TestRules checks that promtool accepts the rules, and that their unit tests pass. A short run narrows the tests to their own
+// alerts; TestScenarios evaluates all alerts together.
 func TestRules(t *testing.T) {
 	promtool(t, append([]string{"check", "rules", "--lint=all", "--lint-fatal"}, glob(t, ruleFiles)...)...)
-	promtool(t, append([]string{"test", "rules"}, glob(t, ruleTests)...)...)
+	files := glob(t, ruleTests)
+	if testing.Short() {
+		var short []string
+		for _, file := range files {
+			short = append(short, narrowed(t, file)...)
+		}
+		files = short
+	}
+	promtool(t, append([]string{"test", "rules"}, files...)...)
 }
 
 // world is a history and its queries. promtool evaluates them with the rules along the history or,
