@@ -13,18 +13,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// hoursColumns are the columns of the filed hours. A row is about consecutive hours with the same state.
-var hoursColumns = []print.Column{
-	{Name: "cluster", Title: "CLUSTER"},
-	{Name: "state", Title: "STATE"},
-	{Name: "from", Title: "FROM", Kind: print.Time},
-	{Name: "until", Title: "UNTIL", Kind: print.Time},
-	{Name: "hours", Title: "HOURS", Kind: print.Count},
-	{Name: "energy_mj", Title: "KWH", Kind: print.Energy},
-	{Name: "reason", Title: "REASON"},
-	{Name: "command", Title: "COMMAND"},
-}
-
 // missingState is the state of an hour that is not filed.
 const missingState = "missing"
 
@@ -38,29 +26,43 @@ type stretch struct {
 // hours lists the hours of each cluster by state, and the command that files or repairs them.
 func (q *question) hours(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
-	a := print.Answer{Columns: hoursColumns, Notices: notices}
 	if !of.From.Before(of.Until) {
-		return a, Invalid(fmt.Errorf("the period from %s has not ended: select an earlier one", stamp(of.From)))
+		return print.Answer{}, Invalid(fmt.Errorf("the period from %s has not ended: select an earlier one", stamp(of.From)))
 	}
 	clusters := make(map[string][]books.Hour)
 	for h, err := range q.source.Hours(ctx, of) {
 		if err != nil {
-			return a, err
+			return print.Answer{}, err
 		}
 		clusters[h.Cluster] = append(clusters[h.Cluster], h)
 	}
 	if len(clusters) == 0 {
-		return a, &noHoursError{q.source.Name(), of}
+		return print.Answer{}, &noHoursError{q.source.Name(), of}
 	}
+	var all []stretch
 	for _, name := range slices.Sorted(maps.Keys(clusters)) {
-		for _, s := range stretches(name, of, clusters[name]) {
-			a.Rows = append(a.Rows, []any{s.cluster, s.state, s.from, s.until, int64(s.until.Sub(s.from) / time.Hour), s.energy, s.reason, s.command(q.filing)})
-		}
+		all = append(all, stretches(name, of, clusters[name])...)
 	}
-	if q.locked != "" && slices.ContainsFunc(a.Rows, func(row []any) bool { return row[len(row)-1] != "" }) {
+	a := q.hoursColumns().answer(all...)
+	a.Notices = notices
+	if q.locked != "" && slices.ContainsFunc(all, func(s stretch) bool { return s.command("") != "" }) {
 		a.Notices = append(a.Notices, q.locked)
 	}
 	return a, nil
+}
+
+// hoursColumns are the columns of the filed hours. A row is about consecutive hours with the same state.
+func (q *question) hoursColumns() columns[stretch] {
+	return columns[stretch]{
+		{"cluster", "CLUSTER", print.Text, func(s stretch) any { return s.cluster }},
+		{"state", "STATE", print.Text, func(s stretch) any { return s.state }},
+		{"from", "FROM", print.Time, func(s stretch) any { return s.from }},
+		{"until", "UNTIL", print.Time, func(s stretch) any { return s.until }},
+		{"hours", "HOURS", print.Count, func(s stretch) any { return int64(s.until.Sub(s.from) / time.Hour) }},
+		{"energy_mj", "KWH", print.Energy, func(s stretch) any { return s.energy }},
+		{"reason", "REASON", print.Text, func(s stretch) any { return s.reason }},
+		{"command", "COMMAND", print.Text, func(s stretch) any { return s.command(q.filing) }},
+	}
 }
 
 // stretches joins the filed hours of a cluster, which are sorted, and the missing hours between them.
