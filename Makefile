@@ -53,9 +53,6 @@ LONGEST := ./internal/source/nvml ./internal/simnode ./internal/app ./internal/a
 # SQLite is translated from C and takes most of the detector's time, so it is compiled without the detector.
 RACE := -race -gcflags=modernc.org/...=-race=false
 
-# The linters also check files with the build tags e2e and realtime.
-TAGS := -tags e2e,realtime,kyverno,oauth
-
 VERSION_PACKAGE := github.com/prometheus/common/version
 VERSION  ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
 REVISION ?= $(or $(shell git rev-parse HEAD 2>/dev/null),unknown)
@@ -452,10 +449,9 @@ tidy:
 
 .PHONY: lint
 lint:
-	@echo "lint: formatting (gofumpt), go vet, golangci-lint, actionlint"
+	@echo "lint: formatting (gofumpt), golangci-lint with all analyzers of go vet, actionlint"
 	@$(GOLANGCI_LINT) fmt --diff
-	@go vet $(TAGS) ./...
-	@$(GOLANGCI_LINT) run ./...
+	@linter=$$(go tool -modfile=tools/golangci-lint/go.mod -n golangci-lint); GOFLAGS="$$(go env GOFLAGS) -trimpath" "$$linter" run ./...
 	@$(ACTIONLINT)
 
 .PHONY: generated
