@@ -25,13 +25,13 @@ import (
 
 const (
 	// quiet is the time in which the exporter is not scraped. It includes health reads, which are ten seconds apart.
-	quiet = 30 * time.Second
+	quiet = time.Minute
 	// scrapes is the number of scrapes of the C program.
 	scrapes = 200
 )
 
-// health compares quiet nodes of 8 GPUs with and without the values of health, and the smallest program in C with the same
-// driver calls and series. All run at the same time, so that other work on the machine affects all. The fake driver reads a
+// health compares quiet nodes of 8 GPUs with and without the values of health and profiles, and the smallest program in C with
+// the same driver calls and series. All run at the same time, so that other work on the machine affects all. The fake driver reads a
 // file, so its time is not the time of a real driver.
 func health(ctx context.Context, out *strings.Builder) error {
 	g, err := program.Open("cost")
@@ -43,8 +43,8 @@ func health(ctx context.Context, out *strings.Builder) error {
 
 func compareHealth(ctx context.Context, g *program.Group, out *strings.Builder) error {
 	var nodes []*node
-	for _, flag := range []string{"--collector.health=true", "--collector.health=false"} {
-		n, err := startNode(ctx, g, flag)
+	for _, flags := range [][]string{{"--collector.health=true"}, {"--collector.health=false", "--collector.profiling=false"}} {
+		n, err := startNode(ctx, g, flags...)
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func compareHealth(ctx context.Context, g *program.Group, out *strings.Builder) 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s\nThe ticks of the C program take %s per second, of which reads of health take %s. Its scrape takes %s.\n\n",
+	fmt.Fprintf(out, "%s\nThe ticks of the C program take %s per second, of which reads of health and profiles take %s. Its scrape takes %s.\n\n",
 		t, milliseconds(ticks), milliseconds(reads), milliseconds(scrape))
 	return healthScrapes(ctx, out)
 }
@@ -144,8 +144,9 @@ type node struct {
 }
 
 // startNode starts a quiet node, and scrapes it until its memory is used.
-func startNode(ctx context.Context, g *program.Group, flag string) (*node, error) {
-	exporter := g.Path("gpuledger" + strings.ReplaceAll(flag, "=", "-"))
+func startNode(ctx context.Context, g *program.Group, flags ...string) (*node, error) {
+	name := strings.Join(flags, " ")
+	exporter := g.Path("gpuledger" + strings.NewReplacer("=", "-", " ", "").Replace(name))
 	if err := install("bin/gpuledger", exporter); err != nil {
 		return nil, err
 	}
@@ -153,11 +154,12 @@ func startNode(ctx context.Context, g *program.Group, flag string) (*node, error
 	if err != nil {
 		return nil, err
 	}
-	p, err := g.Start("simnode", "bin/simnode", "--scenario=idle", "--exporter="+exporter, "--web.listen-address="+address, "--", flag)
+	args := append([]string{"--scenario=idle", "--exporter=" + exporter, "--web.listen-address=" + address, "--"}, flags...)
+	p, err := g.Start("simnode", "bin/simnode", args...)
 	if err != nil {
 		return nil, err
 	}
-	n := &node{name: flag, url: "http://" + address}
+	n := &node{name: name, url: "http://" + address}
 	if err := p.Ready(ctx, n.url+"/-/ready"); err != nil {
 		return nil, err
 	}
@@ -205,7 +207,7 @@ func startMinimal(ctx context.Context, g *program.Group, of *node) (*node, error
 	return n, err
 }
 
-// driverTime returns the processor time that the C program's ticks, and the reads of health in them, take in a second.
+// driverTime returns the processor time that the C program's ticks, and the reads of health and profiles in them, take in a second.
 func (n *node) driverTime(ctx context.Context) (ticks, reads time.Duration, err error) {
 	body, err := n.get(ctx, "/usage")
 	if err != nil {

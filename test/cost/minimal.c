@@ -7,7 +7,7 @@
  *
  *   minimal LIBRARY PORT PAGE    the driver's library; a file with the exporter's page
  *
- * The path /usage returns the processor time of all ticks and of all reads of health, in ns.
+ * The path /usage returns the processor time of all ticks and of all reads of health and profiles, in ns.
  */
 #define _GNU_SOURCE
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
@@ -33,6 +33,7 @@ static void *library;
 static nvmlDevice_t gpus[MAX_GPUS];
 static nvmlFieldValue_t fields[MAX_GPUS][MAX_FIELDS];
 static unsigned counts[MAX_GPUS]; /* of fields */
+static nvmlGpmSample_t samples[MAX_GPUS][2]; /* newest first */
 static long long ticks_ns, health_ns;
 
 /* A function of the library. */
@@ -110,6 +111,24 @@ static void read_health(unsigned gpu)
     CALL(nvmlDeviceGetDecoderUtilization)(g, &a, &b);
 }
 
+/* The metrics of GPM (internal/source/nvml/profile.go). */
+static const unsigned metrics[] = {1, 2, 3, 5, 10, 11, 12, 13, 20, 21, 61, 60};
+
+/* The calls of profiles. The first interval has no older sample, so its result is an error. */
+static void read_profile(unsigned gpu)
+{
+    nvmlGpmSample_t older = samples[gpu][0];
+    nvmlGpmMetricsGet_t get = {.version = NVML_GPM_METRICS_GET_VERSION, .numMetrics = LENGTH(metrics)};
+    samples[gpu][0] = samples[gpu][1];
+    samples[gpu][1] = older;
+    CALL(nvmlGpmSampleGet)(gpus[gpu], samples[gpu][0]);
+    get.sample1 = older;
+    get.sample2 = samples[gpu][0];
+    for (unsigned i = 0; i < LENGTH(metrics); i++)
+        get.metrics[i].metricId = metrics[i];
+    CALL(nvmlGpmMetricsGet)(&get);
+}
+
 /* Writes the page: every line of the copy, with its number formatted again. */
 static void render(FILE *out, const char *page)
 {
@@ -160,6 +179,8 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < count; i++) {
         CALL(nvmlDeviceGetHandleByIndex_v2)(i, &gpus[i]);
         CALL(nvmlDeviceRegisterEvents)(gpus[i], nvmlEventTypeXidCriticalError, events);
+        CALL(nvmlGpmSampleAlloc)(&samples[i][0]);
+        CALL(nvmlGpmSampleAlloc)(&samples[i][1]);
         add_fields(i, whole, LENGTH(whole), 0, 0);
         add_fields(i, all_links, LENGTH(all_links), UINT_MAX, UINT_MAX);
         add_fields(i, each_link, LENGTH(each_link), 0, NVML_NVLINK_MAX_LINKS - 1);
@@ -180,7 +201,7 @@ int main(int argc, char **argv)
             read_gpu(gpus[i]);
         long long health = now(CLOCK_THREAD_CPUTIME_ID);
         for (unsigned i = 0; i < count && turn / POLLS % HEALTH == 0; i++)
-            read_health(i);
+            read_health(i), read_profile(i);
         health_ns += now(CLOCK_THREAD_CPUTIME_ID) - health;
         ticks_ns += now(CLOCK_THREAD_CPUTIME_ID) - began;
     }
