@@ -78,10 +78,10 @@ func (p *page) charged(a *gpu.Account, key *labelSet, metrics *accountMetrics) {
 	}
 }
 
-// profiledMetrics are the metrics of the work that is profiled.
+// profiledMetrics contains the metrics of the profiled work.
 type profiledMetrics struct{ time, tensor, dram metricID }
 
-// profiled renders work that is profiled, if it is known.
+// profiled renders profiled work, if it is known.
 func (p *page) profiled(work gpu.Profiled, opened time.Time, metrics profiledMetrics, key *labelSet) {
 	if work.Time == 0 {
 		return

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// crowd returns a node with a number of GPUs, of containers on each GPU, and of processes in each
-// container.
+// crowd returns a node with the given numbers of GPUs, of containers on each GPU, and of processes
+// in each container.
 func crowd(gpus, containers, processes int) *gpu.Snapshot {
 	s := &gpu.Snapshot{Drivers: make([]gpu.Driver, 1), PCIGPUs: &gpus, DriverGPUs: &gpus}
 	for i := range gpus {

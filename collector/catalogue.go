@@ -107,9 +107,11 @@ const (
 )
 
 const (
-	// firstHealth is the first of [gpu.HealthInfos], which follow in their order.
+	// firstHealth is the first of the metrics of [gpu.HealthInfos]; the others follow in the same
+	// order.
 	firstHealth = firstGauge + metricID(gpu.NumGauges)
-	// firstActivity is the first of [gpu.ActivityInfos], which follow in their order.
+	// firstActivity is the first of the metrics of [gpu.ActivityInfos]; the others follow in the same
+	// order.
 	firstActivity = firstHealth + metricID(gpu.NumHealthMetrics)
 	// firstInstanceActivity is the first of these activities for MIG instances, in the same order.
 	firstInstanceActivity = firstActivity + metricID(gpu.NumActivities)
@@ -185,8 +187,8 @@ const (
 	numMetrics
 )
 
-// The labels that identify the series of a GPU, of a container or unit on a GPU, and of a process
-// of a container or unit.
+// These labels identify the series of a GPU, of a container or unit on a GPU, and of a process of a
+// container or unit.
 var (
 	ofGPU         = []string{"UUID"}
 	ofContainer   = []string{"UUID", "GPU_I_ID", "namespace", "pod", "pod_uid", "container"}
@@ -894,7 +896,7 @@ func withTables(rows [numMetrics]metric.Metric) [numMetrics]metric.Metric {
 		rows[firstInstanceActivity+metricID(i)] = metric.Metric{
 			Family: familyProfile, Name: "gpuledger_mig_" + a.Name + "_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 			Labels: plus(ofGPU, "GPU_I_ID"),
-			Help:   "The same of a MIG instance.",
+			Help:   "The same time, for a MIG instance.",
 		}
 	}
 	return rows

@@ -104,7 +104,7 @@ func TestMistakes(t *testing.T) {
 		name    string
 		without bool
 		labels  []string
-		want    string // in the panic; empty for none
+		want    string // text in the panic; empty if there is no panic
 	}{
 		{"none", false, append(labels, "source", ""), ""},
 		{"surplus label", false, append(labels, "source", "", "vendor", ""), "source, vendor, and must have"},
@@ -313,7 +313,7 @@ func withMIG(n int) *gpu.Snapshot {
 	return s
 }
 
-// withInstances returns a node with a GPU with the profiles of n MIG instances.
+// withInstances returns a node with a GPU that has the profiles of n MIG instances.
 func withInstances(n int) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for i := range n {

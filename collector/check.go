@@ -9,7 +9,7 @@ import (
 )
 
 // mustRender panics unless the pages of full snapshots contain every metric of the catalogue with
-// its labels. So a mistake in this package ends the program at its start, before it can fail a
+// its labels. Therefore a mistake in this package ends the program at its start, and not later at a
 // scrape.
 func (c *Collector) mustRender() {
 	missing := make(map[string]bool)

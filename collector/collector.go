@@ -12,7 +12,7 @@ import (
 
 // Options select the metrics.
 type Options struct {
-	// Gauges enables power, temperature and similar gauges, which dcgm-exporter exports too.
+	// Gauges enables power, temperature and similar gauges, which dcgm-exporter also exports.
 	Gauges bool
 	// Health enables the errors, links and limits of a GPU.
 	Health bool
@@ -28,11 +28,11 @@ func (o Options) hides(m metric.Metric) bool {
 }
 
 // Collector renders one page of the latest snapshot. It is safe for concurrent use if the function
-// that returns the snapshot is safe, too.
+// that returns the snapshot is also safe.
 //
 // It is a [prometheus.Collector], which can be registered, and a
-// [prometheus.TransactionalGatherer], which is much faster: a registry creates, checks and
-// sorts the labels of every series at every scrape; Gather does so only when the series change.
+// [prometheus.TransactionalGatherer], which is much faster. A registry creates, checks and sorts
+// the labels of every series at every scrape. Gather does this only when the series change.
 type Collector struct {
 	latest func() *gpu.Snapshot
 	opts   Options
@@ -42,11 +42,11 @@ type Collector struct {
 
 	mu       sync.Mutex // held from Gather until done
 	page     page
-	families []*dto.MetricFamily // of the page's series
+	families []*dto.MetricFamily // series of the page
 }
 
-// New returns a collector for the main page. latest returns the snapshot to render; a nil
-// snapshot has no metrics.
+// New returns a collector for the main page. latest returns the snapshot to render. For a nil
+// snapshot there are no metrics.
 func New(latest func() *gpu.Snapshot, opts Options) *Collector {
 	return newCollector(&Collector{latest: latest, opts: opts, on: MainPage, render: (*page).main})
 }
@@ -66,13 +66,13 @@ func newCollector(c *Collector) *Collector {
 	return c
 }
 
-// Gather implements [prometheus.TransactionalGatherer]. The next call overwrites the page, so it
-// waits until done was called. The caller must call done exactly once, and must not wait for a slow
-// reader before that.
+// Gather implements [prometheus.TransactionalGatherer]. The next call overwrites the page, so the
+// call waits until done was called. The caller must call done exactly once, and must not wait for a
+// slow reader before this call.
 func (c *Collector) Gather() (_ []*dto.MetricFamily, done func(), err error) {
 	c.mu.Lock()
 	defer func() {
-		if done == nil { // a panic, which the HTTP server survives
+		if done == nil { // this is a panic, from which the HTTP server recovers
 			c.page, c.families = page{opts: c.opts}, nil
 			c.mu.Unlock()
 		}
@@ -93,8 +93,8 @@ func (c *Collector) write(p *page) (changed bool, err error) {
 	return p.end()
 }
 
-// Describe implements [prometheus.Collector]: the page's part of the catalogue, without the metrics
-// that the options hide.
+// Describe implements [prometheus.Collector]. It describes the metrics of the page in the
+// catalogue, without the metrics that the options hide.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for i, m := range catalogue {
 		if m.Page == c.on && !c.opts.hides(m) {

@@ -90,8 +90,8 @@ func TestNoEnergy(t *testing.T) {
 	}
 }
 
-// TestHiddenMetrics checks that options hide the metrics that the catalogue lists for them, and
-// leave the rest of the page unchanged.
+// TestHiddenMetrics checks that options hide the metrics that the catalogue lists for the options,
+// and do not change the rest of the page.
 func TestHiddenMetrics(t *testing.T) {
 	tests := []struct {
 		name string

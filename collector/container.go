@@ -9,8 +9,8 @@ func (p *page) account(uuid string, k gpu.AccountKey) *labelSet {
 	return p.labels("UUID", uuid, "GPU_I_ID", k.GPUInstance, "namespace", k.Scope, "pod", k.Name, "pod_uid", k.UID, "container", k.Part)
 }
 
-// holders renders the owners that hold or use the GPU now. A container has one row per GPU or
-// MIG instance, even with two kinds of allocation, because joins need exactly one.
+// holders renders the owners that hold or use the GPU now. A container has one row per GPU or MIG
+// instance, even if it has two kinds of allocation, because joins need exactly one row.
 func (p *page) holders(g *gpu.GPU, uuid *labelSet) {
 	for _, h := range g.Holders {
 		switch h.Kind {

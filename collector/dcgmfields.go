@@ -5,29 +5,29 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 // FieldType is the type of a field in dcgm-exporter's files.
 type FieldType string
 
-// The types of fields.
+// These are the types of fields.
 const (
 	FieldGauge   FieldType = "gauge"
 	FieldCounter FieldType = "counter"
 	FieldLabel   FieldType = "label"
 )
 
-// A DCGMField is a field of dcgm-exporter's default-counters.csv, or another of the profiling fields.
+// A DCGMField is a field of dcgm-exporter's default-counters.csv, or another profiling field.
 type DCGMField struct {
 	Name string
 	Type FieldType
 	Help string
 	// Default is set if the file enables the field.
 	Default bool
-	// NVML is the origin of the value, or empty if the field needs a host engine or dcgm-exporter itself; Why is then
-	// the reason.
+	// NVML is the origin of the value, or empty if the field needs a host engine or dcgm-exporter itself. In this
+	// case Why is the reason.
 	NVML, Why string
 
 	value fieldValue
 	text  fieldText
 }
 
-// The reasons why fields are not read from NVML.
+// These are the reasons for fields that are not read from NVML.
 const (
 	ofDCGMExporter = "computed by dcgm-exporter over a window; not served"
 	notRead        = "not read by gpuledger: host engine"
@@ -36,7 +36,8 @@ const (
 // byGPM is the origin of the profiling fields.
 const byGPM = "`--collector.profiling`: GPM metric"
 
-// DCGMFields lists the fields of dcgm-exporter 4.8.2 in the order of its file, with its names and types.
+// DCGMFields lists the fields of dcgm-exporter 4.8.2 in the order of its file, with the names and types
+// in that file.
 var DCGMFields = []DCGMField{
 	{Name: "DCGM_FI_DEV_SM_CLOCK", Type: FieldGauge, Help: "SM clock frequency (in MHz).", Default: true, NVML: "nvmlDeviceGetClockInfo", value: gaugeIn(gpu.SMClock, 1e-6)},
 	{Name: "DCGM_FI_DEV_MEM_CLOCK", Type: FieldGauge, Help: "Memory clock frequency (in MHz).", Default: true, NVML: "nvmlDeviceGetClockInfo", value: gaugeIn(gpu.MemoryClock, 1e-6)},

@@ -32,7 +32,7 @@ func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	}
 }
 
-// throttled renders the throttled part of an amount for each throttle cause that was seen.
+// throttled renders the throttled part of an amount for each throttle cause that occurred.
 func (p *page) throttled(t gpu.ByThrottle, since time.Time, energy, seconds metricID, key *labelSet) {
 	for cause, part := range t {
 		if part.Time > 0 {

@@ -16,25 +16,25 @@ import (
 // count its series twice.
 const FieldsPath = "/gpu/metrics"
 
-// The names of the node label on the field page: the name in dcgm-exporter up to 4.8.2, and the
-// name in later releases.
+// These are the names of the node label on the field page: the name in dcgm-exporter up to 4.8.2,
+// and the name in later releases.
 const (
 	Hostname      = "Hostname"
 	HostnameLower = "hostname"
 )
 
-// Fields renders the field page: selected fields of DCGM, read by a host engine or NVML, with the labels of
-// dcgm-exporter. Its metrics are not in the catalogue, since DCGM defines them and the user
-// selects them. It is a [prometheus.TransactionalGatherer], and safe for concurrent use if the
-// function that returns the snapshot is.
+// Fields renders the field page. It contains selected fields of DCGM, which are read through a host engine
+// or NVML, with the labels of dcgm-exporter. Its metrics are not in the catalogue, because DCGM defines
+// them and the user selects them. It is a [prometheus.TransactionalGatherer], and is safe for concurrent
+// use if the function that returns the snapshot is safe.
 type Fields struct {
 	latest   func() *gpu.Snapshot
 	hostname string
-	// page returns the content of a snapshot, or nil for none.
+	// page returns the content of a snapshot, or nil if there is none.
 	page func(*gpu.Snapshot) *gpu.FieldPage
 
 	mu       sync.Mutex // guards the fields below
-	rows     []fieldRow // at the last Revision
+	rows     []fieldRow // page at the last Revision
 	revision uint64
 }
 
@@ -44,7 +44,7 @@ func NewFields(latest func() *gpu.Snapshot, hostname string) *Fields {
 	return &Fields{latest: latest, hostname: hostname, page: func(s *gpu.Snapshot) *gpu.FieldPage { return s.Fields }}
 }
 
-// fieldRow is a row of the page with its labels, which all its series share.
+// fieldRow is a row of the page with its labels, which all series of the row share.
 type fieldRow struct {
 	*gpu.FieldRow
 	labels []*dto.LabelPair // by name
@@ -57,7 +57,7 @@ func (r fieldRow) equal(o fieldRow) bool {
 	})
 }
 
-// Revision returns a number that changes only with the page.
+// Revision returns a number that changes only when the page changes.
 func (c *Fields) Revision() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,8 +121,8 @@ func (c *Fields) read() (page *gpu.FieldPage, rows []fieldRow) {
 	return page, rows
 }
 
-// labels returns the labels of a row, sorted by name. Labels of MIG instances and pods are
-// omitted where they would be empty.
+// labels returns the labels of a row, sorted by name. Labels of MIG instances and pods are omitted
+// if they would be empty.
 func (c *Fields) labels(page *gpu.FieldPage, row *gpu.FieldRow, g *gpu.GPU, node string) (l []*dto.LabelPair) {
 	add := func(name, value string) {
 		l = append(l, &dto.LabelPair{Name: &name, Value: new(labelvalue.Valid(value))})
@@ -149,8 +149,9 @@ func (c *Fields) labels(page *gpu.FieldPage, row *gpu.FieldRow, g *gpu.GPU, node
 	return l
 }
 
-// soleHolder returns the container that a GPU or MIG instance is allocated to or, without a
-// known allocation, that uses it; nil if there are several.
+// soleHolder returns the container to which a GPU or MIG instance is allocated. If the allocation
+// is unknown, it returns the container that uses the GPU or instance. It returns nil if there are
+// several.
 func soleHolder(holders []gpu.Holder, instance string) (sole *gpu.Holder) {
 	for _, given := range []bool{true, false} {
 		for i := range holders {

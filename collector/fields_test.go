@@ -126,8 +126,8 @@ func TestRevision(t *testing.T) {
 }
 
 // BenchmarkFields scrapes the field page of eight GPUs, each with one holder or shared. The page
-// has as many fields as the program's built-in file. Its values are unchanged since the last
-// scrape, or new.
+// has as many fields as the program's built-in file. In one case the values are unchanged since the
+// last scrape, in the other case they are new.
 func BenchmarkFields(b *testing.B) {
 	for _, sharers := range []int{1, 4, 10} {
 		for _, changes := range []bool{false, true} {

@@ -44,7 +44,7 @@ func direct[T any](t testing.TB, c *collector.Collector, read func([]*dto.Metric
 }
 
 // TestGatherIsOfRegistry checks that a collector gathers the same families alone and in a registry
-// with all checks: in the same order and with every field.
+// with all checks. The families have the same order and the same fields.
 func TestGatherIsOfRegistry(t *testing.T) {
 	for name, s := range snapshots() {
 		t.Run(name, func(t *testing.T) {
@@ -78,8 +78,8 @@ func stringsOf(families []*dto.MetricFamily) []string {
 	return all
 }
 
-// TestChange checks that a page does not depend on earlier pages: it equals the page of a new
-// collector.
+// TestChange checks that a page does not depend on earlier pages, because it equals the page of a
+// new collector.
 func TestChange(t *testing.T) {
 	all := snapshots()
 	// Each change leaves most of the page unchanged.

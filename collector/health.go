@@ -10,7 +10,8 @@ import (
 )
 
 // health renders the health of a GPU. After the GPU is lost, all series remain except the reading.
-// XID errors are absent where the driver does not report them: 0 would look like a healthy GPU.
+// XID errors are absent if the driver does not report them, because 0 would look like a healthy
+// GPU.
 func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 	if g.ReportsEvents || g.Events.Count > 0 {
 		p.counter(xidErrors, float64(g.Events.Count), g.Events.Since, uuid)
@@ -61,7 +62,8 @@ func (p *page) healthValues(values []gpu.HealthValue, uuid *labelSet) {
 	}
 }
 
-// activities renders the integrals of activities. They restart with the exporter.
+// activities renders the integrals of the activities of the parts of a GPU. They restart when the
+// exporter restarts.
 func (p *page) activities(first metricID, profile *gpu.Profile, uuid *labelSet) {
 	if profile == nil || !p.opts.Profiling {
 		return

@@ -19,7 +19,7 @@ func (l *labelSet) matches(base *labelSet, given []string) bool {
 	return l.base == base && slices.Equal(l.given, given)
 }
 
-// all returns names and values, starting with the ones of base.
+// all returns names and values, starting with the names and values of base.
 func (l *labelSet) all() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		if l == nil {
@@ -38,7 +38,7 @@ func (l *labelSet) all() iter.Seq2[string, string] {
 	}
 }
 
-// key returns a string that is equal for equal labels only: its separator is invalid UTF-8.
+// key returns a string that is equal only for equal labels, because its separator is invalid UTF-8.
 func (l *labelSet) key() string {
 	var b strings.Builder
 	for _, value := range l.all() {
@@ -48,7 +48,7 @@ func (l *labelSet) key() string {
 	return b.String()
 }
 
-// decimal formats an optional number; nil is empty.
+// decimal formats an optional number. For nil it returns an empty string.
 func decimal(n *int) string {
 	if n == nil {
 		return ""

@@ -6,13 +6,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// The pages of metrics. RecordPage contains the series that are kept for years.
+// These are the pages of metrics. RecordPage contains the series that are kept for years.
 const (
 	MainPage               = metric.MainPage
 	RecordPage metric.Page = "/metrics/record"
 )
 
-// The flags that hide metrics.
+// These are the flags that hide metrics.
 const (
 	FlagGauges    = "--collector.gauges"
 	FlagHealth    = "--collector.health"

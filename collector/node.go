@@ -33,7 +33,7 @@ func (p *page) node(s *gpu.Snapshot) {
 	}
 }
 
-// machine renders the machine as its firmware describes it.
+// machine renders the identity of the machine according to its firmware.
 func (p *page) machine(n gpu.Node) {
 	p.info(nodeInfo, p.labels(
 		"node", n.Name,

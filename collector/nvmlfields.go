@@ -18,7 +18,7 @@ type FieldSelection struct {
 	texts  []fieldText  // of Labels
 }
 
-// DefaultSelection returns the fields of dcgm-exporter's default-counters.csv that NVML has.
+// DefaultSelection returns the fields of dcgm-exporter's default-counters.csv that NVML provides.
 func DefaultSelection() (s FieldSelection) {
 	for _, f := range DCGMFields {
 		if f.Default {
@@ -28,7 +28,7 @@ func DefaultSelection() (s FieldSelection) {
 	return s
 }
 
-// Add adds a field, and reports whether NVML has it.
+// Add adds a field, and reports whether NVML provides the field.
 func (c *FieldSelection) Add(name, help string, kind FieldType) bool {
 	i := slices.IndexFunc(DCGMFields, func(f DCGMField) bool { return f.Name == name })
 	if i < 0 {
@@ -45,13 +45,13 @@ func (c *FieldSelection) Add(name, help string, kind FieldType) bool {
 	return true
 }
 
-// NewNVMLFields returns a collector of the field page with values that the snapshot has from NVML.
+// NewNVMLFields returns a collector of the field page with the values from NVML in the snapshot.
 func NewNVMLFields(latest func() *gpu.Snapshot, hostname string, selected FieldSelection) *Fields {
 	type made struct {
 		of   *gpu.Snapshot
 		page *gpu.FieldPage
 	}
-	var last atomic.Pointer[made] // so that several scrapes of a snapshot have the same page
+	var last atomic.Pointer[made] // so that several scrapes of a snapshot return the same page
 	page := func(s *gpu.Snapshot) *gpu.FieldPage {
 		m := last.Load()
 		if m == nil || m.of != s {
@@ -96,7 +96,7 @@ type fieldValue func(*gpu.GPU) (float64, bool)
 // fieldText returns the value of a field that is a label.
 type fieldText func(gpu.Driver, *gpu.GPU) string
 
-// of returns the value of a GPU, or nil if it has none.
+// of returns the value of a GPU, or nil if there is none.
 func (f fieldValue) of(g *gpu.GPU) *float64 {
 	v, ok := f(g)
 	if !ok {
@@ -141,7 +141,7 @@ func healthIn(m gpu.HealthMetric, units float64, labels ...string) fieldValue {
 // rounded removes the error of a conversion of units. The driver's values are whole thousandths of DCGM's units.
 func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
 
-// mebibyte is DCGM's unit of memory. DCGM truncates to it.
+// mebibyte is DCGM's unit of memory. DCGM truncates values to whole units.
 const mebibyte = 1 << 20
 
 func memoryFree(r *gpu.Reading) (float64, bool) {
@@ -165,7 +165,8 @@ func memoryGauge(m gpu.Gauge) fieldValue {
 	})
 }
 
-// energyCounter returns the energy of GPUs with an own counter; DCGM has no other energy.
+// energyCounter returns the energy of GPUs that have their own counter, because DCGM reports no
+// other energy.
 func energyCounter(g *gpu.GPU) (float64, bool) {
 	if g.Reading == nil || g.Reading.Energy == nil || g.EnergySource != gpu.EnergyCounter {
 		return 0, false

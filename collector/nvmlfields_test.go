@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// upstreamFields are the fields in etc/default-counters.csv of NVIDIA/dcgm-exporter 4.8.2, by type: enabled fields, and fields
-// in comments.
+// upstreamFields contains the fields in etc/default-counters.csv of NVIDIA/dcgm-exporter 4.8.2, by type: enabled fields, and
+// fields in comments.
 var upstreamFields = map[collector.FieldType]struct{ enabled, disabled string }{
 	collector.FieldGauge: {enabled: `
 FI_DEV_SM_CLOCK FI_DEV_MEM_CLOCK FI_DEV_MEMORY_TEMP FI_DEV_GPU_TEMP FI_DEV_POWER_USAGE FI_PROF_PCIE_TX_BYTES
@@ -37,8 +37,8 @@ FI_NVML_VERSION FI_DEV_BRAND FI_DEV_SERIAL FI_DEV_OEM_INFOROM_VER FI_DEV_ECC_INF
 FI_DEV_POWER_INFOROM_VER FI_DEV_INFOROM_IMAGE_VER FI_DEV_VBIOS_VERSION`},
 }
 
-// TestDCGMFields compares the table with dcgm-exporter's file: names, types, and which fields are enabled. The file has
-// some names twice: the enabled row counts.
+// TestDCGMFields compares the table with dcgm-exporter's file. It compares the names, the types, and the enabled
+// fields. The file contains some names twice. In this case the enabled row counts.
 func TestDCGMFields(t *testing.T) {
 	want := make(map[string]collector.DCGMField)
 	for kind, names := range upstreamFields {

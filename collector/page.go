@@ -7,22 +7,22 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// page is the content of a collector, overwritten at every scrape.
+// page is the content of a collector, which is overwritten at every scrape.
 //
-// Between scrapes values change, but series rarely do. A rendering is therefore compared with
-// the previous one call by call: while it requests the same labels and the same series, they
-// are reused and only values are written.
+// Between scrapes values change, but series rarely do. A rendering is therefore compared with the
+// previous one call by call. While it requests the same labels and the same series, these are
+// reused and only the values are written.
 type page struct {
 	opts Options
-	same bool // whether all calls so far matched the last rendering
+	same bool // whether all previous calls matched the last rendering
 
 	sets   list[*labelSet]
 	asked  list[question]
 	series list[series]
-	seen   map[seriesKey]struct{} // series so far, once a call has differed
+	seen   map[seriesKey]struct{} // series until now, after a call differed
 }
 
-// question is a call of [page.first] with its result.
+// question is a call of [page.first], with its result.
 type question struct {
 	metric metricID
 	labels *labelSet
@@ -65,10 +65,10 @@ func (p *page) differ() {
 	}
 }
 
-// labels returns a set of labels, given as names and values.
+// labels returns a set of labels from names and values.
 func (p *page) labels(given ...string) *labelSet { return p.with(nil, given...) }
 
-// with returns the labels of base and more, given as names and values.
+// with returns the labels of base and additional labels from names and values.
 func (p *page) with(base *labelSet, given ...string) *labelSet {
 	if old := p.sets.old(); p.same && old != nil && (*old).matches(base, given) {
 		p.sets.next++
@@ -82,7 +82,7 @@ func (p *page) with(base *labelSet, given ...string) *labelSet {
 
 // first reports whether these labels are new on the page. Different strings can become equal when
 // they are made valid UTF-8, and a duplicate would fail the whole scrape, so the caller drops all
-// but the first.
+// duplicates but the first.
 func (p *page) first(m metricID, l *labelSet) bool {
 	if old := p.asked.old(); p.same && old != nil && old.metric == m && old.labels == l {
 		p.asked.next++
@@ -105,8 +105,8 @@ func (p *page) info(m metricID, l *labelSet) { p.gauge(m, 1, l) }
 
 func (p *page) gauge(m metricID, v float64, l *labelSet) { p.counter(m, v, time.Time{}, l) }
 
-// counter writes a counter, with its created timestamp if that is known. The timestamp lets
-// Prometheus count the increase before the first scrape.
+// counter writes a counter, with its created timestamp if the timestamp is known. The timestamp
+// lets Prometheus count the increase before the first scrape.
 func (p *page) counter(m metricID, v float64, since time.Time, l *labelSet) {
 	if old := p.series.old(); p.same && old != nil && old.matches(m, since, l) {
 		old.value = v
@@ -118,8 +118,8 @@ func (p *page) counter(m metricID, v float64, since time.Time, l *labelSet) {
 	p.series.add().write(m, v, created, l)
 }
 
-// created returns the timestamp of a moment, or nil if there is none. It caches the last one,
-// because successive counters mostly have the same timestamp.
+// created returns the timestamp of a moment, or nil if there is none. It caches the last timestamp,
+// because successive counters usually have the same timestamp.
 func (p *page) created(since time.Time) *timestamppb.Timestamp {
 	if since.IsZero() {
 		return nil

@@ -56,7 +56,7 @@ func TestCreatedTimestamps(t *testing.T) {
 }
 
 // TestBooksBalance checks that the accounts on the page add up to the energy of each GPU. The
-// hostile scenario is skipped: accounts with indistinguishable names are dropped there.
+// hostile scenario is skipped, because its accounts with indistinguishable names are dropped.
 func TestBooksBalance(t *testing.T) {
 	for _, tt := range scenarios {
 		if tt.name == "hostile" {
@@ -128,8 +128,8 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// FuzzPage checks that any string and number in a snapshot gives a valid page, and that a parser
-// returns the gathered labels.
+// FuzzPage checks that any string and number in a snapshot result in a valid page, and that a
+// parser returns the gathered labels.
 func FuzzPage(f *testing.F) {
 	f.Add("a", "b", "c", uint32(1), int64(1), 0.5)
 	f.Add("", "", "", uint32(0), int64(-1), math.NaN())

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// records lists the snapshots with a golden record.
+// records lists the snapshots that have a golden record.
 var records = []struct {
 	name     string
 	snapshot func() *gpu.Snapshot
@@ -55,8 +55,8 @@ func podOnInstances() *gpu.Snapshot {
 	return &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, GPUs: []gpu.GPU{g}}
 }
 
-// TestRecordBalances checks that each pod on the record has the sum of its containers on the main
-// page, and each board the energy of its GPU, to the millijoule.
+// TestRecordBalances checks, to the millijoule, that each pod on the record has the sum over its
+// containers on the main page, and that each board has the energy of its GPU.
 func TestRecordBalances(t *testing.T) {
 	for _, tt := range records {
 		if tt.name == "hostile" {
@@ -133,7 +133,7 @@ func TestRecordBegan(t *testing.T) {
 	}
 }
 
-// createdOf returns the created timestamp of a pod's counter, or zero if it has none.
+// createdOf returns the created timestamp of a pod's counter, or zero if the counter has none.
 func createdOf(family *dto.MetricFamily, podUID string) time.Time {
 	for _, m := range family.GetMetric() {
 		if created := m.GetCounter().GetCreatedTimestamp(); value(m, "pod_uid") == podUID && created != nil {

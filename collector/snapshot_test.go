@@ -10,14 +10,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The times in the snapshots below.
+// These are the times in the snapshots below.
 var (
 	boot = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
 	now  = boot.Add(90 * time.Minute)
 )
 
-// fullNode returns a node with all values: an exclusive GPU, a GPU that two containers and the host
-// share, and an idle GPU in MIG mode.
+// fullNode returns a node with all values. It has an exclusive GPU, a GPU that two containers and
+// the host share, and an idle GPU in MIG mode.
 func fullNode() *gpu.Snapshot {
 	trainer := newAccount("team-a", "trainer-0", "trainer")
 	trainer.Energy = gpu.ByMethod{gpu.Exclusive: 1_234_567, gpu.Allocated: 89_001}
@@ -107,8 +107,8 @@ func crowdOfUnits(gpus, units, processes int) *gpu.Snapshot {
 	return s
 }
 
-// slurmNode returns a Slurm node: two jobs on one GPU, one of them with two processes, and a job
-// that runs inside a container of a pod on the other.
+// slurmNode returns a Slurm node. On one GPU there are two jobs, of which one has two processes. On
+// the other GPU a job runs inside a container of a pod.
 func slurmNode() *gpu.Snapshot {
 	s := crowdOfUnits(1, 2, 2)
 	s.GPUs[0].Book.Accounts[0].Throttled = gpu.ByThrottle{gpu.ThrottleThermal: {Energy: 1_000, Time: 2 * time.Second}}
@@ -125,8 +125,8 @@ func slurmNode() *gpu.Snapshot {
 	return s
 }
 
-// lostGPU returns a node with two GPUs: one fell off the bus an hour ago, the other does not
-// respond at the moment.
+// lostGPU returns a node with two GPUs. One was lost from the bus an hour ago, and the other does
+// not respond at the moment.
 func lostGPU() *gpu.Snapshot {
 	s := fullNode()
 	lost := &s.GPUs[0]
@@ -224,7 +224,7 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 			}),
 			RowRemap: &gpu.RowRemap{Pending: true}, SharesMemory: true, Recovery: gpu.RecoveryDrainAndReset,
 		},
-		Totals: []gpu.HealthValue{ // of AMD GPUs
+		Totals: []gpu.HealthValue{ // errors of AMD GPUs
 			{Metric: gpu.ECCErrors, Labels: []string{"dram", "correctable"}, Value: 57},
 			{Metric: gpu.ECCErrors, Labels: []string{"dram", "uncorrectable"}, Value: 2},
 			{Metric: gpu.ECCErrors, Labels: []string{"sram", "correctable"}},
@@ -248,7 +248,7 @@ func profile() *gpu.Profile {
 	return p
 }
 
-// allHealth returns a different value for each series of health.
+// allHealth returns a different value for each health series.
 func allHealth(i int) (values []gpu.HealthValue) {
 	for m, info := range gpu.HealthInfos {
 		sets := [][]string{nil}

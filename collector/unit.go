@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// unit returns the labels that key the series of a unit on a GPU.
+// unit returns the labels that identify the series of a unit on a GPU.
 func (p *page) unit(uuid string, k gpu.AccountKey) *labelSet {
 	return p.labels("UUID", uuid, "GPU_I_ID", k.GPUInstance, "manager", k.Scope, "unit", k.Name)
 }

@@ -9,10 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// publish makes the result of a poll visible. After a failed call or an ignored response,
-// requested is nil. The previous list then stays valid until it is stale, but pods that ended
-// since are marked as not live. livenessKnown is set if the Pods API determined which pods are
-// alive.
+// publish makes the result of a poll visible. After a failed call or an ignored response, requested
+// is nil. The previous list then stays valid until it is stale, but pods that ended in the meantime
+// are marked as not live. livenessKnown is set if the Pods API determined which pods are alive.
 func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, alive map[string]bool, found podProcesses, livenessKnown bool) {
 	of := make(podProcesses)
 	for _, a := range held {
@@ -31,12 +30,12 @@ func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, alive 
 // refer to the claim.
 //
 // The list is known for at most three polls after it was requested. After that only the UIDs of
-// live pods are known. A host that is configured without a kubelet has no allocations, and there
-// use without an allocation is not reported. A missing socket does not mean that there is no
-// kubelet, because it may not be mounted.
+// live pods are known. A host that is configured without a kubelet has no allocations. On such a
+// host, use without an allocation is not reported. A missing socket does not mean that there is no
+// kubelet, because the socket may not be mounted.
 //
-// When the last known process of a pod has ended, the next poll comes earlier. Until then the
-// pod counts as not live, unless the Pods API reported it as alive: that API also covers pods
+// When the last known process of a pod has ended, the next poll comes earlier. Until then the pod
+// counts as not live, unless the Pods API reported it as alive, because that API also covers pods
 // between two runs of their containers.
 func (m *Mapper) Allocations() gpu.Allocations {
 	m.mu.Lock()

@@ -105,13 +105,13 @@ func TestHostWithoutKubelet(t *testing.T) {
 	n.wantStage(stage.PodResources, false)
 	n.wantUnknown()
 
-	check(t, os.Mkdir(filepath.Dir(n.socket), 0o755)) // one is being installed
+	check(t, os.Mkdir(filepath.Dir(n.socket), 0o755)) // Kubernetes is being installed
 	n.pollFails("list pod resources")
 	n.wantUnknown()
 }
 
-// TestMachineWithoutKubernetes checks that a machine configured without Kubernetes does not wait
-// for it and reports no stage as down.
+// TestMachineWithoutKubernetes checks that a machine that is configured without Kubernetes does not
+// wait for it and reports no failed stage.
 func TestMachineWithoutKubernetes(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodResources = "" })
 	n.remove("containers")
@@ -138,7 +138,7 @@ func TestKubeletRestart(t *testing.T) {
 	n.poll()
 	n.wantHeld(exclusive(gpuA, trainer, false))
 
-	k.stop() // the socket file stays and refuses connections
+	k.stop() // the socket file remains and refuses connections
 	n.pollFails("list pod resources")
 	n.wantStage(stage.PodResources, false)
 	n.wantHeld(exclusive(gpuA, trainer, false))
@@ -204,14 +204,14 @@ func serveGarbage(conn net.Conn) {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// TestRequestTime checks that a list has the time at which the last accepted response was requested,
-// because an allocation made during the call may be missing.
+// TestRequestTime checks that a list contains the time at which the last accepted response was
+// requested, because an allocation made during the call may be missing.
 func TestRequestTime(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
 	answer := error(nil)
 	n.serve(func(context.Context) (*podresources.ListPodResourcesResponse, error) {
-		n.pass(time.Second) // a slow call
+		n.pass(time.Second) // this call is slow
 		return &podresources.ListPodResourcesResponse{PodResources: []*podresources.PodResources{holder(trainer, "", gpuA)}}, answer
 	})
 	began := n.now().Boot
@@ -247,7 +247,7 @@ func TestBigAnswer(t *testing.T) {
 func TestNeverTwoCallsAtOnce(t *testing.T) {
 	n := newNode(t)
 	k := n.serve(func(context.Context) (*podresources.ListPodResourcesResponse, error) {
-		<-time.After(10 * time.Millisecond) // time for concurrent calls
+		<-time.After(10 * time.Millisecond) // leaves time for concurrent calls
 		return &podresources.ListPodResourcesResponse{}, nil
 	})
 	var polls sync.WaitGroup
@@ -264,7 +264,7 @@ func TestNeverTwoCallsAtOnce(t *testing.T) {
 	}
 }
 
-// TestOldKubelet covers Kubernetes before 1.20, which has no version v1 of the API.
+// TestOldKubelet checks Kubernetes before 1.20, which has no version v1 of the API.
 func TestOldKubelet(t *testing.T) {
 	n := newNode(t)
 	n.serveAt(n.socket, func(*grpc.Server) {})
@@ -273,8 +273,8 @@ func TestOldKubelet(t *testing.T) {
 	n.wantUnknown()
 }
 
-// TestSilentKubelet checks that only the UIDs of live pods are known once the kubelet's list is
-// stale, even of pods that the list never had.
+// TestSilentKubelet checks that only the UIDs of live pods are known after the kubelet's list
+// became stale, including the UIDs of pods that the list never contained.
 func TestSilentKubelet(t *testing.T) {
 	n := newNode(t)
 	k := n.serve(holds(holder(trainer, "", gpuA)))

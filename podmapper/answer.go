@@ -15,15 +15,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// Limits of one response of the kubelet. A few bytes of it can become hundreds of bytes in memory,
-// so its parts are limited as well. The response of a kubelet with 500 pods and 1,000 devices stays
-// below a tenth of each limit. A response that exceeds a limit is rejected as a whole, because pods
-// missing from a partial list would count as ended.
+// These are the limits of one response of the kubelet. A few bytes of a response can become
+// hundreds of bytes in memory, so its parts are also limited. The response of a kubelet with 500
+// pods and 1,000 devices stays below a tenth of each limit. A response that exceeds a limit is
+// rejected as a whole, because pods missing from a partial list would count as ended.
 const (
 	maxAnswer = 16 << 20 // bytes of a response
 	// maxPod is the limit for one pod of the Pods API, in bytes. etcd stores no larger object.
 	maxPod = 2 << 20
-	// maxListed is the limit for one pod of the pod-resources API, in bytes: 4,000 devices.
+	// maxListed is the limit for one pod of the pod-resources API, in bytes. It is enough for 4,000
+	// devices.
 	maxListed = 512 << 10
 	// maxParts is the limit for the containers, devices and claims of all pods. A pod counts as
 	// podParts parts.
@@ -50,13 +51,13 @@ func (p *parts) add(n int) error {
 // never copied.
 type codec struct {
 	encoding.CodecV2
-	limit uint64 // bytes of a pod
+	limit uint64 // bytes of the current pod
 	visit func(pod []byte) error
 	err   error // error of Unmarshal, which gRPC does not wrap
 }
 
-// Unmarshal decodes a ListPodResourcesResponse or a ListPodsResponse: pods = 1. An unreadable
-// pod makes the whole response invalid, because missing pods would count as ended.
+// Unmarshal decodes a ListPodResourcesResponse or a ListPodsResponse. Field 1 contains the pods. An
+// unreadable pod makes the whole response invalid, because missing pods would count as ended.
 func (c *codec) Unmarshal(data mem.BufferSlice, _ any) error {
 	r := data.Reader()
 	defer r.Close()

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// oversized returns how often the input of a stage exceeded a limit.
+// oversized returns the number of times that the input of a stage exceeded a limit.
 func (n *node) oversized(name stage.Name) uint64 {
 	for _, s := range n.stages.Snapshot() {
 		if s.Name == string(name) {
@@ -24,7 +24,7 @@ func (n *node) oversized(name stage.Name) uint64 {
 	return 0
 }
 
-// numbered returns the n-th of many containers, with an id.
+// numbered returns the n-th of many containers, with its id.
 func numbered(i int) (gpu.Owner, string) {
 	c := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: fmt.Sprintf("train-%d", i), UID: fmt.Sprintf("5d2f9a60-0000-4000-8000-%012d", i), Part: "trainer"}
 	return c, fmt.Sprintf("%064x", i)
@@ -115,12 +115,12 @@ func TestOversizedPods(t *testing.T) {
 // TestBigNode checks that the largest real nodes stay far below every limit.
 func TestBigNode(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodLogs = strings.TrimSuffix(c.ContainerLogs, "containers") + "pods" })
-	const pods, replicas = 500, 10 // 5,000 replicas: 8 GPUs of 7 MIG devices, each of 90 replicas
+	const pods, replicas = 500, 10 // 5,000 replicas: 8 GPUs with 7 MIG devices each, and 90 replicas of each device
 	n.serve(holds(holders(pods, replicas)...))
 	described := make([][]byte, pods)
 	for i := range described {
 		c, _ := numbered(i)
-		described[i] = append(apiPod(c, "Running", nil), message(1, message(2, strings.Repeat("x", 20<<10)))...) // annotations and more
+		described[i] = append(apiPod(c, "Running", nil), message(1, message(2, strings.Repeat("x", 20<<10)))...) // annotations and other fields
 	}
 	n.servePods(described...)
 	for i := range pods {
@@ -137,7 +137,7 @@ func TestBigNode(t *testing.T) {
 }
 
 // TestOversizedLogs checks that a directory with too many links identifies no new container and
-// does not affect the known ones.
+// does not affect the known containers.
 func TestOversizedLogs(t *testing.T) {
 	n := newNode(t)
 	const most = 50

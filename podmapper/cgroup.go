@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// cgroup is the parsed content of /proc/<pid>/cgroup. Its zero value is a process that belongs,
-// or may belong, to a pod that cannot be identified.
+// cgroup is the parsed content of /proc/<pid>/cgroup. The zero value stands for a process that
+// belongs, or may belong, to a pod that cannot be identified.
 type cgroup struct {
 	// podUID is empty for another container of the exporter's own pod if the exporter has a private
 	// cgroup namespace, because the path then does not include the pod.
@@ -23,8 +23,8 @@ type cgroup struct {
 	host bool
 }
 
-// readCgroup reads the cgroup of the process of the stat that was just read, as [proc.Tree.Cgroup]
-// does. A kernel thread belongs to the host.
+// readCgroup reads the cgroup of the process for which stat was just read, in the same way as
+// [proc.Tree.Cgroup]. A kernel thread belongs to the host.
 func readCgroup(tree proc.Tree, pid uint32, st proc.Stat) (proc.Stat, unique.Handle[cgroup], error) {
 	st, text, err := tree.Cgroup(pid, st)
 	c := cgroup{host: st.Kernel}
@@ -36,10 +36,10 @@ func readCgroup(tree proc.Tree, pid uint32, st proc.Stat) (proc.Stat, unique.Han
 	return st, unique.Make(c), err
 }
 
-// parseCgroup parses the lines of the file. A line that names a pod decides, because the kubelet
-// need not use every hierarchy. Lines that name different containers are an error. A line that
-// cannot be parsed may have named a pod, so the other lines do not prove a host process. The result
-// shares memory with the text of the file; unique.Make copies it.
+// parseCgroup parses the lines of the file. A line that names a pod takes precedence, because the
+// kubelet need not use every hierarchy. Lines that name different containers are an error. A line
+// that cannot be parsed may have named a pod, so the other lines do not prove that the process is a
+// host process. The result shares memory with the text of the file; unique.Make copies it.
 func parseCgroup(file string) (cgroup, error) {
 	var pod, host cgroup
 	var unreadable error
@@ -80,8 +80,8 @@ func (c cgroup) merge(d cgroup) (cgroup, error) {
 	return cgroup{podUID: uid, containerID: id}, nil
 }
 
-// parsePath finds the pod and the container in a path. The first pod from the root counts,
-// because a container can create cgroups of any name below its own.
+// parsePath finds the pod and the container in a path. The first pod from the root counts, because
+// a container can create cgroups with any name below its own cgroup.
 func parsePath(segments []string) cgroup {
 	at := begin(segments)
 	switch {
@@ -106,13 +106,13 @@ func parsePath(segments []string) cgroup {
 	return cgroup{}
 }
 
-// dashes restores the dashes of a UID. In the name of a slice a dash separates parent slices.
+// dashes restores the dashes in a UID. In the name of a slice a dash separates parent slices.
 var dashes = strings.NewReplacer("_", "-", `\x2d`, "-")
 
 // podOfSegment returns the unchecked UID if the segment is the cgroup of a pod. The systemd driver
-// uses kubepods[-<class>]-pod<uid>.slice, with the UID's dashes as underscores or escaped as
-// systemd does. The cgroupfs driver uses pod<uid> below kubepods[/<class>]. In other places "pod"
-// in a name has no meaning.
+// uses kubepods[-<class>]-pod<uid>.slice, in which the dashes of the UID are replaced by
+// underscores or escaped by systemd. The cgroupfs driver uses pod<uid> below kubepods[/<class>]. In
+// other places "pod" in a name has no meaning.
 func podOfSegment(s string, above []string) (uid string, ok bool) {
 	if slice, ok := strings.CutSuffix(s, ".slice"); ok {
 		i := strings.LastIndex(slice, "-pod")
@@ -128,15 +128,15 @@ func podOfSegment(s string, above []string) (uid string, ok bool) {
 	switch above[len(above)-1] {
 	case "kubepods", "burstable", "besteffort":
 		return uid, true
-	case "..": // a common parent of both pods, hidden by the private cgroup namespace
+	case "..": // common parent of both pods, which the private cgroup namespace hides
 		return uid, validUID(uid)
 	}
 	return "", false
 }
 
-// isRuntimeSegment reports whether a runtime creates the segment only for containers of pods:
-// containerd's namespace of the kubelet and the scopes of both runtimes, used where the kubelet
-// creates no cgroups for its pods, and Kata's cgroup for its own processes.
+// isRuntimeSegment reports whether a runtime creates the segment only for containers of pods. These
+// are the namespace that containerd uses for the kubelet, the scopes of both runtimes (used if the
+// kubelet creates no cgroups for its pods), and Kata's cgroup for its own processes.
 func isRuntimeSegment(s string) bool {
 	return s == "k8s.io" || s == "kata_overhead" ||
 		strings.HasPrefix(s, "cri-containerd-") || strings.HasPrefix(s, "crio-")

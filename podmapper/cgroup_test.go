@@ -16,9 +16,9 @@ import (
 
 const (
 	uid      = "3f1c2b9a-7d54-4e0b-9c66-0a1b2c3d4e5f"
-	uidSlice = "3f1c2b9a_7d54_4e0b_9c66_0a1b2c3d4e5f" // as systemd needs it
+	uidSlice = "3f1c2b9a_7d54_4e0b_9c66_0a1b2c3d4e5f" // in the form that systemd requires
 	otherUID = "8a0e6d11-52c7-4f3e-b1aa-77c0ffee0001"
-	hash     = "f2ca1bb6c7e907d06dafe4687e579fce" // a static pod's UID
+	hash     = "f2ca1bb6c7e907d06dafe4687e579fce" // UID of a static pod
 )
 
 var (
@@ -162,8 +162,8 @@ func TestParseCgroup(t *testing.T) {
 	}
 }
 
-// TestForgedCgroups checks that no name of a cgroup makes a process part of a pod where users other
-// than root may create cgroups.
+// TestForgedCgroups checks that no name of a cgroup makes a process part of a pod if users other
+// than root may create the cgroup.
 func TestForgedCgroups(t *testing.T) {
 	above := map[string]string{
 		"service":                      "/system.slice/x.service",

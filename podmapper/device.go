@@ -8,18 +8,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The prefixes of the vendors' resource names.
+// These are the prefixes of the vendors' resource names.
 const (
 	nvidiaResources = "nvidia.com/"
 	amdResources    = "amd.com/"
 )
 
-// parseDeviceID parses the id of a device as a device plugin registers it with the kubelet.
+// parseDeviceID parses the id with which a device plugin registers a device with the kubelet.
 // NVIDIA's ids are GPU-<uuid>, MIG-<uuid> or, with drivers before R470, MIG-GPU-<uuid>/<GPU
 // instance>/<compute instance>; with the index strategy they are <GPU> or <GPU>:<n-th MIG device>.
 // Google's plugin on GKE uses device nodes: nvidia<minor> or nvidia<minor>/gi<GPU instance>. AMD's
 // plugin uses the kernel's names: the PCI address, and amdgpu_xcp_<n> for a partition. Ids of other
-// vendors are PCI addresses or passed on unchanged. The name of a device with an invalid id is
+// vendors are PCI addresses or passed on unchanged. For an invalid id, the name of the device is
 // empty.
 func parseDeviceID(resource, id string) device {
 	plain, replica := splitReplica(id)
@@ -46,8 +46,8 @@ func parseDeviceID(resource, id string) device {
 	return device{resource: resource, id: plain, replica: replica, name: name}
 }
 
-// splitReplica splits the replica number from the id of a shared device: ::<n> of NVIDIA's
-// plugin, /vgpu<n> of Google's plugin. The number is empty for a whole device.
+// splitReplica splits the replica number from the id of a shared device. This is ::<n> for NVIDIA's
+// plugin, and /vgpu<n> for Google's plugin. The number is empty for a whole device.
 func splitReplica(id string) (plain, replica string) {
 	for _, separator := range []string{"::", "/vgpu"} {
 		if plain, replica, _ = strings.Cut(id, separator); isDigits(replica) {
@@ -97,9 +97,9 @@ func parseNode(id string) (gpu.DeviceName, bool) {
 // node returns the path below /dev of the device node of an NVIDIA GPU.
 func node(minor int) string { return "nvidia" + strconv.Itoa(minor) }
 
-// parseAMD parses the name of a device in sysfs, as AMD's device plugin does: a PCI address or
-// amdgpu_xcp_<n>. The address of a divided GPU names its first partition. IOMMU group numbers,
-// which identify GPUs that are passed through to virtual machines, are invalid.
+// parseAMD parses the name of a device in sysfs, which AMD's device plugin uses. It is a PCI
+// address or amdgpu_xcp_<n>. The address of a divided GPU names its first partition. IOMMU group
+// numbers, which identify GPUs that are passed through to virtual machines, are invalid.
 func parseAMD(id string) (gpu.DeviceName, bool) {
 	number, isPartition := strings.CutPrefix(id, "amdgpu_xcp_")
 	if !isPartition {
@@ -111,11 +111,12 @@ func parseAMD(id string) (gpu.DeviceName, bool) {
 	return gpu.DeviceName{Partition: &gpu.PartitionName{Device: id}}, true
 }
 
-// pciAddress matches domain, bus, device and function. The kernel's domain has at least four digits.
+// pciAddress matches a domain, bus, device and function. The domain in the kernel's format has at
+// least four digits.
 var pciAddress = regexp.MustCompile(`^[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
 
 // parsePCI parses a PCI address in the format of the kernel or of the driver. The result has the
-// driver's format: a domain of eight digits, in upper case.
+// format of the driver, with a domain of eight digits, in upper case.
 func parsePCI(id string) (gpu.DeviceName, bool) {
 	if !pciAddress.MatchString(id) {
 		return gpu.DeviceName{}, false
@@ -149,7 +150,7 @@ func isMIG(name gpu.DeviceName) bool {
 // length of a name in Kubernetes.
 const maxOpaque = 253
 
-// parseOpaque accepts any other id of a device of another vendor.
+// parseOpaque accepts any other device id of another vendor.
 func parseOpaque(id string) (gpu.DeviceName, bool) {
 	const separators = "-_.:/"
 	const legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" + separators

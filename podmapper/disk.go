@@ -7,12 +7,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/lane"
 )
 
-// tickTimeout is the time for which a tick waits for the disk. The result of a slower read is
-// available at a later tick.
+// tickTimeout is the maximum time for which a tick waits for the disk. The result of a slower read
+// is available at a later tick.
 const tickTimeout = 250 * time.Millisecond
 
-// A disk is locked while it contains an element. It serialises the reads of the log directories.
-// A read can block permanently and cannot be cancelled, so each read runs in its own goroutine.
+// A disk is a lock, which is held while the channel contains an element. It serialises the reads of
+// the log directories. A read can block permanently and cannot be cancelled, so each read runs in
+// its own goroutine.
 type disk chan struct{}
 
 // runInTurn waits for the lock, runs work and returns its result. It gives up when ctx ends.
@@ -25,7 +26,8 @@ func runInTurn[T any](ctx context.Context, d disk, work func() T) (v T, ok bool)
 	}
 }
 
-// tryRun is runInTurn with tickTimeout. It does nothing if another read is in progress.
+// tryRun is like runInTurn, with the timeout tickTimeout. It does nothing if another read is in
+// progress.
 func tryRun[T any](d disk, work func() T) (v T, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), tickTimeout)
 	defer cancel()
@@ -37,7 +39,7 @@ func tryRun[T any](d disk, work func() T) (v T, ok bool) {
 	}
 }
 
-// runLocked runs work and then unlocks d. The caller has locked it.
+// runLocked runs work and then unlocks d. The caller must have locked d.
 func runLocked[T any](ctx context.Context, d disk, work func() T) (T, bool) {
 	return lane.Run(ctx, func() T {
 		defer func() { <-d }()

@@ -2,8 +2,8 @@
 //
 // It reads only sources on the node. A process's cgroup (/proc/<pid>/cgroup) names the pod's UID
 // and the container's id. The kubelet's pod-resources socket lists the device ids that each
-// container holds, from device plugins and from DRA drivers, but without UIDs. Three sources
-// connect the two, in this order:
+// container holds. The devices come from device plugins and DRA drivers. The list contains no UIDs.
+// Three sources connect names and UIDs, in this order:
 //
 //   - The kubelet's Pods API (Kubernetes 1.37) lists names, UIDs, container ids and phases of
 //     all pods.
@@ -14,9 +14,9 @@
 //
 // If they identify the pod but not the container, the process belongs to the pod.
 //
-// The package calls no Kubernetes API and holds no credentials. Without all three sources the
-// processes of pods stay unmapped. An exclusive allocation does not prove that a process on the GPU
-// belongs to the holder, because a privileged process can use any GPU.
+// The package calls no Kubernetes API and holds no credentials. If all three sources are missing,
+// the processes of pods remain unmapped. An exclusive allocation does not prove that a process on
+// the GPU belongs to the holder, because a privileged process can use any GPU.
 //
 // The package never guesses: it names an owner only if the UID is well formed and the sources
 // agree.

@@ -9,15 +9,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The names of the DRA drivers for GPUs.
+// These are the names of the DRA drivers for GPUs.
 const (
 	draNVIDIA = "gpu.nvidia.com"
 	draAMD    = "gpu.amd.com"
 )
 
-// parseClaimed parses one device of a resource claim. A UUID in its CDI devices takes precedence:
-// the number in a device's name is the driver's index in early releases and the minor number in
-// later releases, and the two cannot be distinguished. Before is the previous device of the same
+// parseClaimed parses one device of a resource claim. A UUID in its CDI devices takes precedence.
+// The number in a device's name is the driver's index in early releases and the minor number in
+// later releases, and these two cannot be distinguished. before is the previous device of the same
 // driver in the claim, or nil if there is none.
 func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, id string, ok bool) {
 	for _, device := range slices.Backward(ownCDI(r.GetCdiDevices(), before.GetCdiDevices())) {
@@ -36,7 +36,7 @@ func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, i
 }
 
 // ownCDI returns a device's own CDI devices. In the kubelet's list they follow the CDI devices of
-// the driver's earlier devices.
+// the earlier devices of the driver.
 func ownCDI(all, before []*podresources.CDIDevice) []*podresources.CDIDevice {
 	same := func(a, b *podresources.CDIDevice) bool { return a.GetName() == b.GetName() }
 	if len(all) < len(before) || !slices.EqualFunc(all[:len(before)], before, same) {
@@ -45,7 +45,7 @@ func ownCDI(all, before []*podresources.CDIDevice) []*podresources.CDIDevice {
 	return all[len(before):]
 }
 
-// parseDRAName parses the name of a device as NVIDIA's DRA driver publishes it:
+// parseDRAName parses the name with which NVIDIA's DRA driver publishes a device:
 //
 //	gpu-<minor>
 //	gpu-<minor>-mig-<profile>-<profile id>-<start>
@@ -75,7 +75,7 @@ func parseDRAName(s string) (gpu.DeviceName, bool) {
 	return gpu.DeviceName{Node: node(minor), Partition: mig}, true
 }
 
-// parseAMDName parses the name of a device as AMD's DRA driver publishes it: gpu-<card>-<minor
+// parseAMDName parses the name with which AMD's DRA driver publishes a device: gpu-<card>-<minor
 // number of the render node>. A partition has its own render node.
 func parseAMDName(s string) (gpu.DeviceName, bool) {
 	part := strings.Split(s, "-")

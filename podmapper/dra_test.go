@@ -28,7 +28,7 @@ func TestParseDRAName(t *testing.T) {
 		{"gpu-0-mig-1g10gb-19-3", placed(0, 19, 3), true},
 		{"gpu-2-mig-1g10gb-me-20-0", placed(2, 20, 0), true},
 		{"gpu-2-mig-1c-2g20gb-14-4", placed(2, 14, 4), true},
-		{"gpu-0-mig-9-4-4", placed(0, 9, 4), true}, // profile, start, size
+		{"gpu-0-mig-9-4-4", placed(0, 9, 4), true}, // profile, start and size
 
 		{"gpu-vfio-0", gpu.DeviceName{}, false},
 		{"gpu", gpu.DeviceName{}, false},
@@ -111,8 +111,8 @@ func TestParseClaimed(t *testing.T) {
 	}
 }
 
-// TestOwnCDI checks that only a device's own CDI devices count: the kubelet lists with each
-// device the CDI devices of the devices before it.
+// TestOwnCDI checks that only a device's own CDI devices count. With each device, the kubelet also
+// lists the CDI devices of the previous devices.
 func TestOwnCDI(t *testing.T) {
 	const a, b = "nvidia.com/gpu=" + gpuID, "nvidia.com/gpu=" + migID
 	tests := []struct {

@@ -20,7 +20,7 @@ import (
 func checkHidden(t proc.Tree, mayTrace bool) error {
 	mounts, err := os.ReadFile(filepath.Join(t.Root, "self", "mountinfo"))
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) { // not a mounted tree
+		if errors.Is(err, fs.ErrNotExist) { // the root is not a mounted tree
 			return nil
 		}
 		return fmt.Errorf("read own mounts: %w", err)
@@ -58,8 +58,8 @@ func hidingOf(mountinfo, root string) (hidepid string, group int) {
 	return hidepid, group
 }
 
-// hiding returns the name of a value of hidepid, or "" if it hides nothing. Kernels before 5.8 use
-// numbers.
+// hiding returns the name of a value of hidepid, or "" if it hides no processes. Kernels before 5.8
+// use numbers.
 func hiding(value string) string {
 	switch value {
 	case "0", "off":
@@ -80,7 +80,7 @@ func inGroup(group int) bool {
 	return os.Getegid() == group || err == nil && slices.Contains(groups, group)
 }
 
-// mayTrace reports whether this process has CAP_SYS_PTRACE; then /proc hides nothing.
+// mayTrace reports whether this process has CAP_SYS_PTRACE. In this case /proc hides no processes.
 func mayTrace() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// initialPIDs is the kernel's name of the initial PID namespace (PROC_PID_INIT_INO in
+// initialPIDs is the name of the initial PID namespace in the kernel (PROC_PID_INIT_INO in
 // include/linux/proc_ns.h).
 const initialPIDs = "pid:[4026531836]"
 
@@ -69,10 +69,10 @@ func isOwnNamespace(t proc.Tree) bool {
 	return true
 }
 
-// initIsOutsidePod reports whether process 1 is outside the exporter's pod. This is so if the
-// host is itself a container (kind). In a pod's PID namespace process 1 is the container's first
-// process or the pod's pause process. In a private cgroup namespace only paths outside of it
-// begin with "/..".
+// initIsOutsidePod reports whether process 1 is outside the exporter's pod. This is the case if the
+// host itself is a container (kind). In a pod's PID namespace process 1 is the container's first
+// process or the pod's pause process. In a private cgroup namespace only paths outside of it begin
+// with "/..".
 func initIsOutsidePod(t proc.Tree) bool {
 	first, err1 := os.ReadFile(t.File(1, "cgroup"))
 	own, err2 := os.ReadFile(filepath.Join(t.Root, "self", "cgroup"))

@@ -58,8 +58,8 @@ func TestSeesHost(t *testing.T) {
 	}
 }
 
-// TestSeesHostByNSpid covers a host's /proc that is mounted in a pod's own PID namespace. The
-// exporter's status then has two PIDs.
+// TestSeesHostByNSpid checks a host's /proc that is mounted in a pod with its own PID namespace. In
+// this case the status file of the exporter contains two PIDs.
 func TestSeesHostByNSpid(t *testing.T) {
 	tests := []struct {
 		name, namespace, status string
@@ -105,8 +105,8 @@ func TestSeesNoHostWithoutSelf(t *testing.T) {
 	}
 }
 
-// TestLivesWithoutProcesses checks that without the host's PIDs a listed pod with logs counts as
-// alive.
+// TestLivesWithoutProcesses checks that a listed pod with logs counts as alive if the host's PIDs
+// are not visible.
 func TestLivesWithoutProcesses(t *testing.T) {
 	n := newNode(t)
 	n.namespace("pid:[4026532817]")
@@ -125,8 +125,9 @@ func TestLivesWithoutProcesses(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, reborn, false))
 }
 
-// TestPodsAPIFailsWithoutProcesses checks that without the host's PIDs the last response of the
-// Pods API is valid for three polls, unless the logs contain another pod of the name.
+// TestPodsAPIFailsWithoutProcesses checks that the last response of the Pods API is valid for three
+// polls if the host's PIDs are not visible. It is not valid if the logs contain another pod with
+// the same name.
 func TestPodsAPIFailsWithoutProcesses(t *testing.T) {
 	garbage := []byte("\xff")
 	n := newNode(t)

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// identities finds the UIDs of the pods in the kubelet's lists; the lists contain only names. A
-// name can pass to another pod while a process of the previous pod still hangs in the driver. The
-// devices that identified a pod are therefore stored: a pod keeps its devices until it ends, so
-// other devices under its name belong to another pod.
+// identities finds the UIDs of the pods in the kubelet's lists, which contain only names. A name
+// can pass to another pod while a process of the previous pod still hangs in the driver. Therefore
+// the devices that identified a pod are stored. A pod keeps its devices until it ends, so other
+// devices under its name belong to another pod.
 //
-// With the pod-resources API this has limits. A pod without a log link is not distinguishable from
-// a predecessor with the same devices, or from a predecessor that was never identified. The UID of
-// a static pod, which can restart under the same UID, is no longer found if the pod comes back with
-// other devices. The kubelet's Pods API has none of these limits.
+// With the pod-resources API, this method has limits. A pod without a log link is not
+// distinguishable from a predecessor with the same devices, or from a predecessor that was never
+// identified. The UID of a static pod, which can restart under the same UID, is no longer found if
+// the pod returns with other devices. The kubelet's Pods API has none of these limits.
 type identities map[identity]devices // nil for a pod that has lost its name
 
 // identity is a pod that has or had a name.
@@ -22,7 +22,7 @@ type identity struct {
 	uid string
 }
 
-// candidates are the pods that have or had a name.
+// candidates contains the pods that have or had a name.
 type candidates map[podName][]candidate
 
 type candidate struct {
@@ -64,8 +64,8 @@ func (s identities) find(listed map[podName]devices, known candidates, live map[
 	return uids
 }
 
-// hasLostName reports whether a pod has lost its name, given the devices that are now listed
-// under it. A lost name is never regained.
+// hasLostName reports whether a pod has lost its name, judging from the devices that are now listed
+// under this name. A lost name is never regained.
 func (s identities) hasLostName(i identity, held devices) bool {
 	before, named := s[i]
 	if !named || before.equal(held) {
@@ -79,8 +79,8 @@ func (held devices) equal(others devices) bool {
 	return slices.EqualFunc(held, others, device.same)
 }
 
-// podUID returns the UID of the candidate that is alive, otherwise of the candidate that still has
-// logs. If there is no such candidate, or several, the pod is ambiguous.
+// podUID returns the UID of the candidate that is alive or, if there is none, of the candidate that
+// still has logs. If there is no such candidate, or several, the pod is ambiguous.
 func podUID(known []candidate, live map[string]bool) (string, bool) {
 	var alive, linked []string
 	for _, p := range known {

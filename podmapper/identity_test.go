@@ -40,12 +40,12 @@ func TestRecreatedPod(t *testing.T) {
 	n.poll()
 	n.wantHeld(exclusive(gpuA, reborn, true))
 
-	n.start(10, 5, "python3", cgroupPath(trainer, id)) // both are alive: ambiguous
+	n.start(10, 5, "python3", cgroupPath(trainer, id)) // both are alive, so the name is ambiguous
 	n.poll()
 	n.wantHeld(ambiguous)
 	third := trainer
 	third.UID = strings.Repeat("3", 32)
-	n.link(third, strings.Repeat("3", 64)) // a third pod changes nothing
+	n.link(third, strings.Repeat("3", 64)) // a third pod does not change this
 	n.poll()
 	n.wantHeld(ambiguous)
 }
@@ -56,13 +56,13 @@ func (n *node) answer(pods ...*podresources.PodResources) {
 	n.serve(holds(pods...))
 }
 
-// TestOtherDevicesAreAnotherPods covers a pod that was deleted by force: its process hangs in
-// the driver and its log link remains. The devices of the pod that gets its name differ, so they
-// are not attributed to the old pod.
+// TestOtherDevicesAreAnotherPods checks a pod that was deleted by force. Its process hangs in the
+// driver and its log link remains. The devices of the pod that gets its name differ, so they are
+// not attributed to the old pod.
 func TestOtherDevicesAreAnotherPods(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
-	n.start(10, 5, "python3", cgroupPath(trainer, id)) // to the end
+	n.start(10, 5, "python3", cgroupPath(trainer, id)) // until the end
 	n.answer(holder(trainer, "", gpuA))
 	n.poll()
 	n.wantHeld(exclusive(gpuA, trainer, true))
@@ -79,7 +79,7 @@ func TestOtherDevicesAreAnotherPods(t *testing.T) {
 	n.poll()
 	n.wantHeld(exclusive(gpuB, reborn, true))
 
-	n.exit(11) // a third pod gets the devices of the first one
+	n.exit(11) // a third pod gets the devices of the first pod
 	n.remove(link)
 	n.answer(holder(trainer, "", gpuA))
 	n.poll()
@@ -110,7 +110,7 @@ func TestOtherDevices(t *testing.T) {
 			n.link(trainer, id)
 			n.answer(tt.before...)
 			n.poll()
-			n.answer() // as a kubelet that just started
+			n.answer() // like a kubelet that just started
 			n.poll()
 			n.answer(tt.after...)
 			n.poll()
@@ -129,8 +129,8 @@ func TestOtherDevices(t *testing.T) {
 
 func pods(p ...*podresources.PodResources) []*podresources.PodResources { return p }
 
-// TestPodBesideItsSuccessor covers a kubelet before 1.34, which lists a finished pod beside its
-// successor. The owner of each device is known once the kubelet no longer lists the first pod.
+// TestPodBesideItsSuccessor checks a kubelet before 1.34, which lists both a finished pod and its
+// successor. The owner of each device is known when the kubelet no longer lists the first pod.
 func TestPodBesideItsSuccessor(t *testing.T) {
 	n := newNode(t)
 	link := n.link(trainer, id)
@@ -148,8 +148,8 @@ func TestPodBesideItsSuccessor(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// TestPodIsReplacedDuringTheCall covers a name that passes to a new pod during a call. The
-// response about the old pod must not be attributed to the new pod, at any time.
+// TestPodIsReplacedDuringTheCall checks a name that passes to a new pod during a call. The response
+// about the old pod must not be attributed to the new pod at any time.
 func TestPodIsReplacedDuringTheCall(t *testing.T) {
 	n := newNode(t)
 	old := n.link(trainer, id)

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// TestKindsOfDevices covers every kind of device that the kubelet can list, each held by one
+// TestKindsOfDevices checks every kind of device that the kubelet can list, each held by one
 // container.
 func TestKindsOfDevices(t *testing.T) {
 	const mig = "MIG-7c8d9e0f-0102-0304-0506-0708090a0b0e"
@@ -58,8 +58,8 @@ func TestKindsOfDevices(t *testing.T) {
 	}
 }
 
-// TestSharedClaims checks that all holders of a claimed device share it, by one claim or by
-// several.
+// TestSharedClaims checks that all holders of a claimed device share it, with one claim or with
+// several claims.
 func TestSharedClaims(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -91,7 +91,7 @@ func TestSharedClaims(t *testing.T) {
 }
 
 // TestHoldersShareClaimedDevices checks that a claimed device is shared by exactly its holders,
-// independent of how they name it.
+// independently of the names that they use for it.
 func TestHoldersShareClaimedDevices(t *testing.T) {
 	namesake := notebook
 	namesake.Part = trainer.Part
@@ -99,7 +99,7 @@ func TestHoldersShareClaimedDevices(t *testing.T) {
 	tests := []struct {
 		name   string
 		listed []*podresources.PodResources
-		want   []gpu.Sharing // by device, then by namespace
+		want   []gpu.Sharing // sorted by device, then by namespace
 	}{
 		{"one container by two claims", pods(together(claimer(trainer, "a", "gpu-1"), claimer(trainer, "b", "gpu-1"))), []gpu.Sharing{exclusive, exclusive}},
 		{"two containers of a pod", pods(together(claimer(trainer, "a", "gpu-1"), claimer(sidecar, "b", "gpu-1"))), []gpu.Sharing{shared, shared}},
@@ -213,14 +213,14 @@ func TestWarnsOnceOfIDs(t *testing.T) {
 func TestResources(t *testing.T) {
 	tests := []struct {
 		resource, id string
-		pattern      string // the default if empty
+		pattern      string // the default is used if it is empty
 		want         bool
 	}{
 		{"nvidia.com/gpu", gpuA, "", true},
 		{"nvidia.com/gpu.shared", gpuA + "::0", "", true},
 		{"nvidia.com/mig-1g.10gb", gpuA, "", true},
 		{"nvidia.com/gpu-a100", gpuA, "", true},
-		{"nvidia.com/GA100_A100_PCIE_40GB", "37", "", false}, // passed through: an IOMMU group
+		{"nvidia.com/GA100_A100_PCIE_40GB", "37", "", false}, // passed through, so the id is an IOMMU group
 		{"nvidia.com/pgpu", "37", "", false},
 		{"nvidia.com/hostdev", "0000:03:00.2", "", false},
 		{"example.com/nvidia.com/gpu", gpuA, "", false},

@@ -22,9 +22,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// socket is one of the kubelet's unix sockets. Each call opens a new connection: a restarted
-// kubelet has a new socket under the same name, and one call in ten seconds does not justify
-// keeping a connection.
+// socket is one of the kubelet's unix sockets. Each call opens a new connection, because a
+// restarted kubelet has a new socket under the same name, and one call in ten seconds does not
+// justify keeping a connection.
 type socket struct {
 	path    string
 	timeout time.Duration
@@ -49,7 +49,7 @@ func (s socket) list(ctx context.Context, method string, request any, limit uint
 	switch {
 	case c.err != nil:
 		return c.err
-	case err != nil && strings.Contains(err.Error(), "message larger than max"): // the kubelet's rate limit has the same status code
+	case err != nil && strings.Contains(err.Error(), "message larger than max"): // the rate limit of the kubelet has the same status code
 		return fmt.Errorf("%w: %w", err, stage.ErrOversized)
 	}
 	return err
@@ -60,7 +60,7 @@ type kubelet struct{ socket }
 
 // list returns the pods of the pod-resources API with their devices.
 func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error) {
-	// The folder of a stopped kubelet still exists.
+	// If the kubelet is stopped, its folder still exists.
 	if _, err := os.Stat(filepath.Dir(k.path)); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no kubelet on this host: %s does not exist (in a pod, mount it; on a machine without Kubernetes, set --kubelet.pod-resources-socket= to an empty value)",
 			filepath.Dir(k.path))
@@ -95,8 +95,8 @@ func (p podsAPI) present() bool {
 	return err == nil
 }
 
-// list returns the kubelet's pods. It skips pods whose names or UID are not well formed, because
-// no process can be matched to them.
+// list returns the kubelet's pods. It skips pods with a name or UID that is not well formed,
+// because no process can be matched to such a pod.
 func (p podsAPI) list(ctx context.Context) ([]pod, error) {
 	var pods []pod
 	var n parts

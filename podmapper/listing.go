@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// DefaultResources matches the names of the resources whose devices are GPUs: nvidia.com/gpu,
+// DefaultResources matches the names of the resources with GPUs as devices: nvidia.com/gpu,
 // nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb and so on, amd.com/gpu, and AMD's partitions by
 // compute and memory mode, such as amd.com/cpx_nps4. Other resources of these vendors, such as the
 // resources of passed-through GPUs, use numbers with other meanings.
@@ -30,8 +30,8 @@ type devices []device
 type device struct {
 	container string // empty if several containers of the pod refer to the claim
 	resource  string // empty for a device of a claim
-	claim     string // empty for a device plugin's device
-	id        string // without the replica
+	claim     string // empty for a device of a device plugin
+	id        string // id without the replica
 	replica   string
 	name      gpu.DeviceName // parsed from the id; empty if its format is unknown
 }
@@ -42,8 +42,8 @@ func (d device) understood() bool { return d.name != gpu.DeviceName{} }
 // listing is a list of the pod-resources API.
 type listing struct {
 	held map[podName]devices
-	// duplicates contains the names that kubelets before 1.34 list twice: for a finished pod and
-	// for its successor. The owner of each device is then unknown.
+	// duplicates contains the names that kubelets before 1.34 list twice, for a finished pod and for
+	// its successor. In this case the owner of each device is unknown.
 	duplicates map[podName]bool
 	// single contains the container's name of each pod that has only one container, with or
 	// without devices.
@@ -91,7 +91,7 @@ func (l listing) check() error {
 	return nil
 }
 
-// allGone reports whether pods held devices and the next list contains none of them.
+// allGone reports whether pods held devices and the next list contains none of these pods.
 func (l listing) allGone(next listing) bool {
 	for name := range l.held {
 		if next.held[name] != nil {
@@ -101,7 +101,7 @@ func (l listing) allGone(next listing) bool {
 	return len(l.held) > 0
 }
 
-// identifiable returns the devices of the pods whose names are listed once.
+// identifiable returns the devices of the pods with a name that is listed once.
 func (l listing) identifiable() map[podName]devices {
 	held := maps.Clone(l.held)
 	maps.DeleteFunc(held, func(name podName, _ devices) bool { return l.duplicates[name] })
@@ -164,8 +164,8 @@ func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Log
 	return held
 }
 
-// mergeClaims keeps one entry for each claimed device. The kubelet lists the whole claim for
-// every container of the pod that refers to it, or to a part of it. This includes the claim for
+// mergeClaims keeps one entry for each claimed device. The kubelet lists the whole claim for every
+// container of the pod that refers to the claim or to a part of it. This includes the claim for
 // extended resources (KEP-5004).
 func (held devices) mergeClaims() devices {
 	joined := held[:0]
@@ -183,8 +183,8 @@ func (held devices) mergeClaims() devices {
 // holding is one device, or several replicas of it, that a container holds.
 type holding struct {
 	podName
-	device       // without the replica
-	replicas int // 0 if it holds the device itself
+	device       // device without the replica
+	replicas int // 0 if the container holds the device itself
 }
 
 // holdings returns the holdings of all containers, sorted by device and container.
@@ -198,7 +198,7 @@ func (l listing) holdings() []holding {
 }
 
 // addHoldings adds a pod's devices and counts the replicas of each. The device itself precedes its
-// replicas. A container that holds the device holds all of its replicas.
+// replicas. A container that holds the device holds all replicas of the device.
 func (held devices) addHoldings(list []holding, pod podName) []holding {
 	first := len(list)
 	for _, d := range held {
@@ -217,8 +217,8 @@ func (held devices) addHoldings(list []holding, pod podName) []holding {
 	return list
 }
 
-// allocations returns the allocations in the order of holdings. The kubelet's list contains
-// neither UIDs nor liveness; kubelets before 1.34 also list finished pods.
+// allocations returns the allocations in the order of holdings. The kubelet's list contains neither
+// UIDs nor liveness. Kubelets before 1.34 also list finished pods.
 func (l listing) allocations(uids map[podName]string, live map[string]bool, ps *pods) []gpu.Allocation {
 	holdings := l.holdings()
 	holders := countHolders(holdings)

@@ -23,29 +23,30 @@ const settleTime = 5 * time.Second
 const maxPodProcesses = 8
 
 // podProcesses contains processes by the UID of their pod, oldest first. A pod is alive while one
-// of its processes is. The first process is the pause process, if there is one; it exists as long
-// as its pod.
+// of its processes is alive. The first process is the pause process, if there is one; it exists as
+// long as its pod.
 type podProcesses map[string][]gpu.ProcessID
 
-// podScan finds the pods that are alive: pods named by the cgroup of a process, including the pause
-// process. An unchanged process, identified by its start time, is not read again. A podScan is not
-// safe for concurrent use.
+// podScan finds the pods that are alive. These are the pods that the cgroup of a process names,
+// including the pause process. An unchanged process, identified by its start time, is not read
+// again. A podScan is not safe for concurrent use.
 type podScan struct {
 	tree proc.Tree
-	seen []scanned // in the last scan, sorted by PID
+	seen []scanned // processes of the last scan, sorted by PID
 }
 
 // scanned is the result of a scan for one process.
 type scanned struct {
 	gpu.ProcessID
 	cgroup unique.Handle[cgroup]
-	first  time.Duration // time at which it was first seen, on the boot clock
-	final  bool          // its cgroup will not change
+	first  time.Duration // boot-clock time at which the process was first seen
+	final  bool          // the cgroup of the process will not change
 }
 
 // scan reads all processes and returns the live pods. An unreadable process does not affect the
 // others; the error contains the first failure. The scan stops without a result when ctx ends,
-// because reading thousands of processes can take longer than the program has for its shutdown.
+// because reading thousands of processes can take longer than the time that the program has for its
+// shutdown.
 func (s *podScan) scan(ctx context.Context, now time.Duration) (live podProcesses, err error) {
 	pids, err := s.tree.PIDs()
 	if err != nil {
@@ -109,8 +110,8 @@ func anyAlive(tree proc.Tree, list []gpu.ProcessID) bool {
 	})
 }
 
-// readProcess reads one process as far as needed. An exiting process counts as gone, so that it
-// keeps no pod alive.
+// readProcess reads the required data of one process. A process that is exiting counts as ended, so
+// that it does not keep a pod alive.
 func (s *podScan) readProcess(pid uint32, now time.Duration) (scanned, error) {
 	st, err := s.tree.Stat(pid)
 	if err != nil {

@@ -26,7 +26,7 @@ func (c *endsAfter) Err() error {
 }
 
 // TestScanEndsWithItsContext checks that a scan stops with its context. A scan of thousands of
-// processes can take longer than the program has for its shutdown.
+// processes can take longer than the time that the program has for its shutdown.
 func TestScanEndsWithItsContext(t *testing.T) {
 	root := t.TempDir()
 	for pid := range 100 {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// hangs replaces a directory by a pipe, so that opening it blocks as on a disk that does not
-// respond. Heal restores the directory, empty.
+// hangs replaces a directory by a pipe, so that opening it blocks like on a disk that does not
+// respond. heal restores the directory, which is then empty.
 func (n *node) hangs(dir string) (heal func()) {
 	n.t.Helper()
 	n.remove(dir)
@@ -60,7 +60,7 @@ func TestLogsHang(t *testing.T) {
 	n.inTime(func() {
 		for range 20 {
 			wantOwner(t, n.process(10).Owner, trainer)
-			n.process(11) // unknown: causes a read
+			n.process(11) // the process is unknown, so this causes a read
 			n.Allocations()
 			n.pass(time.Second)
 		}
@@ -87,7 +87,7 @@ func TestLogsHang(t *testing.T) {
 	}
 }
 
-// TestUnknownContainerOnADiskThatHangs checks that a tick's own read of the links has a timeout.
+// TestUnknownContainerOnADiskThatHangs checks that the read of the links in a tick has a timeout.
 func TestUnknownContainerOnADiskThatHangs(t *testing.T) {
 	n := newNode(t)
 	heal := n.hangs("containers")
@@ -160,7 +160,7 @@ func TestLogsFailForLong(t *testing.T) {
 
 	n.exit(10)
 	n.exit(11)
-	n.pass(6 * time.Minute) // since the request
+	n.pass(6 * time.Minute) // time since the request
 	n.pollFails("list container logs")
 	n.start(12, 5, "python3", cgroupPath(trainer, id))
 	wantOwner(t, n.process(12).Owner, pending)

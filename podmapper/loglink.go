@@ -12,11 +12,11 @@ import (
 // which removes digits of the container's id at the end.
 const maxFileName = 255
 
-// logLink is the container that one link of /var/log/containers identifies.
+// logLink describes the container that one link in /var/log/containers identifies.
 type logLink struct {
 	gpu.Owner
-	// id is the container's id in the runtime. It has fewer than 64 digits, possibly none, if
-	// the link's name was truncated.
+	// id is the container's id in the runtime. If the name of the link was truncated, it has fewer than
+	// 64 digits, or none.
 	id string
 }
 
@@ -36,8 +36,8 @@ func (l logLink) key() string {
 //
 //	<pod>_<namespace>_<container>-<id>.log → /var/log/pods/<namespace>_<pod>_<uid>/<container>/<n>.log
 //
-// Names and UID are read from the target, because names are never truncated there; the target
-// need not exist. The link's own name adds the id and must match the target.
+// Names and UID are read from the target, because names are never truncated there. The target need
+// not exist. The link's own name adds the id and must match the target.
 func parseLogLink(name, target string) (logLink, bool) {
 	c, ok := parseLogPath(target)
 	if !ok {

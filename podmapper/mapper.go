@@ -19,11 +19,11 @@ import (
 
 const (
 	defaultPoll = 10 * time.Second
-	// extraPoll is the shortest interval between two polls that new containers cause. The kubelet
+	// extraPoll is the minimum interval between two polls that new containers cause. The kubelet
 	// answers at most 100 calls a second, for all clients together.
 	extraPoll = 2 * time.Second
-	// callTimeout is the timeout of one call to the kubelet, and of reading the log directories.
-	// Both usually take milliseconds.
+	// callTimeout is the timeout of one call to the kubelet, and the timeout of reading the log
+	// directories. Both usually take milliseconds.
 	callTimeout = 3 * time.Second
 	// freshPolls is the number of polls for which a response of the kubelet stays valid.
 	freshPolls = 3
@@ -33,14 +33,14 @@ const (
 type Config struct {
 	ProcFS        string // such as /proc
 	ContainerLogs string // such as /var/log/containers
-	PodLogs       string // such as /var/log/pods; may be empty
+	PodLogs       string // path such as /var/log/pods; may be empty
 	// PodResources is the absolute path of the kubelet's socket. If it is empty, the machine has
 	// no Kubernetes and only ProcFS is read.
 	PodResources string
 	PodsAPI      string // path of the socket of the Pods API (1.37); may be empty or missing
-	// Resources matches the resources whose devices are GPUs. Nil means [DefaultResources].
+	// Resources matches the resources with GPUs as devices. Nil means [DefaultResources].
 	Resources *regexp.Regexp
-	// Reservations are the namespaces of pods that only reserve GPUs for other pods. Nil means
+	// Reservations contains the namespaces of pods that only reserve GPUs for other pods. Nil means
 	// [DefaultReservations].
 	Reservations []string
 	Poll         time.Duration // interval between two polls; 10 s if zero
@@ -71,8 +71,8 @@ type Mapper struct {
 	identities  identities
 	listed      listing            // the last accepted response of pod-resources
 	warned      map[string]bool    // resources with a device id of unknown format
-	uids        map[podName]string // of the listed pods
-	pods        *pods              // the last response of the Pods API, nil if there was none
+	uids        map[podName]string // identities of the listed pods
+	pods        *pods              // the last response of the Pods API; nil if there was none
 	// polled is closed at the end of the first poll.
 	polled chan struct{}
 
@@ -81,13 +81,12 @@ type Mapper struct {
 	mu           sync.Mutex
 	held         []gpu.Allocation
 	alive        map[string]bool // UIDs of the pods that are alive, with or without allocations
-	podProcesses podProcesses    // of the pods with allocations
-	// livenessKnown is set if the Pods API, and not the processes, determined which pods are
-	// alive.
+	podProcesses podProcesses    // owners of the pods with allocations
+	// livenessKnown is set if the live pods were determined by the Pods API, and not by processes.
 	livenessKnown bool
 	// requested is the request time of the last accepted list (boot clock), or nil if there was none.
 	requested *time.Duration
-	seesHost  *bool // nil until checked
+	seesHost  *bool // nil until this was checked
 }
 
 // New returns a Mapper without any data.
@@ -116,8 +115,8 @@ func New(cfg Config) *Mapper {
 	}
 }
 
-// Run polls until ctx ends: immediately, then at every poll interval, and earlier when a process
-// of a new container appears. It returns nil.
+// Run polls until ctx ends. It polls immediately, then at every poll interval, and earlier when a
+// process of a new container appears. It returns nil.
 func (m *Mapper) Run(ctx context.Context) error {
 	tick := time.NewTicker(m.cfg.Poll)
 	defer tick.Stop()
@@ -143,10 +142,10 @@ func (m *Mapper) poll(ctx context.Context) { _ = m.Refresh(ctx) }
 // Polled returns a channel that is closed after the first poll, with or without an error.
 func (m *Mapper) Polled() <-chan struct{} { return m.polled }
 
-// Refresh polls all sources once. Each source can fail independently; the error joins the errors
-// of all stages. The links are read before the kubelet's list: a pod with links was already
-// admitted, so that the list refers to that pod or to a successor, never to a predecessor. The
-// Pods API is read after the list.
+// Refresh polls all sources once. Each source can fail independently. The error joins the errors of
+// all stages. The links are read before the kubelet's list. A pod with links was already admitted,
+// so the list refers to that pod or to a successor, but never to a predecessor. The Pods API is
+// read after the list.
 func (m *Mapper) Refresh(ctx context.Context) error {
 	m.refresh.Lock()
 	defer m.refresh.Unlock()
@@ -224,9 +223,9 @@ func (m *Mapper) recentPods() *pods {
 	return m.pods
 }
 
-// withLogs returns the UIDs of the pods that have logs. If the processes of pods are not
-// visible, a pod counts as alive if it has logs and the kubelet lists it. With a kubelet older
-// than 1.34 a finished pod then also counts as alive.
+// withLogs returns the UIDs of the pods that have logs. If the processes of pods are not visible, a
+// pod counts as alive if it has logs and the kubelet lists it. In this case, a finished pod also
+// counts as alive if the kubelet is older than 1.34.
 func withLogs(known candidates) map[string]bool {
 	live := make(map[string]bool, len(known))
 	for _, pods := range known {
@@ -248,8 +247,8 @@ func (m *Mapper) markPolled() {
 	}
 }
 
-// list reads the pod-resources list and returns when it was requested (boot clock). The result
-// is nil if the response was not accepted. The previous list then stays valid, but does not
+// list reads the pod-resources list and returns the boot-clock time at which it was requested. The
+// result is nil if the response was not accepted. The previous list then stays valid, but does not
 // cover pods that were created later.
 func (m *Mapper) list(ctx context.Context) (requested *time.Duration, err error) {
 	if m.cfg.PodResources == "" {
@@ -257,7 +256,7 @@ func (m *Mapper) list(ctx context.Context) (requested *time.Duration, err error)
 	}
 	began := m.cfg.Now()
 	pods, err := m.kubelet.list(ctx)
-	if ctx.Err() != nil { // not an error of the stage
+	if ctx.Err() != nil { // this is not an error of the stage
 		return nil, ctx.Err()
 	}
 	var next listing
@@ -293,10 +292,10 @@ func (m *Mapper) warnOfIDs() {
 	}
 }
 
-// mayHaveRestarted reports whether to ignore a response because it lists none of the pods that
-// held GPUs before. A kubelet that has just started lists no pods, or only its static pods,
-// until it has read the others, which takes less than a second. The next response, requested
-// soon, is accepted in any case.
+// mayHaveRestarted reports whether a response must be ignored because it lists none of the pods
+// that held GPUs before. A kubelet that has just started lists no pods, or only its static pods,
+// until it has read the others, which takes less than a second. The next response, which is
+// requested soon, is always accepted.
 func (m *Mapper) mayHaveRestarted(next listing) bool {
 	m.skippedLast = !m.skippedLast && m.listed.allGone(next)
 	if m.skippedLast {
@@ -309,7 +308,7 @@ func (m *Mapper) scanProcesses(ctx context.Context) (podProcesses, error) {
 	began := m.cfg.Now()
 	live, err := m.scan.scan(ctx, began.Boot)
 	err = errors.Join(m.sight.Check(), err)
-	if ctx.Err() != nil { // not an error of the stage
+	if ctx.Err() != nil { // this is not an error of the stage
 		return nil, ctx.Err()
 	}
 	m.cfg.Stages.Observe(stage.Processes, began, err)

@@ -19,11 +19,12 @@ import (
 )
 
 // keepNames is the time for which a container is remembered after its link was removed. It is
-// longer than the life of its processes, and than the validity of a response of the kubelet.
+// longer than the life of the container's processes, and longer than the validity of a response of
+// the kubelet.
 const keepNames = 5 * time.Minute
 
-// minIDDigits is the number of digits of a container's id that identify it: 48 bits, as many as
-// container engines display.
+// minIDDigits is the number of digits of a container's id that identify it. These are 48 bits,
+// which is the number of bits that container engines display.
 const minIDDigits = 12
 
 // names is an index of containers, built from the kubelet's log links, its log directories and
@@ -31,7 +32,7 @@ const minIDDigits = 12
 type names struct {
 	dir     string
 	logRoot string // root of the log directories; empty if there are none
-	limit   int    // entries of each
+	limit   int    // maximum number of entries of each directory
 	timeout time.Duration
 	now     gpu.Clock
 	stages  *stage.Set
@@ -41,12 +42,12 @@ type names struct {
 
 	// mu is never held while the disk is read.
 	mu    sync.Mutex
-	links map[string]*link // by their keys
+	links map[string]*link // links by their keys
 	logs  podLogs
-	// single contains the container of each pod that has only one container: by UID from the Pods API,
-	// and by name from the pod-resources API.
+	// single contains the container of each pod that has only one container. The key is the UID for
+	// containers from the Pods API, and the name for containers from the pod-resources API.
 	single       map[string]gpu.Owner
-	singleAsked  time.Duration // time at which the Pods API was read, on the boot clock
+	singleAsked  time.Duration // boot-clock time at which the Pods API was read
 	singleByName map[podName]string
 	// listing counts the successful reads of the directory of links.
 	listing uint64
@@ -55,8 +56,8 @@ type names struct {
 // link is a log link, or a container from the Pods API, with the time of its last use.
 type link struct {
 	logLink
-	listing uint64        // the last listing that contained it
-	used    time.Duration // time at which it was last listed or looked up, on the boot clock
+	listing uint64        // number of the last listing that contained the link
+	used    time.Duration // boot-clock time at which the link was last listed or looked up
 }
 
 func newNames(cfg Config) *names {
@@ -74,7 +75,7 @@ func newNames(cfg Config) *names {
 }
 
 // forget drops old containers. While the directories cannot be read, the containers of live pods
-// are kept as last listed, because their allocations are matched by UID.
+// are kept in their last listed state, because their allocations are matched by UID.
 func (n *names) forget(live map[string]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -109,7 +110,7 @@ func (n *names) remember(l logLink) *link {
 // current reports whether the last listing contained the link.
 func (n *names) current(l *link) bool { return l.listing == n.listing && l.listing > 0 }
 
-// hasLogs reports whether there are directories to read. There are none on a host without
+// hasLogs reports whether there are directories to read. There are no directories on a host without
 // Kubernetes.
 func (n *names) hasLogs() bool { return n.dir != "" || n.logRoot != "" }
 
@@ -122,7 +123,7 @@ func (n *names) refresh(ctx context.Context) error {
 	due, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
 	err, ok := runInTurn(due, n.disk, n.load)
-	if ctx.Err() != nil { // not an error of the stage
+	if ctx.Err() != nil { // this is not an error of the stage
 		return ctx.Err()
 	}
 	if !ok {
@@ -132,8 +133,8 @@ func (n *names) refresh(ctx context.Context) error {
 	return err
 }
 
-// learn adds the data of the Pods API that was requested at the given time: the containers with
-// known ids, and the containers that are the only ones of their pods.
+// learn adds the data of the Pods API that was requested at the given time. These are the
+// containers with known ids, and the containers that are the only container of their pod.
 func (n *names) learn(containers []logLink, single map[string]gpu.Owner, requested time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -153,10 +154,10 @@ func (n *names) learnSingle(containers map[podName]string) {
 }
 
 // lookup returns the container with the given id. If uid is not empty, the container must belong to
-// this pod. If the container is unknown, as it is immediately after its start, the directory is
-// read again. The id of a process in a sandbox (gVisor) is not the id of a container. Such a
-// process belongs to the only container of its pod, if the pod had no other container since the
-// process was first seen.
+// this pod. If the container is unknown, which is the case immediately after its start, the
+// directory is read again. The id of a process in a sandbox (gVisor) is not the id of a container.
+// Such a process belongs to the only container of its pod, if the pod had no other container since
+// the process was first seen.
 func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Owner, bool) {
 	now := n.now()
 	c, ok := n.indexed(podUID, id, now.Boot)
@@ -190,7 +191,7 @@ func (n *names) singleContainer(podUID string, seen time.Duration, now time.Time
 	return c, ok && c.Part != ""
 }
 
-// pod returns the pod with a UID, without a container.
+// pod returns the owner for the pod with a UID, without a container.
 func (n *names) pod(uid string) (gpu.Owner, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -306,8 +307,8 @@ func (n *names) readLinks() ([]logLink, error) {
 	return links, nil
 }
 
-// readLink reads one link, unless its name ends in a known id: the data of a container's id
-// never changes.
+// readLink reads one link. It does not read a link with a name that ends in a known id, because the
+// data of a container id never change.
 func (n *names) readLink(name string) (logLink, bool) {
 	stem := strings.TrimSuffix(name, ".log")
 	n.mu.Lock()

@@ -43,8 +43,8 @@ func TestNamesOfADeletedPodAreKept(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, pending)
 }
 
-// TestCutLink covers links whose names were truncated, so that the container's id is incomplete
-// or missing. Twelve digits identify a container. The absence of other links proves nothing.
+// TestCutLink checks links with truncated names, in which the id of the container is incomplete or
+// missing. Twelve digits identify a container. The absence of other links is no proof.
 func TestCutLink(t *testing.T) {
 	sameStart := id[:12] + otherID[12:]
 	pod := func(digits int, c gpu.Owner) gpu.Owner {
@@ -126,8 +126,8 @@ func TestOnlyPodKnown(t *testing.T) {
 	}
 }
 
-// TestContainerKnownLater checks that a process of a known pod belongs to its container as soon
-// as that is known.
+// TestContainerKnownLater checks that a process of a known pod belongs to its container as soon as
+// the container is known.
 func TestContainerKnownLater(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -158,7 +158,7 @@ func TestPodIsKept(t *testing.T) {
 		n.pass(time.Minute)
 		n.start(10, 5, "python3", cgroupPath(trainer, id))
 		n.process(10)
-		n.exit(10) // or it keeps the pod's names
+		n.exit(10) // otherwise it would keep the pod's names
 		n.poll()
 	}
 	n.start(10, 5, "python3", cgroupPath(trainer, id))

@@ -29,15 +29,15 @@ import (
 // bootTime is the btime of the test's /proc/stat.
 const bootTime = 1_700_000_000
 
-// node is a machine made of files: a /proc tree, a directory of log links and a kubelet's
-// socket. A mapper with a test clock reads it.
+// node is a machine made of files. It has a /proc tree, a directory of log links and the socket of
+// a kubelet. A mapper with a test clock reads these files.
 type node struct {
 	t      testing.TB
 	dir    string
 	socket string
-	api    string // the socket of the Pods API
+	api    string // path of the socket of the Pods API
 	stages *stage.Set
-	uptime atomic.Int64 // the clock, in nanoseconds since boot
+	uptime atomic.Int64 // time of the clock, in nanoseconds since boot
 	*podmapper.Mapper
 	*owner.Chain
 }
@@ -45,7 +45,7 @@ type node struct {
 func newNode(t testing.TB, change ...func(*podmapper.Config)) *node {
 	t.Helper()
 	dir := t.TempDir()
-	n := &node{t: t, dir: dir, socket: filepath.Join(dir, "kubelet", "sock"), api: filepath.Join(dir, "api")} // a socket's path has 107 bytes
+	n := &node{t: t, dir: dir, socket: filepath.Join(dir, "kubelet", "sock"), api: filepath.Join(dir, "api")} // the path of a socket has at most 107 bytes
 	n.uptime.Store(int64(time.Hour))
 	n.stages = stage.New(slog.New(slog.DiscardHandler), n.now)
 	cfg := podmapper.Config{
@@ -139,13 +139,13 @@ func (n *node) process(pid uint32) gpu.Process {
 	return p
 }
 
-// poll refreshes and requires that every stage is up.
+// poll calls Refresh and requires that every stage succeeds.
 func (n *node) poll() {
 	n.t.Helper()
 	check(n.t, n.Refresh(context.Background()))
 }
 
-// pollFails refreshes and requires an error that contains the given words.
+// pollFails calls Refresh and requires an error that contains the given words.
 func (n *node) pollFails(words string) {
 	n.t.Helper()
 	if err := n.Refresh(context.Background()); err == nil || !strings.Contains(err.Error(), words) {
@@ -153,7 +153,7 @@ func (n *node) pollFails(words string) {
 	}
 }
 
-// cgroupPath returns a container's cgroup as created by the cgroupfs driver.
+// cgroupPath returns the cgroup that the cgroupfs driver creates for a container.
 func cgroupPath(c gpu.Owner, id string) string {
 	return "/kubepods/burstable/pod" + c.UID + "/" + id
 }
@@ -164,7 +164,7 @@ type kubelet struct {
 	answer func(context.Context) (*podresources.ListPodResourcesResponse, error)
 	calls  chan struct{} // receives one value per call, if there is room
 	busy   atomic.Int32
-	most   atomic.Int32 // the most calls at once
+	most   atomic.Int32 // maximum number of concurrent calls
 
 	stop func()
 }
@@ -218,7 +218,8 @@ func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequ
 	return k.answer(ctx)
 }
 
-// hangTimeout is the timeout of the tests. It detects a hang; a busy machine does not reach it.
+// hangTimeout is the timeout of the tests. It detects hangs, and is so long that a busy machine
+// does not reach it.
 const hangTimeout = 5 * time.Minute
 
 // wait returns after the next call to the kubelet.
@@ -250,7 +251,7 @@ func holder(c gpu.Owner, resource string, ids ...string) *podresources.PodResour
 	return &podresources.PodResources{Namespace: c.Scope, Name: c.Name, Containers: []*podresources.ContainerResources{r}}
 }
 
-// together merges several pods of one name.
+// together merges several pods with the same name.
 func together(pods ...*podresources.PodResources) *podresources.PodResources {
 	p := &podresources.PodResources{Namespace: pods[0].Namespace, Name: pods[0].Name}
 	for _, part := range pods {

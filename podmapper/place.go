@@ -7,12 +7,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// begin returns the index of the segment at which the part of the path that the kubelet or its
-// runtime creates begins, or -1 if there is no such part. Only root can create cgroups above that
-// part: levels above the exporter's cgroup namespace, systemd slices except user slices, the
-// kubelet's root cgroup, and one container of a container engine, which is a node of kind. A system
-// service, a container of LXC or a machine may give its cgroup to another user, who can name
-// cgroups below it like a pod.
+// begin returns the index of the first segment in the part of the path that the kubelet or its
+// runtime creates. It returns -1 if there is no such part. Only root can create cgroups above that
+// part. These are levels above the exporter's cgroup namespace, systemd slices except user slices,
+// the root cgroup of the kubelet, and one container of a container engine, which is a node of kind.
+// A system service, a container of LXC or a machine may give its cgroup to another user, who can
+// name cgroups below it like a pod.
 func begin(segments []string) int {
 	inContainer := false
 	for i := 0; i < len(segments); i++ {
@@ -32,8 +32,8 @@ func begin(segments []string) int {
 	return -1
 }
 
-// IsPod reports whether a segment of a cgroup path, given the segments above it, is the cgroup of
-// a pod or of its container, or contains pods. Only root can create cgroups in the segments above.
+// IsPod reports whether a segment of a cgroup path is the cgroup of a pod or of its container, or
+// contains pods. Only root can create cgroups in the segments above.
 func IsPod(segment string, above []string) bool {
 	slice, _, _ := strings.Cut(segment, ":")
 	_, isPod := podOfSegment(slice, above)
@@ -47,8 +47,8 @@ func isKubepods(slice string) bool {
 	return slices.Contains(strings.Split(slice, "-"), "kubepods")
 }
 
-// isNestedIn reports whether a slice, or the kubelet's part, can be inside a parent. The name of a
-// slice inside another slice begins with the name of the other slice.
+// isNestedIn reports whether a slice or the kubelet's part of the path can be inside a parent. The
+// name of a slice inside another slice begins with the name of the other slice.
 func isNestedIn(segment, parent string) bool {
 	if strings.HasSuffix(parent, ".service") {
 		return slices.Contains(runtimeServices, parent) && strings.Contains(segment, ":")
@@ -57,7 +57,7 @@ func isNestedIn(segment, parent string) bool {
 	return !ok || strings.HasPrefix(segment, slice+"-")
 }
 
-// runtimeServices are the services of root in which runc creates <slice>:<prefix>:<id> if the
+// runtimeServices contains the services of root in which runc creates <slice>:<prefix>:<id> if the
 // kubelet uses the systemd driver and the runtime does not.
 var runtimeServices = []string{"containerd.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service"}
 
@@ -102,8 +102,8 @@ func isHiddenClass(segment string, above []string) bool {
 	return last(above) == ".." && (segment == "burstable" || segment == "besteffort")
 }
 
-// isBeside reports whether the segment is a container in the exporter's own pod, seen from a
-// private cgroup namespace.
+// isBeside reports whether, in a private cgroup namespace, the segment is a container in the
+// exporter's own pod.
 func isBeside(segment string, above []string) bool {
 	return last(above) == ".." && proc.ContainerIDOf(segment) != ""
 }

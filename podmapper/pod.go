@@ -11,27 +11,27 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// pod contains the used fields of a pod in the kubelet's Pods API. The response contains a Pod
-// of k8s.io/api/core/v1; the field numbers are given below. That package would make the program
-// two fifths larger, with fifteen more modules.
+// pod contains the used fields of a pod in the kubelet's Pods API. The response contains a Pod of
+// k8s.io/api/core/v1. The field numbers are given below. The program does not import that package,
+// because it would become two fifths larger and need fifteen more modules.
 type pod struct {
 	podName
 	uid     string // 32 hex digits for a static pod, as in its cgroup
-	deleted bool   // it has a deletion timestamp
+	deleted bool   // set if the pod has a deletion timestamp
 	phase   string
 	// containers contains the names of all containers, of all three kinds.
 	containers []string
 	statuses   []containerStatus
-	// extended contains the resources that the claim for extended resources stands for.
+	// extended contains the resources for which the claim for extended resources stands.
 	extended []extendedResource
-	claim    string           // the claim for the extended resources
-	groups   []string         // the groups of pods that it shares GPUs with
-	vgpus    []gpu.DeviceName // the GPUs that HAMi's scheduler chose
+	claim    string           // name of the claim for the extended resources
+	groups   []string         // groups of pods with which the pod shares GPUs
+	vgpus    []gpu.DeviceName // GPUs that HAMi's scheduler chose
 }
 
 // containerStatus is the status of a container that was started.
 type containerStatus struct {
-	name, id   string // id without the runtime's name; may be empty
+	name, id   string // id without the name of the runtime; may be empty
 	terminated bool
 }
 
@@ -55,9 +55,9 @@ func (p *pod) container(container string) gpu.Owner {
 	return gpu.Owner{Kind: gpu.OwnerPod, Scope: p.namespace, Name: p.pod, UID: p.uid, Part: container}
 }
 
-// resourceOf returns the resource of a container that the claim stands for. If the container is
-// empty, it returns the resource of any container. It returns "" if there is no such resource or
-// several.
+// resourceOf returns the resource of a container for which the claim stands. If the container is
+// empty, it returns the resource of any container. It returns "" if there is no such resource, or
+// if there are several.
 func (p *pod) resourceOf(container, claim string) (resource string) {
 	for _, e := range p.extended {
 		if claim != p.claim || container != "" && e.container != container || e.resource == resource {

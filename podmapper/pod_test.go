@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// recorded reads a Pod that k8s.io/api v0.37.2 marshalled.
+// recorded reads a Pod that was marshalled by k8s.io/api v0.37.2.
 func recorded(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", "pods", name))

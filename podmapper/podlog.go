@@ -21,7 +21,8 @@ type podLogs struct {
 	pods map[string]podName // by UID
 }
 
-// readPodLogs lists the pods. A missing directory is not an error; the log links may suffice.
+// readPodLogs lists the pods. A missing directory is not an error, because the log links may
+// suffice.
 func readPodLogs(root string, limit int) (podLogs, error) {
 	if root == "" {
 		return podLogs{}, nil
@@ -39,11 +40,11 @@ func readPodLogs(root string, limit int) (podLogs, error) {
 	return l, nil
 }
 
-// single returns the container of a process of the given pod if it is unambiguous: the only
-// container with logs and, according to the kubelet's list, the only one of its pod. Otherwise it
-// returns no owner. The kubelet creates a container's directory before the container, so the
-// directory of an observed process exists. The directory of an init container remains after the
-// container has ended.
+// single returns the container of a process of the given pod if it is unambiguous. This is the only
+// container with logs, if it is also the only container of its pod according to the kubelet's list.
+// Otherwise it returns no owner. The kubelet creates a container's directory before the container,
+// so the directory of an observed process exists. The directory of an init container remains after
+// the container has ended.
 func (l podLogs) single(uid string, single map[podName]string) gpu.Owner {
 	name, ok := l.pods[uid]
 	if !ok || single[name] == "" {
@@ -78,7 +79,7 @@ func readNames(dir string, limit int) ([]string, error) {
 		return nil, err
 	}
 	names, err := d.Readdirnames(limit + 1)
-	if errors.Is(err, io.EOF) { // an empty directory
+	if errors.Is(err, io.EOF) { // the directory is empty
 		err = nil
 	}
 	if len(names) > limit {

@@ -8,12 +8,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// pods is a response of the Pods API. Nil means no response.
+// pods is a response of the Pods API. Nil means that there is no response.
 type pods struct {
 	byUID map[string]*pod
-	// byName contains all pods of a name.
+	// byName contains all pods with a name.
 	byName    map[podName][]*pod
-	requested time.Duration // on the boot clock
+	requested time.Duration // time of the response on the boot clock
 }
 
 func newPods(list []pod, requested time.Duration) *pods {
@@ -41,8 +41,8 @@ func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]strin
 	return uids
 }
 
-// named returns the pod of a name, or nil if it is ambiguous. A pod that has ended may still be
-// listed beside its successor.
+// named returns the pod with a name, or nil if the name is ambiguous. An ended pod and its
+// successor may both be listed.
 func (ps *pods) named(name podName) *pod {
 	found := ps.byName[name]
 	var alive []*pod
@@ -101,7 +101,7 @@ func (ps *pods) addTo(known candidates) {
 	}
 }
 
-// resourceOf returns the resource that the claim of a holding stands for.
+// resourceOf returns the resource for which the claim of a holding stands.
 func (ps *pods) resourceOf(uid, container, claim string) string {
 	if ps == nil || ps.byUID[uid] == nil {
 		return ""
@@ -141,7 +141,7 @@ func (m *Mapper) listPods(ctx context.Context) (*pods, error) {
 	}
 	began := m.cfg.Now()
 	list, err := m.podsAPI.list(ctx)
-	if ctx.Err() != nil { // not an error of the stage
+	if ctx.Err() != nil { // this is not an error of the stage
 		return nil, ctx.Err()
 	}
 	m.cfg.Stages.Observe(stage.PodsAPI, began, err)

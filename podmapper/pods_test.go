@@ -45,7 +45,8 @@ func (n *node) servePods(pods ...[]byte) *podServer {
 
 func (s *podServer) now(pods ...[]byte) { s.pods.Store(&pods) }
 
-// message marshals fields that are strings or messages, given as number and value.
+// message marshals fields that are strings or messages. Each field is given as its number and its
+// value.
 func message(fields ...any) []byte {
 	var data []byte
 	for i := 0; i < len(fields); i += 2 {
@@ -60,8 +61,8 @@ func message(fields ...any) []byte {
 	return data
 }
 
-// apiPod returns the pod of a container in a phase. ids are the ids of its containers by name;
-// the other containers have none yet.
+// apiPod returns the pod of a container in a phase. ids are the ids of its containers by name; the
+// other containers have no ids yet.
 func apiPod(c gpu.Owner, phase string, ids map[string]string, others ...string) []byte {
 	spec := message(2, message(1, c.Part))
 	for _, name := range others {
@@ -133,11 +134,11 @@ func TestOnlyContainer(t *testing.T) {
 }
 
 // TestPodsAPILiveness checks that a pod holds its devices from its admission until its end,
-// independent of its processes.
+// independently of its processes.
 func TestPodsAPILiveness(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
-	n.start(10, 5, "python3", cgroupPath(trainer, id)) // to the end
+	n.start(10, 5, "python3", cgroupPath(trainer, id)) // until the end
 	api := n.servePods(apiPod(notebook, "Running", nil))
 	n.poll()
 	n.wantHeld(exclusive(gpuA, withoutUID, false))
@@ -152,8 +153,8 @@ func TestPodsAPILiveness(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestPodsAPIAndARecreatedPod covers a name that passes to another pod between two responses of
-// the Pods API. The kubelet's list in between may refer to either pod.
+// TestPodsAPIAndARecreatedPod checks a name that passes to another pod between two responses of the
+// Pods API. The kubelet's list in between may refer to either pod.
 func TestPodsAPIAndARecreatedPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -214,15 +215,15 @@ func TestPodsAPIFails(t *testing.T) {
 			n.pollFails(tt.want)
 			n.wantHeld(exclusive(gpuA, trainer, true))
 
-			n.answer(holder(trainer, "", gpuB)) // of another pod, by the stored devices
+			n.answer(holder(trainer, "", gpuB)) // devices of another pod, by the stored devices
 			n.pollFails(tt.want)
 			n.wantHeld(exclusive(gpuB, withoutUID, false))
 		})
 	}
 }
 
-// TestPodsAPIWithOddPods checks that a pod that is not well formed, such as a static pod with
-// any UID in its manifest, does not affect the others.
+// TestPodsAPIWithOddPods checks that a pod that is not well formed, such as a static pod with any
+// UID in its manifest, does not affect other pods.
 func TestPodsAPIWithOddPods(t *testing.T) {
 	odd := notebook
 	odd.UID = "made by hand"
@@ -234,7 +235,7 @@ func TestPodsAPIWithOddPods(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true), exclusive(gpuB, odd, false))
 }
 
-// TestNoPodsAPI covers an older kubelet without a Pods API, even if a mount created its directory.
+// TestNoPodsAPI checks an older kubelet without a Pods API, even if a mount created its directory.
 func TestNoPodsAPI(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -255,7 +256,7 @@ func TestBigAnswerOfThePodsAPI(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestExtendedResource covers a container that requests nvidia.com/gpu and is served by DRA, as
+// TestExtendedResource checks a container that requests nvidia.com/gpu and is served by DRA, which
 // the Pods API reports.
 func TestExtendedResource(t *testing.T) {
 	n := newNode(t)
@@ -274,7 +275,7 @@ func TestExtendedResource(t *testing.T) {
 	n.wantHeld(want)
 }
 
-// claimer returns a pod with one container that holds devices by a claim.
+// claimer returns a pod with one container, which holds devices through a claim.
 func claimer(c gpu.Owner, claim string, names ...string) *podresources.PodResources {
 	r := &podresources.DynamicResource{ClaimName: claim, ClaimNamespace: c.Scope}
 	for _, name := range names {
@@ -287,7 +288,7 @@ func claimer(c gpu.Owner, claim string, names ...string) *podresources.PodResour
 	}}
 }
 
-// TestPodLogs checks that log directories provide the UIDs and a pod's only container where the
+// TestPodLogs checks that log directories provide the UIDs, and the only container of a pod, if the
 // runtime writes no log files.
 func TestPodLogs(t *testing.T) {
 	dir := func(c gpu.Owner) string {

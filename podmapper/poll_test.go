@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// TestPodEndsBetweenPolls checks that a pod that ends is not live immediately, before the next
-// poll.
+// TestPodEndsBetweenPolls checks that a pod that ends is no longer live immediately, even before
+// the next poll.
 func TestPodEndsBetweenPolls(t *testing.T) {
 	tests := []struct {
 		name string
@@ -54,7 +54,7 @@ func TestOneProcessIsEnough(t *testing.T) {
 	}
 	n.poll()
 	for i := range uint32(20) {
-		if i != 12 { // of the eight oldest
+		if i != 12 { // one of the eight oldest processes
 			n.exit(10 + i)
 		}
 	}
@@ -124,8 +124,9 @@ func TestUnchangedProcessIsNotReadAgain(t *testing.T) {
 	n.pollFails(fmt.Sprintf("%s: is a directory", n.path("proc/10/cgroup")))
 }
 
-// TestProcessThatMovesIntoItsContainer checks that a process is read again while it may move:
-// the runtime starts a container's first process outside and moves it in.
+// TestProcessThatMovesIntoItsContainer checks that a process is read again while it may move,
+// because the runtime starts the first process of a container outside the container and then moves
+// it.
 func TestProcessThatMovesIntoItsContainer(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))

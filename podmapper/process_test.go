@@ -113,7 +113,7 @@ func TestMainThreadExited(t *testing.T) {
 	}
 	tests := []struct {
 		name    string
-		threads []thread // after the main one
+		threads []thread // another thread after the main thread
 		want    gpu.Owner
 	}{
 		{"a thread runs", []thread{{0, inPod}}, trainer},
@@ -175,8 +175,8 @@ func TestReusedPIDIsAnotherProcess(t *testing.T) {
 	wantOwner(t, n.Owner(old), trainer)
 }
 
-// TestPIDReusedWhileItIsRead covers a PID that is reused between the reads of stat and cgroup.
-// The cgroup must not be attributed to either process.
+// TestPIDReusedWhileItIsRead checks a PID that is reused between the reads of stat and cgroup. The
+// cgroup must not be attributed to either process.
 func TestPIDReusedWhileItIsRead(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -224,8 +224,8 @@ func (n *node) readSlowly(pid uint32) (<-chan *gpu.Process, io.WriteCloser) {
 	return requested, pipe
 }
 
-// TestUnreadableCgroup checks that an unreadable process is unmapped and reported, does not
-// affect the others, and is read again.
+// TestUnreadableCgroup checks that an unreadable process is unmapped and reported, does not affect
+// other processes, and is read again.
 func TestUnreadableCgroup(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -283,8 +283,8 @@ func TestOwnerOutlivesTheProcess(t *testing.T) {
 	wantOwner(t, n.Owner(p), unmapped)
 }
 
-// TestPendingOwner checks that a container's name may arrive after its first process, and after
-// the process's end.
+// TestPendingOwner checks that the name of a container may become known after its first process
+// started, and even after this process ended.
 func TestPendingOwner(t *testing.T) {
 	n := newNode(t)
 	p := n.start(10, 5, "python3", cgroupPath(trainer, id))

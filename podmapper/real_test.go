@@ -15,7 +15,7 @@ import (
 // TestRealCgroups starts real processes in real cgroups of every version that the machine has,
 // with the names that the kubelet and the runtimes use.
 func TestRealCgroups(t *testing.T) {
-	// Unique names: the test may run twice on a machine, and reads all its processes.
+	// The names are unique, because the test may run twice on a machine and reads all its processes.
 	trainer := trainer
 	uid, id := fmt.Sprintf("3f1c2b9a-7d54-4e0b-9c66-%012x", os.Getpid()), fmt.Sprintf("%064x", os.Getpid())
 	trainer.UID = uid

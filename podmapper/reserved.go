@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// DefaultReservations are the namespaces in which KAI Scheduler and Run:ai reserve GPUs for the pods
-// that share them.
+// DefaultReservations contains the namespaces in which KAI Scheduler and Run:ai reserve GPUs for the
+// pods that share them.
 var DefaultReservations = []string{"kai-resource-reservation", "runai-reservation"}
 
 const (
@@ -43,7 +43,8 @@ func (p *pod) addAnnotation(name, value string) {
 	}
 }
 
-// sole returns the pod's container if the pod has only one, else the pod without a container.
+// sole returns the pod's container if the pod has only one. Otherwise it returns the pod without a
+// container.
 func (p *pod) sole() gpu.Owner {
 	if len(p.containers) == 1 && validName(p.containers[0]) {
 		return p.container(p.containers[0])

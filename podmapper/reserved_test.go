@@ -29,8 +29,8 @@ func (n *node) held() map[string][]string {
 	return of
 }
 
-// TestReservation checks that the reservation of a GPU holds nothing: the live pods of its group do,
-// or no pod if they are unknown.
+// TestReservation checks that the reservation of a GPU is not a holder. The holders are the live
+// pods of its group, or no pod if these are unknown.
 func TestReservation(t *testing.T) {
 	reservation := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kai-resource-reservation", Name: "gpu-reservation-node-x", UID: "0a1b2c3d-0000-4000-8000-000000000001", Part: "resource-reservation"}
 	user := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "half", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}
@@ -49,7 +49,8 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// TestVirtualGPU checks that ids of HAMi name no GPU, and that the pod's annotation does.
+// TestVirtualGPU checks that ids of HAMi do not name a GPU, but that the annotation of the pod
+// does.
 func TestVirtualGPU(t *testing.T) {
 	const chosen = "GPU-5d2f9a60-0000-4000-8000-000000000002"
 	user := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "vgpu", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}

@@ -17,13 +17,13 @@ const podAfter = 5 * time.Second
 type process struct {
 	mapper *Mapper
 	cgroup unique.Handle[cgroup]
-	owner  gpu.Owner     // the last resolved owner
-	first  time.Duration // when the process was first seen, boot clock
+	owner  gpu.Owner     // last resolved owner
+	first  time.Duration // boot-clock time at which the process was first seen
 }
 
 // Resolve implements [owner.Resolver] for the processes of pods.
 func (m *Mapper) Resolve(p owner.Process) func() owner.Answer {
-	c, _ := parseCgroup(p.Cgroup) // after an error it is the zero cgroup: a pod that cannot be identified
+	c, _ := parseCgroup(p.Cgroup) // after an error, the zero cgroup stands for a pod that cannot be identified
 	if c.host {
 		return nil
 	}
@@ -49,12 +49,12 @@ func (p *process) answer() owner.Answer {
 	return owner.Answer{Owner: found, ContainerID: c.containerID, Final: found.Part != ""}
 }
 
-// containerOf returns the container of a process of a pod. After podAfter without a container
-// name it returns the pod without a container: before Kubernetes 1.37 the kubelet truncates the
-// ids of containers with long names.
+// containerOf returns the container of a process of a pod. If the name of the container is unknown
+// for the time podAfter, it returns the pod without a container. Before Kubernetes 1.37 the kubelet
+// truncates the ids of containers with long names.
 func (m *Mapper) containerOf(p *process, c cgroup) (gpu.Owner, bool) {
 	now := m.cfg.Now().Boot
-	if p.owner.Kind == gpu.OwnerPod { // only its pod is known
+	if p.owner.Kind == gpu.OwnerPod { // only the pod of the process is known
 		if container, ok := m.names.indexed(c.podUID, c.containerID, now); ok {
 			return container, true
 		}

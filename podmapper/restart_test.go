@@ -7,8 +7,8 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// TestAllHoldersGone covers a kubelet that has just started and lists no pods, or only its
-// static pods, for a moment. Only the second such response is accepted.
+// TestAllHoldersGone checks a kubelet that has just started and lists no pods, or only its static
+// pods, for a moment. Only the second such response is accepted.
 func TestAllHoldersGone(t *testing.T) {
 	proxy := &podresources.PodResources{
 		Namespace: "kube-system", Name: "kube-proxy-node",
@@ -54,8 +54,8 @@ func TestRecreatedPodAfterAnEmptyAnswer(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// TestPodsAPIAndAnEmptyAnswer is the same with the Pods API, which still responds while the
-// kubelet's list fails.
+// TestPodsAPIAndAnEmptyAnswer makes the same check with the Pods API, which still responds while
+// the kubelet's list fails.
 func TestPodsAPIAndAnEmptyAnswer(t *testing.T) {
 	n := newNode(t)
 	api := n.servePods(apiPod(trainer, "Running", nil))
@@ -73,7 +73,7 @@ func TestPodsAPIAndAnEmptyAnswer(t *testing.T) {
 }
 
 // TestEmptyAnswerIsNoAnswer checks that an ignored response does not extend the validity of the
-// previous one.
+// previous response.
 func TestEmptyAnswerIsNoAnswer(t *testing.T) {
 	n := newNode(t)
 	n.answer(holder(trainer, "", gpuA))

@@ -56,8 +56,8 @@ func TestRunPolls(t *testing.T) {
 	n.wantHeld()
 }
 
-// TestRunPollsForANewContainer checks that a process of a container without an allocation causes
-// a poll before the next regular one, which here never comes.
+// TestRunPollsForANewContainer checks that a process of a container without an allocation causes a
+// poll before the next regular poll, which never comes in this test.
 func TestRunPollsForANewContainer(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	k := n.serve(holds(holder(trainer, "", gpuA)))
@@ -171,8 +171,8 @@ func TestConcurrentUse(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trainer)
 }
 
-// BenchmarkRefresh measures one poll of a node with 1,000 containers that hold a GPU each and
-// 500 processes, all known. The kubelet's own work is included.
+// BenchmarkRefresh measures one poll of a node with 1,000 containers that hold a GPU each, and 500
+// processes. All of them are known. The work of the kubelet is included.
 func BenchmarkRefresh(b *testing.B) {
 	b.Run("links", func(b *testing.B) { benchmarkRefresh(b, false) })
 	b.Run("pods-api", func(b *testing.B) { benchmarkRefresh(b, true) })

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/cgroup"
 )
 
-// exitMainThread is set for a copy of this program whose main thread exits at once while
+// exitMainThread is set for a copy of this program in which the main thread exits immediately while
 // the other threads run.
 const exitMainThread = "GPULEDGER_TEST_EXIT_MAIN_THREAD"
 
@@ -45,7 +45,7 @@ func TestRealMainThreadExited(t *testing.T) {
 			pid := strconv.Itoa(cmd.Process.Pid)
 			awaitZombie(t, pid)
 			dir := cgroup.New(t, hierarchy, fmt.Sprintf("kubelet-test-%d/kubepods/pod%s/%s", os.Getpid(), uid, id))
-			t.Cleanup(func() { cgroup.Stop(t, cmd) }) // before the cgroup is removed
+			t.Cleanup(func() { cgroup.Stop(t, cmd) }) // runs before the cgroup is removed
 			check(t, os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(pid), 0o644))
 			wantOwner(t, n.process(uint32(cmd.Process.Pid)).Owner, trainer)
 		})

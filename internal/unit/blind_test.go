@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestBlind checks that jobs keep their GPUs while no process but the exporter is visible, over polls as
-// well and without a process on the GPU, and that a job that ended meanwhile is found afterwards. The
-// prolog's file is too old to count without a process.
+// TestBlind checks that jobs keep their GPUs while no process but the exporter is visible, including
+// during polls and without a process on the GPU, and that a job that ended meanwhile is detected
+// afterwards. The file of the prolog is so old that it does not count without a process.
 func TestBlind(t *testing.T) {
 	for name, ended := range map[string]bool{"still there": false, "ended": true} {
 		t.Run(name, func(t *testing.T) {

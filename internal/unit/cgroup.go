@@ -13,12 +13,13 @@ import (
 // match is the part of a cgroup path that names a unit.
 type match struct {
 	manager string
-	// id is the unit's name or, for some managers, an id with a name in another file: the SLUID of
-	// a Slurm job, 64 hex digits of a container.
+	// id is the name of the unit or, for some managers, an id for which another file contains the name.
+	// Such ids are the SLUID of a Slurm job and the 64 hex digits of a container.
 	id string
 	// uid is the user of the unit, if the path contains it.
 	uid string
-	// account is the uid of the trusted user who owns the container; empty for containers of root.
+	// account is the uid of the trusted user who owns the container. It is empty for containers of
+	// root.
 	account string
 	// inPod is set if the unit is inside a pod.
 	inPod bool
@@ -37,7 +38,8 @@ func (m match) named() bool {
 // engines are the managers that have files with the names of containers.
 var engines = []string{Docker, Podman, Nerdctl}
 
-// container returns the id of a container whose name its engine provides; empty for other units.
+// container returns the id of a container, if an engine provides the name of the container. It is
+// empty for other units.
 func (m match) container() string {
 	if slices.Contains(engines, m.manager) && proc.IsContainerID(m.id) {
 		return m.id
@@ -49,13 +51,14 @@ func (m match) container() string {
 type parser struct {
 	// managers are sorted by precedence.
 	managers []Manager
-	// isPod reports whether a segment of a path belongs to a pod, given the segments above it.
+	// isPod reports whether a segment of a path belongs to a pod. above contains the segments above it.
 	isPod func(segment string, above []string) bool
 }
 
-// parse returns the unit that a cgroup file names, or false. Lines may differ, because not every
-// manager uses every hierarchy of cgroup v1: the manager with the highest precedence counts. Lines
-// that name different units of this manager, and malformed lines, name none.
+// parse returns the unit that a cgroup file names, or false if it names none. Lines may differ,
+// because not every manager uses every hierarchy of cgroup v1. The manager with the highest
+// precedence counts. If lines name different units of this manager, or if a line is malformed, the
+// file names no unit.
 func (p *parser) parse(file string) (found match, ok bool) {
 	pod := false
 	var all []match
@@ -88,10 +91,10 @@ func (p *parser) rank(manager string) int {
 	return slices.IndexFunc(p.managers, func(m Manager) bool { return m.Name == manager })
 }
 
-// parsePath returns the first unit from the root, if any, and whether the path is in a pod. In a
-// pod only Slurm jobs are units. Systemd slices belong to root, except users' slices. If a segment
-// is neither a slice nor a unit, its owner can choose all names below it, so the search stops
-// there.
+// parsePath returns the first unit from the root, if there is one, and whether the path is in a
+// pod. In a pod only Slurm jobs are units. Systemd slices belong to root, except users' slices. If
+// a segment is neither a slice nor a unit, its owner can choose all names below it, so the search
+// stops there.
 func (p *parser) parsePath(segments []string) (m match, inPod bool) {
 	outside := aboveUsers(segments)
 	for i, s := range segments {
@@ -150,13 +153,13 @@ func (m *Manager) unit(f found, segments []string) match {
 	case m.Name == Slurm:
 		u.daemon = len(below) == 2 && strings.HasPrefix(below[0], "step_") && below[1] == "slurm"
 	case proc.IsContainerID(u.id) && u.container() == "":
-		u.id = u.id[:12] // no file has its name
+		u.id = u.id[:12] // no file contains its name
 	}
 	return u
 }
 
-// isParent reports whether only root creates cgroups in the segment: a systemd slice, the parent of
-// Podman's containers, or a level above the exporter's cgroup namespace.
+// isParent reports whether only root creates cgroups in the segment. Such a segment is a systemd
+// slice, the parent of Podman's containers, or a level above the exporter's cgroup namespace.
 func isParent(s string) bool {
 	return strings.HasSuffix(s, ".slice") || s == "libpod_parent" || s == ".."
 }
@@ -169,16 +172,17 @@ func aboveUsers(segments []string) []string {
 	return segments
 }
 
-// isSystem reports whether a service below the segments is a system service: the segments include
-// system.slice, or are all slices except machine.slice. The caller has already excluded slices of
-// users. In a private cgroup namespace an unknown level may belong to a user.
+// isSystem reports whether a service below the segments is a system service. This is the case if
+// the segments include system.slice, or if all of them are slices other than machine.slice. The
+// caller has already excluded slices of users. In a private cgroup namespace an unknown level may
+// belong to a user.
 func isSystem(above []string) bool {
 	outside := func(s string) bool { return !strings.HasSuffix(s, ".slice") || s == "machine.slice" }
 	return slices.Contains(above, "system.slice") || len(above) > 0 && !slices.ContainsFunc(above, outside)
 }
 
 // hiddenService returns the service in a cgroup file if its slice is above the exporter's cgroup
-// namespace, else "". It can be a system service or a user's service.
+// namespace, and "" otherwise. It can be a system service or a user's service.
 func hiddenService(file string) string {
 	for segments, err := range proc.Paths(file) {
 		if err != nil || len(segments) == 0 || segments[0] != ".." {
@@ -192,13 +196,14 @@ func hiddenService(file string) string {
 	return ""
 }
 
-// sluid matches Slurm's id for a run of a job: 64 bits in Crockford's base 32
+// sluid matches the id of Slurm for a run of a job, which has 64 bits in Crockford's base 32
 // (src/common/sluid.c).
 var sluid = regexp.MustCompile(`^s[0-9A-HJKMNP-TV-Z]{13}$`)
 
 func isSLUID(s string) bool { return sluid.MatchString(s) }
 
-// hostServices are the services of the driver and of the vendors' monitoring, which serve all owners of the GPUs.
+// hostServices contains the services of the driver and of the vendors' monitoring, which serve all owners of the
+// GPUs.
 var hostServices = []string{
 	"nvidia-persistenced", "nvidia-fabricmanager", "nvidia-imex", "nvidia-powerd", "nvidia-topologyd", "nvidia-gridd", "nvidia-vgpud", "nvidia-vgpu-mgr",
 	"nvidia-suspend", "nvidia-resume", "nvidia-hibernate", "nvidia-suspend-then-hibernate", "nvidia-cdi-refresh", "nvidia-mig-manager", "nvidia-mps",
@@ -213,8 +218,8 @@ func ofService(name string) match {
 	return match{manager: Systemd, id: name}
 }
 
-// ofUser returns the user of a path that begins with user.slice, or a unit of a manager that trusts the user. Root's processes belong to
-// the host.
+// ofUser returns the user as the unit of a path that begins with user.slice, or a unit of a manager that trusts the user. Root's
+// processes belong to the host.
 func (p *parser) ofUser(segments []string) match {
 	if segments[0] != "user.slice" || len(segments) == 1 {
 		return match{}
@@ -248,7 +253,7 @@ func isNumber(s string) bool {
 // maxName is the maximum length of a unit's name. The kernel limits names of cgroups to the same length.
 const maxName = 255
 
-// validName reports whether s can be the name of a unit: printable UTF-8.
+// validName reports whether s can be the name of a unit. The name must be printable UTF-8.
 func validName(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }

@@ -13,14 +13,14 @@ const (
 	podSlice    = "/kubepods.slice/kubepods-pod0a1b2c3d_0000_4000_8000_000000000001.slice/cri-containerd-" + containerID + ".scope"
 )
 
-// TestParse covers the cgroup paths of all managers, and other paths with similar names.
+// TestParse checks the cgroup paths of all managers, and other paths with similar names.
 func TestParse(t *testing.T) {
 	slurm := func(id string) match { return match{manager: Slurm, id: id} }
 	machine := func(manager, name string) match { return match{manager: manager, id: name} }
 	service := func(name string) match { return match{manager: Systemd, id: name} }
 	tests := []struct {
 		name, file string
-		want       match // the zero match is none
+		want       match // the zero match means no unit
 	}{
 		{"Slurm up to 25.11", "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", slurm("4711")},
 		{"Slurm from 26.05 on", "0::/system.slice/slurmstepd.scope/s8FXKTA79XAR00/step_batch/user/task_0", slurm("s8FXKTA79XAR00")},
@@ -133,7 +133,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that nothing below a slice of users, a pod or a unit changes the owner.
+// FuzzParse checks that no name below a slice of users, a pod or a unit changes the owner.
 func FuzzParse(f *testing.F) {
 	f.Add("/system.slice/slurmstepd.scope/job_1/step_0", "/slurmstepd.scope/job_2/step_0")
 	f.Add("/user.slice/user-1000.slice", "/docker/"+containerID)

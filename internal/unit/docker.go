@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// maxContainerFile limits the size of an engine's file about a container in bytes, and
+// maxContainerFile limits the size in bytes of the file that an engine has for a container, and
 // maxContainerList limits the size of Podman's list of containers. Most files have a few KiB; a
 // container in the list takes less than one KiB.
 const (
@@ -16,13 +16,13 @@ const (
 	maxContainerList = 4 << 20
 )
 
-// container contains the used data of an engine's files about a container.
+// container contains the data that are used from an engine's files for a container.
 type container struct {
 	manager, name, image, project string
 	devices                       []gpu.DeviceName
 }
 
-// checked returns the container without invalid texts, because texts become labels.
+// checked returns the container without invalid texts, because the texts become labels.
 func (c container) checked() container {
 	for _, text := range []*string{&c.name, &c.image, &c.project} {
 		if !validName(*text) {
@@ -59,7 +59,7 @@ func readDocker(root, id string) (container, error) {
 		return container{manager: Docker}, err
 	}
 	c.name = strings.TrimPrefix(c.name, "/")
-	requests, runtime := 0, "" // the runtime's name in the daemon's configuration, such as runc or nvidia
+	requests, runtime := 0, "" // name of the runtime in the configuration of the daemon, such as runc or nvidia
 	err = readDocument(filepath.Join(dir, "hostconfig.json"), maxContainerFile, func(d *document) error {
 		return d.object(func(field string) error {
 			switch field {
@@ -78,7 +78,8 @@ func readDocker(root, id string) (container, error) {
 			return d.skip()
 		})
 	})
-	// The variable requests GPUs only from this runtime. Images can also set it, for every runtime.
+	// The variable requests GPUs only if this runtime is used. Images can also set it, for every
+	// runtime.
 	if err == nil && requests == 0 && strings.HasPrefix(runtime, nvidiaRuntime) {
 		c.devices = visible.devices()
 	}
@@ -168,11 +169,11 @@ func (r deviceRequest) devices() (list []gpu.DeviceName) {
 	return list
 }
 
-// cdiKind precedes the name of a GPU in a name of the Container Device Interface.
+// cdiKind precedes the name of a GPU in a name of the Container Device Interface (CDI).
 const cdiKind = "nvidia.com/gpu="
 
-// requested returns the GPU that an id names: all, a UUID, an index, or <index>:<index of a MIG
-// device>. The id may also be a name of the Container Device Interface.
+// requested returns the GPU that an id names. The id is all, a UUID, an index, or <index>:<index of
+// a MIG device>. The id may also be a name of the Container Device Interface.
 func requested(id string) []gpu.DeviceName {
 	id = strings.TrimPrefix(id, cdiKind)
 	if id == "all" {

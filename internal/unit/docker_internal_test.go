@@ -118,7 +118,7 @@ func checkTexts(t *testing.T, c container) {
 	}
 }
 
-// TestContainerTexts checks that an image or a project is checked as a name is.
+// TestContainerTexts checks that an image or a project is checked in the same way as a name.
 func TestContainerTexts(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"plain", "registry.example:5000/vision:3", "registry.example:5000/vision:3"},
@@ -139,8 +139,8 @@ func TestContainerTexts(t *testing.T) {
 	}
 }
 
-// TestContainerFilesAreSmall checks that files which are larger than the limit, or deeper, are
-// refused with a reason.
+// TestContainerFilesAreSmall checks that files that exceed the limit of size or depth are rejected
+// with a reason.
 func TestContainerFilesAreSmall(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "containers", containerID)

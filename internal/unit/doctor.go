@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Check is the result of a manager on this machine.
+// Check is the result of the doctor for a manager on this machine.
 type Check struct {
 	Manager string
 	// Enabled is set if units of the manager get accounts.
@@ -19,7 +19,7 @@ type Check struct {
 	Units   int
 	Example string
 	PID     uint32
-	// Problem describes units with an unknown name; empty if all names are known.
+	// Problem describes units with an unknown name. It is empty if all names are known.
 	Problem string
 }
 

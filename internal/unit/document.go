@@ -37,7 +37,7 @@ func readDocument(path string, limit int64, read func(*document) error) error {
 	d := newDocument(&limited{f, limit})
 	if err = read(d); err == nil {
 		if _, err = d.decoder.Token(); err == nil {
-			err = errDocument // a second value
+			err = errDocument // a second value follows
 		}
 	}
 	var failed *fs.PathError
@@ -79,7 +79,7 @@ func (d *document) begin(delimiter json.Delim) (bool, error) {
 	return true, nil
 }
 
-// next returns the next token of a value that must exist.
+// next returns the next token of a value. The token must exist.
 func (d *document) next() (json.Token, error) {
 	token, err := d.decoder.Token()
 	if err == io.EOF {

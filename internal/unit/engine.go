@@ -13,9 +13,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// parented returns an id in a cgroup file that may be the id of a container. It is a container id
-// if an engine lists it, because Docker and Podman can place containers below any cgroup of root,
-// such as --cgroup-parent=/ml. It returns "" for processes of pods, users, other units and
+// parented returns, from a cgroup file, an id that may be the id of a container. It is a container
+// id if an engine lists it, because Docker and Podman can place containers below any cgroup of
+// root, such as --cgroup-parent=/ml. It returns "" for processes of pods, users, other units and
 // machines, because their owners can choose the names of cgroups below their own, and for lines
 // with different ids.
 func (p *parser) parented(file string) (id string) {
@@ -44,7 +44,7 @@ func (p *parser) parented(file string) (id string) {
 func parentedIn(segments []string) string {
 	for i, s := range segments {
 		if i > 0 && segments[i-1] == "libpod_parent" && proc.IsContainerID(s) {
-			continue // a pod of Podman
+			continue // the segment is a pod of Podman
 		}
 		if id := strings.TrimPrefix(s, "libpod-"); proc.IsContainerID(id) {
 			return strings.Clone(id)
@@ -66,9 +66,9 @@ func (m *Mapper) ofEngine(c match, ok bool, cgroup string) string {
 	return m.parser.parented(cgroup)
 }
 
-// resolveParented returns the current answer for a process with a container's id in its cgroup. If
-// an engine lists the id, the answer is this container. Otherwise it is the result of instead, or
-// the host if instead is nil.
+// resolveParented returns the current answer for a process with the id of a container in its
+// cgroup. If an engine lists the id, the answer is this container. Otherwise it is the result of
+// instead, or the host if instead is nil.
 func (m *Mapper) resolveParented(id string, p owner.Process, instead func() owner.Answer) func() owner.Answer {
 	first := p.First
 	return func() owner.Answer {
@@ -112,7 +112,7 @@ func (l podmanList) read(m *Mapper, id string) (container, error) {
 }
 
 // readParented reads the files of a container of an unknown engine. It is not an error if no engine
-// has the container.
+// lists the container.
 func (m *Mapper) readParented(id string, podman podmanList) (c container, err error) {
 	if m.enabled(Docker) {
 		if c, err = readDocker(m.cfg.DockerRoot, id); err == nil || c.name != "" || !errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +128,7 @@ func (m *Mapper) readParented(id string, podman podmanList) (c container, err er
 	return c, err
 }
 
-// adopt adds live containers to the units when their engine is known.
+// adopt adds live containers to the units after their engine becomes known.
 func (l live) adopt(containers map[string]container) {
 	for id, processes := range l.parented {
 		if c := containers[id]; c.manager != "" {
@@ -149,14 +149,14 @@ func (m *Mapper) newContainers(found live) map[string]string {
 	}
 	for id := range found.parented {
 		if _, known := m.containers[id]; !known {
-			ids[id] = "" // of any engine
+			ids[id] = "" // containers of any engine
 		}
 	}
 	return ids
 }
 
 // readContainers reads the files of containers. A container without a file, for example of another
-// engine, keeps its id as its name.
+// engine, uses its id as its name.
 func (m *Mapper) readContainers(ids map[string]string) (map[string]container, error) {
 	out := make(map[string]container, len(ids))
 	podman := podmanList(sync.OnceValues(func() (map[string]container, error) { return readPodman(m.cfg.PodmanRoots, ids) }))

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/unit"
 )
 
-// TestParentedContainers checks that a container that an engine has is its unit below any cgroup of root, and that no other process
-// becomes one by the name of a cgroup. Unknown ids belong to the host, or to the service of another line.
+// TestParentedContainers checks that a container that an engine lists is a unit below any cgroup of root, and that no other process
+// becomes a unit through the name of a cgroup. Unknown ids belong to the host, or to the service of another line.
 func TestParentedContainers(t *testing.T) {
 	docker, podman, unknown := containerID, strings.Replace(containerID, "3", "6", 1), strings.Replace(containerID, "3", "7", 1)
 	tests := []struct{ name, cgroup, want string }{
@@ -53,7 +53,7 @@ func TestParentedContainers(t *testing.T) {
 	}
 }
 
-// TestUnknownContainer checks that a process with an unknown container id waits for one poll only,
+// TestUnknownContainer checks that a process with an unknown container id waits for only one poll,
 // and that engines are not read if their containers are not units.
 func TestUnknownContainer(t *testing.T) {
 	for managers, want := range map[string]string{"docker": "pending", "podman": "pending", "systemd": "host"} {

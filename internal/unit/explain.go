@@ -11,22 +11,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// Explanation contains the owner of a process, and for each manager the reason for its result.
+// Explanation contains the owner of a process, and for each manager the reason for the result.
 type Explanation struct {
 	Process string
-	Cgroup  string // the content of the process's file
+	Cgroup  string // content of the cgroup file of the process
 	Owner   string // manager/unit, or the kind of another owner
 	Rules   []Rule
 }
 
-// Rule is the result of one manager. Reason describes why the manager decided the owner, or why it
-// did not; it is empty if no path of the manager matches.
+// Rule is the result of one manager. Reason is the reason for which the manager determined the
+// owner or did not determine it. It is empty if no path of the manager matches.
 type Rule struct {
 	Manager, File, Reason string
 	Decided               bool
 }
 
-// Explain returns the owner of a process after a [Mapper.Refresh], and why.
+// Explain returns the owner of a process with the reasons. It must be called after a
+// [Mapper.Refresh].
 func (m *Mapper) Explain(ctx context.Context, pid uint32) (e Explanation, err error) {
 	st, err := m.tree.Stat(pid)
 	if err != nil {
@@ -58,8 +59,8 @@ func (m *Mapper) Explain(ctx context.Context, pid uint32) (e Explanation, err er
 	return e, ctx.Err()
 }
 
-// rule returns the result of a manager for a cgroup file. decided is the manager that decided the
-// owner; it is empty if none did.
+// rule returns the result of a manager for a cgroup file. decided is the manager that determined
+// the owner. It is empty if no manager did.
 func (m *Mapper) rule(manager *Manager, cgroup, decided string) Rule {
 	r := Rule{Manager: manager.Name, File: manager.File}
 	alone := parser{[]Manager{*manager}, m.parser.isPod}
@@ -97,10 +98,11 @@ func (m *Mapper) patternOf(manager *Manager, cgroup string, u match) string {
 	case User:
 		return "a slice of a user"
 	}
-	return "several paths" // of several lines
+	return "several paths" // the path is in one of several lines
 }
 
-// belowOwner explains why a manager finds no unit in a cgroup file although its path matches; empty if no path matches.
+// belowOwner explains why a manager finds no unit in a cgroup file although its path matches. The explanation is empty
+// if no path matches.
 func belowOwner(manager *Manager, cgroup string) string {
 	for segments, err := range proc.Paths(cgroup) {
 		if err != nil {

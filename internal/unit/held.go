@@ -28,7 +28,7 @@ const (
 // claim is a GPU that a job holds according to a file of a prolog.
 type claim struct {
 	device gpu.DeviceName
-	job    jobKey // without a name if the file cannot be used
+	job    jobKey // owner without a name if the file cannot be used
 	named  number
 	// written is the time at which the file was written.
 	written time.Time
@@ -38,7 +38,8 @@ type claim struct {
 type prologFiles struct {
 	claims []claim
 	infos  map[jobKey]gpu.UnitInfo
-	// malformed is the number of malformed names of GPUs, and badName is the first one in badPath.
+	// malformed is the number of malformed names of GPUs, and badName is the first such name, which is
+	// in the file badPath.
 	malformed        int
 	badName, badPath string
 }
@@ -60,9 +61,9 @@ func (p *prologFiles) check() error {
 		p.malformed, p.badName, p.badPath)
 }
 
-// readPrologFiles reads the directories. A file that cannot be used does not affect the others; the
-// error has the first failure. If the directory is missing there are no jobs, because prologs
-// create it.
+// readPrologFiles reads the directories. A file that cannot be used does not affect the others. The
+// error contains the first failure. If the directory is missing, there are no jobs, because prologs
+// create the directory.
 func readPrologFiles(dirs []heldDir, n Numbers) (prologFiles, error) {
 	files := prologFiles{infos: make(map[jobKey]gpu.UnitInfo)}
 	var first error
@@ -91,7 +92,7 @@ type prologDir struct {
 	numbers Numbers
 }
 
-// numbersFile is the name of the file with the meaning of the numbers in its directory.
+// numbersFile is the name of the file that defines the meaning of the numbers in its directory.
 const numbersFile = "numbers"
 
 // openPrologDir reads the meaning of the numbers in a directory. If there is no file, the given
@@ -165,7 +166,7 @@ func (p *prologFiles) readGPU(dir prologDir, name string, c claim) error {
 	return nil
 }
 
-// heldBy is a line of a file.
+// heldBy is a line of a file that lists holders.
 type heldBy struct {
 	job jobKey
 	uid string

@@ -81,7 +81,7 @@ func TestMalformedNames(t *testing.T) {
 	tests := []struct {
 		name    string
 		files   map[string]string
-		want    string // part of the error, empty for none
+		want    string // part of the error; empty if there is none
 		holders map[string][]string
 	}{
 		{"a range", map[string]string{"jobs/4711": "gpus=0,2-3\naccount=physics\n"}, `malformed names of GPUs (1, the first is "2-3" in DIR/jobs/4711): `, map[string][]string{"0": {"4711"}}},
@@ -110,8 +110,8 @@ func TestMalformedNames(t *testing.T) {
 	}
 }
 
-// TestNumbersOfAMD checks the names of AMD's GPUs: by position, and by the number of the render node,
-// which NVIDIA's GPUs never have.
+// TestNumbersOfAMD checks the names of AMD's GPUs. They are named by position, or by the number of
+// the render node, which NVIDIA's GPUs never have.
 func TestNumbersOfAMD(t *testing.T) {
 	position := func(n int) gpu.DeviceName { return gpu.DeviceName{Position: &n} }
 	render := func(n string) gpu.DeviceName { return gpu.DeviceName{Node: "dri/renderD" + n} }
@@ -136,8 +136,8 @@ func TestNumbersOfAMD(t *testing.T) {
 	}
 }
 
-// TestNumbers checks the flag's values, and the device nodes that a number means: with File=/dev/nvidia[4-7] in gres.conf
-// the first GPU has the number 0.
+// TestNumbers checks the flag's values, and the device nodes that a number means. With File=/dev/nvidia[4-7] in
+// gres.conf, the first GPU has the number 0.
 func TestNumbers(t *testing.T) {
 	for _, tt := range []struct{ text, number, want string }{
 		{"index", "4", "index 4"},
@@ -260,8 +260,8 @@ func FuzzDeviceName(f *testing.F) {
 	})
 }
 
-// BenchmarkPrologFiles reads the files of eight GPUs and of the jobs that hold them, and of a
-// directory that is never cleaned.
+// BenchmarkPrologFiles reads the files of eight GPUs and of the jobs that hold them. In the second
+// case the directory is never cleaned.
 func BenchmarkPrologFiles(b *testing.B) {
 	for _, jobs := range []int{8, 1000} {
 		b.Run(fmt.Sprintf("%d jobs", jobs), func(b *testing.B) {

@@ -28,8 +28,8 @@ func (cfg *Config) heldDirs() []heldDir {
 	return dirs
 }
 
-// jobKey names a unit in the files that list GPUs: a Slurm job by its id, another unit by
-// manager/unit.
+// jobKey names a unit in the files that list GPUs. A Slurm job is named by its id, and another unit
+// by manager/unit.
 type jobKey string
 
 // keyOf returns the key of a unit.

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/unit"
 )
 
-// withPBS configures a directory in which jobs of PBS hold GPUs by files.
+// withPBS configures a directory in which files list the GPUs that PBS jobs hold.
 func withPBS(t *testing.T, dir string) func(*unit.Config) {
 	t.Helper()
 	return func(c *unit.Config) {
@@ -26,7 +26,7 @@ func withPBS(t *testing.T, dir string) func(*unit.Config) {
 	}
 }
 
-// TestHoldersOfManagers checks files about GPUs with units of other managers than Slurm: in a directory of a manager, and with the manager in the line.
+// TestHoldersOfManagers checks files of GPUs with units of managers other than Slurm. The manager is determined by the directory, or by the line.
 func TestHoldersOfManagers(t *testing.T) {
 	pbs := t.TempDir()
 	m := newMachine(t, withPBS(t, pbs))
@@ -56,7 +56,7 @@ func TestHoldersOfManagers(t *testing.T) {
 	m.wantHeld("slurm/4711 time-slicing", "systemd/whisper time-slicing", "none", "none", "none", "none")
 }
 
-// TestHoldersDisabled checks that units of a manager that --units omits hold nothing, and that their files do not count as outdated.
+// TestHoldersDisabled checks that units of a manager that --units omits hold no GPU, and that their files do not count as outdated.
 func TestHoldersDisabled(t *testing.T) {
 	pbs := t.TempDir()
 	m := newMachine(t, func(c *unit.Config) {
@@ -70,7 +70,7 @@ func TestHoldersDisabled(t *testing.T) {
 }
 
 // TestBadHolders checks that malformed lines are errors, and that a directory of a manager names
-// only its own units, without a prefix.
+// only units of this manager, without a prefix.
 func TestBadHolders(t *testing.T) {
 	for line, ok := range map[string]bool{
 		"77.server": true, "77.server 1001": true, "slurm/4711": true, "docker/train": true,
@@ -91,8 +91,8 @@ func TestBadHolders(t *testing.T) {
 	}
 }
 
-// TestUserInPath checks that a manager in a file names the users of its units, and that root and a
-// text are not users.
+// TestUserInPath checks that a manager that is defined by a file can name the users of its units.
+// Root and texts are not accepted as users.
 func TestUserInPath(t *testing.T) {
 	for _, tt := range []struct{ segment, want string }{{"uid_1002", "1002"}, {"uid_0", ""}, {"uid_x", ""}} {
 		m := newMachine(t, func(c *unit.Config) {

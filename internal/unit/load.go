@@ -53,7 +53,7 @@ func loadDir(dir string) (all []Manager, err error) {
 	slices.Sort(names)
 	for _, name := range names {
 		if !strings.HasSuffix(name, managerSuffix) {
-			continue // of an editor, or disabled
+			continue // file of an editor, or disabled file
 		}
 		file := filepath.Join(dir, name)
 		text, _, err := readTrusted(file, maxManagerFile)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The managers that need code, to find the names of their units or the place of units in a path.
+// These managers need code to find the names of their units or the place of units in a path.
 const (
 	Slurm   = "slurm"
 	Docker  = "docker"
@@ -19,10 +19,10 @@ const (
 	User    = "user"
 )
 
-// A Manager recognises its units in paths of cgroups. Its file is described in docs/managers.md.
+// A Manager recognises its units in cgroup paths. Its file is described in docs/managers.md.
 type Manager struct {
 	Name string
-	// Unit is the meaning of a unit's name, in Markdown.
+	// Unit describes the meaning of a unit's name, in Markdown.
 	Unit  string
 	Paths []Pattern
 	// UIDs contains trusted users. The manager can have units below user@<uid>.service of these
@@ -62,7 +62,7 @@ var files embed.FS
 var builtIn = func() (all []Manager) {
 	entries, err := files.ReadDir("managers")
 	if err != nil {
-		panic(err) // cannot fail, because the files are part of the program
+		panic(err) // this cannot fail, because the files are part of the program
 	}
 	for _, e := range entries {
 		text, err := files.ReadFile(path.Join("managers", e.Name()))
@@ -78,7 +78,8 @@ var builtIn = func() (all []Manager) {
 	return all
 }()
 
-// BuiltInManagers returns the managers in this program. The help of --units and the table of docs/managers.md are made from it.
+// BuiltInManagers returns the managers in this program. The help of --units and the table of docs/managers.md are derived from
+// it.
 func BuiltInManagers() []Manager { return slices.Concat(builtIn, last) }
 
 // Managers contains the names of the managers in this program.
@@ -97,7 +98,7 @@ func Names(managers []Manager) (names []string) {
 // value of [flag.Var].
 type Patterns []Manager
 
-// Set adds a pattern, given as manager=path.
+// Set adds a pattern, which is given as manager=path.
 func (p *Patterns) Set(s string) error {
 	name, expr, ok := strings.Cut(s, "=")
 	switch {
@@ -117,7 +118,7 @@ func (p *Patterns) Set(s string) error {
 	return nil
 }
 
-// String returns the patterns as they are given.
+// String returns the patterns in the form in which they are given.
 func (p *Patterns) String() string {
 	if p == nil {
 		return ""

@@ -20,29 +20,30 @@ import (
 )
 
 const (
-	// pollEvery is the interval between two polls, and extraPoll is the shortest interval if a new
+	// pollEvery is the interval between two polls, and extraPoll is the minimum interval if a new
 	// container causes a poll.
 	pollEvery = 10 * time.Second
 	extraPoll = 2 * time.Second
-	// fileTimeout is the timeout of reading files, whose disk may hang.
+	// fileTimeout is the timeout of reading files, because their disk may hang.
 	fileTimeout = 3 * time.Second
 	// nameAfter is the time for which a process waits for the name of its unit before the unit's id
 	// is used. It is shorter than the time for which an interval waits for its settlement.
 	nameAfter = 5 * time.Second
 	// titleEvery is the minimum interval between two searches for the daemon of a new job.
 	titleEvery = time.Second
-	// fresh is the time that a unit without a process counts as alive, and the maximum age of a
-	// prolog's file at the first process of its job.
+	// fresh is the time for which a unit without a process counts as alive. It is also the maximum age
+	// of a prolog's file when the first process of its job appears.
 	fresh = 3 * pollEvery
 )
 
 // Config contains the sources and settings of a Mapper.
 type Config struct {
 	ProcFS string
-	// Known contains all managers in the order of their precedence; nil means the managers in this
-	// program.
+	// Known contains all managers in the order of their precedence. If it is nil, the managers in this
+	// program are used.
 	Known []Manager
-	// Managers are the managers of units that get accounts, in addition to the managers of Patterns.
+	// Managers contains the managers of units that get accounts, in addition to the managers of
+	// Patterns.
 	Managers []string
 	Patterns Patterns
 	// Max limits the number of units. More units of a manager are combined into one unit, named
@@ -53,17 +54,17 @@ type Config struct {
 	// Users selects the data about users, and Passwd is the file with their names.
 	Users  Users
 	Passwd string
-	// HeldDirs are the directories where prologs write the GPUs that each job holds.
+	// HeldDirs contains the directories where prologs write the GPUs that each job holds.
 	HeldDirs []string
 	Numbers  Numbers
-	// DockerRoot is Docker's data root. PodmanRoots are Podman's graph root and run root.
+	// DockerRoot is the data root of Docker. PodmanRoots are Podman's graph root and run root.
 	DockerRoot  string
 	PodmanRoots []string
 	// ContainerdRun is the directory of the state of containerd.
 	ContainerdRun string
 	// RootlessDir is the directory of the files in which users name their containers, by uid. It may be empty.
 	RootlessDir string
-	// Pods resolves the processes of pods, and IsPod recognises their cgroups; both are nil on a
+	// Pods resolves the processes of pods, and IsPod recognises their cgroups. Both are nil on a
 	// machine without Kubernetes.
 	Pods   owner.Resolver
 	IsPod  func(segment string, above []string) bool
@@ -78,7 +79,7 @@ type Mapper struct {
 	tree   proc.Tree
 	sight  proc.Sight
 	parser parser
-	// heldDirs are the directories of Config.HeldDirs and of the managers.
+	// heldDirs contains the directories of Config.HeldDirs and of the managers.
 	heldDirs []heldDir
 	// extra requests a poll from Run, and polled is closed after the first poll.
 	extra, polled chan struct{}
@@ -86,18 +87,18 @@ type Mapper struct {
 	// scanning is locked during a scan and guards scan and scanned.
 	scanning sync.Mutex
 	scan     scan
-	scanned  time.Duration // the last scan for titles, on the boot clock
+	scanned  time.Duration // boot-clock time of the last scan for titles
 
 	// refresh is locked during a poll and guards the fields up to containers.
 	refresh    sync.Mutex
-	found      live // by the last scan
+	found      live // units found by the last scan
 	lastFiles  prologFiles
 	passwd     map[string]string
 	containers map[string]container // by key
 
 	mu sync.Mutex
-	// active is set from the start on a machine without Kubernetes, and on other machines once a
-	// unit was seen. Until then nothing is polled.
+	// active is set from the start on a machine without Kubernetes. On other machines it is set after a
+	// unit was seen. Until then no source is polled.
 	active bool
 	// jobs contains the name of each run of a job by SLUID, and names contains the name of each
 	// container by key.
@@ -113,7 +114,7 @@ type Mapper struct {
 	units     map[gpu.Unit]time.Duration
 	infos     map[gpu.Unit]gpu.UnitInfo // immutable
 	held      []gpu.Allocation          // immutable
-	asked     time.Duration             // time at which held was read (boot clock), 0 before the first read
+	asked     time.Duration             // boot-clock time at which held was read; 0 before the first read
 	numbering numbering
 	// processes contains some of the processes of each unit. It is immutable.
 	processes map[gpu.Owner][]gpu.ProcessID
@@ -177,7 +178,7 @@ func (m *Mapper) Run(ctx context.Context) error {
 // Polled returns a channel that is closed after the first poll of Run.
 func (m *Mapper) Polled() <-chan struct{} { return m.polled }
 
-// Refresh reads all sources once. It reads nothing while no unit was seen.
+// Refresh reads all sources once. It reads no source before a unit was seen.
 func (m *Mapper) Refresh(ctx context.Context) error {
 	m.refresh.Lock()
 	defer m.refresh.Unlock()

@@ -22,7 +22,7 @@ import (
 
 const containerID = "3f4a9c0d1e2b5a697887766554433221100ffeeddccbbaa99887766554433221"
 
-// machine is a machine with a chain of resolvers as in the exporter.
+// machine is a machine with the same chain of resolvers as in the exporter.
 type machine struct {
 	t   *testing.T
 	dir string
@@ -32,7 +32,7 @@ type machine struct {
 	chain *owner.Chain
 }
 
-// pod is a resolver that takes every process of a pod.
+// pod is a resolver that resolves every process of a pod.
 type pod struct{}
 
 func (pod) Resolve(p owner.Process) func() owner.Answer {
@@ -111,7 +111,7 @@ func (m *machine) refresh() {
 	}
 }
 
-// want checks the owner of a process: manager/unit, or a kind.
+// want checks the owner of a process, which is manager/unit or a kind.
 func (m *machine) want(pid uint32, want string) {
 	m.t.Helper()
 	p, _ := m.chain.Process(pid)
@@ -127,8 +127,8 @@ func (m *machine) want(pid uint32, want string) {
 	}
 }
 
-// wantHeld checks the holders: manager/unit, and "dead" if it is not alive. A file that names no live
-// job is "none".
+// wantHeld checks the holders, in the form manager/unit, with "dead" if the unit is not alive. "none"
+// stands for a file that names no live job.
 func (m *machine) wantHeld(want ...string) {
 	m.t.Helper()
 	var got []string
@@ -148,8 +148,8 @@ func (m *machine) wantHeld(want ...string) {
 	}
 }
 
-// TestSLUID checks that a job named by its SLUID gets its id by the title of its daemon, at the first
-// request and without a poll.
+// TestSLUID checks that a job that is named by its SLUID gets its id from the title of its daemon, at
+// the first request and without a poll.
 func TestSLUID(t *testing.T) {
 	m := newMachine(t, nil)
 	m.job(10, "4711", "s8FXKTA79XAR00")
@@ -162,7 +162,7 @@ func TestSLUID(t *testing.T) {
 }
 
 // TestSLUIDWithoutTitle checks that a job with an unknown id keeps its SLUID, even when the id
-// becomes known later, because its counter would get another name.
+// becomes known later, because otherwise its counter would get another name.
 func TestSLUIDWithoutTitle(t *testing.T) {
 	m := newMachine(t, nil)
 	m.job(10, "x", "s8FXKTA79XAR00")
@@ -226,8 +226,8 @@ func TestHeldBeforeFirstProcess(t *testing.T) {
 	m.wantHeld("none", "none")
 }
 
-// TestJobInPod checks that a job inside a pod belongs to the pod and is reported as well, and that
-// the pod holds the GPU in its place.
+// TestJobInPod checks that a job inside a pod belongs to the pod and is also reported, and that the
+// pod holds the GPU instead of the job.
 func TestJobInPod(t *testing.T) {
 	const kubepods = "/kubepods.slice/kubepods-pod0a1b2c3d_0000_4000_8000_000000000001.slice/cri-containerd-" + containerID + ".scope"
 	m := newMachine(t, onKubernetes)
@@ -241,8 +241,8 @@ func TestJobInPod(t *testing.T) {
 	m.wantHeld()
 }
 
-// TestKubernetesNode checks that on a Kubernetes node only jobs are units, and that nothing is read
-// before the first one.
+// TestKubernetesNode checks that on a Kubernetes node only jobs are units, and that no source is
+// read before the first job.
 func TestKubernetesNode(t *testing.T) {
 	m := newMachine(t, func(c *unit.Config) { onKubernetes(c); c.HeldDirs = nil })
 	m.start(10, "ollama", "/system.slice/ollama.service", "")
@@ -257,8 +257,8 @@ func TestKubernetesNode(t *testing.T) {
 	m.want(21, "slurm/4711")
 }
 
-// TestContainers checks the names of containers, and their ids where the engine's files do not
-// have them or have names that no page can show.
+// TestContainers checks the names of containers. If the files of the engine do not contain a name,
+// or if the name cannot be shown on a page, it checks the id.
 func TestContainers(t *testing.T) {
 	m := newMachine(t, nil)
 	other := strings.Replace(containerID, "3", "4", 1)
@@ -312,7 +312,8 @@ func TestEqualNames(t *testing.T) {
 	}
 }
 
-// TestBrokenList checks that each container of Podman is named once the list of containers can be read.
+// TestBrokenList checks that each container of Podman is named after the list of containers can be
+// read.
 func TestBrokenList(t *testing.T) {
 	m := newMachine(t, nil)
 	names := []string{"labeler", "tuner"}
@@ -336,14 +337,14 @@ func TestBrokenList(t *testing.T) {
 	}
 }
 
-// TestPrivateNamespace checks that services whose slice is hidden by a cgroup namespace are reported in the stage, for as long as
-// they run and only if services are units. Containers, users and services of a visible slice are not affected.
+// TestPrivateNamespace checks services with a slice that a cgroup namespace hides. The stage reports them while they run, but
+// only if services are units. Containers, users and services of a visible slice are not affected.
 func TestPrivateNamespace(t *testing.T) {
 	tests := []struct {
 		name, cgroup string
 		managers     []string
 		owner        string
-		hidden       string // empty for none
+		hidden       string // empty if there is none
 	}{
 		{"a service beside the exporter", "/../ollama.service", unit.Managers, "host", "ollama.service"},
 		{"a service below it", "/../ray.service/workers", unit.Managers, "host", "ray.service"},
@@ -382,7 +383,7 @@ func TestPrivateNamespace(t *testing.T) {
 	}
 }
 
-// TestLimit checks that units beyond the limit share one name for each manager, and that names
+// TestLimit checks that units that exceed the limit share one name for each manager, and that names
 // become available when units end.
 func TestLimit(t *testing.T) {
 	m := newMachine(t, func(c *unit.Config) { c.HeldDirs = nil })
@@ -427,8 +428,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestUnitsOfSilentKubelet checks that the allocations of units are added to unknown allocations of
-// pods, and live units to live pods, as far as these are known.
+// TestUnitsOfSilentKubelet checks that the allocations of units are added even if the allocations
+// of pods are unknown, and that live units are added to the live pods if these are known.
 func TestUnitsOfSilentKubelet(t *testing.T) {
 	m := newMachine(t, onKubernetes)
 	m.write("held/0", "4711\n")

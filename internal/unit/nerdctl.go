@@ -11,8 +11,8 @@ const maxNamespaces = 256
 
 // readNerdctl reads a container from containerd's directory of its runtime,
 // <run>/io.containerd.runtime.v2.task/<namespace>/<id>. The annotations of the container include
-// the name that nerdctl gave it, because nerdctl's hooks need it. A container that was started by
-// ctr has no name.
+// the name that nerdctl gave it, because nerdctl's hooks need it. A container that ctr started has
+// no name.
 func readNerdctl(run, id, procFS string) (container, error) {
 	c := container{manager: Nerdctl}
 	tasks := filepath.Join(run, "io.containerd.runtime.v2.task")

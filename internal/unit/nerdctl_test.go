@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/unit"
 )
 
-// TestNerdctl checks the names and GPUs of containers in containerd's files: of nerdctl in any namespace, of ctr, of a namespace that has another
-// container, and unusable files.
+// TestNerdctl checks the names and GPUs of containers in containerd's files. The containers belong to nerdctl in any namespace, to ctr, or to a
+// namespace that has another container. Some files are unusable.
 func TestNerdctl(t *testing.T) {
 	const tasks = "containerd/io.containerd.runtime.v2.task/"
 	spec := func(name string) string {

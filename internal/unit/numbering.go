@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// contradictions is the number of jobs that must use other GPUs than their files name before
-	// the meaning of the numbers counts as wrong.
+	// contradictions is the number of jobs after which the meaning of the numbers counts as wrong, if
+	// these jobs use other GPUs than their files name.
 	contradictions = 3
 	// maxJobUses limits the number of remembered jobs of a directory.
 	maxJobUses = 16
-	// keepJobUse is the time for which the use of a job is remembered. Where cgroups do not
-	// constrain devices, jobs can use GPUs of other jobs. Without this limit, three such jobs would
-	// cause an error until more jobs have run.
+	// keepJobUse is the time for which the use of a job is remembered. If cgroups do not constrain
+	// devices, jobs can use GPUs of other jobs. Without this limit, three such jobs would cause an
+	// error until more jobs have run.
 	keepJobUse = 24 * time.Hour
 )
 
-// number is a number that names a GPU in a directory. The zero value means a GPU that is named by
-// UUID.
+// number is a number that names a GPU in a directory. The zero value stands for a GPU that is named
+// by its UUID.
 type number struct {
 	dir  prologDir
 	text string
@@ -44,7 +44,7 @@ type jobUse struct {
 	job     jobKey
 	numbers []string
 	used    []gpu.Device
-	last    time.Duration // on the boot clock
+	last    time.Duration // time on the boot clock
 }
 
 // fits reports whether the files, with a given meaning of the numbers, name all GPUs that the job
@@ -69,8 +69,8 @@ type numbering struct {
 	numbers map[string]Numbers
 }
 
-// Used stores which GPUs the owners use (UUIDs), so that a wrong meaning of the numbers in prologs'
-// files can be detected.
+// Used stores the UUIDs of the GPUs that the owners use, so that a wrong meaning of the numbers in
+// prologs' files can be detected.
 func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,7 +94,7 @@ func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 }
 
 // compare stores the GPUs that were used by jobs with files. It ignores jobs with a GPU that is
-// named by UUID, because they show nothing about numbers.
+// named by UUID, because such jobs provide no information about the numbers.
 func (n *numbering) compare(claims []claim, now time.Duration) {
 	n.numbers = make(map[string]Numbers)
 	of := make(map[jobKey]map[string][]string) // numbers by job and directory
@@ -141,7 +141,7 @@ func (n *numbering) devicesOf(uuids map[string]bool) []gpu.Device {
 	return slices.DeleteFunc(slices.Clone(n.devices), func(d gpu.Device) bool { return !uuids[d.UUID] })
 }
 
-// add stores the use of a job as the newest one.
+// add stores the use of a job as the newest use.
 func (n *numbering) add(dir string, use jobUse) {
 	if n.jobs == nil {
 		n.jobs = make(map[string][]jobUse)

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// eightGPUs returns eight GPUs. The driver numbers them from 0 to 7, their device nodes from 7 to 0.
+// eightGPUs returns eight GPUs. The driver numbers them from 0 to 7, and their device nodes are
+// numbered from 7 to 0.
 func eightGPUs() (devices []gpu.Device) {
 	for i := range 8 {
 		devices = append(devices, gpu.Device{UUID: fmt.Sprint("GPU-", i), Vendor: "NVIDIA", Index: i, DeviceNode: fmt.Sprint("nvidia", 7-i)})
@@ -30,7 +31,7 @@ func TestNumbering(t *testing.T) {
 		file          string // content of the file numbers
 		slurm         func(int) string
 		jobs          [][]int // numbers of each job
-		want          string  // part of the error, empty for none
+		want          string  // part of the error; empty if there is none
 	}{
 		{"right by index", "index", "", index, [][]int{{0}, {1, 2}, {7}, {4}}, ""},
 		{"right by node", "minor", "", node, [][]int{{0}, {1, 2}, {7}, {4}}, ""},
@@ -45,7 +46,7 @@ func TestNumbering(t *testing.T) {
 		{"a wrong file", "minor:4-7", "index", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=index: minor:4-7 fits"},
 		{"no meaning", "index", "", func(n int) string { return fmt.Sprint("GPU-", (n*3+1)%8) }, [][]int{{0}, {1}, {2}}, "and no other meaning is known to fit: compare the prolog with gres.conf"},
 		{"one number only", "minor", "", func(int) string { return "GPU-5" }, [][]int{{0}, {0}, {0}}, "no other meaning is known to fit"},
-		{"a job in the middle fits", "index", "", func(n int) string { // the numbers 3 and 4 are equal in both meanings of an eight
+		{"a job in the middle fits", "index", "", func(n int) string { // the numbers 3 and 4 are the same in both meanings
 			return []string{"GPU-7", "GPU-6", "GPU-5", "GPU-3", "GPU-3", "GPU-2", "GPU-1", "GPU-0"}[n]
 		}, [][]int{{0}, {1}, {3}, {5}}, "no other meaning is known to fit"},
 	}
@@ -84,8 +85,8 @@ func TestNumbering(t *testing.T) {
 	}
 }
 
-// TestNumberingForgets checks that three jobs that used GPUs of others put the stage down for a day at most, while one other job runs
-// all the time.
+// TestNumberingForgets checks that three jobs that used GPUs of others make the stage fail for at most a day, while one other job
+// runs all the time.
 func TestNumberingForgets(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "jobs/9"), "gpus=1\n")
@@ -139,13 +140,14 @@ func TestMalformedNumbersFile(t *testing.T) {
 	}
 }
 
-// TestNumberingOfSharedGPUs checks that files prove nothing if they name only the last job of a shared GPU, as jobstats' files do.
+// TestNumberingOfSharedGPUs checks that files prove nothing if they name only the last job of a shared GPU, which is the case for
+// the files of jobstats.
 func TestNumberingOfSharedGPUs(t *testing.T) {
 	dir := t.TempDir()
 	var m Mapper
 	for i := range 3 {
 		first, second := fmt.Sprint(2*i+1), fmt.Sprint(2*i+2)
-		write(t, filepath.Join(dir, "0"), second+"\n") // the first job's line was replaced
+		write(t, filepath.Join(dir, "0"), second+"\n") // the line of the first job was replaced
 		write(t, filepath.Join(dir, "1"), first+"\n")
 		by := map[gpu.Owner][]string{
 			gpu.Unit{Manager: Slurm, Name: first}.Owner():  {"GPU-0", "GPU-1"},

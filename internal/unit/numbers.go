@@ -12,7 +12,7 @@ import (
 // Numbers is the meaning of a GPU's number in the name of a file. It is a value of [flag.TextVar]. The zero value is [Index].
 type Numbers struct {
 	meaning meaning
-	// nodes contains the numbers of the device nodes by position in gres.conf. If it is empty,
+	// nodes contains the numbers of the device nodes, by position in gres.conf. If it is empty,
 	// position and number are equal.
 	nodes []int
 }
@@ -27,7 +27,7 @@ const (
 
 var meanings = []string{"index", "minor", "amd"}
 
-// The meanings of a number.
+// These are the meanings of a number.
 var (
 	Index = Numbers{}               // the driver's order, as with AutoDetect=nvml in gres.conf
 	Minor = Numbers{meaning: minor} // the number of the device node, as with File=/dev/nvidia[0-7]

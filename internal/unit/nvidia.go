@@ -10,8 +10,8 @@ import (
 // nvidia-cdi, nvidia-legacy (NVIDIA Container Toolkit).
 const nvidiaRuntime = "nvidia"
 
-// visibleDevices is the value of NVIDIA_VISIBLE_DEVICES in a container's environment: a list of
-// GPUs, all, none or void. Other variables are dropped, because they can be secrets.
+// visibleDevices is the value of NVIDIA_VISIBLE_DEVICES in a container's environment. It is a list
+// of GPUs, or all, none or void. Other variables are dropped, because they may contain secrets.
 type visibleDevices string
 
 // read reads the list of variables.

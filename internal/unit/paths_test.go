@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// The ids of containers: of Docker (train), of Podman (labeler), of another engine, and of an inner container.
+// These are the ids of containers of Docker (train), of Podman (labeler), of another engine, and of an inner
+// container.
 const (
 	dockerID = "5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e"
 	podmanID = "90d390d390d390d390d390d390d390d390d390d390d390d390d390d390d390d3"
@@ -19,7 +20,7 @@ const (
 )
 
 // TestPaths contains the cgroups that managers create, as their documentation and reports of their users show them, with the owner that an
-// administrator would name. An owner of an unnamed container is the start of its id.
+// administrator would name. The owner of an unnamed container is named by the start of the container's id.
 func TestPaths(t *testing.T) {
 	const (
 		user = "/user.slice/user-2001.slice/user@2001.service"

@@ -11,21 +11,23 @@ import (
 // Pattern matches consecutive segments of a cgroup path. Slices may precede them.
 type Pattern struct {
 	text     string
-	root     bool // nothing precedes the segments
+	root     bool // no segments precede the pattern
 	segments []*regexp.Regexp
-	prefix   string // of the first segment
-	// name and uid are the places of the groups for the unit's name and its user. If the group of
-	// uid is 0, the pattern has no such group.
+	prefix   string // uid of the first segment
+	// name and uid are the places of the groups for the name of the unit and for its user. If the group
+	// of uid is 0, the pattern has no such group.
 	name, uid groupAt
 }
 
-// groupAt is the place of a group: the index of the segment, and of the group in its regexp.
+// groupAt is the place of a group. It consists of the index of the segment, and the index of the
+// group in the regexp of the segment.
 type groupAt struct{ segment, group int }
 
 // uidGroup is the name of a group that contains the uid of a unit's user.
 const uidGroup = "uid"
 
-// parsePattern parses a pattern: a regexp for each segment, separated by /. One group is the unit's name.
+// parsePattern parses a pattern: a regexp for each segment, separated by /. One group matches the name of
+// the unit.
 func parsePattern(text string) (p Pattern, err error) {
 	p.text = text
 	expr, root := strings.CutPrefix(text, "^")
@@ -72,7 +74,7 @@ func parsePattern(text string) (p Pattern, err error) {
 	return p, nil
 }
 
-// fillers contains names of different forms, which no manager uses.
+// fillers contains names of different forms. No manager uses these names.
 var fillers = []string{"zz", "Zz42", "z", "4242", "zz-y_x.w", strings.Repeat("0123456789abcdef", 4)}
 
 // ownedNames contains forms of cgroups below which users other than root may choose the names; % is
@@ -104,7 +106,7 @@ var ownedAbove = [][]string{
 // userManager is the path of systemd's instance for a user.
 var userManager = []string{"user.slice", "user-4242.slice", "user@4242.service"}
 
-// errUser is the reason why a pattern is rejected.
+// errUser is the reason for the rejection of a pattern.
 var errUser = errors.New("users choose the names there")
 
 // check returns an error if a user could create a cgroup that the pattern matches.

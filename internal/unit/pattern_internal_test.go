@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestBuiltIn checks that no manager of this program has a path that is refused in a file.
+// TestBuiltIn checks that no manager of this program has a path that would be rejected in a file.
 func TestBuiltIn(t *testing.T) {
 	if len(builtIn) < 13 {
 		t.Fatalf("only %d managers", len(builtIn))
@@ -24,8 +24,8 @@ func TestBuiltIn(t *testing.T) {
 	}
 }
 
-// TestRefusedPatterns checks paths by which a user could be charged to another's account, and
-// malformed paths.
+// TestRefusedPatterns checks paths with which the energy of a user could be charged to the account
+// of another user, and malformed paths.
 func TestRefusedPatterns(t *testing.T) {
 	const users = "users choose the names there"
 	tests := []struct{ path, reason string }{
@@ -99,7 +99,7 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// TestTrustedUser checks that a manager has units below the systemd instance of its account only.
+// TestTrustedUser checks that a manager has units only below the systemd instance of its account.
 func TestTrustedUser(t *testing.T) {
 	flux, err := parseManager("flux.conf", "flux.conf", "uid = 500\npath = /(?:imp-)?shell-[0-9]+-(.+)\\.service")
 	if err != nil {
@@ -133,7 +133,8 @@ func TestTrustedUser(t *testing.T) {
 	}
 }
 
-// TestLoadManagers checks which file of a name counts, and the order of managers.
+// TestLoadManagers checks which of several files with the same name counts, and the order of
+// managers.
 func TestLoadManagers(t *testing.T) {
 	shared, own := t.TempDir(), t.TempDir()
 	writeFile(t, filepath.Join(shared, "pbs.conf"), "path = /shared/(.+)\n", 0o644)
@@ -158,7 +159,7 @@ func TestLoadManagers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("managers of files (-want +got):\n%s", diff)
 	}
-	place := slices.IndexFunc(builtIn, named("pbs")) + 1 // after the new one
+	place := slices.IndexFunc(builtIn, named("pbs")) + 1 // after the new manager
 	if i := slices.IndexFunc(all, named("pbs")); all[0].Name != "batchd" || i != place {
 		t.Errorf("the first manager is %s, pbs is at %d, want batchd and %d", all[0].Name, i, place)
 	}
@@ -167,7 +168,7 @@ func TestLoadManagers(t *testing.T) {
 	}
 }
 
-// TestBrokenManagers checks that the error of a file has its line and the remedy.
+// TestBrokenManagers checks that the error of a file contains the line and the remedy.
 func TestBrokenManagers(t *testing.T) {
 	tests := []struct{ file, text, want string }{
 		{"pbs.conf", "# x\npath /pbs/(.+)\n", `/pbs.conf:2: "path /pbs/(.+)": must be name = value, or begin with #`},
@@ -212,7 +213,7 @@ func writeFile(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-// TestNearest checks paths that match at several places, with patterns that the exporter would refuse.
+// TestNearest checks paths that match at several places, with patterns that the exporter would reject.
 func TestNearest(t *testing.T) {
 	pattern := func(name, path string) Manager {
 		p, err := parsePattern(path)

@@ -77,8 +77,8 @@ func imageOf(metadata string) string {
 	return m.Image
 }
 
-// runtimeSpec contains the used data of a container's configuration for its runtime, config.json (OCI runtime specification). It contains the
-// environment, so nothing else is kept.
+// runtimeSpec contains the data that are used from config.json, the configuration of a container for its runtime (OCI runtime specification).
+// The file contains the environment, so no other data are kept.
 type runtimeSpec struct {
 	visible visibleDevices
 	hooked  bool             // NVIDIA's hook adds devices later, according to the environment
@@ -124,7 +124,7 @@ func (s *runtimeSpec) read(d *document) error {
 	})
 }
 
-// readDevice reads a device that the container gets, such as /dev/nvidia0 by --device
+// readDevice reads a device that the container gets, such as /dev/nvidia0 with --device
 // nvidia.com/gpu=0.
 func (s *runtimeSpec) readDevice(d *document) error {
 	var path string
@@ -167,8 +167,8 @@ func readPodmanDevices(roots []string, id, procFS string) ([]gpu.DeviceName, err
 	return nil, first
 }
 
-// The numbers of NVIDIA's device nodes (nvidia-modprobe). The nodes above lastGPU belong to the
-// driver as a whole.
+// These are the numbers of NVIDIA's device nodes (nvidia-modprobe). The nodes above lastGPU belong
+// to the driver as a whole.
 const (
 	nvidiaMajor = 195
 	lastGPU     = 253
@@ -193,7 +193,7 @@ func (s runtimeSpec) devices(procFS string) ([]gpu.DeviceName, error) {
 	var held []gpu.DeviceName
 	for _, minor := range s.instances {
 		p, ok := partitions[minor]
-		if !ok || len(list)+len(held) >= maxHeldLines { // a compute instance, after its GPU instance
+		if !ok || len(list)+len(held) >= maxHeldLines { // a compute instance, which follows its GPU instance
 			continue
 		}
 		held = append(held, p)
@@ -202,8 +202,9 @@ func (s runtimeSpec) devices(procFS string) ([]gpu.DeviceName, error) {
 	return append(list, held...), nil
 }
 
-// migAccess matches a line of the driver's list for the access to a GPU instance: the minor number
-// of the GPU, the instance, and the minor number of the device node that grants the access.
+// migAccess matches a line of the driver's list for the access to a GPU instance. The line contains
+// the minor number of the GPU, the instance, and the minor number of the device node that grants
+// the access.
 var migAccess = regexp.MustCompile(`(?m)^gpu([0-9]{1,3})/gi([0-9]{1,3})/access ([0-9]{1,6})$`)
 
 // maxMIGMinors limits the driver's list, in bytes. The list has a line for each instance that a GPU
@@ -219,7 +220,7 @@ func readMIGMinors(procFS string) (map[int64]gpu.DeviceName, error) {
 	}
 	all := make(map[int64]gpu.DeviceName)
 	for _, m := range migAccess.FindAllStringSubmatch(string(data), -1) {
-		minor, _ := strconv.ParseInt(m[3], 10, 64) // a number of at most six digits
+		minor, _ := strconv.ParseInt(m[3], 10, 64) // number of at most six digits
 		all[minor] = gpu.DeviceName{Node: "nvidia" + m[1], Partition: &gpu.PartitionName{Instance: m[2]}}
 	}
 	return all, nil

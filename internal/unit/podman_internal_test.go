@@ -89,7 +89,8 @@ func TestPodmanDevices(t *testing.T) {
 	}
 }
 
-// FuzzRuntimeSpec checks that no file crashes the exporter or appears in its error.
+// FuzzRuntimeSpec checks that no file crashes the exporter and that its content does not appear in
+// the error.
 func FuzzRuntimeSpec(f *testing.F) {
 	f.Add([]byte(`{"linux":{"devices":[{"path":"/dev/nvidia0","major":195,"minor":0}]}}`))
 	f.Add([]byte(`{"process":{"env":["NVIDIA_VISIBLE_DEVICES=all"]},"hooks":{"prestart":[{"path":"nvidia-container-toolkit"}]}}`))
@@ -124,8 +125,9 @@ func FuzzPodmanList(f *testing.F) {
 	})
 }
 
-// TestHostileFiles feeds files of the largest size that have as many elements as possible where the
-// exporter reads elements. Decoded at once, an empty element takes up to thirty times its size.
+// TestHostileFiles feeds files of the largest size with as many elements as possible in the places
+// where the exporter reads elements. If the whole file were decoded in one step, an empty element
+// would take up to thirty times its size.
 func TestHostileFiles(t *testing.T) {
 	many := func(limit int, before, element, after string) string {
 		return before + strings.Repeat(element+",", (limit-len(before)-len(after)-len(element))/(len(element)+1)) + element + after
@@ -194,7 +196,7 @@ func TestHostileFiles(t *testing.T) {
 func peakHeap(do func()) (peak int64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(20))
 	runtime.GC()
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}} // of the last collection
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}} // size after the last collection
 	metrics.Read(live)
 	before := int64(live[0].Value.Uint64())
 	done := make(chan struct{})

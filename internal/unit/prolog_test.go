@@ -21,7 +21,7 @@ import (
 
 const scripts = "../../manifests/examples/slurm/"
 
-// script runs a prolog or epilog by sh with nothing else in its environment, and returns its output.
+// script runs a prolog or epilog by sh with an otherwise empty environment, and returns its output.
 func script(t *testing.T, name, dir string, env ...string) string {
 	t.Helper()
 	return scriptIn(t, "", name, dir, env...)
@@ -115,7 +115,7 @@ func TestTaskProlog(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give a file to the user of a job, and run a script as this user")
 	}
-	root, err := os.MkdirTemp("/tmp", "prolog") // TMPDIR may be closed to other users
+	root, err := os.MkdirTemp("/tmp", "prolog") // other users may have no access to TMPDIR
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestTaskProlog(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(root, "held")
-	copied := filepath.Join(root, "taskprolog.sh") // the checkout may be closed to other users, too
+	copied := filepath.Join(root, "taskprolog.sh") // other users may also have no access to the checkout
 	text, err := os.ReadFile(scripts + "taskprolog.sh")
 	if err == nil {
 		err = os.WriteFile(copied, text, 0o755)
@@ -158,7 +158,7 @@ func TestTaskProlog(t *testing.T) {
 	if got := names("4712"); got != [2]string{} {
 		t.Errorf("job 4712 of another user is named %q", got)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "names/4711"), []byte("name=later\n"), 0o644); err != nil { // the file stays the user's
+	if err := os.WriteFile(filepath.Join(dir, "names/4711"), []byte("name=later\n"), 0o644); err != nil { // the file still belongs to the user
 		t.Fatal(err)
 	}
 	m.refresh()
@@ -167,8 +167,8 @@ func TestTaskProlog(t *testing.T) {
 	}
 }
 
-// TestRequeued checks that a second run of a job is described by its own file only, and that a description is
-// forgotten with its job.
+// TestRequeued checks that a second run of a job is described only by its own file, and that a description is
+// dropped together with its job.
 func TestRequeued(t *testing.T) {
 	m := newMachine(t, nil)
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}
@@ -198,7 +198,7 @@ func TestRequeued(t *testing.T) {
 	}
 }
 
-// TestEightGPUs checks that a job that holds eight GPUs and runs nothing holds all of them.
+// TestEightGPUs checks that a job that has eight GPUs but no process holds all of them.
 func TestEightGPUs(t *testing.T) {
 	m := newMachine(t, nil)
 	script(t, "prolog.sh", m.path("held"), "SLURM_JOB_ID=4711", "SLURM_JOB_UID=1001", "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7")
@@ -216,8 +216,8 @@ func TestEightGPUs(t *testing.T) {
 	}
 }
 
-// TestScriptsNeverFail checks that the scripts succeed without a job, without room and in a place
-// where they cannot write.
+// TestScriptsNeverFail checks that the scripts succeed without a job, without free space, and in a
+// place where they cannot write.
 func TestScriptsNeverFail(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(blocked, nil, 0o644); err != nil {
@@ -233,7 +233,8 @@ func TestScriptsNeverFail(t *testing.T) {
 	}
 }
 
-// TestEpilogAfterUpdate checks that the epilog removes the files of an earlier prolog, which has no names.
+// TestEpilogAfterUpdate checks that the epilog removes the files of an earlier prolog, which writes no
+// names.
 func TestEpilogAfterUpdate(t *testing.T) {
 	dir, job := t.TempDir(), []string{"SLURM_JOB_ID=4711", "CUDA_VISIBLE_DEVICES=0"}
 	script(t, "prolog.sh", dir, job...)
@@ -249,7 +250,7 @@ func TestEpilogAfterUpdate(t *testing.T) {
 // TestScriptsRefuseDirectories checks that the scripts write and remove nothing in a directory that
 // another user can change.
 func TestScriptsRefuseDirectories(t *testing.T) {
-	chmod := os.Chmod // not limited by the umask
+	chmod := os.Chmod // the umask does not limit this
 	tests := []struct {
 		name   string
 		change func(dir string) error

@@ -27,7 +27,7 @@ func (m *Mapper) publish(found live, now gpu.Instant) error {
 	return m.numbering.check()
 }
 
-// learnNames stores the names of jobs and containers from files. The caller holds m.mu.
+// learnNames stores the names of jobs and containers that files contain. The caller holds m.mu.
 func (m *Mapper) learnNames(now time.Duration) {
 	m.engines = make(map[string]string, len(m.containers))
 	for job, info := range m.lastFiles.infos {
@@ -112,7 +112,7 @@ func (m *Mapper) keep(names map[string]dated, id string, now time.Duration) stri
 	return d.name
 }
 
-// forget drops the data of owners that were not alive for long. The caller holds m.mu.
+// forget drops the data of owners that have not been alive for a long time. The caller holds m.mu.
 func (m *Mapper) forget(found live, now time.Duration) {
 	old := func(last time.Duration) bool { return now-last > m.cfg.Keep }
 	maps.DeleteFunc(m.units, func(_ gpu.Unit, last time.Duration) bool { return old(last) })
@@ -139,9 +139,9 @@ func (m *Mapper) forget(found live, now time.Duration) {
 }
 
 // holdings returns the GPUs that live units hold. If the job of a file has no process, the file is
-// outdated, unless it was written just now, because a prolog runs before the first process. If the
-// file is outdated or unusable, the allocation of its GPU has no owner. A job inside a pod holds
-// nothing, because the pod holds the GPU. The caller holds m.mu.
+// outdated. An exception is a file that was just written, because a prolog runs before the first
+// process. If the file is outdated or unusable, the allocation of its GPU has no owner. A job
+// inside a pod holds no GPU, because the pod holds it. The caller holds m.mu.
 func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 	var list, outdated []gpu.Allocation
 	add := func(u gpu.Unit, device gpu.DeviceName) {
@@ -176,7 +176,7 @@ func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 	return append(list, outdated[:min(len(outdated), maxHeld-len(list))]...)
 }
 
-// share sets how each device is shared: units that hold the same device share it.
+// share sets the sharing of each device. Units that hold the same device share it.
 func share(list []gpu.Allocation) {
 	holders := make(map[string]map[gpu.Owner]bool)
 	whole := 0
@@ -234,7 +234,7 @@ func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 		}
 		infos[u] = info
 	}
-	for _, sluid := range slices.Backward(slices.Sorted(maps.Keys(m.jobs))) { // the latest run first
+	for _, sluid := range slices.Backward(slices.Sorted(maps.Keys(m.jobs))) { // the latest run is first
 		u := gpu.Unit{Manager: Slurm, Name: m.jobs[sluid].name}
 		info, known := infos[u]
 		if !known {
@@ -247,7 +247,7 @@ func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 	for key, c := range m.containers {
 		for _, manager := range engines {
 			u := gpu.Unit{Manager: manager, Name: m.names[key].name}
-			if info, known := infos[u]; known && (c.manager == "" || c.manager == manager) { // engines may have equal names
+			if info, known := infos[u]; known && (c.manager == "" || c.manager == manager) { // engines may have containers with equal names
 				info.ContainerID, info.Image, info.Project = idOf(key), c.image, c.project
 				infos[u] = info
 			}
@@ -263,7 +263,7 @@ func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 func (m *Mapper) withUsers(info gpu.UnitInfo) gpu.UnitInfo {
 	switch m.cfg.Users {
 	case UsersNone:
-		info.User, info.UID, info.JobName = "", "", "" // users often name jobs by themselves
+		info.User, info.UID, info.JobName = "", "", "" // users often choose the names of jobs themselves
 	case UsersUID:
 		info.User = ""
 	case UsersName:
@@ -307,8 +307,8 @@ func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 
 // Allocations adds the GPUs that units hold to the allocations of pods, even if the allocations of
 // pods are unknown. While only the live pods are known, it adds the live units to them. Before the
-// first poll of units, both are unknown. Where prologs write files, use of a GPU by a process
-// outside the unit that holds it is reported.
+// first poll of units, the allocations and the live units are unknown. If prologs write files, use
+// of a GPU by a process outside the holding unit is reported.
 func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	held, asked := m.heldNow()
 	if asked == 0 && m.cfg.required() {

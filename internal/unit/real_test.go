@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/cgroup"
 )
 
-// TestRealCgroups starts real processes in real cgroups of every version that the machine has: units of managers, and users who imitate them.
+// TestRealCgroups starts real processes in real cgroups of every version that the machine has. They belong to units of managers, and to users
+// who imitate such units.
 func TestRealCgroups(t *testing.T) {
 	const user = "user.slice/user-4002.slice/user@4002.service/"
 	tests := []struct{ name, path, want string }{

@@ -12,7 +12,7 @@ import (
 const other = "other"
 
 // Resolve implements [owner.Resolver] for the processes of units. A process of a job inside a pod
-// belongs to the pod, and its answer also names the job.
+// belongs to the pod, and the result also names the job.
 func (m *Mapper) Resolve(p owner.Process) func() owner.Answer {
 	c, ok := m.parser.parse(p.Cgroup)
 	id := m.ofEngine(c, ok, p.Cgroup)
@@ -97,8 +97,8 @@ func (m *Mapper) nameOf(names map[string]dated, id string) string {
 	return names[id].name
 }
 
-// final returns the name of an id, or "" while the name may still become known. The caller holds
-// m.mu.
+// final returns the final name of an id, or "" while the name may still become known. The caller
+// holds m.mu.
 func (m *Mapper) final(names map[string]dated, id, fallback string, first, now time.Duration) string {
 	d, known := names[id]
 	if !known || d.name == "" {

@@ -9,7 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// maxRootlessFile limits the size of a user's file of names in bytes, about 500 containers.
+// maxRootlessFile limits the size of a user's file of names in bytes. The limit is enough for about
+// 500 containers.
 const maxRootlessFile = 64 << 10
 
 // containerName is the form of names in Docker and Podman. It contains no @.
@@ -28,8 +29,8 @@ func (m match) key() string {
 func idOf(key string) string { return key[strings.LastIndex(key, "/")+1:] }
 
 // qualify returns the name of a container for its unit. The name of a user's container ends with
-// the user, so that a user who copies the name of another container does not share its account. If
-// pages must not contain data about users, ids are used as names.
+// the user. Therefore a user who copies the name of another container does not share the account of
+// that container. If pages must not contain data about users, ids are used as names.
 func (m *Mapper) qualify(c match, name string) string {
 	if c.account == "" || m.cfg.Users == UsersNone {
 		return name
@@ -37,7 +38,8 @@ func (m *Mapper) qualify(c match, name string) string {
 	return name + "@" + c.account
 }
 
-// newRootless returns the live containers of users that have no known name, by uid.
+// newRootless returns the live containers of users, by uid, if the name of the container is
+// unknown.
 func (m *Mapper) newRootless(found live) map[string][]match {
 	users := make(map[string][]match)
 	for u := range found.units {

@@ -45,7 +45,7 @@ func newSession(t *testing.T, configure func(*unit.Config)) session {
 	return session{m}
 }
 
-// name writes the file of a user.
+// name writes the file in which a user names containers.
 func (s session) name(uid int, text string) {
 	s.t.Helper()
 	file := filepath.Join(s.cfg.RootlessDir, map[int]string{1001: "1001", 1002: "1002", 1003: "1003"}[uid])
@@ -74,8 +74,8 @@ func TestRootless(t *testing.T) {
 	s.name(1002, evalID+" train x\n"+trainID+" stolen x\n")
 	s.name(1003, trainID+" train x\n")
 	s.run(10, "1001", trainID)
-	s.run(11, "1001", evalID)  // named in the file of another user only
-	s.run(12, "1002", evalID)  // a name that 1001 has, too
+	s.run(11, "1001", evalID)  // named only in the file of another user
+	s.run(12, "1002", evalID)  // a name that the user 1001 also uses
 	s.run(13, "1003", trainID) // not trusted
 	s.run(14, "1002", containerID)
 	s.start(15, "python3", "/machine.slice/libpod-"+containerID+".scope", "")
@@ -97,10 +97,11 @@ func TestRootless(t *testing.T) {
 	}
 }
 
-// TestRootlessNamesStay checks that a file that comes late or changes gives no second account to a container.
+// TestRootlessNamesStay checks that a file that comes late or changes does not give a second account to a
+// container.
 func TestRootlessNamesStay(t *testing.T) {
 	s := newSession(t, nil)
-	s.remove("podman") // a machine without a Podman of root
+	s.remove("podman") // machine without a Podman of root
 	s.name(1001, trainID+" train pytorch:2\n")
 	s.run(10, "1001", trainID)
 	s.run(11, "1001", evalID)
@@ -217,8 +218,8 @@ func names(t *testing.T, dir, file, podman, docker string) (listed, proceed, eve
 	return listed, line("proceed"), line("events")
 }
 
-// TestNamesScript checks that the script writes the names at its start and when a container starts, and lists no containers of a
-// Docker of root.
+// TestNamesScript checks that the script writes the names at its start and when a container starts, and does not list containers
+// of root's Docker.
 func TestNamesScript(t *testing.T) {
 	dir := t.TempDir()
 	file, table := filepath.Join(dir, "1001"), filepath.Join(dir, "table")
@@ -267,7 +268,8 @@ func TestNamesDocker(t *testing.T) {
 	}
 }
 
-// TestNamesScriptRefusesFiles checks that the script writes only into a file that root made for the user.
+// TestNamesScriptRefusesFiles checks that the script writes only into a file that root created for the
+// user.
 func TestNamesScriptRefusesFiles(t *testing.T) {
 	dir := t.TempDir()
 	link, target := filepath.Join(dir, "link"), filepath.Join(dir, "target")

@@ -13,12 +13,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// settleTime is the time for which a process is observed before its cgroup is final: runtimes start
-// a process outside the unit and move it there.
+// settleTime is the time for which a process is observed before its cgroup is final, because
+// runtimes start a process outside the unit and move it into the unit.
 const settleTime = 5 * time.Second
 
-// scan finds the units that have a process. An existing cgroup proves nothing, because it can
-// outlive its processes. An unchanged process is not read again. It is not safe for concurrent use.
+// scan finds the units that have a process. An existing cgroup is no proof of a live unit, because
+// it can exist longer than its processes. An unchanged process is not read again. It is not safe
+// for concurrent use.
 type scan struct {
 	tree   proc.Tree
 	parser *parser
