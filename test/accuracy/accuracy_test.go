@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// length is a fifth of the time of the table in docs/energy.md, to keep the test short. There are
-// fewer samples, and a gap is a larger part of the time.
+// length is a fifth of the time that the table in docs/energy.md uses, so that the test is short.
+// Therefore there are fewer samples, and a gap is a larger part of the time.
 const length = 2 * time.Minute
 
 func run(t *testing.T, c accuracy.Case, length time.Duration) accuracy.Result {
@@ -62,9 +62,9 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// checkRules checks the expected results of the other rules: by process statistics, a process that
-// is on the GPU all the time gets all of the GPU's energy, beside any other process; shares of the
-// power add up to little more than this energy.
+// checkRules checks the expected results of the other rules. With process statistics, a process
+// that is on the GPU all the time gets all energy of the GPU, in addition to the charges of other
+// processes. Shares of the power add up to little more than this energy.
 func checkRules(t *testing.T, r accuracy.Result) {
 	t.Helper()
 	all := 0.0
@@ -95,8 +95,8 @@ func contexts(p simnode.Pod) (n float64) {
 	return n
 }
 
-// TestDefinitions compares both truths with parts calculated by hand: an idle power of 70 W, and work
-// of 560 W × 81 % and 430 W × 9 %, or of 240 W × 1 % beside an idle holder.
+// TestDefinitions compares both truths with parts calculated by hand. The idle power is 70 W. The
+// work is 560 W × 81 % and 430 W × 9 %, or 240 W × 1 % beside an idle holder.
 func TestDefinitions(t *testing.T) {
 	want := map[string][2]float64{ // floor shared, user pays
 		"90 to 10": {(453.6 + 35) / 562.3, (453.6 + 70*0.81 + 7./2) / 562.3},
@@ -123,7 +123,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestUnseen checks that the error of hidden activity is the one in docs/energy.md.
+// TestUnseen checks that the error of hidden activity equals the error in docs/energy.md.
 func TestUnseen(t *testing.T) {
 	worst := make(map[string]float64)
 	for _, c := range accuracy.Cases(length) {
@@ -145,8 +145,9 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-// TestCompare checks that less energy is in wrong accounts than by the first edition's rule with
-// idle time, not more on saturated GPUs, and the same under other ways to take samples.
+// TestCompare checks the energy in wrong accounts. With idle time it must be less than with the
+// rule of the first edition, and on saturated GPUs it must not be more. The same must hold for
+// other ways to take samples.
 func TestCompare(t *testing.T) {
 	for i, how := range accuracy.Samplings()[:3] {
 		t.Run(how.Name, func(t *testing.T) {

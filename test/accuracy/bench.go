@@ -39,7 +39,7 @@ type bench struct {
 	journal journal
 	pidInfo pidInfoRule
 	smShare smShareRule
-	// previous and scraped are independent of the exporter, and continue while it is down.
+	// previous and scraped are independent of the exporter, and continue while the exporter is down.
 	previous previousRule
 	scraped  scrapedRule
 }
@@ -47,7 +47,7 @@ type bench struct {
 // Play runs a case for some time. The library is the fake driver (package fakes). Only one case can
 // run at a time, because a process has one environment.
 func Play(ctx context.Context, library string, c Case, length time.Duration) (r Result, err error) {
-	dir, err := os.MkdirTemp("", "node") // short, for a socket
+	dir, err := os.MkdirTemp("", "node") // short, because it contains a socket
 	if err != nil {
 		return Result{}, err
 	}
@@ -75,7 +75,7 @@ func (b *bench) configure(library string) (err error) {
 			return err
 		}
 	}
-	// A busy machine must change nothing.
+	// A busy machine must not change the result.
 	flags := append(b.node.Flags(), "--nvml.library="+library, "--nvml.call-timeout=30s", "--retention=30s")
 	b.config, err = app.Parse(flags, func(string) string { return "" })
 	return err
@@ -117,7 +117,7 @@ func (b *bench) advance(d time.Duration) error {
 func (b *bench) look(ctx context.Context, t time.Duration) error {
 	if b.exporter == nil {
 		b.exporter = app.NewNode(b.config, func() gpu.Instant { return b.now }, slog.New(slog.DiscardHandler))
-		b.smShare.there = nil // it keeps nothing over a restart
+		b.smShare.there = nil // it keeps no state over a restart
 	}
 	if t%refresh == 0 {
 		if err := b.exporter.Mapper.Refresh(ctx); err != nil {
@@ -151,7 +151,7 @@ func (b *bench) snapshot() (*gpu.GPU, error) {
 	return &snap.GPUs[0], nil
 }
 
-// stop ends the exporter like SIGTERM, if it runs.
+// stop ends the exporter in the same way as SIGTERM, if it runs.
 func (b *bench) stop() error {
 	if b.exporter == nil {
 		return nil

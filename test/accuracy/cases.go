@@ -11,13 +11,13 @@ import (
 type Case struct {
 	Name     string
 	Scenario simnode.Scenario
-	// Down is the time in which the exporter does not run; zero for none.
+	// Down is the time in which the exporter does not run. It is zero if the exporter always runs.
 	Down simnode.Span
-	// Unseen is set if the driver does not report the decisive activity, so the signal's error has
-	// no limit.
+	// Unseen is set if the driver does not report the decisive activity, so there is no limit for the
+	// signal's error.
 	Unseen bool
-	// Limit is the limit of the signal's error as a share of the GPU's energy; zero for the limit
-	// of all cases.
+	// Limit is the limit of the signal's error as a share of the GPU's energy. If it is zero, the limit
+	// of all cases applies.
 	Limit float64
 }
 
@@ -44,7 +44,7 @@ func Samplings() []Sampling {
 	}
 }
 
-// Sampled returns cases with a way to take samples.
+// Sampled returns cases in which samples are taken in the given way.
 func Sampled(cases []Case, how Sampling) []Case {
 	for i := range cases {
 		cases[i].Scenario.Sampling = how.Sampling
@@ -93,8 +93,8 @@ func Cases(length time.Duration) []Case {
 	}
 }
 
-// notebooks is a GPU of light users: half of them work occasionally, and the others work for a
-// moment of every second.
+// notebooks is a GPU with light users. Half of them work occasionally, and the others work for a
+// moment in every second.
 func notebooks(n int) Case {
 	var pods []simnode.Pod
 	for i := range n {
@@ -131,8 +131,9 @@ func bystander() Case {
 	return c
 }
 
-// sharedJobs is a GPU that two Slurm jobs hold. Two pods have the same results. Most of the signal's
-// error comes from samples that name a process while nothing runs: without them it is below 0.5 %.
+// sharedJobs is a GPU that two Slurm jobs hold. Two pods would have the same results. Most of the
+// signal's error comes from samples that name a process while nothing runs. Without such samples the
+// error is below 0.5 %.
 func sharedJobs() Case {
 	c := sliced("Slurm's jobs 4711, in bursts, and 4712, smooth, on one GPU")
 	bursts := simnode.SlurmJob("4711", "s8FXKTA79XAR00", 1001, simnode.GPUs(0),
@@ -146,7 +147,7 @@ func sharedJobs() Case {
 	return c
 }
 
-// idleJob is a GPU that a Slurm job holds without work.
+// idleJob is a GPU that a Slurm job holds, although it does not work.
 func idleJob() Case {
 	c := sliced("Slurm's job 4713 holds a GPU without work")
 	c.Scenario.NoKubelet = true
@@ -178,8 +179,8 @@ func amdPartitions(length time.Duration) Case {
 	return c
 }
 
-// amdGraphics is an AMD GPU that graphics and a program of ROCm use. The driver has the busy time of
-// graphics; the rest of the GPU's busy time is the program's time.
+// amdGraphics is an AMD GPU that a graphics program and a ROCm program use. The driver reports the
+// busy time of graphics. The rest of the GPU's busy time belongs to the ROCm program.
 func amdGraphics() Case {
 	c := sliced("AMD: graphics beside a program of ROCm on one MI300X",
 		pod("rocm", 560, simnode.Duty(50, 5300*time.Millisecond, 9700*time.Millisecond)),
@@ -226,8 +227,8 @@ func churning() Case {
 	return c
 }
 
-// divided is a GPU with two MIG instances. In about each fifth of the time one of them works, or
-// both work, or neither works.
+// divided is a GPU with two MIG instances. In various fifths of the time, one of them works, both
+// work, or neither works.
 func divided(name string, length time.Duration, gpm bool) Case {
 	first := pod("on-3g", 260, simnode.Pattern{High: 80, On: length * 2 / 5, Period: length})
 	second := pod("on-4g", 330, simnode.Pattern{Low: 70, On: length / 5, Period: length * 2 / 3})

@@ -9,7 +9,7 @@
 //   - by other rules in common use, from the same readings.
 //
 // The second comparison separates gpuledger's error into the error of its samples (the signal's error) and
-// the error of its rule, which no exporter can avoid (the model's error).
+// the error of its rule (the model's error), which no exporter can avoid.
 //
 // Time is simulated and all random numbers have a fixed seed, so every run has the same results.
 // Pods and units are mapped by the real mappers with the simulated kubelet, prolog and /proc; only

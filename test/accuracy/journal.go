@@ -21,8 +21,8 @@ const (
 	rules
 )
 
-// charges are amounts of energy in millijoules by owner: the name of a pod or unit, or a reason in
-// brackets if unattributed.
+// charges contains amounts of energy in millijoules by owner. An owner is the name of a pod or
+// unit, or a reason in brackets for unattributed energy.
 type charges map[string]float64
 
 func (c charges) sum() float64 {
@@ -42,19 +42,19 @@ func (c charges) scaled(total float64) charges {
 	return out
 }
 
-// An entry has the charges of the time up to a boot clock.
+// An entry contains the charges for the time up to a boot-clock time.
 type entry struct {
 	at time.Duration
 	by rule
 	charges
 }
 
-// A journal has the charges of all rules over time.
+// A journal contains the charges of all rules over time.
 type journal []entry
 
 func (j *journal) add(at time.Duration, by rule, c charges) { *j = append(*j, entry{at, by, c}) }
 
-// between sums the charges of the time between two boot clocks.
+// between returns the sums of the charges for the time between two boot-clock times.
 func (j journal) between(from, to time.Duration) [rules]charges {
 	var sums [rules]charges
 	for r := range sums {

@@ -2,11 +2,11 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// A pidInfoRule charges as DCGM's process statistics do (dcgmGetPidInfo, field energyConsumed of
-// dcgmPidSingleInfo_t): each process gets the last minus the first sample of the whole GPU's energy
-// counter in its lifetime. NVIDIA/DCGM v4.6.0, dcgmlib/dcgm_structs.h,
-// dcgmlib/src/DcgmHostEngineHandler.cpp. Unlike the engine it keeps all samples; the engine drops
-// old ones, after which the value falls.
+// A pidInfoRule charges in the same way as DCGM's process statistics (dcgmGetPidInfo, field
+// energyConsumed of dcgmPidSingleInfo_t). Each process gets the last minus the first sample of the
+// whole GPU's energy counter in its lifetime. NVIDIA/DCGM v4.6.0, dcgmlib/dcgm_structs.h,
+// dcgmlib/src/DcgmHostEngineHandler.cpp. Unlike the engine, it keeps all samples. The engine drops
+// old samples, after which the value falls.
 type pidInfoRule struct {
 	last  gpu.Millijoules
 	there map[gpu.ProcessID]bool

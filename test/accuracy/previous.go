@@ -2,10 +2,11 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// A previousRule charges as gpuledger's first edition did, from the same readings: the energy
-// between two of them goes to the only owner with a context; or to several by activity; or without
-// activity to the holders of replicas; without any context to the holders; else to no owner. It
-// supports neither MIG nor gaps.
+// A previousRule charges in the same way as the first edition of gpuledger, from the same readings.
+// The energy between two readings goes to the only owner with a context. If there are several such
+// owners, it is divided by activity or, if there is no activity, over the holders of replicas. If
+// there is no context, it goes to the holders. Otherwise it goes to no owner. It supports neither
+// MIG nor gaps.
 type previousRule struct {
 	last  *gpu.Millijoules
 	there map[string]bool

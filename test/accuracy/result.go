@@ -21,11 +21,11 @@ type Result struct {
 	Owners []Owner
 }
 
-// An Owner is the energy of a pod, of all pods of a kind, or of a reason in brackets, as a share of
-// the GPU's energy.
+// An Owner contains the energy of a pod, of all pods of a kind, or of a reason in brackets, as a
+// share of the GPU's energy.
 type Owner struct {
 	Name string
-	// Sample is set for one pod of a kind; the kind includes it.
+	// Sample is set for a single pod of a kind. The kind also includes this pod.
 	Sample bool
 	// Truth is the true energy if the holders always share the floor. UserPays is the true energy if
 	// the workers are charged the floor while the GPU works. Perfect is the charge of the ledger's rule with perfect
@@ -40,11 +40,11 @@ type Owner struct {
 // Signal is the error of gpuledger's samples.
 func (o *Owner) Signal() float64 { return o.Charged - o.Perfect }
 
-// Model is the error of its rule with perfect samples.
+// Model is the error of gpuledger's rule with perfect samples.
 func (o *Owner) Model() float64 { return o.Perfect - o.Truth }
 
-// Wrong returns the share of energy that a rule put into wrong accounts by a definition of the
-// truth: half the sum of the errors.
+// Wrong returns the share of energy that a rule put into wrong accounts according to a definition
+// of the truth. This is half the sum of the errors.
 func (r *Result) Wrong(by, truth func(Owner) float64) float64 {
 	sum := 0.0
 	for _, o := range r.Owners {
@@ -91,7 +91,7 @@ func (b *bench) result() (Result, error) {
 	}
 	sums := b.journal.between(start.Boot+phase, g.Book.Settled.Boot)
 	energy := sums[truth].sum()
-	sums[scraped] = sums[scraped].scaled(energy) // its last scrape is some seconds ago
+	sums[scraped] = sums[scraped].scaled(energy) // the last scrape of the rule is some seconds ago
 	r := Result{
 		Case: b.Case, Slack: b.world.slack / b.world.steps, Energy: gpu.Millijoules(math.Round(energy)), Booked: g.Book.Energy, Accounts: g.Book.Sum(),
 	}
@@ -104,7 +104,7 @@ func (b *bench) result() (Result, error) {
 	return r, nil
 }
 
-// owner sums the energy of some owners.
+// owner returns the sum of the energy of some owners.
 func (b *bench) owner(name string, members []string, sums [rules]charges, energy float64) Owner {
 	share := func(by charges) (sum float64) {
 		for _, m := range members {

@@ -4,13 +4,14 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 
 // An smShareRule charges like exporters that multiply power by the share of SM utilisation, such as
 // Kepler (sustainable-computing-io/kepler 13944a6, internal/device/gpu/nvidia/collector.go,
-// internal/monitor/process.go): the board's power at the tick, less idle power, times the time
-// since the last tick, is divided among the processes listed at both by their share of the SM
-// utilisation, equally without any. Idle power is the lowest power without a process on the GPU,
-// and 0 before. Kepler reads the samples of the last ten seconds every five seconds; this rule has
-// the ledger's samples and ticks.
+// internal/monitor/process.go). The board's power at the tick, minus the idle power, is multiplied
+// by the time since the last tick. The result is divided over the processes that are listed at both
+// ticks, by their share of the SM utilisation. If there is no utilisation, it is divided equally.
+// Idle power is the lowest power without a process on the GPU, and 0 before such a power was seen.
+// Kepler reads the samples of the last ten seconds every five seconds. This rule uses the samples
+// and ticks of the ledger.
 type smShareRule struct {
-	idle  *float64 // W, nil until seen
+	idle  *float64 // in W; nil until it was seen
 	at    gpu.Instant
 	there map[gpu.ProcessID]bool
 }

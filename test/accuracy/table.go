@@ -12,8 +12,8 @@ import (
 // maxRows is the maximum number of owners with their own rows in a case.
 const maxRows = 4
 
-// Table returns results as a table. All numbers are percentages of the GPU's energy, and the errors
-// of other rules are against the truth of a shared floor.
+// Table returns results as a table. All numbers are percentages of the GPU's energy. The errors of
+// other rules are differences from the truth with a shared floor.
 func Table(results []Result) *markdown.Table {
 	t := markdown.NewTable("owner", "user pays", "floor shared", "gpuledger", "error, user pays", "error, floor shared", "of the model", "of the signal", "± 2σ of the samples",
 		"first edition", "SM share", "SM share, 15 s", "pid info")
@@ -52,13 +52,13 @@ func (r *Result) unlessMIG(cell string) string {
 	return cell
 }
 
-// A Summary is the average share of energy in wrong accounts over cases, by the truth of a shared
-// floor. UserPays is gpuledger's error by the other truth.
+// A Summary is the average share of energy in wrong accounts over cases, according to the truth
+// with a shared floor. UserPays is gpuledger's error according to the other truth.
 type Summary struct {
 	Cases                                         int
 	UserPays, Charged, Previous, SMShare, Scraped float64
-	// Worst is gpuledger's largest error of an account by each truth: that the user pays, and a shared
-	// floor.
+	// Worst is gpuledger's largest error of an account according to each truth: the truth in which the
+	// user pays, and the truth with a shared floor.
 	Worst [2]Extreme
 }
 
@@ -89,7 +89,7 @@ func (s *Summary) add(r *Result) {
 const saturated = 0.15
 
 // Summarize returns the averages over the cases with idle time and over the saturated cases. It
-// omits GPUs without samples of processes: the rules cannot be compared there.
+// omits GPUs without samples of processes, because the rules cannot be compared there.
 func Summarize(results []Result) (idle, busy Summary) {
 	for i := range results {
 		switch r := &results[i]; {
@@ -103,8 +103,8 @@ func Summarize(results []Result) (idle, busy Summary) {
 	return idle, busy
 }
 
-// Compare returns an error if a summary of the cases with idle time or one of the saturated cases
-// exceeds gpuledger's limits.
+// Compare returns an error if the summary of the cases with idle time or the summary of the
+// saturated cases exceeds gpuledger's limits.
 func Compare(idle, busy Summary) error {
 	switch {
 	case idle.Cases == 0 || busy.Cases == 0:
@@ -117,13 +117,13 @@ func Compare(idle, busy Summary) error {
 	return nil
 }
 
-// A Run has the results of all cases under one way to take samples.
+// A Run contains the results of all cases for one way to take samples.
 type Run struct {
 	Name    string
 	Results []Result
 }
 
-// Ranges returns the energy in wrong accounts under each way to take samples.
+// Ranges returns the energy in wrong accounts for each way to take samples.
 func Ranges(runs []Run) *markdown.Table {
 	t := markdown.NewTable("the driver's samples",
 		"gpuledger, idle time, user pays", "worst account", "floor shared", "worst account", "first edition", "SM share", "SM share, 15 s",
@@ -139,8 +139,9 @@ func Ranges(runs []Run) *markdown.Table {
 	return t
 }
 
-// Worst returns the mean energy in wrong accounts and the worst account by both truths, over all
-// ways to take samples: of cases with idle time, of saturated cases, and of light loads.
+// Worst returns the mean energy in wrong accounts and the worst account according to both truths,
+// over all ways to take samples. It does so for cases with idle time, for saturated cases, and for
+// light loads.
 func Worst(runs []Run, light []tenants.Row) *markdown.Table {
 	t := markdown.NewTable("", "user pays: in wrong accounts", "worst account", "floor shared: in wrong accounts", "worst account")
 	var results []Result

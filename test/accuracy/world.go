@@ -19,8 +19,9 @@ type world struct {
 	last      simnode.GPUTruth
 	// steps is the number of all steps, and slack is the idle time in them.
 	steps, slack float64
-	// The following fields describe steps in which several owners were busy, or one was busy beside
-	// another: their number, the energy of their work, and its charges by the rule.
+	// The following fields describe steps in which several owners were busy, or one owner was busy
+	// beside another. They contain the number of such steps, the energy of the work, and the charges of
+	// this work according to the rule.
 	sharedSteps  int
 	sharedEnergy float64
 	shared       charges
@@ -61,8 +62,9 @@ func (w *world) truth(row simnode.GPUTruth) charges {
 	return used
 }
 
-// workingFloor returns the difference between the two truths in a step: while somebody works, the
-// users pay the floor in proportion to their work, and not the owners who pay it otherwise.
+// workingFloor returns the difference between the two truths in a step. While an owner works, the
+// floor is paid by the users in proportion to their work, and not by the owners that pay it
+// otherwise.
 func (w *world) workingFloor(on []simnode.Activity) charges {
 	moved := make(charges)
 	for i := range w.instances() {
@@ -94,7 +96,7 @@ func (w *world) workingFloor(on []simnode.Activity) charges {
 	return moved
 }
 
-// instances returns the number of instances, 1 without MIG.
+// instances returns the number of instances. It is 1 without MIG.
 func (w *world) instances() int {
 	if w.gpu.MIG == nil {
 		return 1
@@ -102,9 +104,9 @@ func (w *world) instances() int {
 	return len(w.gpu.MIG.Instances)
 }
 
-// perfect returns the charges of a step by gpuledger's rule: the floor of idle time goes to the
-// holders or, without holders, to all owners with a context; the rest goes to all owners by busy
-// time. On a MIG instance both parts follow its slices.
+// perfect returns the charges of a step by gpuledger's rule. The floor of idle time goes to the
+// holders or, if there are none, to all owners with a context. The rest is divided over all owners
+// by busy time. On a MIG instance, both parts are proportional to its slices.
 func (w *world) perfect(energy float64, on []simnode.Activity) charges {
 	holding, contexts, work := make(charges), make(charges), make(charges)
 	total, busy := w.slices(), 0.0
@@ -183,7 +185,7 @@ func owner(a simnode.Activity) string {
 	return a.Name
 }
 
-// part returns the slices of an instance, 1 for a whole GPU.
+// part returns the number of slices of an instance. It is 1 for a whole GPU.
 func (w *world) part(instance int) float64 {
 	if w.gpu.MIG == nil {
 		return 1
@@ -191,7 +193,7 @@ func (w *world) part(instance int) float64 {
 	return float64(w.gpu.MIG.Instances[instance].Slices)
 }
 
-// slices returns the slices of the GPU, 1 without MIG.
+// slices returns the number of slices of the GPU. It is 1 without MIG.
 func (w *world) slices() float64 {
 	if w.gpu.MIG == nil {
 		return 1
@@ -199,8 +201,9 @@ func (w *world) slices() float64 {
 	return float64(w.gpu.MIG.Slices)
 }
 
-// bound returns two standard errors of random samples of some owners' energy: for a share p over n
-// samples the standard error is √(p(1-p)/n). It is 0 if the driver takes no samples.
+// bound returns two standard errors of the energy of some owners, as measured by random samples.
+// For a share p and n samples the standard error is √(p(1-p)/n). It is 0 if the driver takes no
+// samples.
 func (w *world) bound(owners []string) float64 {
 	if w.gpu.MIG != nil || w.sharedSteps == 0 {
 		return 0

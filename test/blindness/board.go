@@ -32,7 +32,7 @@ func (c *checker) changes(g int) spans {
 	return union(out...)
 }
 
-// owned returns when the exporter could know that a GPU was held or used.
+// owned returns the times at which the exporter could detect that a GPU was held or used.
 func (c *checker) owned(g int) spans {
 	var all []span
 	for i := range c.Owners {
@@ -43,7 +43,7 @@ func (c *checker) owned(g int) spans {
 	return union(all...)
 }
 
-// checkMore checks that no more energy was counted than used.
+// checkMore checks that the counted energy is not more than the used energy.
 func (c *checker) checkMore(s *Shot, g int) {
 	counted := s.sum(Series{Name: gpuEnergy, UUID: c.GPUs[g].UUID})
 	if used := c.energy(g, until(s.At+tick)) + c.twice(g, s.At) + rounding; counted > used {
@@ -54,8 +54,8 @@ func (c *checker) checkMore(s *Shot, g int) {
 // mostWatts is the power limit of the node's boards.
 const mostWatts = 700
 
-// twice returns the energy that may be counted twice on a GPU until a time. A counter that shows half of a small value, and
-// then the whole value, looks like a late counter after a reset. The board can draw this much.
+// twice returns the energy that may be counted twice on a GPU until a time. A counter that returns half of a small value,
+// and then the whole value, looks like a late counter after a reset. The board can draw this amount of energy.
 func (c *checker) twice(g int, at time.Duration) (sum int64) {
 	for _, s := range c.by(counterLow, g) {
 		if s.to <= at+tick {
@@ -65,7 +65,7 @@ func (c *checker) twice(g int, at time.Duration) (sum int64) {
 	return sum
 }
 
-// checkEnd checks the last page, which has all that could be seen.
+// checkEnd checks the last page, which contains all values that the exporter could read.
 func (c *checker) checkEnd(s *Shot) {
 	began := make([]time.Duration, len(c.GPUs))
 	for g, b := range c.GPUs {
@@ -82,8 +82,8 @@ func (c *checker) checkEnd(s *Shot) {
 	}
 }
 
-// checkLess checks that all energy that a reading could see was counted, and that the rest is
-// within the bound that the page states.
+// checkLess checks that all energy that a reading could see was counted, and that the rest is at
+// most the bound on the page.
 func (c *checker) checkLess(s *Shot, g int, began time.Duration) {
 	uuid := c.GPUs[g].UUID
 	counted := s.sum(Series{Name: gpuEnergy, UUID: uuid})
@@ -96,7 +96,7 @@ func (c *checker) checkLess(s *Shot, g int, began time.Duration) {
 		return
 	}
 	bound := s.sum(Series{Name: uncountedBound, UUID: uuid})
-	half := c.energy(g, c.by(counterLow, g)) / 2 // such a counter shows half of the energy
+	half := c.energy(g, c.by(counterLow, g)) / 2 // such a counter returns half of the energy
 	if used := c.energy(g, due) - half - rounding; used-counted > bound {
 		c.breaks(ruleBound, uuid, s.At, "%d mJ are missing, the bound is %d mJ", used-counted, bound)
 	}

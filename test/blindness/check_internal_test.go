@@ -8,8 +8,8 @@ import (
 
 const testGPU = "GPU-test"
 
-// testPlay is a play with honest pages. Pod a holds a replica from 10 to 60 s, pod b another one from 30
-// to 60 s and does nothing. The exporter's first reading is at 1 s.
+// testPlay is a play with honest pages. Pod a holds a replica from 10 to 60 s, and pod b holds another
+// replica from 30 to 60 s without working. The exporter's first reading is at 1 s.
 func testPlay() *Play {
 	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	p := &Play{Began: began, Schedule: Schedule{
@@ -60,7 +60,7 @@ func (s *Shot) add(name, owner, split string, by int64) {
 	s.Series[k] = v
 }
 
-// move moves energy from an unattributed reason to another one.
+// move moves energy from an unattributed reason to another reason.
 func (s *Shot) move(from, to string, mj int64) {
 	s.add(unattributedEnergy, "", from, -mj)
 	s.add(unattributedEnergy, "", to, mj)
@@ -73,7 +73,8 @@ func (s *Shot) unmap() {
 	s.add(unattributedEnergy, "", "unmapped", 2_000_000)
 }
 
-// TestChecks breaks honest pages in one way, and expects that the rule finds it.
+// TestChecks makes one kind of error in honest pages at a time, and expects that the corresponding
+// rule detects it.
 func TestChecks(t *testing.T) {
 	if found := Check(testPlay()); len(found) > 0 {
 		t.Fatalf("honest pages: %v", found)
@@ -144,7 +145,8 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestExplained checks that blindness excuses values that a page without blindness must not show.
+// TestExplained checks that during blindness values are accepted that a page without blindness must
+// not contain.
 func TestExplained(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

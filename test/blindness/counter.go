@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A counter is the energy counter of a GPU as the driver shows it, in millijoules. It follows the
-// board's true counter except in a spell.
+// A counter is the energy counter of a GPU as the driver returns it, in millijoules. It follows the
+// true counter of the board, except during a spell.
 type counter struct {
 	truth  []reading // the last ten seconds, oldest first
 	base   int64     // the true value at which it shows 0
 	frozen bool
-	value  int64         // while frozen; while late the last shown value
-	late   time.Duration // behind the truth
+	value  int64         // shown value while frozen; last shown value while late
+	late   time.Duration // delay behind the truth
 }
 
 // A reading is a true value and the time from which it is true.
@@ -22,7 +22,7 @@ type reading struct {
 	value int64
 }
 
-// follow takes the true value of a moment.
+// follow records the true value at a moment.
 func (c *counter) follow(at time.Duration, value int64) {
 	if n := len(c.truth); n > 0 && value < c.truth[n-1].value {
 		c.truth, c.base, c.value = nil, 0, 0 // the driver was reloaded

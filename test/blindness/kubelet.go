@@ -41,7 +41,7 @@ func (m *machine) startKubelet(Spell) error {
 func (m *machine) unloadDriver(Spell) error { return m.happen(simnode.UnloadDriver) }
 func (m *machine) loadDriver(Spell) error   { return m.happen(simnode.LoadDriver) }
 
-// happen makes an event happen at once.
+// happen makes an event happen immediately.
 func (m *machine) happen(do simnode.Action) error {
 	m.node.Happen(simnode.Event{Do: do})
 	return m.advance()

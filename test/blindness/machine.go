@@ -37,14 +37,14 @@ type machine struct {
 	faults   []simnode.Fault
 	counters []counter
 	mute     []io.Closer
-	mounted  bool // the state directory
+	mounted  bool // folder of the state directory
 
 	prolog      prologMode
 	prologSince time.Duration
 	held        map[string]string
 
 	mu  sync.Mutex
-	url string // of the exporter; empty while it is down
+	url string // address of the exporter; empty while it is down
 }
 
 // openMachine starts the node without an exporter.
@@ -173,7 +173,7 @@ func (m *machine) address() string {
 	return m.url
 }
 
-// kill ends the exporter like a crash, stop like an upgrade.
+// kill ends the exporter in the same way as a crash, and stop in the same way as an upgrade.
 func (m *machine) kill(Spell) error { return m.end((*program.Program).Kill) }
 func (m *machine) stop(Spell) error { return m.end((*program.Program).Stop) }
 
@@ -190,7 +190,7 @@ func (m *machine) end(by func(*program.Program)) error {
 	return nil
 }
 
-// note records that the exporter could not see something on any GPU.
+// note records that the exporter could not read a source, for all GPUs.
 func (m *machine) note(what hides, when span) {
 	m.blind = append(m.blind, blindness{what, everyGPU, when, ""})
 }

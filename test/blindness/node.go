@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// namespace of all pods of a schedule.
+// This is the namespace of all pods of a schedule.
 const namespace = "team"
 
 // scenario returns the schedule's node for the simulation, which has no spells.
@@ -32,7 +32,7 @@ func (s *Schedule) scenario() (simnode.Scenario, error) {
 	return sc, nil
 }
 
-// work returns what the owner's process does on the GPU.
+// work returns the work of the owner's process on the GPU.
 func (o *Owner) work() []simnode.Work {
 	if !o.Context {
 		return nil
@@ -51,7 +51,7 @@ func (o *Owner) pod() simnode.Pod {
 	}
 }
 
-// unit returns a job without files. The machine writes them.
+// unit returns a job without files. The machine writes the files.
 func (o *Owner) unit(i int) simnode.Unit {
 	u := simnode.SlurmJob(o.Name, fmt.Sprintf("s8FXKTA79XA%03d", i), jobUser, nil, o.work()...)
 	u.Span = simnode.Span{From: o.From, Until: o.Until}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// charged returns what a page shows for an owner.
+// charged returns the values of an owner on a page.
 func (s *Shot) charged(o *Owner, ofPod, ofJob, split string) int64 {
 	name := ofPod
 	if o.Job {
@@ -41,8 +41,8 @@ func (c *checker) checkOwner(s *Shot, o *Owner) {
 	c.checkActive(s, o)
 }
 
-// checkActive checks that an owner that is known to hold its GPU held it for as long as it worked. The
-// books are late while the kubelet does not respond.
+// checkActive checks that an owner that is known to hold its GPU is credited with at least the time
+// for which it worked. The books are late while the kubelet does not respond.
 func (c *checker) checkActive(s *Shot, o *Owner) {
 	known := max(c.learnt(o, o.From+poll+tick+c.slack, false), c.relearnt(o)) + settled
 	if c.hidden(hidesPods, everyGPU).wider(0, poll+tick+c.slack).covers(known - settled) {
@@ -58,8 +58,8 @@ func (c *checker) checkActive(s *Shot, o *Owner) {
 	}
 }
 
-// relearnt returns the time at which the pod of an allocation is known again after a restart: the
-// kubelet's list has no UIDs, so it is the time when /proc shows the pod.
+// relearnt returns the time at which the pod of an allocation is known again after a restart. The
+// kubelet's list contains no UIDs, so this is the time at which /proc shows the pod.
 func (c *checker) relearnt(o *Owner) (at time.Duration) {
 	for _, s := range c.forgotten(o) {
 		at = max(at, s.to)
@@ -67,7 +67,8 @@ func (c *checker) relearnt(o *Owner) (at time.Duration) {
 	return at
 }
 
-// forgotten returns when a restarted exporter does not know the pod of an allocation.
+// forgotten returns the times in which a restarted exporter cannot identify the pod of an
+// allocation.
 func (c *checker) forgotten(o *Owner) (out spans) {
 	hidden := c.hidden(hidesOwners, o.GPU)
 	for _, b := range c.blind {
@@ -78,7 +79,8 @@ func (c *checker) forgotten(o *Owner) (out spans) {
 	return out
 }
 
-// presence returns when an owner may be charged: its life with the tolerances.
+// presence returns the times in which an owner may be charged, which is its life plus the
+// tolerances.
 func (c *checker) presence(o *Owner) spans {
 	at := o.life().wider(around+c.slack, around+c.slack)
 	if o.Holds {
@@ -96,13 +98,13 @@ func (c *checker) presence(o *Owner) spans {
 	return union(at)
 }
 
-// alone returns when an owner may have been alone, as far as could be seen.
+// alone returns the times in which an owner may have been alone, from the view of the exporter.
 func (c *checker) alone(o *Owner) spans {
 	return c.smear(o.GPU, c.presence(o).minus(c.others(o)))
 }
 
-// unfiled reports whether an exporter sees a job that works before the prolog's file that names it, and so cannot
-// know that the job holds its GPU.
+// unfiled reports whether an exporter sees the work of a job before the prolog's file that names the job, so that
+// it cannot detect that the job holds its GPU.
 func (c *checker) unfiled(o *Owner) bool {
 	hidden := c.hidden(hidesJobs|liesAboutJobs, o.GPU).wider(tick, poll+tick)
 	if !o.Job || hidden.covers(o.From) {
@@ -113,8 +115,9 @@ func (c *checker) unfiled(o *Owner) bool {
 	})
 }
 
-// unsampled returns the energy that may be exclusive beside strangers: a context without an allocation
-// counts if it works, and the driver's samples of a second may miss a small load.
+// unsampled returns the energy that may be exclusive although strangers are on the GPU. A context
+// without an allocation counts only if it works, and the driver's samples of a second may miss a small
+// load.
 func (c *checker) unsampled(o *Owner, at time.Duration) (sum int64) {
 	for i := range c.Owners {
 		x := &c.Owners[i]
@@ -128,8 +131,8 @@ func (c *checker) unsampled(o *Owner, at time.Duration) (sum int64) {
 	return sum
 }
 
-// checkHeldMore checks that an owner did not hold its GPU for longer than it did. Where /proc does not show
-// the end of a pod, the next list of the kubelet does.
+// checkHeldMore checks that an owner did not hold its GPU for longer than the true time. If /proc does not
+// show the end of a pod, the next list of the kubelet shows it.
 func (c *checker) checkHeldMore(s *Shot, o *Owner) {
 	var limit time.Duration
 	if o.Holds {
@@ -145,8 +148,8 @@ func (c *checker) checkHeldMore(s *Shot, o *Owner) {
 	}
 }
 
-// checkHeldLess checks, on the last page, that an owner held its GPU for as long as it did, except for
-// what no reading could see.
+// checkHeldLess checks, on the last page, that the held time of an owner is the true time, except for
+// time that no reading could see.
 func (c *checker) checkHeldLess(s *Shot, o *Owner, began time.Duration) {
 	if !o.Holds {
 		return
@@ -157,8 +160,9 @@ func (c *checker) checkHeldLess(s *Shot, o *Owner, began time.Duration) {
 	}
 }
 
-// unseen returns when no reading could see that an owner held its GPU: blindness at its beginning
-// or its end. An owner that was seen before and after the blindness held the GPU during it.
+// unseen returns the times in which no reading could see that an owner held its GPU, because of
+// blindness at the beginning or the end of the owner. An owner that was seen before and after the
+// blindness held the GPU during it.
 func (c *checker) unseen(o *Owner) spans {
 	var out []span
 	begins := append(c.hidden(hidesOwners, o.GPU), c.unread(o.GPU)...)

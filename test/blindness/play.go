@@ -9,14 +9,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// A Play is a schedule that was played: when the exporter really could not see, and what it showed.
+// A Play is a schedule that was played. It contains the times in which the exporter really could
+// not read a source, and the pages of the exporter.
 type Play struct {
 	Schedule
-	// Began is the time of the start, by the wall clock.
+	// Began is the wall-clock time of the start.
 	Began time.Time
 	Shots []Shot
 	blind []blindness
-	// unloaded are the times without a driver, in which nothing works.
+	// unloaded contains the times without a driver, in which no process works.
 	unloaded []span
 	// late is the longest delay of a simulated step.
 	late time.Duration
@@ -29,7 +30,7 @@ type Play struct {
 // everyGPU stands for all GPUs of a node.
 const everyGPU = -1
 
-// blindness is something that was hidden on a GPU for a span.
+// blindness is a kind of data that was hidden on a GPU for a span.
 type blindness struct {
 	what hides
 	gpu  int
@@ -42,7 +43,7 @@ const (
 	resolution = 200 * time.Millisecond
 	// scrapeEvery is the interval of scrapes.
 	scrapeEvery = 1500 * time.Millisecond
-	// starting is the time that an exporter takes until its first reading.
+	// starting is the time between the start of an exporter and its first reading.
 	starting = 3 * time.Second
 )
 
@@ -115,7 +116,7 @@ func (m *machine) scrapes(ctx context.Context) (shots []Shot) {
 		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 		page, err := exposition.ScrapeCreated(limited, url)
 		cancel()
-		if err == nil { // otherwise it ended
+		if err == nil { // otherwise the exporter ended
 			shots = append(shots, NewShot(m.elapsed(), page))
 		}
 	}

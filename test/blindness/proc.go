@@ -10,9 +10,9 @@ import (
 // The exporter reads /proc through a link, which a spell moves to another directory.
 const (
 	procLink = "proc"
-	// procEmpty has no file.
+	// procEmpty is a directory without files.
 	procEmpty = "proc.empty"
-	// procHidden has no process of another user, as with the mount option hidepid.
+	// procHidden contains no process of another user, like a mount with the option hidepid.
 	procHidden = "proc.hidden"
 	procGone   = "proc.gone"
 )

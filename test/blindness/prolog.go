@@ -14,9 +14,9 @@ type prologMode int
 const (
 	prologTrue prologMode = iota
 	prologMissing
-	// prologFalse: they name a job that does not exist.
+	// prologFalse means that the files name a job that does not exist.
 	prologFalse
-	// prologLate: jobs that begin are missing.
+	// prologLate means that jobs that begin are missing in the files.
 	prologLate
 )
 
@@ -51,8 +51,8 @@ func (m *machine) writeHeld(at time.Duration) error {
 	return m.replaceHeld(files)
 }
 
-// replaceHeld makes the directory's files equal to the given ones. It does not touch a correct
-// file, because the time of writing counts.
+// replaceHeld makes the files of the directory equal to the given files. It does not touch a
+// correct file, because the time of writing counts.
 func (m *machine) replaceHeld(files map[string]string) error {
 	for name, text := range files {
 		if m.held[name] == text {
@@ -81,7 +81,7 @@ func (m *machine) replaceHeld(files map[string]string) error {
 
 func (m *machine) heldDir() string { return m.group.Path("held") }
 
-// openHeld creates the directories of the prolog, which only root can write to.
+// openHeld creates the directories of the prolog, to which only root can write.
 func (m *machine) openHeld() error {
 	return os.MkdirAll(filepath.Join(m.heldDir(), "jobs"), 0o755)
 }

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A Violation is a rule that a play breaks.
+// A Violation describes a rule that a play violates.
 type Violation struct {
 	Rule string
 	Text string
 }
 
-// Rules are the names of the rules, in the order of their checks.
+// Rules contains the names of the rules, in the order of their checks.
 var Rules = []string{
 	ruleBalance, ruleCounters, ruleHeldMore, ruleHeldLess, ruleActive, ruleExclusive, rulePresent, ruleEnergyMore, ruleEnergyLess, ruleBound, ruleReason, ruleRead,
 }
@@ -31,7 +31,7 @@ const (
 	ruleRead       = "read"
 )
 
-// Check returns the violations of a play: the first of each rule and series.
+// Check returns the violations of a play. It returns the first violation of each rule and series.
 func Check(p *Play) []Violation {
 	c := &checker{truth: truth{p, p.slack()}, seen: make(map[string]bool), broken: make(map[string]int)}
 	if len(p.Shots) == 0 {
@@ -81,7 +81,7 @@ func (c *checker) breaks(rule, subject string, at time.Duration, format string, 
 	c.found = append(c.found, Violation{rule, text})
 }
 
-// checkShot checks what holds on every page.
+// checkShot makes the checks that apply to every page.
 func (c *checker) checkShot(s *Shot) {
 	for g, b := range c.GPUs {
 		c.checkBalance(s, b.UUID)
@@ -107,7 +107,7 @@ func (c *checker) checkBalance(s *Shot, uuid string) {
 	}
 }
 
-// checkSeries checks that no counter falls, begins again, or is missing at the end.
+// checkSeries checks that no counter decreases, restarts, or is missing at the end.
 func (c *checker) checkSeries() {
 	last := make(map[Series]Sample)
 	for i := range c.Shots {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Schedule is a node with its owners, and what the exporter cannot see; all times count from the
-// start.
+// A Schedule is a node with its owners, and with the spells in which the exporter cannot read a
+// source. All times count from the start.
 type Schedule struct {
 	Seed   uint64
 	Length time.Duration
@@ -23,7 +23,7 @@ type Board struct {
 	Floor int // watts
 	// Replicas is 0 if the device plugin does not share the GPU.
 	Replicas int
-	// Jobs is set if Slurm gives out the GPU.
+	// Jobs is set if Slurm allocates the GPU.
 	Jobs bool
 }
 
@@ -35,8 +35,8 @@ type Owner struct {
 	Replica int
 	// Holds is unset for a pod that works on a GPU without an allocation.
 	Holds bool
-	// Context is set for an owner with a process on the GPU, which works for Percent of the time and
-	// draws Watts then.
+	// Context is set for an owner with a process on the GPU. The process works for Percent of the time,
+	// and draws Watts while it works.
 	Context        bool
 	Percent, Watts int
 	From, Until    time.Duration
@@ -48,14 +48,14 @@ func (o *Owner) life() span { return span{o.From, o.Until} }
 // works reports whether the owner works on its GPU.
 func (o *Owner) works() bool { return o.Context && o.Percent > 0 }
 
-// step is the step of the simulated node. Owners come and go at multiples of it.
+// step is the step of the simulated node. Owners begin and end at multiples of this step.
 const step = 100 * time.Millisecond
 
-// calm is the time without blindness at the end, after which everything that could be seen is on the
-// page. It covers a poll of the kubelet and a retry.
+// calm is the time without blindness at the end, after which all values that the exporter could read
+// are on the page. It covers a poll of the kubelet and a retry.
 const calm = 25 * time.Second
 
-// Draw returns the schedule of a seed. The same seed and length give the same schedule.
+// Draw returns the schedule of a seed. The same seed and length result in the same schedule.
 func Draw(seed uint64, length time.Duration) Schedule {
 	random := rand.New(rand.NewPCG(seed, 39))
 	s := Schedule{Seed: seed, Length: length}
@@ -88,7 +88,7 @@ func (s *Schedule) addBoard(random *rand.Rand, g int) {
 	}
 }
 
-// addOwners adds up to four owners that follow each other.
+// addOwners adds up to four owners that exist one after the other.
 func (s *Schedule) addOwners(random *rand.Rand, o Owner, budget int) {
 	at := time.Duration(0)
 	if !o.Holds || random.IntN(2) == 0 {
@@ -142,7 +142,7 @@ func (s *Schedule) fits(spell Spell) bool {
 	return true
 }
 
-// has reports whether the schedule has a job, or a pod.
+// has reports whether the schedule contains a job, or a pod.
 func (s *Schedule) has(job bool) bool {
 	for _, o := range s.Owners {
 		if o.Job == job {
@@ -152,8 +152,8 @@ func (s *Schedule) has(job bool) bool {
 	return false
 }
 
-// drawn returns a time between two limits in whole steps. Short times are as likely as long ones:
-// the logarithm of a time is evenly distributed.
+// drawn returns a time between two limits in whole steps. Short times are as likely as long times,
+// because the logarithm of the time is evenly distributed.
 func drawn(random *rand.Rand, least, most time.Duration) time.Duration {
 	ratio := float64(most) / float64(least)
 	return time.Duration(float64(least) * math.Pow(ratio, random.Float64())).Round(step)

@@ -11,8 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestDraw checks that a seed has one schedule, that 500 of them have every kind of spell, and that no
-// GPU is more than busy or a device held twice.
+// TestDraw checks that a seed always results in the same schedule, that 500 schedules contain every
+// kind of spell, that no GPU is busy for more than 100 % of the time, and that no device is held
+// twice.
 func TestDraw(t *testing.T) {
 	times := make([]int, len(Kinds))
 	for seed := range uint64(500) {
@@ -54,7 +55,7 @@ func (s *Schedule) checkUse(t *testing.T) {
 	}
 }
 
-// TestTruth compares the energy of the model with the simulated boards, which another model draws.
+// TestTruth compares the energy of the model with the simulated boards, which use another model.
 func TestTruth(t *testing.T) {
 	for seed := range uint64(8) {
 		s := Draw(seed, 2*time.Minute)
@@ -86,7 +87,7 @@ func TestTruth(t *testing.T) {
 	}
 }
 
-// TestCounter checks the values that a counter shows in its spells.
+// TestCounter checks the values that a counter returns during its spells.
 func TestCounter(t *testing.T) {
 	c := new(counter)
 	follow := func(seconds int, want int64) {

@@ -10,11 +10,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// A Shot has the counters of a page that outlive the exporter, and its time since the start.
+// A Shot contains those counters of a page that continue after a restart of the exporter, and the
+// time of the page since the start.
 type Shot struct {
 	At     time.Duration
 	Series map[Series]Sample
-	// Read has the time of the last reading of each GPU by UUID, on the wall clock.
+	// Read contains the wall-clock time of the last reading of each GPU, by UUID.
 	Read map[string]time.Time
 }
 
@@ -26,7 +27,7 @@ type Series struct {
 	Owner string
 	// Split is the method or the reason.
 	Split string
-	// Rest are all other labels.
+	// Rest contains all other labels.
 	Rest string
 }
 
@@ -50,7 +51,7 @@ const (
 	lastReading        = "gpuledger_gpu_last_reading_timestamp_seconds"
 )
 
-// NewShot takes the counters of a page.
+// NewShot returns a Shot with the counters of a page.
 func NewShot(at time.Duration, page exposition.Page) Shot {
 	s := Shot{At: at, Series: make(map[Series]Sample), Read: make(map[string]time.Time)}
 	for name, family := range page {
@@ -86,7 +87,7 @@ func seriesOf(name string, m *dto.Metric) Series {
 	return s
 }
 
-// sum adds up the series that match. An empty text matches everything.
+// sum adds up the matching series. An empty text matches any value.
 func (s *Shot) sum(match Series) (sum int64) {
 	for k, v := range s.Series {
 		if k.Name == match.Name && fits(match.UUID, k.UUID) && fits(match.Owner, k.Owner) && fits(match.Split, k.Split) {

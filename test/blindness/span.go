@@ -21,7 +21,8 @@ func (s span) meets(o span) bool { return s.from < o.to && o.from < s.to }
 
 func (s span) within(o span) span { return span{max(s.from, o.from), min(s.to, o.to)} }
 
-// spans is a set of moments: spans in order that do not touch each other.
+// spans is a set of moments. It consists of spans in chronological order that do not touch each
+// other.
 type spans []span
 
 // union returns the moments that are in any span.
@@ -77,7 +78,7 @@ func (a spans) wider(before, after time.Duration) spans {
 	return union(out...)
 }
 
-// after returns the first moment from t on that no span covers.
+// after returns the first moment from t on that is not in any span.
 func (a spans) after(t time.Duration) time.Duration {
 	for _, s := range a {
 		if s.covers(t) {

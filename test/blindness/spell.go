@@ -6,10 +6,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A Spell is a time in which the exporter cannot see something, or sees something wrong.
+// A Spell is a time in which the exporter cannot read a source, or reads wrong data from it.
 type Spell struct {
 	Kind        int // position in Kinds
-	GPU         int // that it concerns, if the kind concerns one
+	GPU         int // GPU that the spell concerns, if the kind concerns one GPU
 	From, Until time.Duration
 }
 
@@ -28,45 +28,46 @@ const (
 	groupState    group = "state"
 )
 
-// hides is a set of things that a spell hides from the exporter.
+// hides is a set of kinds of data that a spell hides from the exporter.
 type hides int
 
 const (
-	// hidesPods: the kubelet's allocations.
+	// hidesPods hides the kubelet's allocations.
 	hidesPods hides = 1 << iota
-	// hidesJobs: the prolog's files.
+	// hidesJobs hides the prolog's files.
 	hidesJobs
-	// liesAboutJobs: the prolog's files name other jobs.
+	// liesAboutJobs means that the prolog's files name other jobs.
 	liesAboutJobs
-	// hidesContexts: the list of processes on a GPU.
+	// hidesContexts hides the list of processes on a GPU.
 	hidesContexts
-	// hidesOwners: the owner of a process, and whether a pod lives.
+	// hidesOwners hides the owner of a process, and whether a pod is alive.
 	hidesOwners
-	// hidesBoot: the boot id. An exporter that starts has no books while the boot id is unknown.
+	// hidesBoot hides the boot id. An exporter that starts has no books while the boot id is unknown.
 	hidesBoot
-	// hidesEnergy: the counter. The counter's next change covers all the time since its last change.
+	// hidesEnergy: the counter. The next change of the counter covers the whole time since the last
+	// change.
 	hidesEnergy
-	// dropsEnergy: the counter's energy around the change cannot be known.
+	// dropsEnergy means that the energy of the counter around the change cannot be known.
 	dropsEnergy
 	// hidesActivity: samples.
 	hidesActivity
-	// hidesBooks: no page has newer books.
+	// hidesBooks means that no page contains newer books.
 	hidesBooks
 
 	hidesGPU = hidesContexts | hidesEnergy | hidesActivity
 	hidesAll = hidesPods | hidesJobs | hidesGPU | hidesOwners
 )
 
-// A Kind is a kind of spell. The times in which the exporter is down are noted by the machine.
+// A Kind is a kind of spell. The times in which the exporter is down are recorded by the machine.
 type Kind struct {
 	Name  string
 	group group
 	hides hides
 	// perGPU is set if the kind concerns one GPU.
 	perGPU bool
-	// faults are faults of the driver; their GPU is set later if the kind concerns one.
+	// faults are faults of the driver. Their GPU is set later if the kind concerns one GPU.
 	faults []simnode.Fault
-	// begin and end do everything else; nil for nothing.
+	// begin and end make all other changes. They are nil if there are none.
 	begin, end func(*machine, Spell) error
 }
 
@@ -89,7 +90,7 @@ const (
 	hang         = "hang"
 )
 
-// Kinds are all kinds of spells.
+// Kinds contains all kinds of spells.
 var Kinds = []Kind{
 	{Name: "kubelet stopped", group: groupKubelet, hides: hidesPods, begin: (*machine).stopKubelet, end: (*machine).startKubelet},
 	{Name: "kubelet silent", group: groupKubelet, hides: hidesPods, begin: (*machine).muteKubelet, end: (*machine).startKubelet},

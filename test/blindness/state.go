@@ -15,8 +15,8 @@ func (m *machine) stateDir() string { return m.group.Path("state") }
 
 func (m *machine) filler() string { return m.group.Path("state", "filler") }
 
-// openState mounts the state directory. Without the permission it is a plain directory, and spells of it
-// do nothing.
+// openState mounts the state directory. Without the permission to mount, it is a plain directory, and
+// its spells have no effect.
 func (m *machine) openState() error {
 	if err := os.Mkdir(m.stateDir(), 0o755); err != nil {
 		return err
@@ -65,8 +65,8 @@ func (m *machine) emptyState(Spell) error {
 	return os.Remove(m.filler())
 }
 
-// protectState restarts the exporter on a read-only file system: files that are open for writing
-// keep it writable.
+// protectState restarts the exporter on a read-only file system, because files that are open for
+// writing keep the file system writable.
 func (m *machine) protectState(s Spell) error {
 	if !m.mounted {
 		return nil

@@ -13,8 +13,8 @@ import (
 type Table struct {
 	mu    sync.Mutex
 	plays int
-	// spells counts the spells of each kind, and broken counts the plays that break a rule during such
-	// a spell.
+	// spells counts the spells of each kind, and broken counts the plays that violate a rule during
+	// such a spell.
 	spells, broken map[string]int
 	failed         map[string][]uint64 // seeds by rule
 	bounded        bool

@@ -2,15 +2,15 @@ package blindness
 
 import "time"
 
-// The delays of readings. Each delay is a time by which a page may be behind the truth, without an
-// error of the exporter.
+// These are the delays of readings. Each delay is a time by which a page may be behind the truth,
+// without an error of the exporter.
 const (
 	// tick is the interval of the exporter's readings.
 	tick = time.Second
 	// poll is the interval at which the exporter asks for allocations and reads the prolog's files.
 	poll = 10 * time.Second
-	// around a change that the driver shows: the interval of the reading, the age of the counter, which
-	// the node refreshes every 0.2 s, and a busy machine.
+	// around is the tolerance around a change that the driver reports. It covers the interval of the
+	// reading, the age of the counter, which the node refreshes every 0.2 s, and a busy machine.
 	around = 2 * tick
 	// settled is the delay of the books in quiet times.
 	settled = 3 * tick
@@ -22,11 +22,12 @@ const (
 	samples = 6
 	// retry is the longest pause before a lost GPU is tried again.
 	retry = 10*time.Second + tick
-	// expired is the time after which an allocation expires: three polls after the last response.
+	// expired is the time after which an allocation expires. This is three polls after the last
+	// response.
 	expired = 3 * poll
 )
 
-// slack is the additional delay of a busy machine, as far as it was observed.
+// slack is the additional delay of a busy machine, as observed in tests.
 func (p *Play) slack() time.Duration {
 	late := p.late
 	for i := range p.Shots {
@@ -39,10 +40,11 @@ func (p *Play) slack() time.Duration {
 	return min(late, mostSlack)
 }
 
-// mostSlack is the most that a busy machine explains. A later reading is an error.
+// mostSlack is the maximum delay that a busy machine explains. A later reading is an error.
 const mostSlack = 8 * time.Second
 
-// age is the age of the last reading of a GPU, and whether nothing hid the GPU for a while.
+// age returns the age of the last reading of a GPU, and whether the GPU has not been hidden for a
+// while.
 func (p *Play) age(s *Shot, g int) (age time.Duration, quiet bool) {
 	at := s.Read[p.GPUs[g].UUID]
 	if at.IsZero() {
@@ -52,5 +54,6 @@ func (p *Play) age(s *Shot, g int) (age time.Duration, quiet bool) {
 	return s.At - at.Sub(p.Began), s.At > starting+poll && !hidden.wider(tick, retry+around).covers(s.At)
 }
 
-// rounding is the tolerance of sums of energy, in millijoules: the node's step at the ends of a span.
+// rounding is the tolerance of sums of energy, in millijoules. It covers the step of the node at both
+// ends of a span.
 const rounding = 200_000

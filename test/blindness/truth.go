@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A truth answers what was true in a play, from the schedule alone.
+// A truth describes the true state in a play, and uses only the schedule.
 type truth struct {
 	*Play
 	slack time.Duration
 }
 
-// energy is the energy of a GPU in some spans, in millijoules: its constant power, and for each process
-// its own power while it works.
+// energy is the energy of a GPU in some spans, in millijoules. The GPU draws its constant power, and
+// each process draws its own power while it works.
 func (t *truth) energy(g int, in spans) int64 {
 	watts := float64(t.GPUs[g].Floor) * in.length().Seconds()
 	for i := range t.Owners {
@@ -25,7 +25,7 @@ func (t *truth) energy(g int, in spans) int64 {
 	return int64(watts * 1000)
 }
 
-// hidden returns when something was hidden on a GPU: any of the given things.
+// hidden returns the times in which any of the given kinds of data was hidden on a GPU.
 func (p *Play) hidden(what hides, g int) spans {
 	var out []span
 	for _, b := range p.blind {
@@ -51,9 +51,9 @@ func (a spans) covers(t time.Duration) bool {
 	return slices.ContainsFunc(a, func(s span) bool { return s.covers(t) })
 }
 
-// unread returns when no reading of a GPU was complete: its processes, or its energy. After the end of
-// an exporter the books continue from the last save, and from the last settled interval, as soon as the
-// next exporter can read the boot id.
+// unread returns the times in which no reading of a GPU was complete, because its processes or its
+// energy were unknown. After the end of an exporter, the books continue from the last settled interval
+// of the last save, as soon as the next exporter can read the boot id.
 func (t *truth) unread(g int) spans {
 	var lost []span
 	waits := union(append(t.hidden(hidesPods|hidesContexts|hidesOwners, g), span{0, starting + poll})...)
@@ -80,24 +80,24 @@ func (t *truth) unread(g int) spans {
 	return union(lost...)
 }
 
-// smeared returns the spans in which the counter was not read or did not move. The energy of such a span may be booked as one
-// amount, so a change of owners within it has no energy.
+// smeared returns the spans in which the counter was not read or did not change. The energy of such a span may be booked as
+// one amount, so if the owners change within it, this change has no energy of its own.
 func (t *truth) smeared(g int) spans {
 	all := append(t.hidden(hidesEnergy|dropsEnergy, g), t.unread(g)...)
 	return union(union(all...).wider(around+t.slack, settled+latest+t.slack)...)
 }
 
-// latest is the most that a counter is late.
+// latest is the maximum time by which a counter is late.
 const latest = 6 * time.Second
 
-// smear adds the smeared spans that overlap a set of moments: their whole energy may belong to this
-// set.
+// smear adds the smeared spans that overlap a set of moments, because their whole energy may belong
+// to this set.
 func (t *truth) smear(g int, in spans) spans {
 	return union(append(slices.Clone(in), t.smeared(g).meeting(in)...)...)
 }
 
-// noticed returns when the exporter could know that an owner held or used its GPU, from what it can
-// see, less the tolerances.
+// noticed returns the times, minus the tolerances, in which the exporter could detect from its
+// sources that an owner held or used its GPU.
 func (t *truth) noticed(o *Owner) spans {
 	if !o.Holds && !o.works() {
 		return nil
@@ -119,13 +119,14 @@ func (t *truth) noticed(o *Owner) spans {
 		}
 	}
 	out := union(known)
-	if o.Job && !o.works() { // the prolog's files are all that there is
+	if o.Job && !o.works() { // the prolog's files are the only source
 		out = out.minus(t.hidden(hidesJobs|liesAboutJobs, o.GPU).wider(tick, poll+around+t.slack))
 	}
 	return out
 }
 
-// hiddenWith returns what hides an owner's allocation. The prolog's files do not depend on the kubelet.
+// hiddenWith returns the kinds of blindness that hide the allocation of an owner. The prolog's files do
+// not depend on the kubelet.
 func (o *Owner) hiddenWith() hides {
 	if o.Job {
 		return hidesJobs | liesAboutJobs
@@ -133,8 +134,9 @@ func (o *Owner) hiddenWith() hides {
 	return hidesPods
 }
 
-// learnt returns when the exporter could know of an owner, by its work or by its allocation: at
-// once, or after the blindness at that time.
+// learnt returns the time at which the exporter could detect an owner, by its work or by its
+// allocation. This is the start of the work or allocation, or the end of the blindness at that
+// time.
 func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 	after := around + t.slack
 	for again := true; again; {
@@ -157,8 +159,8 @@ func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 	return at
 }
 
-// suspected returns when the exporter must suspect a pod that it cannot see: when the allocations have
-// expired since the kubelet was silent.
+// suspected returns the times in which the exporter must assume that there may be a pod that it cannot
+// see, because the allocations have expired while the kubelet did not respond.
 func (t *truth) suspected(o *Owner) time.Duration {
 	for _, w := range t.hidden(hidesPods, o.GPU) {
 		if w.wider(tick, poll).covers(o.From) && t.hidden(hidesAll&^hidesPods, o.GPU).within(w.wider(tick, expired)).length() == 0 {
@@ -168,7 +170,8 @@ func (t *truth) suspected(o *Owner) time.Duration {
 	return always.to
 }
 
-// others returns when the exporter could know that another owner held or used an owner's GPU.
+// others returns the times in which the exporter could detect that another owner held or used the
+// GPU of an owner.
 func (t *truth) others(o *Owner) spans {
 	var all []span
 	for i := range t.Owners {

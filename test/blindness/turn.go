@@ -10,11 +10,11 @@ type turn struct {
 	Spell
 	at  time.Duration
 	end bool
-	// began is the time at which the spell really began, for its end.
+	// began is the time at which the spell really began. It is used when the spell ends.
 	began *time.Duration
 }
 
-// turns returns the turns of all spells in order.
+// turns returns the turns of all spells in chronological order.
 func (s *Schedule) turns() []turn {
 	var out []turn
 	for _, spell := range s.Spells {
@@ -50,7 +50,7 @@ func (p *Play) turn(m *machine, t turn) error {
 		seen.gpu = t.GPU
 	}
 	if kind.end == nil && len(kind.faults) == 0 {
-		seen.to = seen.from + step // it was over at once
+		seen.to = seen.from + step // the spell was immediately over
 	}
 	p.blind = append(p.blind, seen)
 	if kind.Name == driverReloaded {

@@ -2,7 +2,7 @@ package worlds
 
 import "time"
 
-// The length of a day, and the metric of placements with its hourly roll-up.
+// These are the length of a day, and the metric of placements with its hourly roll-up.
 const (
 	Daily     = 24 * time.Hour
 	Placement = "gpuledger_placement_info"
@@ -17,7 +17,8 @@ func place(node, machine, uuid, serial, chassis, slot string) map[string]string 
 	}
 }
 
-// The stays of the boards: a serial number, and a letter of its node if it has several.
+// These are the stays of the boards. A name is a serial number, and a letter of the node if the
+// board was in several nodes.
 var (
 	S1a = place("a", "machine-a", "GPU-1", "S1", "C1", "1")
 	S1b = place("b", "machine-b", "GPU-1", "S1", "C2", "3")
@@ -31,8 +32,8 @@ var (
 	S8  = place("c", "machine-c", "GPU-8", "S8", "C1", "1")
 )
 
-// Boards returns the record of ten days: boards that move, arrive, are lost or renamed, two replicas of a Prometheus,
-// scrape gaps, and pods on some boards.
+// Boards returns the record of ten days. In it boards move, arrive, are lost or are renamed. There are two replicas
+// of a Prometheus, scrape gaps, and pods on some boards.
 func Boards() *History {
 	const end = 10*Daily + time.Hour
 	h := New(time.Minute)
@@ -60,7 +61,7 @@ func Boards() *History {
 	return h
 }
 
-// Pods, with the labels of their boards.
+// These are pods, with the labels of their boards.
 var (
 	Trainer = With(S1a, "namespace", "alpha", "pod", "train", "pod_uid", "u1")
 	Server1 = With(S1b, "namespace", "beta", "pod", "serve", "pod_uid", "u2")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The counters of the record.
+// These are the counters of the record.
 const (
 	AllocationEnergy = "gpuledger_allocation_energy_joules_total"
 	AllocationAlone  = "gpuledger_allocation_exclusive_energy_joules_total"
@@ -22,18 +22,18 @@ const (
 	BoardEnergy      = "gpuledger_board_energy_joules_total"
 )
 
-// Fleet is simulated second by second: boards draw power, pods are charged for it, and the record is scraped. The answers of
-// the queries are compared with it.
+// Fleet is a fleet that is simulated second by second. Boards draw power, pods are charged for it, and the record is
+// scraped. The answers of the queries are compared with its truth.
 type Fleet struct {
 	*History
-	cluster string // the label of its series, if several clusters share a store
+	cluster string // value of the label cluster, if several clusters share a store
 	boards  []board
 	pods    []pod
-	off     map[string][]Span // nodes that are down: their counters restart
-	silent  map[string][]Span // nodes with an unreachable exporter; it continues to count
+	off     map[string][]Span // nodes that are down, so that their counters restart
+	silent  map[string][]Span // nodes with an unreachable exporter, which continues to count
 	blind   []Span            // without scrapes
 	second  []Span            // the second of two scrapers, which scrapes at another moment
-	owners  map[string]string // the workloads or users of pods and units with a known one, by UID
+	owners  map[string]string // the workloads or users of pods and units by UID, if they are known
 	// thousandths is set if counters are rounded to millijoules and milliseconds, as by an exporter.
 	thousandths bool
 
@@ -41,8 +41,8 @@ type Fleet struct {
 	Truth  Truth
 }
 
-// Span is the time from one moment until just before another moment, both since the beginning of a
-// history.
+// Span is the time from one moment to another moment, which is excluded. Both count from the
+// beginning of a history.
 type Span struct{ From, To time.Duration }
 
 func within(spans []Span, at time.Duration) bool {
@@ -65,11 +65,11 @@ type board struct {
 type pod struct {
 	namespace, name, uid, board string
 	Span
-	share float64       // of the board
+	share float64       // serial number of the board
 	age   time.Duration // before the history begins
-	bare  bool          // whether it uses the GPU without an allocation
+	bare  bool          // set if the pod uses the GPU without an allocation
 
-	manager string // of a unit
+	manager string // manager of a unit
 }
 
 // metric returns the metric of the pod or unit that corresponds to a metric of pods.
@@ -80,16 +80,16 @@ func (p pod) metric(name string) string {
 	return name
 }
 
-// account identifies a counter: a board on a node, or a pod on it.
+// account identifies a counter, which belongs to a board on a node or to a pod on this board.
 type account struct{ node, board, pod string }
 
-// meter has the counters of a board or a pod in the record.
+// meter contains the counters of a board or a pod in the record.
 type meter struct {
 	labels  map[string]string
 	values  map[string]*value // by metric
-	created string            // the series of the created timestamp
+	created string            // series of the created timestamp
 	born    time.Duration
-	ended   time.Duration // when its pod ended or its board left; 0 before
+	ended   time.Duration // time at which the pod ended or the board left; 0 before
 	scraped bool
 }
 
@@ -107,7 +107,7 @@ func (m *meter) count(metric string, amount float64) {
 	m.values[metric].amount += amount
 }
 
-// charge adds energy, parts of it idle and measured, and seconds, half of them active.
+// charge adds energy, of which parts are idle and measured, and seconds, of which half are active.
 func (m *meter) charge(p pod, joules, seconds float64) {
 	m.count(p.metric(AllocationEnergy), joules)
 	m.count(p.metric(AllocationIdle), joules/8)
@@ -119,7 +119,7 @@ func (m *meter) charge(p pod, joules, seconds float64) {
 	m.count(p.metric(AllocationGPU), seconds*p.share)
 }
 
-// Truth is the drawn energy in joules.
+// Truth contains the drawn energy in joules.
 type Truth struct {
 	Board      float64
 	Namespaces map[string]float64
@@ -186,7 +186,7 @@ func (f *Fleet) meter(b board, node string, p pod, at time.Duration) *meter {
 		}
 		if p.uid == "" {
 			m.values[Placement] = &value{Series(Placement, With(labels, "model", Model(b.uuid))), 1}
-		} else if at == 0 { // the age of an old pod
+		} else if at == 0 { // age of an old pod
 			m.born = -p.age
 			m.charge(p, 100*p.age.Seconds(), p.age.Seconds())
 		}
@@ -212,7 +212,7 @@ func CreatedOf(metric string) string {
 	return "gpuledger_" + kind + "_created_timestamp_seconds"
 }
 
-// retire ends the series of pods that ended and of boards that left a while ago, and of nodes that are
+// retire ends the series of pods that ended , of boards that left a while ago, and of nodes that are
 // down. An active scraper writes a staleness marker.
 func (f *Fleet) retire(at time.Duration) {
 	for a, m := range f.meters {
@@ -248,8 +248,8 @@ func (f *Fleet) sits(a account, at time.Duration) bool {
 	return false
 }
 
-// scrape writes a sample of each counter. Each node and each of the two scrapers has its own moment
-// in the minute.
+// scrape writes a sample of each counter. Each node and each of the two scrapers is scraped at its
+// own moment in the minute.
 func (f *Fleet) scrape(at time.Duration) {
 	if within(f.blind, at) {
 		return

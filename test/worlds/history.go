@@ -1,5 +1,6 @@
-// Package worlds has simulated histories of GPU fleets, as the samples of a Prometheus: boards that move, nodes that
-// reboot, scrapers that are down. The tests of the rules, of the documented queries and of the archive's questions read them.
+// Package worlds contains simulated histories of GPU fleets, in the form of the samples of a Prometheus. Boards move, nodes
+// reboot, and scrapers are down for a while. The tests of the rules, of the documented queries and of the archive's questions
+// read them.
 package worlds
 
 import (

@@ -23,7 +23,7 @@ const (
 	light = 15 * time.Minute
 	// cheat is the time for which a tenant cheats.
 	cheat = 20 * time.Minute
-	// aim is the largest error of the signal, as a share of the GPU's energy.
+	// aim is the largest accepted error of the signal, as a share of the GPU's energy.
 	aim = 0.02
 )
 
@@ -38,7 +38,8 @@ func main() {
 	}
 }
 
-// files are the documents with the summary and with all tables; empty names print the tables.
+// files names the document with the summary and the document with all tables. If a name is empty,
+// the tables are printed.
 type files struct{ summary, tables string }
 
 func run(ctx context.Context, to files) error {
@@ -107,8 +108,7 @@ func reportTenants(to files) (rows []tenants.Row, err error) {
 	)
 }
 
-// play runs all cases under all ways to take samples. There are no such ways for GPUs
-// without samples.
+// play runs all cases under all ways to take samples. GPUs without samples have no such ways.
 func play(ctx context.Context) ([]accuracy.Run, error) {
 	dir, err := os.MkdirTemp("", "fake")
 	if err != nil {

@@ -10,8 +10,8 @@ type worker struct {
 	*Tenant
 	index   int
 	backlog float64 // ms of work that waits
-	// ran is its time on the GPU in this step, and recent is its time since the last sample, in
-	// milliseconds.
+	// ran is the worker's time on the GPU in this step, and recent is its time on the GPU since the
+	// last sample, in milliseconds.
 	ran, recent float64
 	// work is the energy of its work since the start, and floor is the floor's energy while it ran, in
 	// millijoules.
@@ -35,12 +35,13 @@ type board struct {
 	floor    float64
 	// energy is the board's energy in millijoules, and counter is its value at the last update.
 	energy, counter float64
-	// busy and power have the sums up to each millisecond, to average them.
+	// busy and power contain the sums up to each millisecond, from which averages are computed.
 	busy, power [kept]float64
 	busySum     float64
-	last        int     // the worker that ran last, -1 before the first
-	tail        float64 // W, the power after work
-	// floors is the floor's energy since the start, and unused is its part while nothing ran.
+	last        int     // worker that ran last; -1 before the first
+	tail        float64 // power after work in W
+	// floors is the energy of the floor since the start, and unused is the part of it while no worker
+	// ran.
 	floors, unused float64
 	ring
 }
@@ -58,7 +59,7 @@ func newBoard(g *GPU, how Driver, seed uint64) *board {
 	return b
 }
 
-// warm updates the power of the board without work.
+// warm updates the power that the board draws without work.
 func (b *board) warm() {
 	b.floor = float64(b.Floor) * (1 + drift*math.Sin(2*math.Pi*float64(b.now)/driftPeriod))
 }
@@ -69,7 +70,7 @@ func (b *board) step() {
 		b.warm()
 	}
 	left := b.run()
-	used := b.floor // millijoules, as every step is a millisecond
+	used := b.floor // in millijoules, because every step is a millisecond
 	for _, w := range b.working {
 		work := w.Watts * w.ran
 		w.work += work
@@ -105,8 +106,8 @@ func (b *board) afterwards(left float64) float64 {
 	return b.tail
 }
 
-// run runs the waiting work for a millisecond, each time starting with another worker, and returns
-// the part of it in which nothing ran.
+// run runs the waiting work for a millisecond, each time starting with another worker. It returns
+// the part of the millisecond in which no worker ran.
 func (b *board) run() (left float64) {
 	left = 1
 	n := len(b.working)
@@ -118,7 +119,7 @@ func (b *board) run() (left float64) {
 		w.backlog -= w.ran
 		w.recent += w.ran
 		if w.ran > 0 && (left == 1-w.ran || b.random.Float64()*(1-left) < w.ran) {
-			b.last = w.index // of several that ran in this step, any may be the last
+			b.last = w.index // if several ran in this step, any of them may be the last
 		}
 	}
 	return max(left, 0)

@@ -8,21 +8,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml/quiet"
 )
 
-// The lengths of the driver's buffers.
+// These are the lengths of the driver's buffers.
 const (
 	powerBuffer = 120
 	busyBuffer  = 99
 )
 
-// buffers has the driver's buffers of power and utilisation samples, and what the NVML source learns from
-// them.
+// buffers contains the driver's buffers of power and utilisation samples, and the state that the NVML
+// source derives from them.
 type buffers struct {
 	power, busy []quiet.Point
 	times       quiet.Times
 	due         time.Duration // boot clock
 }
 
-// quietPower adds samples to the buffers, and reads the buffers as the NVML source does.
+// quietPower adds samples to the buffers, and reads the buffers in the same way as the NVML source.
 func (r *reader) quietPower(at gpu.Instant, taken []sample, powers []powerSample) gpu.Watts {
 	b := &r.buffers
 	for _, p := range powers {

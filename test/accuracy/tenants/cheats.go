@@ -8,11 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Cheat is a way of the tenant mallory to change what the ledger takes for the idle power of a
-// GPU, or to be charged less for her work. The tenant victim shares the GPU with her.
+// A Cheat is a way of the tenant mallory to change the idle power of a GPU that the ledger learns,
+// or to be charged less for her work. The tenant victim shares the GPU with her.
 type Cheat struct {
 	Name string
-	// Load is her work at a power, by the driver's way to sample. Lifetime is the lifetime of her
+	// Load is her work at a power, for the driver's way to sample. Lifetime is the lifetime of her
 	// processes.
 	Load     func(Driver) Load
 	Watts    float64
@@ -32,13 +32,14 @@ type Scene struct {
 	Cheat
 	Driver
 	Floor gpu.Watts
-	// Replicas are held by the victim; mallory holds one. Busy is set if the victim works a fifth of the
-	// time.
+	// Replicas is the number of replicas that the victim holds. Mallory holds one replica. Busy is set
+	// if the victim works a fifth of the time.
 	Replicas int
 	Busy     bool
 	// Configured is set if the operator configured the true idle power.
 	Configured bool
-	// Peers is the number of other GPUs of the model, each with a job that leaves it idle half of the time.
+	// Peers is the number of other GPUs of the model, each of which has a job that leaves the GPU idle half
+	// of the time.
 	Peers int
 }
 
@@ -105,8 +106,8 @@ func afterSamples(how Driver, length float64) Load {
 	}
 }
 
-// Honest returns the scene in which mallory does the same work without a trick: the work of each minute at
-// once, by one process that stays, and nothing on other GPUs.
+// Honest returns the scene in which mallory does the same work without a trick. She does the work of each
+// minute in one piece, with a single process, and does not work on other GPUs.
 func (s Scene) Honest() Scene {
 	load := s.Load
 	s.Load = func(how Driver) Load { return Gathered(load(how), 60_000) }
@@ -151,8 +152,8 @@ func (r *Result) Evaded() float64 {
 	return m.UserPays - m.Charged
 }
 
-// An Effect is the effect of a cheat in parts of the GPU's energy. Error is what mallory evades. Moved is Error less the
-// part that she evades with the same work without the trick, which is the general error of sharing.
+// An Effect is the effect of a cheat in parts of the GPU's energy. Error is what mallory evades. Moved is Error minus
+// the part that she evades with the same work without the trick. That part is the general error of sharing.
 type Effect struct{ Moved, Error float64 }
 
 // Effect runs a scene with and without its trick.

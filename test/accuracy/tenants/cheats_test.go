@@ -9,7 +9,7 @@ import (
 )
 
 // cheatLimit is the largest part of a GPU's energy that a cheat may move. Cheats against an estimated idle power move more, and bursts
-// that no sample names move more even if it is known: docs/accuracy.md has the largest part of each.
+// that no sample names move more even if the idle power is known. docs/accuracy.md contains the largest part that each cheat moves.
 const cheatLimit, burstLimit, estimateLimit = 0.02, 0.055, 0.10
 
 // knownLimit returns the limit of a scene with a known idle power.
@@ -47,8 +47,8 @@ func TestCheats(t *testing.T) {
 	}
 }
 
-// TestConfigured checks that a configured idle power holds a tenant who never lets the GPU rest, for each process that samples may name
-// while nothing runs.
+// TestConfigured checks that a configured idle power protects against a tenant who never lets the GPU rest, for each process that
+// samples may name while nothing runs.
 func TestConfigured(t *testing.T) {
 	for _, c := range tenants.Cheats()[:4] {
 		for _, names := range []tenants.Names{tenants.NamesActive, tenants.NamesLast, tenants.NamesNone} {
@@ -60,8 +60,8 @@ func TestConfigured(t *testing.T) {
 	}
 }
 
-// TestPeersHold checks that on a node with eight GPUs, seven of which rest at times, a tenant who never lets her GPU rest moves
-// little, and that her work on a second GPU changes nothing.
+// TestPeersHold checks that on a node with eight GPUs, of which seven rest at times, a tenant who never lets her GPU rest moves
+// little energy, and that her work on a second GPU has no effect.
 func TestPeersHold(t *testing.T) {
 	second := func() tenants.Load { return tenants.Evenly(0.0099) }
 	for _, c := range tenants.Cheats()[:4] {
@@ -80,11 +80,13 @@ func TestPeersHold(t *testing.T) {
 	}
 }
 
-// TestHonestWork checks that the same work without the trick takes as much energy, so that the difference is the trick's effect.
+// TestHonestWork checks that the same work without the trick uses the same amount of energy, so that the difference is the
+// effect of the trick.
 func TestHonestWork(t *testing.T) {
 	s := tenants.Scene{Cheat: tenants.Cheats()[1], Floor: 70, Replicas: 3, Configured: true}
 	trick, honest := run(t, s.World(20*time.Minute)), run(t, s.Honest().World(20*time.Minute))
-	// 3 % of the time at 400 W and a floor of 70 W: 12 W of work, 2.1 W of floor and 1/4 of 67.9 W of 82 W.
+	// With work for 3 % of the time at 400 W and a floor of 70 W, her part of the 82 W is 12 W of work, 2.1
+	// W of the floor and 1/4 of 67.9 W.
 	want := (12 + 2.1 + 67.9/4) / 82
 	near(t, "trick", trick.Share("mallory").UserPays, want, 0.003)
 	near(t, "honest", honest.Share("mallory").UserPays, want, 0.01)

@@ -9,8 +9,8 @@ import (
 
 // A Light is a light load of a shared GPU.
 type Light struct {
-	// Duty is the busy share of the GPU, and Burst is the length of a burst in milliseconds, 0 for an
-	// even load.
+	// Duty is the busy share of the GPU, and Burst is the length of a burst in milliseconds, or 0 for
+	// an even load.
 	Duty  float64
 	Burst int
 }
@@ -32,8 +32,8 @@ func Lights() (all []Light) {
 	return all
 }
 
-// A Variant is a GPU under a light load: its number of holders, half of which are idle, its idle
-// power and the driver's way to sample.
+// A Variant describes a GPU under a light load: the number of holders, of which half are idle, the
+// idle power, and the driver's way to sample.
 type Variant struct {
 	Holders int
 	Floor   gpu.Watts
@@ -58,8 +58,8 @@ func Variants() (all []Variant) {
 	return all
 }
 
-// World returns the simulation of a load on a variant. The first half of the holders works, each more
-// than the one before and at another power, but on average at 400 W.
+// World returns the simulation of a load on a variant. The first half of the holders works, each
+// holder more than the previous one and at another power, but on average at 400 W.
 func (l Light) World(v Variant, length time.Duration) World {
 	const watts, spread = 400, 80
 	workers := v.Holders / 2
@@ -82,11 +82,12 @@ func (l Light) World(v Variant, length time.Duration) World {
 	return World{Name: l.String() + ", " + v.String(), GPUs: []GPU{g}, Driver: v.Driver, Length: length, Seed: 40}
 }
 
-// A Beside is the load of one holder beside an idle one on a GPU of 110 W idle power and a limit of
-// 700 W, with its true part by the definition that the user pays, calculated by hand.
+// A Beside is the load of one holder beside an idle holder, on a GPU with an idle power of 110 W
+// and a limit of 700 W. It includes the true part of the holder if the user pays, which was
+// calculated by hand.
 type Beside struct {
 	Name string
-	// Watts is the power of the work above the idle power.
+	// Watts is the power of the work in addition to the idle power.
 	Watts float64
 	Load  Load
 	Truth float64

@@ -6,7 +6,7 @@ import "math/rand/v2"
 // called once for every millisecond since the start, in order.
 type Load func(ms int64) float64
 
-// Evenly returns a load whose kernels are far shorter than a millisecond.
+// Evenly returns a load with kernels that are much shorter than a millisecond.
 func Evenly(duty float64) Load {
 	return func(int64) float64 { return duty }
 }
@@ -26,7 +26,8 @@ func Bursts(length int, duty float64, seed uint64) Load {
 	}
 }
 
-// Periodic returns a load of one burst in every period, at a fixed time in it; both in milliseconds.
+// Periodic returns a load of one burst in every period, at a fixed time in the period. Both times
+// are in milliseconds.
 func Periodic(length, period, offset int64) Load {
 	return func(ms int64) float64 {
 		if ms%period == offset {

@@ -21,12 +21,12 @@ const (
 
 var wall = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// A reader observes a board as the exporter does.
+// A reader observes a board in the same way as the exporter.
 type reader struct {
 	*board
 	uuid    string
-	sampled time.Duration // boot clock up to which samples were read
-	// listed has the processes of earlier lists by PID.
+	sampled time.Duration // boot-clock time up to which samples were read
+	// listed contains the processes of earlier lists by PID.
 	listed map[uint32]*gpu.Process
 	// first is the truth at the first observation, and marks are the truth at the last observations.
 	first mark
@@ -67,7 +67,7 @@ func (w *worker) owner() gpu.Owner {
 	return gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: w.Name, UID: "uid-" + w.Name, Part: "main"}
 }
 
-// process returns the process of a worker now.
+// process returns the current process of a worker.
 func (r *reader) process(w *worker) *gpu.Process {
 	pid := w.pidAt(r.now)
 	if r.listed[pid] == nil {
@@ -103,8 +103,9 @@ func (r *reader) observe() ledger.Observation {
 	return o
 }
 
-// fold returns the activity of samples as NVML and the NVML source do: one row per process, its
-// busy percentage averaged over all samples since the last reading and rounded.
+// fold returns the activity of samples in the same way as NVML and the NVML source. There is one
+// row per process. Its busy percentage is averaged over all samples since the last reading and
+// rounded.
 func (r *reader) fold(at gpu.Instant, taken []sample) (gpu.Span, []ledger.Activity) {
 	if r.sampled == 0 {
 		r.sampled = at.Boot - tick

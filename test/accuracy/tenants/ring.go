@@ -2,11 +2,11 @@ package tenants
 
 import "math"
 
-// A sample of the ring has the busy percentage since the last sample, and the worker that ran at
-// that moment.
+// A sample of the ring contains the busy percentage since the last sample, and the worker that ran
+// at the moment of the sample.
 type sample struct {
-	at      int64 // ms since the start
-	worker  int   // -1 if it names no process
+	at      int64 // time since the start in ms
+	worker  int   // -1 if the sample names no process
 	pid     uint32
 	percent float64
 }
@@ -17,11 +17,11 @@ type powerSample struct {
 	watts float64
 }
 
-// A ring has the driver's samples since the last observation.
+// A ring contains the driver's samples since the last observation.
 type ring struct {
 	how    Driver
 	next   int64 // number of the next sample
-	period int64 // ms since the last sample
+	period int64 // time since the last sample in ms
 	taken  []sample
 	powers []powerSample
 }
@@ -33,7 +33,7 @@ func newRing(how Driver) ring {
 	return ring{how: how, next: 1}
 }
 
-// sample takes the samples that are due.
+// sample takes the samples that are due at this time.
 func (r *ring) sample(b *board) {
 	r.period++
 	if due := int64(float64(r.next) / r.how.PerSecond * 1000); b.now >= due {
@@ -53,7 +53,7 @@ func (r *ring) sample(b *board) {
 	}
 }
 
-// named returns the worker that a sample names, or -1 for none.
+// named returns the worker that a sample names, or -1 if it names none.
 func (r *ring) named(b *board) int {
 	ran := func(w *worker) float64 { return w.ran }
 	recent := func(w *worker) float64 { return w.recent }
@@ -76,7 +76,7 @@ func (r *ring) named(b *board) int {
 	return -1
 }
 
-// pick returns the worker at a point of the sum of amounts, -1 beyond it.
+// pick returns the worker at a point of the sum of amounts, or -1 if the point is beyond the sum.
 func (b *board) pick(amount func(*worker) float64, point float64) int {
 	for _, w := range b.working {
 		if point -= amount(w); point < 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A Result is the result of a GPU: its energy at the end, and the idle power that the book has
-// measured, 0 for none.
+// A Result is the result of a GPU. It contains the energy at the end, and the idle power that the
+// book has measured, or 0 if there is none.
 type Result struct {
 	World string
 	// Energy is the true energy of the GPU in millijoules, Booked is the energy in its book, and
@@ -18,7 +18,8 @@ type Result struct {
 	Tenants                  []Share
 }
 
-// A Share is a tenant's part of the GPU's energy: its true part by each definition, and its charge.
+// A Share is a tenant's part of the GPU's energy. It contains the true part according to each
+// definition, and the charge.
 type Share struct {
 	Name                           string
 	FloorShared, UserPays, Charged float64
@@ -33,8 +34,8 @@ var (
 	UserPays    Truth = func(s Share) float64 { return s.UserPays }
 )
 
-// Wrong returns the part of the energy in wrong accounts: half the sum of errors. Energy that is charged
-// to no tenant is wrong, too.
+// Wrong returns the part of the energy in wrong accounts. This is half the sum of the errors. Energy
+// that is charged to no tenant also counts as wrong.
 func (r *Result) Wrong(truth Truth) float64 {
 	sum, left := 0.0, 1.0
 	for _, s := range r.Tenants {

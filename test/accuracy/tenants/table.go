@@ -11,12 +11,13 @@ import (
 // A Row summarizes the variants of a light load.
 type Row struct {
 	Light
-	By [2]Summary // by definition: floor shared, user pays
-	// Measured is the number of variants whose book has a measured idle power, of all.
+	By [2]Summary // by definition: the floor is shared, or the user pays
+	// Measured is the number of variants for which the book contains a measured idle power, and the
+	// number of all variants.
 	Measured, All int
 }
 
-// A Summary has the mean part of the energy in wrong accounts, and the worst account among all
+// A Summary contains the mean part of the energy in wrong accounts, and the worst account among all
 // variants.
 type Summary struct {
 	Wrong float64
@@ -25,7 +26,7 @@ type Summary struct {
 	Of    Variant
 }
 
-// truths are the definitions in the order of Row.By.
+// truths contains the definitions in the order of Row.By.
 var truths = [2]Truth{FloorShared, UserPays}
 
 // Measure runs all variants of a light load.
@@ -74,7 +75,7 @@ func Table(rows []Row) *markdown.Table {
 	return t
 }
 
-// Total returns the mean and the worst of all rows.
+// Total returns the mean and the worst account over all rows.
 func Total(rows []Row) (total Row) {
 	for _, r := range rows {
 		total.Measured, total.All = total.Measured+r.Measured, total.All+r.All
@@ -95,8 +96,8 @@ func (s *Summary) String() string {
 	return fmt.Sprintf("%s %s (%v)", name, signed(s.Error), s.Of)
 }
 
-// BesideTable returns the charge of one holder beside an idle one: its true part, and the charges
-// under each way to sample.
+// BesideTable returns the charge of one holder beside an idle holder. It contains the true part,
+// and the charges for each way to sample.
 func BesideTable() (*markdown.Table, error) {
 	head := []string{"load of one holder beside an idle one, one hour", "truth"}
 	var drivers []Driver
@@ -130,9 +131,9 @@ func signed(share float64) string {
 	return strings.Replace(fmt.Sprintf("%+.1f", 100*share), "-", "−", 1)
 }
 
-// CheatTable returns the largest effects of each cheat in percent of the GPU's energy: if samples name a process while
-// nothing runs, and if they do not, with an estimated and with a configured idle power. Both columns of a pair are
-// the largest values of all scenes. Energy that the victim is spared is not counted.
+// CheatTable returns the largest effects of each cheat in percent of the GPU's energy. It distinguishes whether
+// samples name a process while nothing runs, and whether the idle power is estimated or configured. Both columns of a
+// pair are the largest values of all scenes. Energy that the victim pays less is not counted.
 func CheatTable(length time.Duration) (*markdown.Table, error) {
 	t := markdown.NewTable("mallory's trick", "samples name a process: moved", "worst scene", "error", "configured: moved", "error",
 		"samples name none: moved", "worst scene", "error", "configured: moved", "error")
@@ -175,8 +176,8 @@ func most(c Cheat, none, configured bool, length time.Duration) (most Effect, wh
 	return most, where, nil
 }
 
-// TwinTable returns the twins in percent of the GPU's energy: the victim's true part in both worlds, the error that no rule
-// avoids in one of them, and the error of the ledger in each.
+// TwinTable returns the twins in percent of the GPU's energy. It contains the true part of the victim in both worlds, the
+// error that no rule can avoid in one of them, and the error of the ledger in each world.
 func TwinTable(length time.Duration) (*markdown.Table, error) {
 	t := markdown.NewTable("mallory's trick", "one world", "another with the same readings", "victim's part", "in the other", "no rule is below", "gpuledger", "in the other")
 	for _, twin := range Twins() {

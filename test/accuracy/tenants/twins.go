@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Twin is a pair of worlds in which the driver reports the same, but the victim used different parts of the GPU's energy. A rule
-// that charges by the readings charges the victim the same part in both. So it errs in one of them by at least half of the
-// difference.
+// A Twin is a pair of worlds in which the driver reports the same values, although the victim used different parts of the GPU's
+// energy. A rule that charges by the readings charges the same part to the victim in both worlds. Therefore it is wrong in one of
+// them by at least half of the difference.
 type Twin struct {
 	Name string
 	// Descriptions describe the GPU of each world.
@@ -57,7 +57,7 @@ func Twins() []Twin {
 	}
 }
 
-// before is the time before the exporter starts. Before the first work nothing hides the idle power.
+// before is the time before the exporter starts. Before the first work, the idle power is visible.
 const before = 2 * time.Second
 
 func (t Twin) world(i int, length time.Duration) World {
@@ -65,7 +65,8 @@ func (t Twin) world(i int, length time.Duration) World {
 	return World{Name: t.Name + ", " + t.Descriptions[i], Driver: t.driver, Before: before, Length: length, Seed: 42, GPUs: []GPU{g}}
 }
 
-// Victims returns the victim's result in each world. A twin runs once, because its loads have a state.
+// Victims returns the result of the victim in each world. A twin can run only once, because its loads
+// have a state.
 func (t Twin) Victims(length time.Duration) (shares [2]Share, err error) {
 	for i := range shares {
 		results, err := Run(t.world(i, length))
@@ -77,8 +78,8 @@ func (t Twin) Victims(length time.Duration) (shares [2]Share, err error) {
 	return shares, nil
 }
 
-// A Reading is all that the driver of a GPU reports in a second: the samples of activity, which have a time, a process and a busy
-// percentage, the samples of power in watts, and the energy of the second in joules.
+// A Reading contains all values that the driver of a GPU reports for a second. These are the samples of activity, with a time, a
+// process and a busy percentage, the samples of power in watts, and the energy of the second in joules.
 type Reading struct {
 	Samples []string
 	Powers  []float64

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/accuracy/tenants"
 )
 
-// TestTwinsReadTheSame checks that the driver reports the same in both worlds of a twin: the same samples of activity, and
-// powers and energies that differ by less than the noise, which has a standard deviation of 1 W.
+// TestTwinsReadTheSame checks that the driver reports the same values in both worlds of a twin. The samples of activity
+// are equal. Powers and energies differ by less than the noise, which has a standard deviation of 1 W.
 func TestTwinsReadTheSame(t *testing.T) {
 	const noise = 1
 	near := func(a, b float64) bool { return math.Abs(a-b) < noise }
@@ -27,14 +27,14 @@ func TestTwinsReadTheSame(t *testing.T) {
 	}
 }
 
-// TestTwinsDiffer checks the true parts of the victim against amounts calculated by hand: with the idle power f, the busy share u
-// and the power w of mallory's work it is 3/4 × f × (1 − u) / (f + u × w), and if the victim works 1 less a quarter of f × (1 − u).
-// Power after work is a part of the work. A rule cannot be right in both worlds.
+// TestTwinsDiffer compares the true parts of the victim with amounts that were calculated by hand. With the idle power f, and the
+// busy share u and the power w of mallory's work, the part is 3/4 × f × (1 − u) / (f + u × w). If the victim works, it is 1 minus a
+// quarter of f × (1 − u), as a part of the energy. Power after work is a part of the work. A rule cannot be right in both worlds.
 func TestTwinsDiffer(t *testing.T) {
 	powers := func(u, f, w float64) float64 { return 0.75 * f * (1 - u) / (f + u*w) }
 	// Both GPUs with bursts draw 70 W + 5 % of 400 W.
 	bursts := 0.75 * 59.2 * (1 - 0.05) / 90
-	// Work of 100 ms, or of 1 ms, after each of 7.2 samples a second.
+	// The work takes 100 ms or 1 ms after each of 7.2 samples per second.
 	long, short := 0.72, 0.0072
 	want := [][2]float64{
 		{powers(0.05, 70, 400), bursts},

@@ -12,7 +12,7 @@ type World struct {
 	Name   string
 	GPUs   []GPU
 	Driver Driver
-	// Before is the time that the node runs before the exporter starts.
+	// Before is the time for which the node runs before the exporter starts.
 	Before time.Duration
 	Length time.Duration
 	Seed   uint64
@@ -23,10 +23,10 @@ type GPU struct {
 	Model string
 	// Limit is the power limit, and Floor is the power without work, while contexts are open.
 	Limit, Floor gpu.Watts
-	// Configured is the idle power that the operator configured, or 0 for none.
+	// Configured is the idle power that the operator configured, or 0 if there is none.
 	Configured gpu.Watts
-	// Tail is the power that the GPU draws in addition right after work; it falls to 1/e in tailTime.
-	// The tail is a part of the work.
+	// Tail is the power that the GPU draws in addition right after work. This power falls to 1/e within
+	// tailTime. The tail is a part of the work.
 	Tail    gpu.Watts
 	Tenants []Tenant
 }
@@ -34,26 +34,26 @@ type GPU struct {
 // A Tenant is a container that holds replicas of a GPU, and has one process on it.
 type Tenant struct {
 	Name string
-	// Replicas is the number of held replicas; 0 means that the tenant holds nothing.
+	// Replicas is the number of held replicas; 0 means that the tenant holds no replica.
 	Replicas int
-	// Watts is the power of its work above the floor.
+	// Watts is the power of its work in addition to the floor.
 	Watts float64
 	// Load is its work, or nil if it never works.
 	Load Load
-	// Lifetime is the lifetime of its processes; 0 means that one process stays. A new process
-	// replaces an ended one.
+	// Lifetime is the lifetime of its processes; 0 means that one process stays. A new process replaces
+	// an ended process.
 	Lifetime time.Duration
 }
 
-// Names selects the process that a sample names while nothing runs. The driver's header allows three
-// readings.
+// Names selects the process that a sample names while nothing runs. The text in the driver's header
+// allows three interpretations.
 type Names int
 
-// The readings of the header.
+// These are the interpretations of the header.
 const (
-	NamesActive Names = iota // a process that ran since the last sample, else one with a context
+	NamesActive Names = iota // a process that ran since the last sample, or else a process with a context
 	NamesLast                // the process that ran last
-	NamesNone                // none: there is no sample
+	NamesNone                // no process, because there is no sample
 )
 
 func (n Names) String() string { return [...]string{"active", "last", "none"}[n] }
@@ -63,8 +63,8 @@ type Driver struct {
 	Names Names
 	// PerSecond is the number of samples of activity per second; 0 means 7.2.
 	PerSecond float64
-	// Power is the time over which the driver averages a sample of power: at least a millisecond,
-	// at most a second; 0 means that it offers no samples.
+	// Power is the time over which the driver averages a sample of power. It is between a millisecond
+	// and a second; 0 means that the driver has no samples.
 	Power time.Duration
 }
 
@@ -72,9 +72,9 @@ func (d Driver) String() string {
 	return fmt.Sprintf("names %v, power over %v", d.Names, d.Power)
 }
 
-// Constants of all worlds.
+// These constants are the same in all worlds.
 const (
-	// phase is the delay of the exporter's start after a second of the simulation.
+	// phase is the delay between a full second of the simulation and the start of the exporter.
 	phase = 450
 	// counterStep is the time between two updates of the counter, in milliseconds.
 	counterStep = 100
