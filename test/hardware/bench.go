@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// bench is the GPU with the running exporter, and what was observed so far. An observation serves
+// bench is the GPU with the running exporter, and the previous observations. An observation serves
 // several comparisons and is made once, when the first of them needs it.
 type bench struct {
 	options
@@ -23,7 +23,7 @@ type bench struct {
 	url   string
 	rate  float64 // of the load generator, once known
 
-	idle     once[float64] // W without contexts
+	idle     once[float64] // in W, without contexts
 	held     once[held]
 	step     once[step]
 	ring     once[time.Duration]
@@ -88,7 +88,7 @@ func (b *bench) compare(ctx context.Context, log io.Writer) []result {
 // timeout is the maximum time of a comparison with its observation.
 const timeout = 3 * time.Minute
 
-// compareOne does not wait for a call of the driver that hangs.
+// compareOne makes one comparison. It does not wait for a call of the driver that hangs.
 func (b *bench) compareOne(ctx context.Context, c comparison) result {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -129,7 +129,7 @@ type once[T any] struct {
 func (o *once[T]) get(ctx context.Context, observe func(context.Context) (T, error)) (T, error) {
 	if !o.made {
 		o.made = true
-		o.err = errors.New("interrupted") // if the driver hangs
+		o.err = errors.New("interrupted") // this happens if the driver hangs
 		o.value, o.err = observe(ctx)
 	}
 	return o.value, o.err

@@ -13,22 +13,21 @@ import (
 // A comparison compares one assumption with the GPU.
 type comparison struct {
 	question, assumed string
-	// place is the file with the assumption, constant is its name there, and code is its text in it;
-	// code is empty if the file only relies on it.
+	// place is the file with the assumption, constant is the name of the assumption in this file, and
+	// code is its text. code is empty if the file only relies on the assumption.
 	place, constant, code string
-	// low and high are the values of the measurement that agree.
+	// low and high limit the values of the measurement that agree.
 	low, high float64
 	measure   func(context.Context, *bench) (measured, error)
 }
 
-// measured is a value, and its text on the page.
+// measured is a value with its text on the page.
 type measured struct {
 	value float64
 	text  string
 }
 
-// comparisons is the table of everything that is compared, in the order of measurement: the idle GPU
-// comes first.
+// comparisons contains all comparisons in the order of measurement. The idle GPU is measured first.
 var comparisons = []comparison{
 	{
 		"Idle power without a context, relative to idle power with a context", "at least 3 % less", "internal/ledger/idle.go", "learn", "",
@@ -155,7 +154,7 @@ var comparisons = []comparison{
 	},
 	{
 		"Equal work smooth and in bursts: charge of the smooth one", "its work ± 8 points", "docs/energy.md", "How accurate", "",
-		// Three standard errors of the samples of a minute.
+		// This is three standard errors of the samples of a minute.
 		-0.08, 0.08, ofPair((*bench).smoothAndBursts, charge),
 	},
 	{
@@ -180,7 +179,7 @@ var comparisons = []comparison{
 	},
 }
 
-// What samples name while nothing runs.
+// These are the processes that samples may name while no work runs.
 const (
 	namesNone float64 = iota
 	namesLast
@@ -207,7 +206,7 @@ func ofStep(measure func(*step) (measured, error)) func(context.Context, *bench)
 	}
 }
 
-// ofPower measures the power samples in seconds. The delays of samples are in the order of samples.
+// ofPower measures the power samples in seconds. The delays are in the order of the samples.
 func ofPower(measure func(s *step, samples, delays series) float64) func(context.Context, *bench) (measured, error) {
 	return ofStep(func(s *step) (measured, error) {
 		var samples, delays series
@@ -269,7 +268,7 @@ func (s *step) samplePeriod() float64 {
 	return median(times.gaps())
 }
 
-// names returns what samples name a second after the end of the work.
+// names returns the process that samples name a second after the end of the work.
 func (s *step) names() measured {
 	var pids []int
 	for _, r := range s.rows {

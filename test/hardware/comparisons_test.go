@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestPlaces checks that the file of each assumption exists and has its name, and that constants have
-// the values that the page prints.
+// TestPlaces checks that the file of each assumption exists and contains the name of the assumption,
+// and that constants have the values that the page prints.
 func TestPlaces(t *testing.T) {
 	for _, c := range comparisons {
 		path := filepath.Join("../..", c.place)
@@ -57,8 +57,8 @@ func constant(t *testing.T, path, name string) (text string) {
 	return text
 }
 
-// TestOutcomes checks the finding on a value inside and outside the range, on no value and on an
-// error.
+// TestOutcomes checks the finding for a value inside the range, a value outside the range, a
+// missing value and an error.
 func TestOutcomes(t *testing.T) {
 	for _, tt := range []struct {
 		value float64

@@ -18,7 +18,7 @@ type load struct {
 	bench *bench
 }
 
-// work is what a load reports about itself.
+// work is the report of a load.
 type work struct {
 	Rate       float64       `json:"rate"`
 	Iterations float64       `json:"iterations"`
@@ -61,7 +61,7 @@ func (l *load) line(ctx context.Context, n int) (w work, err error) {
 		if err != nil {
 			return err
 		}
-		lines := bytes.Split(text, []byte("\n")) // the last one is incomplete or empty
+		lines := bytes.Split(text, []byte("\n")) // the last line is incomplete or empty
 		if len(lines) < n+2 {
 			return fmt.Errorf("no line %d of %s", n+1, l.Name)
 		}

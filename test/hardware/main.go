@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/hardware/driver"
 )
 
-// options are the flags.
+// options contains the flags.
 type options struct {
 	index          int
 	exporter, load string

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// served is two clients of an MPS server at full load.
+// served is the result of two clients of an MPS server at full load.
 type served struct {
 	named  float64 // share of the samples' work that names the server
 	listed float64 // share of the clients in the list of MPS contexts
@@ -36,7 +36,7 @@ func (b *bench) observeMPS(ctx context.Context) (s served, err error) {
 	defer func() {
 		quit := exec.Command(path)
 		quit.Env, quit.Stdin = append(os.Environ(), environment...), strings.NewReader("quit\n")
-		_ = quit.Run() // it may have ended
+		_ = quit.Run() // the client may have ended
 		daemon.Stop()
 	}()
 	var clients []*load

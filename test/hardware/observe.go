@@ -32,9 +32,9 @@ func (b *bench) observeIdle(ctx context.Context) (float64, error) {
 
 // held is a GPU with one context, in which no work runs.
 type held struct {
-	power, learned float64 // W: by the driver, by the exporter
-	tick           float64 // s between readings of the exporter
-	listed         bool    // the process is in the driver's list
+	power, learned float64 // power in W according to the driver and to the exporter
+	tick           float64 // time in s between readings of the exporter
+	listed         bool    // set if the process is in the driver's list
 }
 
 func (b *bench) observeHeld(ctx context.Context) (h held, err error) {
@@ -62,7 +62,7 @@ func (b *bench) observeHeld(ctx context.Context) (h held, err error) {
 		return h, err
 	}
 	measured := map[string]string{"UUID": b.gpu.UUID, "source": "measured"}
-	if len(p.Matches("gpuledger_gpu_idle_power_info", measured)) > 0 { // else it is an estimate
+	if len(p.Matches("gpuledger_gpu_idle_power_info", measured)) > 0 { // if it is not set, the value is an estimate
 		h.learned, err = b.gauge(p, "gpuledger_gpu_idle_power_watts")
 	}
 	return h, err
@@ -83,7 +83,8 @@ func (b *bench) ticks(ctx context.Context, over time.Duration) (float64, error) 
 	return mean(times.changes().gaps()), err
 }
 
-// step is a GPU at full load that comes to rest, beside a context that never works.
+// step contains the readings of a GPU that goes from full load to rest. Another context on it never
+// works.
 type step struct {
 	work          work
 	worker, other int // PIDs
@@ -94,7 +95,7 @@ type step struct {
 	samplesErr                                      error
 }
 
-// seen is a sample with the time when it was first visible.
+// seen is a sample with the time at which it was first visible.
 type seen[T any] struct {
 	sample T
 	at     time.Time
@@ -159,16 +160,16 @@ func (s *step) readValues(gpu *driver.Device) {
 	field(&s.energyModule, driver.EnergyField, driver.ScopeModule)
 }
 
-// full returns the part of a series at full load, without the time that an average may need.
+// full returns the part of a series at full load, without the time that averaging may take.
 func (s *step) full(of series) series {
 	return of.between(s.work.began().Add(4*time.Second), s.work.ended().Add(-100*time.Millisecond))
 }
 
-// loadPower returns the power of the GPU at full load by its readings.
+// loadPower returns the power of the GPU at full load according to its readings.
 func (s *step) loadPower() float64 { return mean(s.full(s.power).values()) }
 
-// observeRing returns how long the driver keeps the samples of a process that stopped working while
-// another one works. Only the time of its newest sample is visible in a row.
+// observeRing returns the time for which the driver keeps the samples of a process that stopped
+// working while another process works. Only the time of its newest sample is visible in a row.
 func (b *bench) observeRing(ctx context.Context) (kept time.Duration, err error) {
 	first, err := b.start(ctx, "ring-first", "--mode=full", "--work=3s")
 	if err != nil {
@@ -187,18 +188,19 @@ func (b *bench) observeRing(ctx context.Context) (kept time.Duration, err error)
 	err = until(ctx, time.Now().Add(22*time.Second), 100*time.Millisecond, func() error {
 		rows, err := b.gpu.Utilization(w.began())
 		if i := slices.IndexFunc(rows, func(r driver.Row) bool { return r.PID == first.PID() }); i >= 0 {
-			kept = max(kept, time.Since(rows[i].At)) // its newest sample stays until it leaves the ring
+			kept = max(kept, time.Since(rows[i].At)) // the newest sample remains until it leaves the ring
 		}
 		return err
 	})
 	return kept, err
 }
 
-// pair is two loads at the same time.
+// pair contains the results of two loads that run at the same time.
 type pair struct {
-	// share is the first load's part: of the work, of the exporter's charge, of the samples.
+	// share is the part of the first load in the work, in the charges of the exporter, and in the
+	// samples.
 	work, charged, sampled float64
-	busy, seen             float64 // share of the time that the GPU was busy: by the loads, by samples
+	busy, seen             float64 // share of the time in which the GPU was busy, according to the loads and to the samples
 }
 
 func (b *bench) observePair(ctx context.Context, first, second []string) (p pair, err error) {
@@ -261,7 +263,7 @@ func (b *bench) watch(ctx context.Context, loads [2]*load) (sums [2]float64, bus
 	return sums, median(whole), nil
 }
 
-// charged returns the energies that the exporter has charged to two loads, which it ends. An
+// charged returns the energies that the exporter has charged to two loads. It ends the loads. An
 // interval is settled after at most ten seconds.
 func (b *bench) charged(ctx context.Context, loads [2]*load, names [2]string) (joules [2]float64, err error) {
 	for _, l := range loads {
@@ -277,7 +279,7 @@ func (b *bench) charged(ctx context.Context, loads [2]*load, names [2]string) (j
 	return joules, err
 }
 
-// share returns a's part of the sum, or 0 if the sum is 0.
+// share returns the part of a in the sum of a and b, or 0 if the sum is 0.
 func share(a, b float64) float64 {
 	if a+b == 0 {
 		return 0

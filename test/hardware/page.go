@@ -17,7 +17,7 @@ const (
 	notRun  finding = "not run"
 )
 
-// result is the outcome of a comparison. The reason is set if it was not run.
+// result is the outcome of a comparison. The reason is set if the comparison was not run.
 type result struct {
 	comparison
 	measured measured

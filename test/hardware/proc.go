@@ -8,7 +8,7 @@ import (
 )
 
 // procTree is the /proc of the exporter: copies of the files of the loads, with their own cgroups.
-// So each load is an owner without root or a container engine.
+// Therefore each load is a separate owner, although there is no root user and no container engine.
 type procTree struct{ dir string }
 
 // cgroups is the cgroup above the cgroups of the loads.
@@ -31,8 +31,8 @@ func (t procTree) write() error {
 	if err := os.Mkdir(ns, 0o755); err != nil {
 		return err
 	}
-	// The driver reports PIDs of this namespace. The kernel's number of the initial namespace makes
-	// the exporter use them.
+	// The driver reports PIDs in the namespace of this process. The tree has the kernel's number of the
+	// initial namespace, so that the exporter uses these PIDs.
 	if err := os.Symlink("pid:[4026531836]", filepath.Join(ns, "pid")); err != nil {
 		return err
 	}

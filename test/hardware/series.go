@@ -15,7 +15,7 @@ type point struct {
 // series is sorted by time.
 type series []point
 
-// between returns the part of a time.
+// between returns the part of the series within a time.
 func (s series) between(from, to time.Time) series {
 	var out series
 	for _, p := range s {
@@ -65,8 +65,8 @@ func (s series) slope() float64 {
 	return (last.value - first.value) / last.at.Sub(first.at).Seconds()
 }
 
-// fall returns the seconds after a moment until the values have made 90 % of the way from their
-// level in the second before it to their level at the end.
+// fall returns the seconds after a moment until the values have covered 90 % of the difference
+// between their level in the second before the moment and their level at the end.
 func (s series) fall(moment time.Time) float64 {
 	before, after := s.levels(moment)
 	for _, p := range s.between(moment, moment.Add(time.Hour)) {
@@ -86,8 +86,8 @@ func (s series) levels(moment time.Time) (before, after float64) {
 	return median(s.between(moment.Add(-time.Second), moment).values()), median(s.between(end.Add(-2*time.Second), end).values())
 }
 
-// lag returns the seconds by which a counter is behind at the end of work: the work's energy that it
-// counts afterwards, in seconds of the work.
+// lag returns the seconds by which a counter is behind at the end of work. This is the energy of the
+// work that it counts afterwards, expressed in seconds of the work.
 func (s series) lag(moment time.Time) float64 {
 	c := s.changes()
 	end := c.between(moment, moment.Add(time.Hour))

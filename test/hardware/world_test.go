@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	// The packages of the exporter. Without this import go test would use a cached result after a
-	// change of them.
+	// These are the packages of the exporter. Without this import go test would use a cached result
+	// after a change of them.
 	_ "github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 	"github.com/gpuledger/gpuledger/test/program"
@@ -22,8 +22,8 @@ import (
 
 const uuid = "GPU-11111111-2222-3333-4444-555555555555"
 
-// assumed is a GPU as the exporter assumes it, and other is a GPU that differs in everything; see
-// live.h.
+// assumed is a GPU that meets all assumptions of the exporter, and other is a GPU that meets none;
+// see live.h.
 const (
 	assumed = "floor=60000 context=27500 busy=400000 average=1000 refresh=100 sample=139 delay=100 ring=10000 names=context scoped=1 buffer=20 buffer_average=20 buffer_delay=50"
 	other   = "floor=140000 context=0 busy=300000 average=3000 instant=1500 refresh=400 late=900 sample=500 delay=700 ring=5000 names=none scope=140 half=1 favour=1 clients=1 buffer=200 buffer_average=2000 buffer_delay=600"
@@ -36,9 +36,9 @@ var faults = []string{
 	"fault\tgpu=*\tcall=nvmlDeviceGetMPSComputeRunningProcesses\tdo=drop",
 }
 
-// TestWorlds runs the bench with the exporter and loads on both GPUs, by fake drivers at the C ABI.
-// Every comparison must agree on the first, and differ on the second, because a comparison that cannot
-// fail proves nothing.
+// TestWorlds runs the bench with the exporter and loads on both GPUs, with fake drivers at the C ABI.
+// Every comparison must agree for the first GPU, and differ for the second, because a comparison that
+// cannot fail proves nothing.
 func TestWorlds(t *testing.T) {
 	programs := build(t)
 	for _, tt := range []struct {
@@ -68,7 +68,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// outcome returns the finding on a question on the page.
+// outcome returns the finding about a question on the page.
 func outcome(text, question string) finding {
 	for line := range strings.Lines(text) {
 		cells := strings.Split(line, "|")
@@ -117,7 +117,7 @@ func (p programs) reportBuffers(t *testing.T) bool {
 	return bytes.Contains(text, []byte("nvmlDeviceGetSamples\x00"))
 }
 
-// mps is a fake MPS daemon: in the foreground it starts a server, which has a context. Without
+// mps is a fake MPS daemon. In the foreground it starts a server, which has a context. Without
 // arguments it ends the server.
 const mps = `#!/bin/bash
 here="$GPULEDGER_FAKE_CUDA_DIR"
@@ -193,7 +193,7 @@ func TestLoad(t *testing.T) {
 				ran += to - from
 			}
 		}
-		// The fake runs 10^8 iterations a second.
+		// The fake driver runs 10^8 iterations per second.
 		if abs(ran-ns) > 1e3 || abs(done.Iterations*10-ns) > 1e3 || float64(done.Busy) < 0.99*ns {
 			t.Errorf("%s: the GPU ran for %.0f ns, the load reports %.0f iterations in %v; want %.0f ns", mode, ran, done.Iterations, done.Busy, ns)
 		}

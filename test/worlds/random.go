@@ -82,13 +82,13 @@ func (f *Fleet) own(p pod, owner int, random *rand.Rand) {
 	}
 }
 
-// describe adds descriptions of a unit. In each hour the description with the owner follows a description with another owner or
-// none, and precedes a description without an owner.
+// describe adds descriptions of a unit. In each hour, the description with the owner is between a description with another
+// owner or with none, and a description without an owner.
 func (f *Fleet) describe(unit map[string]string, owner string, of Span, random *rand.Rand) {
 	const least = 2 * time.Minute // of an owner, longer than the step of the rules
 	owned := Series("gpuledger_unit_info", With(unit, "account", owner, "user", owner))
 	for begin := of.From.Truncate(time.Hour); begin < of.To; begin += time.Hour {
-		// The hour has the samples after its begin and the sample at its end.
+		// The hour contains the samples after its start, and the sample at its end.
 		from, until := max(begin+f.Interval, of.From), min(begin+time.Hour+f.Interval, of.To)
 		spare := until - from - least
 		if spare <= 0 {

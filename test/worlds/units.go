@@ -2,8 +2,8 @@ package worlds
 
 import "time"
 
-// Units returns a machine without Kubernetes: a job on two GPUs, a job that shares one of them and
-// does nothing, a container and the session of a user.
+// Units returns a machine without Kubernetes. There are a job on two GPUs, a job that shares one of
+// these GPUs without working, a container, and the session of a user.
 func Units() *History {
 	const end = 5 * time.Hour
 	h := New(30 * time.Second)

@@ -11,14 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// times are expressions for a column as in [table.Format].
+// times contains expressions that format a column like [table.Format].
 var times = map[string]string{
 	"PostgreSQL": `to_char(%s at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`,
 	"MariaDB":    `concat(left(date_format(%s, '%%Y-%%m-%%dT%%H:%%i:%%s.%%f'), 23), 'Z')`,
 }
 
 // TestAppend checks that databases keep each event once, with the rights of a user who must not
-// change tables, and when several programs add the same events.
+// change tables, and also when several programs add the same events.
 func TestAppend(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {

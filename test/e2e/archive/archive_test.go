@@ -123,8 +123,9 @@ func tree(t *testing.T, folder string) map[string]string {
 	return all
 }
 
-// TestExact checks that the tables have the energy of two clusters in one store to the millijoule,
-// that a second run changes nothing, and that a run that was killed is completed by the next one.
+// TestExact checks that the tables contain the energy of two clusters in one store to the
+// millijoule, that a second run changes no file, and that the next run completes a run that was
+// killed.
 func TestExact(t *testing.T) {
 	s := foldtest.NewStore()
 	fleets := map[string]*foldtest.Fleet{

@@ -25,7 +25,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// answered is the output of a question.
+// answered is the decoded output of a question.
 type answered struct {
 	Rows    []map[string]any
 	Notices []string
@@ -34,7 +34,7 @@ type answered struct {
 	out, errors string
 }
 
-// ask asks the shipped program. The answer in JSON is decoded.
+// ask runs a question with the shipped program. The answer in JSON is decoded.
 func ask(t *testing.T, args ...string) (a answered) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -57,20 +57,19 @@ func ask(t *testing.T, args ...string) (a answered) {
 	return a
 }
 
-// life is a history of five boards in three nodes of a cluster, of three days: board A moves from node 1
-// to node 2, and board B to the place of A at the same time. Board C is lost, and board E takes its place
-// a day later. A Slurm job shares the boards D and E. Node 2 is not scraped for four hours, and reboots once. Board D was added on the second
-// day. Every pod uses one board, or shares it.
+// life is a history of three days, with five boards in three nodes of a cluster. Board A moves from node 1 to node 2, and board B to the
+// place of A at the same time. Board C is lost, and board E takes its place a day later. A Slurm job shares the boards D and E. Node 2 is not
+// scraped for four hours, and reboots once. Board D was added on the second day. Every pod uses one board, alone or shared.
 type life struct {
 	*foldtest.Store
-	counters map[string]float64 // by series, in joules, seconds or errors
+	counters map[string]float64 // counters by series, in joules, seconds or errors
 	created  map[string]time.Time
-	twice    bool // whether two targets are the same exporter
+	twice    bool // set if two targets are the same exporter
 }
 
 const lifeHours = 72
 
-// lifeBoards are the boards by the letter of their names.
+// lifeBoards contains the boards, by the letter in their names.
 var lifeBoards = map[string][2]string{
 	"A": {"1653924023100", "GPU-aaaa0000-0000-0000-0000-00000000000a"}, "B": {"1653924023101", "GPU-bbbb0000-0000-0000-0000-00000000000b"},
 	"C": {"1653924023102", "GPU-cccc0000-0000-0000-0000-00000000000c"}, "D": {"1653924023103", "GPU-dddd0000-0000-0000-0000-00000000000d"},
@@ -107,8 +106,8 @@ func placeOf(board string, minute int) (node, address string) {
 	return "", ""
 }
 
-// newLife simulates the history. With twice, the exporters are scraped by a second job, which misses every
-// tenth minute.
+// newLife simulates the history. If twice is set, a second job also scrapes the exporters, which misses
+// every tenth minute.
 func newLife(twice bool) *life {
 	l := &life{foldtest.NewStore(), make(map[string]float64), make(map[string]time.Time), twice}
 	for minute := range lifeHours * 60 {
@@ -151,7 +150,7 @@ func (l *life) scrape(board, node, address string, minute int, at time.Time, sil
 		l.Add(at, value, metric, slices.Concat(common, labels)...)
 		if l.twice && minute%10 != 9 {
 			later := at
-			if metric != "gpuledger_placement_info" { // whose last scrape is an answer
+			if metric != "gpuledger_placement_info" { // for which the last scrape is an answer
 				later = at.Add(3 * time.Second)
 			}
 			l.Add(later, value, metric, slices.Concat(common, labels, []string{"job", "gpuledger-second"})...)
@@ -203,7 +202,7 @@ type lifePod struct {
 	share                           float64
 }
 
-// lifePods are the pods on a board in a minute.
+// lifePods returns the pods on a board in a minute.
 func lifePods(board string, minute int) (pods []lifePod) {
 	hour := minute / 60
 	if board == "A" {
@@ -230,7 +229,7 @@ func (l *life) owners(minute int) {
 	l.Add(at, 1, "kube_namespace_labels", "cluster", "east", "namespace", "search", "label_team", "search")
 	if runsJob("D", minute) {
 		for _, node := range []string{"n1", "n2"} {
-			user := map[bool]string{true: "alice"}[minute >= 28*60+50] // it is known late
+			user := map[bool]string{true: "alice"}[minute >= 28*60+50] // the user becomes known late
 			l.Add(at, 1, "gpuledger_unit_info", "cluster", "east", "node", node, "manager", "slurm", "unit", "4711", "uid", "1000", "user", user, "account", "physics")
 		}
 	}
@@ -245,7 +244,7 @@ func (l *life) owners(minute int) {
 	}
 }
 
-// TestAsk checks that all questions have the same answers from a Prometheus and from the archive.
+// TestAsk checks that all questions return the same answers from a Prometheus and from the archive.
 func TestAsk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make e2e runs it")
@@ -303,7 +302,7 @@ func TestAsk(t *testing.T) {
 				continue
 			}
 			if strings.HasPrefix(question, "where") && strings.Contains(question, "--at=") {
-				for _, row := range a.Rows { // an archive does not have the scrapes of an hour
+				for _, row := range a.Rows { // an archive does not contain the scrapes of an hour
 					delete(row, "last_seen")
 				}
 			}

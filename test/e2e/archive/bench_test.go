@@ -22,23 +22,23 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// The size of the benchmark's history.
+// This is the size of the history of the benchmark.
 var (
 	benchGPUs = flag.Int("gpus", 0, "GPUs of TestCost, in one cluster; 0 skips it")
 	benchDays = flag.Int("days", 3, "days of TestCost")
 )
 
-// historyEnv has the folder of tools/history.
+// historyEnv is the variable with the folder of tools/history.
 const historyEnv = "GPULEDGER_E2E_HISTORY"
 
 // newerDays are the days of the history after the filed days. The archive reads the last two days
 // differently.
 const newerDays = 3
 
-// The limits of the figures.
+// These are the limits of the figures.
 const (
-	maxResident = 256.0 // MiB, of 1,000 GPUs
-	maxYear     = 12.0  // hours of processor time for a year of 8,000 GPUs, archive and store
+	maxResident = 256.0 // limit in MiB for 1,000 GPUs
+	maxYear     = 12.0  // limit of the processor time in hours for a year of 8,000 GPUs, for the archive and the store
 )
 
 // TestCost files the days of a fleet, in each sink separately, and prints the processor time, the

@@ -36,8 +36,8 @@ type books struct {
 	node    fleet.Node
 	program *program.Program
 	name    string
-	began   time.Time     // of the scrapes, in real time
-	moved   time.Duration // from the real clock to the clock of the record, 0 for an accelerated clock
+	began   time.Time     // time of the scrapes, in real time
+	moved   time.Duration // difference between the clock of the record and the real clock; 0 for an accelerated clock
 	record  *foldtest.Store
 	// latest are the counters at the last scrape of this boot, and filed are the counters of earlier
 	// boots, by metric and account.
@@ -94,7 +94,7 @@ func (b *books) scrape() {
 			b.record.Add(b.at(now), value, metric, pairs...)
 			if account := strings.Join([]string{metric, labels["UUID"], labels["pod_uid"] + labels["unit"], labels["reason"]}, " "); strings.HasSuffix(metric, "_total") {
 				n := int64(math.Round(value * 1000))
-				if n < b.latest[account] { // a unit was retired and is back
+				if n < b.latest[account] { // a unit was retired and has returned
 					b.filed[account] += b.latest[account]
 				}
 				b.latest[account] = n
@@ -103,7 +103,7 @@ func (b *books) scrape() {
 	}
 }
 
-// sums returns the sums of the books by metric and account, without zeros.
+// sums returns the sums of the books by metric and account. It omits zeros.
 func sums(all []*books) map[string]int64 {
 	found := make(map[string]int64)
 	for _, b := range all {
@@ -118,9 +118,9 @@ func sums(all []*books) map[string]int64 {
 	return found
 }
 
-// TestBooks checks that a database has what the exporters counted, to the millijoule and
-// millisecond, for everything that was scraped: from real exporters on simulated nodes by a real
-// Prometheus and Thanos. A node loses its power twice, another one is not scraped for a while, and one runs Slurm jobs.
+// TestBooks checks that a database contains, to the millijoule and millisecond, the amounts that the exporters counted,
+// for all scraped data. Real exporters run on simulated nodes, and a real Prometheus and Thanos scrape and store their
+// record. A node loses its power twice, another node is not scraped for a while, and one runs Slurm jobs.
 func TestBooks(t *testing.T) {
 	t.Parallel()
 	f := fleet.OpenFor(t)
@@ -195,8 +195,8 @@ func TestBooks(t *testing.T) {
 	t.Logf("%d pods, %d units, %d accounts", len(pods), len(units), len(want))
 }
 
-// checkUses checks that the use of a GPU is no shorter than its share-weighted time by the exporter's clock, and for most owners
-// not longer than the held time: one node is not scraped for ten minutes, and a job is suspended.
+// checkUses checks that the use of a GPU is no shorter than its share-weighted time according to the exporter's clock. For most
+// owners it is not longer than the held time. One node is not scraped for ten minutes, and a job is suspended.
 func checkUses(t *testing.T, db query) {
 	t.Helper()
 	const scale, slack = int64(interval / tick), int64(2 * interval / time.Millisecond)

@@ -41,8 +41,8 @@ const (
 
 // TestChaos runs an archive with a database and a folder on a separate disk. Senders post hostile
 // events, the store returns hostile responses, the disk fills, the database is killed, and the
-// archive is stopped. Every event that the archive accepted with status 200 must be in both sinks,
-// once, and every hour must have the energy of the simulated fleet.
+// archive is stopped. Every event that the archive accepted with status 200 must be in each sink
+// once, and every hour must contain the energy of the simulated fleet.
 func TestChaos(t *testing.T) {
 	seed := *chaosSeed
 	if seed == 0 {
@@ -147,7 +147,7 @@ func newDisk(t *testing.T) *disk {
 func (d *disk) fill() {
 	file, err := os.Create(d.ballast)
 	if err != nil {
-		return // it is full
+		return // the disk is full
 	}
 	defer file.Close()
 	_, _ = io.Copy(file, io.LimitReader(zeros{}, 1<<30))
@@ -166,7 +166,7 @@ type chaosArchive struct {
 	address string
 	folder  string
 	args    []string
-	dead    string // file with events that a sink did not accept
+	dead    string // file of the events that a sink did not accept
 	running *program.Program
 }
 
@@ -300,7 +300,7 @@ func (s *honestSender) run(stop <-chan struct{}) {
 	}
 }
 
-// possible checks that no filed hour has more energy than the fleet can use.
+// possible checks that no filed hour has more energy than the fleet can have used.
 func possible(t *testing.T, db query, fleet foldtest.Steady) {
 	t.Helper()
 	limit := int64(maxWatts * chaosGPUs * 3600 * 1000)

@@ -52,14 +52,14 @@ type server struct {
 	ended   <-chan struct{}
 	command func() *exec.Cmd
 	ready   func(ctx context.Context) error
-	// create creates an empty database. The URL is the value of the flag; queries name the tables
+	// create creates an empty database. The URL is the value of the flag. Queries name the tables
 	// without a schema.
 	create func(t *testing.T, name string) (url string, db query)
 	// elsewhere queries a database in a session with a time zone other than UTC.
 	elsewhere func(name string) query
 	// script runs a script with the client program of the database.
 	script func(t *testing.T, name, script string)
-	// stranger creates a user who may read and write the tables of a database, but not change them.
+	// stranger creates a user who may read and write the rows of a database, but not change its tables.
 	// It returns the URL.
 	stranger func(t *testing.T, name string) string
 }
@@ -158,8 +158,9 @@ func line(values []any, isDate func(i int) bool) string {
 	return strings.Join(texts, " | ")
 }
 
-// TestDatabases checks that databases have the same hours as a folder, also after kills at random
-// moments, what their views return, and that a database that was down has all hours later.
+// TestDatabases checks that databases contain the same hours as a folder, even after kills at
+// random moments, and that a database that was down contains all hours later. It also checks the
+// rows of the views.
 func TestDatabases(t *testing.T) {
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, began, 6, 4, "cluster", "east")
@@ -255,8 +256,8 @@ func boards(t *testing.T, fleet *foldtest.Fleet, db query) {
 	}
 }
 
-// intervals checks when pods and units used GPUs, by the simulation: to the scrape. A pod that used a GPU in
-// the newest hour has no end yet.
+// intervals compares the times at which pods and units used GPUs with the simulation. They must be exact to
+// the scrape. A pod that used a GPU in the newest hour must have no end yet.
 func intervals(t *testing.T, kind databases, fleet *foldtest.Fleet, db query) {
 	t.Helper()
 	newest := began.Add((hours - 1) * time.Hour)
@@ -291,14 +292,15 @@ func intervals(t *testing.T, kind databases, fleet *foldtest.Fleet, db query) {
 	}
 }
 
-// unit reports whether the fleet runs the workload of a number as a unit.
+// unit reports whether the fleet runs the workload with the given number as a unit.
 func unit(number string) bool {
 	n, _ := strconv.Atoi(number)
 	return n%3 == 0
 }
 
-// testRights checks that an administrator can create the tables by the printed script, that a user
-// who must not change them can file hours, and the error without tables.
+// testRights checks that an administrator can create the tables with the printed script, and that a
+// user who must not change the tables can file hours. It also checks the error if there are no
+// tables.
 func testRights(t *testing.T, kind databases, server *server, folder string, file func(args ...string) (string, error)) {
 	t.Helper()
 	_, db := server.create(t, "scripted")
@@ -344,8 +346,8 @@ func TestSinks(t *testing.T) {
 	}
 }
 
-// large returns an hour with more rows than a statement inserts, and names that are as long as possible,
-// and longer.
+// large returns an hour with more rows than a statement inserts, and with names that are as long as
+// possible or longer.
 func large() *table.Hour {
 	h := sinktest.Hour(sinktest.Noon, 7)
 	charge := h.Charges[0]

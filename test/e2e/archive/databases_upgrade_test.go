@@ -19,7 +19,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// testUpgrade checks that tables with rows and a view of an earlier version, before units, are migrated.
+// testUpgrade checks that tables with rows and a view of an earlier version, which did not support
+// units, are migrated.
 func testUpgrade(t *testing.T, kind databases, server *server, file func(args ...string) (string, error)) {
 	t.Helper()
 	url, db := server.create(t, "older")
@@ -63,8 +64,8 @@ func testUpgrade(t *testing.T, kind databases, server *server, file func(args ..
 	}
 }
 
-// testUnprofiled checks that rows of a version without profiled time have an unknown one after the upgrade, in all tables and in
-// statements.
+// testUnprofiled checks that rows of a version without profiled time have an unknown profiled time after the upgrade, in all
+// tables and in statements.
 func testUnprofiled(t *testing.T, kind databases, server *server, file func(args ...string) (string, error)) {
 	t.Helper()
 	url, db := server.create(t, "unprofiled")

@@ -57,8 +57,8 @@ func parquet(folder, table string) string {
 	return fmt.Sprintf("read_parquet('%s/%s/*/*/*.parquet', hive_partitioning = true)", folder, table)
 }
 
-// TestDuckDB checks that DuckDB, a foreign reader, finds in the Parquet files of a folder and of a
-// bucket the columns, types and values of the CSV files.
+// TestDuckDB checks with DuckDB, an independent reader, that the Parquet files of a folder and of a
+// bucket contain the columns, types and values of the CSV files.
 func TestDuckDB(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 8, 4, "cluster", "east/1").Run(hours * 60)

@@ -240,7 +240,8 @@ func await(t *testing.T, missing func() string) {
 	}
 }
 
-// pods are the pods of a Job in a cluster. There is no kubelet: the test writes their status.
+// pods contains the pods of a Job in a cluster. There is no kubelet, so the test writes the status
+// of the pods.
 type pods struct {
 	*cluster.Cluster
 	t                  *testing.T
@@ -287,7 +288,7 @@ func trains() corev1.PodSpec {
 	}}}
 }
 
-// create creates pods. The times in their status begin with the creation of the last one.
+// create creates pods. The times in their status begin with the creation of the last pod.
 func (w *pods) create(names ...string) {
 	w.t.Helper()
 	for _, name := range names {

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// refused runs the program, and checks that it files so many hours in a folder and logs the reason
-// why others are refused.
+// refused runs the program, and checks that it files the given number of hours in a folder and logs
+// the reason for which others are refused.
 func refused(t *testing.T, folder string, filed int, want string, args ...string) {
 	t.Helper()
 	out, err := once(t.Context(), binary(), folder, args...)
@@ -30,7 +30,7 @@ func refused(t *testing.T, folder string, filed int, want string, args ...string
 	}
 }
 
-// accepted runs the program, and checks that it files so many hours.
+// accepted runs the program, and checks that it files the given number of hours.
 func accepted(t *testing.T, folder string, filed int, args ...string) {
 	t.Helper()
 	if out, err := once(t.Context(), binary(), folder, args...); err != nil {
@@ -54,7 +54,8 @@ func accept(t *testing.T, folder string, filed int, args ...string) {
 }
 
 // TestLagging checks that the last hour is refused while remote write lags: the store is stopped in
-// the middle of it, so that the sender has to keep the samples. It is filed once they have arrived.
+// the middle of it, so that the sender has to keep the samples. The hour is filed after the samples
+// have arrived.
 func TestLagging(t *testing.T) {
 	t.Parallel()
 	end := time.Now().UTC().Truncate(time.Hour).Add(-time.Hour)
@@ -86,7 +87,7 @@ func TestLagging(t *testing.T) {
 	wait(storing, outage)
 	storing.Stop()
 	insert(t, "http://"+agent, s, outage, end.Add(time.Hour))
-	sending.Stop() // it keeps the samples on its disk
+	sending.Stop() // the sender keeps the samples on its disk
 
 	storing = startStore()
 	folder := t.TempDir()
@@ -163,7 +164,7 @@ func TestOutage(t *testing.T) {
 	serve(t, n.group, "upper", half(true), "")
 	<-n.start("upload-blocks", "--path="+n.group.Path("upper"), `--label=cluster="east"`, `--label=part="upper"`).Ended()
 	p, gateway, _ := n.component("gateway", "store", n.bucket(), "--data-dir="+n.group.Path("gateway"))
-	// A strict endpoint is kept while it does not answer.
+	// A strict endpoint is kept even if it does not respond.
 	strict := n.query([]string{sidecar}, "--endpoint-strict="+gateway)
 	url := n.query([]string{sidecar, gateway})
 	folder := t.TempDir()
@@ -199,7 +200,7 @@ func TestDownsampled(t *testing.T) {
 		return err
 	}))
 	p.Stop()
-	for _, block := range raw { // they have expired
+	for _, block := range raw { // the other blocks have expired
 		check(t, os.RemoveAll(block))
 	}
 	_, gateway, _ := n.component("gateway", "store", n.bucket(), "--data-dir="+n.group.Path("gateway"))

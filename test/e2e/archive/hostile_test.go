@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// honestResponses is the mean number of honest responses between two hostile ones. An hour needs dozens of responses, so some
-// hours get only honest ones.
+// honestResponses is the mean number of honest responses between two hostile responses. An hour needs dozens of responses, so
+// some hours get only honest responses.
 const honestResponses = 64
 
 // hostileStore is a store with some hostile responses.
@@ -143,7 +143,7 @@ func (a *attack) one(random *rand.Rand, n int) int {
 		return post("east", chaosToken, "gzip", zipped(good)[:10])
 	case 5:
 		return post("east", chaosToken, "gzip", "")
-	case 6: // grows by a factor of a thousand
+	case 6: // the text grows by a factor of a thousand
 		return post("east", chaosToken, "gzip", zipped(strings.Repeat(" ", 32<<20)))
 	case 7:
 		return post("east", chaosToken, "", strings.Repeat(" ", 9<<20))

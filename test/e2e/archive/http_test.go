@@ -104,8 +104,8 @@ func sameRows(t *testing.T, folder, text string) {
 	}
 }
 
-// TestHTTP checks that a receiver has the rows of a folder after kills at random moments, and after
-// errors of the receiver; and that standard output has them.
+// TestHTTP checks that a receiver gets the rows of a folder, even after kills at random moments and
+// after errors of the receiver. Standard output must also contain these rows.
 func TestHTTP(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 10, 4, "cluster", "east").Run(hours * 60)

@@ -29,19 +29,21 @@ import (
 // project is the folder of the models for dbt.
 const project = "../../../manifests/examples/dbt/"
 
-// The calls in braces that the models contain, and the definitions of macros with one parameter.
+// These match the calls in braces that the models contain, and the definitions of macros with one
+// parameter.
 var (
 	call      = regexp.MustCompile(`\{\{ (\w+)\('([^']*)'(?:, '([^']*)')?\) \}\}`)
 	macro     = regexp.MustCompile(`(?s)\{% macro (\w+)__(\w+)\(column\) %\}(.*?)\{% endmacro %\}`)
 	commented = regexp.MustCompile(`(?m)^( *)# (meta: .*)$`)
 )
 
-// dbt renders the models of the project as dbt does, for the few calls that they contain.
+// dbt renders the models of the project in the same way as the program dbt, for the few calls that
+// they contain.
 type dbt struct {
 	*testing.T
 	adapter string
 	vars    map[string]string
-	macros  map[string]string // by adapter and name
+	macros  map[string]string // models by adapter and name
 	sources map[string]string // the table expression of a source
 	columns map[string][]string
 	answers map[string][]string // rows by query
@@ -116,7 +118,7 @@ func text(t *testing.T, path string) string {
 	return string(b)
 }
 
-// model returns the query of a model, with the models that it refers to as nested queries.
+// model returns the query of a model, in which the models to which it refers are nested queries.
 func (d *dbt) model(name string) string { return d.render(text(d.T, project+"models/"+name+".sql")) }
 
 func (d *dbt) render(sql string) string {
@@ -258,7 +260,7 @@ func TestModels(t *testing.T) {
 	compareCommands(t, all, "2026-03", folder)
 }
 
-// commands are commands with the models that have the same amounts, and the columns of both.
+// commands contains commands with the models that return the same amounts, and the columns of both.
 var commands = []struct{ command, model, by, amounts string }{
 	{"statement --by=team,reason,cluster", "gpu_monthly_teams", "cluster,team,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms,tensor_active_ms,dram_active_ms"},
 	{"statement --by=model,reason,cluster", "gpu_monthly_models", "cluster,model,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms,tensor_active_ms,dram_active_ms"},
@@ -414,7 +416,7 @@ func TestModelsOfPruned(t *testing.T) {
 	}
 }
 
-// days returns the days of the model of days.
+// days returns the days in the model of days.
 func days(e engine) map[string]bool {
 	found := make(map[string]bool)
 	for _, day := range e.query("gpu_daily", "day") {

@@ -64,8 +64,8 @@ func checkMoves(t *testing.T, name string, p *foldtest.Places, source string) {
 	}
 }
 
-// checkEvents compares the events of the view with the drawn ones. The view has a row for each board of a silent node, in place
-// of one for all, and the event replaced for the next board.
+// checkEvents compares the events of the view with the drawn events. For a silent node, the view has a row for each board
+// instead of one row for all boards. It also has the event replaced for the next board.
 func checkEvents(t *testing.T, name string, p *foldtest.Places, db query) {
 	t.Helper()
 	var want []string
@@ -78,7 +78,7 @@ func checkEvents(t *testing.T, name string, p *foldtest.Places, db query) {
 		}
 	}
 	got := db.rows(t, "select event_time, event, serial, node from board_events where event in ('moved', 'returned', 'silent', 'lost')")
-	replaced := make(map[string]bool) // boards that another one replaced at once have the end lost or silent in the view
+	replaced := make(map[string]bool) // boards that another board replaced immediately end with lost or silent in the view
 	for _, s := range p.Stays {
 		if s.End == "replaced" {
 			for _, event := range []string{"lost", "silent"} {

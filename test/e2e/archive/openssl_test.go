@@ -42,7 +42,7 @@ func opensslVerifies(t *testing.T, dir, message, signature string) {
 }
 
 // TestOpenSSL checks with openssl that the hash and signature of an entry cover the documented bytes, and that the signature of a
-// statement covers its payload. The keys are made by openssl.
+// statement covers its payload. openssl creates the keys.
 func TestOpenSSL(t *testing.T) {
 	dir, folder := t.TempDir(), t.TempDir()
 	openssl(t, dir, "genpkey", "-algorithm", "ed25519", "-out", "chain.pem")

@@ -23,7 +23,7 @@ var outage = flag.Duration("outage", time.Second, "how long the database of Test
 const maxRetry = 6 * time.Minute
 
 // TestDatabaseOutage checks that a database that is killed while the archive runs, and is down for a while,
-// has all hours afterwards, with the rows of a folder and of an undisturbed run.
+// contains all hours afterwards, with the same rows as a folder and as an undisturbed run.
 func TestDatabaseOutage(t *testing.T) {
 	t.Parallel()
 	const past = 48
@@ -93,7 +93,7 @@ func undisturbedRows(t *testing.T, db query, folder string, from time.Time, stor
 	if diff := cmp.Diff(manifest, filedHours(t, db)); diff != "" {
 		t.Errorf("hours (-undisturbed +database):\n%s", diff)
 	}
-	// Later hours may be in the folder of the run only.
+	// Later hours may be only in the folder of the run.
 	if diff := cmp.Diff(rows(t, undisturbed, "charges"), rows(t, folder, "charges")[:len(rows(t, undisturbed, "charges"))]); diff != "" {
 		t.Errorf("charges (-undisturbed +folder):\n%s", diff)
 	}

@@ -30,7 +30,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// The books of TestPagesMemory.
+// This is the size of the books of TestPagesMemory.
 var (
 	pagesGPUs  = flag.Int("pages.gpus", 0, "GPUs in TestPagesMemory; 0 skips it")
 	pagesDays  = flag.Int("pages.days", 31, "days in TestPagesMemory")
@@ -49,7 +49,8 @@ const (
 	pageWait = 2 * time.Minute
 )
 
-// fleetHour returns an hour of a fleet: each node has eight GPUs, which a pod uses for twelve hours. Every tenth node is idle.
+// fleetHour returns an hour of a fleet. Each node has eight GPUs, which one pod uses for twelve hours. Every tenth node is
+// idle.
 func fleetHour(gpus, n int) *table.Hour {
 	start := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Hour)
 	h := &table.Hour{Cluster: "east", Start: start}
@@ -81,7 +82,7 @@ func fleetHour(gpus, n int) *table.Hour {
 
 func serial(i int) string { return fmt.Sprintf("16539240%05d", i) }
 
-// pagesBook is the books of a kind of sink.
+// pagesBook describes the books in a kind of sink.
 type pagesBook struct {
 	name string
 	// open opens the sink. It returns the flag of serve, and a function that copies the first day to the other days.

@@ -49,7 +49,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestOrder checks that the answers from databases do not depend on the calls before. The test of the package books has
+// TestOrder checks that the answers from databases do not depend on earlier calls. The test of the package books makes
 // all calls, with SQLite.
 func TestOrder(t *testing.T) {
 	for _, kind := range kinds {
@@ -161,7 +161,7 @@ func TestPartitions(t *testing.T) {
 	check(t, err)
 	defer owner.Close()
 	var events []table.Event
-	for i := range 1020 { // one a month from 2015 on
+	for i := range 1020 { // one event per month from 2015 on
 		at := time.Date(2015, time.Month(1+i), 3, 0, 0, 0, 0, time.UTC)
 		events = append(events, table.Event{Event: event.Event{Kind: "phase", ID: fmt.Sprint(i), At: at, PodUID: "u"}, Hour: at})
 	}
@@ -183,7 +183,7 @@ func TestPartitions(t *testing.T) {
 	stranger, err := database.Postgres.Open(t.Context(), server.stranger(t, "partitions"), "")
 	check(t, err)
 	defer stranger.Close()
-	check(t, stranger.Replace(t.Context(), sinktest.Hour(hour, 7))) // it cannot create partitions
+	check(t, stranger.Replace(t.Context(), sinktest.Hour(hour, 7))) // the user cannot create partitions
 	if got := db.rows(t, "select count(*) from charges_default"); got[0] != "1" {
 		t.Errorf("%s charges in the default partition", got)
 	}

@@ -29,10 +29,10 @@ const page = "../../../docs/archive.md"
 // kilowattHour is in millijoules.
 const kilowattHour = 3_600_000_000
 
-// november is the start of the example: two days of four boards.
+// november is the start of the example, which has two days and four boards.
 var november = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// example returns an hour of the example, the n-th.
+// example returns the n-th hour of the example.
 //   - Board 102 has XID 79 in hour 15 and is lost. Board 105 replaces it in hour 33. In hour 44 it is in
 //     another machine.
 //   - Node gpu-2 is down in hours 30 and 31.
@@ -124,8 +124,8 @@ func own(h *table.Hour, n int) {
 		table.Workload{Kind: "JobSet", Namespace: "vision", Name: "train", UID: "jobset-train"})
 }
 
-// fileExample files the example, except for one hour, and a correction of another hour: the pod on
-// gpu-1 used a tenth of a kilowatt-hour less in hour 12.
+// fileExample files the example except one hour. It also files a correction of another hour: the
+// pod on gpu-1 used a tenth of a kilowatt-hour less in hour 12.
 func fileExample(t *testing.T, sink sinktest.Sink) {
 	t.Helper()
 	for n := range 48 {
@@ -181,7 +181,7 @@ type question struct {
 	answer           []string
 }
 
-// paragraph returns the question as it is on the page.
+// paragraph returns the question in the form of the page.
 func (q question) paragraph() string {
 	lines := []string{"-- " + q.title, strings.TrimSpace(q.sql)}
 	for _, answer := range q.answer {
@@ -217,7 +217,8 @@ func questions(t *testing.T, text string) (all []question) {
 	return all
 }
 
-// older are questions to the views for users of gpuid and Primus-Lens, in their columns.
+// older contains questions to the views for users of gpuid and Primus-Lens, with the columns of
+// these programs.
 var older = []question{
 	{sql: "select gpu, count(distinct machine) as machines from serials group by gpu having count(distinct machine) > 1", answer: []string{"1653924023102 | 2"}},
 	{sql: "select gpu, count(distinct cluster) as clusters from serials group by gpu having count(distinct cluster) > 1"},
@@ -396,7 +397,8 @@ func TestPlacements(t *testing.T) {
 	}
 }
 
-// testModule checks that a board with two GPUs has one reading an hour, as gpuid's unique key requires.
+// testModule checks that a board with two GPUs has one reading per hour, as gpuid's unique key
+// requires.
 func testModule(t *testing.T, name string, sink closer, db query) {
 	t.Helper()
 	h := sinktest.Hour(began, 7)

@@ -15,20 +15,20 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// TestAskRules checks that statements by recording rules have the same amounts and costs as
-// statements by samples, for pods and units.
+// TestAskRules checks that statements from recording rules contain the same amounts and costs as
+// statements from samples, for pods and units.
 func TestAskRules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make e2e runs it")
 	}
-	// Until after the swap, the loss, and the end of a job.
+	// The time ends after the swap, the loss, and the end of a job.
 	const ruled = 32 * time.Hour
 	server := prometheus.Server{
 		Programs: prometheus.Programs(programs(t, prometheus.Env)), Group: program.OpenFor(t), Name: "store", Address: program.AddressFor(t),
 		Flags: []string{"--storage.tsdb.retention.time=100y", "--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h"},
 	}
 	check(t, server.Load(t.Context(), newLife(false).OpenMetrics()))
-	for range 2 { // some rules read others
+	for range 2 { // some rules read other rules
 		check(t, server.Evaluate(t.Context(), "../../../dashboards/rules/energy.yaml", began, began.Add(ruled+2*time.Hour)))
 	}
 	_, err := server.Start(t.Context())

@@ -19,7 +19,7 @@ import (
 )
 
 // TestRun checks that two replicas of the command run file the same hours in a database and a
-// folder, although only one of them can have the folder, and that they end within a second.
+// folder, although only one of them can lock the folder, and that they end within a second.
 func TestRun(t *testing.T) {
 	const past = 10
 	end := time.Now().UTC().Truncate(time.Hour)
@@ -38,7 +38,7 @@ func TestRun(t *testing.T) {
 	}
 	first, page := start("first")
 	second, other := start("second")
-	// The last hour may be filed or not: it is read some minutes after its end.
+	// The last hour may or may not be filed, because it is read some minutes after its end.
 	newest := func(page, sink string) float64 {
 		return metric(t, page, `gpuledger_archive_newest_hour_timestamp_seconds{cluster="east",sink="`+sink+`"}`)
 	}
@@ -62,7 +62,7 @@ func TestRun(t *testing.T) {
 		digests = append(digests, row["digest"]+" | "+row["revision"])
 	}
 	filed := db.rows(t, "select digest, revision from hours order by hour")
-	const both = past - 1 // the last hour may be in one of them only
+	const both = past - 1 // the last hour may be in only one of them
 	if len(digests) < both || len(filed) < both {
 		t.Fatalf("%d hours in the folder and %d in the database, want at least %d", len(digests), len(filed), both)
 	}

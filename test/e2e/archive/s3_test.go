@@ -48,9 +48,9 @@ func bucket(t *testing.T, group *program.Group) (folder, url string) {
 	return folder, "http://" + address
 }
 
-// TestS3 checks that a bucket has the Parquet files of a folder, byte for byte: after kills at
-// random moments, and if three programs file hours of the same day at the same time, two of them the
-// same hours.
+// TestS3 checks that a bucket contains the same Parquet files as a folder, byte for byte. This must
+// hold after kills at random moments, and if three programs file hours of the same day at the same
+// time, of which two file the same hours.
 func TestS3(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 7, 4, "cluster", "east").Run(hours * 60)

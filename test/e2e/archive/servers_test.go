@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// The folders of servers.
+// These are the variables with the folders of servers.
 const (
 	oldestEnv   = "GPULEDGER_E2E_PROMETHEUS_OLDEST"
 	thanosEnv   = "GPULEDGER_E2E_THANOS"
@@ -92,7 +92,7 @@ func (n thanos) query(endpoints []string, args ...string) string {
 	return url
 }
 
-// found returns an error unless a Query has found so many components.
+// found returns an error unless a Query has found the given number of components.
 func (n thanos) found(url string, want int) error {
 	var stores struct {
 		Data map[string][]struct{ LastError any }

@@ -80,7 +80,7 @@ func (p *patient) advance(by time.Duration) {
 	p.now.Wall, p.now.Boot = p.now.Wall.Add(by), p.now.Boot+by
 }
 
-// truth returns the health of a GPU by the newest row of the truth.
+// truth returns the health of a GPU from the newest row of the truth.
 func (p *patient) truth(uuid string) map[simnode.Condition]int64 {
 	p.t.Helper()
 	rows, err := simnode.ReadTruth(filepath.Join(p.dir, "truth.json"))
@@ -146,7 +146,8 @@ func (p *patient) step() {
 	check(p.t, p.world.Step(p.now))
 }
 
-// spareOf is the scenario after the board was replaced: a healthy board from another machine.
+// spareOf returns the scenario after the board was replaced by a healthy board from another
+// machine.
 func spareOf(t *testing.T, sc simnode.Scenario) simnode.Scenario {
 	t.Helper()
 	spare, err := sc.On(simnode.Machine{Boot: 1, Boards: map[int]simnode.Board{1: {Machine: 9, Position: 1}}})
@@ -155,9 +156,9 @@ func spareOf(t *testing.T, sc simnode.Scenario) simnode.Scenario {
 	return spare
 }
 
-// The numbers of the scenario "sick" follow from its rates. Correctable errors occur every 10 s from 10 s on, uncorrectable ones at minutes
-// 6, 11, 16 and 21, and one of SRAM at minute 15. NVLink has three CRC errors a second from minute 1 on, a replay every 20 s from minute 2 on,
-// and a recovery every minute from minute 8 on. The board is lost at minute 22. The scenario begins ten minutes before an hour.
+// The numbers in the scenario "sick" follow from its rates. Correctable errors occur every 10 s from 10 s on. Uncorrectable errors occur at
+// minutes 6, 11, 16 and 21, and one in SRAM at minute 15. NVLink has three CRC errors per second from minute 1 on, a replay every 20 s from
+// minute 2 on, and a recovery every minute from minute 8 on. The board is lost at minute 22. The scenario begins ten minutes before an hour.
 var (
 	sickTotal = map[string]int64{"uncorrectable": 4 + 1, "lifetime_uncorrectable": 5, "correctable": 131, "low_memory_banks": 1, "pcie_replays": 0, "nvlink_errors": 3*1260 + 60 + 14}
 	sickHours = map[string][2]string{
@@ -167,7 +168,7 @@ var (
 	}
 )
 
-// TestTrace traces the board of the scenario "sick" from its first error to its replacement, with the commands of docs/health.md: the
+// TestTrace traces the board of the scenario "sick" from its first error to its replacement with the commands of docs/health.md. The
 // exporter reads the simulated driver, Prometheus keeps its record and evaluates the recording rules, and the archive files the hours.
 func TestTrace(t *testing.T) {
 	library, err := fakes.Compile(t.TempDir())
@@ -249,7 +250,8 @@ func checkRules(t *testing.T, server string, board simnode.GPU, noon time.Time) 
 	}
 }
 
-// checkHours checks the filed hours of the board: the errors of the scenario before and after the full hour.
+// checkHours checks the filed hours of the board. They must contain the errors of the scenario before and
+// after the full hour.
 func checkHours(t *testing.T, folder string, board simnode.GPU) {
 	t.Helper()
 	got := make(map[string][2]string)
@@ -274,15 +276,15 @@ func checkHours(t *testing.T, folder string, board simnode.GPU) {
 	}
 }
 
-// afterwards makes the commands answer for a time shortly after the board was replaced.
+// afterwards sets the time of the commands to shortly after the board was replaced.
 const afterwards = `gpuledger-archive() {
 	case $1 in where) set -- "$@" --at=2026-03-01T15:00 ;; *) set -- "$@" --to=2026-03-01T15:00 ;; esac
 	command gpuledger-archive "$@"
 }
 `
 
-// documentedTrace runs the commands of docs/health.md, and compares their output with the page, or with -update writes it there.
-// Notices may differ between kinds of books.
+// documentedTrace runs the commands of docs/health.md, and compares their output with the page, or writes it to the page if
+// -update is set. Notices may differ between kinds of books.
 func documentedTrace(t *testing.T, env []string, notices bool) {
 	t.Helper()
 	const file, heading = "../../../docs/health.md", "## Trace a board that fails slowly"

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// textTime is a time in a file of SQLite.
+// textTime matches a time in an SQLite file.
 var textTime = regexp.MustCompile(`(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d\.\d{3}Z`)
 
 // openFile returns a function that queries a file of SQLite, without the archive's code. Times have no seconds, as in other databases.
@@ -37,7 +37,8 @@ func openFile(t *testing.T, path string) query {
 	}
 }
 
-// TestSQLite checks that a file has the same hours as a folder, also after kills at random moments, and what its views return.
+// TestSQLite checks that a file contains the same hours as a folder, even after kills at random moments, and checks the rows
+// of its views.
 func TestSQLite(t *testing.T) {
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, began, 6, 4, "cluster", "east")
@@ -59,7 +60,8 @@ func TestSQLite(t *testing.T) {
 	intervals(t, databases{name: "SQLite"}, fleet, db)
 }
 
-// TestDefaultSink checks that run files in a file of SQLite without another sink, and that a question reads this file.
+// TestDefaultSink checks that run files in an SQLite file if there is no other sink, and that a question reads this
+// file.
 func TestDefaultSink(t *testing.T) {
 	const past = 5
 	from := time.Now().UTC().Truncate(time.Hour).Add(-past * time.Hour)

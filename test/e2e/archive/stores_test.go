@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestStores checks that all stores give the same files: two versions of Prometheus (without
+// TestStores checks that all stores result in the same files: two versions of Prometheus (without
 // external labels in responses), a Thanos Query, and VictoriaMetrics. The fleet is so large that it
 // is read in shards.
 func TestStores(t *testing.T) {

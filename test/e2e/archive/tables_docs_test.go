@@ -62,7 +62,7 @@ func TestDocumentedDuckDB(t *testing.T) {
 
 var runPandas = flag.Bool("pandas", false, "run the program for pandas in docs/tables.md")
 
-// python is a program in the document.
+// python matches a program in the document.
 var python = regexp.MustCompile("(?s)```python\n(.*?)```")
 
 // TestPandas runs the program of docs/tables.md on the example.
@@ -76,7 +76,7 @@ func TestPandas(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	want := make(map[string]bool) // the rounded answer of docs/archive.md
+	want := make(map[string]bool) // the rounded answer in docs/archive.md
 	for _, q := range documented(t) {
 		if strings.HasPrefix(q.title, "kWh and GPU hours of each team") {
 			for _, row := range q.answer {

@@ -135,7 +135,7 @@ commit;
 	}
 }
 
-// testTwoClusters checks that programs that file the same days of different clusters do not wait for each other without end, and lose no hour.
+// testTwoClusters checks that programs that file the same days of different clusters do not wait for each other endlessly, and lose no hour.
 func testTwoClusters(t *testing.T, kind databases, server *server) {
 	t.Helper()
 	url, db := server.create(t, "clusters")
@@ -160,7 +160,7 @@ func testTwoClusters(t *testing.T, kind databases, server *server) {
 			t.Error(err)
 		}
 	}
-	want := []string{"0 | 2026-03-01 | 12 | 66", "0 | 2026-03-02 | 18 | 369", "1 | 2026-03-01 | 12 | 66", "1 | 2026-03-02 | 18 | 369"} // 0 to 11, and 12 to 29
+	want := []string{"0 | 2026-03-01 | 12 | 66", "0 | 2026-03-02 | 18 | 369", "1 | 2026-03-01 | 12 | 66", "1 | 2026-03-02 | 18 | 369"} // hours 0 to 11, and hours 12 to 29
 	for _, name := range []string{"days", "gpu_days"} {
 		if diff := cmp.Diff(want, db.rows(t, "select cluster, day, sum(hours), sum(energy_mj) from "+name+" group by cluster, day order by cluster, day")); diff != "" {
 			t.Errorf("%s: %s (-want +got):\n%s", kind.name, name, diff)

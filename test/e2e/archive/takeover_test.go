@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// gpuidTable creates gpuid's table as its README does, with records of the day before the example: boards in the machines in which
-// the example begins, and the spare board 105 in another cluster.
+// gpuidTable creates gpuid's table in the same way as its README, with records of the day before the example. The records contain
+// boards in the machines in which the example begins, and the spare board 105 in another cluster.
 const gpuidTable = `create table public.gpu (
     id BIGSERIAL PRIMARY KEY,
     cluster VARCHAR(255) NOT NULL,

@@ -20,8 +20,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestTruth compares the archive of a real exporter and Prometheus with the truth of the simulated node: the last 50 seconds of an hour with
-// scrapes each five seconds. Then it doubles the charge of a pod, also in the sums of its GPU and hour.
+// TestTruth compares the archive of a real exporter and Prometheus with the truth of the simulated node. It uses the last 50 seconds of an
+// hour, with a scrape every five seconds. Then it doubles the charge of a pod, also in the sums of its GPU and hour.
 func TestTruth(t *testing.T) {
 	t.Parallel()
 	const scrape, before, after = 5 * time.Second, 50 * time.Second, 15 * time.Second
@@ -61,7 +61,7 @@ func TestTruth(t *testing.T) {
 	}
 }
 
-// owned returns the energy of the row of a pod, 0 for a GPU.
+// owned returns the energy in the row of a pod. It is 0 for the row of a GPU.
 func owned(row map[string]any) float64 {
 	if row["pod"] == nil {
 		return 0

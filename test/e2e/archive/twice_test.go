@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestFiledTwice files the same hours under two names, and deletes one of them by the statements of docs/dba.md: verify must find
-// them and then accept the archive, which must have the same rows as before.
+// TestFiledTwice files the same hours under two names, and deletes one of them with the statements of docs/dba.md. The command
+// verify must find the duplicates, and must then accept the archive, which must contain the same rows as before.
 func TestFiledTwice(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/dba.md")
 	check(t, err)

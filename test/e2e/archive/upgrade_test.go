@@ -21,7 +21,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/upgrade"
 )
 
-// The history of an upgrade: the earlier program files until the upgrade, six hours after a month began.
+// This is the history of an upgrade. The earlier program files hours until the upgrade, which is six
+// hours after the start of a month.
 var (
 	opened   = time.Date(2026, 2, 28, 12, 0, 0, 0, time.UTC)
 	upgraded = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
@@ -66,7 +67,8 @@ func (u *upgrading) statement(t *testing.T, path, books, month string) []map[str
 	return answer.Rows
 }
 
-// equal checks that a statement of this program has the rows of the earlier one, with all their columns.
+// equal checks that a statement of this program contains the rows of the statement of the earlier
+// program, with all their columns.
 func (u *upgrading) equal(t *testing.T, when, books, month string) {
 	t.Helper()
 	want, got := u.want[month], u.statement(t, u.now, books, month)
@@ -90,10 +92,10 @@ func sorted(rows []map[string]any) (all []string) {
 	return slices.Sorted(slices.Values(all))
 }
 
-// TestUpgrade checks that an archive of the earlier program is continued by this one: its
-// statements of the months before and over the upgrade are equal to the digit to statements of the
-// earlier program, which files all hours in a separate folder. Then it checks what the earlier
-// program does with the tables of this one.
+// TestUpgrade checks that an archive of the earlier program is continued by this program. Its
+// statements of the months before and over the upgrade must be equal, to the digit, to statements
+// of the earlier program, which files all hours in a separate folder. Then it checks the behaviour
+// of the earlier program on the tables of this program.
 func TestUpgrade(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, opened, 7, 3, "cluster", "east").Run(int(closed.Sub(opened).Minutes()))

@@ -25,14 +25,14 @@ type subject struct {
 	name      string
 	history   *worlds.History
 	until     time.Duration
-	accept    bool     // whether missing samples must be accepted
-	refused   bool     // whether it refuses an hour
+	accept    bool     // set if missing samples must be accepted
+	refused   bool     // set if the archive refuses an hour
 	serials   []string // of boards
-	late      []string // serials that become known late: the queries find their later places only
+	late      []string // serials that become known late; the queries find only their later places
 	questions []string
 }
 
-// onWorlds returns the histories. Questions about no board are the same for each.
+// onWorlds returns the histories. Questions that concern no board are the same for each history.
 func onWorlds() []subject {
 	random := rand.New(rand.NewPCG(3, 7))
 	boards := []string{"S1", "S2", "S3", "S4", "S5", "S6", "S8"}
@@ -77,7 +77,7 @@ func TestAskWorlds(t *testing.T) {
 			sources := map[string][]string{
 				"Prometheus": {"--cluster=east", "--store.url=" + live}, "Parquet": {"--books=" + folder}, "PostgreSQL": {"--books=" + url},
 			}
-			if w.until < 2*worlds.Daily { // an hour is many requests
+			if w.until < 2*worlds.Daily { // an hour takes many requests
 				args = append(args, "--s3.endpoint="+endpoint, "--s3.url=s3://assets/"+w.name)
 				sources["S3"] = []string{"--books=s3://assets/" + w.name, "--s3.endpoint=" + endpoint}
 			}
@@ -133,14 +133,14 @@ func (w subject) compare(t *testing.T, question string, end time.Time, sources m
 			t.Errorf("%s, %s: exit status %d: %s", question, name, a.status, a.errors)
 		}
 		for _, row := range a.Rows {
-			for _, filed := range []string{"complete", "gap_hours", "ok"} { // which only the archive has
+			for _, filed := range []string{"complete", "gap_hours", "ok"} { // only the archive has this
 				delete(row, filed)
 			}
 		}
 		answers[name] = a.Rows
 		if report {
 			page, _, _ := strings.Cut(a.out, "## About this page")
-			_, page, _ = strings.Cut(page, "## Asset") // where is compared by itself
+			_, page, _ = strings.Cut(page, "## Asset") // where is compared separately
 			answers[name] = strings.Split(page, "\n")
 		}
 	}
@@ -157,8 +157,9 @@ func (w subject) compare(t *testing.T, question string, end time.Time, sources m
 	}
 }
 
-// checkHolders checks that the archive's holders of an hour are the holders and past holders of Prometheus, which has the
-// scrapes, and removes them from the answers. The exporters serve owners that ended in the hour before.
+// checkHolders checks that the archive's holders of an hour are the holders and past holders of Prometheus, which
+// contains the scrapes, and removes these holders from the answers. The exporters also serve owners that ended in the
+// previous hour.
 func checkHolders(t *testing.T, question string, answers map[string]any) {
 	t.Helper()
 	names := func(row map[string]any, column string) []string { return strings.Fields(row[column].(string)) }

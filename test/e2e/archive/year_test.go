@@ -67,11 +67,11 @@ func energy(t *testing.T, folder string) int64 {
 }
 
 // TestYear files many hours of a fleet in a folder, two days of a small fleet by default, and prints the memory and the processor time of
-// the archive. The store is simulated: a Prometheus needs as much processor time as the archive.
+// the archive. The store is simulated, because a Prometheus would need as much processor time as the archive.
 func TestYear(t *testing.T) {
 	from := time.Now().UTC().Truncate(24 * time.Hour).Add(-newerDays*24*time.Hour - time.Duration(*yearHours)*time.Hour)
 	fleet, args := steady(*yearGPUs, from, *yearHours)
-	debug.SetGCPercent(400) // of the store
+	debug.SetGCPercent(400) // collect the garbage of the simulated store less often
 	store := httptest.NewServer(fleet)
 	defer store.Close()
 	folder, log := t.TempDir(), &strings.Builder{}

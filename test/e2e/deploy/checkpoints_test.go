@@ -23,7 +23,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 )
 
-// checkpointsFile has the ConfigMap of checkpoints and its rights.
+// checkpointsFile contains the ConfigMap of checkpoints and its rights.
 const checkpointsFile = "../../../manifests/components/checkpoints/checkpoints.yaml"
 
 // checkpointsURL writes the files of a service account, and returns the URL of a ConfigMap for it.
@@ -38,7 +38,7 @@ func checkpointsURL(t *testing.T, config *rest.Config, name string) string {
 }
 
 // TestCheckpoints publishes checkpoints in a ConfigMap of a real API server with the rights of the manifests, from several
-// archives at once, and finds with them a chain that was cut.
+// archives at the same time. With these checkpoints it detects a chain that was cut.
 func TestCheckpoints(t *testing.T) {
 	ctx := t.Context()
 	created := meta.CreateOptions{}
@@ -111,7 +111,8 @@ func testCheckpointRights(t *testing.T, config *rest.Config) {
 	}
 }
 
-// testWitness checks that verify finds an archive that was replaced by a shorter one, by its checkpoints in a ConfigMap.
+// testWitness checks that verify detects an archive that was replaced by a shorter archive, by its checkpoints in a
+// ConfigMap.
 func testWitness(t *testing.T, witness string) {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

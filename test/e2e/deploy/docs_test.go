@@ -14,7 +14,7 @@ import (
 )
 
 // documented returns the commands of a section of the pages on the installation. It replaces only the references
-// to the manifests, by paths of this tree. folder is the working directory of the commands.
+// to the manifests with paths of this tree. folder is the working directory of the commands.
 func documented(t *testing.T, section, folder string) []string {
 	t.Helper()
 	var pages []byte

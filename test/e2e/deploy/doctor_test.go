@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/doctor/advice"
 )
 
-// diagnosis returns the report about the cluster, in which a pod is the only one of the static manifest's
-// device plugin.
+// diagnosis returns the report about the cluster, in which the given pod is the only pod of the device
+// plugin from the static manifest.
 func diagnosis(t *testing.T, pod *core.Pod) string {
 	t.Helper()
 	cluster, err := advice.Read(func(path string) ([]byte, error) {
@@ -65,7 +65,7 @@ func TestDoctorParameters(t *testing.T) {
 		{"pullSecrets", "a, -b", false},
 	} {
 		patchParameter(t, tt.key, tt.value)
-		// The API server reads the ConfigMap a moment after the change.
+		// The API server reads the ConfigMap shortly after the change.
 		eventually(t, "the API server decides on "+tt.key+" "+quote(t, tt.value), func() bool {
 			got, err := createAs(t, daemonSetController, "kube-system", pod)
 			check(t, err)
@@ -84,7 +84,7 @@ func TestDoctor(t *testing.T) {
 	check(t, os.Symlink(build(t, "gpuledger-archive"), filepath.Join(dir, "kubectl-gpuledger")))
 	doctor := func(status int, texts ...string) {
 		t.Helper()
-		// The flags of kubectl reach it. Its own kubeconfig has no cluster.
+		// The flags of kubectl are passed to the plugin. The default kubeconfig contains no cluster.
 		c := exec.CommandContext(t.Context(), world.kubectl, "gpuledger", "doctor", "--kubeconfig="+world.kubeconfig, "--request-timeout=1m")
 		c.Env = append(environment(), "KUBECONFIG=/nonexistent", "PATH="+dir+":"+filepath.Dir(world.kubectl)+":"+os.Getenv("PATH"))
 		out, err := c.CombinedOutput()
@@ -130,7 +130,7 @@ func TestDoctor(t *testing.T) {
 	doctor(advice.Well, "ready on 2 of 2 Nodes with GPUs", "2 Nodes with label nvidia.com/gpu.present")
 }
 
-// report writes the state of a container as a kubelet does.
+// report writes the state of a container in the same way as a kubelet.
 func report(t *testing.T, pod *core.Pod, status core.ContainerStatus) {
 	t.Helper()
 	now, err := world.Client.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, meta.GetOptions{})

@@ -13,7 +13,7 @@ import (
 
 // TestForgedExporter checks that the reconciler ignores forged exporters. A user has all rights in
 // a namespace with the name that another installer uses, and creates pods there that look like
-// exporters. No Node gets labels from them, since the overlay reads only its own DaemonSet.
+// exporters. No Node gets labels from them, because the overlay reads only its own DaemonSet.
 func TestForgedExporter(t *testing.T) {
 	binary := reconciler(t)
 	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // runs after the deletion of the pods, which no kubelet ends
@@ -36,7 +36,7 @@ func TestForgedExporter(t *testing.T) {
 	}
 }
 
-// unlabel removes the reconciler's fields from a Node by an empty server-side apply.
+// unlabel removes the reconciler's fields from a Node with an empty server-side apply.
 func unlabel(t *testing.T, node string) {
 	t.Helper()
 	nothing := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q}}`, node)

@@ -15,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Field managers of the GitOps controllers.
+// These are the field managers of the GitOps controllers.
 const (
 	flux = "kustomize-controller"
 	argo = "argocd-controller"
 )
 
 // TestFlux checks that Flux restores the chosen nodes of the example after a change by kubectl. If
-// the nodes are not in Git, Flux removes the setting, and then no node is chosen.
+// the nodes are not in Git, Flux removes the setting, and no node is chosen afterwards.
 func TestFlux(t *testing.T) {
 	asked := device(t)
 	inGit := fromExample(t, "flux/gpuledger.yaml")
@@ -72,7 +72,7 @@ func TestArgoCD(t *testing.T) {
 	wantCanary(t, asked)
 }
 
-// device installs the GPU Operator's device plugin. The function that it returns creates the
+// device installs the device plugin of the GPU Operator. The function that it returns creates the
 // plugin's pod for a node in a dry run.
 func device(t *testing.T) func(node string) *core.Pod {
 	t.Helper()
@@ -87,8 +87,8 @@ func device(t *testing.T) func(node string) *core.Pod {
 	}
 }
 
-// wantCanary waits until the policy adds the container on gpu-001, a node of the examples, and not
-// on gpu-003, which is not in the examples.
+// wantCanary waits until the policy adds the container on gpu-001, which is in the examples, and
+// not on gpu-003, which is not in the examples.
 func wantCanary(t *testing.T, asked func(node string) *core.Pod) {
 	t.Helper()
 	eventually(t, "only the canary is chosen", func() bool { return hasSidecar(asked("gpu-001")) && !hasSidecar(asked("gpu-003")) })
@@ -117,9 +117,9 @@ func reconcile(t *testing.T, manager, folder string) {
 	kubectl(t, "apply", "--server-side", "--force-conflicts", "--field-manager="+manager, "-k", folder)
 }
 
-// fluxReconciles applies a folder like Flux's kustomize-controller. Before an apply it takes over
-// the fields of managers whose names begin with kubectl, so the apply removes fields that are not
-// in Git.
+// fluxReconciles applies a folder like Flux's kustomize-controller. Before an apply, it takes over
+// the fields of managers with names that begin with kubectl. Therefore the apply removes fields
+// that are not in Git.
 func fluxReconciles(t *testing.T, folder string) {
 	t.Helper()
 	configMaps := world.Client.CoreV1().ConfigMaps("gpuledger")
@@ -158,7 +158,7 @@ func fromExample(t *testing.T, file string) string {
 	}
 	text, err := os.ReadFile(manifests + "examples/" + file)
 	check(t, err)
-	documents := strings.Split(string(text), "\n---\n") // the last one defines the kustomization
+	documents := strings.Split(string(text), "\n---\n") // the last file defines the kustomization
 	check(t, yaml.Unmarshal([]byte(documents[len(documents)-1]), &example))
 	from, path := example.Spec.build, example.Spec.Path
 	if path == "" {

@@ -112,8 +112,8 @@ func settled(t *testing.T) []object {
 	return objects
 }
 
-// versions returns the generation or, for objects without one, the resource version of gpuledger's
-// objects by name. Controllers change the status but not the generation.
+// versions returns the generation of gpuledger's objects by name. For objects without a generation
+// it returns the resource version. Controllers change the status but not the generation.
 func versions(t *testing.T) map[string]string {
 	t.Helper()
 	out := shell(t, "", `kubectl get --all-namespaces --ignore-not-found --selector=app.kubernetes.io/managed-by=Helm `+
@@ -127,7 +127,7 @@ func versions(t *testing.T) map[string]string {
 	return found
 }
 
-// wantChanged checks which objects changed, by kind and name.
+// wantChanged checks that exactly the given objects changed, by kind and name.
 func wantChanged(t *testing.T, before, after map[string]string, want []string) {
 	t.Helper()
 	var got []string
@@ -181,7 +181,7 @@ func TestHelmNodes(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// TestHelmRefusals checks that a second release is refused, and that a change of the mode is refused while it would leave nodes
+// TestHelmRefusals checks that a second release is refused, and that a change of the mode is refused if it would leave nodes
 // without an exporter. With the commands of the refusals and the notes every node always has an exporter, in both directions.
 func TestHelmRefusals(t *testing.T) {
 	before := settled(t)
@@ -201,7 +201,7 @@ func TestHelmRefusals(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// toSidecar changes the mode from daemonset to sidecar. The command lacks the nodes.
+// toSidecar changes the mode from daemonset to sidecar. The command contains no choice of nodes.
 func toSidecar(t *testing.T, i installer, command string) {
 	t.Helper()
 	var out string
@@ -227,7 +227,7 @@ func toSidecar(t *testing.T, i installer, command string) {
 		}
 		return true
 	})
-	// The controller still creates pods, for which it needs their account.
+	// The controller still creates pods, and needs the service account of the pods.
 	kubectl(t, "--namespace=gpuledger", "delete", "pod", "--selector=app.kubernetes.io/component=exporter")
 	podsOf(t, "gpuledger", "gpuledger")
 	shell(t, "", removal, command+"'*'")

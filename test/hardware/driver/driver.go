@@ -1,5 +1,6 @@
 // Package driver reads one GPU through NVIDIA's library, independently of the exporter, to compare
-// the driver with the exporter's assumptions. It calls only what the comparisons need.
+// the driver with the exporter's assumptions. It calls only the functions that the comparisons
+// need.
 package driver
 
 // #cgo LDFLAGS: -ldl
@@ -30,7 +31,7 @@ const (
 // Return is an nvmlReturn_t that is not success.
 type Return int
 
-// ErrNotSupported is returned for a value that this GPU or driver does not have.
+// ErrNotSupported is returned for a value that this GPU or driver does not support.
 const (
 	ErrNotSupported Return = C.NOT_SUPPORTED
 	errMissing      Return = C.MISSING
@@ -60,7 +61,7 @@ func check(call string, r C.int) error {
 type Device struct {
 	handle                  unsafe.Pointer
 	UUID, Name, Bus, Driver string
-	Limit                   float64 // the enforced power limit, W; 0 if unknown
+	Limit                   float64 // enforced power limit in W; 0 if it is unknown
 }
 
 // Open loads the library at a path, or the library that the loader finds if the path is empty. It initialises the library and
@@ -124,7 +125,7 @@ func (d *Device) Field(id, scope int) (float64, error) {
 	return float64(v) / 1000, err
 }
 
-// Processes returns the PIDs of the list of compute contexts, or of MPS clients.
+// Processes returns the PIDs in the list of compute contexts, or in the list of MPS clients.
 func (d *Device) Processes(mps bool) ([]int, error) {
 	kind := C.int(0)
 	if mps {
@@ -145,12 +146,12 @@ func (d *Device) Processes(mps bool) ([]int, error) {
 // Row is a row of nvmlDeviceGetProcessUtilization.
 type Row struct {
 	PID int
-	At  time.Time // of the newest sample of the process
+	At  time.Time // time of the newest sample of the process
 	SM  float64   // 0 to 1
 }
 
-// Utilization returns the rows after a time; none if there is no newer sample. The driver's rows
-// without a process or with impossible numbers are left out.
+// Utilization returns the rows after a time. It returns no rows if there is no newer sample. The
+// driver's rows without a process or with impossible numbers are omitted.
 func (d *Device) Utilization(since time.Time) ([]Row, error) {
 	buffer := make([]C.utilization_row, 256)
 	n := C.uint(len(buffer))

@@ -33,7 +33,8 @@ func (device) launch(slot int, iterations uint64) error {
 	return failed(C.cuda_launch(C.int(slot), C.ulonglong(iterations)))
 }
 
-// wait waits for the kernel of a slot and returns its time by the events around it.
+// wait waits for the kernel of a slot and returns its duration, measured by the events before and
+// after it.
 func (device) wait(slot int) (time.Duration, error) {
 	var ms C.float
 	err := failed(C.cuda_wait(C.int(slot), &ms))

@@ -17,7 +17,7 @@ import (
 )
 
 // chunk is the time of one launch of the kernel, and longChunk is this time at full load, where two
-// of them must outlast a delay of this program.
+// launches must last longer than a delay of this program.
 const (
 	chunk     = 20 * time.Millisecond
 	longChunk = 50 * time.Millisecond
@@ -26,7 +26,7 @@ const (
 // modes are the periods after which a pattern of work repeats.
 var modes = map[string]time.Duration{"hold": 0, "full": 0, "smooth": 100 * time.Millisecond, "bursts": 5 * time.Second}
 
-// options are the flags.
+// options contains the flags.
 type options struct {
 	library, bus, mode string
 	mps                string
@@ -34,16 +34,17 @@ type options struct {
 	duty, rate         float64
 }
 
-// Done is the line that the load prints after its work; before it, only PID and Rate are set.
+// Done is set in the line that the load prints after its work. In the line before the work, only
+// PID and Rate are set.
 type Done struct {
 	PID  int    `json:"pid"`
 	Mode string `json:"mode"`
 	// Rate is the number of iterations per second of a kernel that runs alone.
 	Rate       float64       `json:"rate"`
 	Iterations uint64        `json:"iterations"`
-	Busy       time.Duration `json:"busy_ns"` // by the events around each kernel
+	Busy       time.Duration `json:"busy_ns"` // time measured by the events around each kernel
 	Began      int64         `json:"began_ns"`
-	Ended      int64         `json:"ended_ns"` // of the wall clock
+	Ended      int64         `json:"ended_ns"` // time of the wall clock
 }
 
 func main() {
@@ -116,8 +117,8 @@ func parse(args []string) (o options, err error) {
 	return o, err
 }
 
-// calibrate returns the iterations per second: the best of some kernels of about a chunk, because
-// the first ones run at a low clock.
+// calibrate returns the iterations per second. It uses the best of several kernels of about one
+// chunk, because the first kernels run at a low clock.
 func calibrate(d device) (best float64, err error) {
 	n := uint64(10_000)
 	for range 12 {
@@ -144,7 +145,7 @@ func (o options) perform(ctx context.Context, d device, done *Done) error {
 	if o.mode == "hold" {
 		return nil
 	}
-	each := 0 // launches in a period; 0 for full load
+	each := 0 // number of launches in a period; 0 for full load
 	if period > 0 {
 		step = min(chunk, time.Duration(o.duty*float64(period)))
 		each = int(o.duty * float64(period) / float64(step))
