@@ -67,8 +67,8 @@ func TestCached(t *testing.T) {
 	}
 }
 
-// TestCachedMany checks that the cache is bounded: after 100 different requests the first one is
-// rendered again.
+// TestCachedMany checks that the size of the cache is limited. After 100 different requests, the
+// first request is rendered again.
 func TestCachedMany(t *testing.T) {
 	page := new(gathered)
 	h := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Cached(page, func() uint64 { return 1 })

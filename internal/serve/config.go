@@ -21,7 +21,7 @@ type Config struct {
 	ListenAddresses []string
 	WebConfigFile   string
 	// MaxConnections limits the open connections, and MaxRequests limits the concurrent requests. One
-	// client address gets half of each.
+	// client address can use half of each limit.
 	MaxConnections int
 	MaxRequests    int
 }
@@ -35,7 +35,7 @@ func (c *Config) Register(fs *flag.FlagSet, address string) {
 	fs.IntVar(&c.MaxRequests, "web.max-requests", 16, "`maximum` number of concurrent requests, half of them for one client address, without probes; others wait and get status 503 after 5 seconds")
 }
 
-// Validate checks what the flag package cannot.
+// Validate makes the checks that the flag package cannot make.
 func (c *Config) Validate() error {
 	if c.MaxConnections < 1 {
 		return fmt.Errorf("--web.max-connections=%d: must be at least 1", c.MaxConnections)
@@ -62,7 +62,7 @@ type Web struct {
 // VerifiesClients reports whether a connection requires a verified certificate of the client.
 func (w *Web) VerifiesClients() bool { return w.TLS.ClientAuth == "RequireAndVerifyClientCert" }
 
-// Web reads --web.config.file. It is empty if there is no file. [Config.Validate] returns the
+// Web reads --web.config.file. It returns an empty value if there is no file. [Config.Validate] returns the
 // errors of an invalid file.
 func (c *Config) Web() (web Web) {
 	if c.WebConfigFile == "" {

@@ -8,10 +8,10 @@ import (
 )
 
 // connections limits the open connections of a server, and one client address to half of them. At a
-// limit, a new connection replaces a connection that waits for its client: an idle connection, or a
-// connection without a request so far. The replaced connection belongs to the address with the most
-// connections, so that many connections from another address cannot displace a scraper. If no
-// connection can be closed, the new connection is refused.
+// limit, a new connection replaces a connection that waits for its client. This is an idle
+// connection, or a connection without a request until now. The replaced connection belongs to the
+// address with the most connections, so that many connections from another address cannot displace
+// a scraper. If no connection can be closed, the new connection is refused.
 type connections struct {
 	max      int
 	overload *overload
@@ -25,9 +25,9 @@ type connection struct {
 	net.Conn
 	of      *connections
 	address string
-	// Guarded by the lock of connections.
+	// The lock of connections guards the following fields.
 	answering bool
-	since     time.Time // start of the wait for the client, unless answering
+	since     time.Time // start of the wait for the client; not used while answering
 }
 
 // listener applies the limits to accepted connections.
@@ -51,7 +51,7 @@ func (l listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit adds a connection. It reports whether there was room for it.
+// admit adds a connection. It reports whether this was possible within the limits.
 func (cs *connections) admit(c *connection) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -73,9 +73,9 @@ func (cs *connections) admit(c *connection) bool {
 	return true
 }
 
-// toClose returns the connection to close for a new one from an address, or nil: the oldest waiting
-// connection of the address with the most connections. On a tie it prefers the address of the new
-// connection.
+// toClose returns the connection to close for a new connection from an address, or nil. This is the
+// oldest waiting connection of the address with the most connections. If several addresses have the
+// most connections, it prefers the address of the new connection.
 func (cs *connections) toClose(address string, of map[string]int) *connection {
 	var found *connection
 	for o := range cs.open {

@@ -110,8 +110,8 @@ func TestScraperAmongMany(t *testing.T) {
 	})
 }
 
-// TestSilentConnections checks that connections without a request are closed as idle connections
-// are.
+// TestSilentConnections checks that connections without a request are closed in the same way as
+// idle connections.
 func TestSilentConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, serve.Config{MaxConnections: 4, MaxRequests: 16}, page)

@@ -47,8 +47,8 @@ func duplicate(l net.Listener) (fd int, err error) {
 	return fd, err
 }
 
-// Inherit takes the sockets of an earlier image: one for each address, or none. It reports whether
-// there are any, and is called before Run.
+// Inherit takes over the sockets of an earlier image. There is one for each address, or none. It
+// reports whether there are any. It must be called before Run.
 func (s *Server) Inherit() bool {
 	numbers := strings.FieldsFunc(os.Getenv(sockets), func(r rune) bool { return r == ',' })
 	_ = os.Unsetenv(sockets)

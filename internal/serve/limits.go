@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The limits of one connection, in time and memory. The number of connections is also limited (see
-// [connections]), so their total memory is limited, too.
+// These are the limits of one connection, in time and memory. The number of connections is also
+// limited (see [connections]), so the total memory of all connections is also limited.
 const (
-	// readHeaderTime limits the TLS handshake and the header. readTime limits a request; few
-	// handlers read a body, and these set another limit.
+	// readHeaderTime limits the TLS handshake and the header. readTime limits a request. Few handlers
+	// read a body, and these handlers set another limit.
 	readHeaderTime = 5 * time.Second
 	readTime       = 10 * time.Second
 	// writeTime limits the time for a response: queueTime, plus ten seconds to read it, which is
@@ -36,9 +36,9 @@ const (
 
 // newServer returns a server for one listener.
 //
-// It supports only HTTP/1.1. An HTTP/2 client can hold eight or more responses per connection
-// without reading them, before it is authenticated; a second set of limits would be needed for
-// streams, and a scraper does not benefit from streams.
+// It supports only HTTP/1.1. HTTP/2 is not offered. An HTTP/2 client can hold eight or more
+// responses per connection without reading them, before it is authenticated. A second set of limits
+// would be needed for streams, and a scraper does not benefit from streams.
 func (s *Server) newServer(handler http.Handler) *http.Server {
 	server := &http.Server{
 		Handler:           handler,

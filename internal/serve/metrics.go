@@ -40,14 +40,14 @@ func (m *Metrics) MainAfter(write func(io.Writer) error, more ...prometheus.Tran
 	return shared(m.making, after(write, m.handler(m.all(more))))
 }
 
-// Page serves a gatherer on a separate page, without additional metrics: failed scrapes are counted
+// Page serves a gatherer on a separate page, without additional metrics. Failed scrapes are counted
 // on the main page.
 func (m *Metrics) Page(gatherer prometheus.TransactionalGatherer) http.Handler {
 	return shared(m.making, m.handler(gatherer))
 }
 
-// Cached is like Page, for a page that changes rarely: while revision returns the same number, a
-// response is rendered and compressed once.
+// Cached is like Page, for a page that changes rarely. It renders and compresses a response once
+// for each number that revision returns.
 func (m *Metrics) Cached(gatherer prometheus.TransactionalGatherer, revision func() uint64) http.Handler {
 	return shared(m.making, cached(revision, m.handler(gatherer)))
 }

@@ -91,7 +91,8 @@ func (n *network) client(from string) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// get returns the status of a response, or 0 without a response, and the time that it took.
+// get returns the status of a response and the duration of the request. The status is 0 if there
+// was no response.
 func (n *network) get(client *http.Client, path string) (status int, took time.Duration) {
 	began := time.Now()
 	response, err := client.Get("http://gpu-node" + path)

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// The values of the metric's label.
+// These are the values of the metric's label.
 const (
 	connectionClosed  = "connection_closed"
 	connectionRefused = "connection_refused"
@@ -26,13 +26,13 @@ var Metric = metric.Metric{
 	Help:   "Connections closed or refused, and requests refused, at the limits --web.max-connections and --web.max-requests.",
 }
 
-// Label is its label.
+// Label is the label of this metric.
 var Label = metric.Label{
 	Name: "action", Values: actions, Complete: true,
 	Help: "A waiting connection was closed for a new one, a new connection was refused, or a request got status 503.",
 }
 
-// quietTime is the time without overload after which the next one is logged again.
+// quietTime is the time without overload after which the next overload is logged again.
 const quietTime = 10 * time.Minute
 
 // overload counts the effects of the limits and logs the start of an overload.

@@ -20,12 +20,12 @@ const (
 	retryAfter = "5"
 )
 
-// keptHeaders are the headers that all handlers read, including basic auth.
+// keptHeaders contains the headers that all handlers read, including basic auth.
 var keptHeaders = []string{"Accept", "Accept-Encoding", "Authorization", "Content-Encoding"}
 
 // guard limits concurrent requests before their passwords are checked. Probes have a separate
-// limit, so that pages do not delay them. A path that the multiplexer would redirect is not
-// found: a redirect would cause a second request.
+// limit, so that pages do not delay them. A path that the multiplexer would redirect gets the
+// status "not found", because a redirect would cause a second request.
 func (s *Server) guard(handler http.Handler) http.Handler {
 	refusal := fmt.Sprintf("too many concurrent requests: --web.max-requests=%d, half of them for one client address", s.cfg.MaxRequests)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -70,8 +70,8 @@ func (s *Server) keep(header http.Header) http.Header {
 	return kept
 }
 
-// queue limits concurrent requests, and one client address to half of them. Further requests
-// wait in order; their number is limited by the connections.
+// queue limits concurrent requests, and one client address to half of them. Further requests wait
+// in order. Their number is limited by the number of connections.
 type queue struct {
 	max int
 	all *semaphore.Weighted
@@ -83,7 +83,7 @@ type queue struct {
 // share is the part of a queue that one address uses.
 type share struct {
 	*semaphore.Weighted
-	requests int // answered and waiting
+	requests int // number of answered and waiting requests
 }
 
 func newQueue(limit int) *queue {

@@ -201,7 +201,7 @@ func TestReceive(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
-			go func() { _, _ = io.WriteString(c, "text") }() // the server may not read it
+			go func() { _, _ = io.WriteString(c, "text") }() // the server may not read the body
 			if _, err := io.ReadAll(c); err != nil {
 				t.Error(err)
 			}

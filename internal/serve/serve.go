@@ -19,7 +19,7 @@ import (
 const (
 	// listenAgain is the interval between two attempts to listen.
 	listenAgain = 5 * time.Second
-	// grace is the time for open requests at shutdown. It is short because a driver upgrade
+	// grace is the maximum time for open requests at shutdown. It is short because a driver upgrade
 	// waits for the exporter's pod.
 	grace = 300 * time.Millisecond
 )
@@ -27,7 +27,8 @@ const (
 // Healthy responds with 200.
 func Healthy(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("healthy\n")) }
 
-// Ready responds with 200 while notYet returns an empty string, else with the reason.
+// Ready responds with 200 while notYet returns an empty string. Otherwise it responds with the
+// reason.
 func Ready(notYet func() string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if missing := notYet(); missing != "" {
@@ -48,7 +49,7 @@ type Server struct {
 	receiving     map[string]bool // paths
 	kept          []string        // headers
 	serving       func()
-	tls           *TLS        // nil for the web configuration
+	tls           *TLS        // nil if the web configuration is used
 	served        atomic.Bool // serving was called
 	inherited     []net.Listener
 	listening     atomic.Pointer[[]net.Listener] // nil while the server does not listen
@@ -68,10 +69,10 @@ func New(cfg Config, log *slog.Logger) *Server {
 }
 
 // Receive lets the handler of a path read the bodies of requests. The handler sets the deadlines of
-// its connections. It is called before Run.
+// its connections. It must be called before Run.
 func (s *Server) Receive(path string) { s.receiving[path] = true }
 
-// Keep lets handlers read a header. It is called before Run. An empty name is ignored.
+// Keep lets handlers read a header. It must be called before Run. An empty name is ignored.
 func (s *Server) Keep(header string) {
 	if header != "" {
 		s.kept = append(s.kept, http.CanonicalHeaderKey(header))
@@ -79,15 +80,15 @@ func (s *Server) Keep(header string) {
 }
 
 // Serving sets a function that is called once all addresses are served. The function may prevent
-// the program from opening addresses again; Run then returns later errors. Serving is called before
-// Run.
+// the program from opening addresses again; Run then returns later errors. Serving must be called
+// before Run.
 func (s *Server) Serving(do func()) { s.serving = do }
 
 // Collector returns the metric of the server.
 func (s *Server) Collector() prometheus.Collector { return s.overload }
 
-// Run serves until the context ends. It retries an address that is in use: a sidecar that exits
-// would make its pod not ready.
+// Run serves until the context ends. It retries an address that is in use, because a sidecar that
+// exits would make its pod not ready.
 func (s *Server) Run(ctx context.Context, handler http.Handler) error {
 	logged := ""
 	for {
@@ -116,7 +117,7 @@ func (s *Server) listenAndServe(ctx context.Context, handler http.Handler) error
 	s.inherited = nil
 	defer func() {
 		for _, l := range listeners {
-			_ = l.Close() // the server may have closed it
+			_ = l.Close() // the server may have closed the listener
 		}
 	}()
 	config := net.ListenConfig{Control: limitBuffers}
@@ -138,9 +139,9 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []ne
 	var begun atomic.Int32
 	for _, l := range listeners {
 		server := s.newServer(handler)
-		// The toolkit puts basic auth around the handler when it starts to serve, and would wrap it
-		// again for each listener that shares a server. The server requests its base context after
-		// that and before the first connection.
+		// The toolkit adds basic auth to the handler when it starts to serve. It would add it again for
+		// each listener that shares a server. The server requests its base context after that and before
+		// the first connection.
 		server.BaseContext = func(net.Listener) context.Context {
 			server.Handler = s.guard(server.Handler)
 			if int(begun.Add(1)) == len(listeners) && s.serving != nil {

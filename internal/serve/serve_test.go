@@ -39,8 +39,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestPage checks that a separate page has only the metrics of its registry, and that its failures
-// are counted on the main page.
+// TestPage checks that a separate page contains only the metrics of its registry, and that its
+// failures are counted on the main page.
 func TestPage(t *testing.T) {
 	main, own := prometheus.NewRegistry(), prometheus.NewRegistry()
 	own.MustRegister(prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {

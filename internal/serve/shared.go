@@ -14,12 +14,12 @@ import (
 // maxSpare limits the memory that is kept for the next response.
 const maxSpare = 8 << 20
 
-// shared renders one response at a time; identical requests that arrive meanwhile share it. Many
-// scrapers cost little more than a single one. A response is complete before it is sent, so a slow
-// reader does not delay other readers.
+// shared renders one response at a time. Identical requests that arrive meanwhile share the
+// response. Many scrapers cost little more than a single one. A response is complete before it is
+// sent, so a slow reader does not delay other readers.
 //
-// [promhttp.HandlerOpts.CoalesceGather] does not fit: requests join an earlier one while any of
-// its responses is still being read, so overlapping scrapes would see an old page.
+// [promhttp.HandlerOpts.CoalesceGather] is not suitable. Requests join an earlier request while any
+// of its responses is still being read, so overlapping scrapes would see an old page.
 func shared(making chan struct{}, handler http.Handler) http.Handler {
 	var flights singleflight.Group
 	var spare atomic.Pointer[answer] // a buffer without readers
@@ -50,8 +50,8 @@ func shared(making chan struct{}, handler http.Handler) http.Handler {
 	})
 }
 
-// OneAtATime renders one response of a handler at a time; identical requests that arrive meanwhile share
-// it. The handler reads no header except Accept and Accept-Encoding.
+// OneAtATime renders one response of a handler at a time. Identical requests that arrive meanwhile share
+// the response. The handler reads no header except Accept and Accept-Encoding.
 func OneAtATime(handler http.Handler) http.Handler { return shared(make(chan struct{}, 1), handler) }
 
 // keyOf returns the key of requests that get the same response.
@@ -75,8 +75,8 @@ type answer struct {
 	status int
 }
 
-// newAnswer returns an answer with a little more room than given. Without enough room, the buffer
-// would double when it grows.
+// newAnswer returns an answer with a buffer that is slightly larger than the given size. If the
+// buffer were too small, it would double when it grows.
 func newAnswer(room int) *answer {
 	return &answer{Buffer: *bytes.NewBuffer(make([]byte, 0, room+room/16))}
 }
@@ -97,5 +97,5 @@ func (a *answer) send(w http.ResponseWriter) {
 	maps.Copy(w.Header(), a.header.Clone())
 	w.Header().Set("Content-Length", strconv.Itoa(a.Len()))
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.Bytes()) // an error means that the client has gone
+	_, _ = w.Write(a.Bytes()) // an error means that the client disconnected
 }

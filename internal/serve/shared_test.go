@@ -22,8 +22,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// gatherer counts its calls. After a delay it returns this number as the value of several series
-// with labels of a given length.
+// gatherer counts its calls. After a delay it returns the number of calls as the value of several
+// series, with labels of a given length.
 type gatherer struct {
 	calls         atomic.Int64
 	series, label int
@@ -86,8 +86,8 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// TestRoom checks that a response that is a little larger than the last one reuses the buffer of a
-// response that has been read.
+// TestRoom checks that a response that is a little larger than the last response reuses the buffer
+// of a response that has been read.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long, size := strings.Repeat("x", 2<<20), 1<<20

@@ -16,7 +16,8 @@ type Part struct {
 	Joules      float64
 }
 
-// Parts returns the components of the energy, most certain first. They sum to the total.
+// Parts returns the components of the energy, most certain first. The components add up to the
+// total.
 func (e *Energy) Parts() []Part {
 	var unattributed float64
 	for _, joules := range e.Unattributed {
@@ -63,8 +64,7 @@ func (g *GPU) Charge() string {
 	return "the GPU"
 }
 
-// Remark explains the energy of a GPU whose counter covers a module; it is empty for other
-// GPUs.
+// Remark explains the energy of a GPU if its counter covers a module. It is empty for other GPUs.
 func (g *GPU) Remark() string {
 	switch {
 	case g.wholeModule():

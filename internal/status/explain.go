@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The paths of an explanation, as JSON and as a page.
+// These are the paths of an explanation, as JSON and as a page.
 const (
 	ExplainPath     = "/explain"
 	ExplainPagePath = "/explain.html"
@@ -28,7 +28,7 @@ type Explanation struct {
 	To    time.Time `json:"to"`
 
 	Total ExplainedTime `json:"total"`
-	// Causes sum to the total charge. A cause of 0 is omitted.
+	// Causes contains the causes, which add up to the total charge. A cause of 0 is omitted.
 	Causes []Cause `json:"causes"`
 	// Estimated is the part of the charge that was divided with an estimated idle power, by its source.
 	Estimated map[string]gpu.Millijoules `json:"estimated_millijoules"`
@@ -40,7 +40,7 @@ type Explanation struct {
 	// owner, by reason.
 	Others       gpu.Millijoules            `json:"others_millijoules"`
 	Unattributed map[string]gpu.Millijoules `json:"unattributed_millijoules"`
-	// Times contains the intervals, or longer spans of several intervals. Their charges sum to the
+	// Times contains the intervals, or longer spans of several intervals. The charges add up to the
 	// total.
 	Times []ExplainedTime `json:"times"`
 }
@@ -54,7 +54,7 @@ type Board struct {
 	PCIBusID string `json:"pci_bus_id"`
 }
 
-// ExplainedTime is an interval or the sum of several.
+// ExplainedTime is an interval or the sum of several intervals.
 type ExplainedTime struct {
 	From      time.Time `json:"from"`
 	To        time.Time `json:"to"`
@@ -71,17 +71,18 @@ type ExplainedTime struct {
 	// IdlePower is the last idle power, or nil if none was used, and IdlePowerSource is its source.
 	IdlePower       *float64 `json:"idle_power_watts,omitempty"`
 	IdlePowerSource string   `json:"idle_power_source,omitempty"`
-	// Activity is the owner's sampled busy time, AllActivity is the sum over all owners.
+	// Activity is the owner's sampled busy time. AllActivity is the sum over all owners.
 	Activity    float64 `json:"activity_seconds"`
 	AllActivity float64 `json:"all_activity_seconds"`
-	// Charged is the owner's charge. OwnIdle is the part of Charged that comes from the idle part.
+	// Charged is the energy charged to the owner. OwnIdle is the part of Charged that comes from the
+	// idle part.
 	Charged ChargedExactly  `json:"charged"`
 	OwnIdle gpu.Millijoules `json:"own_idle_millijoules"`
 
 	known, busy time.Duration // for BusyShare
 }
 
-// ChargedExactly is energy by method in millijoules.
+// ChargedExactly contains the energy by method in millijoules.
 type ChargedExactly struct {
 	Exclusive gpu.Millijoules `json:"exclusive_millijoules"`
 	Shared    gpu.Millijoules `json:"shared_millijoules"`
@@ -100,21 +101,22 @@ func (c *ChargedExactly) add(e gpu.ByMethod) {
 // CauseKind is the rule by which energy was charged.
 type CauseKind string
 
-// The kinds of causes.
+// These are the kinds of causes.
 const (
-	// CauseSole: no other owner held or used the GPU or the instance.
+	// CauseSole means that no other owner held or used the GPU or the instance.
 	CauseSole CauseKind = "sole"
-	// CauseIdle: a share of the idle part, by holding.
+	// CauseIdle is a share of the idle part, by allocation.
 	CauseIdle CauseKind = "idle"
-	// CauseActivity: a share of the busy part, by sampled activity.
+	// CauseActivity is a share of the busy part, by sampled activity.
 	CauseActivity CauseKind = "activity"
-	// CauseRecent: a share of the busy part that no sample names, by the activity of the last minutes.
+	// CauseRecent is a share of the busy part that no sample names, by the activity of the last
+	// minutes.
 	CauseRecent CauseKind = "recent"
-	// CauseHolding: a share of the busy part by holding, because no activity was sampled.
+	// CauseHolding is a share of the busy part by allocation, because no activity was sampled.
 	CauseHolding CauseKind = "holding"
-	// CauseService: a share of the work of an MPS server, by holding.
+	// CauseService is a share of the work of an MPS server, by allocation.
 	CauseService CauseKind = "service"
-	// CauseVanished: work of processes that ended before they were identified.
+	// CauseVanished is work of processes that ended before they were identified.
 	CauseVanished CauseKind = "vanished"
 )
 

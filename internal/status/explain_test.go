@@ -59,8 +59,8 @@ func explainedNode(n, holdings int) *gpu.Snapshot {
 	return s
 }
 
-// TestExplanation checks the totals and causes against sums by hand, and the text and page of an
-// explanation.
+// TestExplanation compares the totals and causes with sums that were computed by hand, and checks
+// the text and the page of an explanation.
 func TestExplanation(t *testing.T) {
 	e, err := status.Explain(explainedNode(20, 1), status.Query{GPU: "1", Owner: "team-a/notebook-ada", Since: 10 * time.Second})
 	if err != nil {
@@ -118,8 +118,8 @@ func TestUnnamedWork(t *testing.T) {
 	}
 }
 
-// TestIdlePowerSources checks that a charge states the source of each idle power that it was divided with,
-// unless it was measured on the GPU.
+// TestIdlePowerSources checks that a charge states the source of each idle power with which it was
+// divided, unless it was measured on the GPU.
 func TestIdlePowerSources(t *testing.T) {
 	s := explainedNode(20, 1)
 	all := s.GPUs[1].Intervals
@@ -236,8 +236,8 @@ func TestExplainSelects(t *testing.T) {
 	}
 }
 
-// TestGetExplanation checks that the client passes the query, and returns errors of the query as the
-// exporter gives them.
+// TestGetExplanation checks that the client passes the query, and returns errors of the query in the
+// form in which the exporter returns them.
 func TestGetExplanation(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

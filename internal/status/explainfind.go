@@ -13,11 +13,11 @@ import (
 
 // Query selects a charge.
 type Query struct {
-	// GPU is an index, a UUID or the beginning of one, a serial number or a PCI address. It may be
-	// empty if the node has one GPU.
+	// GPU is an index, a UUID or its beginning, a serial number or a PCI address. It may be empty if
+	// the node has one GPU.
 	GPU string
-	// Owner is namespace/pod, namespace/pod/container, manager/unit, a UID, or a unique name of a
-	// pod or unit. A unit can also be named as on the page: job 4711.
+	// Owner is namespace/pod, namespace/pod/container, manager/unit, a UID, or a unique name of a pod
+	// or unit. A unit can also be named in the form of the page, such as job 4711.
 	Owner string
 	// Since is the length of the explained time, which ends at the end of the book.
 	Since time.Duration

@@ -181,7 +181,7 @@ type part struct {
 
 func newPart(iv *gpu.Interval, of *gpu.IntervalPart, owns func(gpu.Owner) bool) part {
 	p := part{IntervalPart: of, unnamed: iv.BusySource == gpu.BusyUtilization}
-	if !iv.Late { // other intervals have its time
+	if !iv.Late { // other intervals already contain the time
 		p.seconds = iv.To.Sub(iv.From).Seconds()
 	}
 	for _, c := range iv.Charges {
@@ -208,8 +208,8 @@ func (c Cause) shared(own, all float64, held bool) Cause {
 	return c
 }
 
-// cause adds a cause to the causes of the same kind. Causes with shares by holding stay separate if
-// their shares differ.
+// cause adds a cause to the causes of the same kind. Causes with shares by allocation remain
+// separate if their shares differ.
 func (e *Explanation) cause(c Cause) {
 	if c.Charged == 0 {
 		return

@@ -114,7 +114,7 @@ func (c *Cause) About() string {
 	return or(string(c.Kind))
 }
 
-// share describes a share by holding.
+// share describes a share by allocation.
 func (c *Cause) share() string {
 	switch {
 	case c.All == 0:
@@ -152,7 +152,7 @@ type Amount struct {
 	Amount gpu.Millijoules
 }
 
-// Amounts returns the parts of the GPU's energy. The last one is their sum.
+// Amounts returns the parts of the GPU's energy. The last amount is the sum of the others.
 func (e *Explanation) Amounts() []Amount {
 	c := e.Total.Charged
 	out := []Amount{
@@ -178,7 +178,7 @@ func (e *Explanation) timeTable() *table {
 	return t
 }
 
-// Cells are the values of a row of the table of times.
+// Cells returns the values of a row in the table of times.
 func (t *ExplainedTime) Cells() []string {
 	share, power := none, none
 	if t.BusyShare != nil {

@@ -20,11 +20,11 @@ type owner struct {
 	// Stray is set for an owner that uses the GPU without an allocation.
 	Stray         bool
 	Energy, Share string
-	// Why is the link to the explanation of the charge; may be empty.
+	// Why is the link to the explanation of the charge. It may be empty.
 	Why string
 	// Class is the class of the colour in the style sheet, or empty if there is no energy.
 	Class string
-	// amounts are the joules by pattern; the plain pattern is empty.
+	// amounts contains the joules by pattern. The key of the plain pattern is empty.
 	amounts []patterned
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// The states of a GPU.
+// These are the states of a GPU.
 const (
 	statePresent = "present"
 	stateSilent  = "not responding"
@@ -44,7 +44,7 @@ func (g *GPU) title() string {
 	return "GPU " + g.Number()
 }
 
-// Name identifies the GPU in a sentence by stable attributes: board and place.
+// Name identifies the GPU in a sentence by the stable attributes board and place.
 func (g *GPU) Name() string {
 	serial := "without a serial number"
 	if g.Serial != "" {
@@ -139,7 +139,7 @@ func (g *GPU) Errors() string {
 
 const rowsGood = "no pending row remaps"
 
-// Rows describes the row remaps of the memory, empty if they are not reported.
+// Rows describes the row remaps of the memory. It is empty if they are not reported.
 func (g *GPU) Rows() string {
 	switch {
 	case g.RowRemapFailed == nil || g.RowRemapPending == nil:
@@ -152,12 +152,12 @@ func (g *GPU) Rows() string {
 	return rowsGood
 }
 
-// RAS lists the counted errors by type and block, empty if there are none.
+// RAS lists the counted errors by type and block. It is empty if there are none.
 func (g *GPU) RAS() string {
 	return g.counted(gpu.RASUncorrectable, gpu.RASDeferred, gpu.RASCorrectable)
 }
 
-// Uncorrectable lists the counted errors that cannot be corrected, empty if there are none.
+// Uncorrectable lists the counted errors that cannot be corrected. It is empty if there are none.
 func (g *GPU) Uncorrectable() string {
 	errors := g.counted(gpu.RASUncorrectable, gpu.RASDeferred)
 	if errors == "" {
@@ -263,7 +263,8 @@ func (c *Container) Who() string {
 	return c.PodName() + " (" + strings.Join(known, ", ") + ")"
 }
 
-// several formats a number of owners: as containers, or as owners if the list contains a unit.
+// several formats a number of owners. It calls them containers, or owners if the list contains a
+// unit.
 func several(list []Container, n int) string {
 	if slices.ContainsFunc(list, func(c Container) bool { return c.Unit != "" }) {
 		return plural(n, "owner", "owners")
@@ -271,7 +272,7 @@ func several(list []Container, n int) string {
 	return plural(n, "container", "containers")
 }
 
-// part is the name of the container in its pod, empty for a unit.
+// part is the name of the container in its pod. It is empty for a unit.
 func (c *Container) part() string {
 	if c.Unit != "" {
 		return ""
@@ -293,7 +294,7 @@ func (g *GPU) How(c Container) string {
 }
 
 // formerly describes the allocation of a container that ended. It omits the profile of a MIG
-// instance, whose number may have been reused.
+// instance, because the number of the instance may have been reused.
 func formerly(c Container) string {
 	if c.GPUInstance == "" {
 		return ""
@@ -302,7 +303,7 @@ func formerly(c Container) string {
 }
 
 // how describes an allocation of a device. It does not distinguish time-slicing from MPS, because
-// the kubelet does not.
+// the kubelet does not distinguish them.
 func how(c Container, what string) string {
 	switch {
 	case c.stray():

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// Problems lists what needs attention as sentences, most severe first.
+// Problems returns the problems that need attention as sentences, with the most severe first.
 func (p *Page) Problems() []string {
 	var out []string
 	if p.old() {

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// WriteReceipt prints the energy of a unit on all GPUs, given as manager/unit, in one line.
+// WriteReceipt prints the energy of a unit on all GPUs in one line. The unit is given as
+// manager/unit.
 func WriteReceipt(w io.Writer, p *Page, unit string) error {
 	var name string
 	var sum, idle float64

@@ -43,7 +43,7 @@ func TestReceipt(t *testing.T) {
 	}
 }
 
-// TestNouns checks the names of units of managers in the exporter and of another one.
+// TestNouns checks the names of units of managers in the exporter and of another manager.
 func TestNouns(t *testing.T) {
 	for manager, want := range map[string]string{
 		"slurm": "job 7", "pbs": "job 7", "condor": "slot 7", "nerdctl": "container 7", "libvirt": "virtual machine 7", "user": "user 7", "batchd": "batchd/7",

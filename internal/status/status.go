@@ -20,20 +20,22 @@ const Path = "/status"
 // Page is the state of a node. Unknown values are absent, never 0.
 type Page struct {
 	Version int `json:"version"`
-	// Time is the time of the reading. AgeSeconds is the age of the reading when the page was
-	// served, by the exporter's clock.
+	// Time is the time of the reading. AgeSeconds is the age of the reading when the page was served,
+	// according to the exporter's clock.
 	Time       time.Time `json:"time"`
 	AgeSeconds float64   `json:"age_seconds"`
 	Node       string    `json:"node"`
-	// DriverUp is false while the driver does not respond; then GPUs comes from the last reading.
+	// DriverUp is false while the driver does not respond. In this case GPUs comes from the last
+	// reading.
 	DriverUp bool         `json:"driver_up"`
 	Drivers  []gpu.Driver `json:"drivers,omitempty"`
 	// PCIGPUs counts the GPUs on the PCI bus, and DriverGPUs counts the GPUs that the driver lists.
 	PCIGPUs    *int `json:"pci_gpus,omitempty"`
 	DriverGPUs *int `json:"driver_gpus,omitempty"`
-	// GPUs are all GPUs seen since the node booted, present or lost, by PCI address.
+	// GPUs contains all GPUs that were found since the node booted, present or lost, by PCI address.
 	GPUs []GPU `json:"gpus"`
-	// Advice and Evidence describe the health of the node, as on /health.json; empty from an older exporter.
+	// Advice and Evidence describe the health of the node, as on /health.json. They are empty if the
+	// exporter is older.
 	Advice   health.Advice     `json:"advice"`
 	Evidence []health.Evidence `json:"evidence,omitempty"`
 	Stages   []Stage           `json:"stages"`
@@ -42,7 +44,8 @@ type Page struct {
 // GPU is one GPU of the node.
 type GPU struct {
 	UUID string `json:"uuid"`
-	// Index is the driver's index, nil for a lost GPU: another GPU may now have its index.
+	// Index is the driver's index. It is nil for a lost GPU, because another GPU may now have its
+	// index.
 	Index           *int   `json:"index,omitempty"`
 	PCIBusID        string `json:"pci_bus_id"`
 	Model           string `json:"model"`
@@ -57,8 +60,8 @@ type GPU struct {
 	Advice   health.Advice     `json:"advice"`
 	Evidence []health.Evidence `json:"evidence,omitempty"`
 
-	// Present is false after the GPU was lost. Answers is false without a recent reading; all
-	// measurements are then absent.
+	// Present is false after the GPU was lost. Answers is false if there is no recent reading. In this
+	// case all measurements are absent.
 	Present bool `json:"present"`
 	Answers bool `json:"answers"`
 	// LastReading is the time of the last reading, or nil if there was none.
@@ -72,30 +75,31 @@ type GPU struct {
 	MemoryUsedBytes    *uint64  `json:"memory_used_bytes,omitempty"`
 	MemoryTotalBytes   *uint64  `json:"memory_total_bytes,omitempty"`
 
-	// XIDErrors counts the XID errors in this boot; nil where the driver does not report them.
+	// XIDErrors counts the XID errors in this boot. It is nil if the driver does not report them.
 	XIDErrors *uint64 `json:"xid_errors,omitempty"`
 	// LastXID is the code of the last XID error.
 	LastXID     *uint64    `json:"last_xid,omitempty"`
 	LastXIDTime *time.Time `json:"last_xid_time,omitempty"`
 
 	// RowRemapPending is set while a row remap is pending until the next reset, and RowRemapFailed is
-	// set if no spare row was left; nil where the GPU does not report them.
+	// set if no spare row was left. They are nil if the GPU does not report them.
 	RowRemapPending *bool `json:"row_remap_pending,omitempty"`
 	RowRemapFailed  *bool `json:"row_remap_failed,omitempty"`
 
-	// RASErrors are the errors that an AMD GPU counted since its driver was loaded, by block and type.
+	// RASErrors contains the errors that an AMD GPU counted since its driver was loaded, by block and
+	// type.
 	RASErrors []RASErrors `json:"ras_errors,omitempty"`
 
-	// MIG lists the MIG instances or partitions, nil while the GPU is not divided.
+	// MIG lists the MIG instances or partitions. It is nil while the GPU is not divided.
 	MIG *[]Instance `json:"mig,omitempty"`
 
 	// HoldersKnown is set while both the allocations and the processes are known. Otherwise
 	// Containers may be incomplete.
 	HoldersKnown bool `json:"holders_known"`
-	// Containers are the containers that hold or use the GPU, and ended containers with
-	// counters.
+	// Containers contains the containers that hold or use the GPU, and the ended containers that still
+	// have counters.
 	Containers []Container `json:"containers"`
-	// HostProcesses counts processes outside all pods and units, UnmappedProcesses counts processes
+	// HostProcesses counts processes outside all pods and units. UnmappedProcesses counts processes
 	// with an unknown container.
 	HostProcesses     int `json:"host_processes"`
 	UnmappedProcesses int `json:"unmapped_processes"`
@@ -131,15 +135,15 @@ type Container struct {
 	// Manager and Unit name a unit, for which the four fields above are empty.
 	Manager string `json:"manager,omitempty"`
 	Unit    string `json:"unit,omitempty"`
-	// User, UID, Account, JobName and ArrayElement describe a unit; each may be empty.
+	// User, UID, Account, JobName and ArrayElement describe a unit. Each may be empty.
 	User         string `json:"user,omitempty"`
 	UID          string `json:"uid,omitempty"`
 	Account      string `json:"account,omitempty"`
 	JobName      string `json:"job_name,omitempty"`
 	ArrayElement string `json:"array_element,omitempty"`
 	GPUInstance  string `json:"gpu_instance,omitempty"`
-	// Holds is set while the container holds or uses the GPU. The next four fields are set only
-	// then, and Sharing only if it is known whether the container has an allocation.
+	// Holds is set while the container holds or uses the GPU. The next four fields are set only in this
+	// case. Sharing is set only if it is known whether the container has an allocation.
 	Holds    bool        `json:"holds"`
 	Sharing  gpu.Sharing `json:"sharing,omitempty"`
 	Resource string      `json:"resource,omitempty"`
@@ -150,7 +154,7 @@ type Container struct {
 	Energy *Charged `json:"energy,omitempty"`
 }
 
-// Charged is energy by method, in joules.
+// Charged contains energy by method, in joules.
 type Charged struct {
 	Exclusive float64 `json:"exclusive_joules"`
 	Shared    float64 `json:"shared_joules"`
@@ -170,7 +174,7 @@ type Energy struct {
 	To    time.Time `json:"to"`
 	Total float64   `json:"total_joules"`
 	Charged
-	// Unattributed is the energy charged to no container by reason, in joules.
+	// Unattributed contains, by reason, the energy in joules that is charged to no container.
 	Unattributed map[string]float64 `json:"unattributed_joules"`
 	// Retired is the energy charged to containers that are no longer shown.
 	Retired float64 `json:"retired_joules"`

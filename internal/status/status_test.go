@@ -17,13 +17,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// The times in the snapshots below.
+// These are the times in the snapshots below.
 var (
 	boot = time.Date(2026, 2, 27, 6, 0, 0, 0, time.UTC)
 	now  = gpu.Instant{Wall: boot.Add(50 * time.Hour), Boot: 50 * time.Hour}
 )
 
-// at returns the time a duration before now.
+// at returns the time that is the given duration before now.
 func at(before time.Duration) gpu.Instant {
 	return gpu.Instant{Wall: now.Wall.Add(-before), Boot: now.Boot - before}
 }
@@ -289,8 +289,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzStrings checks that a page with any string has the same elements, and the terminal output the
-// same lines, as with a harmless string.
+// FuzzStrings checks that a page with any string has the same elements as with a harmless string,
+// and that the terminal output has the same lines.
 func FuzzStrings(f *testing.F) {
 	for _, s := range []string{"", "</style><script>", "\"'>", "\x00\x1b]0;\a", "\u2028\u202e", "\xf0\x28", "a\tb\r\n", "{{.}}", "&lt;", strings.Repeat("€", 300)} {
 		f.Add(s)

@@ -42,7 +42,7 @@ func Write(w io.Writer, p *Page) error {
 	return err
 }
 
-// gpuTable has a row for each GPU, followed by lines that do not fit on a terminal of 80
+// gpuTable returns a row for each GPU, followed by lines that do not fit on a terminal of 80
 // columns.
 func gpuTable(p *Page) *table {
 	t := newTable("GPU", "STATE", "READ", ">POWER", "SERIAL", "PCI ADDRESS")
@@ -92,7 +92,7 @@ func (g *GPU) what() string {
 	return strings.Join(parts, ", ")
 }
 
-// load describes the activity of the GPU, empty if it is not reported.
+// load describes the activity of the GPU. It returns an empty text if the activity is not reported.
 func (g *GPU) load() string {
 	var parts []string
 	for _, part := range []struct{ name, value string }{{"busy ", g.busy()}, {"memory ", g.memory()}, {"", g.temperature()}} {
@@ -116,7 +116,7 @@ func (g *GPU) profiles() string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// energyTable has a row for each GPU, followed by the components of its energy.
+// energyTable returns a row for each GPU, followed by the components of its energy.
 func energyTable(p *Page) *table {
 	u := unitFor(*p)
 	t := newTable("ENERGY IN "+u.Name, ">TOTAL", ">EXCLUSIVE", ">SHARED", ">ALLOCATED")
@@ -189,7 +189,7 @@ func stageTable(p *Page) *table {
 	return t
 }
 
-// A table is aligned in columns. Columns with a heading that starts with > hold numbers and are
+// A table is aligned in columns. Columns with a heading that starts with > contain numbers and are
 // aligned to the right.
 type table struct {
 	right []bool

@@ -12,7 +12,7 @@ import (
 // none replaces an unknown value.
 const none = "–"
 
-// stale is the age at which a state counts as old. It is far longer than a tick with its timeouts.
+// stale is the age at which a state counts as old. It is much longer than a tick with its timeouts.
 const stale = 15 * time.Second
 
 // or returns a printable string, or a dash if it is empty.
@@ -23,7 +23,7 @@ func or(s string) string {
 	return labelvalue.Printable(s)
 }
 
-// nouns contains the noun of the units of each manager in the exporter.
+// nouns contains, for each manager in the exporter, the noun for its units.
 var nouns = map[string]string{
 	"slurm": "job", "pbs": "job", "torque": "job", "lsf": "job", "flux": "job", "nomad": "task", "condor": "slot",
 	"docker": "container", "podman": "container", "nerdctl": "container", "lxc": "container", "machine": "machine",

@@ -19,7 +19,7 @@ const (
 	innerID  = "1111222233334444555566667777888899990000aaaabbbbccccddddeeeeffff"
 )
 
-// TestPaths contains the cgroups that managers create, as their documentation and reports of their users show them, with the owner that an
+// TestPaths tests the cgroups that managers create, as their documentation and reports of their users show them, with the owner that an
 // administrator would name. The owner of an unnamed container is named by the start of the container's id.
 func TestPaths(t *testing.T) {
 	const (

@@ -14,7 +14,7 @@ var housed = unlessGone(fill(`(IN or (OUT and on (cluster, node) (last_over_time
 var linked = fill(`(last_over_time(gpuledger_gpu_info{cluster=~"$cluster", node="$machine"}[1h])
     and on () (label_replace(vector(1), "chassis", "$chassis_serial", "", "") and on (chassis) label_replace(vector(1), "chassis", "NONE", "", "")))`, "NONE", emptyCell)
 
-// housings returns the values of the chassis variable. They include the value of an empty cell if a
+// housings contains the values of the chassis variable. They include the value of an empty cell if a
 // link has set the machine.
 var housings = fill(`query_result(group by (chassis_serial) (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial!=""})
   or group by (chassis_serial) (gpuledger_node_info{cluster=~"$cluster", chassis_serial!=""} and on (cluster, node) gpuledger_gpu_info{cluster=~"$cluster", chassis_serial=""})

@@ -30,7 +30,7 @@ func ofUser(amount string) string {
 	return fill(`sum by (cluster, manager, account, user) (HOURS)`, "HOURS", sumOfHours(`gpuledger:user_`+amount+`:increase1h{cluster=~"$cluster", manager=~"$manager", user=~"$user"}`))
 }
 
-// amounts contains the energy and its idle part in kilowatt-hours, the GPU hours, the active GPU
+// amounts returns the energy and its idle part in kilowatt-hours, the GPU hours, the active GPU
 // hours, and the cost of each group.
 func amounts(of func(amount string) string) []string {
 	energy := `(` + of("energy_joules") + `) / ` + kWh

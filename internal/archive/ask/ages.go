@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// ageColumns are the columns of boards by age.
+// ageColumns contains the columns of boards by age.
 var ageColumns = columns[*aged]{
 	{"model", "MODEL", print.Text, func(a *aged) any { return a.model }},
 	{"age_months", "AGE IN MONTHS", print.Count, func(a *aged) any { return int64(a.months) }},
@@ -43,7 +43,7 @@ type aged struct {
 	failures map[string]map[string]bool // boards and times by event
 }
 
-// agedBoards are the boards by model and age.
+// agedBoards contains the boards by model and age.
 type agedBoards map[modelAge]*aged
 
 // at returns the entry of a model and an age in months.
@@ -81,7 +81,7 @@ func (a agedBoards) add(all []*Stay, begin map[string]time.Time) {
 // years returns the time that boards spent at the age, in years.
 func (a *aged) years() float64 { return float64(a.time) / float64(year) }
 
-// rate returns the failures for each year of a board, nil if there was no time.
+// rate returns the failures per board year, or nil if there was no time.
 func (a *aged) rate() any {
 	if a.time == 0 {
 		return nil
@@ -93,7 +93,7 @@ func (a *aged) rate() any {
 func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	if q.Books != "" && !q.since && q.From.IsZero() {
-		of.From = time.Unix(0, 0).UTC() // from the first hour of the archive
+		of.From = time.Unix(0, 0).UTC() // ages begin at the first hour of the archive
 	}
 	of.Places = true
 	all, err := stays(ctx, q.source, of)
@@ -121,8 +121,9 @@ func ageNotices(unknown, invalid int) (notices []string) {
 	return notices
 }
 
-// begins returns the moment at which each board has age zero: its purchase, else its first hour. It
-// counts boards without a purchase date, and boards with an invalid date.
+// begins returns the moment at which each board has age zero. This is its purchase or, if the
+// purchase is unknown, its first hour. It counts boards without a purchase date, and boards with an
+// invalid date.
 func (q *question) begins(all []*Stay) (begin map[string]time.Time, unknown, invalid int) {
 	begin = make(map[string]time.Time)
 	for _, s := range all {

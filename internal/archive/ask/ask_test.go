@@ -124,7 +124,8 @@ func file(t *testing.T, text string) string {
 
 const prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n2026-10-02,,,,0.30,,EUR\n"
 
-// TestMonthEnds checks that a statement of the last month has a notice while the last hour of the month may lack samples.
+// TestMonthEnds checks that a statement of the last month contains a notice while samples of the last hour of the month
+// may be missing.
 func TestMonthEnds(t *testing.T) {
 	folder := books(t)
 	const notice = "! incomplete: the period until 2026-11-01 00:00 has not ended, the statement ends at 2026-10-31 23:00\n"
@@ -279,7 +280,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// The rules of FOCUS for the columns that are written: mandatory ones, allowed values and formats.
+// These are the rules of FOCUS for the written columns: mandatory columns, allowed values and
+// formats.
 var (
 	focusMandatory = []string{
 		"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass", "ChargeDescription",
@@ -294,7 +296,7 @@ var (
 	}
 )
 
-// TestReport checks that a page has everything about a board.
+// TestReport checks that a page contains all data about a board.
 func TestReport(t *testing.T) {
 	folder := books(t)
 	for format, parts := range map[string][]string{
@@ -310,8 +312,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestDocumented checks that docs/ask.md has every command, column and flag; the flags of the store
-// are the same as for filing.
+// TestDocumented checks that docs/ask.md contains every command, column and flag. The flags of the
+// store are the same as for filing.
 func TestDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/ask.md")
 	check(t, err)

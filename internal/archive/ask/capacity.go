@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// capacityColumns are the columns of the GPUs by state. Time is in GPU hours.
+// capacityColumns contains the columns of the GPUs by state. Time is in GPU hours.
 var capacityColumns = columns[capacityRow]{
 	{"line", "", print.Text, func(r capacityRow) any { return r.line }},
 	{"time", "FROM", print.Time, func(r capacityRow) any { return r.at }},
@@ -35,7 +35,7 @@ type partModel struct {
 	model string
 }
 
-// states are the GPU hours of a model by state, in ms.
+// states contains the GPU hours of a model by state, in ms.
 type states struct {
 	gpus                                   map[string]bool // by UUID
 	present, allocated, idle, silent, lost int64
@@ -47,7 +47,7 @@ type capacityRow struct {
 	at          time.Time
 	hours       int64 // filed ones
 	*states
-	pending *int64 // of the total only, because pods do not request a model
+	pending *int64 // set only for the total, because pods do not request a model
 }
 
 // nodeHour is an hour of a node.
@@ -64,7 +64,7 @@ type capacity struct {
 	seen    map[nodeHour]bool                // nodes with a GPU
 	last    time.Time                        // the last filed hour
 	all     map[partModel]*states
-	pending map[time.Time]int64 // by part; nil if the store has no data about demand
+	pending map[time.Time]int64 // demand by part; nil if the store has no data about demand
 }
 
 // capacity counts the allocated, free, silent and lost GPUs of each model on each day and in the
@@ -103,7 +103,7 @@ func (q *question) capacity(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// unknownDemand returns the reason why the demand is unknown.
+// unknownDemand returns the reason for an unknown demand.
 func unknownDemand(source books.Source) string {
 	if _, store := source.(books.Demand); store {
 		return "no pending GPU hours in this time: no pod was pending, or the rule " + books.PendingRule + " was not evaluated"
@@ -160,8 +160,8 @@ func (c *capacity) readLast(ctx context.Context, source books.Source) error {
 	return nil
 }
 
-// states returns the states of a model in a part. A part is identified by its start; the last hour
-// by the end of the selected time.
+// states returns the states of a model in a part. A part is identified by its start. The last hour
+// is identified by the end of the selected time.
 func (c *capacity) states(start time.Time, model string) *states {
 	key := partModel{start, model}
 	if c.all[key] == nil {
@@ -201,8 +201,8 @@ func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time,
 	}
 }
 
-// parts returns the part for the day of an hour, and also the part for the last hour if it is that
-// hour.
+// parts returns the part for the day of an hour, and, if the hour is the last hour, also the part
+// for the last hour.
 func (c *capacity) parts(hour time.Time) []time.Time {
 	parts := []time.Time{later(hour.Truncate(day), c.of.From)}
 	if hour.Equal(c.last) {
@@ -218,7 +218,7 @@ func (c *capacity) countPresent(all []*Stay) {
 	for _, s := range all {
 		until := s.LastHour.Add(time.Hour)
 		if s.NextPlace != nil && s.NextPlace.Hour.Before(until) {
-			until = s.NextPlace.Hour // it moved within the hour
+			until = s.NextPlace.Hour // the GPU moved within the hour
 		}
 		c.each(s, s.Hour, until, func(hour time.Time, to *states) {
 			to.present += hourLength
@@ -228,8 +228,8 @@ func (c *capacity) countPresent(all []*Stay) {
 }
 
 // countMissing adds the hours in which GPUs were missing. A missing GPU is lost if another GPU of
-// its node was scraped, else silent. It stops being missing when it is in a place again or another
-// board is in its place.
+// its node was scraped, and silent otherwise. It is no longer missing when it is in a place again,
+// or when another board is in its place.
 func (c *capacity) countMissing(all []*Stay) {
 	for _, s := range all {
 		if s.End == "" || s.End == "moved" || s.End == replaced {

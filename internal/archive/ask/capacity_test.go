@@ -66,7 +66,7 @@ func answers(t *testing.T, r result, key ...string) map[string]map[string]any {
 }
 
 // TestCapacity checks the states of GPUs on each day and in the last hour against the states that
-// were drawn for each GPU and hour: a node is silent, a GPU is lost, or a GPU is present and partly
+// were drawn for each GPU and hour. A node is silent, a GPU is lost, or a GPU is present and partly
 // allocated.
 func TestCapacity(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 4))
@@ -192,7 +192,7 @@ func TestPending(t *testing.T) {
 }
 
 // TestPendingUnknown checks that an archive and a store without the rule report that pending GPU
-// hours are unknown, and where to find them.
+// hours are unknown, and name a source for them.
 func TestPendingUnknown(t *testing.T) {
 	server := httptest.NewServer(foldtest.API{Store: boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })})
 	defer server.Close()
@@ -210,7 +210,8 @@ func TestPendingUnknown(t *testing.T) {
 	}
 }
 
-// TestAges checks the boards, board years and failures by age, calculated by hand: board 1 is lost, and board 6 replaces board 5.
+// TestAges checks the boards, board years and failures by age against values that were calculated by hand. Board 1 is lost, and
+// board 6 replaces board 5.
 func TestAges(t *testing.T) {
 	at := func(day, hour int) time.Time {
 		return october.AddDate(0, 0, day-1).Add(time.Duration(hour) * time.Hour)

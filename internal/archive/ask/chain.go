@@ -26,7 +26,7 @@ type chainReport struct {
 	source string
 }
 
-// chainColumns are the columns of the check of a chain.
+// chainColumns contains the columns of the check of a chain.
 var chainColumns = columns[chainReport]{
 	{"cluster", "CLUSTER", print.Text, func(r chainReport) any { return r.Cluster }},
 	{"source", "SOURCE", print.Text, func(r chainReport) any { return r.source }},

@@ -31,7 +31,7 @@ func chainedBooks(t *testing.T) (folder, keys string) {
 	return folder, keys
 }
 
-// TestVerifyChain checks the answers about a complete, a changed and a truncated chain.
+// TestVerifyChain checks the answers for a complete chain, a changed chain and a truncated chain.
 func TestVerifyChain(t *testing.T) {
 	folder, keys := chainedBooks(t)
 	verify := []string{"verify", "--chain", "--books=" + folder, "--public-key=" + filepath.Join(keys, "public.pem"), "--witness=file://" + filepath.Join(keys, "published.jsonl")}
@@ -70,7 +70,7 @@ func TestVerifyChain(t *testing.T) {
 }
 
 // TestSign checks that a signed statement verifies, and that a changed statement does not.
-// TestOpenSSL of make e2e verifies it with openssl.
+// TestOpenSSL in make e2e verifies the signature with openssl.
 func TestSign(t *testing.T) {
 	folder, keys := chainedBooks(t)
 	r := run(t, "statement", "--books="+folder, "--month=2026-10", "--prices="+file(t, prices), "--sign="+filepath.Join(keys, "chain.pem"))

@@ -25,8 +25,8 @@ func closest(name string, all []string) (found []string) {
 	return found[:min(len(found), maxClosest)]
 }
 
-// distance is the number of edits that turn one text into the other: a byte inserted, removed or
-// replaced, or two neighbouring bytes swapped.
+// distance is the number of edits that turn one text into the other. An edit inserts, removes or
+// replaces a byte, or swaps two neighbouring bytes.
 func distance(a, b string) int {
 	if max(len(a)-len(b), len(b)-len(a)) > maxDistance {
 		return maxDistance + 1

@@ -8,13 +8,13 @@ import (
 
 // column is a column of an answer, with its value in a row.
 type column[R any] struct {
-	name  string // in JSON and CSV
-	title string // heading in text, empty for a column that text omits
+	name  string // name in JSON and CSV
+	title string // heading in text; empty for a column that text omits
 	kind  print.Kind
 	value func(R) any
 }
 
-// columns are the columns of an answer.
+// columns contains the columns of an answer.
 type columns[R any] []column[R]
 
 // answer returns an answer with rows.
@@ -37,12 +37,12 @@ func (c columns[R]) row(r R) []any {
 	return row
 }
 
-// contains reports whether there is a column of a name.
+// contains reports whether there is a column with a name.
 func (c columns[R]) contains(name string) bool {
 	return slices.ContainsFunc(c, func(column column[R]) bool { return column.name == name })
 }
 
-// within returns columns of a part of a row as columns of the row.
+// within converts columns of a part of a row to columns of the row.
 func within[R, Part any](c columns[Part], part func(R) Part) (all columns[R]) {
 	for _, of := range c {
 		all = append(all, column[R]{of.name, of.title, of.kind, func(r R) any { return of.value(part(r)) }})

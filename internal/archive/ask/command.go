@@ -22,15 +22,15 @@ type command struct {
 	name, argument, help string
 	optional             bool  // the argument
 	several              bool  // arguments are possible
-	details              bool  // pruned hours have no answer
-	samples              bool  // rules cannot answer the question
-	reach                reach // smallest scope of a reader with an answer
+	details              bool  // whether pruned hours have no answer
+	samples              bool  // whether rules cannot answer the question
+	reach                reach // smallest scope of a reader that gets an answer
 	since                time.Duration
-	excluded             [][2]string // pairs of time flags that exclude each other in this question only
+	excluded             [][2]string // pairs of time flags that exclude each other only in this question
 	extra                func(*flag.FlagSet, *options)
 	answer               func(*question, context.Context) (print.Answer, error)
-	pages                func(*question, context.Context) ([]print.Page, error) // in place of answer
-	document             func(*options, Terminal) error                         // if there is an argument, without books
+	pages                func(*question, context.Context) ([]print.Page, error) // used in place of answer
+	document             func(*options, Terminal) error                         // used if there is an argument; it needs no books
 }
 
 func at(fs *flag.FlagSet, o *options) {
@@ -66,7 +66,7 @@ func commands() []command {
 			name: "history", reach: clusterReach, details: true, argument: "SERIAL…", several: true, help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
 		}, {
 			name: "ran", reach: chargeReach, details: true, argument: "SERIAL", optional: true, help: "the pods that used a board, or the boards that a pod or workload used",
-			excluded: [][2]string{{"at", "from"}, {"at", "since"}}, // it is an hour
+			excluded: [][2]string{{"at", "from"}, {"at", "since"}}, // the argument is an hour
 			extra: func(fs *flag.FlagSet, o *options) {
 				at(fs, o)
 				fs.StringVar(&o.Pod, "pod", "", "`pod` as namespace/pod")
@@ -133,7 +133,7 @@ const completion = "completion"
 // filing contains the commands that are not questions.
 var filing = []string{"accept", "doctor", "once", "prune", "rename-cluster", "run", "schema", "serve"}
 
-// names are the names of all commands.
+// names returns the names of all commands.
 func names() []string {
 	all := append(slices.Clone(filing), completion)
 	for _, c := range commands() {
@@ -143,7 +143,8 @@ func names() []string {
 	return all
 }
 
-// Answers reports whether Run runs a command: it is a question, completion or unknown.
+// Answers reports whether Run runs a command. This is the case if the command is a question, is
+// completion, or is unknown.
 func Answers(command string) bool { return !slices.Contains(filing, command) }
 
 func find(name string) *command {
@@ -275,7 +276,7 @@ func (c *command) noticed(ctx context.Context, q *question) (print.Answer, error
 }
 
 // write writes an answer in the format of the flags. CSV cannot contain notices, so they are
-// written to stderr.
+// written to standard error.
 func (o *options) write(t Terminal, r *Reply) error {
 	r.Style.Colour = t.Colour
 	if r.Pages != nil {
@@ -293,14 +294,14 @@ func (o *options) write(t Terminal, r *Reply) error {
 	return a.Write(t.Out, o.Output, r.Style)
 }
 
-// errRules is the error for a check that always passes on results of rules.
+// errRules is the error for a check that would always succeed for results of rules.
 var errRules = errors.New("rules cannot be verified, because their energy without a pod or unit is computed as the rest: " +
 	"set --store.read=samples, read an archive with --books, or compare them with the samples by --prove")
 
 // errFailed means that the answer contains the reason.
 var errFailed = errors.New("the answer has the reason")
 
-// oneLine returns an error as a line, without control characters of labels in it.
+// oneLine returns an error as a single line, without control characters from labels.
 func oneLine(err error) string {
 	return labelvalue.Printable(strings.ReplaceAll(err.Error(), "\n", "; "))
 }
@@ -316,7 +317,7 @@ func (c *command) usage(t Terminal) {
 func unknownCommand(name string) string {
 	text := fmt.Sprintf("unknown command %q: must be %s, or a question", labelvalue.Printable(name), strings.Join(filing, ", "))
 	similar := slices.DeleteFunc(names(), func(known string) bool {
-		return !strings.HasPrefix(known, name) && distance(name, known) > len(name)/4 // a short word resembles many others
+		return !strings.HasPrefix(known, name) && distance(name, known) > len(name)/4 // a short word resembles many other words
 	})
 	if len(similar) > 0 {
 		text += ": did you mean " + strings.Join(similar, ", ") + "?"

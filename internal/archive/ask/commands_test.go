@@ -22,7 +22,7 @@ import (
 func TestTimes(t *testing.T) {
 	folder := books(t)
 	values := map[string]string{"month": "2026-10", "from": "2026-10-01", "to": "2026-10-03", "since": "40d", "at": "2026-10-02T12:00"}
-	together := map[string][]string{ // that select one time, by question
+	together := map[string][]string{ // flags that select one time, by question
 		"where": {"from to", "since to", "at from", "at since"}, "history": {"from to", "since to"}, "ran": {"from to", "since to"},
 		"statement": {"from to", "since to"}, "idle": {"from to", "since to"}, "verify": {"from to", "since to"},
 		"moves": {"from to", "since to"}, "missing": {"from to", "since to"}, "report": {"from to", "since to"},
@@ -68,7 +68,8 @@ func TestFiling(t *testing.T) {
 	}
 }
 
-// TestPrefix checks the suggestions for the start of a name: the only match, or some of many.
+// TestPrefix checks the suggestions for the start of a name. The suggestion is the only match, or
+// some of many matches.
 func TestPrefix(t *testing.T) {
 	h := &table.Hour{}
 	for i := range 12 {
@@ -109,7 +110,8 @@ func TestTwoGPUs(t *testing.T) {
 	}
 }
 
-// TestConnection checks that errors of a store name its URL and the flag that helps.
+// TestConnection checks that errors of a store contain its URL and the flag that solves the
+// problem.
 func TestConnection(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -154,8 +156,8 @@ func TestConnection(t *testing.T) {
 	}
 }
 
-// TestPlugin checks that kubectl's completion is offered questions, flags and formats: it runs kubectl_complete-gpuledger with the words after the
-// name of the plugin, the last one incomplete, and expects a line for each and the directive of cobra.
+// TestPlugin checks that kubectl's completion offers questions, flags and formats. It runs kubectl_complete-gpuledger with the words after the
+// name of the plugin, of which the last is incomplete. It expects a line for each completion, and the directive of cobra.
 func TestPlugin(t *testing.T) {
 	dir := t.TempDir()
 	out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-w", "-o", dir, "../../../cmd/gpuledger-archive").CombinedOutput()

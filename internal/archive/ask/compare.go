@@ -14,7 +14,7 @@ import (
 )
 
 // previous selects the period before a statement: the previous month for a statement of a month,
-// else the same number of hours.
+// and the same number of preceding hours otherwise.
 func (q *question) previous(of books.Query) books.Query {
 	from := of.From.Add(-of.Until.Sub(of.From))
 	if q.ofMonth() {
@@ -23,7 +23,7 @@ func (q *question) previous(of books.Query) books.Query {
 	return books.Query{From: from, Until: of.From, Where: of.Where}
 }
 
-// comparedColumns are the amounts of a comparison, which are int64 or float64.
+// comparedColumns returns the amounts of a comparison, which are int64 or float64.
 func (q *question) comparedColumns() columns[*line] {
 	all := columns[*line]{
 		{"energy_mj", "KWH", print.Energy, func(l *line) any { return l.Energy }},
@@ -69,7 +69,8 @@ func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// linePair is a line of a statement, and the line of the statement before. One of them may be nil.
+// linePair is a line of a statement, and the line of the previous statement. One of them may be
+// nil.
 type linePair struct{ now, before *line }
 
 // either returns a line that is not nil.
@@ -104,7 +105,8 @@ func asNumber(amount any) float64 {
 	return 0
 }
 
-// pairs returns the lines of two statements: groups by their values, the rest and the total. A missing line is nil.
+// pairs returns the lines of two statements. Groups are paired by their values. The rest and the total are also
+// paired. A missing line is nil.
 func pairs(now, old *account) (all []linePair) {
 	both := maps.Clone(old.known)
 	maps.Copy(both, now.known)

@@ -14,8 +14,8 @@ import (
 // filedHours counts the hours of a cluster in an account.
 type filedHours struct {
 	hours   map[time.Time]bool
-	refused int // their record is impossible
-	// partial counts pruned hours that are left out, because the account lacks other hours of their
+	refused int // the record of these hours is impossible
+	// partial counts pruned hours that are omitted, because the account lacks other hours of their
 	// month or does not include sums. lost counts the hours that were removed by hand.
 	partial, lost int
 }
@@ -134,7 +134,7 @@ func (q *question) notices(a *account, name string, c *filedHours) {
 	}
 }
 
-// unsummed are the columns of groups that the sums of pruned hours lack.
+// unsummed contains the columns of groups that the sums of pruned hours do not contain.
 var unsummed = []string{"node", "uuid", "serial", "pod"}
 
 // summedNotices adds the notices about pruned months with sums in the account.

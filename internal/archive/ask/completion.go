@@ -82,7 +82,7 @@ func Completion(w io.Writer, shell, program string) error {
 	return err
 }
 
-// The directives of cobra's completion protocol.
+// These are the directives of cobra's completion protocol.
 const (
 	completeFiles = 0
 	noSpace       = 2
@@ -90,7 +90,7 @@ const (
 )
 
 // Complete writes the completions of the final word, and a directive. The words are the program's
-// arguments. This is the protocol between kubectl and kubectl_complete-gpuledger.
+// arguments. It implements the protocol between kubectl and kubectl_complete-gpuledger.
 func Complete(w io.Writer, words []string) {
 	if len(words) == 0 {
 		words = []string{""}

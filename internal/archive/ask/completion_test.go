@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// completed are the words after which a shell completes, and their completion.
+// completed contains the words after which a shell completes, with the expected completion.
 var completed = map[string]string{"gpuledger-archive sta": "statement", "gpuledger-archive statement --mon": "--month"}
 
-// shell runs a script with a shell, and skips the test if zsh or fish is missing. A shell that
-// waits for a completion without result is killed.
+// shell runs a script with a shell, and skips the test if zsh or fish is missing. If a shell waits
+// for a completion without a result, it is killed.
 func shell(t *testing.T, name, script string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -66,8 +66,8 @@ func TestFish(t *testing.T) {
 	}
 }
 
-// TestZsh checks that an interactive zsh completes: with the completion in a folder of functions, and after it was read with or
-// without zsh's system of completions.
+// TestZsh checks that an interactive zsh completes. The completion is in a folder of functions, or was read with or without
+// zsh's system of completions.
 func TestZsh(t *testing.T) {
 	file := completion(t, "zsh", "_gpuledger-archive")
 	const initialize = "autoload -U compinit; compinit -u -D"

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// labelsColumn contains the labels of pods. A dimension of a statement is a column of charges, or a label in this column, which is
-// named as in Prometheus: label_cost_center.
+// labelsColumn contains the labels of pods. A dimension of a statement is a column of charges, or a label in this column. A label
+// is named as in Prometheus, for example label_cost_center.
 const labelsColumn = "labels"
 
 // labelOf returns the name of a label in the column labels, or false if a dimension is a column.
@@ -55,7 +55,7 @@ func setValue(c *table.Charge, dimension, value string) {
 	c.Labels += name + "=" + value
 }
 
-// labelsOf returns the labels of a column labels by their dimensions.
+// labelsOf returns the labels in the text of a column labels, by their dimensions.
 func labelsOf(labels string) map[string]string {
 	all := make(map[string]string)
 	for pair := range strings.SplitSeq(labels, ",") {

@@ -29,7 +29,7 @@ type tenure struct {
 	scraped    bool
 }
 
-// scrape is a scrape of a board in a place. Before is the scrape before it in this place.
+// scrape is a scrape of a board in a place. before is the previous scrape in this place.
 type scrape struct {
 	node       string
 	at, before time.Time
@@ -41,14 +41,14 @@ type drawn struct {
 	*foldtest.Store
 	random  *rand.Rand
 	places  map[string]string    // board by node and slot
-	back    map[int]time.Time    // return of boards that are in no place
+	back    map[int]time.Time    // time of return of boards that are in no place
 	tenures map[int][]*tenure    // by board
 	scrapes map[int][]scrape     // by board
-	outage  map[string]time.Time // end by node
+	outage  map[string]time.Time // end of the silence by node
 	holders int
 }
 
-// draw draws a history. Events are at any second, scrapes in any second of a minute.
+// draw draws a history. Events happen at any second, and scrapes happen at any second of a minute.
 func draw(seed uint64) *drawn {
 	d := &drawn{
 		foldtest.NewStore(), rand.New(rand.NewPCG(seed, 0)), make(map[string]string), make(map[int]time.Time), make(map[int][]*tenure), make(map[int][]scrape),
@@ -89,7 +89,7 @@ func (d *drawn) place(board int) (node, slot string) {
 	return node, slot
 }
 
-// step is a second of a board.
+// step simulates a second of a board.
 func (d *drawn) step(board int, at time.Time) {
 	node, slot := d.place(board)
 	if back, away := d.back[board]; away {
@@ -124,8 +124,8 @@ func (d *drawn) step(board int, at time.Time) {
 	}
 }
 
-// scrape adds the page of an exporter: the boards that are in the node, and the owners on it until the end of the
-// retention.
+// scrape adds the page of an exporter. It contains the boards in the node, and the owners on them until the end
+// of the retention.
 func (d *drawn) scrape(node string, at time.Time) {
 	for b := range drawnBoards {
 		common := []string{"cluster", "east", "node", node, "UUID", fmt.Sprint("GPU-", b), "serial", fmt.Sprint("S", b)}
@@ -264,8 +264,8 @@ func TestWhereDrawn(t *testing.T) {
 	}
 }
 
-// TestWhereDrawnInArchive asks where boards were at full hours, from an archive of a drawn history. It has the places of the scrapes, and
-// the holders of the hour there.
+// TestWhereDrawnInArchive asks where boards were at full hours, from an archive of a drawn history. The archive contains the places of
+// the scrapes, and the holders of the hour in these places.
 func TestWhereDrawnInArchive(t *testing.T) {
 	d := draw(7)
 	var hours []*table.Hour
@@ -292,7 +292,7 @@ func TestWhereDrawnInArchive(t *testing.T) {
 				switch lists := slices.Contains(now, x.name); {
 				case lists:
 					held++
-					if x.node != s.node || x.start.After(start.Add(time.Hour)) || ended && x.end.Before(start.Add(-retained)) { // its last increase may be of this hour
+					if x.node != s.node || x.start.After(start.Add(time.Hour)) || ended && x.end.Before(start.Add(-retained)) { // the last increase may be in this hour
 						t.Errorf("board %d at %v, last seen on %s at %v: %s on %s (%v to %v) is a holder", b, asked, s.node, s.at, x.name, x.node, x.start, x.end)
 					}
 				case x.node == s.node && x.start.Before(s.at) && !ended:

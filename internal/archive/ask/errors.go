@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// errorColumns are the columns of the errors of a board.
+// errorColumns contains the columns of the errors of a board.
 var errorColumns = columns[*table.GPU]{
 	{"uncorrectable", "UNCORRECTABLE", print.Count, func(g *table.GPU) any { return number(plus(g.DRAMUncorrectable, g.SRAMUncorrectable)) }},
 	{"lifetime_uncorrectable", "LIFETIME", print.Count, func(g *table.GPU) any { return number(g.LifetimeUncorrectable) }},
@@ -27,7 +27,7 @@ var errorColumns = columns[*table.GPU]{
 	{"recovery_action", "ACTION", print.Text, func(g *table.GPU) any { return g.RecoveryAction }},
 }
 
-// errorsColumns are the columns of boards with errors.
+// errorsColumns contains the columns of boards with errors.
 var errorsColumns = slices.Concat(boardColumns, assetColumns, columns[*listed]{
 	{"cluster", "CLUSTER", print.Text, func(l *listed) any { return l.Cluster }},
 	{"node", "NODE", print.Text, func(l *listed) any { return l.Node }},
@@ -45,7 +45,7 @@ func number(n *int64) any {
 	return *n
 }
 
-// plus adds two numbers. The sum is unknown if both are.
+// plus adds two numbers. The sum is unknown if both numbers are unknown.
 func plus(a, b *int64) *int64 {
 	switch {
 	case a == nil:
@@ -79,7 +79,7 @@ func recorded(g *table.GPU) bool {
 	}, func(n *int64) bool { return n != nil })
 }
 
-// errors lists the errors of boards, the worst boards first. Without names it lists boards with errors only.
+// errors lists the errors of boards, the worst boards first. Without names it lists only boards with errors.
 func (q *question) errors(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	found, notices, err := q.boardsWithErrors(ctx, of)
@@ -129,7 +129,7 @@ func (q *question) errors(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// boardsWithErrors returns the boards of the names of the question, nil for all boards.
+// boardsWithErrors returns the boards of the names of the question, or nil for all boards.
 func (q *question) boardsWithErrors(ctx context.Context, of books.Query) ([]named, []string, error) {
 	if len(q.names) == 0 {
 		return nil, nil, nil
@@ -157,7 +157,8 @@ func (q *question) sumErrors(ctx context.Context, of books.Query, found []named)
 	return sums, nil
 }
 
-// worse orders boards by their uncorrectable errors, then by the lifetime's and by banks without spare rows.
+// worse orders boards by their uncorrectable errors, then by the uncorrectable errors over the lifetime, and
+// then by the banks without spare rows.
 func worse(a, b table.GPU) int {
 	order := func(a, b *int64) int { return cmp.Compare(*cmp.Or(b, new(int64)), *cmp.Or(a, new(int64))) }
 	return cmp.Or(

@@ -75,8 +75,8 @@ func sickFleet(t *testing.T) map[string]string {
 	return places
 }
 
-// TestErrorsOfStays checks in which place the errors of a board occurred: B1 had two before it was moved, and none after. Columns
-// without an error are omitted, and a board without errors has none of them.
+// TestErrorsOfStays checks in which place the errors of a board occurred. B1 had two errors before it was moved, and no errors
+// afterwards. Columns without an error are omitted, so a board without errors has no such columns.
 func TestErrorsOfStays(t *testing.T) {
 	tests := map[string]string{
 		"B1": "SERIAL  CLUSTER  NODE  PCI  BEGAN  FIRST SEEN        LAST SEEN         ENDED  KWH    UNCORRECTABLE  LIFETIME  REPLAYS  NVLINK  ACTION\n" +
@@ -143,8 +143,8 @@ func TestErrorsOfPlaces(t *testing.T) {
 	}
 }
 
-// TestErrorsOfWeek checks that where counts errors from seven days before the last hour on: of two errors, 180 and 168 hours before it,
-// it counts one. history counts both.
+// TestErrorsOfWeek checks that the question where counts errors of the seven days before the last hour. Of two errors, which were 180
+// and 168 hours before that hour, it counts one. The question history counts both errors.
 func TestErrorsOfWeek(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 181 {
@@ -219,7 +219,8 @@ func TestLossesInReport(t *testing.T) {
 	}
 }
 
-// TestErrors asks for boards with errors: all, named ones, those in warranty, and those with uncorrectable errors.
+// TestErrors queries boards with errors: all boards, named boards, boards in warranty, and boards with
+// uncorrectable errors.
 func TestErrors(t *testing.T) {
 	assets := filepath.Join(t.TempDir(), "assets.csv")
 	check(t, os.WriteFile(assets, []byte("serial,tag,warranty\nB1,A-1,2026-10-01\nB2,A-2,2026-09-30\nB3,A-3,2030-01\nB5,A-5,soon\n"), 0o600))

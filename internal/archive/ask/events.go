@@ -18,8 +18,8 @@ type boardEvent struct {
 	At time.Time
 	// Event is arrived, moved, returned, lost, silent or replaced.
 	Event string
-	// stays are the stays that begin or end with the event. cluster and node are the previous place
-	// of the board. replaced is the serial number or UUID of the board that was in this place
+	// stays contains the stays that begin or end with the event. cluster and node are the previous
+	// place of the board. replaced is the serial number or UUID of the board that was in this place
 	// before.
 	stays                   []*Stay
 	cluster, node, replaced string
@@ -28,14 +28,14 @@ type boardEvent struct {
 }
 
 // silence is a period, beginning with a filed hour, in which no GPU of a node is scraped. until is
-// the hour in which the boards return. It is zero in the event at the start of the silence.
+// the hour in which the boards return. In the event at the start of the silence, it is zero.
 type silence struct {
 	cluster, node string
 	from, until   time.Time
 }
 
-// boardEvents returns the events of boards in the order of time. Boards in the first filed hour of their cluster
-// did not arrive.
+// boardEvents returns the events of boards, sorted by time. Boards in the first filed hour of their cluster did
+// not arrive.
 func boardEvents(ctx context.Context, source books.Source, of books.Query) ([]boardEvent, error) {
 	uuids, first, err := changed(ctx, source, of)
 	if err != nil || len(uuids) == 0 {
@@ -49,8 +49,9 @@ func boardEvents(ctx context.Context, source books.Source, of books.Query) ([]bo
 	return events(all, first), nil
 }
 
-// changed returns two results: the GPUs that were in several places, in the place of another GPU,
-// or missing in a filed hour of their cluster; and the first filed hour of each cluster.
+// changed returns two results. The first contains the GPUs that were in several places, in the
+// place of another GPU, or missing in a filed hour of their cluster. The second contains the first
+// filed hour of each cluster.
 func changed(ctx context.Context, source books.Source, of books.Query) (uuids []string, first map[string]time.Time, err error) {
 	found, filed, err := source.Counted(ctx, of)
 	if err != nil || len(found) == 0 {
@@ -110,7 +111,7 @@ func (e boardEvent) compare(f boardEvent) int {
 	return cmp.Or(e.At.Compare(f.At), cmp.Compare(e.stays[0].UUID, f.stays[0].UUID))
 }
 
-// grouped joins the events of boards of a node that begin or end its silence. The node is silent from the last scrape of its
+// grouped combines the board events that begin or end the silence of a node. The node is silent from the last scrape of its
 // boards until the first scrape after it.
 func grouped(all []boardEvent) (found []boardEvent) {
 	known := make(map[silence]int)
@@ -126,7 +127,7 @@ func grouped(all []boardEvent) (found []boardEvent) {
 			of := &found[i]
 			of.stays = append(of.stays, e.stays...)
 			if e.Event == silent {
-				of.At = e.At // the events are in the order of time
+				of.At = e.At // the events are sorted by time
 			}
 		}
 	}
@@ -134,7 +135,7 @@ func grouped(all []boardEvent) (found []boardEvent) {
 	return found
 }
 
-// Moves returns the events of boards as rows of [table.Moves], in the order of time. The id of an event depends on its
+// Moves returns the events of boards as rows of [table.Moves], sorted by time. The id of an event depends on its
 // board, place and hour.
 func Moves(ctx context.Context, source books.Source, of books.Query) (rows [][]any, err error) {
 	all, err := boardEvents(ctx, source, of)

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// The samples of the evidence: the board in this slot, in other slots of the node, and in other
-// nodes; other boards in this slot, and in other slots of the node.
+// These are the samples of the evidence. They are the board in this slot, in other slots of the
+// node and in other nodes, and other boards in this slot and in other slots of the node.
 const (
 	here = iota
 	otherSlots
@@ -17,7 +17,7 @@ const (
 	samples
 )
 
-// evidence contains the days of a board and of others in its slot and node.
+// evidence contains the days of a board, and the days of other boards in its slot and node.
 type evidence [samples]sample
 
 // compare returns the evidence about a board in one of its places: the days of the board and of its
@@ -59,7 +59,7 @@ func (s *sample) add(failed bool) {
 // days of 16,384 GPUs, one in 3,500 days.
 var fleet = sample{1, 3500}
 
-// causes are the parts that may be faulty, with the samples that contain them.
+// causes contains the parts that may be faulty, with the samples that contain them.
 var causes = []struct {
 	name string
 	with []int
@@ -72,13 +72,13 @@ var causes = []struct {
 const (
 	// certain is the ratio of likelihoods at which the most likely part is the only suspect.
 	certain = 20
-	// maxOdds limits the odds: days in a row are not independent.
+	// maxOdds limits the odds, because consecutive days are not independent.
 	maxOdds = 1000
 )
 
-// suspects returns the parts that explain the faults, most likely first, and the ratio of the
-// likelihoods of the first and the next part. A part explains the faults if its samples fail with
-// one probability, and the other samples and the fleet with a smaller one.
+// suspects returns the parts that explain the faults, with the most likely part first, and the
+// ratio of the likelihoods of the first and the next part. A part explains the faults if its
+// samples fail with one probability, and the other samples and the fleet with a smaller one.
 func (e evidence) suspects() (names []string, odds int64) {
 	likelihoods := make([]float64, len(causes))
 	for i, part := range causes {

@@ -34,7 +34,8 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
-// The drawn clusters of TestFaultyPart. The faulty part is board 5, place 5, or the node of place 5.
+// These constants describe the drawn clusters of TestFaultyPart. The faulty part is board 5, place
+// 5, or the node of place 5.
 const (
 	drawnNodes, drawnSlots, drawnDays = 4, 4, 90
 	faultyNumber                      = 5
@@ -42,7 +43,7 @@ const (
 
 // drawFaults draws a cluster with a faulty part. Its boards are swapped once, and any board may have a fault by chance.
 func drawFaults(random *rand.Rand, part string) (rows []books.Row) {
-	var places [drawnNodes * drawnSlots]int // the board of each place
+	var places [drawnNodes * drawnSlots]int // board in each place
 	for i := range places {
 		places[i] = i
 	}

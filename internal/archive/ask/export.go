@@ -24,5 +24,5 @@ func (q *question) export(ctx context.Context) (print.Answer, error) {
 	return write(q, ctx)
 }
 
-// detailColumns are the columns of charges that exports need.
+// detailColumns contains the columns of charges that exports need.
 var detailColumns = []string{"cluster", "node", "uuid", "serial", "model", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "queue", "cluster_queue", "labels", "reason", "hour"}

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// failureColumns are the columns of failures. A board may have several causes.
+// failureColumns contains the columns of failures. A board may have several causes.
 var failureColumns = columns[groupedFailures]{
 	{"line", "BY", print.Text, func(f groupedFailures) any { return f.line }},
 	{"model", "MODEL", print.Text, groupedFailures.title},
@@ -28,10 +28,10 @@ var failureColumns = columns[groupedFailures]{
 	{"uncorrectable", "UNCORRECTABLE", print.Count, func(f groupedFailures) any { return f.boards(grown) }},
 }
 
-// failureLines are the values of the column line, in the order of the rows.
+// failureLines contains the values of the column line, in the order of the rows.
 var failureLines = []string{"model", "slot", "age", "total"}
 
-// The causes of a failure besides lost and replaced.
+// These are the causes of a failure in addition to lost and replaced.
 const required, grown = "action required", "uncorrectable"
 
 // failureGroup is a group of boards. The fields that a line does not need are empty.
@@ -57,7 +57,7 @@ func (f groupedFailures) title() any {
 	return f.model
 }
 
-// age returns the age in months, nil in a line without an age.
+// age returns the age in months, or nil for a line without an age.
 func (f groupedFailures) age() any {
 	if f.line != "age" {
 		return nil
@@ -110,12 +110,13 @@ func (q *question) failures(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// within reports whether a stay has an hour at or after a time, or whether the GPU was lost or replaced then.
+// within reports whether a stay has an hour at or after a time, or whether the GPU was lost or replaced at or
+// after this time.
 func (s *Stay) within(from time.Time) bool {
 	return !s.LastHour.Before(from) || (s.End == lost || s.End == replaced) && !s.MissingSince.Before(from)
 }
 
-// recordedFaults are the faults of GPUs by UUID, and the GPUs with a record of them.
+// recordedFaults contains the faults of GPUs by UUID, and the GPUs for which faults are recorded.
 type recordedFaults struct {
 	places   map[string][]books.Fault
 	recorded map[string]bool
@@ -167,7 +168,7 @@ func addFault(f *books.Fault, g *table.GPU, lowest *int64) *int64 {
 	return addLifetime(f, g.LifetimeUncorrectable, lowest)
 }
 
-// addLifetime adds the lifetime errors of an hour, and returns the lowest ones.
+// addLifetime adds the lifetime errors of an hour, and returns the lowest lifetime errors.
 func addLifetime(f *books.Fault, now, lowest *int64) *int64 {
 	switch {
 	case now == nil:
@@ -190,8 +191,8 @@ func unrecorded(all []*Stay, recorded map[string]bool, from time.Time) int {
 	return len(gpus)
 }
 
-// groupFailures returns the boards of stays by group. A board counts in each slot in which it was; a failure counts in
-// the slot in which it occurred. The age is at the last hour of the board.
+// groupFailures returns the boards of stays by group. A board counts in each slot in which it was. A failure counts in
+// the slot in which it occurred. The age is the age at the last hour of the board.
 func groupFailures(all []*Stay, faults map[string][]books.Fault, begin map[string]time.Time) map[failureGroup]failing {
 	last := make(map[string]time.Time)
 	for _, s := range all {
@@ -263,7 +264,8 @@ func sortedFailures(groups map[failureGroup]failing) (all []groupedFailures) {
 	return all
 }
 
-// compare orders groups by their rates, then by their numbers of failed boards, the highest first.
+// compare orders groups by their rates, then by their numbers of failed boards, with the highest
+// first.
 func (f failing) compare(other failing) int {
 	failed, others := len(f.failed()), len(other.failed())
 	return cmp.Or(cmp.Compare(others*len(f[""]), failed*len(other[""])), cmp.Compare(others, failed))

@@ -11,14 +11,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// placed is a GPU in hours of failingFleet, excluding until. Its serial number and model come from its name.
+// placed is a GPU in some hours of failingFleet. The hour until is excluded. Its serial number and model
+// come from its name.
 type placed struct {
 	board, node, slot, address string
 	from, until                int
 	record                     func(g *table.GPU, hour int)
 }
 
-// failingFleet are boards in six hours. The test asks for the hours from 2 on:
+// failingFleet contains boards in six hours. The test asks for the hours from 2 on:
 //   - A1 is lost after hour 3, A2 is replaced by A3 after hour 2, the lifetime errors of A4 grow in hour 3, A6 requires a reset in hour 4.
 //   - A5 has two GPUs, old errors and no failure. A7 was lost before.
 //   - B1 has an uncorrectable error of SRAM and no record of its lifetime. B2 requires a reset in its second slot. B3 failed only before.
@@ -71,7 +72,8 @@ func failingHours() (hours []*table.Hour) {
 	return hours
 }
 
-// TestFailures checks the failed boards by model, slot and age, counted by hand, in all kinds of books.
+// TestFailures checks the failed boards by model, slot and age in all kinds of books. The expected
+// numbers were counted by hand.
 func TestFailures(t *testing.T) {
 	const want = `BY     MODEL  SLOT  AGE IN MONTHS  BOARDS  FAILED  RATE     LOST  REPLACED  ACTION  UNCORRECTABLE
 model  L40S   -     -              1       1       100.0 %  1     0         0       0

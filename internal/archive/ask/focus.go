@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The columns that both versions of FOCUS (FinOps Open Cost and Usage Specification) contain, and
-// the columns of split cost allocation, which version 1.3 adds.
+// These are the columns that both versions of FOCUS (FinOps Open Cost and Usage Specification)
+// contain, and the columns of split cost allocation, which version 1.3 adds.
 var (
 	focusColumns = []string{
 		"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass",
@@ -64,8 +64,8 @@ type origin struct {
 	price                                  float64
 }
 
-// part is the share of one pod or unit in an origin. If it has a reason, it is the unattributed
-// share.
+// part is the share of one pod or unit in an origin. If the part has a reason, it is the
+// unattributed share.
 type part struct {
 	origin
 	sku                                                  sku
@@ -191,7 +191,7 @@ func (p *part) values(currency string, of books.Query, split bool, total float64
 			ratio = p.quantity / total
 		}
 		details, _ := json.Marshal(map[string]any{"Elements": []map[string]any{{"AllocatedRatio": ratio, "UsageUnit": p.sku.unit, "UsageQuantity": p.quantity}}})
-		values["AllocatedMethodDetails"] = string(details) // maps of numbers and texts have no error
+		values["AllocatedMethodDetails"] = string(details) // encoding maps of numbers and texts returns no error
 		if p.reason == "" {
 			name := owner(p.namespace, p.pod, p.manager, p.unit)
 			values["AllocatedResourceId"], values["AllocatedResourceName"] = cmp.Or(p.podUID, name), name
@@ -201,7 +201,7 @@ func (p *part) values(currency string, of books.Query, split bool, total float64
 	return values
 }
 
-// tags returns texts as a JSON object, without empty ones.
+// tags returns texts as a JSON object, without empty texts.
 func tags(values map[string]string) string {
 	some := make(map[string]string)
 	for name, value := range values {
@@ -209,6 +209,6 @@ func tags(values map[string]string) string {
 			some[name] = value
 		}
 	}
-	text, _ := json.Marshal(some) // texts have no error
+	text, _ := json.Marshal(some) // encoding texts returns no error
 	return string(text)
 }

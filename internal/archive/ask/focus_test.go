@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestFOCUS checks the rows against the rules of the specification, versions 1.2 and 1.3: columns, types,
-// allowed values, cost as the product of price and quantity, and the split of each GPU's charge.
+// TestFOCUS checks the rows against the rules of the specification in versions 1.2 and 1.3: columns,
+// types, allowed values, cost as the product of price and quantity, and the split of each GPU's charge.
 func TestFOCUS(t *testing.T) {
 	folder, list := books(t), file(t, prices)
 	for _, format := range []string{"focus-1.2", "focus"} {
@@ -123,8 +123,8 @@ east/vision,2026-10-01T00:00:00Z,3600,0.2,400,80
 	}
 }
 
-// TestSkuPrice checks the rules of FOCUS 1.2 for SkuPriceId: it is consistent over time and over billing accounts, has one SkuId,
-// and contains no price, which is in the unit prices.
+// TestSkuPrice checks the rules of FOCUS 1.2 for SkuPriceId. It must be consistent over time and over billing accounts, have one
+// SkuId, and not contain a price, because the price is in the unit prices.
 func TestSkuPrice(t *testing.T) {
 	var hours []*table.Hour
 	for n, cluster := range []string{"east", "west", "east"} {

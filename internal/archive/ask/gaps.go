@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// gaps are the hours with missing samples that an operator accepted, in the order of time.
+// gaps contains the hours with missing samples that an operator accepted, sorted by time.
 type gaps map[gapReason][]time.Time
 
 // gapReason is a reason that an operator gave.

@@ -14,11 +14,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// stream contains the books of a fleet, which it makes while they are read. Every third GPU has errors.
+// stream contains the books of a fleet, which are generated while they are read. Every third GPU has
+// errors.
 type stream struct {
 	hours, gpus int
-	heap        uint64 // bytes in use after the last row, the highest of all reads
-	rows        int    // that were read
+	heap        uint64 // number of bytes in use after the last row; the highest of all reads
+	rows        int    // number of rows that were read
 }
 
 func (s *stream) Name() string { return "stream" }
@@ -39,7 +40,7 @@ func (s *stream) times(of bookkeeping.Query) iter.Seq[time.Time] {
 	}
 }
 
-// Rows measures the memory in use after the last row.
+// Rows returns the rows, and measures the memory in use after the last row.
 func (s *stream) Rows(_ context.Context, of bookkeeping.Query) iter.Seq2[bookkeeping.Row, error] {
 	return func(yield func(bookkeeping.Row, error) bool) {
 		for at := range s.times(of) {
@@ -98,8 +99,8 @@ func (s *stream) Statement(ctx context.Context, of bookkeeping.Query) (*bookkeep
 	return st, nil
 }
 
-// TestHeap checks that questions about the boards of a fleet do not collect the rows of hours: with four times as many hours they use
-// less than ten bytes more for each added row.
+// TestHeap checks that questions about the boards of a fleet do not collect the rows of hours. With four times as many hours, they
+// use less than ten bytes more for each added row.
 func TestHeap(t *testing.T) {
 	const gpus, hours = 80, 48
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// historyColumns are the columns of stays, with the errors that occurred during them.
+// historyColumns contains the columns of stays, with the errors that occurred during them.
 var historyColumns = slices.Concat(boardColumns, placeColumns, columns[*listed]{
 	{"start_event", "BEGAN", print.Text, func(l *listed) any { return l.Start }},
 	{"first_seen", "FIRST SEEN", print.Time, func(l *listed) any { return l.First }},

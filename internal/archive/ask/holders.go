@@ -14,11 +14,11 @@ import (
 // detail contains the holders and the errors of a board.
 type detail struct {
 	holders, past []string // as namespace/pod or manager/unit
-	xids          []string // the latest first
+	xids          []string // the latest holder is first
 	errors        table.GPU
 }
 
-// details returns the details of boards at the end of their stays by UUID. Boards that were seen last in
+// details returns the details of boards at the end of their stays by UUID. Boards that were last seen in
 // the same hour are read together.
 func (q *question) details(ctx context.Context, known []*Stay, of books.Query) (map[string]*detail, error) {
 	all, hours := make(map[string]*detail), make(map[time.Time]map[string]*Stay)
@@ -72,7 +72,7 @@ func (d *detail) add(h books.Holder, s *Stay) {
 // holders returns the pods and units that held or used boards in the hour before their last
 // scrapes. The selected hour must contain these scrapes. An archive contains the pods and units of
 // the whole hour, without the times at which they ended. Pods and units in later places of a board
-// are left out.
+// are omitted.
 func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []*Stay, of books.Query) (all []books.Holder, err error) {
 	if source, ok := q.source.Source.(books.Momentary); ok {
 		first, last := of.Until, of.From

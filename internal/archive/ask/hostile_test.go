@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestHostileLabels checks that no command prints characters of labels that act on a terminal,
+// TestHostileLabels checks that no command prints characters of labels that affect a terminal,
 // including in notices and errors, and that no label adds a line.
 func TestHostileLabels(t *testing.T) {
 	const serial = "S1\x1b]0;title\x07\nFORGED\u202e\u2028"

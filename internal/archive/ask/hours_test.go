@@ -70,7 +70,7 @@ func TestCarbonGaps(t *testing.T) {
 	}
 }
 
-// TestPartial checks that a partial answer of a store is an error of one line.
+// TestPartial checks that a partial answer of a store causes an error with one line.
 func TestPartial(t *testing.T) {
 	for _, body := range []string{
 		`{"status":"success","warnings":["store a is down"],"data":[]}`,
@@ -86,7 +86,7 @@ func TestPartial(t *testing.T) {
 }
 
 // TestPruned checks that statements of a whole month have the same amounts after a prune, including
-// money by model, and the reports of the questions about pruned and removed hours.
+// money by model. It also checks the notices of the questions about pruned and removed hours.
 func TestPruned(t *testing.T) {
 	folder := t.TempDir()
 	check(t, os.CopyFS(folder, os.DirFS(books(t))))

@@ -51,7 +51,7 @@ type input struct {
 	unknown              bool // the emissions
 }
 
-// inputColumns are the columns of an input of the Impact Framework.
+// inputColumns contains the columns of an input of the Impact Framework.
 var inputColumns = columns[input]{
 	{"component", "", print.Text, func(i input) any { return i.component }},
 	{"timestamp", "", print.Text, func(i input) any { return i.timestamp }},

@@ -9,9 +9,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// listed is a board in an answer: one of its stays, and further facts about it.
+// listed is a board in an answer. It contains one of the board's stays, and further data about the
+// board.
 type listed struct {
-	name string // in the question
+	name string // name in the question
 	*Stay
 	asset  factors.Asset
 	state  string
@@ -37,20 +38,22 @@ func (n named) unlisted() *listed {
 	return &listed{n.name, &Stay{Start: unknownState, GPU: table.GPU{Serial: n.asset.Serial}}, n.asset, unknownState, new(detail), new(table.GPU)}
 }
 
-// has reports whether a stay is of a board of a name, and in the place that the name selects.
+// has reports whether a stay belongs to a board with a name, and is in the place that the name
+// selects.
 func (n named) has(s *Stay) bool {
 	elsewhere := n.kind == "node" && s.Node != n.value || n.kind == "chassis" && s.ChassisSerial != n.value
 	return !elsewhere && slices.Contains(n.uuids, s.UUID)
 }
 
-// boardColumns are the columns of a board. The text contains the first one if the question has several names.
+// boardColumns contains the columns of a board. The text contains the first column if the question has several
+// names.
 var boardColumns = columns[*listed]{
 	{"name", "", print.Text, func(l *listed) any { return l.name }},
 	{"serial", "SERIAL", print.Text, func(l *listed) any { return l.Serial }},
 	{"uuid", "", print.Text, func(l *listed) any { return l.UUID }},
 }
 
-// assetColumns are the columns of the board as an asset.
+// assetColumns contains the columns of the board as an asset.
 var assetColumns = columns[*listed]{
 	{"asset_tag", "ASSET", print.Text, func(l *listed) any { return l.asset.Tag }},
 	{"warranty", "WARRANTY", print.Text, func(l *listed) any { return l.asset.Warranty }},
@@ -58,7 +61,7 @@ var assetColumns = columns[*listed]{
 	{"state", "STATE", print.Text, func(l *listed) any { return l.state }},
 }
 
-// placeColumns are the columns of a place.
+// placeColumns contains the columns of a place.
 var placeColumns = columns[*listed]{
 	{"cluster", "CLUSTER", print.Text, func(l *listed) any { return l.Cluster }},
 	{"node", "NODE", print.Text, func(l *listed) any { return l.Node }},
@@ -70,7 +73,7 @@ var placeColumns = columns[*listed]{
 	{"pci_bus_id", "PCI", print.Text, func(l *listed) any { return l.PCIBusID }},
 }
 
-// errorsOfStay are the columns of the errors before and during a stay.
+// errorsOfStay contains the columns of the errors before and during a stay.
 var errorsOfStay = append(columns[*listed]{
 	{"lifetime_uncorrectable_before", "", print.Count, func(l *listed) any { return number(lifetimeBefore(l.errors)) }},
 }, within(errorColumns, (*listed).recorded)...)

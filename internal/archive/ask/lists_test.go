@@ -30,7 +30,7 @@ func largest(f *testing.F) string {
 	return bookstest.File(f, "csv", hours...)
 }
 
-// rows answers a question about the largest books as JSON. It returns nothing if the list is invalid.
+// rows answers a question about the largest books as JSON. It returns no rows if the list is invalid.
 func rows(t *testing.T, folder string, args ...string) []map[string]any {
 	t.Helper()
 	r := run(t, append(args, "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T02", "-o", "json")...)
@@ -40,7 +40,8 @@ func rows(t *testing.T, folder string, args ...string) []map[string]any {
 	return r.rows(t)
 }
 
-// most is the largest amount: 2^63 mJ and 2^63 ms, which are 2.6e9 kWh and 2.6e12 hours, at the largest price and a PUE of 10.
+// most is the largest amount. It corresponds to 2^63 mJ and 2^63 ms, which are 2.6e9 kWh and 2.6e12 hours, at the largest
+// price and a PUE of 10.
 const most = (2.6e9*10 + 2.6e12) * 1e9
 
 // checkSums checks that amounts are not negative, below a limit, and add up to their total.
@@ -98,8 +99,8 @@ func FuzzCarbon(f *testing.F) {
 	})
 }
 
-// FuzzAssets checks the place of a board with any list of assets: the list adds a tag to it, and no other
-// board.
+// FuzzAssets checks the place of a board with any list of assets. The list adds a tag to the board, and
+// does not add other boards.
 func FuzzAssets(f *testing.F) {
 	folder := largest(f)
 	f.Add("serial,tag,warranty\nS1,T1,2029-01-01\n")

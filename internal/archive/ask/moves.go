@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// before is the length of the period before the selected time that is also read: a board that was
-// there in this period is not new.
+// before is the length of the period before the selected time that is also read. A board that was
+// in its place in this period is not new.
 const before = day
 
 // moves lists the boards that arrived, departed or were swapped.
@@ -26,7 +26,7 @@ func (q *question) moves(ctx context.Context) (print.Answer, error) {
 	return q.moveColumns().answer(found...), err
 }
 
-// moveColumns are the columns of events of boards.
+// moveColumns returns the columns of events of boards.
 func (q *question) moveColumns() columns[boardEvent] {
 	return columns[boardEvent]{
 		{"time", "TIME", print.Time, func(e boardEvent) any { return e.At }},
@@ -51,7 +51,7 @@ func (q *question) moveColumns() columns[boardEvent] {
 	}
 }
 
-// common returns a value of the boards of an event, "" if it differs between them.
+// common returns a value of the boards of an event, or "" if it differs between them.
 func (e boardEvent) common(value func(*Stay) string) string {
 	text := value(e.stays[0])
 	if slices.ContainsFunc(e.stays, func(s *Stay) bool { return value(s) != text }) {
@@ -119,7 +119,7 @@ func (q *question) gone(ctx context.Context, of books.Query) ([]string, error) {
 	return slices.Sorted(maps.Keys(gone)), nil
 }
 
-// missingColumns are the columns of boards that are in no place at a time.
+// missingColumns returns the columns of boards that are in no place at a time.
 func (q *question) missingColumns(at time.Time) columns[*listed] {
 	return columns[*listed]{
 		{"serial", "SERIAL", print.Text, func(l *listed) any { return l.Serial }},
@@ -138,7 +138,7 @@ func (q *question) missingColumns(at time.Time) columns[*listed] {
 	}
 }
 
-// missing lists the boards without a place, and for how long.
+// missing lists the boards without a place, and the time for which they have been missing.
 func (q *question) missing(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	of.Places = true

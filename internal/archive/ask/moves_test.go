@@ -71,7 +71,7 @@ func answer(t *testing.T, source string, from int, columns []string, question ..
 
 const day = 24
 
-// moves are the drawn events since the second day.
+// moves returns the drawn events since the second day.
 func moves(p *foldtest.Places) (rows []string) {
 	for _, e := range p.Events {
 		if !e.At.Before(p.Start.Add(day * time.Hour)) {
@@ -84,8 +84,8 @@ func moves(p *foldtest.Places) (rows []string) {
 
 var moveColumns = []string{"time", "event", "serial", "gpus", "cluster", "node", "previous_cluster", "previous_node", "previous_serial"}
 
-// TestMoves compares moves and history with drawn histories: boards that vanish, return, are swapped, replaced or
-// moved, nodes that are silent or reboot, a cluster that is installed late, and hours that are not filed.
+// TestMoves compares moves and history with drawn histories. In these, boards are removed, return, are swapped,
+// replaced or moved, nodes are silent or reboot, a cluster is installed late, and some hours are not filed.
 func TestMoves(t *testing.T) {
 	kinds, seeds := make(map[string]int), draws.Of(30, 80)
 	for seed := range uint64(seeds) {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// UnknownError means that the books contain no board, node or chassis of this name.
+// UnknownError means that the books contain no board, node or chassis with this name.
 type UnknownError struct {
 	Name string
 	// Similar contains names that begin with the unknown name, or serial numbers that differ in few
@@ -62,7 +62,8 @@ func (c *command) checkNames(o *options, arguments []string) error {
 	return nil
 }
 
-// takeNames sets the names of a question: first the arguments, then the names in --names.
+// takeNames sets the names of a question. The arguments come first, followed by the names in
+// --names.
 func (c *command) takeNames(o *options, arguments []string, in io.Reader) error {
 	if err := c.checkNames(o, arguments); err != nil {
 		return err
@@ -98,14 +99,15 @@ func (o *options) addNames(path string, in io.Reader) error {
 	return nil
 }
 
-// named is a name in the question, with the boards of that name.
+// named is a name in the question, with the boards that have this name.
 type named struct {
-	name string // as it was given
-	// value is the serial number of an asset tag, else the name. Kind is serial, uuid, node or chassis.
+	name string // the name in its given form
+	// value is the serial number if the name is an asset tag, and the name otherwise. Kind is serial,
+	// uuid, node or chassis.
 	value, kind string
 	uuids       []string      // sorted
 	unknown     *UnknownError // nil for a known name
-	asset       factors.Asset // of an unknown name
+	asset       factors.Asset // suggestion for an unknown name
 }
 
 // find returns the boards of each name in the question, and notices about ambiguous names. If the
@@ -184,7 +186,7 @@ func (n *named) set(found []books.Board) (notice string) {
 	slices.Sort(n.uuids)
 	n.uuids = slices.Compact(n.uuids)
 	all := slices.Sorted(maps.Keys(kinds))
-	n.kind = all[len(all)-1] // prefer a node to a chassis, and a serial number to a node
+	n.kind = all[len(all)-1] // a node takes precedence over a chassis, and a serial number over a node
 	switch {
 	case len(all) > 1:
 		return fmt.Sprintf("%s is the name of a %s: all its boards are listed", n.name, strings.Join(all, " and of a "))
@@ -228,7 +230,7 @@ func (q *question) unknown(name string, boards []books.Board, of books.Query) *U
 	return e
 }
 
-// uuids returns the boards of all names, sorted.
+// uuids returns the UUIDs of the boards of all names, sorted.
 func uuids(of []named) (all []string) {
 	for _, n := range of {
 		all = append(all, n.uuids...)

@@ -24,7 +24,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// options are the options of a question.
+// options contains the options of a question.
 type options struct {
 	Books     string
 	Store     store.Config
@@ -55,13 +55,13 @@ type options struct {
 	Factors            factors.Files
 
 	flags      *flag.FlagSet // provides defaults for the URL of the books
-	archives   []string      // all values of --books; Books is the first one
+	archives   []string      // all values of --books; Books is the first value
 	filing     string        // flags of commands that file hours
 	locked     string        // a notice about these commands, or empty
 	storeGiven bool          // whether --store.url was set
 	since      bool          // whether Since was set
-	names      []string      // of boards, nodes or chassis
-	column     string        // of the list of names
+	names      []string      // names of boards, nodes or chassis
+	column     string        // column of the list of names
 	list       string        // file with names
 	zone       *time.Location
 	factors    factors.Factors
@@ -88,7 +88,7 @@ func (m moment) MarshalText() ([]byte, error) {
 	return []byte(m.Format(time.RFC3339)), nil
 }
 
-// month is a month in a flag, as its first moment in UTC.
+// month is a month in a flag, in the form of its first moment in UTC.
 type month struct{ time.Time }
 
 func (m *month) UnmarshalText(text []byte) (err error) {
@@ -148,7 +148,7 @@ func (a archives) Set(place string) error {
 	return nil
 }
 
-// readings are the values of --store.read.
+// readings contains the values of --store.read.
 var readings = []string{"auto", "samples", "rules"}
 
 // flags returns the flags of a command.
@@ -266,15 +266,15 @@ func variable(name string) string {
 	return "GPULEDGER_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(name))
 }
 
-// inConfig are the flags that environment variables and the configuration file can set: the
+// inConfig contains the flags that environment variables and the configuration file can set: the
 // location of the books and the form of answers.
 var inConfig = []string{
 	"books", "s3.endpoint", "s3.region", "s3.lookup", "mysql.password-file", "store.url", "store.type", "store.http.config.file", "store.timeout", "store.read", "gpu.max-power", "cluster", "of-cluster", "team.label", "tz",
 	"assets", "assets.columns", "prices", "carbon", "pue", "rma",
 }
 
-// defaults sets the flags that are not on the command line: from environment variables, else from
-// the configuration file.
+// defaults sets the flags that are not on the command line. It uses environment variables, and
+// otherwise the configuration file.
 func (o *options) defaults(fs *flag.FlagSet) error {
 	given := make(map[string]bool)
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -290,7 +290,7 @@ func (o *options) defaults(fs *flag.FlagSet) error {
 		return nil
 	}
 	if given["store.url"] && !given["books"] && !o.Prove {
-		given["books"] = true // the store of the command line has precedence
+		given["books"] = true // the store of the command line takes precedence
 	}
 	for _, name := range inConfig {
 		if err := set(name, os.Getenv(variable(name)), "$"+variable(name)); err != nil {
@@ -314,7 +314,7 @@ func (o *options) readConfig() (path string, values map[string]string, err error
 	if !needed {
 		dir, err := os.UserConfigDir()
 		if err != nil {
-			return "", nil, nil // there is no home
+			return "", nil, nil // there is no home folder
 		}
 		path = filepath.Join(dir, "gpuledger", "config.yaml")
 	}
@@ -356,7 +356,7 @@ func (o *options) open(ctx context.Context, progress func(string)) (books.Source
 	}
 	source, err := books.OpenFolder(ctx, o.Books)
 	switch {
-	case err != nil && strings.ContainsRune(o.Books, '@'): // perhaps a URL with a password and without ://
+	case err != nil && strings.ContainsRune(o.Books, '@'): // this may be a URL with a password and without ://
 		return nil, errors.New("--books has no archive: must be a folder, a file of SQLite, or the URL of a bucket or database")
 	case err != nil:
 		return nil, fmt.Errorf("--books=%s: %w", o.Books, err)

@@ -25,7 +25,7 @@ type clusterProof struct {
 	digest  string
 }
 
-// proofColumns are the columns of the sums of several sources.
+// proofColumns contains the columns of the sums of several sources.
 var proofColumns = columns[clusterProof]{
 	{"cluster", "CLUSTER", print.Text, func(p clusterProof) any { return p.cluster }},
 	{"source", "SOURCE", print.Text, func(p clusterProof) any { return p.name }},
@@ -43,7 +43,7 @@ var proofColumns = columns[clusterProof]{
 // ms of an account in a day.
 const ruleTolerance = 1000
 
-// The kinds of accounts, and of the energy that is charged.
+// These are the kinds of accounts, and the kinds of charged energy.
 const (
 	ofBoards = "boards"
 	ofPods   = "namespace"
@@ -62,7 +62,7 @@ func (a accountDay) compare(b accountDay) int {
 	return cmp.Or(cmp.Compare(a.cluster, b.cluster), a.day.Compare(b.day), cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
 }
 
-// amounts are the energy, the idle energy and the GPU time of an account.
+// amounts contains the energy, the idle energy and the GPU time of an account.
 type amounts [3]int64
 
 func (a amounts) plus(b amounts) amounts { return amounts{a[0] + b[0], a[1] + b[1], a[2] + b[2]} }
@@ -219,7 +219,7 @@ func (p *proof) of(cluster string) clusterProof {
 // name returns the name of a cluster in a sentence.
 func name(cluster string) string { return cmp.Or(cluster, "the cluster") }
 
-// proofs reads all sources: the samples and the rules of the store, and the archives.
+// proofs reads all sources, which are the samples and the rules of the store, and the archives.
 func (q *question) proofs(ctx context.Context, of books.Query) (all []*proof, err error) {
 	read := func(p *proof, o options, rules bool) error {
 		source, err := o.open(ctx, q.progress)

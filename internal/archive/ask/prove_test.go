@@ -18,8 +18,8 @@ import (
 // fleetHours is the number of hours of a fleet.
 const fleetHours = 26
 
-// fleet returns a store with the samples of a fleet and the rules of its truth, and the truth in
-// mJ.
+// fleet returns a store with the samples of a fleet and the results of rules for its true energy,
+// and the true energy in mJ.
 func fleet(t *testing.T, change func(*foldtest.Store)) (url string, samples *foldtest.Store, truth int64) {
 	t.Helper()
 	samples = foldtest.NewStore()
@@ -53,7 +53,7 @@ func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *tabl
 	return bookstest.File(t, "csv", hours...)
 }
 
-// resultAt is the moment at which a rule has the result of an hour.
+// resultAt returns the moment at which a rule contains the result of an hour.
 func resultAt(hour int) time.Time {
 	return october.Add(time.Duration(hour)*time.Hour + 100*time.Minute)
 }
@@ -94,7 +94,8 @@ func TestVerifyRules(t *testing.T) {
 	}
 }
 
-// TestProve checks that the sums of samples, rules and archives are compared by account and day, not only in total.
+// TestProve checks that the sums of samples, rules and archives are compared by account and day, and not only in
+// total.
 func TestProve(t *testing.T) {
 	right, samples, truth := fleet(t, nil)
 	folder := fileFleet(t, samples, nil)

@@ -25,7 +25,8 @@ type question struct {
 // maxRefused is the number of refused boards of hours that are listed.
 const maxRefused = 5
 
-// refused returns notices about refused hours of a store, for which energy and money are left out.
+// refused returns notices about refused hours of a store. The energy and money of these hours are
+// omitted.
 func (q *question) refused() []string { return refusals(q.source.refusals()) }
 
 func refusals(all []books.Refusal) (notices []string) {
@@ -39,7 +40,8 @@ func refusals(all []books.Refusal) (notices []string) {
 	return notices
 }
 
-// period returns the time of the question: full hours until now, or until the hour after --at.
+// period returns the time of the question. It consists of full hours until now, or until the hour
+// after --at.
 func (q *question) period() books.Query {
 	end := q.now
 	if !q.At.IsZero() {

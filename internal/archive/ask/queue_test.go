@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// queued files an hour: two namespaces have a LocalQueue of the same name, a third pod is in no queue and has no labels,
-// and neither have a job and idle energy.
+// queued files an hour. Two namespaces have a LocalQueue with the same name. A third pod, a job and idle energy have no
+// queue and no labels.
 func queued(t *testing.T) (folder string) {
 	t.Helper()
 	pod := func(namespace, queue, clusterQueue, labels string, energy int64) table.Charge {

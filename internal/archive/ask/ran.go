@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// ranColumns are the columns of uses of GPUs by pods and units.
+// ranColumns contains the columns of uses of GPUs by pods and units.
 var ranColumns = columns[*use]{
 	{"cluster", "CLUSTER", print.Text, func(u *use) any { return u.Cluster }},
 	{"namespace", "NAMESPACE", print.Text, func(u *use) any { return u.Namespace }},
@@ -126,7 +126,7 @@ func (q *question) workload(of books.Query) (books.Query, error) {
 	return of, nil
 }
 
-// use is one pod's or unit's use of a GPU, from its first to its last hour.
+// use is the use of a GPU by one pod or unit, from its first to its last hour.
 type use struct {
 	table.Charge
 	first, last time.Time

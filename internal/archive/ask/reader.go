@@ -10,14 +10,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// reader reads the books of a question, and collects the refusals on the way.
+// reader reads the books of a question, and collects the refusals that it finds.
 type reader struct {
 	books.Source
-	limit int // of sums of charges, 0 for none
+	limit int // maximum number of sums of charges; 0 if there is no limit
 	known map[refusalKey]books.Refusal
 }
 
-// refusalKey is a board in an hour.
+// refusalKey identifies a board in an hour.
 type refusalKey struct {
 	cluster, node, uuid string
 	hour                time.Time
@@ -36,7 +36,7 @@ func (r *reader) add(all []books.Refusal) {
 	}
 }
 
-// refusals returns the refusals so far, by cluster, hour and board.
+// refusals returns the collected refusals, by cluster, hour and board.
 func (r *reader) refusals() []books.Refusal {
 	all := slices.Collect(maps.Values(r.known))
 	books.SortRefusals(all)

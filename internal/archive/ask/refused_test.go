@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// boards adds the record of two boards to a store, with 200 W each, all of it charged to a pod. Change changes
-// the samples of a minute.
+// boards adds the record of two boards to a store. Each board draws 200 W, and all energy is charged to a pod.
+// change changes the samples of a minute.
 func boards(minutes int, change func(minute int, metric, uuid string, value float64) float64) *foldtest.Store {
 	s := foldtest.NewStore()
 	for minute := range minutes {
@@ -79,7 +79,7 @@ func TestRefusedHours(t *testing.T) {
 			}
 		}
 		r := run(t, "statement", "--store.url="+server.URL, "--from=2026-10-01", "--to=2026-10-01T05", "--store.read=samples", "--by=pod", "--prices="+file(t, "from,per_kwh,currency\n2026-01-01,1,EUR\n"))
-		// Four hours of two boards with 200 W, without the minute before the first scrape.
+		// The energy is four hours of two boards with 200 W, without the minute before the first scrape.
 		for _, want := range []string{"incomplete: 1 of 5 hours of east are refused", "1.593"} {
 			if !strings.Contains(r.out, want) || r.status != 0 {
 				t.Errorf("%s: statement: exit status %d, no %q:\n%s%s", name, r.status, want, r.out, r.err)

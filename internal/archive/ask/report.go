@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// report returns everything about boards, each on a page.
+// report returns all data about boards, with one page for each board.
 func (q *question) report(ctx context.Context) (pages []print.Page, err error) {
 	of := q.period()
 	found, notices, err := q.find(ctx, of)
@@ -36,7 +36,7 @@ func (q *question) report(ctx context.Context) (pages []print.Page, err error) {
 	return pages, nil
 }
 
-// page returns everything about the boards of a name.
+// page returns all data about the boards with a name.
 func (q *question) page(ctx context.Context, of books.Query, n named) (print.Page, error) {
 	if n.unknown != nil {
 		return print.Page{Title: "Board " + n.name, Sections: []print.Section{
@@ -93,7 +93,8 @@ func (q *question) asset(serial string) print.Answer {
 	return a
 }
 
-// recordedErrors returns a section with the sums of errors of a board, none if the books contain no record of them.
+// recordedErrors returns a section with the sums of errors of a board. It returns no section if the books contain
+// no record of errors.
 func recordedErrors(rows []books.Row) []print.Section {
 	var sum table.GPU
 	for i := range rows {
@@ -130,7 +131,7 @@ func faults(all []*Stay) print.Answer {
 	return a
 }
 
-// lostTimes describes how often a driver lost a board.
+// lostTimes describes the number of times that a driver lost a board.
 func lostTimes(n int64) string {
 	switch n {
 	case 0:

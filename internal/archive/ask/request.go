@@ -18,7 +18,7 @@ import (
 // Request is a question that a reader of a page asks.
 type Request struct {
 	Command string
-	// Names are the names of boards, nodes or chassis.
+	// Names contains the names of boards, nodes or chassis.
 	Names []string
 	// Flags contains the values of flags by their names. Flags that name files or books are rejected.
 	Flags url.Values
@@ -28,21 +28,22 @@ type Request struct {
 
 // Library answers the requests of pages from the books of a server.
 type Library struct {
-	// Open opens the books. Label is their flag in notices. If Open is nil, Config names the books.
+	// Open opens the books. Label is the flag of the books in notices. If Open is nil, Config names the
+	// books.
 	Open  func(ctx context.Context) (books.Source, error)
 	Label string
 	// Sink is the name of the books in logs and metrics of the server.
 	Sink string
 	// Config is the file with values of flags, as in --config of a question. It may be empty.
 	Config string
-	// Filing contains the flags that select the store and the sinks in the commands of hours, as words of a shell. Only readers
-	// of all books see them.
+	// Filing contains the flags that select the store and the sinks in the commands of hours, as shell words. Only readers of
+	// all books see these flags.
 	Filing string
 	// Locked is a notice about these commands, or empty: the server locks one of the sinks.
 	Locked string
 	Now    func() time.Time
-	// MaxSums is the maximum number of sums of charges that an answer may need, 0 for no limit. A request that needs more
-	// fails with [books.ErrTooMany].
+	// MaxSums is the maximum number of sums of charges that an answer may need. It is 0 if there is no limit. A request
+	// that needs more fails with [books.ErrTooMany].
 	MaxSums int
 }
 
@@ -55,7 +56,7 @@ type Reply struct {
 	Failed bool
 }
 
-// InvalidError means that a request has an invalid flag or name.
+// InvalidError is the error for a request with an invalid flag or name.
 type InvalidError struct{ error }
 
 // Invalid returns an error as an [InvalidError].
@@ -64,18 +65,19 @@ func Invalid(err error) error { return InvalidError{err} }
 // Unwrap returns the reason.
 func (e InvalidError) Unwrap() error { return e.error }
 
-// settingsError means that a file of the settings, such as the prices, is invalid. The reader of a page cannot repair it.
+// settingsError is the error for an invalid file of the settings, such as the prices. The reader of a page cannot repair
+// it.
 type settingsError struct{ error }
 
 // Unwrap returns the reason.
 func (e settingsError) Unwrap() error { return e.error }
 
-// readerFlags are the flags that a reader of a page can set. All others select files, books or stores of the
-// server.
+// readerFlags contains the flags that a reader of a page can set. All other flags select files, books or
+// stores of the server.
 var readerFlags = []string{"age", "at", "by", "compare", "failures", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload"}
 
-// Answer answers a request. An invalid request is an [InvalidError], a request outside its scope
-// [ErrScope], and an unknown name or time an error for which [IsUnknown] is true.
+// Answer answers a request. For an invalid request the error is an [InvalidError]. For a request
+// outside its scope it is [ErrScope]. For an unknown name or time [IsUnknown] returns true.
 func (l *Library) Answer(ctx context.Context, r Request) (reply *Reply, err error) {
 	c := find(r.Command)
 	if c == nil {
@@ -167,7 +169,7 @@ func (r Request) CommandLine() string {
 	return strings.Join(words, " ")
 }
 
-// Quoted returns a text as a word of a shell.
+// Quoted returns a text as a shell word.
 func Quoted(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./,:", r)
@@ -183,5 +185,5 @@ func IsUnknown(err error) bool {
 	return errors.As(err, new(*UnknownError)) || errors.As(err, new(*noHoursError)) || errors.As(err, new(unusedError))
 }
 
-// unusedError means that no pod or unit of a name used a GPU.
+// unusedError is the error if no pod or unit with a name used a GPU.
 type unusedError struct{ error }

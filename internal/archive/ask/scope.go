@@ -11,11 +11,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Scope is the part of the books that a reader sees. The zero value contains nothing.
+// Scope is the part of the books that a reader sees. The zero value is the empty scope.
 type Scope struct {
 	// All is set if the reader sees everything.
 	All bool
-	// Rules are the parts that the reader sees.
+	// Rules contains the parts that the reader sees.
 	Rules []Rule
 }
 
@@ -26,19 +26,19 @@ type Rule struct {
 	Clusters   []string `json:"clusters,omitempty"`
 }
 
-// ErrScope means that a question is outside the scope of the reader.
+// ErrScope is the error for a question outside the scope of the reader.
 var ErrScope = errors.New("outside the scope of this reader")
 
-// others is the reason of the charges outside the scope of a reader.
+// others is the reason for charges outside the scope of a reader.
 const others = "others"
 
-// reach is the smallest scope for which a question has an answer. The zero value is everything: a new
-// question is refused to all readers with a scope.
+// reach is the smallest scope for which a question has an answer. The zero value is the whole of the
+// books, so a new question is refused to all readers with a scope.
 type reach int
 
 const (
 	clusterReach reach = iota + 1 // a reader of whole clusters
-	chargeReach                   // a reader of teams or namespaces too
+	chargeReach                   // also a reader of teams or namespaces
 )
 
 // allows returns ErrScope if a question has no answer within the scope.
@@ -61,7 +61,7 @@ func (s Scope) clusterwide() bool {
 	return !slices.ContainsFunc(s.Rules, func(r Rule) bool { return len(r.Teams)+len(r.Namespaces) > 0 })
 }
 
-// clusters returns the clusters that the scope is limited to, nil for all.
+// clusters returns the clusters to which the scope is limited, or nil for all clusters.
 func (s Scope) clusters() (names []string) {
 	for _, r := range s.Rules {
 		if len(r.Clusters) == 0 {
@@ -80,7 +80,7 @@ func (s Scope) contains(c *table.Charge) bool {
 	})
 }
 
-// limit returns the books that a reader sees. Questions cannot reach beyond it.
+// limit returns the books that a reader sees. Questions cannot read other parts of the books.
 func (s Scope) limit(source books.Source) books.Source {
 	if s.All {
 		return source
@@ -92,8 +92,9 @@ func (s Scope) limit(source books.Source) books.Source {
 	return limited
 }
 
-// scoped contains the books that a reader sees: the clusters of its rules, and there the charges of its teams
-// and namespaces. Other charges have amounts, but no names, so that sums are complete.
+// scoped contains the books that a reader sees. These are the clusters of the reader's rules, and in these
+// clusters the charges of its teams and namespaces. Other charges keep their amounts, so that sums are
+// complete, but have no names.
 type scoped struct {
 	source books.Source
 	scope  Scope

@@ -34,9 +34,9 @@ type signedStatement struct {
 	From    time.Time `json:"from"`
 	Until   time.Time `json:"until"`
 	By      string    `json:"by"`
-	// OfCluster is the only cluster of the statement, empty for all.
+	// OfCluster is the only cluster of the statement, or empty for all clusters.
 	OfCluster string `json:"of_cluster,omitempty"`
-	// Chain contains the last entry of the chain of each cluster, or empty without a chain.
+	// Chain contains the last entry of the chain of each cluster, or is empty if there is no chain.
 	Chain []head `json:"chain"`
 	// Factors contains the files and values of prices and carbon by flag.
 	Factors map[string]factor `json:"factors"`
@@ -53,9 +53,9 @@ type head struct {
 	Time     time.Time `json:"time"`
 }
 
-// factor is a file, or a value.
+// factor describes a file, or a value.
 type factor struct {
-	Value  string `json:"value"` // name, if it is a file
+	Value  string `json:"value"` // name of the file, if it is a file
 	SHA256 string `json:"sha256,omitempty"`
 }
 

@@ -16,17 +16,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// groupings are the columns of charges by the values of --by.
+// groupings contains the columns of charges by the values of --by.
 var groupings = map[string][]string{
 	"team": {"team"}, "namespace": {"namespace"}, "workload": {"namespace", "workload_kind", "workload_name"}, "node": {"node"},
 	"serial": {"serial"}, "cluster": {"cluster"}, "pod": {"namespace", "pod"}, "model": {"model"}, "reason": {"reason"},
 	"unit": {"manager", "unit"}, "user": {"username"}, "queue": {"queue"}, "cluster_queue": {"cluster_queue"},
 }
 
-// groups are the words of --by.
+// groups lists the valid words in --by.
 const groups = "team, namespace, workload, pod, unit, user, queue, cluster_queue, label:NAME, node, serial, cluster, model, reason"
 
-// grouping returns the columns of --by, which may contain several words.
+// grouping returns the columns that --by selects. It may contain several words.
 func grouping(text string) (columns []string, err error) {
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
@@ -51,7 +51,7 @@ func compact(columns []string) []string {
 
 // line is a line of a statement.
 type line struct {
-	kind string // group, unattributed, others or total
+	kind string // kind of the line: group, unattributed, others or total
 	table.Charge
 	cost, grams float64
 	idleCost    float64 // cost of the idle energy, and of the GPU hours without work
@@ -65,12 +65,12 @@ type account struct {
 	by          []string
 	lines       []*line // the groups, sorted
 	rest, total line
-	others      line  // owners outside the scope of the reader
-	boards      int64 // energy of all boards, in mJ
+	others      line  // charges of owners outside the scope of the reader
+	boards      int64 // energy of all boards in mJ
 	notices     []string
-	known       map[string]*line // the groups by their values
-	last        *line            // of the last charge
-	unpriced    table.Charge     // the use without a price
+	known       map[string]*line // lines of the groups by their values
+	last        *line            // line of the last charge
+	unpriced    table.Charge     // use without a price
 	unknown     map[string]int64 // energy without an intensity, by cluster
 	unmeasured  bool             // whether the measured parts are unknown
 	unestimated bool             // whether the estimated parts and the busy times are unknown
@@ -191,7 +191,7 @@ func (a *account) add(c *table.Charge, f factors.Factors) {
 }
 
 // addProfiled adds the profiled part of a charge. Its energy is estimated from its share of the time. An owner without an
-// allocation, such as a user of a machine, holds nothing.
+// allocation, such as a user of a machine, holds no GPU.
 func (l *line) addProfiled(c *table.Charge) {
 	used := max(c.Held, c.Active)
 	if c.Profiled != nil && *c.Profiled > 0 {
@@ -218,7 +218,7 @@ func (a *account) line(c *table.Charge) *line {
 	return a.last
 }
 
-// statement answers what groups owe.
+// statement answers with the energy and the costs of groups.
 func (q *question) statement(ctx context.Context) (print.Answer, error) {
 	switch {
 	case q.Compare:
@@ -238,7 +238,7 @@ func (q *question) statement(ctx context.Context) (print.Answer, error) {
 	return answer, nil
 }
 
-// ends returns the last lines of a statement. The line of others belongs to readers with a scope only.
+// ends returns the last lines of a statement. The line "others" exists only for readers with a scope.
 func (a *account) ends(withOthers bool) (lines []*line) {
 	if !slices.Contains(a.by, "reason") {
 		lines = append(lines, &a.rest)
@@ -249,7 +249,7 @@ func (a *account) ends(withOthers bool) (lines []*line) {
 	return append(lines, &a.total)
 }
 
-// statementColumns are the columns of a statement.
+// statementColumns returns the columns of a statement.
 func (q *question) statementColumns(a *account) columns[*line] {
 	all := append(lineColumns(a.by),
 		column[*line]{"energy_mj", "KWH", print.Energy, func(l *line) any { return l.Energy }},
@@ -286,7 +286,7 @@ func unless(unknown bool, value any) any {
 
 func (l *line) idleShare() any { return share(l.Idle, l.Energy) }
 
-// tensorColumns are the columns of a statement with profiled time.
+// tensorColumns contains the columns of a statement with profiled time.
 var tensorColumns = columns[*line]{
 	{"profiled_share", "PROFILED", print.Share, func(l *line) any {
 		if l.Profiled == nil {
@@ -315,7 +315,8 @@ func completeColumn[R any](complete bool) column[R] {
 	return column[R]{"complete", "", print.Flag, func(R) any { return complete }}
 }
 
-// lineColumns are the kind of a line, and its values in the columns of --by.
+// lineColumns returns the columns with the kind of a line, and with its values in the columns of
+// --by.
 func lineColumns(by []string) columns[*line] {
 	all := columns[*line]{{"line", "", print.Text, func(l *line) any { return l.kind }}}
 	for i, name := range by {
@@ -360,7 +361,7 @@ func share(part, whole int64) any {
 	return float64(part) / float64(whole)
 }
 
-// rounded removes the differences between orders of addition.
+// rounded removes the differences that result from different orders of addition.
 func rounded(n float64) float64 {
 	const digits = 1e6
 	if n = math.Round(n * digits); n == 0 {
@@ -375,7 +376,7 @@ func (q *question) idle(ctx context.Context) (print.Answer, error) {
 	if err != nil {
 		return print.Answer{}, err
 	}
-	a.total = line{kind: "total"} // of the groups
+	a.total = line{kind: "total"} // lines of the groups
 	for _, l := range a.lines {
 		a.total.Add(&l.Charge)
 		a.total.idleCost += l.idleCost
@@ -386,7 +387,7 @@ func (q *question) idle(ctx context.Context) (print.Answer, error) {
 	return answer, nil
 }
 
-// idleColumns are the columns of the use without work.
+// idleColumns returns the columns of the use without work.
 func (q *question) idleColumns(a *account) columns[*line] {
 	all := append(lineColumns(a.by),
 		column[*line]{"idle_mj", "IDLE KWH", print.Energy, func(l *line) any { return l.Idle }},

@@ -14,25 +14,28 @@ import (
 type Stay struct {
 	// GPU contains the attributes of the place, the energy of the stay, and its errors.
 	table.GPU
-	// Start is the event at its start: seen, moved or returned.
+	// Start is the event at the start of the stay: seen, moved or returned.
 	Start string
-	// First and Last are its first and last scrape, and LastHour is its last hour.
+	// First and Last are the times of its first and last scrape, and LastHour is its last hour.
 	First, Last, LastHour time.Time
-	// MissingSince is the first filed hour without the GPU in this place; zero while it is there.
+	// MissingSince is the first filed hour without the GPU in this place. It is zero while the GPU is
+	// in this place.
 	MissingSince time.Time
-	// End is the cause of its end: moved, replaced, silent or lost; empty while the GPU is there.
+	// End is the cause of the end of the stay: moved, replaced, silent or lost. It is empty while the
+	// GPU is in this place.
 	End string
 	// NextBoard is the next stay of another board in this place, and NextPlace is the next stay of the
 	// GPU. Each is nil if there is no such stay.
 	NextBoard, NextPlace *Stay
-	// XIDHours contains the hours with XID errors, in the order of time.
+	// XIDHours contains the hours with XID errors, sorted by time.
 	XIDHours []table.GPU
 }
 
-// boardOf returns the name of a board: its serial number, or else its GPU.
+// boardOf returns the name of a board. This is its serial number or, if the number is unknown, the
+// UUID of its GPU.
 func boardOf(s *Stay) string { return cmp.Or(s.Serial, s.UUID) }
 
-// stays reads the stays of GPUs, in the order of their starts.
+// stays reads the stays of GPUs, sorted by their starts.
 func stays(ctx context.Context, source books.Source, of books.Query) ([]*Stay, error) {
 	var p parts
 	for row, err := range source.Rows(ctx, of) {
@@ -44,7 +47,7 @@ func stays(ctx context.Context, source books.Source, of books.Query) ([]*Stay, e
 	return p.stays(ctx, source, of.Until)
 }
 
-// staysIn returns the stays of GPUs in rows, in the order of their starts.
+// staysIn returns the stays of GPUs in rows, sorted by their starts.
 func staysIn(ctx context.Context, source books.Source, of books.Query, rows []books.Row) ([]*Stay, error) {
 	var p parts
 	for _, row := range rows {
@@ -53,7 +56,8 @@ func staysIn(ctx context.Context, source books.Source, of books.Query, rows []bo
 	return p.stays(ctx, source, of.Until)
 }
 
-// parts are parts of stays, separated by hours in which the GPU was missing, filed or not.
+// parts contains parts of stays. The parts are separated by hours in which the GPU was missing,
+// even if these hours were not filed.
 type parts struct {
 	all    []*Stay
 	latest map[string]*Stay
@@ -166,8 +170,8 @@ type calendar struct {
 	silent map[silence]bool
 }
 
-// The causes of the end of a stay after which the GPU is in no place: silent if no GPU of its node
-// is scraped, else lost.
+// These are the causes of the end of a stay after which the GPU is in no place. The cause is silent
+// if no GPU of its node is scraped, and lost otherwise.
 const silent, lost = "silent", "lost"
 
 // replaced is the cause if another board is now in the place.
@@ -254,7 +258,7 @@ func (c *calendar) cause(ctx context.Context, s *Stay) (string, error) {
 	return c.missing(ctx, silence{cluster: s.Cluster, node: s.Node, from: s.MissingSince})
 }
 
-// missing returns silent if no GPU of a node was scraped in an hour, else lost.
+// missing returns silent if no GPU of a node was scraped in an hour, and lost otherwise.
 func (c *calendar) missing(ctx context.Context, at silence) (string, error) {
 	is, known := c.silent[at]
 	if !known {

@@ -20,15 +20,15 @@ import (
 // suspected is a board and the parts that its faults follow.
 type suspected struct {
 	name, serial string
-	suspect      string // the parts, none or unknown
+	suspect      string // the parts; none or unknown
 	odds         *int64
 	place        place
 	days         *evidence
-	last         time.Time // the last fault
+	last         time.Time // time of the last fault
 }
 
-// suspectColumns are the columns of boards and the parts that their faults follow. Days are printed
-// as faulty/all.
+// suspectColumns contains the columns of boards and the parts that their faults follow. Days are
+// printed as faulty/all.
 var suspectColumns = columns[suspected]{
 	{"name", "", print.Text, func(s suspected) any { return s.name }},
 	{"serial", "SERIAL", print.Text, func(s suspected) any { return s.serial }},
@@ -111,9 +111,9 @@ func (q *question) suspects(ctx context.Context, of books.Query, name string, ro
 	return a, nil
 }
 
-// boardsIn returns the rows of each board, in the order of their serial numbers or UUIDs.
+// boardsIn returns the rows of each board, sorted by serial number or UUID.
 func boardsIn(rows []books.Row) [][]books.Row {
-	names := make(map[string]string) // by UUID; a serial number may become known during a stay
+	names := make(map[string]string) // keyed by UUID, because a serial number may become known during a stay
 	for _, g := range rows {
 		names[g.UUID] = cmp.Or(g.Serial, names[g.UUID], g.UUID)
 	}
@@ -139,14 +139,14 @@ func gather(all iter.Seq2[books.Row, error]) (rows []books.Row, err error) {
 	return rows, nil
 }
 
-// fails reports whether a GPU failed in an hour: it was lost, or its memory errors or an XID show a
-// hardware fault.
+// fails reports whether a GPU failed in an hour. This is the case if it was lost, or if its memory
+// errors or an XID show a hardware fault.
 func fails(g table.GPU) bool {
 	return g.Losses > 0 || g.RemappedUncorrectable > 0 || slices.ContainsFunc(hardwareXIDs, func(code string) bool { return g.XIDs[code] > 0 })
 }
 
-// sample is a number of days of GPUs, and how many of them had a fault. Several faults on one day
-// usually have the same cause.
+// sample is a number of days of GPUs, with the number of these days that had a fault. Several
+// faults on one day usually have the same cause.
 type sample struct{ faulty, days int }
 
 func (s sample) String() string { return fmt.Sprintf("%d/%d", s.faulty, s.days) }
@@ -212,7 +212,7 @@ func (p place) same(other place) bool {
 	return p.cluster == other.cluster && p.node == other.node && (p.machine == other.machine || p.machine == "" || other.machine == "")
 }
 
-// hardwareXIDs are the XIDs of faults of the hardware.
+// hardwareXIDs contains the XIDs of hardware faults.
 var hardwareXIDs = xidsWithAlert()
 
 // xidsWithAlert returns the XIDs that raise an alert.

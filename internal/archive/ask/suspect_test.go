@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestSuspect asks about boards that swap nodes in pairs after ten days. B1 has XIDs in both nodes.
+// TestSuspect queries boards that swap nodes in pairs after ten days. B1 has XIDs in both nodes.
 // The only slot of n3 loses B4 and then B5. B3 has only XIDs of applications.
 func TestSuspect(t *testing.T) {
 	var hours []*table.Hour

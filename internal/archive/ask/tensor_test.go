@@ -17,11 +17,11 @@ import (
 
 // TestTensor checks the tensor-active time of three teams and the energy of a tensor-active second. Half of the first team's time was
 // profiled, the second team has no tensor activity, and the third team has no profiled time. The fourth team used a GPU for an hour
-// without holding it, as users of a machine do. A statement without profiled time lacks the columns.
+// without holding it, which is possible for users of a machine. A statement without profiled time lacks the columns.
 func TestTensor(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", First: october, Last: october, Scrapes: 1}}}
 	add := func(team string, profiled, tensor *int64) {
-		// 1 kWh in an hour
+		// The energy is 1 kWh in an hour.
 		c := table.Charge{Node: "n1", UUID: "GPU-1", Namespace: "ml", Pod: team, PodUID: team, Team: team, Energy: kWh, Held: 3_600_000, Profiled: profiled, TensorActive: tensor, DRAMActive: tensor}
 		h.GPUs[0].Energy += c.Energy
 		h.Charges = append(h.Charges, c)
@@ -72,7 +72,7 @@ func TestTensorUpgrade(t *testing.T) {
 	defer db.Close()
 	migrations, err := database.SQLite.Migrations()
 	check(t, err)
-	script := sinktest.Unprofiled(october, func(at time.Time) string { return table.Format(at) }) + "insert into schema_version values (7);\n" // version 18 of other databases
+	script := sinktest.Unprofiled(october, func(at time.Time) string { return table.Format(at) }) + "insert into schema_version values (7);\n" // corresponds to version 18 of other databases
 	for i := range migrations[:7] {
 		_, err := db.ExecContext(t.Context(), migrations[i].SQL)
 		check(t, err)

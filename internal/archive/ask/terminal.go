@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Terminal is the place where answers are written.
+// Terminal is the destination of answers.
 type Terminal struct {
-	In       io.Reader // the names of "-"
+	In       io.Reader // source of the names for "-"
 	Out, Err io.Writer
-	// Colour marks headings and notices. Progress shows the current step; an empty text hides it.
+	// Colour marks headings and notices. Progress shows the current step. An empty text hides it.
 	Colour   bool
 	Progress func(text string)
 	// Program is the name of the program in errors.

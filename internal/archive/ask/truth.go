@@ -23,15 +23,15 @@ func truthFlags(fs *flag.FlagSet, o *options) {
 	fs.DurationVar(&o.Scrape, "truth.scrape-interval", time.Minute, "`interval` of the scrapes of the record, for --truth")
 }
 
-// compared is the filed and the true use of a GPU, or of one of its owners.
+// compared contains the filed use and the true use of a GPU, or of one of its owners.
 type compared struct {
 	uuid  string
-	owner truth.Owner // the zero value for the GPU
+	owner truth.Owner // zero for the GPU
 	filed *table.Charge
 	known *truth.Use // nil if the truth has no such GPU
 }
 
-// truthColumns are the columns of the comparison with the truth.
+// truthColumns contains the columns of the comparison with the truth.
 var truthColumns = columns[compared]{
 	{"uuid", "GPU", print.Text, func(c compared) any { return c.uuid }},
 	{"namespace", "NAMESPACE", print.Text, func(c compared) any { return unless(c.owner.Kind != truth.Pod, c.owner.Scope) }},

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// trueHour files an hour in which pod a holds GPU-1 and uses 60 W of its 100 W, and pod b uses 40 W of GPU-2. Change changes it first.
+// trueHour files an hour in which pod a holds GPU-1 and uses 60 W of its 100 W, and pod b uses 40 W of GPU-2. change changes the hour
+// before it is filed.
 func trueHour(t *testing.T, change func(h *table.Hour)) (folder string) {
 	t.Helper()
 	h := &table.Hour{Cluster: "lab", Start: october.Add(time.Hour)}
@@ -29,7 +30,8 @@ func trueHour(t *testing.T, change func(h *table.Hour)) (folder string) {
 	return bookstest.File(t, "csv", h)
 }
 
-// trueUse writes two hours of the true use as a simulated node does, with a row every ten seconds, each after a change.
+// trueUse writes two hours of the true use in the same way as a simulated node, with a row every ten seconds. Each row
+// is changed by change.
 func trueUse(t *testing.T, change func(second int, row string) string) (path string) {
 	t.Helper()
 	var text strings.Builder
@@ -49,7 +51,8 @@ func trueUse(t *testing.T, change func(second int, row string) string) (path str
 	return path
 }
 
-// TestTruthTwice checks that a GPU in two files is an error, as simulated nodes with the same number have it.
+// TestTruthTwice checks that a GPU in two files causes an error. This happens if two simulated nodes have the
+// same number.
 func TestTruthTwice(t *testing.T) {
 	path := trueUse(t, func(_ int, row string) string { return row })
 	r := run(t, "verify", "--books="+trueHour(t, func(*table.Hour) {}), "--truth="+path, "--truth="+path, "--from=2026-10-01T01", "--to=2026-10-01T02")
@@ -58,8 +61,8 @@ func TestTruthTwice(t *testing.T) {
 	}
 }
 
-// TestTruth checks that verify finds changed rows of the archive and missing rows of the truth. The tolerance at each end of the hour is 70 seconds: a
-// minute between scrapes and ten seconds in the exporter.
+// TestTruth checks that verify finds changed rows of the archive and missing rows of the truth. The tolerance at each end of the hour is 70 seconds,
+// which consists of a minute between scrapes and ten seconds in the exporter.
 func TestTruth(t *testing.T) {
 	asFiled := func(*table.Hour) {}
 	asUsed := func(_ int, row string) string { return row }

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// pair is two clusters.
+// pair identifies two clusters.
 type pair struct{ a, b string }
 
 // shared contains the boards that two clusters contain at the same time.
@@ -20,7 +20,7 @@ type shared struct {
 	first  time.Time
 	hours  map[time.Time]bool
 	boards map[string]bool
-	board  string // the first one
+	board  string // the first board
 }
 
 // twice marks the clusters that contain the same board as another cluster at the same time, and returns notices about them. This means that the same samples were filed under two names. A selected cluster is compared
@@ -38,7 +38,7 @@ func (q *question) twice(ctx context.Context, of books.Query, checks map[string]
 	if len(uuids) == 0 {
 		return nil, nil
 	}
-	all, known := make(map[pair]*shared), make(map[string][]table.Seen) // by UUID, in an hour
+	all, known := make(map[pair]*shared), make(map[string][]table.Seen) // keyed by UUID, for one hour
 	var hour time.Time
 	for g, err := range q.source.Rows(ctx, where(of, "uuid", uuids...)) {
 		if err != nil {

@@ -45,8 +45,8 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// TestUnestimated checks that a statement by rules omits amounts that the rules do not have,
-// instead of showing 0.
+// TestUnestimated checks that a statement from rules omits amounts that the rules do not record,
+// and does not show 0.
 func TestUnestimated(t *testing.T) {
 	url, _, _ := fleet(t, nil)
 	args := append([]string{"statement", "--by=namespace", "--store.url=" + url, "-o", "json"}, fleetTime...)

@@ -22,7 +22,7 @@ func verified(fs *flag.FlagSet, o *options) {
 	truthFlags(fs, o)
 }
 
-// verifyColumns are the columns of the check of a month.
+// verifyColumns contains the columns of the check of a month.
 var verifyColumns = columns[*check]{
 	{"cluster", "CLUSTER", print.Text, func(c *check) any { return c.cluster }},
 	{"hours", "HOURS", print.Count, func(c *check) any { return int64(len(c.hours)) }},
@@ -45,19 +45,20 @@ var verifyColumns = columns[*check]{
 type check struct {
 	cluster         string
 	of              books.Query
-	hours           map[time.Time]int64 // energy of the boards less the charges
+	hours           map[time.Time]int64 // energy of the boards minus the charges
 	rows            map[time.Time]int64 // number of rows of GPUs in the manifest, for hours that are not pruned
-	sums            map[time.Time]int64 // energy of the boards in pruned hours less their sums, by month
-	rests           map[time.Time]int64 // energy for which no pod or unit is charged
+	sums            map[time.Time]int64 // energy of the boards in pruned hours minus their sums, by month
+	rests           map[time.Time]int64 // energy that is charged to no pod and no unit
 	gaps, corrected int64
-	refused, pods   int64 // pods are unknown ones
+	refused, pods   int64 // some pods are unknown
 	pruned, lost    int64
 	boards, charged int64
-	uncounted       *int64 // nil if it is unknown
-	twice           bool   // boards are in another cluster too
+	uncounted       *int64 // nil if this is unknown
+	twice           bool   // boards are also in another cluster
 }
 
-// add adds a filed hour. A pruned hour is checked with its month, if that is selected.
+// add adds a filed hour. A pruned hour is checked together with its month, if the month is
+// selected.
 func (c *check) add(h books.Hour) {
 	switch h.State {
 	case table.Corrected:
@@ -91,7 +92,8 @@ func (c *check) charge(hour time.Time, energy int64, reason string) {
 		c.rests[hour] += energy
 	}
 	if rest, ok := c.sums[hour]; ok {
-		c.sums[hour] = rest + c.hours[hour] - energy // of its first hour too
+		// A charge at the start of a month belongs to the sum of pruned hours or to the first hour, so both are added.
+		c.sums[hour] = rest + c.hours[hour] - energy
 		if _, filed := c.hours[hour]; filed {
 			c.hours[hour] = 0
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// whereColumns are the columns of the answer to where, with the errors of xidDays.
+// whereColumns contains the columns of the answer to where, with the errors of the last xidDays.
 var whereColumns = slices.Concat(boardColumns, assetColumns, placeColumns, columns[*listed]{
 	{"since", "SINCE", print.Time, (*listed).since},
 	{"last_seen", "LAST SEEN", print.Time, (*listed).lastSeen},
@@ -28,7 +28,8 @@ const (
 	someDays   = 14 * day
 )
 
-// xidDays is the number of days before the last hour for which XID errors are listed and other errors added up.
+// xidDays is the number of days before the last hour for which XID errors are listed and other errors are added
+// up.
 const xidDays = 7
 
 // where reports the current or last place of boards.
@@ -139,7 +140,7 @@ func (q *question) replaced(ctx context.Context, current []*Stay, of books.Query
 	return q.successors(ctx, slices.DeleteFunc(slices.Clone(current), func(s *Stay) bool { return state(s, of.Until) == present }), of)
 }
 
-// since returns the start of the stay, or the moment at which the GPU came back from another place.
+// since returns the start of the stay, or the moment at which the GPU returned from another place.
 func (l *listed) since() any {
 	if l.cameBack() {
 		return l.NextPlace.Last
@@ -154,7 +155,8 @@ const unknownState, present = "unknown", "present"
 // cameBack reports whether a GPU was in another place during the last hour of its stay.
 func (s *Stay) cameBack() bool { return s.NextPlace != nil && s.NextPlace.Last.Before(s.Last) }
 
-// state returns the state of a GPU: present if it is in its place, else the cause of its absence.
+// state returns the state of a GPU. The state is present if it is in its place, and the cause of
+// its absence otherwise.
 func state(s *Stay, until time.Time) string {
 	behind := earlier(s.LastHour.Add(time.Hour), until).Sub(s.Last) <= settle // the books have no later hour
 	went := s.End

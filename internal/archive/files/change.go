@@ -21,7 +21,7 @@ var (
 // at the same time.
 const attempts = 20
 
-// change returns the new rows of an hour in a table.
+// change contains the new rows of an hour in a table.
 type change struct {
 	table table.Table
 	rows  func(old [][]any) [][]any

@@ -24,7 +24,7 @@ const (
 	kubePodInfo = "kube_pod_info"
 )
 
-// Owners contains the metrics that name the owners of pods, units and machines. All are optional.
+// Owners returns the metrics that name the owners of pods, units and machines. All are optional.
 func Owners() []string {
 	return []string{podInfo, podRequests, podLabelValues, workloadInfo, machineInfo, namespaceLabels, UnitInfo}
 }

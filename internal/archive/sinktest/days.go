@@ -126,7 +126,7 @@ func (r *randomDays) charge(uuid string, n int) table.Charge {
 	return c
 }
 
-// named contains the values of a row by column.
+// named returns the values of a row by column.
 func named(of table.Table, row []string) map[string]string {
 	values := make(map[string]string)
 	for i, name := range of.Names() {

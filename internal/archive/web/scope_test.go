@@ -111,7 +111,7 @@ var guesses = []string{
 	"165391", "1653910", "GPU-east-1", "east-n1", "CEeast-n0", "' or 1=1 --", "%", "*", "ns-", "..", "/etc/passwd",
 }
 
-// foreign contains names of other teams. A reader may also try these names.
+// foreign returns names of other teams. A reader may also try these names.
 func foreign(teams ...string) (names []string) {
 	for _, team := range teams {
 		o, u := owner(team), unitOf(team)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// badPages returns a file as the kernel does for each read of gpu_vram_bad_pages (Linux, amdgpu_ras_sysfs_badpages_read and
+// badPages reads a file as the kernel does for each read of gpu_vram_bad_pages (Linux, amdgpu_ras_sysfs_badpages_read and
 // kernfs_file_read_iter). Each read returns at most a page, and only whole lines that leave room for one more byte.
 type badPages struct {
 	t    *testing.T

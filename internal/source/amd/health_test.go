@@ -28,7 +28,7 @@ var healthFiles = map[string]string{
 	"hwmon/hwmon3/power1_cap": "650000000\n", "hwmon/hwmon3/power1_cap_default": "750000000\n", "hwmon/hwmon3/power1_cap_max": "760000000\n",
 }
 
-// healthWant contains the expected values of healthFiles.
+// healthWant returns the expected values of healthFiles.
 func healthWant() map[string]float64 {
 	return map[string]float64{
 		"pcie_link_width": 8, "pcie_link_width_max": 16, "pcie_link_generation": 4, "pcie_link_generation_max": 5, "pcie_errors_total replay": 7,
