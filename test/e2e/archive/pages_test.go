@@ -196,8 +196,8 @@ func fileMonth(t *testing.T, sink closer, repeat func()) {
 // measuredPage is a page of TestPagesMemory.
 type measuredPage struct {
 	path string
-	body string // of a search; empty for a page that is read
-	// statuses are the valid statuses, http.StatusOK if there are none.
+	body string // the body of a search; empty for other pages
+	// statuses contains the valid statuses. If it is empty, only http.StatusOK is valid.
 	statuses []int
 }
 
