@@ -169,7 +169,7 @@ type kubelet struct {
 	stop func()
 }
 
-// serve starts a kubelet with a response, until the end of the test or until it is stopped.
+// serve starts a kubelet that returns a response. It runs until it is stopped or the test ends.
 func (n *node) serve(answer func(context.Context) (*podresources.ListPodResourcesResponse, error)) *kubelet {
 	n.t.Helper()
 	k := &kubelet{answer: answer, calls: make(chan struct{}, 100)}

@@ -146,7 +146,7 @@ func TestOldEngine(t *testing.T) {
 	}
 }
 
-// TestEngineFaults makes one call of the engine after the other fail, hang or return late. The
+// TestEngineFaults lets each call of the engine in turn fail, hang or return late. The
 // exporter continues, and the books contain all energy that the boards counted.
 func TestEngineFaults(t *testing.T) {
 	random := rand.New(rand.NewPCG(seeded(t), 2))

@@ -50,8 +50,8 @@ const (
 	// mostResident is the limit of the resident memory in MiB.
 	mostResident = 40 // MiB
 	mostGrowth   = 1  // in MiB, between one quarter of the day and the next
-	// mostKept is the limit in MiB of the growth of the average live heap over the day. Maps and
-	// pools keep their size.
+	// mostKept limits how much the average live heap may grow during the day, in MiB. Maps and pools
+	// keep their size.
 	mostKept = 2
 	mebi     = 1 << 20
 )

@@ -113,7 +113,7 @@ func (u *Units) managers(kubelet bool) []string {
 	return u.names()
 }
 
-// units returns the configuration of the mapper of units.
+// units returns the configuration of the unit mapper.
 func (c *Config) units(pods *podmapper.Mapper, now gpu.Clock, log *slog.Logger, stages *stage.Set) unit.Config {
 	u := unit.Config{
 		ProcFS: c.ProcFS, Known: c.Units.Known, Managers: c.Units.managers(c.PodResources != ""), Patterns: c.Units.Patterns,

@@ -95,7 +95,7 @@ type schema struct {
 	Definitions types              `json:"definitions,omitempty"`
 }
 
-// rejected are settings of other charts that a template rejects with a reason.
+// rejected contains settings of other charts that a template rejects with an error message.
 var rejected = []string{"nameOverride", "fullnameOverride"}
 
 // Schema returns the JSON schema of the chart's values. It rejects unknown keys, except in maps such as

@@ -189,8 +189,8 @@ type ProcessAccount struct {
 	Energy      ByMethod  `json:"energy"`
 	// LastAlive is the last settled time at which the process was on the GPU.
 	LastAlive time.Duration `json:"last_alive"`
-	// Folded marks the account that collects the processes of an owner that exceed the limit. Its PID
-	// is 0 and it is exported as pid="other".
+	// Folded marks an owner's account for the processes above the limit of accounts. Its PID is 0, and
+	// it is exported as pid="other".
 	Folded bool `json:"folded,omitempty"`
 }
 

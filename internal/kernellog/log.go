@@ -35,8 +35,8 @@ type Log struct {
 	waiting []gpu.KernelError
 }
 
-// Take returns the errors since the last call. If the log was opened again, errors of the earlier
-// reading are repeated.
+// Take returns the errors since the last call. If the log was opened again, Take
+// repeats errors that it returned before.
 func (l *Log) Take() []gpu.KernelError {
 	if l == nil {
 		return nil

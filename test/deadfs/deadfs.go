@@ -17,7 +17,7 @@ func Mount(t testing.TB, dir string) (revive func()) {
 	t.Helper()
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
-		t.Skipf("no file system in user space: %v", err)
+		t.Skipf("file systems in user space are not available: %v", err)
 	}
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d", device.Fd(), os.Getuid(), os.Getgid())
 	if err := unix.Mount("dead", dir, "fuse", unix.MS_NODEV|unix.MS_NOSUID, options); err != nil {

@@ -299,7 +299,7 @@ var errRules = errors.New("rules cannot be verified, because their energy withou
 	"set --store.read=samples, read an archive with --books, or compare them with the samples by --prove")
 
 // errFailed means that the answer contains the reason.
-var errFailed = errors.New("the answer has the reason")
+var errFailed = errors.New("the answer contains the reason")
 
 // oneLine returns an error as a single line, without control characters from labels.
 func oneLine(err error) string {

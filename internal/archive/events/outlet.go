@@ -32,7 +32,7 @@ var (
 type batch struct {
 	cluster string
 	events  []table.Event
-	size    int // size of the text of the request, in bytes
+	size    int // size of the request body in bytes
 	arrived time.Time
 }
 

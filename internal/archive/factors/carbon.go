@@ -117,11 +117,12 @@ func (c *Carbon) divide(path string, zones map[string][]intensity, intervals boo
 	return nil
 }
 
-// forever is the end of a row that has no end.
+// forever is used as the end of rows without an end date.
 var forever = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // segments divides the time into segments by the rows of a zone. If several rows match a moment,
-// the row with the latest start counts; of rows with the same start, the last one in the file.
+// the row with the latest start is used. If these also have the same start, the last one in the
+// file is used.
 func segments(rows []intensity, intervals bool) (all []segment) {
 	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b intensity) int { return a.from.Compare(b.from) })
 	end := ends(rows, intervals)

@@ -256,7 +256,7 @@ func (p *pruning) remove(ctx context.Context, t table.Table, dry bool, done func
 		}
 		for _, f := range found {
 			if as, ok := formatOf(f.name); ok && p.unpruned[dayFile(as, table.Hours, p.cluster, day).name] {
-				return fmt.Errorf("%s: another program filed an hour of this day: run the command again", f.name)
+				return fmt.Errorf("%s: another program filed an hour of this day, run the command again", f.name)
 			}
 			if !dry {
 				if err := p.storage.remove(ctx, f.name); err != nil {

@@ -41,7 +41,7 @@ func FuzzFold(f *testing.F) {
 		for ; len(data) >= length && scrape < 2*time.Hour; data = data[length:] {
 			m := metrics[int(data[0])%len(metrics)]
 			if data[0] >= 128 {
-				scrape += 20 * time.Second // otherwise another counter of the same scrape
+				scrape += 20 * time.Second // otherwise the counter is in the same scrape as the previous one
 			}
 			scrape += time.Millisecond
 			s.Add(start.Add(scrape), math.Float64frombits(binary.LittleEndian.Uint64(data[1:])), m.name, append([]string{"node", "a", "UUID", "GPU-1"}, m.labels...)...)

@@ -195,8 +195,8 @@ func TestOwnersOfPodsThatAreGone(t *testing.T) {
 	})
 }
 
-// TestServerErrors checks that a failed API server is called again, and that no possibly wrong root
-// is shown.
+// TestServerErrors checks that a failed API server is called again, and that a root is not shown if it
+// may be wrong.
 func TestServerErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")

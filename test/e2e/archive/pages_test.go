@@ -261,7 +261,7 @@ func peak(t *testing.T, pid int) uint64 {
 	return status.VmHWM
 }
 
-// TestPagesMemory prints the memory and the time of each page of a month.
+// TestPagesMemory prints how much memory and time each page of a month needs.
 func TestPagesMemory(t *testing.T) {
 	if *pagesGPUs == 0 {
 		t.Skip("this is a benchmark: make bench-web runs it")

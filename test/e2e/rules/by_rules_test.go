@@ -58,7 +58,7 @@ func askQueries(t *testing.T, url, binary string, args []string) {
 	const namespaces, users = "Energy of each namespace", "Energy of each user"
 	for _, q := range []struct {
 		label  string
-		titles []string // of queries: the pods and units without the label have one line
+		titles []string // titles of queries in which all pods and units without the label share one line
 		got    map[string]int64
 	}{
 		{"namespace", []string{namespaces, users}, groups("namespace")},
