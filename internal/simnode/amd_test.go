@@ -393,7 +393,7 @@ func TestAMDRefuses(t *testing.T) {
 	}
 	for want, change := range map[string]func(g *simnode.GPU){
 		"revision 2.0":   func(g *simnode.GPU) { g.AMD.Metrics = "2.0" },
-		"has replicas":   func(g *simnode.GPU) { g.Replicas = 2 },
+		"have no replicas":   func(g *simnode.GPU) { g.Replicas = 2 },
 		"0 dies":         func(g *simnode.GPU) { g.AMD.Dies = 0 },
 		"fall off the b": func(*simnode.GPU) { sc.Events = []simnode.Event{{Do: simnode.FallOff, GPU: 3}} },
 	} {

@@ -128,10 +128,11 @@ func TestErrorsOfReboot(t *testing.T) {
 func TestRASErrors(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	labels := []string{"node", "a", "UUID", "GPU-1"}
-	for minute, counts := range map[float64][2]float64{50: {57, 2}, 70: {59, 2}, 90: {1, 0}, 110: {4, 0}} { // a reboot at 80
+	for _, read := range []struct{ minute, correctable, uncorrectable float64 }{{50, 57, 2}, {70, 59, 2}, {90, 1, 0}, {110, 4, 0}} { // a reboot at 80
+		minute := read.minute
 		s.board(minute, minute, -600, "a")
-		for i, kind := range []string{"correctable", "uncorrectable"} {
-			s.Add(at(minute), counts[i], "gpuledger_board_ras_errors_total", slices.Concat(labels, []string{"memory", "dram", "error", kind})...)
+		for kind, count := range map[string]float64{"correctable": read.correctable, "uncorrectable": read.uncorrectable} {
+			s.Add(at(minute), count, "gpuledger_board_ras_errors_total", slices.Concat(labels, []string{"memory", "dram", "error", kind})...)
 		}
 		s.Add(at(minute), 1, "gpuledger_board_ras_errors_total", slices.Concat(labels, []string{"memory", "sram", "error", "uncorrectable"})...)
 	}
