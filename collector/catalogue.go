@@ -230,7 +230,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	fabricHealthy: {
 		Family: familyIdentity, Name: "gpuledger_gpu_fabric_healthy", Type: gauge,
 		Labels: ofGPU,
-		Help:   "1 while the driver reports no problem of the GPU's NVLink fabric; absent where it reports no health.",
+		Help:   "1 while the driver reports no problem of the GPU's NVLink fabric; absent where the driver does not report the health of the fabric.",
 	},
 	fabricProblem: {
 		Family: familyIdentity, Name: "gpuledger_gpu_fabric_problem", Type: gauge,
@@ -254,11 +254,11 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	driverInfo: {
 		Family: familyNode, Name: "gpuledger_driver_info", Type: gauge,
 		Labels: []string{"source", "driver_version", "nvml_version", "dcgm_version", "dcgm_library_version"},
-		Help:   "Driver and libraries that the readings come from; absent while none responds.",
+		Help:   "Driver and libraries that the readings come from; absent while no driver responds.",
 	},
 	pciGPUs: {
 		Family: familyNode, Name: "gpuledger_pci_gpus", Type: gauge,
-		Help: "GPUs on the PCI bus that the driver should list: without virtual functions and devices of other drivers.",
+		Help: "GPUs on the PCI bus that the driver should list. Virtual functions and devices of other drivers do not count.",
 	},
 	driverGPUs: {
 		Family: familyNode, Name: "gpuledger_driver_gpus", Type: gauge,
@@ -298,7 +298,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unsampledSeconds: {
 		Family: familyEnergy, Name: "gpuledger_gpu_unsampled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofGPU,
-		Help:   "Time without utilisation samples: the driver keeps samples for ten seconds, and the exporter read too late.",
+		Help:   "Time without utilisation samples, because the exporter read too late: the driver keeps samples for only ten seconds.",
 	},
 	uncountedEnergy: {
 		Family: familyEnergy, Name: "gpuledger_gpu_uncounted_energy_bound_joules_total", Type: counter, Unit: "joules",
@@ -314,12 +314,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	throttledEnergy: {
 		Family: familyEnergy, Name: "gpuledger_gpu_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofGPU, "throttle"),
-		Help:   "Part of the energy of the GPU that was used while the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+		Help:   "Part of the GPU's energy that was used while the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	throttledSeconds: {
 		Family: familyEnergy, Name: "gpuledger_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofGPU, "throttle"),
-		Help:   "Time of the GPU in which the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+		Help:   "Time of the GPU in which the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	gpuIdlePower: {
 		Family: familyEnergy, Name: "gpuledger_gpu_idle_power_watts", Type: gauge, Unit: "watts",
@@ -371,12 +371,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	containerThrottledEnergy: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofContainer, "throttle"),
-		Help:   "Part of the energy of the container that was used while the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+		Help:   "Part of the container's energy that was used while the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	containerThrottledSeconds: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofContainer, "throttle"),
-		Help:   "Time of the container in which the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+		Help:   "Time of the container in which the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	containerProfiled: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_profiled_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
@@ -386,12 +386,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	containerTensor: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_tensor_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofContainer,
-		Help:   "Time in which the tensor cores were active while the container had the GPU or MIG instance alone; absent as the profiled time.",
+		Help:   "Time in which the tensor cores were active while the container had the GPU or MIG instance alone; absent if the profiled time is absent.",
 	},
 	containerDRAM: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_dram_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofContainer,
-		Help:   "Time weighted by the part of the memory's bandwidth in use, while the container had the GPU or MIG instance alone; absent as the profiled time.",
+		Help:   "Time weighted by the part of the memory's bandwidth in use, while the container had the GPU or MIG instance alone; absent if the profiled time is absent.",
 	},
 	processInfo: {
 		Family: familyProcess, Name: "gpuledger_process_info", Type: gauge, Flag: FlagProcess,
@@ -452,7 +452,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitAllocated: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_allocated_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnit,
-		Help:   "Time the unit held the GPU, as far as its manager records that on disk.",
+		Help:   "Time the unit held the GPU, for managers that record allocations on disk.",
 	},
 	unitActive: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_active_seconds_total", Type: counter, Unit: "seconds",
@@ -467,12 +467,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitThrottledEnergy: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofUnit, "throttle"),
-		Help:   "Part of the energy of the unit that was used while the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+		Help:   "Part of the unit's energy that was used while the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	unitThrottledSeconds: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofUnit, "throttle"),
-		Help:   "Time of the unit in which the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+		Help:   "Time of the unit in which the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	unitProfiled: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_profiled_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
@@ -482,12 +482,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitTensor: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_tensor_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofUnit,
-		Help:   "Time in which the tensor cores were active while the unit had the GPU or MIG instance alone; absent as the profiled time.",
+		Help:   "Time in which the tensor cores were active while the unit had the GPU or MIG instance alone; absent if the profiled time is absent.",
 	},
 	unitDRAM: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_dram_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofUnit,
-		Help:   "Time weighted by the part of the memory's bandwidth in use, while the unit had the GPU or MIG instance alone; absent as the profiled time.",
+		Help:   "Time weighted by the part of the memory's bandwidth in use, while the unit had the GPU or MIG instance alone; absent if the profiled time is absent.",
 	},
 	containerUnitEnergy: {
 		Family: familyUnit, Name: "gpuledger_container_unit_energy_joules_total", Type: counter, Unit: "joules",
@@ -548,7 +548,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	memorySource: {
 		Family: familyGauges, Name: "gpuledger_gpu_memory_source_info", Type: gauge, Flag: FlagGauges,
 		Labels: plus(ofGPU, "source"),
-		Help:   "Only of GPUs without their own memory: the total is the memory of the machine.",
+		Help:   "Source of the memory of a GPU without its own memory; its total is the memory of the machine.",
 	},
 	rowRemapPending: {
 		Family: familyHealth, Name: "gpuledger_gpu_row_remap_pending", Type: gauge,
@@ -629,7 +629,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	allocationSeconds: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time a pod held a GPU, summed over its containers and instances; 0 for a pod that uses the GPU without an allocation.",
+		Help:   "Time for which a pod held a GPU, summed over its containers and instances; 0 for a pod that uses the GPU without an allocation.",
 	},
 	allocationExclusive: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_exclusive_energy_joules_total", Type: counter, Unit: "joules",
@@ -659,12 +659,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	allocationThrottledEnergy: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofAllocation, "throttle"),
-		Help:   "Part of the energy of a pod that was used while the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+		Help:   "Part of a pod's energy that was used while the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	allocationThrottledSeconds: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofAllocation, "throttle"),
-		Help:   "Time of a pod in which the driver reduced the clocks, for heat or the power brake, summed over its containers and instances; absent until it happens. Both may apply at once.",
+		Help:   "Time of a pod in which the driver reduced the clocks, because of heat or the power brake, summed over its containers and instances; absent until that happens. Both causes may apply at once.",
 	},
 	allocationProfiled: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_profiled_seconds_total", Type: counter, Unit: "seconds",
@@ -674,12 +674,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	allocationTensor: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_tensor_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time in which the tensor cores were active while a pod had a GPU or MIG instance alone; absent as the profiled time.",
+		Help:   "Time in which the tensor cores were active while a pod had a GPU or MIG instance alone; absent if the profiled time is absent.",
 	},
 	allocationDRAM: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_dram_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time weighted by the part of the memory's bandwidth in use, while a pod had a GPU or MIG instance alone; absent as the profiled time.",
+		Help:   "Time weighted by the part of the memory's bandwidth in use, while a pod had a GPU or MIG instance alone; absent if the profiled time is absent.",
 	},
 	allocationGPUTime: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
@@ -708,7 +708,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitAllocationSeconds: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time a unit held a GPU, summed over its instances; 0 for a unit that uses the GPU without an allocation.",
+		Help:   "Time for which a unit held a GPU, summed over its instances; 0 for a unit that uses the GPU without an allocation.",
 	},
 	unitAllocationExclusive: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_exclusive_energy_joules_total", Type: counter, Unit: "joules",
@@ -738,12 +738,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitAllocationThrottledEnergy: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofUnitAllocation, "throttle"),
-		Help:   "Part of the energy of a unit that was used while the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+		Help:   "Part of a unit's energy that was used while the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	unitAllocationThrottledSeconds: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofUnitAllocation, "throttle"),
-		Help:   "Time of a unit in which the driver reduced the clocks, for heat or the power brake, summed over its instances; absent until it happens. Both may apply at once.",
+		Help:   "Time of a unit in which the driver reduced the clocks, because of heat or the power brake, summed over its instances; absent until that happens. Both causes may apply at once.",
 	},
 	unitAllocationProfiled: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_profiled_seconds_total", Type: counter, Unit: "seconds",
@@ -753,12 +753,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitAllocationTensor: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_tensor_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time in which the tensor cores were active while a unit had a GPU or MIG instance alone; absent as the profiled time.",
+		Help:   "Time in which the tensor cores were active while a unit had a GPU or MIG instance alone; absent if the profiled time is absent.",
 	},
 	unitAllocationDRAM: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_dram_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time weighted by the part of the memory's bandwidth in use, while a unit had a GPU or MIG instance alone; absent as the profiled time.",
+		Help:   "Time weighted by the part of the memory's bandwidth in use, while a unit had a GPU or MIG instance alone; absent if the profiled time is absent.",
 	},
 	unitAllocationGPUTime: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",

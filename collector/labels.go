@@ -42,7 +42,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "board_asset_tag", Help: "Asset tag of the mainboard."},
 	{Name: "chassis_asset_tag", Help: "Asset tag of the chassis."},
 	{Name: "system_uuid", Help: "UUID of the machine."},
-	{Name: "source", Help: "Of the driver: `nvml`. Of energy: `counter` (the board's counter), `divided` (the GPU's part of its module's counter) or `power` (power integrated over time). Of memory: `system`."},
+	{Name: "source", Help: "Source of the driver's values: `nvml`. Source of energy: `counter` (the board's counter), `divided` (the GPU's part of its module's counter) or `power` (power integrated over time). Source of memory: `system`."},
 	{Name: "driver_version", Help: "Version of the kernel driver."},
 	{Name: "nvml_version", Help: "Version of the NVML library."},
 	{Name: "dcgm_version", Help: "Version of the DCGM host engine, if one is configured."},

@@ -79,7 +79,7 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			{field: "Value #C", title: "GPU hours"},
 			{field: "Value #D", title: "Idle", unit: "kwatth"},
 		}, namespaces, cost(namespaces), namespaceHours, namespaceIdle).SortBy(descending("Energy")).Decimals(2)).
-		WithPanel(rows(words{"Workloads, full hours", "Energy, its idle part and cost of each workload in the full hours of the time range; the 100 with the most energy. Workloads need the reconciler.", noRules}, full, []column{
+		WithPanel(rows(words{"Workloads, full hours", "Energy, its idle part and cost of each workload in the full hours of the time range; the 100 with the most energy. Without the reconciler there are no workloads.", noRules}, full, []column{
 			{field: "cluster", title: "Cluster", width: 90},
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "workload_kind", title: "Kind", width: 110},

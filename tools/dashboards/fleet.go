@@ -61,7 +61,7 @@ func fleet() *dashboard.DashboardBuilder {
 		WithPanel(number(words{"Allocated share", "GPU hours that pods and units held in the full hours of the time range, of the GPU hours that were present. A shared GPU counts by the share that is held.", noRules}, sixth, "percentunit",
 			fill(`clamp_max(sum_over_time(HELD[$__range:1h]) / 3600 / sum_over_time(GPUS[$__range:1h]), 1)`, "GPUS", hourlyGPUs, "HELD", hourlyHeld)).
 			Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"Active share", "Share of the time in which pods and units work on the present GPUs now. The driver does not report activity of MPS clients, nor of MIG instances before Hopper.", noGPU}, sixth, "percentunit",
+		WithPanel(number(words{"Active share", "Share of the time in which pods and units work now, for the GPUs that are present. The driver does not report activity of MPS clients, nor of MIG instances before Hopper.", noGPU}, sixth, "percentunit",
 			active+` / `+present).Thresholds(from("text")).Decimals(1)).
 		WithPanel(rows(words{"Models", "GPUs of each model now, GPUs that pods or units hold at least in part, and the share of the time in which these work on them.", noGPU}, half, []column{
 			{field: "model", title: "Model"},

@@ -327,7 +327,7 @@ func unknownCommand(name string) string {
 
 // Usage lists the questions.
 func Usage(w io.Writer, program string) {
-	fmt.Fprintln(w, "questions to the books:")
+	fmt.Fprintln(w, "questions about the books:")
 	for _, c := range commands() {
 		fmt.Fprintf(w, "       %-42s %s\n", strings.TrimSpace(program+" "+c.name+" "+c.argument), c.help)
 	}

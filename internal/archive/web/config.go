@@ -1,4 +1,4 @@
-// Package web serves the questions to the books as pages. A page answers the question of a command,
+// Package web serves answers from the books as pages. A page answers the question of a command,
 // and its query string contains the flags of the command, so both always have the same rows.
 package web
 
