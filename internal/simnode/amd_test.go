@@ -392,10 +392,10 @@ func TestAMDRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(g *simnode.GPU){
-		"revision 2.0":   func(g *simnode.GPU) { g.AMD.Metrics = "2.0" },
-		"have no replicas":   func(g *simnode.GPU) { g.Replicas = 2 },
-		"0 dies":         func(g *simnode.GPU) { g.AMD.Dies = 0 },
-		"fall off the b": func(*simnode.GPU) { sc.Events = []simnode.Event{{Do: simnode.FallOff, GPU: 3}} },
+		"revision 2.0":     func(g *simnode.GPU) { g.AMD.Metrics = "2.0" },
+		"have no replicas": func(g *simnode.GPU) { g.Replicas = 2 },
+		"0 dies":           func(g *simnode.GPU) { g.AMD.Dies = 0 },
+		"fall off the b":   func(*simnode.GPU) { sc.Events = []simnode.Event{{Do: simnode.FallOff, GPU: 3}} },
 	} {
 		other := sc
 		other.GPUs = append([]simnode.GPU(nil), sc.GPUs...)
