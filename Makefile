@@ -276,6 +276,11 @@ e2e-history: build
 e2e-archive: build
 	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(IN_PREVIOUS) $(E2E) ./test/e2e/archive
 
+.PHONY: e2e-polars
+e2e-polars: # run the program for Polars in docs/tables.md; installs its npm package
+	@cd tools/polars && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@$(E2E) -v -run='^TestPolars$$' ./test/e2e/archive -polars="$(CURDIR)/tools/polars"
+
 .PHONY: e2e-pandas
 e2e-pandas: # run the program for pandas in docs/tables.md; needs Debian's python3-pandas
 	@$(E2E) -v -run='^TestPandas$$' ./test/e2e/archive -pandas

@@ -18,10 +18,11 @@ func TestWaitFree(t *testing.T) {
 	if err := WaitFree(t.Context(), address); err != nil {
 		t.Fatal(err)
 	}
-	if l, err = net.Listen("tcp", address); err != nil {
+	again, err := net.Listen("tcp", address)
+	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer again.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := WaitFree(ctx, address); err == nil {

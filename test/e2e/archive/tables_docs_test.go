@@ -3,8 +3,11 @@
 package archive_test
 
 import (
+	"bytes"
+	"encoding/csv"
 	"flag"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -60,23 +63,49 @@ func TestDocumentedDuckDB(t *testing.T) {
 	}
 }
 
-var runPandas = flag.Bool("pandas", false, "run the program for pandas in docs/tables.md")
+var (
+	runPandas = flag.Bool("pandas", false, "run the program for pandas in docs/tables.md")
+	polars    = flag.String("polars", "", "folder with the npm package of Polars, to run the program for Polars in docs/tables.md")
+)
 
-// python matches a program in the document.
-var python = regexp.MustCompile("(?s)```python\n(.*?)```")
-
-// TestPandas runs the program of docs/tables.md on the example.
+// TestPandas runs the program for pandas in docs/tables.md on the example.
 func TestPandas(t *testing.T) {
 	if !*runPandas {
 		t.Skip("make e2e-pandas runs it, with Debian's python3-pandas")
 	}
-	c := exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", python.FindStringSubmatch(text(t, "../../../docs/tables.md"))[1])
+	checkTeams(t, exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", documentedProgram(t, "python")))
+}
+
+// TestPolars runs the program for Polars in docs/tables.md on the example.
+func TestPolars(t *testing.T) {
+	if *polars == "" {
+		t.Skip("make e2e-polars runs it, with the npm package of Polars")
+	}
+	c := exec.CommandContext(t.Context(), "node", "--eval", documentedProgram(t, "js"))
+	c.Env = append(os.Environ(), "NODE_PATH="+filepath.Join(*polars, "node_modules"))
+	checkTeams(t, c)
+}
+
+// documentedProgram returns the program of a language in docs/tables.md.
+func documentedProgram(t *testing.T, language string) string {
+	t.Helper()
+	found := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindStringSubmatch(text(t, "../../../docs/tables.md"))
+	if found == nil {
+		t.Fatalf("docs/tables.md has no program in %s", language)
+	}
+	return found[1]
+}
+
+// checkTeams runs a program in the folder of the example, and compares the lines team,reason,energy_mj,gpu_ms that it prints after a
+// heading with the rounded answer in docs/archive.md.
+func checkTeams(t *testing.T, c *exec.Cmd) {
+	t.Helper()
 	c.Dir = exampleSinks(t)
 	out, err := c.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	want := make(map[string]bool) // the rounded answer in docs/archive.md
+	want := make(map[string]bool)
 	for _, q := range documented(t) {
 		if strings.HasPrefix(q.title, "kWh and GPU hours of each team") {
 			for _, row := range q.answer {
@@ -85,8 +114,9 @@ func TestPandas(t *testing.T) {
 		}
 	}
 	got := make(map[string]bool)
-	for _, row := range strings.Split(strings.TrimSpace(string(out)), "\n")[1:] {
-		v := strings.Split(row, ",")
+	rows, err := csv.NewReader(bytes.NewReader(out)).ReadAll()
+	check(t, err)
+	for _, v := range rows[1:] {
 		energy, err := strconv.ParseInt(v[2], 10, 64)
 		check(t, err)
 		gpu, err := strconv.ParseInt(v[3], 10, 64)
@@ -94,6 +124,6 @@ func TestPandas(t *testing.T) {
 		got[fmt.Sprintf("%s | %s | %.2f | %.1f", v[0], v[1], float64(energy)/kilowattHour, float64(gpu)/3.6e6)] = true
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 {
-		t.Errorf("sums (-docs/archive.md +pandas):\n%s\n%s", diff, out)
+		t.Errorf("sums (-docs/archive.md +program):\n%s\n%s", diff, out)
 	}
 }
