@@ -221,7 +221,7 @@ check: tidy lint generated rendered binary unit race real fuzz ## run what CI ru
 .PHONY: e2e
 e2e: build chart ## run everything against real servers: Kubernetes, Prometheus, Thanos; takes a quarter of an hour
 	@part="$(MAKE) --no-print-directory -o build -o chart"; \
-		$$part e2e-installs & failed=0; $$part e2e-suites check-rules-oldest trace test-draws || failed=1; wait $$! && exit $$failed
+		$$part e2e-installs & failed=0; $$part e2e-suites check-rules-oldest e2e-polars e2e-pandas trace test-draws || failed=1; wait $$! && exit $$failed
 
 .PHONY: e2e-short
 e2e-short: E2EFLAGS += -short

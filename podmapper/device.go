@@ -46,8 +46,8 @@ func parseDeviceID(resource, id string) device {
 	return device{resource: resource, id: plain, replica: replica, name: name}
 }
 
-// splitReplica splits the replica number from the id of a shared device. This is ::<n> for NVIDIA's
-// plugin, and /vgpu<n> for Google's plugin. The number is empty for a whole device.
+// splitReplica splits the replica number from the id of a shared device. This is ::<n> for
+// NVIDIA's plugin, and /vgpu<n> for Google's plugin. The number is empty for a whole device.
 func splitReplica(id string) (plain, replica string) {
 	for _, separator := range []string{"::", "/vgpu"} {
 		if plain, replica, _ = strings.Cut(id, separator); isDigits(replica) {

@@ -34,8 +34,8 @@ func engineIs(up bool) func(page) bool {
 }
 
 // TestEngineRestarts stops and starts the host engine while an exporter runs. No counter decreases,
-// no reading is rejected, and every book contains the difference between two values of the board's
-// counter.
+// no reading is rejected, and every book contains the difference between two values of
+// the board's counter.
 func TestEngineRestarts(t *testing.T) {
 	for _, scenario := range []string{"timeslice", "mig-a100"} {
 		t.Run(scenario, func(t *testing.T) {

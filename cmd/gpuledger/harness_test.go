@@ -300,8 +300,8 @@ func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 	return p
 }
 
-// atOneMoment returns the pages and the status of the same snapshot. It compares the snapshot's
-// time before and after the requests. The pages are parsed after all requests, because parsing
+// atOneMoment returns the pages and the status of the same snapshot. It compares
+// the snapshot's time before and after the requests. The pages are parsed after all requests, because parsing
 // takes longer than the requests.
 func (e *exporter) atOneMoment(paths ...string) (s status.Page, bodies [][]byte) {
 	e.t.Helper()

@@ -67,7 +67,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("status --json prints:\n%s", out)
 	}
 	tests := []struct{ flag, want string }{
-		{"--url=http://" + nobodyListens(t), "no exporter listens on this address"},
+		{"--url=http://" + closedAddress(t), "no exporter listens on this address"},
 		{"--url=" + e.url + "/wrong", "no such page"},
 		{"--url=" + e.url + "/metrics?", "no such page"},
 		{"--url=127.0.0.1:9840", "must be the address of an exporter, such as http://127.0.0.1:9840"},
@@ -80,9 +80,9 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// nobodyListens returns an address without a listener, which stays free during the test. Other
+// closedAddress returns an address without a listener, which stays free during the test. Other
 // tests start exporters on any free port in the meantime.
-func nobodyListens(t *testing.T) string {
+func closedAddress(t *testing.T) string {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

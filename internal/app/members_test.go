@@ -139,8 +139,8 @@ func TestVendorHangs(t *testing.T) {
 	}
 }
 
-// TestOnlyAMD checks a node without an NVIDIA GPU. There must be no failed stage for NVIDIA's
-// driver.
+// TestOnlyAMD checks a node without an NVIDIA GPU. There must be no failed stage for
+// NVIDIA's driver.
 func TestOnlyAMD(t *testing.T) {
 	b := newBench(t, "dgx-h100", false)
 	b.addInstinct()

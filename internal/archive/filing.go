@@ -18,7 +18,7 @@ var filingFlags = []string{
 	"chain.key", "chain.name", "cluster", "folder", "folder.", "gpu.max-power", "month.close-after", "mysql.", "postgres.", "s3.", "sqlite", "store.", "team.label",
 }
 
-// pathFlags are those of filingFlags with the path of a file or folder.
+// pathFlags are the flags of filingFlags that contain the path of a file or folder.
 var pathFlags = []string{"chain.key", "folder", "mysql.password-file", "sqlite", "store.http.config.file"}
 
 // storeParameters are the parameters of the URL of a store that contain no secret.

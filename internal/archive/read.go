@@ -46,8 +46,8 @@ type filedHours interface {
 	filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 }
 
-// A request is for an hour that a sink needs. before is the row of this hour in the sink's
-// manifest.
+// A request is for an hour that a sink needs. before is the row of this hour in
+// the sink's manifest.
 type request struct {
 	cluster string
 	hour    time.Time

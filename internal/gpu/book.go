@@ -150,8 +150,8 @@ type Account struct {
 	// Throttled is the part of Energy that the owner used while the GPU was throttled, and the time of these intervals.
 	Throttled ByThrottle `json:"throttled,omitzero"`
 	// Allocated is the time for which the owner held the device. Active is the time for which the owner
-	// worked on the device, counted in whole intervals. Busy is the sampled busy time of the owner's
-	// processes on the device, which is at most Active.
+	// worked on the device, counted in whole intervals. Busy is the sampled busy time of
+	// the owner's processes on the device, which is at most Active.
 	Allocated time.Duration `json:"allocated"`
 	Active    time.Duration `json:"active"`
 	Busy      time.Duration `json:"busy,omitempty"`

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestErrorsCountOnce simulates boots with random errors. Each error has a line in the kernel's
-// log. It also has an event of the driver if the exporter runs. The lines and the events are
+// TestErrorsCountOnce simulates boots with random errors. Each error has a line in
+// the kernel's log. It also has an event of the driver if the exporter runs. The lines and the events are
 // received late and in any order, and the exporter restarts and reads the log again. The expected
 // counts are the numbers of errors.
 func TestErrorsCountOnce(t *testing.T) {

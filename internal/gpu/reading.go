@@ -178,8 +178,8 @@ type Context struct {
 	MPS bool
 }
 
-// Sample is the activity of one process on a GPU, averaged over a span. It comes from the driver's
-// ring of utilisation samples (NVML nvmlDeviceGetProcessUtilization), which contains six or seven
+// Sample is the activity of one process on a GPU, averaged over a span. It comes from
+// the driver's ring of utilisation samples (NVML nvmlDeviceGetProcessUtilization), which contains six or seven
 // samples per second, or from the driver's accounting (nvmlDeviceGetAccountingStats_v2). amdkfd
 // reports the number of occupied compute units at one moment; see [Reading.WeightedSamples].
 type Sample struct {

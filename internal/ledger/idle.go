@@ -219,8 +219,8 @@ type minutes struct {
 	idle gpu.Watts
 }
 
-// add adds an interval in which the busy time is known. Samples of processes can miss work, so the GPU's
-// utilisation counts, too.
+// add adds an interval in which the busy time is known. Samples of processes can miss work, so
+// the GPU's utilisation counts, too.
 func (v *minutes) add(l load, limit gpu.Watts) {
 	if !l.known || !l.open || limit <= 0 {
 		return

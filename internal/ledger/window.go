@@ -155,7 +155,7 @@ func (w *window) merge(later window) {
 	w.holders, w.holdersKnown, w.alive = later.holders, later.holdersKnown, later.alive
 }
 
-// usagesOf returns those of the given processes that are in the window, without activity. The given
+// usagesOf returns the usages of the given processes that are in the window, without activity. The
 // processes must be sorted.
 func (w *window) usagesOf(ids []gpu.ProcessID) []usage {
 	out := make([]usage, 0, len(ids))

@@ -187,8 +187,8 @@ func TestMPS(t *testing.T) {
 	}
 }
 
-// TestMPSServer checks that the snapshot does not contain an MPS server while one of the server's
-// clients is on the GPU, and that it contains other processes.
+// TestMPSServer checks that the snapshot does not contain an MPS server while one of
+// the server's clients is on the GPU, and that it contains other processes.
 func TestMPSServer(t *testing.T) {
 	tests := []struct {
 		name  string

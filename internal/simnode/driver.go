@@ -219,7 +219,7 @@ func counters(w *world, b *board) []any {
 func (b *board) temperature() int       { return 29 + b.power/16_000 + int(b.health[Heat]) }
 func (b *board) memoryTemperature() int { return 34 + b.power/14_000 + int(b.health[Heat]) }
 
-// memoryReserved is the memory that the driver reserves, in bytes; the value is that of an A10.
+// memoryReserved is the memory that the driver reserves, in bytes. An A10 reserves this amount.
 const memoryReserved = 490 << 20
 
 // memoryClock is in MHz.

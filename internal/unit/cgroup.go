@@ -218,8 +218,8 @@ func ofService(name string) match {
 	return match{manager: Systemd, id: name}
 }
 
-// ofUser returns the user as the unit of a path that begins with user.slice, or a unit of a manager that trusts the user. Root's
-// processes belong to the host.
+// ofUser returns the user as the unit of a path that begins with user.slice, or a unit of a manager that trusts the user.
+// Root's processes belong to the host.
 func (p *parser) ofUser(segments []string) match {
 	if segments[0] != "user.slice" || len(segments) == 1 {
 		return match{}

@@ -35,7 +35,7 @@ var errorsColumns = slices.Concat(boardColumns, assetColumns, columns[*listed]{
 	{"chassis_slot", "", print.Text, func(l *listed) any { return l.ChassisSlot }},
 	{"pci_bus_id", "PCI", print.Text, func(l *listed) any { return l.PCIBusID }},
 	{"last_seen", "LAST SEEN", print.Time, (*listed).lastSeen},
-}, within(errorColumns, (*listed).recorded))
+}, within(errorColumns, (*listed).counts))
 
 // number returns the value of an optional number, or nil if it is unknown.
 func number(n *int64) any {

@@ -76,8 +76,8 @@ var placeColumns = columns[*listed]{
 // errorsOfStay contains the columns of the errors before and during a stay.
 var errorsOfStay = append(columns[*listed]{
 	{"lifetime_uncorrectable_before", "", print.Count, func(l *listed) any { return number(lifetimeBefore(l.errors)) }},
-}, within(errorColumns, (*listed).recorded)...)
+}, within(errorColumns, (*listed).counts)...)
 
-func (l *listed) recorded() *table.GPU { return l.errors }
+func (l *listed) counts() *table.GPU { return l.errors }
 
 func (l *listed) lastSeen() any { return l.Last }

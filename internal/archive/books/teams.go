@@ -22,8 +22,8 @@ type team struct {
 	hours float64
 }
 
-// of returns the team of a charge. It is the most frequent team of the pods of the charge's
-// workload or, if these have no team, of its namespace.
+// of returns the team of a charge. It is the most frequent team of the pods of
+// the charge's workload or, if these have no team, of its namespace.
 func (t *teams) of(c table.Charge) string {
 	if t == nil {
 		return ""

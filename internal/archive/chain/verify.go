@@ -220,8 +220,8 @@ func (v *verification) hour(at time.Time, rows hour) {
 	}
 }
 
-// digest returns the digest of the rows of an hour, computed in the same way as in the hour's
-// entry.
+// digest returns the digest of the rows of an hour, computed in the same way as in
+// the hour's entry.
 func digest(e table.Entry, rows hour) string {
 	of := func(t table.Table) [][]any { return rows[t.Name] }
 	if e.Kind != table.AdoptedEntry {

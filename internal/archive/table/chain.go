@@ -41,8 +41,8 @@ const (
 	// AdoptedEntry is an hour that was filed before the chain began. Its digest of rows is the digest
 	// in the manifest.
 	AdoptedEntry EntryKind = "adopted"
-	// SumsEntry contains the digest of a month in [MonthlyCharges], and the digest of the month's
-	// pruned hours.
+	// SumsEntry contains the digest of a month in [MonthlyCharges], and the digest of
+	// the month's pruned hours.
 	SumsEntry EntryKind = "sums"
 	// RenamedEntry is an hour, or the sums of a month, after its cluster was renamed.
 	RenamedEntry EntryKind = "renamed"

@@ -104,8 +104,8 @@ func TestCondition(t *testing.T) {
 	})
 }
 
-// TestConditionEvents checks the Events of a Node whose condition changes. There is one Event for each change. There is none
-// for a Node that was always healthy, for a Node that waits for the budget, or for a failed write.
+// TestConditionEvents checks that each change of a Node's condition writes one Event. A Node that was always healthy, a Node that waits
+// for the budget, and a failed write have no Event.
 func TestConditionEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

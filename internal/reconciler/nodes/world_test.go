@@ -252,8 +252,7 @@ func (w *world) labels(node string) map[string]string {
 	return labels
 }
 
-// labelled returns those of the given Nodes for which the labels contain the given version of the
-// board.
+// labelled returns the given Nodes with labels that contain the given version of the board.
 func (w *world) labelled(nodes []string, version string) []string {
 	w.t.Helper()
 	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return w.labels(n)["gpu-0"] != n+version })

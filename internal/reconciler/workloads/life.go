@@ -24,8 +24,8 @@ type life struct {
 	chains  int // number of owner chains that contain the workload
 }
 
-// begin records that an owner chain is used. The first chain of a workload creates the workload's
-// event of creation.
+// begin records that an owner chain is used. The first chain of a workload creates
+// the workload's event of creation.
 func (b *book) begin(l *ownerChain) {
 	for i, at := range l.levels {
 		if l.created[i].IsZero() {

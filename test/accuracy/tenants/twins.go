@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Twin is a pair of worlds in which the driver reports the same values, although the victim used different parts of the GPU's
-// energy. A rule that charges by the readings charges the same part to the victim in both worlds. Therefore it is wrong in one of
+// A Twin is a pair of worlds in which the driver reports the same values, although the victim used different parts of
+// the GPU's energy. A rule that charges by the readings charges the same part to the victim in both worlds. Therefore it is wrong in one of
 // them by at least half of the difference.
 type Twin struct {
 	Name string

@@ -1,5 +1,5 @@
-// Package quiet measures the power of a GPU in quiet times between kernels. It uses the driver's
-// buffers of power and utilisation samples. On a shared GPU, the gaps between kernels are usually
+// Package quiet measures the power of a GPU in quiet times between kernels. It uses
+// the driver's buffers of power and utilisation samples. On a shared GPU, the gaps between kernels are usually
 // shorter than the time between two readings.
 //
 // nvml.h defines neither the rate of the samples nor the time over which power is averaged. The
