@@ -180,7 +180,7 @@ func TestPatched(t *testing.T) {
 				t.Errorf("the reconciler's arguments do not name the DaemonSet: %v", got)
 			}
 
-			back := documented(t, "### Take the patch back", folder)[n]
+			back := documented(t, "### Remove the patch", folder)[n]
 			shell(t, folder, staticManifest.ReplaceAllString(back, "plugin.yaml"))
 			eventually(t, "the container is removed", func() bool {
 				return !slices.ContainsFunc(podsOf(t, i.namespace, i.daemonSet), func(p core.Pod) bool { return hasSidecar(&p) || p.Spec.HostPID })
