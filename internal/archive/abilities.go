@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// sink is a place where hours are filed. The other interfaces are optional abilities of sinks.
+// sink is a place where hours are filed. A sink may also implement the other interfaces in this file.
 type sink = sinks.Sink
 
 // corrector is a sink that can correct hours of closed months.
@@ -22,29 +22,28 @@ type corrector interface {
 
 // reader is a sink that lists the nodes of earlier hours.
 type reader interface {
-	// Nodes returns the nodes with GPUs in the last filed hour of a cluster within a period, which
-	// excludes its end.
+	// Nodes returns the nodes that have GPUs in the last filed hour of a cluster. It considers only the hours of the
+	// period, which excludes until.
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 }
 
 // locator is a sink that lists the GPUs of an hour.
 type locator interface {
-	// Elsewhere returns the scraped GPUs of a filed hour, except the GPUs of some clusters.
+	// Elsewhere returns the GPUs that were scraped in a filed hour, except the GPUs of the given clusters.
 	Elsewhere(ctx context.Context, except []string, hour time.Time) ([]table.Seen, error)
 }
 
 // checker is a sink that compares its rows with its manifest.
 type checker interface {
-	// Intact reports whether the rows of a filed hour have the digest in the manifest.
+	// Intact reports whether the rows of a filed hour match the digest in the manifest.
 	Intact(ctx context.Context, cluster string, hour time.Time) (bool, error)
 }
 
-// chained is a sink with a chain of its hours.
+// chained is a sink that links its hours in a chain.
 type chained interface {
 	// SignWith sets the key that signs the chain; nil means that the chain is not signed.
 	SignWith(s *chain.Signer)
-	// Head returns the last entry of the chain of a cluster, or the zero entry if the cluster has no
-	// chain.
+	// Head returns the last entry of a cluster's chain, or the zero entry if the cluster has no chain.
 	Head(ctx context.Context, cluster string) (table.Entry, error)
 }
 
@@ -54,25 +53,23 @@ type lister interface {
 	Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error)
 }
 
-// partitioned is a sink with partitions for months.
+// partitioned is a sink that partitions its tables by month.
 type partitioned interface {
-	// PartitionsEnd returns the end of the last month that has partitions without a gap since the
-	// current month. It is zero if the program can create partitions.
+	// PartitionsEnd returns the end of the last month with partitions, counted without a gap from the current month. The
+	// result is zero if the program can create partitions.
 	PartitionsEnd(ctx context.Context, now time.Time) (time.Time, error)
 }
 
 // pruner is a sink that can delete hours.
 type pruner interface {
-	// Prune deletes the rows and the events of the hours before a moment, which must be the start of a
-	// month. It keeps the sums of charges and the manifest. It calls done after each deletion. A dry run
-	// only calls done.
+	// Prune deletes the rows and events of all hours before the given time, which must be the start of a month. It keeps
+	// the monthly sums of charges and the manifest. It calls done after each deletion. In a dry run it only calls done.
 	Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error
 }
 
-// renamer is a sink that can give a cluster another name.
+// renamer is a sink that can rename a cluster.
 type renamer interface {
-	// RenameCluster changes the name of a cluster in all its rows, and returns the number of its hours. The error
-	// is a [table.OverlapError] if both clusters contain the same hour. After any other error the
-	// call can be repeated.
+	// RenameCluster changes the name of a cluster in all rows, and returns the number of hours of the cluster. The error
+	// is a [table.OverlapError] if both clusters contain the same hour. After any other error the call can be repeated.
 	RenameCluster(ctx context.Context, from, to string) (hours int, err error)
 }

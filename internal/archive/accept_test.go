@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// TestAcceptedAgain checks that an accepted hour that is read again keeps its state and reason,
-// even if late samples arrived. It is not replaced while nodes of the hour are missing in the
-// store.
+// TestAcceptedAgain checks that an accepted hour that is read again keeps its state and reason, even if late samples
+// arrived. The hour is not replaced while nodes that it contains are missing from the store.
 func TestAcceptedAgain(t *testing.T) {
 	f := newFiling(t, life{machines: pool(6, 0, always)})
 	lost := map[string]bool{"n0-0": true, "n0-1": true, "n0-2": true}
@@ -51,8 +50,8 @@ func TestAcceptedAgain(t *testing.T) {
 	}
 }
 
-// TestGoneCluster checks that the hours after the removal of a cluster was accepted need no further
-// command, and that they end two days later.
+// TestGoneCluster checks that the hours of a removed cluster need no further command after the removal is accepted, and
+// that no more hours are filed two days later.
 func TestGoneCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -80,8 +79,8 @@ func TestGoneCluster(t *testing.T) {
 	}
 }
 
-// TestRemovedAtTheEnd checks that an hour is filed without a command if its last nodes are removed at its
-// end, and their Node objects a moment later.
+// TestRemovedAtTheEnd checks that an hour is filed without a command if its last nodes are removed at the end of the
+// hour and their Node objects are deleted a moment later.
 func TestRemovedAtTheEnd(t *testing.T) {
 	f := newFiling(t, life{machines: pool(2, 0, 179), lists: ksm})
 	for _, minute := range []int{185, 187, 191, 197} {
@@ -122,8 +121,7 @@ func TestUnknownCluster(t *testing.T) {
 	}
 }
 
-// TestCommand checks that the command in the text of a refusal has the intended arguments when a
-// shell runs it.
+// TestCommand checks that the command in a refusal has the intended arguments when a shell runs it.
 func TestCommand(t *testing.T) {
 	const cluster = `it's "$HOME" \ 1; exit`
 	r := newRefusals(newMetrics().refused, slog.New(slog.DiscardHandler))

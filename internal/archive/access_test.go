@@ -12,7 +12,7 @@ import (
 
 var check = fatal.If
 
-// TestEventAddresses checks that run receives events without credentials of senders only on
+// TestEventAddresses checks that run receives events from senders without credentials only on
 // addresses that other machines cannot reach.
 func TestEventAddresses(t *testing.T) {
 	tests := []struct {

@@ -21,16 +21,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 )
 
-// settle is the time between the end of an hour and its reading. Stores receive samples late, and
-// hide the newest samples.
+// settle is the delay between the end of an hour and its reading, because stores receive samples
+// late and hide the newest samples.
 const settle = 5 * time.Minute
 
 // ErrIncomplete means that a sink failed, or that hours were refused because their samples may be
 // incomplete.
 var ErrIncomplete = errors.New("not all hours were filed")
 
-// Once files all hours of the range that are not filed. If some hours cannot be filed, it files all
-// other hours and returns ErrIncomplete. It logs a summary of each sink.
+// Once files all hours of the range that are not yet filed. If some hours cannot be filed, it files
+// all other hours and returns ErrIncomplete. It logs a summary for each sink.
 func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error {
 	a, err := newArchive(c, log)
 	if err != nil {
@@ -55,7 +55,7 @@ func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error 
 	case a.failed.Load():
 		return fmt.Errorf("%w, for the reasons above: run the command again", ErrIncomplete)
 	case !a.found.Load():
-		return fmt.Errorf("%s has no boards from %s to %s: check that it receives the job gpuledger-record", a.store.URL(), first.Format(time.RFC3339), last.Add(time.Hour).Format(time.RFC3339))
+		return fmt.Errorf("%s contains no boards from %s to %s: check that it receives samples from the job gpuledger-record", a.store.URL(), first.Format(time.RFC3339), last.Add(time.Hour).Format(time.RFC3339))
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ type archive struct {
 	sequences []*sequence
 }
 
-// newArchive returns an archive with a filer for each sink in the flags.
+// newArchive returns an archive with a filer for each sink that the flags name.
 func newArchive(c Config, log *slog.Logger) (*archive, error) {
 	a := &archive{
 		config: c, metrics: newMetrics(), progress: &progress{show: c.Progress}, now: time.Now, log: log,
@@ -112,7 +112,7 @@ func newArchive(c Config, log *slog.Logger) (*archive, error) {
 		return nil, err
 	}
 	if c.unset {
-		log.Warn("no sink is set: filing in an SQLite database of this machine; set --sqlite to choose another file", "file", c.SQLite)
+		log.Warn("no sink is set: filing in an SQLite database on this machine; set --sqlite to choose another file", "file", c.SQLite)
 	}
 	for _, p := range c.places {
 		a.filers = append(a.filers, newFiler(a, p))
@@ -120,7 +120,7 @@ func newArchive(c Config, log *slog.Logger) (*archive, error) {
 	return a, nil
 }
 
-// lastHour is the last hour that was read, or the reason for which it was refused.
+// lastHour contains the last hour that was read, or the reason why it was refused.
 type lastHour struct {
 	key  requestKey
 	hour table.Hour

@@ -37,7 +37,7 @@ func TestGates(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(c *coverage)
-		want   string // in the refusal; empty if the hour is accepted
+		want   string // text in the refusal; empty if the hour is accepted
 		state  table.State
 	}{
 		{"complete", func(*coverage) {}, "", table.Complete},
@@ -54,18 +54,18 @@ func TestGates(t *testing.T) {
 				c.before = append(c.before, "c")
 			}
 		}, "", table.Complete},
-		{"their scrapes fail", func(c *coverage) { silence(c, "a", "b"); c.targets = []string{"a", "b"} }, "", table.Complete},
-		{"they are explained", func(c *coverage) { silence(c, "a", "b"); c.explained = []string{"a", "b"} }, "", table.Complete},
-		{"all but one are explained", func(c *coverage) { silence(c, "a", "b", "c"); c.explained = []string{"a", "b"} }, "1 of 3 nodes", ""},
-		{"all are explained", func(c *coverage) {
+		{"scrapes of two nodes fail", func(c *coverage) { silence(c, "a", "b"); c.targets = []string{"a", "b"} }, "", table.Complete},
+		{"two silent nodes are explained", func(c *coverage) { silence(c, "a", "b"); c.explained = []string{"a", "b"} }, "", table.Complete},
+		{"all silent nodes but one are explained", func(c *coverage) { silence(c, "a", "b", "c"); c.explained = []string{"a", "b"} }, "1 of 3 nodes", ""},
+		{"all silent nodes are explained", func(c *coverage) {
 			silence(c, "a", "b", "c")
 			c.explained, c.listed = c.before, true
 		}, "", table.Complete},
-		{"nothing is known", func(c *coverage) { silence(c, "a", "b", "c"); c.before = nil }, "no node has samples", ""},
+		{"no earlier nodes are known", func(c *coverage) { silence(c, "a", "b", "c"); c.before = nil }, "no node has samples", ""},
 		{"no node is expected", func(c *coverage) { silence(c, "a", "b", "c"); c.before, c.listed = nil, true }, "", table.Complete},
 		{"gaps are accepted", func(c *coverage) { silence(c, "a", "b"); c.accepted = "reason" }, "", table.Gaps},
-		{"a filed hour has its nodes", func(c *coverage) { silence(c, "a", "b"); c.kept = []string{"c"} }, "", table.Complete},
-		{"a filed hour lags", func(c *coverage) { c.sampledAfter, c.kept = false, []string{"c"} }, "no samples after", ""},
+		{"all nodes of a filed hour have samples", func(c *coverage) { silence(c, "a", "b"); c.kept = []string{"c"} }, "", table.Complete},
+		{"a filed hour without later samples", func(c *coverage) { c.sampledAfter, c.kept = false, []string{"c"} }, "no samples after", ""},
 		{"needless acceptance", func(c *coverage) { c.accepted = "reason" }, "", table.Complete},
 		{"an accepted cluster that is gone", func(c *coverage) { gone(c); c.accepted = "reason" }, "", table.Gaps},
 		{"an accepted hour loses filed nodes", func(c *coverage) { silence(c, "a", "b"); c.accepted, c.kept = "reason", []string{"b", "c"} }, "b of the filed hour", ""},
@@ -129,7 +129,7 @@ func TestParse(t *testing.T) {
 		{"once", "--folder=x", "--web.pages"},
 		{"serve", "--web.listen-address=127.0.0.1:0"},
 		{"serve", "--web.listen-address=127.0.0.1:0", "--http.url=http://127.0.0.1"},
-		{"serve", "--folder=x"}, // without credentials
+		{"serve", "--folder=x"}, // without credentials for readers
 		{"run", "--folder=x", "--web.pages"},
 		{"run", "--folder=x", "--web.pages.log-reads"},
 		{"--from=yesterday"},
@@ -164,7 +164,7 @@ func TestParse(t *testing.T) {
 			name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 			return strings.Contains(err.Error(), name)
 		}) {
-			t.Errorf("error of %q is %v, want an error that names the argument", args, err)
+			t.Errorf("error for %q is %v, want an error that names the argument", args, err)
 		}
 	}
 	if _, err := Parse([]string{"--again"}); err == nil || !strings.Contains(err.Error(), "--folder") {
@@ -221,7 +221,8 @@ func TestEventSinks(t *testing.T) {
 	}
 }
 
-// TestBasicAuth checks that a password for all paths and events exclude each other.
+// TestBasicAuth checks that a password for all paths cannot be combined with the receiver of
+// events.
 func TestBasicAuth(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "web.yml")
 	for text, valid := range map[string]bool{

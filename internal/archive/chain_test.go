@@ -11,9 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 )
 
-// TestPublish checks that an archive signs its hours and publishes checkpoints, that the checkpoints reveal a
-// chain that another program with the same key replaced, and that an archive without the key files no more
-// hours.
+// TestPublish checks that an archive signs its hours and publishes checkpoints, and that these checkpoints reveal a
+// chain that was replaced by another program with the same key. Without the key, an archive files no more hours.
 func TestPublish(t *testing.T) {
 	keys := t.TempDir()
 	key, public, published := filepath.Join(keys, "key.pem"), filepath.Join(keys, "public.pem"), filepath.Join(keys, "published.jsonl")
@@ -34,7 +33,7 @@ func TestPublish(t *testing.T) {
 			check(w, err)
 			for _, r := range reports {
 				if r.Head.Sequence != 7 || r.Signed != 7 || r.Hours != 7 {
-					w.Errorf("cluster %s has %d entries of %d hours, %d signed", r.Cluster, r.Head.Sequence, r.Hours, r.Signed)
+					w.Errorf("cluster %s has %d entries for %d hours, %d of them signed", r.Cluster, r.Head.Sequence, r.Hours, r.Signed)
 				}
 				problems = append(problems, r.Problems...)
 			}

@@ -8,9 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
 
-// publish publishes the checkpoint of the chain of each cluster that changed since the last call. A
-// later checkpoint covers the earlier checkpoints, so the next round covers a checkpoint that could
-// not be published.
+// publish publishes a checkpoint for each cluster if its chain changed since the last call. A later checkpoint covers
+// the earlier ones, so the next round makes up for a checkpoint that could not be published.
 func (f *filer) publish(ctx context.Context) {
 	c, ok := f.sink.(chained)
 	if !ok || f.signer == nil || ctx.Err() != nil {
@@ -34,8 +33,8 @@ type publisher struct {
 	chained
 }
 
-// head publishes the checkpoint of a cluster to places. It returns the places that failed. They do not delay the other
-// places.
+// head publishes the checkpoint of a cluster to the given places, and returns the places that failed. A failed place
+// does not delay the others.
 func (p publisher) head(ctx context.Context, cluster string, places []string) (left []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
@@ -51,11 +50,11 @@ func (p publisher) head(ctx context.Context, cluster string, places []string) (l
 	return left, err
 }
 
-// all publishes the checkpoints of clusters after a command changed their chains.
+// all publishes a checkpoint for each of the clusters after a command changed their chains.
 func (p publisher) all(ctx context.Context, clusters []string) (failed error) {
 	for _, cluster := range clusters {
 		if _, err := p.head(ctx, cluster, p.config.Publish); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("the hours were changed, but the checkpoint of the cluster %s was not published, which the next filed hour repeats: %w", cluster, err))
+			failed = errors.Join(failed, fmt.Errorf("the hours were changed, but the checkpoint of cluster %s was not published; it is published with the next filed hour: %w", cluster, err))
 		}
 	}
 	return failed

@@ -23,7 +23,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// Config is the configuration that the flags describe.
+// Config contains the settings from the command line.
 type Config struct {
 	Log   cli.LogConfig
 	Serve serve.Config
@@ -35,37 +35,36 @@ type Config struct {
 	sinks.Options
 	urls   []string
 	places []sinks.Place
-	// unset reports that no sink was set, so SQLite is used.
+	// unset is true if no flag sets a sink, so that SQLite is used.
 	unset bool
 	// shown contains flags for commands that file hours in the same sinks, as shell words without secrets.
 	shown string
 	// Web configures the pages, for the commands run and serve.
 	Web web.Config
-	// Moves sends the events of boards, for the command run.
+	// Moves configures where the command run sends events of boards.
 	Moves moves.Config
-	// Chain signs and publishes the chain of filed hours.
+	// Chain configures how the chain of filed hours is signed and published.
 	Chain chain.Config
-	// From is the first hour, or zero for the last full hour. Until is the end of the last hour; zero
-	// means now.
+	// From is the first hour; zero means the last full hour. Until is the end of the last hour; zero means now.
 	From, Until moment
 	to          moment
 	// If Again is set, hours that are already filed are also replaced.
 	Again bool
-	// CloseAfter is the time after the end of a month at which it is closed; 0 means that it stays open. The
-	// hours of a closed month are corrected by separate rows.
+	// CloseAfter is the time between the end of a month and its closing; 0 means that months are never closed. The hours
+	// of a closed month are corrected by separate rows.
 	CloseAfter time.Duration
-	// Team is the label of pods or namespaces that contains the name of the team.
+	// Team is the label of pods or namespaces with the name of the team.
 	Team string
-	// Accept is the argument of the command "accept". It is a cluster, of which hours are filed
-	// although samples are missing. Reason is filed with them.
+	// Accept is the argument of the command "accept": the cluster for which hours are filed although samples are missing.
+	// Reason is filed with these hours.
 	Accept, Reason string
 
 	// Run is set by the command "run", which files each hour after its end.
 	Run bool
 	// ServeOnly is set by the command "serve", which serves the pages and files no hours.
 	ServeOnly bool
-	// Progress shows the progress of a long back-fill; nil means that it is not shown. An empty text
-	// hides the progress.
+	// Progress shows the progress of a long back-fill, or hides it if the text is empty. If Progress is nil, no progress
+	// is shown.
 	Progress func(text string)
 	// Prune is set by the command "prune", which deletes the hours before Before. If DryRun is set, it
 	// only prints these hours.
@@ -81,7 +80,7 @@ type Config struct {
 	Version bool
 }
 
-// moment is a time in a flag.
+// moment is the value of a flag that sets a time.
 type moment struct{ time.Time }
 
 func (m *moment) UnmarshalText(text []byte) error {
@@ -110,17 +109,17 @@ func Flags() (*flag.FlagSet, *Config) {
 	c.Serve.Register(fs, ":9841")
 	c.Web.Register(fs)
 	c.Store.Register(fs)
-	c.Register(fs) // of sinks
+	c.Register(fs) // registers the flags of the sinks
 	c.Events.Register(fs)
 	c.Moves.Register(fs)
 	c.Chain.Register(fs)
-	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; default is the last full hour, for run 48 hours before now")
+	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; the default is the last full hour, or 48 hours before now for run")
 	fs.TextVar(&c.Until, "until", moment{}, "`end` of the last hour to file; default is now; not for run")
 	fs.BoolVar(&c.Again, "again", false, "also replace hours that are already filed; not for run, which reads the last 48 hours again each day")
-	fs.DurationVar(&c.CloseAfter, "month.close-after", 10*24*time.Hour, "`time` after the end of a month; later its hours are not replaced, but corrected by separate rows; 0 never closes a month")
-	fs.StringVar(&c.Team, "team.label", "team", "`label` of pods or namespaces with the name of their team, from gpuledger_pod_labels or kube_namespace_labels")
-	fs.Func("to", "`URL` to file the tables in, repeatable; a parameter is a flag such as --s3.format for this sink alone. Examples: "+sinks.Help()+". For accept also the end of the last hour, such as 2026-11-01T15", c.setTo)
-	fs.StringVar(&c.Reason, "reason", "", "`text` that is filed with accepted hours, for accept")
+	fs.DurationVar(&c.CloseAfter, "month.close-after", 10*24*time.Hour, "`time` from the end of a month until it is closed; hours of a closed month are not replaced, but corrected by separate rows; 0 never closes a month")
+	fs.StringVar(&c.Team, "team.label", "team", "pod or namespace `label` that contains the name of the team, from gpuledger_pod_labels or kube_namespace_labels")
+	fs.Func("to", "`URL` to file the tables in, repeatable; each parameter of the URL sets a flag such as --s3.format for this sink only. Examples: "+sinks.Help()+". With accept, --to can also be the end of the last hour, such as 2026-11-01T15", c.setTo)
+	fs.StringVar(&c.Reason, "reason", "", "reason `text` that accept records with the hours")
 	fs.TextVar(&c.Before, "before", moment{}, "`date` before which prune deletes hours, in UTC, such as 2025-01-01; a date within a month means the start of the month")
 	fs.BoolVar(&c.DryRun, "dry-run", false, "let prune print what it would delete, and delete nothing")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
@@ -152,7 +151,7 @@ func (c *Config) command(args []string) ([]string, error) {
 	return args[1:], nil
 }
 
-// named reports whether the first arguments are names and not flags. names is the number of these
+// named reports whether the first arguments are names and not flags. The parameter names is the number of these
 // arguments.
 func named(args []string, names int) bool {
 	return len(args) >= names && !slices.ContainsFunc(args[:names], func(arg string) bool { return strings.HasPrefix(arg, "-") })
@@ -215,8 +214,8 @@ func Parse(args []string) (Config, error) {
 	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.Moves.Validate(), c.Chain.Validate(), c.validate(), c.Serve.ValidateKey())
 }
 
-// setTo adds the URL of a sink. For accept, the value may also be a time, the end of the last hour.
-// A time begins with a digit, and a URL begins with a letter.
+// setTo adds the URL of a sink. For accept, the value may also be the end of the last hour. A time begins with a digit,
+// and a URL begins with a letter.
 func (c *Config) setTo(text string) error {
 	if text == "" || text[0] < '0' || text[0] > '9' {
 		c.urls = append(c.urls, text)
@@ -225,14 +224,14 @@ func (c *Config) setTo(text string) error {
 	return c.to.UnmarshalText([]byte(text))
 }
 
-// locate sets the places. The default of run is an SQLite file.
+// locate sets the places. The default for run is an SQLite file.
 func (c *Config) locate(fs *flag.FlagSet) (err error) {
 	if c.places, err = c.Places(fs, c.urls); err != nil || len(c.places) > 0 {
 		return err
 	}
 	c.unset = true
 	switch {
-	case c.ServeOnly && c.Web.Settings != "": // the default, which names the books
+	case c.ServeOnly && c.Web.Settings != "": // the file in --web.pages.config names the books
 	case c.ServeOnly:
 		err = errors.New("serve has nothing to read: set --web.pages.config, or " + strings.Join(sinks.Flags(true), " or "))
 	case c.Run:

@@ -27,8 +27,8 @@ func (f *filer) openSink(ctx context.Context) error {
 	return f.recall(ctx)
 }
 
-// recall reads the clusters of the manifest, so that a cluster that the store lost before this
-// program started is still expected.
+// recall reads the clusters from the manifest, so that the filer still expects a cluster that the
+// store lost before this program started.
 func (f *filer) recall(ctx context.Context) error {
 	l, ok := f.sink.(lister)
 	if !ok {

@@ -19,15 +19,15 @@ const (
 	recent = 10 * time.Minute
 )
 
-// The metrics that list Nodes come from kube-state-metrics and the reconciler. The leader of the
-// reconcilers also reports, without a node, that it is the leader. A Node counts as listed while one of
-// these metrics names it.
+// The metrics that list Nodes come from kube-state-metrics and the reconciler. The leader of the reconcilers also
+// reports its leadership, in a series without a node. A Node counts as listed while one of these metrics names the
+// Node.
 const (
 	leading    = "gpuledger_reconciler_leading"
 	cordon     = "kube_node_spec_unschedulable"
 	gpuPods    = "gpuledger_pod_info"
 	allPods    = "kube_pod_info"
-	leaderName = "" // the leader's series, which has no node, among the series of nodes
+	leaderName = "" // stands for the leader's series, which has no node
 )
 
 var nodeLists = []string{"kube_node_info", "kube_node_created", cordon, "gpuledger_node_expected", "gpuledger_node_machine_info", leading}
@@ -74,9 +74,8 @@ func (l *listing) add(metric string, x fold.Series) {
 	}
 }
 
-// removed reports whether a Node was listed, and is no longer listed. A source is evidence of a
-// removal only if it still lists another Node that it listed before. Otherwise the store may have
-// lost the source or one of its shards.
+// removed reports whether a Node was listed earlier and is no longer listed. A source is evidence of a removal only if
+// it still lists another Node that it listed before. Otherwise the store may have lost the source or one of its shards.
 func removed(node string, earlier, now *listing) bool {
 	if now.nodes[node] {
 		return false
@@ -152,7 +151,7 @@ func (a *archive) gone(ctx context.Context, cluster string, nodes []string, in s
 	return gone, nil
 }
 
-// drained returns the cordoned nodes without running pods. Pods of DaemonSets and of the kubelet
+// drained returns the cordoned nodes without running pods. DaemonSet pods and static pods are ignored, because they
 // stay on a drained node.
 func (a *archive) drained(ctx context.Context, cluster string, now *listing, in store.Window) (map[string]bool, error) {
 	if len(now.cordoned) == 0 {
@@ -175,8 +174,7 @@ func (a *archive) drained(ctx context.Context, cluster string, now *listing, in 
 	return drained, nil
 }
 
-// moved returns the silent nodes that lost all their boards to other nodes, in the hour or in the day
-// after it.
+// moved returns the silent nodes that lost all their boards to other nodes during the hour or the day after it.
 func (a *archive) moved(ctx context.Context, cluster string, c *coverage, silent []string) (map[string]bool, error) {
 	if len(silent) == 0 {
 		return nil, nil
@@ -203,7 +201,7 @@ func (a *archive) moved(ctx context.Context, cluster string, c *coverage, silent
 	return vacated(boards, later), nil
 }
 
-// vacated returns the nodes for which every board was read later, and only on other nodes.
+// vacated returns the nodes that lost all their boards: each board was read later, and only on other nodes.
 func vacated(boards, later []store.Place) map[string]bool {
 	nodes := make(map[string]bool)
 	for _, b := range boards {

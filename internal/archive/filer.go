@@ -49,23 +49,23 @@ type filer struct {
 	*archive
 	sinks.Place
 	sink sink // nil while the sink is not open
-	// pusher sends the events of the boards in this sink, or is nil. fresh is set while hours have
-	// changed since the last call of pusher.
+	// pusher sends the events of the boards in this sink, or is nil. fresh is set if hours changed
+	// since the last call of pusher.
 	pusher *moves.Pusher
 	fresh  bool
-	// linked contains the clusters with changed chains, and for each cluster the places to which no
-	// checkpoint has been published since the change.
+	// linked maps each cluster with a changed chain to the places that received no checkpoint since
+	// the change.
 	linked map[string][]string
 	jobs   []*job
-	// seen contains the hours in which each cluster had boards, and newest contains the newest filed
-	// hour of each cluster.
+	// seen contains the span of hours in which each cluster had boards. newest contains the newest
+	// filed hour of each cluster.
 	seen   map[string]table.Span
 	newest map[string]time.Time
 	// located contains the GPUs of the hour that is being filed.
 	located located
-	said    string // failure of the sink that was logged last
+	said    string // sink failure that was logged last
 	waits   bool   // the filer waits for another replica that uses the sink
-	left    int    // hours that are not filed
+	left    int    // hours that are not yet filed
 	summary summary
 }
 
@@ -87,8 +87,8 @@ func (f *filer) add(first, last, now time.Time) {
 	}
 }
 
-// once files all hours. It returns an error of the store, because no sink can be filed without the
-// store.
+// once files all hours. It returns an error if the store fails, because without the store no hour
+// can be filed in any sink.
 func (f *filer) once(ctx context.Context) error {
 	defer f.close()
 	if err := f.round(ctx); !errors.As(err, new(*sinkError)) {
@@ -141,7 +141,7 @@ func (f *filer) do(ctx context.Context, j *job) error {
 	}
 	for _, cluster := range clusters {
 		switch e := f.file(ctx, cluster, j); {
-		case permanent.Is(e): // otherwise it would delay all later hours
+		case permanent.Is(e): // retries would delay all later hours
 			err = f.refuse(cluster, j.hour, f.rejection(e))
 		case errors.As(e, new(*sinkError)):
 			return f.fail(ctx, e)
@@ -227,7 +227,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 		return err
 	}
 	switch err := f.write(ctx, h, before); {
-	case errors.Is(err, table.ErrPruned): // after it was compared
+	case errors.Is(err, table.ErrPruned): // the hour was pruned after the comparison
 		f.skip(cluster, j.hour)
 		return nil
 	case err != nil:
@@ -277,7 +277,7 @@ func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, 
 	defer cancel()
 	intact, err := c.Intact(ctx, cluster, hour)
 	if err == nil && !intact {
-		f.log.Warn("the rows of an hour differ from its manifest: filing it again", "sink", f.Name, "cluster", cluster, "hour", hour)
+		f.log.Warn("the rows of an hour differ from the manifest: filing the hour again", "sink", f.Name, "cluster", cluster, "hour", hour)
 		filed.Digest = ""
 	}
 	return err
@@ -286,8 +286,8 @@ func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, 
 // maxAbsence is the time for which the nodes of the last filed hour are expected.
 const maxAbsence = 7 * 24 * time.Hour
 
-// nodes returns the nodes of a cluster in the last filed hour within a period, which excludes its
-// end.
+// nodes returns the nodes of a cluster in the last filed hour within a period, which excludes
+// until.
 func (f *filer) nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	r, ok := f.sink.(reader)
 	if !ok {
@@ -320,8 +320,8 @@ func (f *filer) write(ctx context.Context, h table.Hour, before table.Filed) err
 	return c.Correct(ctx, &h)
 }
 
-// report exports the number of hours that are left. The number is unknown while another replica
-// files the hours.
+// report exports the number of hours that are left to file. The number is unknown while another
+// replica files the hours.
 func (f *filer) report() {
 	if f.waits {
 		f.metrics.behind.DeleteLabelValues(f.Name)
@@ -337,8 +337,8 @@ func (f *filer) report() {
 	f.progress.update(f.Name, f.left)
 }
 
-// measure exports the end of the partitions of the sink. It does so only if an administrator must
-// create new partitions.
+// measure exports the time at which the partitions of the sink end. It does so only if an
+// administrator must create new partitions.
 func (f *filer) measure(ctx context.Context) {
 	p, ok := f.sink.(partitioned)
 	if !ok {

@@ -18,18 +18,18 @@ var filingFlags = []string{
 	"chain.key", "chain.name", "cluster", "folder", "folder.", "gpu.max-power", "month.close-after", "mysql.", "postgres.", "s3.", "sqlite", "store.", "team.label",
 }
 
-// pathFlags are the flags of filingFlags that contain the path of a file or folder.
+// pathFlags lists the flags in filingFlags that contain the path of a file or folder.
 var pathFlags = []string{"chain.key", "folder", "mysql.password-file", "sqlite", "store.http.config.file"}
 
-// storeParameters are the parameters of the URL of a store that contain no secret.
+// storeParameters lists the parameters of a store URL that contain no secret.
 var storeParameters = []string{
 	"dedup", "deny_partial_response", "engine", "extra_filters[]", "extra_label", "max_source_resolution", "namespace", "nocache", "partial_response", "replicaLabels[]",
 }
 
-// driverParameters contains the parameters in the URL of a database that are not secret.
+// driverParameters lists the parameters of a database URL that contain no secret.
 var driverParameters = []string{"password-file", "sslcert", "sslkey", "sslmode", "sslrootcert", "tls"}
 
-// filing returns the flags of the program as words of a shell, for commands that file hours in the same sinks. It omits
+// filing returns the program's flags as shell words, for commands that file hours in the same sinks. It omits
 // passwords, standard output, and HTTP receivers, because the path of their URL may be a secret. Paths are absolute.
 func (c *Config) filing(fs *flag.FlagSet) string {
 	var words []string
@@ -70,7 +70,7 @@ func absolute(path string) string {
 	return path
 }
 
-// locked returns a notice about sinks that the program locks while it files hours, or empty if there are none.
+// locked returns a notice about sinks that the program locks while it files hours, or an empty text if it locks none.
 func (c *Config) locked() string {
 	if c.Run && slices.ContainsFunc(c.places, func(p sinks.Place) bool { return p.Folder != "" }) {
 		return "a command cannot write in a folder while this program uses it: stop the program, run the command, and start the program again"
@@ -137,7 +137,7 @@ func keep(u *url.URL, names []string) {
 	u.RawQuery = parameters.Encode()
 }
 
-// userOf returns the user of a URL without a password, or nil if there is none.
+// userOf returns the user in a URL without the password, or nil if the URL has no user.
 func userOf(u *url.URL) *url.Userinfo {
 	if u.User == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// FuzzOnce checks that a run of once neither panics nor runs for a long time, for any responses of
-// the store. It files an hour or returns an error.
+// FuzzOnce checks that no response of the store makes a run of once panic or take a long time. The
+// run files an hour or returns an error.
 func FuzzOnce(f *testing.F) {
 	const begin, end = foldtest.Begin, foldtest.End
 	one := begin + `{"metric":{"cluster":"c","node":"n"},"value":[1,"1"]}` + end

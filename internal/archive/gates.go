@@ -30,9 +30,9 @@ func refused(err error) error {
 	return err
 }
 
-// errGone means that a cluster has no samples in an hour and no samples after it. Such an hour is
-// not filed.
-var errGone = errors.New("the cluster has no samples in the hour and after it")
+// errGone means that a cluster has samples neither in an hour nor after it. Such an hour is not
+// filed.
+var errGone = errors.New("the cluster has no samples in the hour or after it")
 
 // These are the reasons for refusals, in addition to the reasons in the packages fold and store.
 var (
@@ -67,7 +67,7 @@ type coverage struct {
 	// are gone.
 	sampledAfter bool
 	// listed means that the samples of the hour include a list of Nodes. explained contains the silent
-	// nodes for which there is an explanation: this list, or readings of their boards on other nodes.
+	// nodes that are explained by this list or by readings of their boards on other nodes.
 	listed    bool
 	explained []string
 	now       time.Time
@@ -81,7 +81,7 @@ func newCoverage() coverage {
 	return coverage{nodes: make(map[string]bool), spacings: make(map[string]*spacing)}
 }
 
-// add adds the data of the series of GPUs.
+// add adds the data from the given series of GPUs.
 func (c *coverage) add(series []fold.Series) {
 	for _, s := range series {
 		node := s.Labels.Get("node")
@@ -93,7 +93,7 @@ func (c *coverage) add(series []fold.Series) {
 	}
 }
 
-// sparse reports whether the distances between samples are too long.
+// sparse reports whether the samples are too far apart.
 func (c *coverage) sparse() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(c.spacings)), func(s *spacing) bool { return len(s.sparse) > 0 })
 }
@@ -101,8 +101,8 @@ func (c *coverage) sparse() bool {
 // empty reports whether the cluster was not scraped.
 func (c *coverage) empty() bool { return len(c.nodes)+len(c.targets) == 0 }
 
-// check returns the state of an hour. The error is a refusal if its record may be incomplete, or
-// errGone.
+// check returns the state of an hour. The error is errGone, or a refusal if the record of the hour
+// may be incomplete.
 func (c *coverage) check() (table.State, error) {
 	for node, s := range c.spacings {
 		if s.thinned(c.scrapes[node]) {
@@ -118,7 +118,7 @@ func (c *coverage) check() (table.State, error) {
 	case c.accepted != "":
 		return table.Gaps, nil
 	case len(c.kept) > 0 && errors.Is(err, errSilent):
-		return table.Complete, nil // the hour was filed without these nodes, but their explanation may have expired
+		return table.Complete, nil // the hour is already filed without these nodes, and the evidence that explained them may have expired
 	default:
 		return "", err
 	}
@@ -136,7 +136,7 @@ func (c *coverage) missing() error {
 	case len(c.before) == 0 && c.empty() && !c.listed:
 		return &refusal{fmt.Errorf("no node has samples: %w", errSilent), true}
 	case len(unexplained) > 0 && (len(unexplained) == expected || len(unexplained) > 1 && float64(len(unexplained)) > maxSilent*float64(len(c.before))):
-		return &refusal{fmt.Errorf("%d of %d nodes of the previous hour have neither samples nor failed scrapes, such as %s: %w",
+		return &refusal{fmt.Errorf("%d of %d nodes of the previous hour, such as %s, have neither samples nor failed scrapes: %w",
 			len(unexplained), len(c.before), some(unexplained), errSilent), true}
 	}
 	return nil
@@ -156,7 +156,7 @@ func (c *coverage) lagging() error {
 	return nil
 }
 
-// some returns the names of some nodes, as text.
+// some returns the first node names, as a list for an error text.
 func some(nodes []string) string { return strings.Join(nodes[:min(3, len(nodes))], ", ") }
 
 // silent returns the nodes that have no samples, not even samples of a failed scrape.

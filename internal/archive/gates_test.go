@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestLate checks a cluster with late samples. Its hour is refused, logged once, and filed when the
-// samples arrive. The hour of the other cluster is filed in time.
+// TestLate checks that the hours of a cluster with late samples are refused, logged once, and filed
+// when the samples arrive. The hours of the other cluster are filed in time.
 func TestLate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -142,18 +142,18 @@ func TestReplica(t *testing.T) {
 		second, stopSecond := w.start(nil, sink)
 		w.until(7, 30)
 		if got := number(second.metrics.filed.WithLabelValues("folder")); got != 0 {
-			w.Errorf("the second replica files %v hours beside the first", got)
+			w.Errorf("the second replica files %v hours while the first runs", got)
 		}
 		if got := w.log.logged("another gpuledger-archive"); got != 1 {
 			w.Errorf("the wait is logged %d times, want once:\n%s", got, w.log)
 		}
 		if got := labelled(second.metrics.behind); got != 0 {
-			w.Errorf("the second replica has %d numbers of hours that it lacks, want none", got)
+			w.Errorf("the second replica exports %d series of missing hours, want none", got)
 		}
 		stop()
 		w.until(9, 15)
 		if got := labelled(second.metrics.behind); got != 1 {
-			w.Errorf("after the end of the first, the second replica has %d numbers of hours that it lacks, want one", got)
+			w.Errorf("after the end of the first, the second replica exports %d series of missing hours, want one", got)
 		}
 		stopSecond()
 		if diff := cmp.Diff(first(9), w.filed(dir, "east")); diff != "" {

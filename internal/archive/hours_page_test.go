@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// shownHours returns the cells of the page "hours". The archive of this page has tried to file all hours until a
-// minute after noon.
+// shownHours returns the response for a path of the hours page. Before the request, the archive tries to file all hours
+// until the given minute after noon.
 func (f *filing) shownHours(minute int, path string, flags ...string) string {
 	f.Helper()
 	f.now = noon.Add(time.Duration(minute) * time.Minute)
@@ -32,7 +32,7 @@ func (f *filing) shownHours(minute int, path string, flags ...string) string {
 	a.now = func() time.Time { return f.now }
 	for _, sink := range a.filers {
 		sink.add(noon, f.now.Add(-settle).Truncate(time.Hour).Add(-time.Hour), f.now)
-		_ = sink.once(f.Context()) // it refuses hours
+		_ = sink.once(f.Context()) // an error is expected, because hours are refused
 	}
 	check(f, a.openSite(&c, serve.New(c.Serve, log)))
 	h, err := a.handler(prometheus.NewRegistry())
@@ -68,7 +68,7 @@ func rowWith(t *testing.T, page string, words ...string) []string {
 			return cells[:len(cells)-1]
 		}
 	}
-	t.Fatalf("no row has the words %q:\n%s", words, page)
+	t.Fatalf("no row contains the words %q:\n%s", words, page)
 	return nil
 }
 
@@ -96,8 +96,8 @@ func states(t *testing.T, s books.Source, err error) (all []string) {
 	return all
 }
 
-// TestCommandsOfHours removes half of the nodes from a store, so that hours are refused. It runs the commands that the
-// page of hours shows until all hours are complete in both sinks.
+// TestCommandsOfHours removes half of the nodes from a store, so that hours are refused. It then runs the commands that
+// the hours page shows. Afterwards all hours must be complete in both sinks.
 func TestCommandsOfHours(t *testing.T) {
 	f := newFiling(t, life{machines: pool(6, 0, always)})
 	lost := map[string]bool{"n0-0": true, "n0-1": true, "n0-2": true}
@@ -146,7 +146,7 @@ func TestCommandsOfHours(t *testing.T) {
 		}
 	}
 	if want := 2 * len([]string{"complete", "gaps", "complete", "missing"}); lines != want || !strings.HasPrefix(shown, "sink,cluster,state,") {
-		t.Errorf("CSV has %d rows of the sinks, want %d:\n%s", lines, want, shown)
+		t.Errorf("the CSV has %d rows for the sinks, want %d:\n%s", lines, want, shown)
 	}
 
 	clear(lost)
@@ -155,8 +155,8 @@ func TestCommandsOfHours(t *testing.T) {
 	check("complete complete complete")
 }
 
-// TestFlagsOfHours checks the flags in the commands of the page of hours: without secrets, without flags of run, and with paths
-// that do not depend on the working directory.
+// TestFlagsOfHours checks the flags in the commands on the hours page. They must contain no secrets, no flags that only
+// run uses, and no paths that depend on the working directory.
 func TestFlagsOfHours(t *testing.T) {
 	t.Chdir("/var")
 	for _, tt := range []struct{ args, want string }{

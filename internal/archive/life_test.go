@@ -18,24 +18,24 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// machine is a node with a GPU. Times are minutes since noon. It is scraped from its start to its
-// end, except while it is off. Its Node object is deleted shortly after its end.
+// machine is a node with a GPU. Times are minutes since noon. The machine is scraped from its start
+// to its end, except while it is off. Its Node object is deleted shortly after the end.
 type machine struct {
 	name, board string
 	born, end   int
-	offs        [][2]int // maintenance; the machine is cordoned and drained ten minutes before
+	offs        [][2]int // times of maintenance; the machine is cordoned and drained ten minutes before each
 	cordoned    bool     // the machine ends without being drained or turned off
 }
 
 // life is the history of a cluster. It includes the programs that report the Nodes of the cluster.
 type life struct {
 	machines []machine
-	lists    []string // shards of kube-state-metrics, or the reconciler
+	lists    []string // programs that list Nodes: shards of kube-state-metrics, or the reconciler
 	dark     [2]int   // including the times in which Prometheus is down
 	minutes  int
 }
 
-// off reports whether a machine is off, or will be within some minutes.
+// off reports whether a machine is off at the given minute, or will be off within soon minutes.
 func (m machine) off(minute, soon int) bool {
 	for _, o := range m.offs {
 		if minute >= o[0]-soon && minute < o[1] {
@@ -45,8 +45,9 @@ func (m machine) off(minute, soon int) bool {
 	return false
 }
 
-// meter is the energy of a machine in millijoules at a minute of its life. Each machine draws 200 W
-// and a small amount more. truth is the sum of the last scraped values.
+// meter returns the energy counter of a machine in millijoules at the given minute. Each machine
+// draws 200 W, and 20 W more for each character of its name. truth returns the sum of the last
+// scraped counters.
 func (m machine) meter(minute int) int64 {
 	return int64(minute-m.born+1) * 12_000_000 * int64(10+len(m.name)) / 10
 }
@@ -149,7 +150,7 @@ func pool(n, born, end int) (all []machine) {
 	return all
 }
 
-// ends sets the end of some machines.
+// ends sets the ends of some machines.
 func ends(all []machine, at map[int]int) []machine {
 	for i, end := range at {
 		all[i].end = end
@@ -159,7 +160,7 @@ func ends(all []machine, at map[int]int) []machine {
 
 const lifeHours = 6
 
-// filing is an archive that files a life hour by hour.
+// filing is an archive that files the hours of a life one by one.
 type filing struct {
 	*testing.T
 	url, dir string
@@ -182,7 +183,7 @@ func newFiling(t *testing.T, l life) *filing {
 	return f
 }
 
-// once runs a command at the minute after noon.
+// once runs a command at the given minute after noon.
 func (f *filing) once(minute int, args ...string) error {
 	f.Helper()
 	f.now = noon.Add(time.Duration(minute) * time.Minute)
@@ -191,8 +192,8 @@ func (f *filing) once(minute int, args ...string) error {
 	return Once(f.Context(), c, f.now, slog.New(slog.NewTextHandler(&f.log, nil)))
 }
 
-// hours files all hours of a life, each shortly after the end of the hour. It returns the error for
-// the last refused hour.
+// hours files all hours of a life, each shortly after its end. It returns the error for the last
+// refused hour.
 func (f *filing) hours() (err error) {
 	for hour := 1; hour <= lifeHours; hour++ {
 		e := f.once(hour*60+6, "once", "--from="+noon.Format(time.RFC3339))
@@ -203,7 +204,7 @@ func (f *filing) hours() (err error) {
 	return err
 }
 
-// rows returns the rows of the manifest by column.
+// rows returns the rows of the manifest, each by column name.
 func (f *filing) rows() (all []map[string]string) {
 	f.Helper()
 	r, err := files.OpenReader(f.Context(), f.dir)
@@ -235,12 +236,12 @@ func (f *filing) sum(column string) (sum int64) {
 	return sum
 }
 
-// accept runs the last command that the log names.
+// accept runs the last command in the log.
 func (f *filing) accept(minute int) {
 	f.Helper()
 	found := command.FindAllStringSubmatch(f.log.String(), -1)
 	if found == nil {
-		f.Fatalf("the log names no command:\n%s", f.log.String())
+		f.Fatalf("the log contains no command:\n%s", f.log.String())
 	}
 	args := strings.Fields(strings.ReplaceAll(found[len(found)-1][1], "'", ""))
 	args[len(args)-1] += "the owner removed nodes"

@@ -12,8 +12,8 @@ var ksm = []string{"ksm-0"}
 
 const always = 1 << 20
 
-// lives contains ten scenarios of ordinary operation, and variants of them. An operator must run a
-// command if there is no evidence of the events of the nodes.
+// lives contains ten scenarios of ordinary operation, and variants of them. An operator must run a command if no
+// evidence explains the silent nodes.
 var lives = []struct {
 	name    string
 	life    life
@@ -69,8 +69,8 @@ func renamed(all []machine, n, at int) []machine {
 
 var command = regexp.MustCompile(`run gpuledger-archive (accept 'east' --from=\S+ --to=\S+ --reason=)REASON`)
 
-// TestLives checks that the hours of ordinary operation are filed with the energy of all boards,
-// either automatically or after one command that the log names.
+// TestLives checks that the hours of ordinary operation are filed with the energy of all boards, either automatically
+// or after the one command that the log shows.
 func TestLives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -114,8 +114,8 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// faults contains faults of the store while machines run. Some faults happen together with an
-// ordinary change. They begin 125 minutes after noon. Lost reports whether a series is lost.
+// faults contains faults of the store that begin 125 minutes after noon, while machines run. Some happen together with
+// an ordinary change. The function lost reports whether the store lost a series.
 var faults = []struct {
 	name string
 	life life
@@ -152,14 +152,15 @@ var faults = []struct {
 // half selects half of the nodes.
 func half(_, node, _ string) bool { return strings.HasPrefix(node, "n0-") && node < "n0-3" }
 
-// listed keeps the series of kube-state-metrics and of the reconciler.
+// listed restricts a fault to the series of nodes, so that the store keeps the series from kube-state-metrics and the
+// reconciler.
 func listed(of func(metric, node, instance string) bool) func(metric, node, instance string) bool {
 	return func(metric, node, instance string) bool {
 		return instance == "" && metric != "kube_pod_info" && metric != "gpuledger_pod_info" && of(metric, node, instance)
 	}
 }
 
-// busy cordons machines. Their pods and scrapes continue to have series.
+// busy cordons machines that are still scraped and still run pods.
 func busy(all []machine) []machine {
 	for i := range all {
 		all[i].cordoned = true

@@ -40,7 +40,7 @@ var (
 	}
 	behindMetric = metric.Metric{
 		Family: familyHours, Name: "gpuledger_archive_hours_behind", Type: prometheus.GaugeValue, Labels: []string{"sink"},
-		Help: "Hours that have ended and are not yet filed in a sink for all clusters. Absent while the replica waits for another one.",
+		Help: "Hours that have ended and are not yet filed in a sink for all clusters. Absent while the replica waits for another replica.",
 	}
 	newestMetric = metric.Metric{
 		Family: familyHours, Name: "gpuledger_archive_newest_hour_timestamp_seconds", Type: prometheus.GaugeValue, Labels: []string{"cluster", "sink"},
@@ -52,7 +52,7 @@ var (
 	}
 	droppedMetric = metric.Metric{
 		Family: familyHours, Name: "gpuledger_archive_scrapes_dropped_total", Type: prometheus.CounterValue, Labels: []string{"cluster"},
-		Help: "Scrapes of GPUs that were dropped because of an impossible value. Hours that are read again count again.",
+		Help: "Scrapes of GPUs that were dropped because of an impossible value. An hour that is read again is counted again.",
 	}
 	upMetric = metric.Metric{
 		Family: familyWork, Name: "gpuledger_archive_sink_up", Type: prometheus.GaugeValue, Labels: []string{"sink"},
@@ -64,11 +64,11 @@ var (
 	}
 	requestsMetric = metric.Metric{
 		Family: familyWork, Name: "gpuledger_archive_store_requests_total", Type: prometheus.CounterValue, Labels: []string{"result"},
-		Help: "Queries of the store.",
+		Help: "Queries to the store.",
 	}
 	secondsMetric = metric.Metric{
 		Family: familyWork, Name: "gpuledger_archive_step_seconds_total", Type: prometheus.CounterValue, Unit: "seconds", Labels: []string{"step"},
-		Help: "Time that hours took, by step.",
+		Help: "Time spent on hours, by step.",
 	}
 )
 
@@ -78,7 +78,7 @@ func Catalogue() []metric.Metric {
 	return append(append(all, events.Catalogue()...), serve.Metric)
 }
 
-// Labels returns the meaning of the labels.
+// Labels describes the labels of the metrics.
 func Labels() []metric.Label {
 	var names []string
 	for _, k := range sinks.Kinds() {

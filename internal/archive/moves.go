@@ -7,12 +7,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/moves"
 )
 
-// maxMoveLag is the time for which events of boards wait for the hours of a late cluster. Without
-// this wait, a board that moves from another cluster to the late cluster would seem to be lost.
+// maxMoveLag is the maximum time for which the events of boards wait for the hours of a late
+// cluster. Without this wait, a board that moves from another cluster to the late cluster would
+// seem to be lost.
 const maxMoveLag = 3 * time.Hour
 
-// newPusher returns the pusher of events of boards. It reads the first sink that keeps hours. If no
-// flag for events is set, it returns nil.
+// newPusher returns the pusher that sends events of boards. It reads the first sink that keeps
+// hours. If no flag asks for these events, it returns nil.
 func (a *archive) newPusher(c *Config, log *slog.Logger) (*moves.Pusher, error) {
 	if !c.Moves.IsSet() {
 		return nil, nil

@@ -13,8 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// TestMoves checks that the move of a board is in the file of moves after its hours are filed in both
-// clusters.
+// TestMoves checks that the moves file contains the move of a board after its hours are filed for both clusters.
 func TestMoves(t *testing.T) {
 	simulate(t, func(w *world) {
 		w.moving()

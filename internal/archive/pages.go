@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// openSite opens the pages, with the hours that are refused.
+// openSite opens the pages, which also show the refused hours.
 func (a *archive) openSite(c *Config, server *serve.Server) (err error) {
 	if a.site, err = newSite(c, server, a.log); a.site != nil {
 		a.site.Refused(func() print.Answer { return a.refusals.answer(c.shown, c.locked()) })
@@ -23,7 +23,7 @@ func (a *archive) openSite(c *Config, server *serve.Server) (err error) {
 	return err
 }
 
-// newSite returns the pages. It is nil if pages are not served.
+// newSite returns the pages, or nil if pages are not served.
 func newSite(c *Config, server *serve.Server, log *slog.Logger) (*web.Site, error) {
 	if !c.Web.Pages {
 		return nil, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestImplausible checks that an hour in which a board draws 3 kW is refused with this reason,
-// unless the flag allows it. In the other hours it checks the count of the pods that neither the
+// TestImplausible checks that an hour in which a board draws 3 kW is refused for this reason,
+// unless the flag allows it. In the other hours it checks the number of pods that neither the
 // reconciler nor kube-state-metrics names.
 func TestImplausible(t *testing.T) {
 	s := foldtest.NewStore()
@@ -56,7 +56,7 @@ func TestImplausible(t *testing.T) {
 	}
 }
 
-// hoursOf returns the filed hours of a folder with their unknown pods.
+// hoursOf returns the filed hours of a folder, each with its number of unknown pods.
 func hoursOf(t *testing.T, folder string) string {
 	t.Helper()
 	reader, err := files.OpenReader(t.Context(), folder)

@@ -15,11 +15,11 @@ type progress struct {
 
 	mu    sync.Mutex
 	left  map[string]int // hours left by sink
-	total int            // hours of the sink with the most hours, since the last time that no sink had hours left
+	total int            // largest number of hours left in one sink since all sinks were complete
 	marks [2]mark        // the rate is measured from the first mark
 }
 
-// mark is the progress at a moment.
+// mark is the progress at one point in time.
 type mark struct {
 	at   time.Time
 	left int

@@ -25,8 +25,8 @@ func keeping(c *Config) (all []sinks.Place) {
 	return all
 }
 
-// Prune deletes the hours and events before a date in all sinks that keep hours, and prints the deleted
-// rows and files. The sums of months and the manifest remain. If a sink fails, the others are still pruned.
+// Prune deletes the hours and events before a date in all sinks that keep hours, and prints the deleted rows and files.
+// The sums of months and the manifest remain. If a sink fails, the other sinks are still pruned.
 func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slog.Logger) error {
 	before := table.Month(c.Before.Time)
 	if !before.Equal(c.Before.Time) {
@@ -68,7 +68,7 @@ func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time)
 	err = change(ctx, c, of, func(s sink) (clusters []string, err error) {
 		p, ok := s.(pruner)
 		if !ok {
-			return nil, errors.New("its hours cannot be deleted")
+			return nil, errors.New("this sink cannot delete hours")
 		}
 		err = p.Prune(ctx, before, c.DryRun, func(of table.Deleted) {
 			if !c.DryRun && !slices.Contains(clusters, of.Cluster) {
@@ -89,9 +89,9 @@ func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time)
 	return found, err
 }
 
-// change opens a sink in order to delete or rename hours. The chain of the sink records this change, and its checkpoints are
-// published for the changed clusters. If the sink is a folder, it prevents other programs from adding events, because a folder
-// has a separate lock for events.
+// change opens a sink in order to delete or rename hours. The chain of the sink records this change, and checkpoints
+// are published for the changed clusters. In a folder, change also takes the separate lock for events, so that no other
+// program adds events.
 func change(ctx context.Context, c *Config, of sinks.Place, do func(sink) (clusters []string, err error)) (err error) {
 	signer, err := c.Chain.Signer()
 	if err != nil {

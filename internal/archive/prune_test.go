@@ -35,11 +35,11 @@ func TestPrune(t *testing.T) {
 		return printed.String(), logged.String(), err
 	}
 	if _, _, err := run("--before=2026-02-01"); err == nil || !strings.Contains(err.Error(), "another gpuledger-archive writes this folder") {
-		t.Errorf("error of a folder in use is %v", err)
+		t.Errorf("error for a folder in use is %v", err)
 	}
 	check(t, s.Close())
 	if _, _, err := run("--before=2027-02-01"); err == nil || !strings.Contains(err.Error(), "in the future") {
-		t.Errorf("error of a time in the future is %v", err)
+		t.Errorf("error for a time in the future is %v", err)
 	}
 	for _, args := range [][]string{{"--dry-run"}, {"--http.url=http://x"}} {
 		out, log, err := run(append(args, "--before=2026-02-20")...)

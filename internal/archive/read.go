@@ -16,8 +16,8 @@ const (
 	// them together saves a third of the processor time, because the store finds the series once and
 	// decodes its chunks once.
 	maxAhead = 6
-	// maxSequences is the maximum number of sequences of a cluster. There may be several, because
-	// sinks may be at different hours.
+	// maxSequences is the maximum number of sequences per cluster. There may be several, because sinks
+	// may be at different hours.
 	maxSequences = 4
 )
 
@@ -26,28 +26,28 @@ type sequence struct {
 	cluster  string
 	next     time.Time
 	shards   []store.Shard
-	closings []fold.Openings // closing values by shard of the last hour that was read; nil if unknown
-	ahead    []*foldedHour   // hours that have been read already
+	closings []fold.Openings // closing values of the last hour that was read, by shard; nil if unknown
+	ahead    []*foldedHour   // later hours that have been read already
 	nodes    map[string]bool // nodes with samples in the hour before next; nil if that hour was not read
 }
 
 // foldedHour is an hour that was read and folded.
 type foldedHour struct {
 	coverage coverage
-	parts    []*table.Hour // by shard
+	parts    []*table.Hour // tables of each shard
 	err      error         // the first error of a shard
 }
 
-// filedHours are the hours in a sink.
+// filedHours reads the filed hours of a sink.
 type filedHours interface {
 	// nodes returns the nodes with boards in the last filed hour of a cluster within a period.
 	nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
-	// filed returns the manifest's row of an hour.
+	// filed returns the row for an hour in the manifest.
 	filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 }
 
-// A request is for an hour that a sink needs. before is the row of this hour in
-// the sink's manifest.
+// A request asks for an hour that a sink needs. before is the row for this hour in the sink's
+// manifest.
 type request struct {
 	cluster string
 	hour    time.Time
@@ -55,8 +55,8 @@ type request struct {
 	sink    filedHours
 }
 
-// requestKey identifies requests that can share a result: they are for the same hour and have the
-// same reason for an acceptance, and the hour is filed in all their sinks or in none of them.
+// requestKey identifies requests that can share a result. They ask for the same hour, with the same
+// reason for an acceptance, and either all or none of their sinks contain the hour.
 type requestKey struct {
 	cluster string
 	hour    int64 // seconds since the epoch
@@ -68,7 +68,8 @@ func (r request) key() requestKey {
 	return requestKey{r.cluster, r.hour.Unix(), r.before != (table.Filed{}), r.before.Reason}
 }
 
-// read reads and folds an hour. The error is a refusal if the samples may be incomplete, or errGone.
+// read reads and folds an hour. The error is errGone, or a refusal if the samples may be
+// incomplete.
 func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error) {
 	cluster, hour := r.cluster, r.hour
 	s := a.sequence(cluster, hour)
@@ -114,7 +115,7 @@ func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error)
 }
 
 // keep stores a sequence for the next request. If all sequences together take too much memory, it
-// drops the others, which are then read again.
+// drops the other sequences, and their hours are then read again.
 func (a *archive) keep(s *sequence) {
 	bytes := s.kept() + kept(s.closings)
 	for _, other := range a.sequences {
@@ -126,7 +127,7 @@ func (a *archive) keep(s *sequence) {
 	a.sequences = append(a.sequences, s)
 }
 
-// kept returns the memory of closing values, in bytes.
+// kept returns the memory that the closing values take, in bytes.
 func kept(closings []fold.Openings) (bytes int) {
 	for _, of := range closings {
 		bytes += store.Kept(0, len(of))
@@ -134,7 +135,7 @@ func kept(closings []fold.Openings) (bytes int) {
 	return bytes
 }
 
-// kept returns the memory of the hours that were read, in bytes.
+// kept returns the memory that the hours read ahead take, in bytes.
 func (s *sequence) kept() (bytes int) {
 	for _, f := range s.ahead {
 		for _, part := range f.parts {
@@ -144,9 +145,9 @@ func (s *sequence) kept() (bytes int) {
 	return bytes
 }
 
-// sequence removes and returns the sequence of a cluster that continues with an hour, or returns a
-// new one. The sequence is added again only when the hour is complete, because the values of a
-// refused hour may be incomplete.
+// sequence removes and returns the sequence of a cluster that continues with the given hour, or
+// returns a new one. The caller adds the sequence again only when the hour is complete, because the
+// values of a refused hour may be incomplete.
 func (a *archive) sequence(cluster string, hour time.Time) *sequence {
 	n := 0
 	for i, s := range a.sequences {
@@ -219,7 +220,7 @@ func (a *archive) hoursAhead(first time.Time) int {
 	return min(max(int(end.Sub(first)/time.Hour), 1), maxAhead)
 }
 
-// add folds a shard.
+// add folds a shard and adds the result.
 func (f *foldedHour) add(in fold.Input) {
 	f.coverage.add(in.Series)
 	part, err := fold.Fold(in)
@@ -247,7 +248,7 @@ func (a *archive) nodesBefore(ctx context.Context, s *sequence, sink filedHours)
 	return nodes, err
 }
 
-// check returns the state of an hour, and a refusal if it may be incomplete.
+// check returns the state of an hour, or a refusal if the hour may be incomplete.
 func (a *archive) check(ctx context.Context, s *sequence, f *foldedHour, r request) (state table.State, err error) {
 	c := &f.coverage
 	c.start, c.now, c.before = s.next, a.now(), slices.Collect(maps.Keys(s.nodes))
@@ -274,7 +275,8 @@ func (a *archive) check(ctx context.Context, s *sequence, f *foldedHour, r reque
 	return state, err
 }
 
-// sampledAfter reports whether a cluster has samples after an hour, or all its nodes were removed.
+// sampledAfter reports whether a cluster has samples after an hour, or whether all its nodes were
+// removed.
 func (a *archive) sampledAfter(ctx context.Context, cluster string, c *coverage) (bool, error) {
 	found, err := a.store.SampledSince(ctx, cluster, c.start.Add(time.Hour), c.now)
 	if err != nil || found {
@@ -283,8 +285,8 @@ func (a *archive) sampledAfter(ctx context.Context, cluster string, c *coverage)
 	return a.allGone(ctx, cluster, c)
 }
 
-// acceptance determines whether missing samples are accepted. They are accepted by the command,
-// because an operator accepted the filed hour, or because the cluster was not scraped since an
+// acceptance determines whether missing samples are accepted. They are accepted if the command is
+// "accept", if an operator accepted the filed hour, or if the cluster was not scraped since an
 // accepted hour.
 func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err error) {
 	if a.config.Accept != "" {
@@ -302,7 +304,7 @@ func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err e
 	return inherit(ctx, c, r)
 }
 
-// inherit accepts an empty hour if the last filed hour was accepted. After two days of empty hours
+// inherit accepts an empty hour if the last filed hour was accepted. After two days of empty hours,
 // the cluster counts as gone.
 func inherit(ctx context.Context, c *coverage, r request) error {
 	var last table.Filed

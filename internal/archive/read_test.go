@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestAhead checks that hours that are read together have the same rows as hours that are read one by one,
-// even if scrapes have wrong values, and that they need fewer queries. A cluster that is gone has no hours.
+// TestAhead checks that hours that are read together have the same rows as hours that are read one by one, even if
+// scrapes have wrong values, and that reading hours together needs fewer queries. A cluster that is gone has no hours.
 func TestAhead(t *testing.T) {
 	const hours = 15
 	s := foldtest.NewStore()
@@ -54,7 +54,7 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// content returns the files of a folder.
+// content returns the content of each file in a folder.
 func content(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// refusalReason is a reason for refusals in metrics.
+// refusalReason names the reason for a refusal in metrics.
 type refusalReason struct {
 	name string
 	err  error // error in the refusal; nil matches any error
@@ -67,7 +67,7 @@ type refusals struct {
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	hours  map[refusedHour]string // reasons
+	hours  map[refusedHour]string // reason for each refused hour
 	outage bool                   // set while the store fails
 }
 
@@ -95,8 +95,8 @@ func (r *refusals) add(key refusedHour, newest time.Time, err error) {
 	r.log.Warn("hour refused", "cluster", key.cluster, "hour", key.hour, "err", err)
 }
 
-// command returns the command that accepts a refused hour, and the earlier hours that are refused
-// or not filed.
+// command returns the command that accepts a refused hour, together with the earlier hours that are refused or not
+// filed.
 func (r *refusals) command(last refusedHour, newest time.Time) string {
 	first := last.hour
 	if next := newest.Add(time.Hour); next.Before(first) && first.Sub(next) <= maxAbsence {
@@ -113,7 +113,7 @@ func (r *refusals) command(last refusedHour, newest time.Time) string {
 // quoted quotes a text for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// remove removes an hour of a cluster in a sink, or of all clusters if no cluster is given.
+// remove removes a refused hour of a cluster in a sink. If no cluster is given, it removes the hour for all clusters.
 func (r *refusals) remove(of refusedHour) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +157,7 @@ func (r *refusals) answer(flags, locked string) print.Answer {
 // accepted contains the reasons for which the command accept may file refused hours.
 var accepted = []string{"lagging", "silent_nodes"}
 
-// count sets the metric of a cluster. An hour that several sinks refuse for the same reason counts once.
+// count sets the metric of a cluster. An hour that several sinks refuse for the same reason is counted once.
 func (r *refusals) count(cluster string) {
 	hours := make(map[string]map[int64]bool)
 	for key, why := range r.hours {

@@ -11,8 +11,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// TestRefusalsBySink checks that an hour stays refused in a sink while another sink has it, and that the log and the metric
-// contain an hour once, although several sinks refuse it for the same reason.
+// TestRefusalsBySink checks that an hour stays refused in a sink while another sink contains it, and that several sinks
+// that refuse an hour for the same reason add only one hour to the log and to the metric.
 func TestRefusalsBySink(t *testing.T) {
 	var log bytes.Buffer
 	metrics := newMetrics()

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// Rename gives a cluster another name in all sinks that keep hours, and prints the number of its
-// hours. If a sink fails, the cluster is still renamed in the other sinks.
+// Rename renames a cluster in all sinks that keep hours, and prints the number of hours of the
+// cluster in each sink. If a sink fails, the cluster is still renamed in the other sinks.
 func Rename(ctx context.Context, c Config, out io.Writer, log *slog.Logger) error {
 	var failed error
 	for _, p := range c.places {
@@ -37,7 +37,7 @@ func renameIn(ctx context.Context, c *Config, of sinks.Place) (n int, err error)
 	err = change(ctx, c, of, func(s sink) ([]string, error) {
 		r, ok := s.(renamer)
 		if !ok {
-			return nil, errors.New("its clusters cannot be renamed")
+			return nil, errors.New("this sink cannot rename clusters")
 		}
 		n, err = r.RenameCluster(ctx, c.RenameFrom, c.RenameTo)
 		if n == 0 {

@@ -65,8 +65,8 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	return g.Wait()
 }
 
-// run files hours until the context ends. It reads an hour when the given time has passed since its
-// end.
+// run files hours until the context ends. It reads an hour when the duration late has passed since
+// the end of the hour.
 func (f *filer) run(ctx context.Context, late time.Duration) {
 	defer f.close()
 	next := f.config.From.Time
@@ -95,8 +95,8 @@ func (f *filer) run(ctx context.Context, late time.Duration) {
 	}
 }
 
-// plan adds the hours from next to last, and returns the hour after them. If again is set, it also
-// adds the hours of the lookback period after the end of each day.
+// plan adds jobs for the hours from next to last, and returns the hour after them. If again is set,
+// it also adds the hours of the lookback period after the end of each day.
 func (f *filer) plan(next, last time.Time, again bool) time.Time {
 	now := f.now()
 	for hour := next; again && !hour.After(last); hour = hour.Add(time.Hour) {
@@ -111,7 +111,7 @@ func (f *filer) plan(next, last time.Time, again bool) time.Time {
 	return last.Add(time.Hour)
 }
 
-// addAgain adds hours that were already filed, except hours that wait for another attempt.
+// addAgain adds jobs for hours that were already filed, except hours that wait for another attempt.
 func (f *filer) addAgain(from, until, now time.Time) {
 	for hour := from; hour.Before(until); hour = hour.Add(time.Hour) {
 		if !slices.ContainsFunc(f.jobs, func(j *job) bool { return j.hour.Equal(hour) }) {
@@ -130,8 +130,8 @@ func (f *filer) due(next time.Time) time.Time {
 	return next
 }
 
-// after returns the delay after a round. It is 0 if neither the sink nor the store failed. It logs
-// a failure of the store once.
+// after returns the delay after a round. The delay is 0 if neither the sink nor the store failed.
+// after logs a failure of the store once.
 func (f *filer) after(err error, delay time.Duration) time.Duration {
 	sink := errors.As(err, new(*sinkError))
 	if !sink {

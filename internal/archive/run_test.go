@@ -32,7 +32,7 @@ func TestRun(t *testing.T) {
 		a, stop := w.start(nil, one, two)
 		w.until(5, 31)
 		if got := w.log.logged("hour filed"); got != 20 {
-			w.Errorf("%d hours are filed at the start, want 5 of each cluster in each sink", got)
+			w.Errorf("%d hours are filed at the start, want 5 for each cluster in each sink", got)
 		}
 		w.until(8, 4)
 		if got := w.log.logged("hour filed"); got != 28 {
@@ -117,7 +117,7 @@ func TestRejectedHour(t *testing.T) {
 	simulate(t, func(w *world) {
 		attempts := 0
 		picky, dir := w.faultyFolder("picky", func(context.Context) error {
-			if attempts++; attempts <= 2 || attempts > 10 { // the first hour of east and west, with its repetitions
+			if attempts++; attempts <= 2 || attempts > 10 { // attempts for the first hour of east and west, and their repetitions
 				return permanent.Error(errors.New("value too long"))
 			}
 			return nil
@@ -162,7 +162,7 @@ func TestReadAgain(t *testing.T) {
 		w.until(24, 6)
 		stop()
 		if revisions := w.filed(dir, "east"); len(revisions) != 24 || revisions[2] != 1 || revisions[3] != 2 {
-			w.Errorf("revisions %v, want 2 of the fourth hour", revisions)
+			w.Errorf("revisions %v, want 2 for the fourth hour", revisions)
 		}
 		complete, completeDir := w.folder("complete")
 		_, stop = w.start(nil, complete)
@@ -177,7 +177,7 @@ func TestReadAgain(t *testing.T) {
 	})
 }
 
-// mixed is a sink in which an hour contains rows of another program, until the hour is filed again.
+// mixed is a sink in which the rows of an hour were written by another program, until the hour is filed again.
 type mixed struct {
 	sink
 	hour  time.Time
@@ -195,7 +195,7 @@ func (s *mixed) Replace(ctx context.Context, h *table.Hour) error {
 	return s.sink.Replace(ctx, h)
 }
 
-// TestMixed checks that an hour with rows that differ from its manifest is filed again once a day.
+// TestMixed checks that an hour is filed again once a day if its rows differ from the manifest.
 func TestMixed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -215,14 +215,14 @@ func TestMixed(t *testing.T) {
 		if diff := cmp.Diff(want, w.filed(dir, "east")); diff != "" {
 			w.Errorf("revisions (-want +filed):\n%s", diff)
 		}
-		if got := w.log.logged("differ from its manifest"); got != 1 {
-			w.Errorf("it is logged %d times, want once", got)
+		if got := w.log.logged("differ from the manifest"); got != 1 {
+			w.Errorf("the difference is logged %d times, want once", got)
 		}
 	})
 }
 
-// TestStoreDown checks that a store that fails for two hours only causes a delay, and that an hour
-// that it cannot return does not block other hours.
+// TestStoreDown checks that a store that fails for two hours only causes a delay, and that an hour that the store
+// cannot return does not block other hours.
 func TestStoreDown(t *testing.T) {
 	simulate(t, func(w *world) {
 		api := w.api
@@ -254,7 +254,7 @@ func TestStoreDown(t *testing.T) {
 		stop()
 		want := first(8)
 		delete(want, 1)
-		delete(want, 2) // the opening values of this hour are at the same time
+		delete(want, 2) // the query for the opening values of this hour has the same time
 		if diff := cmp.Diff(want, w.filed(dir, "east")); diff != "" {
 			w.Errorf("hours (-want +filed):\n%s", diff)
 		}
@@ -342,7 +342,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// ending is a sink with partitions until a time.
+// ending is a sink with partitions that end at a given time.
 type ending struct {
 	sink
 	end time.Time

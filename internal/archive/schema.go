@@ -9,7 +9,7 @@ import (
 )
 
 // PrintSchema writes the statements that create or update the schema of a database. For PostgreSQL
-// it includes partitions for the months of the range, by default for the next two years.
+// they include partitions for the months of the range, by default for the next two years.
 func PrintSchema(w io.Writer, c Config, now time.Time) error {
 	from := cmp.Or(c.From.Time, now)
 	text, err := database.Named(c.Schema).Schema(from, cmp.Or(c.Until.Time, from.AddDate(2, 0, 0)))

@@ -9,16 +9,16 @@ import (
 const (
 	// dense is the distance in milliseconds up to which samples are certainly raw.
 	dense = 3 * 60_000
-	// grid is the finest resolution of downsampled data in milliseconds. In downsampled data of Thanos,
-	// the timestamp of a sample is the last millisecond of its window. The windows of the coarser
-	// resolution end at the same times as some of these windows.
+	// grid is the finest resolution of downsampled data in milliseconds. If Thanos downsampled the
+	// data, the timestamp of a sample is the last millisecond of its window. The windows of the
+	// coarser resolution end at the same times as some of these windows.
 	grid = 5 * 60_000
 )
 
 // spacing contains the distances between the samples of a node.
 type spacing struct {
-	samples, onGrid int      // distances of all series
-	most            []int64  // times of the samples of the series with the most samples
+	samples, onGrid int      // samples in all series, and samples at the end of a window
+	most            []int64  // times of the samples in the series with the most samples
 	sparse          []sparse // series with distances above dense
 	gridded         bool     // a series has the timestamps of downsampled data
 }
@@ -30,7 +30,7 @@ type sparse struct {
 }
 
 // add adds a series. By chance, raw scrapes can also be at the last millisecond of a window. Then
-// all series of the target have this phase. Therefore samples count as downsampled only if they are
+// all series of the target have this phase. Therefore a sample counts as downsampled only if it is
 // far from the previous sample.
 func (s *spacing) add(series fold.Series) {
 	var distances []int64
@@ -77,7 +77,7 @@ func (s *spacing) thinned(scrapes [][]int64) bool {
 	})
 }
 
-// half reports whether a series has at most half as many samples as there are times within it.
+// half reports whether a series has at most half as many samples as times lies within it.
 func (x sparse) half(times []int64) bool {
 	n := 0
 	for _, at := range times {

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// raw returns the samples of a scrape interval in seconds, from the given phase to the end of the hour.
+// raw returns samples at the given scrape interval in seconds, from the given phase to the end of the hour.
 func raw(interval, phase int) (samples []fold.Sample) {
 	for at := phase; at < 3600; at += interval {
 		samples = append(samples, fold.Sample{Time: noon.Add(time.Duration(at)*time.Second + 13*time.Millisecond).UnixMilli()})
@@ -15,9 +15,9 @@ func raw(interval, phase int) (samples []fold.Sample) {
 	return samples
 }
 
-// downsampled returns the samples that Thanos documents as the result of downsampling. There is one sample
-// for each window, and its time is the last millisecond of the window. Chunks of counters also begin with
-// their first raw sample.
+// downsampled returns the samples that remain after downsampling, according to Thanos's documentation. There is one
+// sample for each window, and its time is the last millisecond of the window. Chunks of counters also begin with their
+// first raw sample.
 func downsampled(samples []fold.Sample, window time.Duration) (few []fold.Sample) {
 	few = append(few, samples[0])
 	for _, x := range samples {
@@ -63,11 +63,11 @@ func TestSpacing(t *testing.T) {
 		{"short pods beside a board", [][]fold.Sample{minute, minute[3:4], minute[9:11]}, minute, false},
 		{"another interval from the middle on", [][]fold.Sample{append(five[:6:6], minute[30:]...), five[:6], minute[30:]}, append(five[:6:6], minute[30:]...), false},
 		{"a phase like the end of a window", [][]fold.Sample{{{Time: noon.UnixMilli() + 299_999}, {Time: noon.UnixMilli() + 359_999}}}, nil, false},
-		{"five minutes of Thanos", [][]fold.Sample{downsampled(minute, 5*time.Minute)}, nil, true},
-		{"five minutes of Thanos, with its up", [][]fold.Sample{downsampled(minute, 5*time.Minute)}, downsampled(minute, 5*time.Minute), true},
-		{"an hour of Thanos", [][]fold.Sample{downsampled(minute, time.Hour)[1:], downsampled(minute[5:6], time.Hour)[1:]}, nil, true},
+		{"downsampled to five minutes", [][]fold.Sample{downsampled(minute, 5*time.Minute)}, nil, true},
+		{"downsampled to five minutes, including up", [][]fold.Sample{downsampled(minute, 5*time.Minute)}, downsampled(minute, 5*time.Minute), true},
+		{"downsampled to one hour", [][]fold.Sample{downsampled(minute, time.Hour)[1:], downsampled(minute[5:6], time.Hour)[1:]}, nil, true},
 		{"one downsampled series of many", [][]fold.Sample{minute, minute, minute, downsampled(minute, 5*time.Minute)}, minute, true},
-		{"half an hour of it", [][]fold.Sample{append(downsampled(minute[:30], 5*time.Minute), minute[30:]...)}, minute, true},
+		{"half an hour is downsampled", [][]fold.Sample{append(downsampled(minute[:30], 5*time.Minute), minute[30:]...)}, minute, true},
 		{"55 long and 60 short distances", [][]fold.Sample{last(minute, 5*time.Minute), last(minute, 5*time.Minute), last(minute, 5*time.Minute), last(minute, 5*time.Minute), last(minute, 5*time.Minute), minute}, nil, true},
 		{"fewer samples than scrapes", [][]fold.Sample{last(minute, 5*time.Minute), last(minute, 5*time.Minute)}, minute, true},
 	}

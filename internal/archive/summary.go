@@ -11,11 +11,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// summary counts the hours of clusters in a sink since its filer was created.
+// summary counts the hours in a sink since its filer was created.
 type summary struct {
 	filed   int
-	skipped int // hours that were filed before, without a change
-	rows    int // in the order of table.Data
+	skipped int // hours that were filed before and did not change
+	rows    int
 	refused map[string]int
 }
 
@@ -33,7 +33,7 @@ func (s *summary) refuse(err error) {
 	s.refused[reason(err)]++
 }
 
-// summarize logs the results of a filer since a moment.
+// summarize logs the results of a filer since the given time.
 func (f *filer) summarize(began time.Time) {
 	refused := 0
 	var why []string

@@ -17,9 +17,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// TestSummary checks the last line of Once. The line contains the filed, skipped and refused hours of two
-// clusters, and the number of rows in the files. The sink rejects the first two hours that it receives, after a
-// second each.
+// TestSummary checks the last line that Once logs. The line contains the filed, skipped and refused hours of two
+// clusters, and the number of rows in the files. The sink rejects the first two hours that it receives, after a second
+// each.
 func TestSummary(t *testing.T) {
 	simulate(t, func(w *world) {
 		attempts := 0
@@ -58,7 +58,7 @@ func (w *world) summary(format string, rows int) {
 	}
 }
 
-// rows returns the number of lines below the headers in the CSV files of an hour's rows.
+// rows returns the number of rows in all CSV files, without their headers.
 func (w *world) rows(dir string) (n int) {
 	w.Helper()
 	for _, name := range []string{"gpu_hours", "charges", "pods", "workloads"} {

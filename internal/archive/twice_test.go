@@ -28,7 +28,7 @@ func TestOtherLabel(t *testing.T) {
 		err := w.once(d, "--cluster=example")
 		for _, text := range []string{`"east, west"`, `"example"`, "leave out --cluster", "rename-cluster"} {
 			if err == nil || !strings.Contains(err.Error(), text) {
-				t.Errorf("the error has no %s: %v", text, err)
+				t.Errorf("the error does not contain %s: %v", text, err)
 			}
 		}
 		if err := w.once(d, "--cluster=east"); err == nil || !strings.Contains(err.Error(), `"west"`) {

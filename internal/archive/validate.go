@@ -43,7 +43,7 @@ func (c *Config) validatePrune() error {
 	case c.Prune && c.Before.IsZero():
 		return errors.New("prune requires --before with a date such as 2025-01-01")
 	case !c.Prune && (c.DryRun || !c.Before.IsZero()):
-		return errors.New("--before and --dry-run are for prune")
+		return errors.New("--before and --dry-run can only be used with prune")
 	}
 	return nil
 }
@@ -79,11 +79,11 @@ func (c *Config) accept() error {
 	case c.From.IsZero() || c.to.IsZero():
 		return errors.New("accept requires --from and --to with a time")
 	case !c.Until.IsZero() || c.Again:
-		return errors.New("--until and --again are not for accept")
+		return errors.New("--until and --again cannot be used with accept")
 	case !isReason(c.Reason):
-		return fmt.Errorf("--reason=%q: must be a text of one line with at most %d bytes", c.Reason, maxReason)
+		return fmt.Errorf("--reason=%q: must be one line of at most %d bytes", c.Reason, maxReason)
 	case c.Store.Cluster != "" && c.Store.Cluster != c.Accept:
-		return fmt.Errorf("accept %s: --cluster=%s is another cluster", c.Accept, c.Store.Cluster)
+		return fmt.Errorf("accept %s: --cluster=%s names another cluster", c.Accept, c.Store.Cluster)
 	}
 	c.Until = c.to
 	return nil
@@ -92,7 +92,7 @@ func (c *Config) accept() error {
 // withoutAccept rejects the flags of accept if another command is used.
 func (c *Config) withoutAccept() error {
 	if c.Reason != "" || !c.to.IsZero() {
-		return errors.New("--reason and a time in --to are for accept only")
+		return errors.New("--reason and a time in --to can only be used with accept")
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (c *Config) validateEvents() error {
 	}
 	web := c.Serve.Web()
 	if len(web.Users) > 0 {
-		return fmt.Errorf("--events.receive: %s has basic_auth_users, so every request of the reconciler is rejected: remove them, and set --events.token-file", c.Serve.WebConfigFile)
+		return fmt.Errorf("--events.receive: %s contains basic_auth_users, so every request of the reconciler is rejected: remove them, and set --events.token-file", c.Serve.WebConfigFile)
 	}
 	return c.Events.ValidateAddresses(c.Serve.ListenAddresses, web.VerifiesClients())
 }

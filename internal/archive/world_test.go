@@ -65,8 +65,8 @@ func (b *lockedBuffer) logged(text string) (n int) {
 	return n
 }
 
-// eastAndWest returns the record of the clusters east and west, with which the simulated time begins. No test changes
-// it.
+// eastAndWest returns the record of the clusters east and west at the start of the simulated time. No test changes the
+// record.
 var eastAndWest = sync.OnceValue(func() *foldtest.Store {
 	samples := foldtest.NewStore()
 	for i, cluster := range []string{"east", "west"} {
@@ -92,7 +92,7 @@ func simulate(t *testing.T, test func(w *world)) {
 	})
 }
 
-// until sleeps until a time after the start.
+// until sleeps until the given time after the start.
 func (w *world) until(hours, minutes int) {
 	time.Sleep(time.Until(w.begin.Add(time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute)))
 	synctest.Wait()
@@ -112,7 +112,7 @@ func (w *world) start(args []string, places ...sinks.Place) (*archive, func()) {
 	return a, stop
 }
 
-// accept accepts some hours of the cluster west since the beginning.
+// accept accepts hours of the cluster west. from and to are numbers of hours since the start.
 func (w *world) accept(from, to int, sink sinks.Place) {
 	w.Helper()
 	at := func(hour int) string { return w.begin.Add(time.Duration(hour) * time.Hour).Format(time.RFC3339) }
@@ -161,7 +161,7 @@ func (s faulty) Replace(ctx context.Context, h *table.Hour) error {
 	return s.sink.Replace(ctx, h)
 }
 
-// faultyFolder returns a sink in a new folder with faults.
+// faultyFolder returns a sink in a new folder that fails with the error from fault.
 func (w *world) faultyFolder(name string, fault func(ctx context.Context) error) (sinks.Place, string) {
 	d, dir := w.folder(name)
 	open := d.Open
@@ -211,7 +211,7 @@ func (w *world) manifest(dir, cluster string) map[int]table.Filed {
 	return hours
 }
 
-// first returns the revision 1 of the first hours.
+// first returns revision 1 for each of the first hours.
 func first(hours int) map[int]int64 {
 	all := make(map[int]int64)
 	for i := range hours {

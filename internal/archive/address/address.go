@@ -1,5 +1,6 @@
-// Package address keeps the secrets in URLs out of errors and logs: users, passwords and the values
-// of parameters. It also reports which addresses other machines cannot reach or read.
+// Package address keeps the secrets in URLs out of errors and logs. These are users, passwords and
+// the values of parameters. The package also reports which addresses other machines cannot reach or
+// read.
 package address
 
 import (
@@ -15,7 +16,7 @@ import (
 
 var errInvalid = errors.New("invalid URL: the characters / ? # @ % and spaces in a password must be percent-encoded")
 
-// Parse parses a URL, which may have no host. Its error does not repeat the URL. An @ after the
+// Parse parses a URL, which may have no host. The error does not contain the URL. An @ after the
 // host is invalid, because the text before it may be part of a password and would be used as the
 // host.
 func Parse(text string) (*url.URL, error) {
@@ -35,14 +36,14 @@ func IsHTTP(u *url.URL) bool {
 	return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// IsLoopback reports whether only this machine reaches a host. Names other than localhost are not
+// IsLoopback reports whether only this machine can reach a host. Names other than localhost are not
 // resolved, because their addresses may change.
 func IsLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
-// ListensOnLoopback reports whether only this machine reaches an address such as 127.0.0.1:9841.
+// ListensOnLoopback reports whether only this machine can reach an address such as 127.0.0.1:9841.
 func ListensOnLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	return err == nil && IsLoopback(host)
@@ -51,16 +52,16 @@ func ListensOnLoopback(listen string) bool {
 // IsPrivate reports whether requests to a URL are encrypted or stay on this machine.
 func IsPrivate(u *url.URL) bool { return u.Scheme == "https" || IsLoopback(u.Hostname()) }
 
-// Public returns a URL without user, password, parameters and fragment.
+// Public returns a URL without user, password, parameters and fragment, as text.
 func Public(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// minSecret is the minimum length of a secret. Shorter values occur in any text, so they are not
-// hidden.
+// minSecret is the minimum length of a hidden secret. Shorter values occur in any text, so they are
+// not hidden.
 const minSecret = 4
 
-// Hide returns an error without the secrets of a URL and without the URL of a failed request.
+// Hide returns an error without the secrets in a URL, and without the URL of a failed request.
 func Hide(u *url.URL, err error) error {
 	if err == nil {
 		return nil
@@ -71,17 +72,17 @@ func Hide(u *url.URL, err error) error {
 	values := []string{u.RawQuery, u.User.String(), u.Fragment, u.EscapedFragment()}
 	for pair := range strings.SplitSeq(u.RawQuery, "&") {
 		_, value, _ := strings.Cut(pair, "=")
-		values = append(values, value) // its encoding may be invalid
+		values = append(values, value) // the value may have an invalid encoding
 	}
 	if password, ok := u.User.Password(); ok {
 		values = append(values, password)
 	}
 	if strings.HasPrefix(u.Scheme, "http") {
-		values = append(values, u.User.Username()) // it may be a token
+		values = append(values, u.User.Username()) // the user may be a token
 	}
 	for name, all := range u.Query() {
 		if strings.Join(all, "") == "" {
-			all = []string{name} // a part of a value with an unescaped &
+			all = []string{name} // the name is part of a value that contains an unescaped &
 		}
 		values = append(values, all...)
 	}
@@ -99,7 +100,7 @@ func Hide(u *url.URL, err error) error {
 	return &hidden{err, strings.NewReplacer(pairs...).Replace(err.Error())}
 }
 
-// hidden is an error with a text in which secrets are replaced.
+// hidden wraps an error. In its text, the secrets are replaced.
 type hidden struct {
 	error
 	text string

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 )
 
-// TestParse checks valid and invalid URLs, and their public parts.
+// TestParse checks valid and invalid URLs, and the public text of each URL.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://127.0.0.1:9090":                         "http://127.0.0.1:9090",
@@ -40,8 +40,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzSecrets checks that no public text of a URL contains its secret, for any characters in the
-// secret.
+// FuzzSecrets checks that no public text of a URL contains the URL's secret. The secret may contain any characters.
 func FuzzSecrets(f *testing.F) {
 	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "=", ";", "\"\\", "é", "\n", "%40", "[", "//", "1/23@"} {
 		f.Add(odd)
@@ -60,7 +59,7 @@ func FuzzSecrets(f *testing.F) {
 					continue
 				}
 				clean(t, text, address.Public(u), first, second)
-				u.Fragment, u.RawFragment = "", "" // no server reads it
+				u.Fragment, u.RawFragment = "", "" // no server receives the fragment
 				password, _ := u.User.Password()
 				echo := fmt.Errorf("status 400: %q, %s, %s, %s", "cannot POST "+u.String(), u.RawQuery, password, u.Query().Get("token"))
 				clean(t, text, address.Hide(u, echo).Error(), first, second)
@@ -74,7 +73,7 @@ func clean(t *testing.T, text, got string, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {
 		if strings.Contains(got, secret) {
-			t.Errorf("the text for %q has a secret: %s", text, got)
+			t.Errorf("the text for %q contains a secret: %s", text, got)
 		}
 	}
 }
@@ -91,7 +90,7 @@ func TestHide(t *testing.T) {
 		t.Errorf("error is %q", got)
 	}
 	if address.Hide(u, nil) != nil {
-		t.Error("no error becomes one")
+		t.Error("Hide turns nil into an error")
 	}
 }
 
@@ -108,7 +107,8 @@ func TestIsHTTP(t *testing.T) {
 	}
 }
 
-// TestIsPrivate checks which hosts only this machine reaches. A name that begins like the loopback address is another machine.
+// TestIsPrivate checks which hosts only this machine can reach. A name that begins like the loopback address is the
+// name of another machine.
 func TestIsPrivate(t *testing.T) {
 	for host, loopback := range map[string]bool{
 		"127.0.0.1": true, "127.9.9.9": true, "::1": true, "localhost": true, "LocalHost": true, "::ffff:127.0.0.1": true,

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// ageColumns contains the columns of boards by age.
+// ageColumns contains the columns of the answer about boards by age.
 var ageColumns = columns[*aged]{
 	{"model", "MODEL", print.Text, func(a *aged) any { return a.model }},
 	{"age_months", "AGE IN MONTHS", print.Count, func(a *aged) any { return int64(a.months) }},
@@ -28,25 +28,25 @@ const ageStep = 3
 // year is the mean length of a year.
 const year = 8766 * time.Hour
 
-// modelAge is a model and an age of boards, in months.
+// modelAge is the key of a group of boards: their model and their age in months.
 type modelAge struct {
 	model  string
 	months int
 }
 
-// aged contains the boards that have an age at the end of the selected time, the time that boards
+// aged contains the boards of a model that have a certain age at the end of the selected time, the time that boards
 // spent at this age, and their failures.
 type aged struct {
 	modelAge
 	boards   map[string]bool
 	time     time.Duration
-	failures map[string]map[string]bool // boards and times by event
+	failures map[string]map[string]bool // board and time of each failure, by event
 }
 
-// agedBoards contains the boards by model and age.
+// agedBoards contains the boards, grouped by model and age.
 type agedBoards map[modelAge]*aged
 
-// at returns the entry of a model and an age in months.
+// at returns the entry for a model and an age in months.
 func (a agedBoards) at(model string, months int) *aged {
 	key := modelAge{model, months - months%ageStep}
 	if a[key] == nil {
@@ -55,9 +55,9 @@ func (a agedBoards) at(model string, months int) *aged {
 	return a[key]
 }
 
-// add adds the stays of boards. The age of each board begins at the given moment.
+// add adds the stays of boards. begin contains the moment at which each board has the age zero.
 func (a agedBoards) add(all []*Stay, begin map[string]time.Time) {
-	counted := make(map[string]time.Time) // boards with several GPUs count once
+	counted := make(map[string]time.Time) // counts boards with several GPUs once
 	for _, s := range all {
 		board := boardOf(s)
 		from, end := later(s.Hour, counted[board]), s.LastHour.Add(time.Hour)
@@ -78,10 +78,10 @@ func (a agedBoards) add(all []*Stay, begin map[string]time.Time) {
 	}
 }
 
-// years returns the time that boards spent at the age, in years.
+// years returns the time that boards spent at this age, in years.
 func (a *aged) years() float64 { return float64(a.time) / float64(year) }
 
-// rate returns the failures per board year, or nil if there was no time.
+// rate returns the number of failures per board year, or nil if there was no time.
 func (a *aged) rate() any {
 	if a.time == 0 {
 		return nil
@@ -89,7 +89,7 @@ func (a *aged) rate() any {
 	return rounded(float64(len(a.failures[lost])+len(a.failures[replaced])) / a.years())
 }
 
-// ages returns the number of boards of each age, and the rate at which they were lost or replaced.
+// ages returns the number of boards at each age, and the rate at which such boards were lost or replaced.
 func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	if q.Books != "" && !q.since && q.From.IsZero() {
@@ -110,20 +110,19 @@ func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// ageNotices returns notices about the numbers of boards without a purchase date and with an invalid one.
+// ageNotices returns notices about boards without a purchase date, and about boards with an invalid date.
 func ageNotices(unknown, invalid int) (notices []string) {
 	if unknown > 0 {
 		notices = append(notices, fmt.Sprintf("%d boards have no purchase date in --assets: their age begins at their first hour in the books", unknown))
 	}
 	if invalid > 0 {
-		notices = append(notices, fmt.Sprintf("%d boards have an invalid purchase date in --assets, or one after their first hour: it must be a date such as 2026-11-01", invalid))
+		notices = append(notices, fmt.Sprintf("%d boards have an invalid purchase date in --assets, or a date after their first hour: set a date such as 2026-11-01", invalid))
 	}
 	return notices
 }
 
-// begins returns the moment at which each board has age zero. This is its purchase or, if the
-// purchase is unknown, its first hour. It counts boards without a purchase date, and boards with an
-// invalid date.
+// begins returns the moment at which each board has age zero: its purchase or, if the purchase is unknown, its first
+// hour. It also returns the number of boards without a purchase date, and the number of boards with an invalid date.
 func (q *question) begins(all []*Stay) (begin map[string]time.Time, unknown, invalid int) {
 	begin = make(map[string]time.Time)
 	for _, s := range all {

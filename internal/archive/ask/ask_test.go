@@ -26,12 +26,12 @@ import (
 
 var check = fatal.If
 
-// october is the month of the books.
+// october is the month that the books cover.
 var october = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 
 const kWh = 3_600_000_000 // mJ
 
-// filed is the folder of the books, which are filed once.
+// filed is the folder of the books, which are filed only once.
 var filed string
 
 func TestMain(m *testing.M) {
@@ -46,8 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// books files two days of two boards: board 1 is shared by two pods of different teams, and board 2 is
-// idle.
+// books files two days of two boards. Board 1 is shared by two pods from different teams, and board 2 is idle.
 func books(t *testing.T) (folder string) {
 	t.Helper()
 	folder = filed
@@ -85,7 +84,7 @@ type result struct {
 	out, err string
 }
 
-// rows returns the rows of an answer in JSON.
+// rows returns the rows of a JSON answer.
 func (r result) rows(t *testing.T) []map[string]any {
 	t.Helper()
 	var answer struct{ Rows []map[string]any }
@@ -108,7 +107,7 @@ func runAt(t *testing.T, now time.Time, args ...string) result {
 
 func execute(now time.Time, args ...string) result { return executeWith("", now, args...) }
 
-// executeWith answers a question with a standard input.
+// executeWith answers a question with the given standard input.
 func executeWith(input string, now time.Time, args ...string) result {
 	var out, errors bytes.Buffer
 	status := ask.Run(context.Background(), args, ask.Terminal{In: strings.NewReader(input), Out: &out, Err: &errors, Program: "gpuledger-archive"}, now)
@@ -124,11 +123,11 @@ func file(t *testing.T, text string) string {
 
 const prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n2026-10-02,,,,0.30,,EUR\n"
 
-// TestMonthEnds checks that a statement of the last month contains a notice while samples of the last hour of the month
+// TestMonthEnds checks that a statement of the last month contains a notice as long as samples of the month's last hour
 // may be missing.
 func TestMonthEnds(t *testing.T) {
 	folder := books(t)
-	const notice = "! incomplete: the period until 2026-11-01 00:00 has not ended, the statement ends at 2026-10-31 23:00\n"
+	const notice = "! incomplete: the period until 2026-11-01 00:00 has not ended, so the statement ends at 2026-10-31 23:00\n"
 	for minute, want := range map[int]bool{0: true, 4: true, 5: false, 59: false} {
 		now := october.AddDate(0, 1, 0).Add(time.Duration(minute) * time.Minute)
 		for _, args := range [][]string{{"statement"}, {"statement", "--month=2026-10"}, {"verify"}} {
@@ -140,7 +139,7 @@ func TestMonthEnds(t *testing.T) {
 	}
 }
 
-// TestStatement checks the amounts, prices, carbon and the notice of an incomplete month.
+// TestStatement checks the amounts, costs and carbon of a statement, and the notice about an incomplete month.
 func TestStatement(t *testing.T) {
 	folder := books(t)
 	carbon := file(t, "Datetime (UTC),Country,Zone name,Zone id,Carbon intensity gCO₂eq/kWh (direct),Carbon intensity gCO₂eq/kWh (Life cycle)\n"+
@@ -206,7 +205,7 @@ TOTAL           1.000  0.0 %  0.0 %     12.5 %     1.00       0.00          0.50
 	}
 }
 
-// TestIdle checks the energy and money of held GPUs without work.
+// TestIdle checks the energy and the cost of GPUs that are held without work.
 func TestIdle(t *testing.T) {
 	r := run(t, "idle", "--books="+books(t), "--from=2026-10-01", "--to=2026-10-03", "--prices="+file(t, prices))
 	want := `NAMESPACE  IDLE KWH  OF ITS ENERGY  IDLE GPU HOURS  GPU HOURS  COST EUR
@@ -219,7 +218,7 @@ TOTAL      4.800     25.0 %         24.00           48.00      49.20
 	}
 }
 
-// TestUnknown checks the exit status and the line for names that are not in the books.
+// TestUnknown checks the exit status and the error line for names that the books do not contain.
 func TestUnknown(t *testing.T) {
 	folder := books(t)
 	assets := file(t, "Name,Serial number,Asset tag,cf_warranty_end\nboard,1653924023102,AT-7,2029-01-01\n")
@@ -235,14 +234,14 @@ func TestUnknown(t *testing.T) {
 		{[]string{"where"}, 2, "where needs SERIAL"},
 		{[]string{"where", "1653924023102", "--at=yesterday"}, 2, "must be a time in UTC"},
 		{[]string{"ran", "a", "b"}, 2, `unexpected argument "b"`},
-		{[]string{"statement", "--by=users"}, 1, "must be some of team"},
+		{[]string{"statement", "--by=users"}, 1, "must be one or more of team"},
 		{[]string{"ran", "--unit=4711"}, 1, "must be manager/unit"},
-		{[]string{"ran", "--unit=slurm/4712"}, 1, "has no GPU of slurm/4712"},
+		{[]string{"ran", "--unit=slurm/4712"}, 1, "has no use of a GPU by slurm/4712"},
 		{[]string{"statement", "--month=2026-12"}, 1, "has not ended"},
 		{[]string{"statement", "--month=2026-08"}, 1, "has no hours"},
 		{[]string{"ran", "--pod=vision"}, 1, "must be namespace/pod"},
 		{[]string{"ran", "--pod=vision/p9"}, 1, "check the name"},
-		{[]string{"ran"}, 1, "needs one of"},
+		{[]string{"ran"}, 1, "needs a board"},
 		{[]string{"where", "1653924023102", "--prices=x"}, 2, "not defined"},
 		{[]string{"statement", "--prices=" + file(t, "from,per_kwh\n2026-13-01,1\n")}, 2, "line 2"},
 		{[]string{"statement", "--pue=0.5"}, 2, "must be a number from 1 to 10"},
@@ -258,7 +257,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestConfig checks the order of flags, environment variables and the configuration file.
+// TestConfig checks the precedence of flags, environment variables and the configuration file.
 func TestConfig(t *testing.T) {
 	folder := books(t)
 	config := filepath.Join(t.TempDir(), "config.yaml")
@@ -280,8 +279,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// These are the rules of FOCUS for the written columns: mandatory columns, allowed values and
-// formats.
+// These are the rules of FOCUS for the columns that the answer contains: mandatory columns, allowed values and formats.
 var (
 	focusMandatory = []string{
 		"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass", "ChargeDescription",
@@ -312,8 +310,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestDocumented checks that docs/ask.md contains every command, column and flag. The flags of the
-// store are the same as for filing.
+// TestDocumented checks that docs/ask.md contains every command, column and flag. The flags of the store are the same
+// as those for filing.
 func TestDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/ask.md")
 	check(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// capacityColumns contains the columns of the GPUs by state. Time is in GPU hours.
+// capacityColumns contains the columns of the answer about GPUs by state. Times are in GPU hours.
 var capacityColumns = columns[capacityRow]{
 	{"line", "", print.Text, func(r capacityRow) any { return r.line }},
 	{"time", "FROM", print.Time, func(r capacityRow) any { return r.at }},
@@ -29,39 +29,39 @@ var capacityColumns = columns[capacityRow]{
 // capacityDays is the number of days that are read by default.
 const capacityDays = 30 * day
 
-// partModel is a model in a part of the selected time: a day, or the last hour.
+// partModel identifies a model in a part of the selected time. A part is a day, or the last hour.
 type partModel struct {
 	start time.Time
 	model string
 }
 
-// states contains the GPU hours of a model by state, in ms.
+// states contains the GPU hours in ms that the GPUs of a model spent in each state.
 type states struct {
 	gpus                                   map[string]bool // by UUID
 	present, allocated, idle, silent, lost int64
 }
 
-// capacityRow is a model, or the total, in a part of the selected time.
+// capacityRow is the row of a model, or of the total, in a part of the selected time.
 type capacityRow struct {
 	line, model string
 	at          time.Time
-	hours       int64 // filed ones
+	hours       int64 // filed hours
 	*states
 	pending *int64 // set only for the total, because pods do not request a model
 }
 
-// nodeHour is an hour of a node.
+// nodeHour identifies a node in an hour.
 type nodeHour struct {
 	cluster, node string
 	hour          time.Time
 }
 
-// capacity adds up the GPUs by state.
+// capacity adds up the GPU hours by state.
 type capacity struct {
 	of      books.Query
-	filed   map[string][]time.Time           // hours by cluster
+	filed   map[string][]time.Time           // filed hours by cluster
 	hours   map[time.Time]map[time.Time]bool // filed hours by part
-	seen    map[nodeHour]bool                // nodes with a GPU
+	seen    map[nodeHour]bool                // nodes with a present GPU
 	last    time.Time                        // the last filed hour
 	all     map[partModel]*states
 	pending map[time.Time]int64 // demand by part; nil if the store has no data about demand
@@ -103,12 +103,12 @@ func (q *question) capacity(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// unknownDemand returns the reason for an unknown demand.
+// unknownDemand returns the reason why the demand is unknown.
 func unknownDemand(source books.Source) string {
 	if _, store := source.(books.Demand); store {
 		return "no pending GPU hours in this time: no pod was pending, or the rule " + books.PendingRule + " was not evaluated"
 	}
-	return "an archive has no pending GPU hours: read a store with the rule " + books.PendingRule + " by --store.url"
+	return "an archive contains no pending GPU hours: set --store.url to a store with the rule " + books.PendingRule
 }
 
 // read reads the charges, the stays of GPUs and the demand. It returns the hours of the charges.
@@ -160,8 +160,8 @@ func (c *capacity) readLast(ctx context.Context, source books.Source) error {
 	return nil
 }
 
-// states returns the states of a model in a part. A part is identified by its start. The last hour
-// is identified by the end of the selected time.
+// states returns the states of a model in a part. A part is identified by its start, except the
+// last hour, which is identified by the end of the selected time.
 func (c *capacity) states(start time.Time, model string) *states {
 	key := partModel{start, model}
 	if c.all[key] == nil {
@@ -180,8 +180,8 @@ func (c *capacity) charge(start time.Time, charge table.Charge) {
 	s.idle += max(charge.GPUTime-charge.Active, 0)
 }
 
-// each calls add for each filed hour of a time and each part that contains the hour, with the
-// states of the GPU's model.
+// each calls add for each filed hour from one time until another, and for each part that contains
+// the hour, with the states of the GPU's model.
 func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time, to *states)) {
 	hours := c.filed[s.Cluster]
 	first, _ := slices.BinarySearchFunc(hours, from, time.Time.Compare)
@@ -201,8 +201,8 @@ func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time,
 	}
 }
 
-// parts returns the part for the day of an hour, and, if the hour is the last hour, also the part
-// for the last hour.
+// parts returns the parts that contain an hour: the part for its day and, if the hour is the last
+// hour, the part for the last hour.
 func (c *capacity) parts(hour time.Time) []time.Time {
 	parts := []time.Time{later(hour.Truncate(day), c.of.From)}
 	if hour.Equal(c.last) {
@@ -228,8 +228,8 @@ func (c *capacity) countPresent(all []*Stay) {
 }
 
 // countMissing adds the hours in which GPUs were missing. A missing GPU is lost if another GPU of
-// its node was scraped, and silent otherwise. It is no longer missing when it is in a place again,
-// or when another board is in its place.
+// its node was scraped, and silent otherwise. It is no longer missing when it is in any place
+// again, or when another board is in its old place.
 func (c *capacity) countMissing(all []*Stay) {
 	for _, s := range all {
 		if s.End == "" || s.End == "moved" || s.End == replaced {
@@ -251,7 +251,7 @@ func (c *capacity) countMissing(all []*Stay) {
 	}
 }
 
-// demand adds the GPU hours for which pods were pending.
+// demand adds the GPU hours during which pods were pending.
 func (c *capacity) demand(ctx context.Context, source books.Source) error {
 	store, ok := source.(books.Demand)
 	if !ok {
@@ -267,9 +267,9 @@ func (c *capacity) demand(ctx context.Context, source books.Source) error {
 	})
 }
 
-// rows returns the rows of the models and of the total, for each day and then for the last hour.
+// rows returns the rows for the models and for the total, for each day and then for the last hour.
 func (c *capacity) rows() (rows []capacityRow) {
-	parts := make(map[time.Time][]string) // the models
+	parts := make(map[time.Time][]string) // models in each part
 	for key := range c.all {
 		parts[key.start] = append(parts[key.start], key.model)
 	}
@@ -299,7 +299,7 @@ func (s *states) add(other *states) {
 	s.lost += other.lost
 }
 
-// row returns the row of a model or of the total in a part.
+// row returns the row for a model or for the total in a part.
 func (c *capacity) row(line string, start time.Time, model string, s *states) capacityRow {
 	at := start
 	if start.Equal(c.of.Until) {

@@ -21,7 +21,7 @@ import (
 // hourMS is an hour in milliseconds.
 const hourMS = 3_600_000
 
-// present returns a GPU in an hour of a node.
+// present returns a GPU that was present in an hour.
 func present(start time.Time, node, uuid, address, model string) table.GPU {
 	return table.GPU{
 		Node: node, UUID: uuid, Serial: "S" + strings.TrimPrefix(uuid, "GPU-"), PCIBusID: address, Model: model, SystemUUID: "of-" + node,
@@ -46,7 +46,7 @@ func fileHours(t *testing.T, hours ...*table.Hour) (folder string) {
 	return folder
 }
 
-// answers returns the rows of an answer in JSON, by some columns.
+// answers returns the rows of a JSON answer, keyed by some columns.
 func answers(t *testing.T, r result, key ...string) map[string]map[string]any {
 	t.Helper()
 	var answer struct{ Rows []map[string]any }
@@ -65,9 +65,8 @@ func answers(t *testing.T, r result, key ...string) map[string]map[string]any {
 	return all
 }
 
-// TestCapacity checks the states of GPUs on each day and in the last hour against the states that
-// were drawn for each GPU and hour. A node is silent, a GPU is lost, or a GPU is present and partly
-// allocated.
+// TestCapacity compares the states of GPUs on each day and in the last hour with the states that were drawn for each
+// GPU and hour. In each hour, a node is silent, a GPU is lost, or a GPU is present and partly allocated.
 func TestCapacity(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 4))
 	const length, unfiled = 66, 40
@@ -138,8 +137,8 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestCapacityReplaced checks that a lost board counts until another board is in its place, and
-// that a moved board counts only in its new place.
+// TestCapacityReplaced checks that a lost board is counted until another board is in its place, and that a moved board
+// is counted only in its new place.
 func TestCapacityReplaced(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 6 {
@@ -153,7 +152,7 @@ func TestCapacityReplaced(t *testing.T) {
 		}
 		moved := present(start, map[bool]string{true: "n1", false: "n2"}[n < 3], "GPU-moves", "2", "H100")
 		h.GPUs = append(h.GPUs, moved)
-		if n == 3 { // in both places
+		if n == 3 { // the board is in both places in this hour
 			before := present(start, "n1", "GPU-moves", "2", "H100")
 			before.Last = start.Add(10 * time.Minute)
 			h.GPUs[len(h.GPUs)-1].First = start.Add(20 * time.Minute)
@@ -171,7 +170,7 @@ func TestCapacityReplaced(t *testing.T) {
 	}
 }
 
-// TestPending checks the GPU hours of pending pods in a store with the rule.
+// TestPending checks the GPU hours of pending pods in a store that contains the rule.
 func TestPending(t *testing.T) {
 	samples := boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })
 	for n, gpuHours := range []float64{1.5, 0, 2.25} {
@@ -187,18 +186,18 @@ func TestPending(t *testing.T) {
 		}
 	}
 	if strings.Contains(r.out, "pending GPU hours") {
-		t.Errorf("a notice about known hours:\n%s", r.out)
+		t.Errorf("a notice although the hours are known:\n%s", r.out)
 	}
 }
 
-// TestPendingUnknown checks that an archive and a store without the rule report that pending GPU
-// hours are unknown, and name a source for them.
+// TestPendingUnknown checks that an archive, and a store without the rule, report that pending GPU hours are unknown
+// and where to read them.
 func TestPendingUnknown(t *testing.T) {
 	server := httptest.NewServer(foldtest.API{Store: boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })})
 	defer server.Close()
 	folder := fileHours(t, &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{present(october, "n1", "GPU-0", "0", "H100")}})
 	for source, want := range map[string]string{
-		"--books=" + folder:         "! an archive has no pending GPU hours: read a store with the rule gpuledger:pending_gpu_hours:sum by --store.url",
+		"--books=" + folder:         "! an archive contains no pending GPU hours: set --store.url to a store with the rule gpuledger:pending_gpu_hours:sum",
 		"--store.url=" + server.URL: "! no pending GPU hours in this time: no pod was pending, or the rule gpuledger:pending_gpu_hours:sum was not evaluated",
 	} {
 		if r := run(t, "capacity", "--from=2026-10-01", "--to=2026-10-01T01", source); r.status != 0 || strings.Count(r.out, want) != 1 {
@@ -206,12 +205,12 @@ func TestPendingUnknown(t *testing.T) {
 		}
 	}
 	if r := run(t, "capacity", "--from=2025-10-01", "--to=2025-10-01T01", "--books="+folder); strings.Contains(r.out, "pending") {
-		t.Errorf("a notice about a time without hours:\n%s", r.out)
+		t.Errorf("a notice although the time contains no hours:\n%s", r.out)
 	}
 }
 
-// TestAges checks the boards, board years and failures by age against values that were calculated by hand. Board 1 is lost, and
-// board 6 replaces board 5.
+// TestAges compares the boards, board years and failures by age with values that were calculated by hand. Board 1 is
+// lost, and board 6 replaces board 5.
 func TestAges(t *testing.T) {
 	at := func(day, hour int) time.Time {
 		return october.AddDate(0, 0, day-1).Add(time.Duration(hour) * time.Hour)

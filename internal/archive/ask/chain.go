@@ -11,22 +11,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// chained adds the flags of the check of a chain.
+// chained adds the flags for the check of a chain.
 func chained(fs *flag.FlagSet, o *options) {
-	fs.BoolVar(&o.Chain, "chain", false, "compare all rows, or the rows of --month or --from and --to, with the chain of filed hours")
-	fs.StringVar(&o.PublicKey, "public-key", "", "`file` with the public keys in PEM that sign the chain, oldest first")
+	fs.BoolVar(&o.Chain, "chain", false, "compare all rows, or the rows in --month or from --from to --to, with the chain of filed hours")
+	fs.StringVar(&o.PublicKey, "public-key", "", "`file` with the public keys of the chain in PEM, oldest first")
 	fs.StringVar(&o.Witness, "witness", "", "`URL` of published checkpoints, as in --chain.publish; for --chain")
 	fs.StringVar(&o.ChainHTTP, "chain.http.config.file", "", "`file` with TLS, authentication and headers for https://… in --witness, in the format of promtool's --http.config.file")
-	fs.StringVar(&o.ChainSink, "chain.sink", "", "`name` of the sink among the checkpoints of --witness, such as postgres, if there are several")
+	fs.StringVar(&o.ChainSink, "chain.sink", "", "`name` of the sink to check, such as postgres, if --witness contains checkpoints of several sinks")
 }
 
-// chainReport is the check of the chain of a cluster in a part of the books.
+// chainReport is the result of the check of a cluster's chain, with the name of the part of the
+// books.
 type chainReport struct {
 	chain.Report
 	source string
 }
 
-// chainColumns contains the columns of the check of a chain.
+// chainColumns contains the columns of the answer about a chain.
 var chainColumns = columns[chainReport]{
 	{"cluster", "CLUSTER", print.Text, func(r chainReport) any { return r.Cluster }},
 	{"source", "SOURCE", print.Text, func(r chainReport) any { return r.source }},
@@ -39,7 +40,7 @@ var chainColumns = columns[chainReport]{
 	{"ok", "OK", print.Flag, func(r chainReport) any { return len(r.Problems) == 0 }},
 }
 
-// maxProblems is the maximum number of listed problems of a cluster.
+// maxProblems is the maximum number of problems that are listed for a cluster.
 const maxProblems = 20
 
 // verifyChain compares the books with their chains.
@@ -47,7 +48,7 @@ func (q *question) verifyChain(ctx context.Context) (print.Answer, error) {
 	a := chainColumns.answer()
 	source, ok := q.source.Source.(books.Chained)
 	if !ok {
-		return a, errors.New("only an archive has a chain: select it with --books")
+		return a, errors.New("only an archive has a chain: select one with --books")
 	}
 	check, err := q.check(ctx, &a)
 	if err != nil {
@@ -66,7 +67,7 @@ func (q *question) verifyChain(ctx context.Context) (print.Answer, error) {
 			a.Rows = append(a.Rows, chainColumns.row(chainReport{r, part.Name}))
 			a.Notices = append(a.Notices, problems(r)...)
 			if q.Witness != "" && r.Published < r.Head.Sequence {
-				a.Notices = append(a.Notices, fmt.Sprintf("cluster %s: no checkpoint was published after entry %d of %d: the removal of later entries would not be found", r.Cluster, r.Published, r.Head.Sequence))
+				a.Notices = append(a.Notices, fmt.Sprintf("cluster %s: no checkpoint was published after entry %d of %d, so the removal of later entries would not be detected", r.Cluster, r.Published, r.Head.Sequence))
 			}
 			q.failed = q.failed || len(r.Problems) > 0
 		}
@@ -77,7 +78,7 @@ func (q *question) verifyChain(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// check returns the check that the flags select.
+// check returns the chain check that the flags describe.
 func (q *question) check(ctx context.Context, a *print.Answer) (c chain.Check, err error) {
 	if !q.Month.IsZero() || !q.From.IsZero() || !q.To.IsZero() || q.since {
 		of, _ := q.billed()

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 )
 
-// chainedBooks returns a folder with two hours and a signed chain, and a folder with the keys and the checkpoints.
+// chainedBooks returns a folder with two hours and a signed chain, and a folder that contains the keys and the
+// checkpoints.
 func chainedBooks(t *testing.T) (folder, keys string) {
 	t.Helper()
 	folder, keys = t.TempDir(), t.TempDir()
@@ -31,7 +32,7 @@ func chainedBooks(t *testing.T) (folder, keys string) {
 	return folder, keys
 }
 
-// TestVerifyChain checks the answers for a complete chain, a changed chain and a truncated chain.
+// TestVerifyChain checks the answers about a complete chain, a changed chain and a truncated chain.
 func TestVerifyChain(t *testing.T) {
 	folder, keys := chainedBooks(t)
 	verify := []string{"verify", "--chain", "--books=" + folder, "--public-key=" + filepath.Join(keys, "public.pem"), "--witness=file://" + filepath.Join(keys, "published.jsonl")}
@@ -52,7 +53,7 @@ func TestVerifyChain(t *testing.T) {
 	text, err := os.ReadFile(charges)
 	check(t, err)
 	check(t, os.WriteFile(charges, []byte(strings.Replace(string(text), "2026-10-01T01:00:00.000Z,a,", "2026-10-01T01:00:00.000Z,b,", 1)), 0o600))
-	if r := run(t, verify...); r.status != 1 || !strings.Contains(r.out, "cluster east/1, hour 2026-10-01T01: its rows were changed") {
+	if r := run(t, verify...); r.status != 1 || !strings.Contains(r.out, "cluster east/1, hour 2026-10-01T01: the rows of the hour were changed") {
 		t.Errorf("a changed row: exit status %d: %s%s", r.status, r.out, r.err)
 	}
 	if r := run(t, append(verify, "--from=2026-10-01", "--to=2026-10-01T01")...); r.status != 0 {

@@ -8,11 +8,11 @@ import (
 const (
 	// maxClosest is the number of names that are suggested.
 	maxClosest = 3
-	// maxDistance is the maximum number of characters in which a suggested name may differ.
+	// maxDistance is the maximum number of characters by which a suggested name may differ.
 	maxDistance = 3
 )
 
-// closest returns the names that differ least from a name, closest first.
+// closest returns the names that differ least from a name, with the closest name first.
 func closest(name string, all []string) (found []string) {
 	distances := make(map[string]int)
 	for _, other := range all {
@@ -25,8 +25,8 @@ func closest(name string, all []string) (found []string) {
 	return found[:min(len(found), maxClosest)]
 }
 
-// distance is the number of edits that turn one text into the other. An edit inserts, removes or
-// replaces a byte, or swaps two neighbouring bytes.
+// distance returns the number of edits that turn one text into the other. An edit inserts, removes
+// or replaces a byte, or swaps two neighbouring bytes.
 func distance(a, b string) int {
 	if max(len(a)-len(b), len(b)-len(a)) > maxDistance {
 		return maxDistance + 1

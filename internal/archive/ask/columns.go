@@ -6,10 +6,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// column is a column of an answer, with its value in a row.
+// column describes a column of an answer, and how to read its value from a row.
 type column[R any] struct {
 	name  string // name in JSON and CSV
-	title string // heading in text; empty for a column that text omits
+	title string // heading in text; empty if text omits the column
 	kind  print.Kind
 	value func(R) any
 }
@@ -17,7 +17,7 @@ type column[R any] struct {
 // columns contains the columns of an answer.
 type columns[R any] []column[R]
 
-// answer returns an answer with rows.
+// answer returns an answer with the given rows.
 func (c columns[R]) answer(rows ...R) (a print.Answer) {
 	for _, column := range c {
 		a.Columns = append(a.Columns, print.Column{Name: column.name, Title: column.title, Kind: column.kind})
@@ -37,12 +37,12 @@ func (c columns[R]) row(r R) []any {
 	return row
 }
 
-// contains reports whether there is a column with a name.
+// contains reports whether a column has the given name.
 func (c columns[R]) contains(name string) bool {
 	return slices.ContainsFunc(c, func(column column[R]) bool { return column.name == name })
 }
 
-// within converts columns of a part of a row to columns of the row.
+// within converts columns for a part of a row into columns for the row.
 func within[R, Part any](c columns[Part], part func(R) Part) (all columns[R]) {
 	for _, of := range c {
 		all = append(all, column[R]{of.name, of.title, of.kind, func(r R) any { return of.value(part(r)) }})

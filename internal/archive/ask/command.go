@@ -17,20 +17,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// command is a question on the command line.
+// command describes a question on the command line.
 type command struct {
 	name, argument, help string
-	optional             bool  // the argument
-	several              bool  // arguments are possible
-	details              bool  // whether pruned hours have no answer
-	samples              bool  // whether rules cannot answer the question
+	optional             bool  // the argument may be missing
+	several              bool  // several arguments are possible
+	details              bool  // pruned hours have no answer
+	samples              bool  // rules cannot answer the question
 	reach                reach // smallest scope of a reader that gets an answer
 	since                time.Duration
-	excluded             [][2]string // pairs of time flags that exclude each other only in this question
+	excluded             [][2]string // pairs of time flags that only this question does not allow together
 	extra                func(*flag.FlagSet, *options)
 	answer               func(*question, context.Context) (print.Answer, error)
-	pages                func(*question, context.Context) ([]print.Page, error) // used in place of answer
-	document             func(*options, Terminal) error                         // used if there is an argument; it needs no books
+	pages                func(*question, context.Context) ([]print.Page, error) // used instead of answer
+	document             func(*options, Terminal) error                         // used instead of answer if there is an argument; it needs no books
 }
 
 func at(fs *flag.FlagSet, o *options) {
@@ -40,7 +40,7 @@ func at(fs *flag.FlagSet, o *options) {
 func money(fs *flag.FlagSet, o *options) { o.Factors.Register(fs) }
 
 func ofMonth(fs *flag.FlagSet, o *options) {
-	fs.TextVar(&o.Month, "month", month{}, "`month` in UTC such as 2026-10; default is the last full one")
+	fs.TextVar(&o.Month, "month", month{}, "`month` in UTC such as 2026-10; default is the last full month")
 }
 
 func rma(fs *flag.FlagSet, o *options) {
@@ -48,12 +48,12 @@ func rma(fs *flag.FlagSet, o *options) {
 }
 
 func selected(fs *flag.FlagSet, o *options) {
-	fs.BoolVar(&o.InWarranty, "in-warranty", false, "only boards with a warranty in --assets until the end of the time or later")
+	fs.BoolVar(&o.InWarranty, "in-warranty", false, "only boards with a warranty in --assets that lasts at least until the end of the selected time")
 	fs.BoolVar(&o.Uncorrectable, "uncorrectable", false, "only boards with uncorrectable memory errors")
 }
 
 func by(fs *flag.FlagSet, o *options, initial string) {
-	fs.StringVar(&o.By, "by", initial, "`groups`: some of "+groups)
+	fs.StringVar(&o.By, "by", initial, "`groups`: one or more of "+groups)
 }
 
 // commands returns the questions.
@@ -100,25 +100,25 @@ func commands() []command {
 		}, {
 			name: "moves", reach: clusterReach, details: true, help: "boards that arrived, left, returned or were swapped", since: 7 * day, extra: rma, answer: (*question).moves,
 		}, {
-			name: "missing", reach: clusterReach, details: true, help: "boards without a place, and for how long", extra: rma, answer: (*question).missing,
+			name: "missing", reach: clusterReach, details: true, help: "boards without a place, and how long they have been missing", extra: rma, answer: (*question).missing,
 		}, {
 			name: "suspect", reach: clusterReach, details: true, argument: "SERIAL…", several: true, help: "whether the faults of a board follow the board, its slot or its node", answer: (*question).suspect,
 		}, {
 			name: "errors", reach: clusterReach, details: true, argument: "SERIAL…", several: true, optional: true, help: "errors of boards: memory, links, reduced clocks, spare rows, required action; the worst boards first",
 			extra: selected, answer: (*question).errors,
 		}, {
-			name: "verify", reach: clusterReach, argument: "STATEMENT.JSON", optional: true, help: "missing hours of a month, and its charges against its boards; or a signed statement", samples: true,
+			name: "verify", reach: clusterReach, argument: "STATEMENT.JSON", optional: true, help: "check that a month has no missing hours, and that its charges match its boards; or check a signed statement", samples: true,
 			document: (*options).verifyDocument,
 			extra:    verified, answer: (*question).verify,
 		}, {
 			name: "hours", reach: clusterReach, help: "filed, accepted, corrected, pruned and missing hours, with the command that files them", extra: ofMonth, answer: (*question).hours,
 		}, {
-			name: "report", reach: clusterReach, argument: "SERIAL…", several: true, help: "everything about a board on a page, to attach to an RMA", extra: rma, pages: (*question).report,
+			name: "report", reach: clusterReach, argument: "SERIAL…", several: true, help: "everything about a board on one page, which can be attached to an RMA", extra: rma, pages: (*question).report,
 		},
 	}
 }
 
-// Flags returns the flag set of each question by its name.
+// Flags returns the flag set of each question, by the name of the question.
 func Flags() map[string]*flag.FlagSet {
 	all := make(map[string]*flag.FlagSet)
 	for _, c := range commands() {
@@ -127,7 +127,7 @@ func Flags() map[string]*flag.FlagSet {
 	return all
 }
 
-// completion is the command that writes the completion of a shell.
+// completion is the command that writes the completion script for a shell.
 const completion = "completion"
 
 // filing contains the commands that are not questions.
@@ -143,8 +143,8 @@ func names() []string {
 	return all
 }
 
-// Answers reports whether Run runs a command. This is the case if the command is a question, is
-// completion, or is unknown.
+// Answers reports whether Run runs a command. It does so if the command is a question, completion,
+// or unknown.
 func Answers(command string) bool { return !slices.Contains(filing, command) }
 
 func find(name string) *command {
@@ -163,8 +163,8 @@ const (
 	invalid = 2
 )
 
-// Run answers a question, and returns the exit status: 1 for an unknown name or another error, 2 for
-// invalid flags.
+// Run answers a question and returns the exit status, which is 1 for an unknown name or another
+// error, and 2 for invalid flags.
 func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
 	if args[0] == completion {
 		err := Completion(t.Out, strings.Join(args[1:], " "), strings.Replace(t.Program, " ", "-", 1))
@@ -275,7 +275,7 @@ func (c *command) noticed(ctx context.Context, q *question) (print.Answer, error
 	return a, nil
 }
 
-// write writes an answer in the format of the flags. CSV cannot contain notices, so they are
+// write writes an answer in the format that the flags set. CSV cannot contain notices, so they are
 // written to standard error.
 func (o *options) write(t Terminal, r *Reply) error {
 	r.Style.Colour = t.Colour
@@ -294,14 +294,14 @@ func (o *options) write(t Terminal, r *Reply) error {
 	return a.Write(t.Out, o.Output, r.Style)
 }
 
-// errRules is the error for a check that would always succeed for results of rules.
-var errRules = errors.New("rules cannot be verified, because their energy without a pod or unit is computed as the rest: " +
-	"set --store.read=samples, read an archive with --books, or compare them with the samples by --prove")
+// errRules is the error if rules are to be verified. The check would always succeed.
+var errRules = errors.New("rules cannot be verified, because they compute the energy without a pod or unit as the remainder: " +
+	"set --store.read=samples, read an archive with --books, or set --prove to compare the rules with the samples")
 
-// errFailed means that the answer contains the reason.
+// errFailed means that the answer itself contains the reason for the failure.
 var errFailed = errors.New("the answer contains the reason")
 
-// oneLine returns an error as a single line, without control characters from labels.
+// oneLine returns the text of an error as a single line, without control characters from labels.
 func oneLine(err error) string {
 	return labelvalue.Printable(strings.ReplaceAll(err.Error(), "\n", "; "))
 }
@@ -313,11 +313,11 @@ func (c *command) usage(t Terminal) {
 	fs.PrintDefaults()
 }
 
-// unknownCommand returns the error of an unknown command.
+// unknownCommand returns the error text for an unknown command.
 func unknownCommand(name string) string {
 	text := fmt.Sprintf("unknown command %q: must be %s, or a question", labelvalue.Printable(name), strings.Join(filing, ", "))
 	similar := slices.DeleteFunc(names(), func(known string) bool {
-		return !strings.HasPrefix(known, name) && distance(name, known) > len(name)/4 // a short word resembles many other words
+		return !strings.HasPrefix(known, name) && distance(name, known) > len(name)/4 // a short word is similar to many other words
 	})
 	if len(similar) > 0 {
 		text += ": did you mean " + strings.Join(similar, ", ") + "?"
@@ -331,5 +331,5 @@ func Usage(w io.Writer, program string) {
 	for _, c := range commands() {
 		fmt.Fprintf(w, "       %-42s %s\n", strings.TrimSpace(program+" "+c.name+" "+c.argument), c.help)
 	}
-	fmt.Fprintf(w, "       %-42s %s\n\n", program+" completion bash|zsh|fish", "print the completion of a shell")
+	fmt.Fprintf(w, "       %-42s %s\n\n", program+" completion bash|zsh|fish", "print the completion script for a shell")
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestTimes checks every pair of flags that select a time: a pair is accepted, or the error names both flags.
+// TestTimes checks every pair of flags that select a time: the pair is accepted, or the error names both flags.
 func TestTimes(t *testing.T) {
 	folder := books(t)
 	values := map[string]string{"month": "2026-10", "from": "2026-10-01", "to": "2026-10-03", "since": "40d", "at": "2026-10-02T12:00"}
-	together := map[string][]string{ // flags that select one time, by question
+	together := map[string][]string{ // flags that together select one time, by question
 		"where": {"from to", "since to", "at from", "at since"}, "history": {"from to", "since to"}, "ran": {"from to", "since to"},
 		"statement": {"from to", "since to"}, "idle": {"from to", "since to"}, "verify": {"from to", "since to"},
 		"moves": {"from to", "since to"}, "missing": {"from to", "since to"}, "report": {"from to", "since to"},
@@ -48,8 +48,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestFiling checks that this program lists every command of the archive, and that the archive runs
-// it.
+// TestFiling checks that this program lists every command of the archive, and that the archive runs each of these
+// commands.
 func TestFiling(t *testing.T) {
 	_, err := archive.Parse([]string{"unknown"})
 	if err == nil {
@@ -63,13 +63,13 @@ func TestFiling(t *testing.T) {
 	all := run(t, "completion", "fish").out
 	for _, command := range commands {
 		if ask.Answers(command) || !strings.Contains(all, command) {
-			t.Errorf("%s is a question, or not completed", command)
+			t.Errorf("%s is a question, or the completion lacks it", command)
 		}
 	}
 }
 
-// TestPrefix checks the suggestions for the start of a name. The suggestion is the only match, or
-// some of many matches.
+// TestPrefix checks the suggestions for the start of a name. They contain the only match, or some matches if there are
+// many.
 func TestPrefix(t *testing.T) {
 	h := &table.Hour{}
 	for i := range 12 {
@@ -91,7 +91,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestTwoGPUs checks that rows of the two GPUs of a board differ in a printed column.
+// TestTwoGPUs checks that the rows for the two GPUs of a board differ in a printed column.
 func TestTwoGPUs(t *testing.T) {
 	h := &table.Hour{}
 	for _, uuid := range []string{"GPU-a", "GPU-b"} {
@@ -110,8 +110,7 @@ func TestTwoGPUs(t *testing.T) {
 	}
 }
 
-// TestConnection checks that errors of a store contain its URL and the flag that solves the
-// problem.
+// TestConnection checks that the errors of a store contain the store's URL and the flag that solves the problem.
 func TestConnection(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -156,8 +155,9 @@ func TestConnection(t *testing.T) {
 	}
 }
 
-// TestPlugin checks that kubectl's completion offers questions, flags and formats. It runs kubectl_complete-gpuledger with the words after the
-// name of the plugin, of which the last is incomplete. It expects a line for each completion, and the directive of cobra.
+// TestPlugin checks that kubectl's completion offers questions, flags and formats. It runs kubectl_complete-gpuledger
+// with the words after the name of the plugin; the final word is incomplete. It expects one line per completion, and a
+// directive of cobra's protocol.
 func TestPlugin(t *testing.T) {
 	dir := t.TempDir()
 	out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-w", "-o", dir, "../../../cmd/gpuledger-archive").CombinedOutput()

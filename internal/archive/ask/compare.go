@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// previous selects the period before a statement: the previous month for a statement of a month,
-// and the same number of preceding hours otherwise.
+// previous selects the period before a statement. This is the previous month if the statement covers a month, and
+// otherwise the same number of preceding hours.
 func (q *question) previous(of books.Query) books.Query {
 	from := of.From.Add(-of.Until.Sub(of.From))
 	if q.ofMonth() {
@@ -23,7 +23,7 @@ func (q *question) previous(of books.Query) books.Query {
 	return books.Query{From: from, Until: of.From, Where: of.Where}
 }
 
-// comparedColumns returns the amounts of a comparison, which are int64 or float64.
+// comparedColumns returns the columns with the compared amounts. The values are int64 or float64.
 func (q *question) comparedColumns() columns[*line] {
 	all := columns[*line]{
 		{"energy_mj", "KWH", print.Energy, func(l *line) any { return l.Energy }},
@@ -35,7 +35,7 @@ func (q *question) comparedColumns() columns[*line] {
 	return all
 }
 
-// compare answers with a statement and the statement of the previous period.
+// compare answers with a statement and with the statement of the previous period.
 func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	if q.Format != "" {
 		return print.Answer{}, Invalid(errors.New("--compare supports no other format: leave out --format"))
@@ -69,14 +69,13 @@ func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// linePair is a line of a statement, and the line of the previous statement. One of them may be
-// nil.
+// linePair contains a line of a statement, and the same line of the previous statement. One of the two may be nil.
 type linePair struct{ now, before *line }
 
 // either returns a line that is not nil.
 func (p linePair) either() *line { return cmp.Or(p.now, p.before) }
 
-// in returns the value of a line in a column, or nil if there is no line.
+// in returns the value of a line in a column, or nil if the line is nil.
 func (l *line) in(c column[*line]) any {
 	if l == nil {
 		return nil
@@ -84,8 +83,8 @@ func (l *line) in(c column[*line]) any {
 	return c.value(l)
 }
 
-// growth returns the change of an amount as a share of the previous amount, or nil if there was no
-// amount.
+// growth returns the change of an amount as a share of the previous amount, or nil if the previous amount is 0 or
+// unknown.
 func growth(now, before any) any {
 	previous := asNumber(before)
 	if previous == 0 {
@@ -94,7 +93,7 @@ func growth(now, before any) any {
 	return rounded(asNumber(now)/previous - 1)
 }
 
-// asNumber returns an int64 or a float64 as a number, and nil as 0.
+// asNumber converts an int64 or a float64 to a float64, and nil to 0.
 func asNumber(amount any) float64 {
 	switch n := amount.(type) {
 	case int64:
@@ -105,8 +104,8 @@ func asNumber(amount any) float64 {
 	return 0
 }
 
-// pairs returns the lines of two statements. Groups are paired by their values. The rest and the total are also
-// paired. A missing line is nil.
+// pairs pairs the lines of two statements. Groups are paired by their values, and the rest and the total with each
+// other. A missing line is nil.
 func pairs(now, old *account) (all []linePair) {
 	both := maps.Clone(old.known)
 	maps.Copy(both, now.known)

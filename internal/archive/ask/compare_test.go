@@ -11,13 +11,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// use is the energy of a namespace in kWh, and its GPU hours, in an hour.
+// use is the energy in kWh and the GPU hours of a namespace in an hour.
 type use struct {
 	namespace     string
 	kWh, gpuHours int64
 }
 
-// fileUses files hours of a board with the uses of namespaces, empty for idle energy.
+// fileUses files hours of a board that namespaces use. An empty namespace stands for idle energy.
 func fileUses(t *testing.T, hours map[time.Time][]use) (folder string) {
 	t.Helper()
 	var all []*table.Hour
@@ -37,7 +37,7 @@ func fileUses(t *testing.T, hours map[time.Time][]use) (folder string) {
 }
 
 // TestCompare checks the change of each line since the previous month, with the prices of each
-// month, and lines that exist in only one month.
+// month. Some lines exist in only one month.
 func TestCompare(t *testing.T) {
 	folder := fileUses(t, map[time.Time][]use{
 		october.AddDate(0, -1, 3): {{"old", 2, 1}, {"ml", 4, 2}, {"", 1, 0}},

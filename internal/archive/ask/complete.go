@@ -11,16 +11,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// filedHours counts the hours of a cluster in an account.
+// filedHours counts the filed hours of a cluster in an account.
 type filedHours struct {
 	hours   map[time.Time]bool
-	refused int // the record of these hours is impossible
-	// partial counts pruned hours that are omitted, because the account lacks other hours of their
-	// month or does not include sums. lost counts the hours that were removed by hand.
+	refused int // hours with an impossible record
+	// partial counts pruned hours that are omitted, because the account does not cover their whole month or does not use
+	// sums. lost counts hours that were removed by hand.
 	partial, lost int
 }
 
-// add counts an hour, and reports whether its charges are in the account.
+// add counts an hour, and reports whether the account contains the charges of the hour.
 func (c *filedHours) add(h books.Hour, of books.Query) bool {
 	c.hours[h.Hour] = true
 	switch {
@@ -37,17 +37,17 @@ func (c *filedHours) add(h books.Hour, of books.Query) bool {
 	return true
 }
 
-// noHoursError means that the books contain no hour of the selected time.
+// noHoursError means that the books contain no hour in the selected time.
 type noHoursError struct {
 	source string
 	of     books.Query
 }
 
 func (e *noHoursError) Error() string {
-	return fmt.Sprintf("%s has no hours from %s to %s: check the time, or file it with gpuledger-archive once --from", e.source, stamp(e.of.From), stamp(e.of.Until))
+	return fmt.Sprintf("%s has no hours from %s to %s: check the time, or file these hours with gpuledger-archive once --from", e.source, stamp(e.of.From), stamp(e.of.Until))
 }
 
-// complete adds up the energy of the boards, and adds notices about hours that are missing.
+// complete adds up the energy of the boards, and adds notices about missing hours.
 func (q *question) complete(a *account, hours []books.Hour) error {
 	clusters, accepted := make(map[string]*filedHours), make(gaps)
 	var summed []time.Time // pruned months
@@ -79,7 +79,7 @@ func (q *question) complete(a *account, hours []books.Hour) error {
 	return nil
 }
 
-// checkAmounts compares the account with the boards, and adds notices about amounts without a factor.
+// checkAmounts compares the account with the boards, and adds notices about amounts without a price or an intensity.
 func (a *account) checkAmounts(f factors.Factors) {
 	if a.total.Energy != a.boards {
 		a.notice("the lines differ from the energy of the boards by %d mJ: run verify, and report a bug", a.total.Energy-a.boards)
@@ -102,7 +102,7 @@ func (a *account) unknownIntensities(f factors.Factors) {
 	}
 }
 
-// ofCluster returns the words that name the cluster in a notice.
+// ofCluster returns the words that name a cluster in a notice.
 func ofCluster(name string) string {
 	if name == "" {
 		return ""
@@ -124,27 +124,27 @@ func (q *question) notices(a *account, name string, c *filedHours) {
 		a.notice("incomplete: %d of %d hours%s are missing, the first one is %s: %s", n, expected, of, stamp(firstMissing(a.of, c.hours)), q.remedy())
 	}
 	if c.refused > 0 {
-		a.notice("incomplete: %d of %d hours%s are refused and left out: their record is impossible", c.refused, expected, of)
+		a.notice("incomplete: %d of %d hours%s are refused and left out, because their record is impossible", c.refused, expected, of)
 	}
 	if c.lost > 0 {
 		a.notice("incomplete: the rows of %d hours%s were removed without sums", c.lost, of)
 	}
 	if c.partial > 0 {
-		a.notice("incomplete: the details of %d hours%s are pruned: select whole months of statement or idle, in UTC", c.partial, of)
+		a.notice("incomplete: the details of %d hours%s are pruned: use statement or idle with whole months in UTC", c.partial, of)
 	}
 }
 
-// unsummed contains the columns of groups that the sums of pruned hours do not contain.
+// unsummed contains the columns by which the sums of pruned hours are not grouped.
 var unsummed = []string{"node", "uuid", "serial", "pod"}
 
-// summedNotices adds the notices about pruned months with sums in the account.
+// summedNotices adds the notices about pruned months that the account contains as sums.
 func (a *account) summedNotices(months []time.Time) {
 	if len(months) > 0 && slices.ContainsFunc(a.by, func(name string) bool { return slices.Contains(unsummed, name) }) {
-		a.notice("incomplete: months are pruned, their sums have no pods, nodes and boards")
+		a.notice("incomplete: the sums of pruned months contain no pods, nodes and boards")
 	}
 	for _, part := range a.of.Parts {
 		if month := table.Month(part); !part.Equal(month) && slices.ContainsFunc(months, month.Equal) {
-			a.notice("incomplete: %s is pruned, so the prices and intensities at its start count for all of it", month.Format("2006-01"))
+			a.notice("incomplete: %s is pruned, so the prices and intensities at the start of the month apply to the whole month", month.Format("2006-01"))
 			return
 		}
 	}
@@ -158,10 +158,10 @@ func firstMissing(of books.Query, hours map[time.Time]bool) time.Time {
 	return at
 }
 
-// remedy returns the way to add missing hours.
+// remedy returns the step that adds missing hours.
 func (q *question) remedy() string {
 	if q.Books == "" {
-		return "check that the store received the job gpuledger-record"
+		return "check that the store received samples from the job gpuledger-record"
 	}
 	return "file them with gpuledger-archive once --from"
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// completions contains the completion script of each shell. %[1]s is the name of the program, %[2]s
-// the name of a function, %[3]s the commands, and %[4]s the cases of the flags.
+// completions contains the completion script for each shell. %[1]s is the name of the program,
+// %[2]s the name of a function, %[3]s the commands, and %[4]s the cases for the flags.
 var completions = map[string]string{
 	"bash": `%[2]s() {
 	local words
@@ -54,7 +54,7 @@ fi
 %[4]s`,
 }
 
-// Completion writes the completion of a program for a shell.
+// Completion writes the completion script of a program for a shell.
 func Completion(w io.Writer, shell, program string) error {
 	script, ok := completions[shell]
 	if !ok {
@@ -89,8 +89,9 @@ const (
 	noFiles       = 4
 )
 
-// Complete writes the completions of the final word, and a directive. The words are the program's
-// arguments. It implements the protocol between kubectl and kubectl_complete-gpuledger.
+// Complete writes the completions of the final word, and a directive. The given words are the
+// program's arguments. Complete implements the protocol between kubectl and
+// kubectl_complete-gpuledger.
 func Complete(w io.Writer, words []string) {
 	if len(words) == 0 {
 		words = []string{""}
@@ -114,8 +115,8 @@ func Complete(w io.Writer, words []string) {
 	fmt.Fprintf(w, ":%d\n", directive)
 }
 
-// flagWords returns the flags of a command as words such as --from, sorted; a value follows each
-// word.
+// flagWords returns the flags of a command, sorted, as words such as --from. Each of these flags
+// takes a value.
 func (c *command) flagWords() (all []string) {
 	flags, _ := c.flags()
 	flags.VisitAll(func(f *flag.Flag) { all = append(all, dashes(f.Name)+f.Name+"=") })

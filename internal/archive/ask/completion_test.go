@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// completed contains the words after which a shell completes, with the expected completion.
+// completed contains the words to complete, each with the expected completion.
 var completed = map[string]string{"gpuledger-archive sta": "statement", "gpuledger-archive statement --mon": "--month"}
 
-// shell runs a script with a shell, and skips the test if zsh or fish is missing. If a shell waits
-// for a completion without a result, it is killed.
+// shell runs a script in a shell. It skips the test if zsh or fish is missing. It kills a shell that waits for a
+// completion without a result.
 func shell(t *testing.T, name, script string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -36,7 +36,7 @@ func shell(t *testing.T, name, script string, args ...string) string {
 	return string(out)
 }
 
-// completion writes the completion of a shell to a file, and returns its path.
+// completion writes the completion script for a shell to a file, and returns the path of the file.
 func completion(t *testing.T, name, file string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), file)
@@ -44,7 +44,7 @@ func completion(t *testing.T, name, file string) string {
 	return path
 }
 
-// TestBash checks the completion of bash.
+// TestBash checks the completion in bash.
 func TestBash(t *testing.T) {
 	file := completion(t, "bash", "completion")
 	for words, want := range completed {
@@ -56,7 +56,7 @@ func TestBash(t *testing.T) {
 	}
 }
 
-// TestFish checks the completion of fish.
+// TestFish checks the completion in fish.
 func TestFish(t *testing.T) {
 	file := completion(t, "fish", "completion")
 	for words, want := range completed {
@@ -66,8 +66,8 @@ func TestFish(t *testing.T) {
 	}
 }
 
-// TestZsh checks that an interactive zsh completes. The completion is in a folder of functions, or was read with or without
-// zsh's system of completions.
+// TestZsh checks that an interactive zsh completes. The script is in a folder of functions, or it is read with or
+// without zsh's completion system.
 func TestZsh(t *testing.T) {
 	file := completion(t, "zsh", "_gpuledger-archive")
 	const initialize = "autoload -U compinit; compinit -u -D"

@@ -9,11 +9,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// labelsColumn contains the labels of pods. A dimension of a statement is a column of charges, or a label in this column. A label
-// is named as in Prometheus, for example label_cost_center.
+// labelsColumn is the column that contains the labels of pods. A dimension of a statement is a column of charges, or a
+// label in labelsColumn. A label is named as in Prometheus, for example label_cost_center.
 const labelsColumn = "labels"
 
-// labelOf returns the name of a label in the column labels, or false if a dimension is a column.
+// labelOf returns the name of a label in labelsColumn. ok is false if the dimension is a column.
 func labelOf(dimension string) (name string, ok bool) {
 	return strings.CutPrefix(dimension, fold.LabelPrefix)
 }
@@ -34,7 +34,7 @@ func stored(dimensions []string) []string {
 	return compact(columns)
 }
 
-// valueOf returns the value of a charge in a dimension.
+// valueOf returns the value of a dimension in a charge.
 func valueOf(c *table.Charge, dimension string) string {
 	if name, ok := labelOf(dimension); ok {
 		return table.LabelIn(c.Labels, name)
@@ -42,7 +42,7 @@ func valueOf(c *table.Charge, dimension string) string {
 	return books.Text(c, dimension)
 }
 
-// setValue sets the value of a charge in a dimension.
+// setValue sets the value of a dimension in a charge.
 func setValue(c *table.Charge, dimension, value string) {
 	name, ok := labelOf(dimension)
 	if !ok {
@@ -55,7 +55,7 @@ func setValue(c *table.Charge, dimension, value string) {
 	c.Labels += name + "=" + value
 }
 
-// labelsOf returns the labels in the text of a column labels, by their dimensions.
+// labelsOf parses the text of labelsColumn, and returns the labels by their dimensions.
 func labelsOf(labels string) map[string]string {
 	all := make(map[string]string)
 	for pair := range strings.SplitSeq(labels, ",") {

@@ -17,11 +17,11 @@ import (
 const (
 	drawnNodes, drawnSlots, drawnBoards = 3, 3, 5
 	drawnTime                           = 14 * time.Hour
-	// retained is the time for which an exporter serves the series of an owner that ended (--retention).
+	// retained is the time for which an exporter still serves the series of an owner after its end (--retention).
 	retained = 5 * time.Minute
 )
 
-// tenure is a pod or a Slurm job on a board in a place, until its end.
+// tenure is the time that a pod or a Slurm job spends on a board in a place.
 type tenure struct {
 	name       string // namespace/pod or manager/unit
 	node       string
@@ -29,26 +29,26 @@ type tenure struct {
 	scraped    bool
 }
 
-// scrape is a scrape of a board in a place. before is the previous scrape in this place.
+// scrape is a scrape of a board in a place. before is the time of the previous scrape in this place.
 type scrape struct {
 	node       string
 	at, before time.Time
 }
 
-// drawn is a random history of boards that move between places and of their holders, with its
-// record.
+// drawn is a random history of boards that move between places and of the holders of these boards. The embedded store
+// contains its record.
 type drawn struct {
 	*foldtest.Store
 	random  *rand.Rand
-	places  map[string]string    // board by node and slot
-	back    map[int]time.Time    // time of return of boards that are in no place
+	places  map[string]string    // board in each place; the key contains node and slot
+	back    map[int]time.Time    // return time of each board that is in no place
 	tenures map[int][]*tenure    // by board
 	scrapes map[int][]scrape     // by board
-	outage  map[string]time.Time // end of the silence by node
+	outage  map[string]time.Time // end of the silence of each node
 	holders int
 }
 
-// draw draws a history. Events happen at any second, and scrapes happen at any second of a minute.
+// draw draws a history. Events can happen at any second, and scrapes at any second of a minute.
 func draw(seed uint64) *drawn {
 	d := &drawn{
 		foldtest.NewStore(), rand.New(rand.NewPCG(seed, 0)), make(map[string]string), make(map[int]time.Time), make(map[int][]*tenure), make(map[int][]scrape),
@@ -79,7 +79,7 @@ func draw(seed uint64) *drawn {
 	return d
 }
 
-// place returns the node and the slot of a board, or empty if it is in no place.
+// place returns the node and the slot of a board. Both are empty if the board is in no place.
 func (d *drawn) place(board int) (node, slot string) {
 	for at, who := range d.places {
 		if who == fmt.Sprint(board) {
@@ -89,7 +89,7 @@ func (d *drawn) place(board int) (node, slot string) {
 	return node, slot
 }
 
-// step simulates a second of a board.
+// step simulates a board for a second.
 func (d *drawn) step(board int, at time.Time) {
 	node, slot := d.place(board)
 	if back, away := d.back[board]; away {
@@ -124,8 +124,8 @@ func (d *drawn) step(board int, at time.Time) {
 	}
 }
 
-// scrape adds the page of an exporter. It contains the boards in the node, and the owners on them until the end
-// of the retention.
+// scrape adds the page of an exporter. The page contains the boards in the node, and the owners on these boards until
+// the end of the retention.
 func (d *drawn) scrape(node string, at time.Time) {
 	for b := range drawnBoards {
 		common := []string{"cluster", "east", "node", node, "UUID", fmt.Sprint("GPU-", b), "serial", fmt.Sprint("S", b)}
@@ -158,7 +158,7 @@ func (d *drawn) scrape(node string, at time.Time) {
 	}
 }
 
-// last returns the last scrape of a board until a moment, or false if there is none.
+// last returns the last scrape of a board until a moment. ok is false if there is no such scrape.
 func (d *drawn) last(board int, until time.Time) (s scrape, ok bool) {
 	for _, s := range slices.Backward(d.scrapes[board]) {
 		if !s.at.After(until) {
@@ -168,7 +168,7 @@ func (d *drawn) last(board int, until time.Time) (s scrape, ok bool) {
 	return s, false
 }
 
-// checkRow compares a row of the answer with the history.
+// checkRow compares a row of the answer with the drawn history.
 func (d *drawn) checkRow(t *testing.T, board int, asked time.Time, row map[string]any) {
 	t.Helper()
 	s, _ := d.last(board, asked)
@@ -203,7 +203,7 @@ func (d *drawn) unseen(board int, x *tenure, until time.Time) bool {
 	})
 }
 
-// drawnSeeds is the number of histories.
+// drawnSeeds returns the number of histories to draw.
 func drawnSeeds() uint64 {
 	if testing.Short() {
 		return 1
@@ -211,8 +211,8 @@ func drawnSeeds() uint64 {
 	return 2
 }
 
-// TestWhereDrawn asks where boards of drawn histories are at random moments, by serial number and node, in
-// the past and now.
+// TestWhereDrawn asks where the boards of drawn histories are at random moments, by serial number and by node, in the
+// past and now.
 func TestWhereDrawn(t *testing.T) {
 	for seed := range drawnSeeds() {
 		d := draw(seed)
@@ -264,8 +264,8 @@ func TestWhereDrawn(t *testing.T) {
 	}
 }
 
-// TestWhereDrawnInArchive asks where boards were at full hours, from an archive of a drawn history. The archive contains the places of
-// the scrapes, and the holders of the hour in these places.
+// TestWhereDrawnInArchive asks where boards were at full hours, and reads an archive of a drawn history. The archive
+// contains the places from the scrapes, and the hourly holders in these places.
 func TestWhereDrawnInArchive(t *testing.T) {
 	d := draw(7)
 	var hours []*table.Hour

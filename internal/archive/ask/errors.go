@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// errorColumns contains the columns of the errors of a board.
+// errorColumns contains the columns with the errors of a board.
 var errorColumns = columns[*table.GPU]{
 	{"uncorrectable", "UNCORRECTABLE", print.Count, func(g *table.GPU) any { return number(plus(g.DRAMUncorrectable, g.SRAMUncorrectable)) }},
 	{"lifetime_uncorrectable", "LIFETIME", print.Count, func(g *table.GPU) any { return number(g.LifetimeUncorrectable) }},
@@ -27,7 +27,7 @@ var errorColumns = columns[*table.GPU]{
 	{"recovery_action", "ACTION", print.Text, func(g *table.GPU) any { return g.RecoveryAction }},
 }
 
-// errorsColumns contains the columns of boards with errors.
+// errorsColumns contains the columns of the answer about boards with errors.
 var errorsColumns = slices.Concat(boardColumns, assetColumns, columns[*listed]{
 	{"cluster", "CLUSTER", print.Text, func(l *listed) any { return l.Cluster }},
 	{"node", "NODE", print.Text, func(l *listed) any { return l.Node }},
@@ -37,7 +37,7 @@ var errorsColumns = slices.Concat(boardColumns, assetColumns, columns[*listed]{
 	{"last_seen", "LAST SEEN", print.Time, (*listed).lastSeen},
 }, within(errorColumns, (*listed).counts))
 
-// number returns the value of an optional number, or nil if it is unknown.
+// number returns an optional number, or nil if the number is unknown.
 func number(n *int64) any {
 	if n == nil {
 		return nil
@@ -59,7 +59,7 @@ func plus(a, b *int64) *int64 {
 // positive reports whether a number is known and not 0.
 func positive(n *int64) bool { return n != nil && *n > 0 }
 
-// uncorrectable reports whether a board has uncorrectable memory errors, in the selected time or before.
+// uncorrectable reports whether a board had uncorrectable memory errors in the selected time or before it.
 func uncorrectable(g *table.GPU) bool {
 	return positive(g.DRAMUncorrectable) || positive(g.SRAMUncorrectable) || positive(g.LifetimeUncorrectable)
 }
@@ -71,7 +71,7 @@ func erroneous(g *table.GPU) bool {
 	}, positive) || g.RecoveryAction != "" && g.RecoveryAction != "none"
 }
 
-// recorded reports whether the books contain any error count of a GPU, such as 0.
+// recorded reports whether the books contain any error count of a GPU. The count may be 0.
 func recorded(g *table.GPU) bool {
 	return g.RecoveryAction != "" || slices.ContainsFunc([]*int64{
 		g.DRAMCorrectable, g.DRAMUncorrectable, g.SRAMCorrectable, g.SRAMUncorrectable, g.LifetimeUncorrectable, g.LowMemoryBanks, g.RetiredPages,
@@ -79,7 +79,7 @@ func recorded(g *table.GPU) bool {
 	}, func(n *int64) bool { return n != nil })
 }
 
-// errors lists the errors of boards, the worst boards first. Without names it lists only boards with errors.
+// errors lists the errors of boards, with the worst boards first. Without names it lists only boards with errors.
 func (q *question) errors(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	found, notices, err := q.boardsWithErrors(ctx, of)
@@ -100,7 +100,7 @@ func (q *question) errors(ctx context.Context) (print.Answer, error) {
 		}
 	}
 	if unrecorded > 0 {
-		notices = append(notices, fmt.Sprintf("GPUs without a record of errors in this time, because they or their exporter reported none: %d", unrecorded))
+		notices = append(notices, fmt.Sprintf("GPUs without error counts in this time, because the GPU or its exporter reported no counts: %d", unrecorded))
 	}
 	all, notice, err := q.lastStays(ctx, of, slices.Sorted(maps.Keys(sums)))
 	if err != nil {
@@ -129,7 +129,7 @@ func (q *question) errors(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// boardsWithErrors returns the boards of the names of the question, or nil for all boards.
+// boardsWithErrors returns the boards that the question names, or nil for all boards.
 func (q *question) boardsWithErrors(ctx context.Context, of books.Query) ([]named, []string, error) {
 	if len(q.names) == 0 {
 		return nil, nil, nil
@@ -137,7 +137,7 @@ func (q *question) boardsWithErrors(ctx context.Context, of books.Query) ([]name
 	return q.find(ctx, of)
 }
 
-// sumErrors returns the errors of boards by UUID.
+// sumErrors adds up the errors of boards, by UUID.
 func (q *question) sumErrors(ctx context.Context, of books.Query, found []named) (map[string]table.GPU, error) {
 	if found != nil {
 		of = where(of, "uuid", uuids(found)...)
@@ -157,8 +157,8 @@ func (q *question) sumErrors(ctx context.Context, of books.Query, found []named)
 	return sums, nil
 }
 
-// worse orders boards by their uncorrectable errors, then by the uncorrectable errors over the lifetime, and
-// then by the banks without spare rows.
+// worse compares boards by their uncorrectable errors, then by the uncorrectable errors over their lifetime, and then
+// by their memory banks without spare rows.
 func worse(a, b table.GPU) int {
 	order := func(a, b *int64) int { return cmp.Compare(*cmp.Or(b, new(int64)), *cmp.Or(a, new(int64))) }
 	return cmp.Or(
@@ -167,7 +167,8 @@ func worse(a, b table.GPU) int {
 	)
 }
 
-// underWarranty returns the stays of boards with a warranty at a time, if the question selects them.
+// underWarranty returns the stays of boards that are in warranty at a given time. It returns all stays unless the
+// question selects boards in warranty.
 func (q *question) underWarranty(all []*Stay, at time.Time) (kept []*Stay, notices []string) {
 	if !q.InWarranty {
 		return all, nil
@@ -183,7 +184,7 @@ func (q *question) underWarranty(all []*Stay, at time.Time) (kept []*Stay, notic
 		}
 	}
 	if unknown > 0 {
-		notices = append(notices, fmt.Sprintf("GPUs with errors that are not listed, because --assets has no valid end of their warranty: %d", unknown))
+		notices = append(notices, fmt.Sprintf("GPUs with errors that are not listed, because --assets contains no valid end of their warranty: %d", unknown))
 	}
 	return kept, notices
 }

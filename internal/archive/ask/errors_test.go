@@ -16,10 +16,10 @@ import (
 )
 
 // sickFleet files twenty hours of boards in all kinds of books:
-//   - B1 has an uncorrectable error of DRAM and one of SRAM, was moved, and is to be reset.
+//   - B1 has an uncorrectable DRAM error and an uncorrectable SRAM error, was moved, and needs a reset.
 //   - B2 has correctable errors, and was hot for 30 minutes.
-//   - B3 has no errors, and B4 has no record of them.
-//   - B5 has an uncorrectable error from before the archive, few spare rows, and is lost after an hour.
+//   - B3 has no errors, and B4 has no error counts.
+//   - B5 has an uncorrectable error from before the archive and few spare rows, and is lost after an hour.
 func sickFleet(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -75,8 +75,9 @@ func sickFleet(t *testing.T) map[string]string {
 	return places
 }
 
-// TestErrorsOfStays checks in which place the errors of a board occurred. B1 had two errors before it was moved, and no errors
-// afterwards. Columns without an error are omitted, so a board without errors has no such columns.
+// TestErrorsOfStays checks in which place the errors of a board occurred. B1 had two errors before it was moved, and no
+// errors afterwards. The text omits columns without an error, so the text about a board without errors has no such
+// columns.
 func TestErrorsOfStays(t *testing.T) {
 	tests := map[string]string{
 		"B1": "SERIAL  CLUSTER  NODE  PCI  BEGAN  FIRST SEEN        LAST SEEN         ENDED  KWH    UNCORRECTABLE  LIFETIME  REPLAYS  NVLINK  ACTION\n" +
@@ -105,7 +106,8 @@ func TestErrorsOfStays(t *testing.T) {
 	}
 }
 
-// TestErrorsOfPlaces checks the errors of a board beside its place. Columns without an error are omitted from text.
+// TestErrorsOfPlaces checks that an answer contains the errors of a board in the row of its place. The text omits
+// columns without an error.
 func TestErrorsOfPlaces(t *testing.T) {
 	tests := map[string]string{
 		"B1": "SERIAL  MODEL  STATE    CLUSTER  NODE  PCI  SINCE             LAST SEEN         UNCORRECTABLE  LIFETIME  REPLAYS  NVLINK  ACTION\n" +
@@ -143,8 +145,9 @@ func TestErrorsOfPlaces(t *testing.T) {
 	}
 }
 
-// TestErrorsOfWeek checks that the question where counts errors of the seven days before the last hour. Of two errors, which were 180
-// and 168 hours before that hour, it counts one. The question history counts both errors.
+// TestErrorsOfWeek checks that the question "where" counts only errors from the seven days before the last hour. One
+// error was 180 hours before that hour, and one 168 hours before it, so one error is counted. The question "history"
+// counts both.
 func TestErrorsOfWeek(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 181 {
@@ -172,8 +175,9 @@ func TestErrorsOfWeek(t *testing.T) {
 	}
 }
 
-// TestErrorsOfAMD checks the questions about boards of AMD, which report no errors over their life and no power brake (docs/amd.md): a board
-// in warranty with two uncorrectable errors is listed, and a board with corrected errors only is not.
+// TestErrorsOfAMD checks the questions about boards from AMD, which report neither errors over their lifetime nor a
+// power brake (docs/amd.md). A board in warranty with two uncorrectable errors is listed, and a board with only
+// corrected errors is not.
 func TestErrorsOfAMD(t *testing.T) {
 	assets := filepath.Join(t.TempDir(), "assets.csv")
 	check(t, os.WriteFile(assets, []byte("serial,tag,warranty\nM1,A-1,2030-01-01\nM2,A-2,2030-01-01\n"), 0o600))
@@ -207,7 +211,7 @@ func TestErrorsOfAMD(t *testing.T) {
 	}
 }
 
-// TestLossesInReport checks the sentence about the losses of a board.
+// TestLossesInReport checks the sentence about how often the driver lost a board.
 func TestLossesInReport(t *testing.T) {
 	for losses, want := range map[int64]string{0: "The driver never lost the board. ", 1: "The driver lost the board once. ", 2: "The driver lost the board 2 times. "} {
 		folder := archived(t, &table.Hour{GPUs: []table.GPU{{
@@ -219,8 +223,7 @@ func TestLossesInReport(t *testing.T) {
 	}
 }
 
-// TestErrors queries boards with errors: all boards, named boards, boards in warranty, and boards with
-// uncorrectable errors.
+// TestErrors queries all boards with errors, named boards, boards in warranty, and boards with uncorrectable errors.
 func TestErrors(t *testing.T) {
 	assets := filepath.Join(t.TempDir(), "assets.csv")
 	check(t, os.WriteFile(assets, []byte("serial,tag,warranty\nB1,A-1,2026-10-01\nB2,A-2,2026-09-30\nB3,A-3,2030-01\nB5,A-5,soon\n"), 0o600))
@@ -228,7 +231,7 @@ func TestErrors(t *testing.T) {
 		header = "SERIAL  ASSET  WARRANTY    MODEL  STATE    CLUSTER  NODE  PCI  LAST SEEN         UNCORRECTABLE  LIFETIME  CORRECTABLE  LOW BANKS  REPLAYS  NVLINK  HOT HOURS  BRAKE HOURS  ACTION\n"
 		b1     = "B1      A-1    2026-10-01  H100   present  east     n2    1    2026-10-01 19:59  2              2         0            -          40       5       -          -            reset\n"
 		few    = "SERIAL  ASSET  WARRANTY    MODEL  STATE    CLUSTER  NODE  PCI  LAST SEEN         UNCORRECTABLE  LIFETIME  CORRECTABLE  REPLAYS  NVLINK  ACTION\n"
-		silent = "! GPUs without a record of errors in this time, because they or their exporter reported none: 1\n"
+		silent = "! GPUs without error counts in this time, because the GPU or its exporter reported no counts: 1\n"
 	)
 	tests := map[string]struct {
 		args []string
@@ -240,7 +243,7 @@ func TestErrors(t *testing.T) {
 		"in warranty": {
 			[]string{"--in-warranty"}, few +
 				"B1      A-1    2026-10-01  H100   present  east     n2    1    2026-10-01 19:59  2              2         0            40       5       reset\n" + silent +
-				"! GPUs with errors that are not listed, because --assets has no valid end of their warranty: 1\n",
+				"! GPUs with errors that are not listed, because --assets contains no valid end of their warranty: 1\n",
 		},
 		"uncorrectable, in warranty": {
 			[]string{"--in-warranty", "--uncorrectable", "--from=2026-10-01T08:00"}, few +

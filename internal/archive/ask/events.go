@@ -13,29 +13,28 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// boardEvent is an event of a board, or of all boards of a silent node.
+// boardEvent is an event of one board, or of all boards of a silent node.
 type boardEvent struct {
 	At time.Time
 	// Event is arrived, moved, returned, lost, silent or replaced.
 	Event string
-	// stays contains the stays that begin or end with the event. cluster and node are the previous
-	// place of the board. replaced is the serial number or UUID of the board that was in this place
-	// before.
+	// stays contains the stays that begin or end with the event. cluster and node are the previous place of the board.
+	// replaced is the serial number or UUID of the board that was in this place before the event.
 	stays                   []*Stay
 	cluster, node, replaced string
-	// silence identifies the silence that begins or ends with the event. It is zero for other events.
+	// silence identifies the silence that begins or ends with the event. For other events, silence is zero.
 	silence silence
 }
 
-// silence is a period, beginning with a filed hour, in which no GPU of a node is scraped. until is
-// the hour in which the boards return. In the event at the start of the silence, it is zero.
+// silence is a period in which no GPU of a node is scraped. It begins with a filed hour. until is the hour in which the
+// boards return; until is zero in the event at the start of the silence.
 type silence struct {
 	cluster, node string
 	from, until   time.Time
 }
 
-// boardEvents returns the events of boards, sorted by time. Boards in the first filed hour of their cluster did
-// not arrive.
+// boardEvents returns the events of boards, sorted by time. A board that is in the first filed hour of its cluster has
+// no arrival.
 func boardEvents(ctx context.Context, source books.Source, of books.Query) ([]boardEvent, error) {
 	uuids, first, err := changed(ctx, source, of)
 	if err != nil || len(uuids) == 0 {
@@ -49,9 +48,8 @@ func boardEvents(ctx context.Context, source books.Source, of books.Query) ([]bo
 	return events(all, first), nil
 }
 
-// changed returns two results. The first contains the GPUs that were in several places, in the
-// place of another GPU, or missing in a filed hour of their cluster. The second contains the first
-// filed hour of each cluster.
+// changed returns the GPUs with events: GPUs that were in several places, in the place of another GPU, or missing in a
+// filed hour of their cluster. It also returns the first filed hour of each cluster.
 func changed(ctx context.Context, source books.Source, of books.Query) (uuids []string, first map[string]time.Time, err error) {
 	found, filed, err := source.Counted(ctx, of)
 	if err != nil || len(found) == 0 {
@@ -77,7 +75,7 @@ func changed(ctx context.Context, source books.Source, of books.Query) (uuids []
 	return slices.Sorted(maps.Keys(all)), first, nil
 }
 
-// events returns the events of stays. first is the first filed hour by cluster.
+// events returns the events from stays. first contains the first filed hour of each cluster.
 func events(all []*Stay, first map[string]time.Time) (found []boardEvent) {
 	previous, occupant := make(map[string]*Stay), make(map[place]*Stay)
 	for _, s := range all {
@@ -111,8 +109,8 @@ func (e boardEvent) compare(f boardEvent) int {
 	return cmp.Or(e.At.Compare(f.At), cmp.Compare(e.stays[0].UUID, f.stays[0].UUID))
 }
 
-// grouped combines the board events that begin or end the silence of a node. The node is silent from the last scrape of its
-// boards until the first scrape after it.
+// grouped combines the events of boards that begin or end the same silence of a node. The silence lasts from the last
+// scrape of any of the node's boards until the first scrape after the silence.
 func grouped(all []boardEvent) (found []boardEvent) {
 	known := make(map[silence]int)
 	for _, e := range all {
@@ -135,7 +133,7 @@ func grouped(all []boardEvent) (found []boardEvent) {
 	return found
 }
 
-// Moves returns the events of boards as rows of [table.Moves], sorted by time. The id of an event depends on its
+// Moves returns the events of boards as rows of [table.Moves], sorted by time. The id of an event is derived from the
 // board, place and hour.
 func Moves(ctx context.Context, source books.Source, of books.Query) (rows [][]any, err error) {
 	all, err := boardEvents(ctx, source, of)

@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// These are the samples of the evidence. They are the board in this slot, in other slots of the
-// node and in other nodes, and other boards in this slot and in other slots of the node.
+// These are the samples in evidence. The first three are the days of the board itself: in this slot, in other slots of
+// the node, and in other nodes. The last two are the days of other boards: in this slot, and in other slots of the
+// node.
 const (
 	here = iota
 	otherSlots
@@ -17,11 +18,11 @@ const (
 	samples
 )
 
-// evidence contains the days of a board, and the days of other boards in its slot and node.
+// evidence contains the days of a board, and the days of other boards in the same slot and node.
 type evidence [samples]sample
 
-// compare returns the evidence about a board in one of its places: the days of the board and of its
-// neighbours.
+// compare returns the evidence about a board in one of its places. The evidence contains the days of the board and of
+// its neighbours.
 func (t tally) compare(neighbours tally, at place) (e evidence) {
 	uuids := make(map[string]bool)
 	for own, failed := range t.days {
@@ -47,7 +48,7 @@ func (t tally) compare(neighbours tally, at place) (e evidence) {
 	return e
 }
 
-// add adds a day.
+// add adds a day to a sample.
 func (s *sample) add(failed bool) {
 	s.days++
 	if failed {
@@ -55,11 +56,11 @@ func (s *sample) add(failed bool) {
 	}
 }
 
-// fleet is a sample of healthy GPUs. "The Llama 3 Herd of Models" (2024) reports 256 faults of GPUs and their memory in 54
-// days of 16,384 GPUs, one in 3,500 days.
+// fleet is a sample of healthy GPUs. "The Llama 3 Herd of Models" (2024) reports 256 faults of GPUs and their memory in
+// 54 days on 16,384 GPUs, which is one fault in 3,500 days of a GPU.
 var fleet = sample{1, 3500}
 
-// causes contains the parts that may be faulty, with the samples that contain them.
+// causes contains the parts that may be faulty, each with the samples in which a fault of this part shows.
 var causes = []struct {
 	name string
 	with []int
@@ -70,15 +71,15 @@ var causes = []struct {
 }
 
 const (
-	// certain is the ratio of likelihoods at which the most likely part is the only suspect.
+	// certain is the ratio of likelihoods from which the most likely part is the only suspect.
 	certain = 20
 	// maxOdds limits the odds, because consecutive days are not independent.
 	maxOdds = 1000
 )
 
-// suspects returns the parts that explain the faults, with the most likely part first, and the
-// ratio of the likelihoods of the first and the next part. A part explains the faults if its
-// samples fail with one probability, and the other samples and the fleet with a smaller one.
+// suspects returns the parts that explain the faults, with the most likely part first, and the ratio of the likelihoods
+// of the first and the second part. A part explains the faults if one probability fits its samples, and a smaller
+// probability fits the other samples and the fleet.
 func (e evidence) suspects() (names []string, odds int64) {
 	likelihoods := make([]float64, len(causes))
 	for i, part := range causes {
@@ -127,7 +128,7 @@ func (s sample) likelihood() float64 {
 	return term(s.faulty, s.share()) + term(s.days-s.faulty, 1-s.share())
 }
 
-// advice returns the swap that distinguishes suspects.
+// advice returns the swap that shows which of the suspects is faulty.
 func (e evidence) advice(suspects []string) string {
 	mayBe := func(name string) bool { return slices.Contains(suspects, name) }
 	switch {

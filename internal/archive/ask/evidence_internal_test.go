@@ -12,21 +12,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestSuspects checks evidence with an obvious suspect.
+// TestSuspects checks evidence that points to an obvious suspect.
 func TestSuspects(t *testing.T) {
 	for name, test := range map[string]struct {
 		e    evidence
 		want string
 	}{
-		"faults in two nodes":                    {evidence{here: {4, 20}, otherNodes: {3, 15}, othersInSlot: {0, 20}, othersInNode: {0, 200}}, "board"},
-		"faults in two slots, others are well":   {evidence{here: {4, 20}, otherSlots: {3, 15}, othersInSlot: {0, 20}, othersInNode: {0, 200}}, "board"},
-		"the next board in the slot fails too":   {evidence{here: {4, 20}, otherNodes: {0, 30}, othersInSlot: {5, 20}, othersInNode: {0, 200}}, "slot"},
-		"all boards of the node fail":            {evidence{here: {4, 20}, otherNodes: {0, 30}, othersInSlot: {0, 0}, othersInNode: {30, 140}}, "node"},
-		"all boards fail, this was never moved":  {evidence{here: {4, 20}, othersInNode: {30, 140}}, "node"},
-		"never moved, others are well":           {evidence{here: {4, 20}, othersInNode: {0, 140}}, "board or slot"},
-		"one fault, moved yesterday":             {evidence{here: {1, 20}, otherNodes: {0, 1}, othersInSlot: {0, 1}, othersInNode: {0, 140}}, "board or slot or node"},
-		"one fault of a neighbour long ago":      {evidence{here: {6, 20}, otherNodes: {5, 20}, othersInSlot: {0, 20}, othersInNode: {1, 200}}, "board"},
-		"a day of each board alone in its nodes": {evidence{here: {1, 1}}, "board or slot or node"},
+		"faults in two nodes":                         {evidence{here: {4, 20}, otherNodes: {3, 15}, othersInSlot: {0, 20}, othersInNode: {0, 200}}, "board"},
+		"faults in two slots, others are well":        {evidence{here: {4, 20}, otherSlots: {3, 15}, othersInSlot: {0, 20}, othersInNode: {0, 200}}, "board"},
+		"the next board in the slot fails too":        {evidence{here: {4, 20}, otherNodes: {0, 30}, othersInSlot: {5, 20}, othersInNode: {0, 200}}, "slot"},
+		"all boards of the node fail":                 {evidence{here: {4, 20}, otherNodes: {0, 30}, othersInSlot: {0, 0}, othersInNode: {30, 140}}, "node"},
+		"all boards fail, the board was never moved":  {evidence{here: {4, 20}, othersInNode: {30, 140}}, "node"},
+		"never moved, others are well":                {evidence{here: {4, 20}, othersInNode: {0, 140}}, "board or slot"},
+		"one fault, moved yesterday":                  {evidence{here: {1, 20}, otherNodes: {0, 1}, othersInSlot: {0, 1}, othersInNode: {0, 140}}, "board or slot or node"},
+		"one fault of a neighbour long ago":           {evidence{here: {6, 20}, otherNodes: {5, 20}, othersInSlot: {0, 20}, othersInNode: {1, 200}}, "board"},
+		"one faulty day of a board alone in its node": {evidence{here: {1, 1}}, "board or slot or node"},
 	} {
 		if got, odds := test.e.suspects(); strings.Join(got, " or ") != test.want || odds < 1 {
 			t.Errorf("%s: the suspect is %v, odds %v", name, got, odds)
@@ -34,14 +34,14 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
-// These constants describe the drawn clusters of TestFaultyPart. The faulty part is board 5, place
-// 5, or the node of place 5.
+// These constants describe the clusters that TestFaultyPart draws. The faulty part is board 5, place 5, or the node
+// that contains place 5.
 const (
 	drawnNodes, drawnSlots, drawnDays = 4, 4, 90
 	faultyNumber                      = 5
 )
 
-// drawFaults draws a cluster with a faulty part. Its boards are swapped once, and any board may have a fault by chance.
+// drawFaults draws a cluster with a faulty part. The boards are swapped once, and any board may have a fault by chance.
 func drawFaults(random *rand.Rand, part string) (rows []books.Row) {
 	var places [drawnNodes * drawnSlots]int // board in each place
 	for i := range places {
@@ -69,7 +69,7 @@ func drawFaults(random *rand.Rand, part string) (rows []books.Row) {
 	return rows
 }
 
-// TestFaultyPart checks that the suspect of the board with the most days of faults is the faulty part, or that the suspects
+// TestFaultyPart checks the suspects for the board with the most faulty days. They must consist of the faulty part, or
 // contain it.
 func TestFaultyPart(t *testing.T) {
 	const draws = 200
@@ -100,7 +100,7 @@ func TestFaultyPart(t *testing.T) {
 			sole++
 		}
 	}
-	t.Logf("of %d faulty parts %d were the sole suspect and %d no suspect", draws, sole, wrong)
+	t.Logf("of %d faulty parts, %d were the only suspect and %d were no suspect", draws, sole, wrong)
 	if wrong > draws/20 || sole < draws*3/4 {
 		t.Error("the suspects are wrong more often than one in twenty, or mostly unclear")
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// exports contains the output formats of other systems.
+// exports contains an answer function for each output format of another system.
 var exports = map[string]func(*question, context.Context) (print.Answer, error){
 	"focus":            func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, true) },
 	"focus-1.3":        func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, true) },
@@ -24,5 +24,5 @@ func (q *question) export(ctx context.Context) (print.Answer, error) {
 	return write(q, ctx)
 }
 
-// detailColumns contains the columns of charges that exports need.
+// detailColumns contains the columns of charges that the export formats need.
 var detailColumns = []string{"cluster", "node", "uuid", "serial", "model", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "queue", "cluster_queue", "labels", "reason", "hour"}

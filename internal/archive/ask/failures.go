@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// failureColumns contains the columns of failures. A board may have several causes.
+// failureColumns contains the columns of the answer about failures. A board may have failed for several causes.
 var failureColumns = columns[groupedFailures]{
 	{"line", "BY", print.Text, func(f groupedFailures) any { return f.line }},
 	{"model", "MODEL", print.Text, groupedFailures.title},
@@ -28,28 +28,29 @@ var failureColumns = columns[groupedFailures]{
 	{"uncorrectable", "UNCORRECTABLE", print.Count, func(f groupedFailures) any { return f.boards(grown) }},
 }
 
-// failureLines contains the values of the column line, in the order of the rows.
+// failureLines contains the values of the column "line", in the order of the rows.
 var failureLines = []string{"model", "slot", "age", "total"}
 
-// These are the causes of a failure in addition to lost and replaced.
+// These are the causes of failures other than lost and replaced.
 const required, grown = "action required", "uncorrectable"
 
-// failureGroup is a group of boards. The fields that a line does not need are empty.
+// failureGroup identifies a group of boards. Fields that a kind of line does not need are empty.
 type failureGroup struct {
 	line, model, slot string
 	months            int
 }
 
-// failing contains the boards of a group by cause. The key "" contains all boards of the group.
+// failing contains the boards of a group that failed, by cause. The key "" contains all boards of the group, including
+// boards that did not fail.
 type failing map[string]map[string]bool
 
-// groupedFailures is a group with its boards.
+// groupedFailures is a group together with its boards.
 type groupedFailures struct {
 	failureGroup
 	failing
 }
 
-// title returns the model, or TOTAL.
+// title returns the model, or TOTAL for the last line.
 func (f groupedFailures) title() any {
 	if f.line == "total" {
 		return "TOTAL"
@@ -65,10 +66,10 @@ func (f groupedFailures) age() any {
 	return int64(f.months)
 }
 
-// boards returns the number of boards with a cause.
+// boards returns the number of boards that failed for a cause.
 func (f failing) boards(cause string) int64 { return int64(len(f[cause])) }
 
-// failed returns the boards with any cause.
+// failed returns the boards that failed for any cause.
 func (f failing) failed() map[string]bool {
 	all := make(map[string]bool)
 	for cause, boards := range f {
@@ -79,7 +80,7 @@ func (f failing) failed() map[string]bool {
 	return all
 }
 
-// failures counts the boards that failed in a time, by model, by chassis slot and by age.
+// failures counts the boards that failed in the selected time, by model, by chassis slot and by age.
 func (q *question) failures(ctx context.Context) (print.Answer, error) {
 	of, notices := q.period(), []string(nil)
 	if !q.Month.IsZero() {
@@ -104,7 +105,7 @@ func (q *question) failures(ctx context.Context) (print.Answer, error) {
 	a := failureColumns.answer(sortedFailures(groupFailures(all, faults.places, begin))...)
 	a.Notices = notices
 	if n := unrecorded(all, faults.recorded, of.From); n > 0 {
-		a.Notices = append(a.Notices, fmt.Sprintf("GPUs without a record of errors in this time, because they or their exporter reported none: %d", n))
+		a.Notices = append(a.Notices, fmt.Sprintf("GPUs without error counts in this time, because the GPU or its exporter reported no counts: %d", n))
 	}
 	a.Notices = append(a.Notices, ageNotices(unknown, invalid)...)
 	return a, nil
@@ -116,13 +117,13 @@ func (s *Stay) within(from time.Time) bool {
 	return !s.LastHour.Before(from) || (s.End == lost || s.End == replaced) && !s.MissingSince.Before(from)
 }
 
-// recordedFaults contains the faults of GPUs by UUID, and the GPUs for which faults are recorded.
+// recordedFaults contains the faults of GPUs by UUID, and the GPUs for which error counts are recorded.
 type recordedFaults struct {
 	places   map[string][]books.Fault
 	recorded map[string]bool
 }
 
-// faults returns the faults of GPUs.
+// faults reads the faults of GPUs.
 func (q *question) faults(ctx context.Context, of books.Query) (*recordedFaults, error) {
 	all := &recordedFaults{make(map[string][]books.Fault), make(map[string]bool)}
 	if s, ok := q.source.Source.(books.Summing); ok {
@@ -136,7 +137,7 @@ func (q *question) faults(ctx context.Context, of books.Query) (*recordedFaults,
 		all.recorded = found.Recorded
 		return all, nil
 	}
-	lowest := make(map[string][]*int64) // lifetime errors of the places
+	lowest := make(map[string][]*int64) // lowest lifetime errors in each place
 	for row, err := range q.source.Rows(ctx, of) {
 		if err != nil {
 			return nil, err
@@ -156,19 +157,19 @@ func (q *question) faults(ctx context.Context, of books.Query) (*recordedFaults,
 	return all, nil
 }
 
-// recordsFaults reports whether an hour of a GPU has a record of faults.
+// recordsFaults reports whether an hour of a GPU contains error counts or a recovery action.
 func recordsFaults(g *table.GPU) bool {
 	return g.RecoveryAction != "" || g.DRAMUncorrectable != nil || g.SRAMUncorrectable != nil || g.LifetimeUncorrectable != nil
 }
 
-// addFault adds an hour of a GPU. It returns the lowest lifetime errors of all hours.
+// addFault adds an hour of a GPU to a fault. It returns the lowest number of lifetime errors in all hours so far.
 func addFault(f *books.Fault, g *table.GPU, lowest *int64) *int64 {
 	f.Action = f.Action || !slices.Contains([]string{"", "none"}, g.RecoveryAction)
 	f.Uncorrectable = f.Uncorrectable || positive(plus(g.DRAMUncorrectable, g.SRAMUncorrectable))
 	return addLifetime(f, g.LifetimeUncorrectable, lowest)
 }
 
-// addLifetime adds the lifetime errors of an hour, and returns the lowest lifetime errors.
+// addLifetime adds the lifetime errors in an hour, and returns the lowest number of lifetime errors so far.
 func addLifetime(f *books.Fault, now, lowest *int64) *int64 {
 	switch {
 	case now == nil:
@@ -180,7 +181,7 @@ func addLifetime(f *books.Fault, now, lowest *int64) *int64 {
 	return new(min(*now, *lowest))
 }
 
-// unrecorded returns the number of GPUs with an hour at or after a time, but without a record of errors.
+// unrecorded returns the number of GPUs that have an hour at or after a given time but no error counts.
 func unrecorded(all []*Stay, recorded map[string]bool, from time.Time) int {
 	gpus := make(map[string]bool)
 	for _, s := range all {
@@ -191,8 +192,8 @@ func unrecorded(all []*Stay, recorded map[string]bool, from time.Time) int {
 	return len(gpus)
 }
 
-// groupFailures returns the boards of stays by group. A board counts in each slot in which it was. A failure counts in
-// the slot in which it occurred. The age is the age at the last hour of the board.
+// groupFailures returns the boards of stays by group. A board is counted in each of its slots, and a failure in the
+// slot in which it occurred. The age of a board is its age in its last hour.
 func groupFailures(all []*Stay, faults map[string][]books.Fault, begin map[string]time.Time) map[failureGroup]failing {
 	last := make(map[string]time.Time)
 	for _, s := range all {
@@ -218,7 +219,7 @@ func groupFailures(all []*Stay, faults map[string][]books.Fault, begin map[strin
 	return groups
 }
 
-// add adds a board with causes.
+// add adds a board that failed for the given causes.
 func (f failing) add(board string, causes []string) {
 	for _, cause := range causes {
 		if f[cause] == nil {
@@ -228,7 +229,7 @@ func (f failing) add(board string, causes []string) {
 	}
 }
 
-// causesOf returns the causes for which the board of a stay failed.
+// causesOf returns the causes of the failures of a board during a stay.
 func causesOf(s *Stay, faults []books.Fault) (causes []string) {
 	if s.End == lost || s.End == replaced {
 		causes = append(causes, s.End)
@@ -247,8 +248,8 @@ func causesOf(s *Stay, faults []books.Fault) (causes []string) {
 	return causes
 }
 
-// sortedFailures returns the groups in the order of rows. Models and slots are sorted by rate, and the ages of each
-// model by time.
+// sortedFailures returns the groups in the order of the rows. Models and slots are sorted by rate, and the ages of each
+// model from the youngest to the oldest.
 func sortedFailures(groups map[failureGroup]failing) (all []groupedFailures) {
 	for key, boards := range groups {
 		all = append(all, groupedFailures{key, boards})
@@ -264,8 +265,7 @@ func sortedFailures(groups map[failureGroup]failing) (all []groupedFailures) {
 	return all
 }
 
-// compare orders groups by their rates, then by their numbers of failed boards, with the highest
-// first.
+// compare compares groups by their failure rates and then by their numbers of failed boards. The highest is first.
 func (f failing) compare(other failing) int {
 	failed, others := len(f.failed()), len(other.failed())
 	return cmp.Or(cmp.Compare(others*len(f[""]), failed*len(other[""])), cmp.Compare(others, failed))

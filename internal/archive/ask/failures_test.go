@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// placed is a GPU in some hours of failingFleet. The hour until is excluded. Its serial number and model
-// come from its name.
+// placed is a GPU that is in a place during some hours of failingFleet, from "from" to before "until". Its serial
+// number and model are derived from its name.
 type placed struct {
 	board, node, slot, address string
 	from, until                int
@@ -72,8 +72,8 @@ func failingHours() (hours []*table.Hour) {
 	return hours
 }
 
-// TestFailures checks the failed boards by model, slot and age in all kinds of books. The expected
-// numbers were counted by hand.
+// TestFailures checks the failed boards by model, slot and age in all kinds of books. The expected numbers were counted
+// by hand.
 func TestFailures(t *testing.T) {
 	const want = `BY     MODEL  SLOT  AGE IN MONTHS  BOARDS  FAILED  RATE     LOST  REPLACED  ACTION  UNCORRECTABLE
 model  L40S   -     -              1       1       100.0 %  1     0         0       0
@@ -91,7 +91,7 @@ age    A100   -     3              1       0       0.0 %    0     0         0   
 age    H100   -     0              6       4       66.7 %   1     1         1       1
 age    L40S   -     12             1       1       100.0 %  1     0         0       0
 total  TOTAL  -     -              11      7       63.6 %   2     1         2       2
-! GPUs without a record of errors in this time, because they or their exporter reported none: 1
+! GPUs without error counts in this time, because the GPU or its exporter reported no counts: 1
 ! 10 boards have no purchase date in --assets: their age begins at their first hour in the books
 `
 	assets := file(t, "serial,purchase_date\nB3,2026-04-15\nC1,2025-09-30\n")

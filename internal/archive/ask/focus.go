@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These are the columns that both versions of FOCUS (FinOps Open Cost and Usage Specification)
-// contain, and the columns of split cost allocation, which version 1.3 adds.
+// These are the columns that versions 1.2 and 1.3 of FOCUS (FinOps Open Cost and Usage Specification) have in common,
+// and the columns for split cost allocation, which only version 1.3 contains.
 var (
 	focusColumns = []string{
 		"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass",
@@ -35,7 +35,7 @@ var (
 // allocationMethod identifies the method by which energy is split, which docs/energy.md describes.
 const allocationMethod = "gpuledger-energy-1"
 
-// sku is a kind of charge.
+// sku describes a kind of charge.
 type sku struct {
 	id, meter, unit string
 	quantity        func(table.Charge) float64
@@ -57,15 +57,14 @@ func costOf(f factors.Factors, u factors.Use) float64 {
 	return cost
 }
 
-// origin is the charge of a GPU, a day and a price that is split among pods.
+// origin identifies the charge for a GPU, a day and a price. This charge is split among pods.
 type origin struct {
 	day                                    time.Time
 	cluster, node, uuid, serial, model, id string
 	price                                  float64
 }
 
-// part is the share of one pod or unit in an origin. If the part has a reason, it is the
-// unattributed share.
+// part is the share of a pod or unit in an origin. A part with a reason is the unattributed share.
 type part struct {
 	origin
 	sku                                                  sku
@@ -74,8 +73,8 @@ type part struct {
 	quantity                                             float64
 }
 
-// focus answers with rows of FOCUS: one for each GPU, day, price and pod or unit. With split, rows are allocated
-// charges. Their quantities and costs add up to the charge of the GPU.
+// focus answers with FOCUS rows: one row for each GPU, day, price and pod or unit. If split is set, rows are allocated
+// charges, and their quantities and costs add up to the charge for the GPU.
 func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) {
 	currency := q.factors.Prices.Currency()
 	if len(currency) != 3 {
@@ -112,7 +111,7 @@ func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) 
 	return answer, nil
 }
 
-// parts adds up charges by day, GPU, price and pod or unit.
+// parts adds up charges for each day, GPU, price and pod or unit.
 func (q *question) parts(charges []table.Charge) (parts []*part, totals map[origin]float64) {
 	type key struct {
 		origin
@@ -145,10 +144,10 @@ func (q *question) parts(charges []table.Charge) (parts []*part, totals map[orig
 	return parts, totals
 }
 
-// focusTime returns a time in the format of FOCUS.
+// focusTime formats a time as FOCUS requires.
 func focusTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }
 
-// values returns the values of a row by column. Columns without a value are null.
+// values returns the values of a FOCUS row by column. Columns without a value are null.
 func (p *part) values(currency string, of books.Query, split bool, total float64) map[string]any {
 	month := time.Date(p.day.Year(), p.day.Month(), 1, 0, 0, 0, 0, time.UTC)
 	account := cmp.Or(p.cluster, "default")
@@ -191,7 +190,7 @@ func (p *part) values(currency string, of books.Query, split bool, total float64
 			ratio = p.quantity / total
 		}
 		details, _ := json.Marshal(map[string]any{"Elements": []map[string]any{{"AllocatedRatio": ratio, "UsageUnit": p.sku.unit, "UsageQuantity": p.quantity}}})
-		values["AllocatedMethodDetails"] = string(details) // encoding maps of numbers and texts returns no error
+		values["AllocatedMethodDetails"] = string(details) // encoding such a map returns no error
 		if p.reason == "" {
 			name := owner(p.namespace, p.pod, p.manager, p.unit)
 			values["AllocatedResourceId"], values["AllocatedResourceName"] = cmp.Or(p.podUID, name), name
@@ -201,7 +200,7 @@ func (p *part) values(currency string, of books.Query, split bool, total float64
 	return values
 }
 
-// tags returns texts as a JSON object, without empty texts.
+// tags returns the non-empty texts as a JSON object.
 func tags(values map[string]string) string {
 	some := make(map[string]string)
 	for name, value := range values {
@@ -209,6 +208,6 @@ func tags(values map[string]string) string {
 			some[name] = value
 		}
 	}
-	text, _ := json.Marshal(some) // encoding texts returns no error
+	text, _ := json.Marshal(some) // encoding such a map returns no error
 	return string(text)
 }

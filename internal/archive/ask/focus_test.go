@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestFOCUS checks the rows against the rules of the specification in versions 1.2 and 1.3: columns,
-// types, allowed values, cost as the product of price and quantity, and the split of each GPU's charge.
+// TestFOCUS checks the rows against versions 1.2 and 1.3 of the specification. It checks the columns, types and allowed
+// values, the cost as the product of price and quantity, and the split of the charge for each GPU.
 func TestFOCUS(t *testing.T) {
 	folder, list := books(t), file(t, prices)
 	for _, format := range []string{"focus-1.2", "focus"} {
@@ -51,7 +51,7 @@ func TestFOCUS(t *testing.T) {
 			}
 		}
 		if math.Abs(total-114) > 1e-9 {
-			t.Errorf("%s: the costs are %v, want that of the statement, 114", format, total)
+			t.Errorf("%s: the costs are %v, want 114 as in the statement", format, total)
 		}
 		for charge, ratio := range ratios {
 			if math.Abs(ratio-1) > 1e-9 {
@@ -87,7 +87,7 @@ func checkFOCUS(t *testing.T, row map[string]string) {
 	}
 }
 
-// allocated returns the ratio of an allocated charge.
+// allocated returns the allocated ratio of a charge.
 func allocated(t *testing.T, row map[string]string) float64 {
 	t.Helper()
 	var details struct {
@@ -123,8 +123,8 @@ east/vision,2026-10-01T00:00:00Z,3600,0.2,400,80
 	}
 }
 
-// TestSkuPrice checks the rules of FOCUS 1.2 for SkuPriceId. It must be consistent over time and over billing accounts, have one
-// SkuId, and not contain a price, because the price is in the unit prices.
+// TestSkuPrice checks the rules for SkuPriceId in FOCUS 1.2. It must be consistent over time and over billing accounts,
+// belong to one SkuId, and not depend on the price, which is in the unit prices.
 func TestSkuPrice(t *testing.T) {
 	var hours []*table.Hour
 	for n, cluster := range []string{"east", "west", "east"} {

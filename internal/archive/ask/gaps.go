@@ -11,10 +11,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// gaps contains the hours with missing samples that an operator accepted, sorted by time.
+// gaps contains, for each cluster and reason, the hours with missing samples that an operator
+// accepted. The hours are sorted by time.
 type gaps map[gapReason][]time.Time
 
-// gapReason is a reason that an operator gave.
+// gapReason identifies a reason that an operator gave for a cluster.
 type gapReason struct{ cluster, reason string }
 
 // add adds an hour if it has gaps.
@@ -27,7 +28,7 @@ func (g gaps) add(h books.Hour) bool {
 	return true
 }
 
-// notices returns a line for each reason of a cluster.
+// notices returns a line for each cluster and reason.
 func (g gaps) notices() (lines []string) {
 	keys := slices.SortedFunc(maps.Keys(g), func(a, b gapReason) int {
 		return slices.Compare([]string{a.cluster, a.reason}, []string{b.cluster, b.reason})

@@ -14,11 +14,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// stream contains the books of a fleet, which are generated while they are read. Every third GPU has
-// errors.
+// stream implements the books of a fleet, which are generated while they are read. Every third GPU has errors.
 type stream struct {
 	hours, gpus int
-	heap        uint64 // number of bytes in use after the last row; the highest of all reads
+	heap        uint64 // largest number of bytes in use after the last row of a read
 	rows        int    // number of rows that were read
 }
 
@@ -99,8 +98,8 @@ func (s *stream) Statement(ctx context.Context, of bookkeeping.Query) (*bookkeep
 	return st, nil
 }
 
-// TestHeap checks that questions about the boards of a fleet do not collect the rows of hours. With four times as many hours, they
-// use less than ten bytes more for each added row.
+// TestHeap checks that questions about the boards of a fleet do not collect the rows of all hours. With four times as
+// many hours, each added row may need less than ten more bytes.
 func TestHeap(t *testing.T) {
 	const gpus, hours = 80, 48
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

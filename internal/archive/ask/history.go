@@ -13,7 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// historyColumns contains the columns of stays, with the errors that occurred during them.
+// historyColumns contains the columns of the answer about stays, including the errors during each
+// stay.
 var historyColumns = slices.Concat(boardColumns, placeColumns, columns[*listed]{
 	{"start_event", "BEGAN", print.Text, func(l *listed) any { return l.Start }},
 	{"first_seen", "FIRST SEEN", print.Time, func(l *listed) any { return l.First }},
@@ -26,7 +27,7 @@ var historyColumns = slices.Concat(boardColumns, placeColumns, columns[*listed]{
 	{"losses", "", print.Count, func(l *listed) any { return l.Losses }},
 }, errorsOfStay)
 
-// history lists the places of boards, with a row for each stay.
+// history lists the places of boards, with one row for each stay.
 func (q *question) history(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	found, notices, err := q.find(ctx, of)
@@ -46,7 +47,7 @@ func (q *question) history(ctx context.Context) (print.Answer, error) {
 	return withoutZeros(a), nil
 }
 
-// stays returns the stays of boards with their successors.
+// stays returns the stays of boards, including the next board in each place.
 func (q *question) stays(ctx context.Context, of books.Query, uuids []string) ([]*Stay, error) {
 	if len(uuids) == 0 {
 		return nil, nil
@@ -58,7 +59,7 @@ func (q *question) stays(ctx context.Context, of books.Query, uuids []string) ([
 	return all, q.successors(ctx, all, of)
 }
 
-// replacedBy returns the name of the next board in the place.
+// replacedBy returns the name of the next board in this place.
 func (l *listed) replacedBy() any {
 	if l.NextBoard == nil {
 		return ""
@@ -66,8 +67,7 @@ func (l *listed) replacedBy() any {
 	return boardOf(l.NextBoard)
 }
 
-// lifetimeBefore returns the uncorrectable errors over the life of a board before the counted
-// errors.
+// lifetimeBefore returns the uncorrectable errors that a board had before the counted errors.
 func lifetimeBefore(g *table.GPU) *int64 {
 	grown := plus(g.DRAMUncorrectable, g.SRAMUncorrectable)
 	if g.LifetimeUncorrectable == nil || grown == nil {
@@ -76,7 +76,7 @@ func lifetimeBefore(g *table.GPU) *int64 {
 	return new(max(0, *g.LifetimeUncorrectable-*grown))
 }
 
-// withoutZeros omits columns of errors from text in which no row has an error.
+// withoutZeros omits from text the error columns in which no row has an error.
 func withoutZeros(a print.Answer) print.Answer {
 	a.Columns = slices.Clone(a.Columns)
 	for i, c := range a.Columns {
@@ -91,7 +91,7 @@ func withoutZeros(a print.Answer) print.Answer {
 	return a
 }
 
-// withoutErrors omits all columns of errors from text.
+// withoutErrors omits all error columns from text.
 func withoutErrors(a print.Answer) print.Answer {
 	columns := a.Columns
 	a.Columns = nil
@@ -120,7 +120,7 @@ func xids(hours []table.GPU) string {
 }
 
 // successors finds the boards that are now in the places of removed boards. It queries them
-// separately, because the stays of the selected boards do not include them.
+// separately, because the stays of the selected boards do not include other boards.
 func (q *question) successors(ctx context.Context, all []*Stay, of books.Query) error {
 	for _, s := range all {
 		if s.PCIBusID == "" {
@@ -162,7 +162,7 @@ func (q *question) successor(ctx context.Context, s *Stay, of books.Query) (next
 	return nil, nil
 }
 
-// others returns the UUIDs of the other boards at the address of a stay, sorted.
+// others returns the UUIDs of the other boards that were at the PCI address of a stay, sorted.
 func (s *Stay) others(boards []books.Board) []string {
 	uuids := make(map[string]bool)
 	for _, b := range boards {

@@ -11,15 +11,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// detail contains the holders and the errors of a board.
+// detail contains the holders, past holders and errors of a board.
 type detail struct {
-	holders, past []string // as namespace/pod or manager/unit
-	xids          []string // the latest holder is first
+	holders, past []string // namespace/pod or manager/unit
+	xids          []string // code and hour of XID errors, latest first
 	errors        table.GPU
 }
 
-// details returns the details of boards at the end of their stays by UUID. Boards that were last seen in
-// the same hour are read together.
+// details returns the details of boards at the end of their stays, by UUID. Boards with the same last hour are read
+// together.
 func (q *question) details(ctx context.Context, known []*Stay, of books.Query) (map[string]*detail, error) {
 	all, hours := make(map[string]*detail), make(map[time.Time]map[string]*Stay)
 	for _, s := range q.current(known) {
@@ -58,7 +58,7 @@ func (q *question) details(ctx context.Context, known []*Stay, of books.Query) (
 	return all, nil
 }
 
-// add adds a holder at the end of a stay, or in the hour before.
+// add adds a holder from the end of a stay, or from the hour before it.
 func (d *detail) add(h books.Holder, s *Stay) {
 	name := owner(h.Namespace, h.Pod, h.Manager, h.Unit)
 	switch {
@@ -69,10 +69,9 @@ func (d *detail) add(h books.Holder, s *Stay) {
 	}
 }
 
-// holders returns the pods and units that held or used boards in the hour before their last
-// scrapes. The selected hour must contain these scrapes. An archive contains the pods and units of
-// the whole hour, without the times at which they ended. Pods and units in later places of a board
-// are omitted.
+// holders returns the pods and units that held or used boards in the hour before the last scrape of each board. The
+// selected hour must contain these scrapes. An archive contains the pods and units of the whole hour, and not the times
+// at which they ended. Pods and units in later places of a board are omitted.
 func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []*Stay, of books.Query) (all []books.Holder, err error) {
 	if source, ok := q.source.Source.(books.Momentary); ok {
 		first, last := of.Until, of.From

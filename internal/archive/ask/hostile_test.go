@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestHostileLabels checks that no command prints characters of labels that affect a terminal,
-// including in notices and errors, and that no label adds a line.
+// TestHostileLabels checks that no command prints characters from labels that affect a terminal,
+// not even in notices and errors, and that no label adds a line.
 func TestHostileLabels(t *testing.T) {
 	const serial = "S1\x1b]0;title\x07\nFORGED\u202e\u2028"
 	mark := func(name string) string { return name + "\x1b[2J\nFORGED\u2066" }
@@ -23,7 +23,7 @@ func TestHostileLabels(t *testing.T) {
 			Node: mark("n1"), UUID: mark("GPU-1"), Serial: serial, ChassisSerial: mark("C1"), ChassisSlot: mark("2"), Model: mark("H100"), PCIBusID: mark("0:1"), Machine: mark("m"),
 			Energy: kWh, First: h.Start.Add(time.Minute), Last: h.Start.Add(59 * time.Minute), Scrapes: 59,
 		}}
-		if n == 0 { // a board that is missing later
+		if n == 0 { // the board is missing in later hours
 			gone := h.GPUs[0]
 			gone.UUID, gone.Serial, gone.PCIBusID, gone.Energy = mark("GPU-2"), mark("S2"), mark("0:2"), 0
 			h.GPUs = append(h.GPUs, gone)
@@ -43,7 +43,7 @@ func TestHostileLabels(t *testing.T) {
 	for _, args := range [][]string{
 		{"where", mark("n1")},
 		{"where", serial},
-		{"where", "S1"}, // an error with similar names
+		{"where", "S1"}, // causes an error with similar names
 		{"where", mark("unknown")},
 		{"history", serial},
 		{"ran", serial},

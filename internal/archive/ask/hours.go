@@ -27,7 +27,7 @@ type stretch struct {
 func (q *question) hours(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
 	if !of.From.Before(of.Until) {
-		return print.Answer{}, Invalid(fmt.Errorf("the period from %s has not ended: select an earlier one", stamp(of.From)))
+		return print.Answer{}, Invalid(fmt.Errorf("the period from %s has not ended: select an earlier period", stamp(of.From)))
 	}
 	clusters := make(map[string][]books.Hour)
 	for h, err := range q.source.Hours(ctx, of) {
@@ -51,7 +51,8 @@ func (q *question) hours(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// hoursColumns are the columns of the filed hours. A row is about consecutive hours with the same state.
+// hoursColumns returns the columns of the answer about filed hours. A row describes consecutive hours with the same
+// state.
 func (q *question) hoursColumns() columns[stretch] {
 	return columns[stretch]{
 		{"cluster", "CLUSTER", print.Text, func(s stretch) any { return s.cluster }},
@@ -65,7 +66,8 @@ func (q *question) hoursColumns() columns[stretch] {
 	}
 }
 
-// stretches joins the filed hours of a cluster, which are sorted, and the missing hours between them.
+// stretches joins consecutive hours of a cluster. The filed hours are given, sorted by time, and the hours between them
+// are missing.
 func stretches(cluster string, of books.Query, hours []books.Hour) (all []stretch) {
 	next := of.From
 	add := func(s stretch) {
@@ -93,8 +95,8 @@ func stretches(cluster string, of books.Query, hours []books.Hour) (all []stretc
 	return all
 }
 
-// command returns the command that files or repairs the hours, with some flags. It is empty if the
-// hours need no command.
+// command returns the command that files or repairs the hours of a stretch, with the given flags. It is empty if no
+// command is needed.
 func (s stretch) command(flags string) string {
 	const layout = "2006-01-02T15"
 	span := strings.TrimSpace(fmt.Sprintf("--from=%s --until=%s %s", s.from.UTC().Format(layout), s.until.UTC().Format(layout), flags))

@@ -19,15 +19,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestAccepted checks that a statement and verify name the hours that an operator accepted, and the
-// reason.
+// TestAccepted checks that a statement and verify list the hours that an operator accepted, and the reason.
 func TestAccepted(t *testing.T) {
 	var hours []*table.Hour
 	for hour, reason := range []string{"", "rack 7 was moved", "rack 7 was moved", "", "a power cut", ""} {
 		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(hour) * time.Hour)}
 		filed := sinktest.Complete(h)
 		filed.Reason = reason
-		if reason != "" || hour == 5 { // earlier versions have no reasons
+		if reason != "" || hour == 5 { // hours from earlier versions have no reason
 			filed.State = table.Gaps
 		}
 		hours = append(hours, filed)
@@ -45,8 +44,8 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// TestCarbonGaps checks that a statement names the hours without an intensity, and that rows without dates count always. The
-// boards use 1 kWh in each of 48 hours.
+// TestCarbonGaps checks that a statement reports the hours without an intensity, and that rows without dates always
+// apply. The boards use 1 kWh in each of 48 hours.
 func TestCarbonGaps(t *testing.T) {
 	hourly := "Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (Life cycle)\n"
 	for n := range 24 {
@@ -70,7 +69,7 @@ func TestCarbonGaps(t *testing.T) {
 	}
 }
 
-// TestPartial checks that a partial answer of a store causes an error with one line.
+// TestPartial checks that a partial response from a store causes an error of one line.
 func TestPartial(t *testing.T) {
 	for _, body := range []string{
 		`{"status":"success","warnings":["store a is down"],"data":[]}`,
@@ -85,8 +84,8 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// TestPruned checks that statements of a whole month have the same amounts after a prune, including
-// money by model. It also checks the notices of the questions about pruned and removed hours.
+// TestPruned checks that statements of a whole month contain the same amounts after a prune, including costs by model.
+// It also checks the notices about pruned and removed hours.
 func TestPruned(t *testing.T) {
 	folder := t.TempDir()
 	check(t, os.CopyFS(folder, os.DirFS(books(t))))
@@ -116,8 +115,8 @@ func TestPruned(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ question, want string }{
-		{"statement --month=2026-10 --prices=" + file(t, prices), "2026-10 is pruned, so the prices and intensities at its start count for all of it"},
-		{"statement --month=2026-10 --by=pod", "their sums have no pods, nodes and boards"},
+		{"statement --month=2026-10 --prices=" + file(t, prices), "2026-10 is pruned, so the prices and intensities at the start of the month apply to the whole month"},
+		{"statement --month=2026-10 --by=pod", "the sums of pruned months contain no pods, nodes and boards"},
 		{"statement --from=2026-10-01 --to=2026-10-02", "the details of 24 hours of east are pruned"},
 		{"statement --month=2026-10 --format=impact-framework -o json", "the details of 48 hours of east are pruned"},
 		{"moves --since=40d", "the details before 2026-10-03 00:00 are pruned"},
@@ -127,7 +126,7 @@ func TestPruned(t *testing.T) {
 		}
 	}
 	half := ask("statement", "--from=2026-10-01T12", "--to=2026-10-03", "--by=pod", "--prices="+file(t, prices))
-	if !strings.Contains(half.out, "the details of 36 hours of east are pruned") || strings.Contains(half.out, "its start") || strings.Contains(half.out, "their sums") {
+	if !strings.Contains(half.out, "the details of 36 hours of east are pruned") || strings.Contains(half.out, "at the start of the month") || strings.Contains(half.out, "the sums of pruned months") {
 		t.Errorf("statement without sums:\n%s%s", half.out, half.err)
 	}
 	verified := func(want string) {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// impact answers with the inputs of the Impact Framework of the Green Software Foundation: the energy of
-// each group and hour in kWh, and with --carbon its carbon emissions in grams.
+// impact answers with inputs for the Impact Framework of the Green Software Foundation. They contain the energy of each
+// group and hour in kWh and, with --carbon, the emissions in grams.
 func (q *question) impact(ctx context.Context) (print.Answer, error) {
 	columns, err := grouping(q.By)
 	if err != nil {
@@ -44,14 +44,14 @@ func (q *question) impact(ctx context.Context) (print.Answer, error) {
 	return answer, nil
 }
 
-// input is the use of a group in an hour, with its energy in kWh and its emissions in grams.
+// input describes a group in an hour, with its energy in kWh and its emissions in grams.
 type input struct {
 	component, timestamp string
 	energy, grams        float64
-	unknown              bool // the emissions
+	unknown              bool // whether the emissions are unknown
 }
 
-// inputColumns contains the columns of an input of the Impact Framework.
+// inputColumns contains the columns of an input for the Impact Framework.
 var inputColumns = columns[input]{
 	{"component", "", print.Text, func(i input) any { return i.component }},
 	{"timestamp", "", print.Text, func(i input) any { return i.timestamp }},

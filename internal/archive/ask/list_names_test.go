@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// runWith answers a question with a standard input.
+// runWith answers a question with the given standard input.
 func runWith(t *testing.T, input string, args ...string) result {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -42,9 +42,9 @@ func rack(t *testing.T) string {
 	return archived(t, h)
 }
 
-// TestList checks the answers about lists of names: a spreadsheet with warranty dates, a column by
-// its name, and lines of standard input. The answers keep the order of the list, and unknown names
-// have a row.
+// TestList checks the answers about lists of names: a spreadsheet with warranty dates, a column
+// that a flag names, and lines from standard input. The answers have the order of the list, and
+// contain a row for each unknown name.
 func TestList(t *testing.T) {
 	folder := rack(t)
 	var clerk strings.Builder
@@ -78,7 +78,7 @@ func TestList(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		input, args string
-		want        string // names
+		want        string // expected names
 		status      int
 		text        string
 	}{
@@ -92,7 +92,7 @@ func TestList(t *testing.T) {
 		{"a,b\n1,S2\n", "where -", "", 2, "--names=-: there is no column with serial numbers: name it with --names.column=HEADER"},
 		{"a,b\n1,S2\n", "where - --names.column=c", "", 2, `there is no column "c": it has "a", "b"`},
 		{"", "where -", "", 2, "empty"},
-		{"serial\n", "where -", "", 2, "has no names"},
+		{"serial\n", "where -", "", 2, "contains no names"},
 		{"", "where --names=/nowhere/list.csv", "", 2, "--names"},
 		{"", "where S1 --names.column=c", "", 2, "--names.column needs --names"},
 		{"", "where", "", 2, "where needs SERIAL…"},
@@ -116,7 +116,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestLongAbsence checks that a list of many boards includes boards last seen long ago.
+// TestLongAbsence checks that the answer about a list of many boards includes boards that were last
+// seen long ago.
 func TestLongAbsence(t *testing.T) {
 	first, last := &table.Hour{}, &table.Hour{}
 	for i := range 20 {

@@ -9,8 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// listed is a board in an answer. It contains one of the board's stays, and further data about the
-// board.
+// listed is a board in an answer. It contains one stay of the board, and further data about the board.
 type listed struct {
 	name string // name in the question
 	*Stay
@@ -20,7 +19,7 @@ type listed struct {
 	errors *table.GPU
 }
 
-// listed returns the boards of a name in some stays.
+// listed returns the boards that have a given name, with their stays from the given stays.
 func (q *question) listed(n named, all []*Stay, until time.Time) (boards []*listed) {
 	if n.unknown != nil {
 		return []*listed{n.unlisted()}
@@ -33,27 +32,27 @@ func (q *question) listed(n named, all []*Stay, until time.Time) (boards []*list
 	return boards
 }
 
-// unlisted returns the row of a name that is not in the books.
+// unlisted returns the row for a name that the books do not contain.
 func (n named) unlisted() *listed {
 	return &listed{n.name, &Stay{Start: unknownState, GPU: table.GPU{Serial: n.asset.Serial}}, n.asset, unknownState, new(detail), new(table.GPU)}
 }
 
-// has reports whether a stay belongs to a board with a name, and is in the place that the name
-// selects.
+// has reports whether a stay belongs to one of the boards with this name and, if the name is a node or chassis, whether
+// the stay is there.
 func (n named) has(s *Stay) bool {
 	elsewhere := n.kind == "node" && s.Node != n.value || n.kind == "chassis" && s.ChassisSerial != n.value
 	return !elsewhere && slices.Contains(n.uuids, s.UUID)
 }
 
-// boardColumns contains the columns of a board. The text contains the first column if the question has several
-// names.
+// boardColumns contains the columns that identify a board. Text contains the first column only if the question has
+// several names.
 var boardColumns = columns[*listed]{
 	{"name", "", print.Text, func(l *listed) any { return l.name }},
 	{"serial", "SERIAL", print.Text, func(l *listed) any { return l.Serial }},
 	{"uuid", "", print.Text, func(l *listed) any { return l.UUID }},
 }
 
-// assetColumns contains the columns of the board as an asset.
+// assetColumns contains the columns from the list of assets.
 var assetColumns = columns[*listed]{
 	{"asset_tag", "ASSET", print.Text, func(l *listed) any { return l.asset.Tag }},
 	{"warranty", "WARRANTY", print.Text, func(l *listed) any { return l.asset.Warranty }},
@@ -61,7 +60,7 @@ var assetColumns = columns[*listed]{
 	{"state", "STATE", print.Text, func(l *listed) any { return l.state }},
 }
 
-// placeColumns contains the columns of a place.
+// placeColumns contains the columns that describe a place.
 var placeColumns = columns[*listed]{
 	{"cluster", "CLUSTER", print.Text, func(l *listed) any { return l.Cluster }},
 	{"node", "NODE", print.Text, func(l *listed) any { return l.Node }},
@@ -73,7 +72,7 @@ var placeColumns = columns[*listed]{
 	{"pci_bus_id", "PCI", print.Text, func(l *listed) any { return l.PCIBusID }},
 }
 
-// errorsOfStay contains the columns of the errors before and during a stay.
+// errorsOfStay contains the columns for the errors before and during a stay.
 var errorsOfStay = append(columns[*listed]{
 	{"lifetime_uncorrectable_before", "", print.Count, func(l *listed) any { return number(lifetimeBefore(l.errors)) }},
 }, within(errorColumns, (*listed).counts)...)

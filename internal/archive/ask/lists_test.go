@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// largest returns books of two hours: one with the largest energy and time, and one with the smallest.
+// largest returns books with two hours. One has the largest possible energy and time, and the other the smallest.
 func largest(f *testing.F) string {
 	f.Helper()
 	var hours []*table.Hour
@@ -30,7 +30,7 @@ func largest(f *testing.F) string {
 	return bookstest.File(f, "csv", hours...)
 }
 
-// rows answers a question about the largest books as JSON. It returns no rows if the list is invalid.
+// rows returns the rows of a JSON answer from the books of largest. It returns no rows if the list is invalid.
 func rows(t *testing.T, folder string, args ...string) []map[string]any {
 	t.Helper()
 	r := run(t, append(args, "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T02", "-o", "json")...)
@@ -40,11 +40,11 @@ func rows(t *testing.T, folder string, args ...string) []map[string]any {
 	return r.rows(t)
 }
 
-// most is the largest amount. It corresponds to 2^63 mJ and 2^63 ms, which are 2.6e9 kWh and 2.6e12 hours, at the largest
-// price and a PUE of 10.
+// most is the largest possible amount: 2^63 mJ and 2^63 ms, which are 2.6e9 kWh and 2.6e12 hours, at the largest price
+// and a PUE of 10.
 const most = (2.6e9*10 + 2.6e12) * 1e9
 
-// checkSums checks that amounts are not negative, below a limit, and add up to their total.
+// checkSums checks that amounts are neither negative nor too large, and that they add up to their total.
 func checkSums(t *testing.T, rows []map[string]any, column string) {
 	t.Helper()
 	sum := 0.0
@@ -61,7 +61,7 @@ func checkSums(t *testing.T, rows []map[string]any, column string) {
 	}
 }
 
-// FuzzPrices checks the money of statements with any list of prices.
+// FuzzPrices checks the costs in statements for any list of prices.
 func FuzzPrices(f *testing.F) {
 	folder := largest(f)
 	f.Add("from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-10-01,,,,0.2,2,EUR\n2026-10-01T01:00,,east,H100,1e9,1e9,EUR\n")
@@ -74,7 +74,7 @@ func FuzzPrices(f *testing.F) {
 		checkSums(t, rows(t, folder, "idle", "--prices="+path, "--pue=10"), "idle_cost")
 		r := run(t, "statement", "--prices="+path, "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T02", "--format=focus")
 		if r.status != 0 {
-			return // the list has no currency
+			return // the list contains no currency
 		}
 		lines, err := csv.NewReader(strings.NewReader(r.out)).ReadAll()
 		check(t, err)
@@ -86,7 +86,7 @@ func FuzzPrices(f *testing.F) {
 	})
 }
 
-// FuzzCarbon checks the emissions of statements with any list of intensities.
+// FuzzCarbon checks the emissions in statements for any list of intensities.
 func FuzzCarbon(f *testing.F) {
 	folder := largest(f)
 	f.Add("from,until,zone,grams_per_kwh\n2026-10-01,,DE,1e9\n2026-10-01T01:00,,DE,1e-320\n")
@@ -99,8 +99,8 @@ func FuzzCarbon(f *testing.F) {
 	})
 }
 
-// FuzzAssets checks the place of a board with any list of assets. The list adds a tag to the board, and
-// does not add other boards.
+// FuzzAssets checks the place of a board for any list of assets. The list may add a tag to the board, but not add
+// boards.
 func FuzzAssets(f *testing.F) {
 	folder := largest(f)
 	f.Add("serial,tag,warranty\nS1,T1,2029-01-01\n")
@@ -118,7 +118,7 @@ func FuzzAssets(f *testing.F) {
 	})
 }
 
-// FuzzRMA checks the missing board with any list of returned boards.
+// FuzzRMA checks the answer about a missing board for any list of returned boards.
 func FuzzRMA(f *testing.F) {
 	folder := largest(f)
 	f.Add("old_serial,new_serial,rma\nS0,S1,R-1\n")

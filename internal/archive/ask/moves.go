@@ -12,21 +12,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// before is the length of the period before the selected time that is also read. A board that was
-// in its place in this period is not new.
-const before = day
+// lookback is the length of the period before the selected time that is also read. A board that was
+// in its place during this period is not new.
+const lookback = day
 
 // moves lists the boards that arrived, departed or were swapped.
 func (q *question) moves(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	begin := of.From
-	of.From = begin.Add(-before)
+	of.From = begin.Add(-lookback)
 	all, err := boardEvents(ctx, q.source, of)
 	found := slices.DeleteFunc(grouped(all), func(e boardEvent) bool { return e.At.Before(begin) })
 	return q.moveColumns().answer(found...), err
 }
 
-// moveColumns returns the columns of events of boards.
+// moveColumns returns the columns of the answer about events of boards.
 func (q *question) moveColumns() columns[boardEvent] {
 	return columns[boardEvent]{
 		{"time", "TIME", print.Time, func(e boardEvent) any { return e.At }},
@@ -51,7 +51,7 @@ func (q *question) moveColumns() columns[boardEvent] {
 	}
 }
 
-// common returns a value of the boards of an event, or "" if it differs between them.
+// common returns the value that all boards of an event share, or "" if their values differ.
 func (e boardEvent) common(value func(*Stay) string) string {
 	text := value(e.stays[0])
 	if slices.ContainsFunc(e.stays, func(s *Stay) bool { return value(s) != text }) {
@@ -60,7 +60,7 @@ func (e boardEvent) common(value func(*Stay) string) string {
 	return text
 }
 
-// bounds returns the first and the last filed hour, or a single hour if they are the same.
+// bounds returns the first and the last filed hour, or only one hour if they are the same.
 func (q *question) bounds(ctx context.Context, of books.Query) (hours []time.Time, err error) {
 	for h, err := range q.source.Hours(ctx, of) {
 		if err != nil {
@@ -119,7 +119,8 @@ func (q *question) gone(ctx context.Context, of books.Query) ([]string, error) {
 	return slices.Sorted(maps.Keys(gone)), nil
 }
 
-// missingColumns returns the columns of boards that are in no place at a time.
+// missingColumns returns the columns of the answer about boards that are in no place at a given
+// time.
 func (q *question) missingColumns(at time.Time) columns[*listed] {
 	return columns[*listed]{
 		{"serial", "SERIAL", print.Text, func(l *listed) any { return l.Serial }},
@@ -138,7 +139,7 @@ func (q *question) missingColumns(at time.Time) columns[*listed] {
 	}
 }
 
-// missing lists the boards without a place, and the time for which they have been missing.
+// missing lists the boards without a place, and how long they have been missing.
 func (q *question) missing(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	of.Places = true
@@ -166,7 +167,7 @@ func (q *question) missing(ctx context.Context) (print.Answer, error) {
 	slices.SortStableFunc(rows, func(a, b *listed) int { return cmp.Or(a.Last.Compare(b.Last), cmp.Compare(a.UUID, b.UUID)) })
 	a := q.missingColumns(of.Until).answer(rows...)
 	if behind := len(current) - len(rows); behind > 0 {
-		a.Notices = append(a.Notices, fmt.Sprintf("%d boards are not listed: their clusters have no later hours than these boards", behind))
+		a.Notices = append(a.Notices, fmt.Sprintf("%d boards are not listed, because their clusters have no hours after the last hours of these boards", behind))
 	}
 	return a, nil
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// UnknownError means that the books contain no board, node or chassis with this name.
+// UnknownError means that the books contain no board, node or chassis with the given name.
 type UnknownError struct {
 	Name string
-	// Similar contains names that begin with the unknown name, or serial numbers that differ in few
-	// characters. More is the number of further names that begin with it.
+	// Similar contains names that begin with the unknown name, or serial numbers that differ from it
+	// in few characters. More is the number of further names that begin with the unknown name.
 	Similar []string
 	More    int
 	Source  string
@@ -32,7 +32,7 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("%s has no board, node or chassis %q since %s: %s", e.Source, e.Name, e.Since.Format(time.DateOnly), e.advice())
 }
 
-// advice returns the next step for the user.
+// advice returns the next step for the user, as a text.
 func (e *UnknownError) advice() string {
 	names := strings.Join(e.Similar, ", ")
 	switch {
@@ -44,10 +44,10 @@ func (e *UnknownError) advice() string {
 	return "check the name, or set --since"
 }
 
-// standardInput is the name of the list of names in standard input.
+// standardInput is the name that stands for a list of names in standard input.
 const standardInput = "-"
 
-// checkNames checks the arguments and the flags of names.
+// checkNames checks the arguments, and the flags that concern names.
 func (c *command) checkNames(o *options, arguments []string) error {
 	switch {
 	case len(arguments) > 0 && c.argument == "":
@@ -81,7 +81,7 @@ func (c *command) takeNames(o *options, arguments []string, in io.Reader) error 
 	return o.addNames(o.list, in)
 }
 
-// addNames adds the names of a file, or of standard input.
+// addNames adds the names in a file, or in standard input.
 func (o *options) addNames(path string, in io.Reader) error {
 	if path != standardInput {
 		file, err := os.Open(path)
@@ -99,10 +99,10 @@ func (o *options) addNames(path string, in io.Reader) error {
 	return nil
 }
 
-// named is a name in the question, with the boards that have this name.
+// named is a name in the question, together with the boards that have this name.
 type named struct {
-	name string // the name in its given form
-	// value is the serial number if the name is an asset tag, and the name otherwise. Kind is serial,
+	name string // name as the user wrote it
+	// value is the serial number if the name is an asset tag, and the name otherwise. kind is serial,
 	// uuid, node or chassis.
 	value, kind string
 	uuids       []string      // sorted
@@ -154,7 +154,7 @@ func (q *question) find(ctx context.Context, of books.Query) (all []named, notic
 	return all, notices, nil
 }
 
-// boardsByName returns the boards by each of their names.
+// boardsByName returns the boards by name. Each board has several names.
 func boardsByName(boards []books.Board) map[string][]books.Board {
 	all := make(map[string][]books.Board)
 	for _, b := range boards {
@@ -167,10 +167,10 @@ func boardsByName(boards []books.Board) map[string][]books.Board {
 	return all
 }
 
-// maxUnknown is the number of unknown names with a notice.
+// maxUnknown is the maximum number of unknown names that are reported in notices.
 const maxUnknown = 10
 
-// set sets the boards of a name, and returns a notice if the name is ambiguous.
+// set sets the boards that have the name, and returns a notice if the name is ambiguous.
 func (n *named) set(found []books.Board) (notice string) {
 	kinds, clusters := make(map[string]bool), make(map[string]bool)
 	for _, b := range found {
@@ -196,12 +196,12 @@ func (n *named) set(found []books.Board) (notice string) {
 	return ""
 }
 
-// maxPrefixed is the maximum number of listed names that begin with an unknown name.
+// maxPrefixed is the maximum number of suggested names that begin with an unknown name.
 const maxPrefixed = 5
 
-// setUnknown sets the error and the asset of an unknown name.
+// setUnknown sets the error and the asset for an unknown name.
 func (q *question) setUnknown(n *named, boards []books.Board, of books.Query) {
-	if q.limited { // the board may be in a part of the books that the reader does not see
+	if q.limited { // the board may be in a part of the books that the reader may not see
 		n.value = n.name
 	} else {
 		n.asset = q.assets.Of(n.value)
@@ -209,7 +209,7 @@ func (q *question) setUnknown(n *named, boards []books.Board, of books.Query) {
 	n.unknown = q.unknown(n.value, boards, of)
 }
 
-// unknown returns the error of an unknown name.
+// unknown returns the error for an unknown name.
 func (q *question) unknown(name string, boards []books.Board, of books.Query) *UnknownError {
 	e := &UnknownError{Name: name, Source: q.source.Name(), Since: of.From}
 	serials, prefixed := make(map[string]bool), make(map[string]bool)
@@ -239,7 +239,7 @@ func uuids(of []named) (all []string) {
 	return slices.Compact(all)
 }
 
-// titled shows the first column of an answer, the name, if the question has several names.
+// titled shows the first column, which contains the name, if the question has several names.
 func (q *question) titled(a print.Answer) print.Answer {
 	if len(q.names) > 1 {
 		a.Columns[0].Title = "NAME"
@@ -247,8 +247,8 @@ func (q *question) titled(a print.Answer) print.Answer {
 	return a
 }
 
-// distinct prints the UUIDs if rows of different GPUs have the same serial number and PCI address,
-// because a board may have two GPUs.
+// distinct shows the column of UUIDs if rows of different GPUs have the same serial number and PCI
+// address. This is possible because a board may have two GPUs.
 func distinct(a print.Answer) print.Answer {
 	column := func(name string) int {
 		return slices.IndexFunc(a.Columns, func(c print.Column) bool { return c.Name == name })

@@ -24,7 +24,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// options contains the options of a question.
+// options contains the values of a question's flags, and its arguments.
 type options struct {
 	Books     string
 	Store     store.Config
@@ -44,31 +44,31 @@ type options struct {
 	Chain              bool
 	PublicKey          string
 	Witness, ChainSink string
-	ChainHTTP          string // file with settings of requests to Witness
+	ChainHTTP          string // file with settings for requests to Witness
 	Sign               string // file with a private key
 	Truth              []string
-	Scrape             time.Duration // interval
-	Age                bool          // of boards
-	Failures           bool          // of boards
+	Scrape             time.Duration // scrape interval
+	Age                bool          // boards by age
+	Failures           bool          // boards that failed
 	InWarranty         bool
 	Uncorrectable      bool
 	Factors            factors.Files
 
-	flags      *flag.FlagSet // provides defaults for the URL of the books
-	archives   []string      // all values of --books; Books is the first value
-	filing     string        // flags of commands that file hours
-	locked     string        // a notice about these commands, or empty
+	flags      *flag.FlagSet // contains the default for the URL of the books
+	archives   []string      // all values of --books; Books contains the first value
+	filing     string        // flags for commands that file hours
+	locked     string        // notice about the commands in hours, or empty
 	storeGiven bool          // whether --store.url was set
 	since      bool          // whether Since was set
 	names      []string      // names of boards, nodes or chassis
-	column     string        // column of the list of names
-	list       string        // file with names
+	column     string        // column with the names in the list
+	list       string        // file with the list of names
 	zone       *time.Location
 	factors    factors.Factors
 	assets     *factors.Assets
 }
 
-// moment is a time in a flag, in UTC.
+// moment is the value of a flag that sets a time, in UTC.
 type moment struct{ time.Time }
 
 func (m *moment) UnmarshalText(text []byte) error {
@@ -88,7 +88,7 @@ func (m moment) MarshalText() ([]byte, error) {
 	return []byte(m.Format(time.RFC3339)), nil
 }
 
-// month is a month in a flag, in the form of its first moment in UTC.
+// month is the value of a flag that sets a month, stored as the start of the month in UTC.
 type month struct{ time.Time }
 
 func (m *month) UnmarshalText(text []byte) (err error) {
@@ -105,7 +105,7 @@ func (m month) MarshalText() ([]byte, error) {
 	return []byte(m.Format("2006-01")), nil
 }
 
-// period is a length of time in a flag, with a unit d for days.
+// period is the value of a flag that sets a length of time. The unit d stands for days.
 type period struct{ time.Duration }
 
 const day = 24 * time.Hour
@@ -115,12 +115,12 @@ func (p *period) UnmarshalText(text []byte) (err error) {
 		count, err := strconv.Atoi(n)
 		p.Duration = time.Duration(count) * day
 		if err != nil || count <= 0 || count > 36500 {
-			return errors.New("must be a time such as 7d or 12h")
+			return errors.New("must be a length of time such as 7d or 12h")
 		}
 		return nil
 	}
 	if p.Duration, err = time.ParseDuration(string(text)); err != nil || p.Duration <= 0 {
-		return errors.New("must be a time such as 7d or 12h")
+		return errors.New("must be a length of time such as 7d or 12h")
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (p period) MarshalText() ([]byte, error) {
 	return []byte(p.String()), nil
 }
 
-// archives is the flag --books. verify --prove accepts it several times.
+// archives is the value of the flag --books. The flag can be repeated for verify --prove.
 type archives struct{ *options }
 
 func (a archives) String() string {
@@ -148,7 +148,7 @@ func (a archives) Set(place string) error {
 	return nil
 }
 
-// readings contains the values of --store.read.
+// readings contains the allowed values of --store.read.
 var readings = []string{"auto", "samples", "rules"}
 
 // flags returns the flags of a command.
@@ -156,28 +156,28 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	o := &options{Since: period{cmp.Or(c.since, 90*day)}, flags: fs}
 	fs.SetOutput(io.Discard) // the caller prints one line
-	fs.Var(archives{o}, "books", "archive to read: a `folder`, a file of SQLite, or a URL as in --to of gpuledger-archive run ("+sinks.Schemes(true)+"); default is the store")
-	fs.String("mysql.password-file", "", "`file` with the password of the user in --books=mysql://…")
+	fs.Var(archives{o}, "books", "archive to read: a `folder`, an SQLite file, or a URL as in --to of gpuledger-archive run ("+sinks.Schemes(true)+"); default is the store")
+	fs.String("mysql.password-file", "", "`file` with the password for the user in --books=mysql://…")
 	new(files.S3).RegisterStore(fs)
 	o.Store.Register(fs)
-	fs.StringVar(&o.StoreRead, "store.read", "auto", "`data` to read in the store: samples, rules of dashboards/rules, or auto: rules for statements of whole fleets if the store has them, else samples")
-	fs.StringVar(&o.Config, "config", "", "YAML `file` with values of flags by name; default is gpuledger/config.yaml in the configuration folder of the user")
+	fs.StringVar(&o.StoreRead, "store.read", "auto", "`data` to read from the store: samples, rules (the results of dashboards/rules), or auto, which reads rules for statements of whole fleets if the store contains them, and samples otherwise")
+	fs.StringVar(&o.Config, "config", "", "YAML `file` with flag values by name; default is gpuledger/config.yaml in the user's configuration folder")
 	fs.StringVar(&o.OfCluster, "of-cluster", "", "`name` of the cluster to read, if there are several")
 	output := "text"
 	if c.pages != nil {
 		output = c.formats()[0]
 	}
 	fs.StringVar(&o.Output, "o", output, "`format`: "+strings.Join(c.formats(), ", "))
-	fs.StringVar(&o.TZ, "tz", "UTC", "time `zone` of times in text, such as Europe/Berlin")
-	fs.StringVar(&o.Team, "team.label", "team", "`label` of pods or namespaces with the name of their team, in a store")
+	fs.StringVar(&o.TZ, "tz", "UTC", "time `zone` for times in text, such as Europe/Berlin")
+	fs.StringVar(&o.Team, "team.label", "team", "pod or namespace `label` that contains the name of the team, in a store")
 	fs.TextVar(&o.From, "from", moment{}, "start `time` in UTC; default is --since before the end")
 	fs.TextVar(&o.To, "to", moment{}, "end `time` in UTC; default is now")
-	fs.TextVar(&o.Since, "since", o.Since, "`time` before the end to read")
+	fs.TextVar(&o.Since, "since", o.Since, "length of `time` to read, until the end")
 	fs.StringVar(&o.Factors.Assets, "assets", "", "CSV `file` with the list of assets")
 	fs.StringVar(&o.Factors.Columns, "assets.columns", "", "`columns` of --assets as serial=HEADER,tag=HEADER,warranty=HEADER,order=HEADER,site=HEADER,purchased=HEADER; default recognizes exports of NetBox and ServiceNow")
 	if c.several {
-		fs.StringVar(&o.list, "names", "", "`file` with the names: one in a line, or a CSV file with a column of serial numbers; - or the argument - is standard input")
-		fs.StringVar(&o.column, "names.column", "", "`header` of the column of --names; default recognizes exports of NetBox and ServiceNow")
+		fs.StringVar(&o.list, "names", "", "`file` with names, one per line, or a CSV file with a column of serial numbers; here and as the argument, - stands for standard input")
+		fs.StringVar(&o.column, "names.column", "", "`header` of the column with the names in --names; default recognizes exports of NetBox and ServiceNow")
 	}
 	if c.extra != nil {
 		c.extra(fs, o)
@@ -192,7 +192,7 @@ func (c *command) formats() []string {
 	return print.Formats()
 }
 
-// parse parses the arguments of a command. Flags may follow the argument.
+// parse parses the command line of a question. Flags may follow the argument.
 func (c *command) parse(args []string, in io.Reader) (*options, error) {
 	fs, o := c.flags()
 	var names []string
@@ -217,7 +217,7 @@ func (c *command) parse(args []string, in io.Reader) (*options, error) {
 	return o, o.validate(c)
 }
 
-// exclude returns an error for two flags that select different times.
+// exclude returns an error if two flags select different times.
 func (c *command) exclude(fs *flag.FlagSet) error {
 	given := make(map[string]bool)
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -266,15 +266,15 @@ func variable(name string) string {
 	return "GPULEDGER_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(name))
 }
 
-// inConfig contains the flags that environment variables and the configuration file can set: the
-// location of the books and the form of answers.
+// inConfig contains the flags that environment variables and the configuration file can set. They
+// select the books and the form of the answers.
 var inConfig = []string{
 	"books", "s3.endpoint", "s3.region", "s3.lookup", "mysql.password-file", "store.url", "store.type", "store.http.config.file", "store.timeout", "store.read", "gpu.max-power", "cluster", "of-cluster", "team.label", "tz",
 	"assets", "assets.columns", "prices", "carbon", "pue", "rma",
 }
 
-// defaults sets the flags that are not on the command line. It uses environment variables, and
-// otherwise the configuration file.
+// defaults sets the flags that are not on the command line from environment variables or, if no
+// variable is set, from the configuration file.
 func (o *options) defaults(fs *flag.FlagSet) error {
 	given := make(map[string]bool)
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -290,7 +290,7 @@ func (o *options) defaults(fs *flag.FlagSet) error {
 		return nil
 	}
 	if given["store.url"] && !given["books"] && !o.Prove {
-		given["books"] = true // the store of the command line takes precedence
+		given["books"] = true // a store on the command line takes precedence over books from the environment
 	}
 	for _, name := range inConfig {
 		if err := set(name, os.Getenv(variable(name)), "$"+variable(name)); err != nil {
@@ -307,14 +307,14 @@ func (o *options) defaults(fs *flag.FlagSet) error {
 	return err
 }
 
-// readConfig returns the values in the configuration file.
+// readConfig returns the path and the values of the configuration file.
 func (o *options) readConfig() (path string, values map[string]string, err error) {
 	path = cmp.Or(o.Config, os.Getenv("GPULEDGER_CONFIG"))
 	needed := path != ""
 	if !needed {
 		dir, err := os.UserConfigDir()
 		if err != nil {
-			return "", nil, nil // there is no home folder
+			return "", nil, nil // without a home folder there is no configuration file
 		}
 		path = filepath.Join(dir, "gpuledger", "config.yaml")
 	}
@@ -356,8 +356,8 @@ func (o *options) open(ctx context.Context, progress func(string)) (books.Source
 	}
 	source, err := books.OpenFolder(ctx, o.Books)
 	switch {
-	case err != nil && strings.ContainsRune(o.Books, '@'): // this may be a URL with a password and without ://
-		return nil, errors.New("--books has no archive: must be a folder, a file of SQLite, or the URL of a bucket or database")
+	case err != nil && strings.ContainsRune(o.Books, '@'): // the text may be a URL with a password but without ://
+		return nil, errors.New("--books names no archive: must be a folder, an SQLite file, or the URL of a bucket or database")
 	case err != nil:
 		return nil, fmt.Errorf("--books=%s: %w", o.Books, err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// clusterProof contains the sums that one source gives for a cluster, by kind of account.
+// clusterProof contains the sums from one source for a cluster, by kind of account.
 type clusterProof struct {
 	*proof
 	cluster string
@@ -25,7 +25,7 @@ type clusterProof struct {
 	digest  string
 }
 
-// proofColumns contains the columns of the sums of several sources.
+// proofColumns contains the columns of the answer that compares several sources.
 var proofColumns = columns[clusterProof]{
 	{"cluster", "CLUSTER", print.Text, func(p clusterProof) any { return p.cluster }},
 	{"source", "SOURCE", print.Text, func(p clusterProof) any { return p.name }},
@@ -39,11 +39,11 @@ var proofColumns = columns[clusterProof]{
 	{"ok", "OK", print.Flag, func(p clusterProof) any { return !p.wrong[p.cluster] }},
 }
 
-// ruleTolerance is the maximum difference between rules and samples that rounding causes, in mJ or
-// ms of an account in a day.
+// ruleTolerance is the maximum difference that rounding causes between rules and samples, in mJ or
+// ms for each account and day.
 const ruleTolerance = 1000
 
-// These are the kinds of accounts, and the kinds of charged energy.
+// These are the kinds of accounts and of charged energy.
 const (
 	ofBoards = "boards"
 	ofPods   = "namespace"
@@ -51,7 +51,7 @@ const (
 	ofNone   = books.Unattributed
 )
 
-// accountDay is an account of a cluster in a day.
+// accountDay identifies an account of a cluster on a day.
 type accountDay struct {
 	cluster    string
 	day        time.Time
@@ -62,7 +62,7 @@ func (a accountDay) compare(b accountDay) int {
 	return cmp.Or(cmp.Compare(a.cluster, b.cluster), a.day.Compare(b.day), cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
 }
 
-// amounts contains the energy, the idle energy and the GPU time of an account.
+// amounts contains the energy in mJ, the idle energy in mJ, and the GPU time in ms of an account.
 type amounts [3]int64
 
 func (a amounts) plus(b amounts) amounts { return amounts{a[0] + b[0], a[1] + b[1], a[2] + b[2]} }
@@ -74,13 +74,13 @@ func (a amounts) exceeds(tolerance int64) bool {
 	return slices.ContainsFunc(a[:], func(n int64) bool { return max(n, -n) > tolerance })
 }
 
-// proof contains the sums that one source gives.
+// proof contains the sums from one source.
 type proof struct {
 	name      string
 	tolerance int64
 	hours     map[string]map[time.Time]bool // by cluster
 	sums      map[accountDay]amounts
-	wrong     map[string]bool // clusters with differences
+	wrong     map[string]bool // clusters that differ from another source
 	notices   []string
 }
 
@@ -90,7 +90,7 @@ func newProof(name string) *proof {
 
 func (p *proof) add(key accountDay, n amounts) { p.sums[key] = p.sums[key].plus(n) }
 
-// proofBy contains the columns by which the charges of a proof are grouped.
+// proofBy contains the columns by which a proof groups charges.
 var proofBy = []string{"cluster", "hour", "namespace", "manager", "reason"}
 
 // read reads the sums of a source.
@@ -105,7 +105,7 @@ func (p *proof) read(ctx context.Context, source books.Source, of books.Query) e
 	return nil
 }
 
-// readRules reads the sums of rules without checking them.
+// readRules reads the sums from rules without checking them.
 func (p *proof) readRules(ctx context.Context, source books.Source, of books.Query) error {
 	ruled, ok := source.(books.Ruled)
 	if !ok {
@@ -128,7 +128,7 @@ func (p *proof) readRules(ctx context.Context, source books.Source, of books.Que
 	return nil
 }
 
-// take adds the charges and the hours of a statement to the proof.
+// take adds the charges and the hours in a statement to the proof.
 func (p *proof) take(st *books.Statement) {
 	p.charge(st.Charges)
 	pruned := 0
@@ -144,7 +144,7 @@ func (p *proof) take(st *books.Statement) {
 		p.add(accountDay{h.Cluster, h.Hour.Truncate(day), ofBoards, ""}, amounts{h.Energy})
 	}
 	if pruned > 0 {
-		p.notices = append(p.notices, fmt.Sprintf("%d hours of %s are pruned, and left out", pruned, p.name))
+		p.notices = append(p.notices, fmt.Sprintf("%d hours of %s are pruned and left out", pruned, p.name))
 	}
 }
 
@@ -175,12 +175,12 @@ func (p *proof) balance() {
 	for _, key := range slices.SortedFunc(maps.Keys(days), accountDay.compare) {
 		if n := days[key]; max(n, -n) > p.tolerance {
 			p.wrong[key.cluster] = true
-			p.notices = append(p.notices, fmt.Sprintf("%s, %s: the charges of %s differ from its boards by %+.3f kWh", name(key.cluster), key.day.Format(time.DateOnly), p.name, float64(n)/3.6e9))
+			p.notices = append(p.notices, fmt.Sprintf("%s, %s: the charges of %s differ from the energy of its boards by %+.3f kWh", name(key.cluster), key.day.Format(time.DateOnly), p.name, float64(n)/3.6e9))
 		}
 	}
 }
 
-// compare compares the hours and sums with another source.
+// compare compares the hours and sums of this source with those of another source.
 func (p *proof) compare(first *proof, of books.Query) {
 	for _, cluster := range slices.Sorted(maps.Keys(first.hours)) {
 		missing := ranges(of.From, of.Until, func(hour time.Time) bool { return first.hours[cluster][hour] && !p.hours[cluster][hour] })
@@ -202,7 +202,7 @@ func (p *proof) compare(first *proof, of books.Query) {
 	}
 }
 
-// of returns the sums of a cluster.
+// of returns the proof for a cluster.
 func (p *proof) of(cluster string) clusterProof {
 	sums, sum := make(map[string]amounts), sha256.New()
 	for _, key := range slices.SortedFunc(maps.Keys(p.sums), accountDay.compare) {
@@ -216,10 +216,10 @@ func (p *proof) of(cluster string) clusterProof {
 	return clusterProof{p, cluster, sums, hex.EncodeToString(sum.Sum(nil))[:16]}
 }
 
-// name returns the name of a cluster in a sentence.
+// name returns the words that name a cluster in a sentence.
 func name(cluster string) string { return cmp.Or(cluster, "the cluster") }
 
-// proofs reads all sources, which are the samples and the rules of the store, and the archives.
+// proofs reads all sources: the samples and the rules of the store, and the archives.
 func (q *question) proofs(ctx context.Context, of books.Query) (all []*proof, err error) {
 	read := func(p *proof, o options, rules bool) error {
 		source, err := o.open(ctx, q.progress)
@@ -255,10 +255,10 @@ func (q *question) proofs(ctx context.Context, of books.Query) (all []*proof, er
 	return all, nil
 }
 
-// maxDifferences is the maximum number of listed differences.
+// maxDifferences is the maximum number of differences that are listed.
 const maxDifferences = 20
 
-// prove answers with the sums of independent sources.
+// prove answers with the sums from independent sources.
 func (q *question) prove(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
 	a := proofColumns.answer()
@@ -274,7 +274,7 @@ func (q *question) prove(ctx context.Context) (print.Answer, error) {
 		return len(p.sums) == 0
 	})
 	if len(some) < 2 {
-		return a, fmt.Errorf("--prove compares at least two sources with hours from %s to %s, but only %d of %d have hours: set --store.url of a store with rules, and --books of each archive", stamp(of.From), stamp(of.Until), len(some), len(all))
+		return a, fmt.Errorf("--prove compares at least two sources with hours from %s to %s, but only %d of %d have hours: set --store.url to a store with rules, and --books for each archive", stamp(of.From), stamp(of.Until), len(some), len(all))
 	}
 	clusters := make(map[string]bool)
 	var differences []string

@@ -15,11 +15,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// fleetHours is the number of hours of a fleet.
+// fleetHours is the number of hours for which a fleet is simulated.
 const fleetHours = 26
 
-// fleet returns a store with the samples of a fleet and the results of rules for its true energy,
-// and the true energy in mJ.
+// fleet returns a store that contains the samples of a fleet and the results of rules for its true energy. It also
+// returns the true energy in mJ.
 func fleet(t *testing.T, change func(*foldtest.Store)) (url string, samples *foldtest.Store, truth int64) {
 	t.Helper()
 	samples = foldtest.NewStore()
@@ -36,7 +36,7 @@ func fleet(t *testing.T, change func(*foldtest.Store)) (url string, samples *fol
 	return server.URL, samples, truth
 }
 
-// fileFleet files a fleet into a folder. Each hour may be changed.
+// fileFleet files the hours of a fleet in a folder. The function change may change each hour.
 func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *table.Hour)) (folder string) {
 	t.Helper()
 	var hours []*table.Hour
@@ -53,7 +53,7 @@ func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *tabl
 	return bookstest.File(t, "csv", hours...)
 }
 
-// resultAt returns the moment at which a rule contains the result of an hour.
+// resultAt returns the time of the sample that contains the result of a rule for an hour.
 func resultAt(hour int) time.Time {
 	return october.Add(time.Duration(hour)*time.Hour + 100*time.Minute)
 }
@@ -62,12 +62,12 @@ const namespaceRule = "gpuledger:namespace_energy_joules:increase1h"
 
 var fleetTime = []string{"--from=2026-10-01", "--to=2026-10-02T02"}
 
-// TestVerifyRules checks that verify reads the samples of a store with wrong rules, that it rejects rules, and that statements by
-// wrong rules fail with the hour and the namespace.
+// TestVerifyRules checks that verify reads the samples of a store with wrong rules, and rejects the rules. Statements
+// from wrong rules must fail with an error that contains the hour and the namespace.
 func TestVerifyRules(t *testing.T) {
 	url, _, truth := fleet(t, func(s *foldtest.Store) {
 		s.Scale(namespaceRule, 5, resultAt(7))
-		for i := range 400 { // more than 10,000 GPU hours; such statements read rules
+		for i := range 400 { // more than 10,000 GPU hours, so that statements read rules
 			s.Add(october.Add(90*time.Minute), 1, "gpuledger_placement_info", "cluster", "east", "node", "spare", "UUID", fmt.Sprint("GPU-spare-", i))
 		}
 	})
@@ -115,7 +115,7 @@ func TestProve(t *testing.T) {
 		more   []string
 		status int
 		rows   int
-		want   string // a notice
+		want   string // expected notice
 	}{
 		"samples and rules":           {right, nil, 0, 2, ""},
 		"samples, rules and archives": {right, []string{"--books=" + folder, "--books=" + folder}, 0, 4, ""},
@@ -151,11 +151,12 @@ func TestProve(t *testing.T) {
 		t.Errorf("two archives without a store: exit status %d\n%s%s", r.status, r.out, r.err)
 	}
 	if r := run(t, append([]string{"statement", "--books=" + folder, "--books=" + folder}, fleetTime...)...); r.status != 2 {
-		t.Errorf("a statement of two archives: exit status %d\n%s%s", r.status, r.out, r.err)
+		t.Errorf("a statement from two archives: exit status %d\n%s%s", r.status, r.out, r.err)
 	}
 }
 
-// TestNegativeRest checks that filed rows fail if they charge more energy than the boards used, even if their sums equal the energy of the boards.
+// TestNegativeRest checks that filed rows fail if they charge more energy than the boards used, even if all rows add up
+// to the energy of the boards.
 func TestNegativeRest(t *testing.T) {
 	folder := fileUses(t, map[time.Time][]use{october: {{"ml", 1, 1}, {"", 1, 0}}, october.Add(time.Hour): {{"ml", 5, 1}, {"", -4, 0}}, october.Add(2 * time.Hour): {{"", 9, 0}}})
 	args := []string{"--books=" + folder, "--from=2026-10-01", "--to=2026-10-01T03"}

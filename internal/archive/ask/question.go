@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// question is a question with its options and its books.
+// question is a question with its options and the books that it reads.
 type question struct {
 	options
 	source   *reader
@@ -22,26 +22,26 @@ type question struct {
 	failed bool
 }
 
-// maxRefused is the number of refused boards of hours that are listed.
+// maxRefused is the maximum number of boards that are listed for refused hours.
 const maxRefused = 5
 
-// refused returns notices about refused hours of a store. The energy and money of these hours are
-// omitted.
+// refused returns notices about refused hours in a store. Statements omit the energy and money of
+// these hours.
 func (q *question) refused() []string { return refusals(q.source.refusals()) }
 
 func refusals(all []books.Refusal) (notices []string) {
 	for i, r := range all {
 		if i == maxRefused {
-			return append(notices, fmt.Sprintf("and %d more boards of refused hours", len(all)-i))
+			return append(notices, fmt.Sprintf("and %d more boards in refused hours", len(all)-i))
 		}
 		of := ofCluster(r.Cluster)
-		notices = append(notices, fmt.Sprintf("hour %s%s is refused, its energy, times and money are left out: board %s, %v", stamp(r.Hour), of, cmp.Or(r.Board.Serial, r.Board.UUID), r.Board))
+		notices = append(notices, fmt.Sprintf("hour %s%s is refused, so its energy, times and money are left out: board %s, %v", stamp(r.Hour), of, cmp.Or(r.Board.Serial, r.Board.UUID), r.Board))
 	}
 	return notices
 }
 
-// period returns the time of the question. It consists of full hours until now, or until the hour
-// after --at.
+// period returns the period that the question covers. It consists of full hours until now, or until
+// the end of the hour that contains --at.
 func (q *question) period() books.Query {
 	end := q.now
 	if !q.At.IsZero() {
@@ -64,8 +64,8 @@ func (q *question) period() books.Query {
 	return of
 }
 
-// moment returns the time of the question, which ends at the moment itself (--at, --to or now) and
-// not at a full hour.
+// moment returns the period that the question covers, until the exact moment in --at or --to, or
+// until now. Unlike period, it does not end at a full hour.
 func (q *question) moment() books.Query {
 	of, end := q.period(), q.now
 	for _, given := range []moment{q.To, q.At} {
@@ -94,11 +94,11 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// settle is the time after the start of an hour within which some exporters may not have been
+// settle is the time after the start of an hour during which some exporters may not have been
 // scraped yet.
 const settle = 5 * time.Minute
 
-// where returns a selection of rows by the allowed values of a column.
+// where returns a query for the rows with one of the given values in a column.
 func where(of books.Query, column string, values ...string) books.Query {
 	all := map[string][]string{column: values}
 	for name, other := range of.Where {
@@ -110,10 +110,10 @@ func where(of books.Query, column string, values ...string) books.Query {
 	return of
 }
 
-// pruned returns a notice if the details of the first hours of the selected time are pruned.
+// pruned returns a notice if the details of the first hours in the selected time are pruned.
 func (q *question) pruned(ctx context.Context, of books.Query) (notices []string, err error) {
 	if q.Books == "" {
-		return nil, nil // a store is not pruned
+		return nil, nil // hours of a store cannot be pruned
 	}
 	var end time.Time
 	for h, failed := range q.source.Hours(ctx, of) {

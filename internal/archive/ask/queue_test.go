@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// queued files an hour. Two namespaces have a LocalQueue with the same name. A third pod, a job and idle energy have no
-// queue and no labels.
+// queued files an hour. Two namespaces each contain a LocalQueue, and both LocalQueues have the same name. A third pod,
+// a job and idle energy have no queue and no labels.
 func queued(t *testing.T) (folder string) {
 	t.Helper()
 	pod := func(namespace, queue, clusterQueue, labels string, energy int64) table.Charge {
@@ -64,12 +64,12 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// TestQueueOfUse checks the queues in the details of a use and in the tags of FOCUS.
+// TestQueueOfUse checks that the details of a use and the FOCUS tags contain the queues.
 func TestQueueOfUse(t *testing.T) {
 	folder := queued(t)
 	r := run(t, "ran", "--pod=blue/p", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T01", "-o", "csv")
 	if lines := strings.Split(strings.TrimSpace(r.out), "\n"); len(lines) != 2 || !strings.HasSuffix(lines[0], ",queue,cluster_queue") || !strings.HasSuffix(lines[1], ",default,training") {
-		t.Errorf("the use has no queues:\n%s%s", r.out, r.err)
+		t.Errorf("the use contains no queues:\n%s%s", r.out, r.err)
 	}
 	r = run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T01", "--format=focus", "--prices="+file(t, prices), "-o", "json")
 	for _, tags := range []string{

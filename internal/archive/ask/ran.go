@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// ranColumns contains the columns of uses of GPUs by pods and units.
+// ranColumns contains the columns of the answer about uses of GPUs by pods and units.
 var ranColumns = columns[*use]{
 	{"cluster", "CLUSTER", print.Text, func(u *use) any { return u.Cluster }},
 	{"namespace", "NAMESPACE", print.Text, func(u *use) any { return u.Namespace }},
@@ -69,14 +69,14 @@ func (q *question) ran(ctx context.Context) (print.Answer, error) {
 	case len(q.names) > 0:
 		a.Notices = append(a.Notices, fmt.Sprintf("no pod or unit used %s from %s to %s", q.names[0], stamp(of.From), stamp(of.Until)))
 	default:
-		return a, unusedError{fmt.Errorf("%s has no GPU of %s from %s to %s: check the name, or set --since", q.source.Name(), cmp.Or(q.Pod, q.Workload, q.Unit), stamp(of.From), stamp(of.Until))}
+		return a, unusedError{fmt.Errorf("%s has no use of a GPU by %s from %s to %s: check the name, or set --since", q.source.Name(), cmp.Or(q.Pod, q.Workload, q.Unit), stamp(of.From), stamp(of.Until))}
 	}
 	return a, nil
 }
 
 func stamp(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") }
 
-// users returns the selection of the boards, pods, workload or unit of the question.
+// users returns a query for the boards, pods, workload or unit that the question names.
 func (q *question) users(ctx context.Context, of books.Query) (books.Query, []string, error) {
 	given := len(q.names)
 	for _, text := range []string{q.Pod, q.Workload, q.Unit} {
@@ -86,7 +86,7 @@ func (q *question) users(ctx context.Context, of books.Query) (books.Query, []st
 	}
 	switch {
 	case given != 1:
-		return of, nil, Invalid(fmt.Errorf("ran needs one of a board, --pod=namespace/pod, --workload=namespace/kind/name, --unit=manager/unit"))
+		return of, nil, Invalid(fmt.Errorf("ran needs a board, --pod=namespace/pod, --workload=namespace/kind/name or --unit=manager/unit"))
 	case q.Unit != "":
 		manager, unit, ok := cutPair(q.Unit)
 		if !ok {
@@ -107,13 +107,13 @@ func (q *question) users(ctx context.Context, of books.Query) (books.Query, []st
 	return of, nil, err
 }
 
-// cutPair cuts a text such as namespace/pod into its two names.
+// cutPair cuts a text such as namespace/pod into two names.
 func cutPair(text string) (before, after string, ok bool) {
 	before, after, _ = strings.Cut(text, "/")
 	return before, after, before != "" && after != ""
 }
 
-// workload returns the selection of the workload of the question.
+// workload returns a query for the workload that the question names.
 func (q *question) workload(of books.Query) (books.Query, error) {
 	columns := []string{"namespace", "workload_kind", "workload_name"}
 	parts := strings.Split(q.Workload, "/")
@@ -126,13 +126,14 @@ func (q *question) workload(of books.Query) (books.Query, error) {
 	return of, nil
 }
 
-// use is the use of a GPU by one pod or unit, from its first to its last hour.
+// use describes how one pod or unit used a GPU, from the first to the last hour of the use.
 type use struct {
 	table.Charge
 	first, last time.Time
 }
 
-// uses adds up hourly charges of pods and units, in the order of their first hours.
+// uses adds up hourly charges for each pod or unit and GPU. The uses are sorted by their first
+// hours.
 func uses(charges []table.Charge) (all []*use) {
 	type key struct{ cluster, node, uuid, namespace, pod, uid, manager, unit string }
 	known := make(map[key]*use)

@@ -10,14 +10,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// reader reads the books of a question, and collects the refusals that it finds.
+// reader reads the books for a question, and collects the refusals that it finds.
 type reader struct {
 	books.Source
-	limit int // maximum number of sums of charges; 0 if there is no limit
+	limit int // maximum number of sums of charges; 0 means no limit
 	known map[refusalKey]books.Refusal
 }
 
-// refusalKey identifies a board in an hour.
+// refusalKey identifies a board in a refused hour.
 type refusalKey struct {
 	cluster, node, uuid string
 	hour                time.Time
@@ -36,7 +36,7 @@ func (r *reader) add(all []books.Refusal) {
 	}
 }
 
-// refusals returns the collected refusals, by cluster, hour and board.
+// refusals returns the collected refusals, sorted by cluster, hour and board.
 func (r *reader) refusals() []books.Refusal {
 	all := slices.Collect(maps.Values(r.known))
 	books.SortRefusals(all)

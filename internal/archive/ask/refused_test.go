@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// boards adds the record of two boards to a store. Each board draws 200 W, and all energy is charged to a pod.
-// change changes the samples of a minute.
+// boards adds the record of two boards to a store. Each board draws 200 W, and all energy is charged to pods. The
+// function change may change each sample.
 func boards(minutes int, change func(minute int, metric, uuid string, value float64) float64) *foldtest.Store {
 	s := foldtest.NewStore()
 	for minute := range minutes {
@@ -39,8 +39,8 @@ func boards(minutes int, change func(minute int, metric, uuid string, value floa
 	return s
 }
 
-// TestRefusedHours checks that an hour of a store with an impossible record has no energy and no money, and that
-// all questions about places are answered with a notice.
+// TestRefusedHours checks that an hour with an impossible record in a store has no energy and no money, and that all
+// questions about places are answered with a notice.
 func TestRefusedHours(t *testing.T) {
 	for name, change := range map[string]func(minute int, metric, uuid string, value float64) float64{
 		"exceed the energy": func(minute int, metric, uuid string, value float64) float64 {
@@ -75,11 +75,11 @@ func TestRefusedHours(t *testing.T) {
 			}
 			notice := strings.Contains(r.out, "hour 2026-10-01 02:00 of east is refused") && strings.Contains(r.out, "board S1") && strings.Contains(r.out, name)
 			if places := question == "moves" || question == "missing"; !places && !notice {
-				t.Errorf("%s: %s has no notice about the hour and the board:\n%s", name, question, r.out)
+				t.Errorf("%s: %s does not report the hour and the board:\n%s", name, question, r.out)
 			}
 		}
 		r := run(t, "statement", "--store.url="+server.URL, "--from=2026-10-01", "--to=2026-10-01T05", "--store.read=samples", "--by=pod", "--prices="+file(t, "from,per_kwh,currency\n2026-01-01,1,EUR\n"))
-		// The energy is four hours of two boards with 200 W, without the minute before the first scrape.
+		// The energy is the use of two boards with 200 W in four hours, without the minute before the first scrape.
 		for _, want := range []string{"incomplete: 1 of 5 hours of east are refused", "1.593"} {
 			if !strings.Contains(r.out, want) || r.status != 0 {
 				t.Errorf("%s: statement: exit status %d, no %q:\n%s%s", name, r.status, want, r.out, r.err)
@@ -92,7 +92,7 @@ func TestRefusedHours(t *testing.T) {
 	}
 }
 
-// TestUnknownPods checks the pods in an archive that no series names.
+// TestUnknownPods checks the notice about pods in an archive that are named by no series.
 func TestUnknownPods(t *testing.T) {
 	for _, format := range files.Formats() {
 		var hours []*table.Hour

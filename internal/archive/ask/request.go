@@ -15,39 +15,40 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// Request is a question that a reader of a page asks.
+// Request is a question from the reader of a page.
 type Request struct {
 	Command string
 	// Names contains the names of boards, nodes or chassis.
 	Names []string
-	// Flags contains the values of flags by their names. Flags that name files or books are rejected.
+	// Flags contains the values of flags, by name. Flags that select files or books are rejected.
 	Flags url.Values
 	// Scope limits the answer.
 	Scope Scope
 }
 
-// Library answers the requests of pages from the books of a server.
+// Library answers the requests from pages. It reads the books of a server.
 type Library struct {
-	// Open opens the books. Label is the flag of the books in notices. If Open is nil, Config names the
-	// books.
+	// Open opens the books. Label is the flag that selects the books, for notices. If Open is nil, the file in Config
+	// names the books.
 	Open  func(ctx context.Context) (books.Source, error)
 	Label string
-	// Sink is the name of the books in logs and metrics of the server.
+	// Sink is the name of the books in the server's logs and metrics.
 	Sink string
-	// Config is the file with values of flags, as in --config of a question. It may be empty.
+	// Config is the path of a file with flag values, as in --config of a question. It may be empty.
 	Config string
-	// Filing contains the flags that select the store and the sinks in the commands of hours, as shell words. Only readers of
-	// all books see these flags.
+	// Filing contains the flags that select the store and the sinks, as shell words, for the commands that the page of
+	// hours shows. Only readers of all books see these flags.
 	Filing string
-	// Locked is a notice about these commands, or empty: the server locks one of the sinks.
+	// Locked is a notice that the server locks one of the sinks, so that these commands cannot write to it. It is empty if
+	// no sink is locked.
 	Locked string
 	Now    func() time.Time
-	// MaxSums is the maximum number of sums of charges that an answer may need. It is 0 if there is no limit. A request
-	// that needs more fails with [books.ErrTooMany].
+	// MaxSums is the maximum number of sums of charges that an answer may need. If it is 0, there is no limit. A request
+	// that needs more sums fails with [books.ErrTooMany].
 	MaxSums int
 }
 
-// Reply is the answer to a question: a table, or pages.
+// Reply is the answer to a question. It contains a table or pages.
 type Reply struct {
 	Answer print.Answer
 	Pages  []print.Page
@@ -62,22 +63,22 @@ type InvalidError struct{ error }
 // Invalid returns an error as an [InvalidError].
 func Invalid(err error) error { return InvalidError{err} }
 
-// Unwrap returns the reason.
+// Unwrap returns the wrapped error.
 func (e InvalidError) Unwrap() error { return e.error }
 
-// settingsError is the error for an invalid file of the settings, such as the prices. The reader of a page cannot repair
-// it.
+// settingsError is the error for an invalid settings file, such as the file of prices. The reader of a page cannot
+// repair such a file.
 type settingsError struct{ error }
 
-// Unwrap returns the reason.
+// Unwrap returns the wrapped error.
 func (e settingsError) Unwrap() error { return e.error }
 
-// readerFlags contains the flags that a reader of a page can set. All other flags select files, books or
-// stores of the server.
+// readerFlags contains the flags that the reader of a page can set. All other flags select files, books or stores on
+// the server.
 var readerFlags = []string{"age", "at", "by", "compare", "failures", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload"}
 
-// Answer answers a request. For an invalid request the error is an [InvalidError]. For a request
-// outside its scope it is [ErrScope]. For an unknown name or time [IsUnknown] returns true.
+// Answer answers a request. The error is an [InvalidError] for an invalid request, and [ErrScope] for a request outside
+// the scope of the reader. [IsUnknown] returns true for the error about an unknown name or time.
 func (l *Library) Answer(ctx context.Context, r Request) (reply *Reply, err error) {
 	c := find(r.Command)
 	if c == nil {
@@ -152,12 +153,12 @@ func (c *command) request(r Request, config string) (*options, error) {
 	return o, o.validate(c)
 }
 
-// readerFlags returns the flags of a command that a reader of a page can set.
+// readerFlags returns the flags of a command that the reader of a page can set.
 func (c *command) readerFlags(fs *flag.FlagSet) []string {
 	return slices.DeleteFunc(slices.Clone(readerFlags), func(name string) bool { return fs.Lookup(name) == nil })
 }
 
-// CommandLine returns the command that prints the answer to a request.
+// CommandLine returns the command that prints the same answer.
 func (r Request) CommandLine() string {
 	words := []string{"gpuledger-archive", r.Command}
 	for _, name := range r.Names {
@@ -169,7 +170,7 @@ func (r Request) CommandLine() string {
 	return strings.Join(words, " ")
 }
 
-// Quoted returns a text as a shell word.
+// Quoted quotes a text as a shell word.
 func Quoted(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./,:", r)
@@ -180,10 +181,10 @@ func Quoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// IsUnknown reports whether an error means that the books contain no such name or time.
+// IsUnknown reports whether an error means that the books do not contain a name or a time.
 func IsUnknown(err error) bool {
 	return errors.As(err, new(*UnknownError)) || errors.As(err, new(*noHoursError)) || errors.As(err, new(unusedError))
 }
 
-// unusedError is the error if no pod or unit with a name used a GPU.
+// unusedError means that no pod or unit with the given name used a GPU.
 type unusedError struct{ error }

@@ -11,37 +11,37 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Scope is the part of the books that a reader sees. The zero value is the empty scope.
+// Scope describes the part of the books that a reader may see. The zero value is the empty scope.
 type Scope struct {
-	// All is set if the reader sees everything.
+	// All is set if the reader may see everything.
 	All bool
-	// Rules contains the parts that the reader sees.
+	// Rules selects the parts that the reader may see.
 	Rules []Rule
 }
 
-// Rule selects a part of the books. An empty list contains all values.
+// Rule selects a part of the books. An empty list selects all values.
 type Rule struct {
 	Teams      []string `json:"teams,omitempty"`
 	Namespaces []string `json:"namespaces,omitempty"`
 	Clusters   []string `json:"clusters,omitempty"`
 }
 
-// ErrScope is the error for a question outside the scope of the reader.
+// ErrScope means that a question is outside the scope of the reader.
 var ErrScope = errors.New("outside the scope of this reader")
 
-// others is the reason for charges outside the scope of a reader.
+// others is the reason under which charges outside the scope of a reader are shown.
 const others = "others"
 
-// reach is the smallest scope for which a question has an answer. The zero value is the whole of the
-// books, so a new question is refused to all readers with a scope.
+// reach is the smallest scope in which a question can be answered. Its zero value requires the whole of the books, so a
+// new question is refused to all readers with a scope.
 type reach int
 
 const (
-	clusterReach reach = iota + 1 // a reader of whole clusters
-	chargeReach                   // also a reader of teams or namespaces
+	clusterReach reach = iota + 1 // answers readers of whole clusters
+	chargeReach                   // also answers readers of teams or namespaces
 )
 
-// allows returns ErrScope if a question has no answer within the scope.
+// allows returns ErrScope if a question cannot be answered within the scope.
 func (s Scope) allows(c *command, o *options) error {
 	switch {
 	case s.All:
@@ -61,7 +61,7 @@ func (s Scope) clusterwide() bool {
 	return !slices.ContainsFunc(s.Rules, func(r Rule) bool { return len(r.Teams)+len(r.Namespaces) > 0 })
 }
 
-// clusters returns the clusters to which the scope is limited, or nil for all clusters.
+// clusters returns the clusters that the scope includes, or nil for all clusters.
 func (s Scope) clusters() (names []string) {
 	for _, r := range s.Rules {
 		if len(r.Clusters) == 0 {
@@ -72,7 +72,7 @@ func (s Scope) clusters() (names []string) {
 	return names
 }
 
-// contains reports whether the reader sees the owner of a charge.
+// contains reports whether the reader may see the owner of a charge.
 func (s Scope) contains(c *table.Charge) bool {
 	in := func(allowed []string, value string) bool { return len(allowed) == 0 || slices.Contains(allowed, value) }
 	return slices.ContainsFunc(s.Rules, func(r Rule) bool {
@@ -80,7 +80,7 @@ func (s Scope) contains(c *table.Charge) bool {
 	})
 }
 
-// limit returns the books that a reader sees. Questions cannot read other parts of the books.
+// limit returns the books that a reader may see. Through these books, questions cannot read other parts.
 func (s Scope) limit(source books.Source) books.Source {
 	if s.All {
 		return source
@@ -92,15 +92,15 @@ func (s Scope) limit(source books.Source) books.Source {
 	return limited
 }
 
-// scoped contains the books that a reader sees. These are the clusters of the reader's rules, and in these
-// clusters the charges of its teams and namespaces. Other charges keep their amounts, so that sums are
-// complete, but have no names.
+// scoped limits books to the part that a reader may see. This part consists of the clusters in the reader's rules and,
+// within these clusters, of the charges to the reader's teams and namespaces. Other charges have no names but keep
+// their amounts, so that sums are complete.
 type scoped struct {
 	source books.Source
 	scope  Scope
 }
 
-// clusters limits a query to the clusters of the scope.
+// clusters limits a query to the clusters in the scope.
 func (s *scoped) clusters(of books.Query) (books.Query, error) {
 	allowed := s.scope.clusters()
 	if allowed == nil {
@@ -115,7 +115,7 @@ func (s *scoped) clusters(of books.Query) (books.Query, error) {
 	return where(of, "cluster", allowed...), nil
 }
 
-// places limits a query of places, which only readers of whole clusters see.
+// places limits a query for places, which only readers of whole clusters may see.
 func (s *scoped) places(of books.Query) (books.Query, error) {
 	if !s.scope.clusterwide() {
 		return of, ErrScope
@@ -145,7 +145,7 @@ func (s *scoped) Statement(ctx context.Context, of books.Query) (*books.Statemen
 	return st, nil
 }
 
-// charge returns a charge without names if the reader does not see its owner.
+// charge returns a charge, without names if the reader may not see its owner.
 func (s *scoped) charge(c *table.Charge) table.Charge {
 	if c.Reason == "" && s.scope.contains(c) {
 		return *c
@@ -200,7 +200,7 @@ func (s *scoped) Name() string { return s.source.Name() }
 // Close implements [books.Source].
 func (s *scoped) Close() error { return s.source.Close() }
 
-// scopedSums contains the books that a reader sees if these books add up the errors of GPUs.
+// scopedSums limits books that add up the errors of GPUs.
 type scopedSums struct {
 	*scoped
 	sums books.Summing

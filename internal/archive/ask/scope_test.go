@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// unread are the books of a database that count how often the hours of all GPUs are read with their errors.
+// unread wraps the books of a database. It counts how often the hours of all GPUs, including their errors, are read.
 type unread struct {
 	reading.Source
 	reading.Summing
@@ -31,8 +31,9 @@ func (u unread) Rows(ctx context.Context, of reading.Query) iter.Seq2[reading.Ro
 	return u.Source.Rows(ctx, of)
 }
 
-// TestScopeOfErrors checks that a reader of clusters gets the same errors and failures from a database, which adds them up, as from files, and that no
-// row of GPUs with errors leaves the database for it. A board moved from a cluster outside the scope into the scope.
+// TestScopeOfErrors checks that a reader of clusters receives the same errors and failures from a database, which adds
+// them up, as from files. The database must not return rows of GPUs with errors for this reader. A board was moved from
+// a cluster outside the scope into the scope.
 func TestScopeOfErrors(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 4 {
@@ -83,7 +84,7 @@ func TestScopeOfErrors(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || len(got) < 2 || reads > 0 || strings.Contains(strings.Join(got, " "), "west") {
 			t.Errorf("%s: %d reads of rows, rows of the database (-files +database):\n%s\n%s", r.Command, reads, diff, strings.Join(got, "\n"))
 		}
-		if r.Command == "errors" && !strings.Contains(strings.Join(got, " "), " 200 ") { // two hours in the cluster east
+		if r.Command == "errors" && !strings.Contains(strings.Join(got, " "), " 200 ") { // the board spent two hours in the cluster east
 			t.Errorf("the errors of the moved board:\n%s", strings.Join(got, "\n"))
 		}
 	}

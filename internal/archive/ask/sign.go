@@ -28,24 +28,24 @@ const statementType = "application/vnd.gpuledger.statement.v1+json"
 
 // signedStatement is the payload of a signed statement.
 type signedStatement struct {
-	Program string    `json:"program"` // version
+	Program string    `json:"program"` // version of the program
 	Created time.Time `json:"created"`
 	Source  string    `json:"source"`
 	From    time.Time `json:"from"`
 	Until   time.Time `json:"until"`
 	By      string    `json:"by"`
-	// OfCluster is the only cluster of the statement, or empty for all clusters.
+	// OfCluster is the only cluster that the statement covers, or empty for all clusters.
 	OfCluster string `json:"of_cluster,omitempty"`
-	// Chain contains the last entry of the chain of each cluster, or is empty if there is no chain.
+	// Chain contains the last entry of each cluster's chain. It is empty if the books have no chain.
 	Chain []head `json:"chain"`
-	// Factors contains the files and values of prices and carbon by flag.
+	// Factors contains the files and values of the flags for prices and carbon, by flag.
 	Factors map[string]factor `json:"factors"`
 	// Statement is the answer in JSON, and Text is the same answer as a table.
 	Statement json.RawMessage `json:"statement"`
 	Text      string          `json:"text"`
 }
 
-// head is the last entry of a chain.
+// head describes the last entry of a chain.
 type head struct {
 	Cluster  string    `json:"cluster"`
 	Sequence int64     `json:"sequence"`
@@ -53,9 +53,9 @@ type head struct {
 	Time     time.Time `json:"time"`
 }
 
-// factor describes a file, or a value.
+// factor describes the file or value of a flag.
 type factor struct {
-	Value  string `json:"value"` // name of the file, if it is a file
+	Value  string `json:"value"` // value of the flag, or name of the file
 	SHA256 string `json:"sha256,omitempty"`
 }
 
@@ -91,11 +91,11 @@ func (q *question) sign(ctx context.Context, t Terminal, a print.Answer) error {
 	return err
 }
 
-// heads returns the last entries of the chains of the books.
+// heads returns the last entry of each chain in the books.
 func (q *question) heads(ctx context.Context) (all []head, err error) {
 	source, ok := q.source.Source.(books.Chained)
 	if !ok {
-		return nil, nil // a store
+		return nil, nil // a store has no chain
 	}
 	parts, err := source.Chains(ctx)
 	if errors.Is(err, books.ErrNoChain) || err == nil && len(parts) == 0 {
@@ -121,7 +121,7 @@ func (q *question) heads(ctx context.Context) (all []head, err error) {
 	return all, nil
 }
 
-// usedFactors returns the factors of the statement.
+// usedFactors returns the prices and carbon settings that the statement used.
 func (q *question) usedFactors() (map[string]factor, error) {
 	used := make(map[string]factor)
 	for flag, path := range map[string]string{"prices": q.Factors.Prices, "carbon": q.Factors.Carbon} {
@@ -160,7 +160,7 @@ func (o *options) verifyDocument(t Terminal) error {
 		return err
 	}
 	if info.Size() > maxDocument {
-		return fmt.Errorf("%s has more than %d bytes", o.names[0], maxDocument)
+		return fmt.Errorf("%s is larger than %d bytes", o.names[0], maxDocument)
 	}
 	text, err := os.ReadFile(o.names[0])
 	if err != nil {
@@ -182,7 +182,7 @@ func (o *options) verifyDocument(t Terminal) error {
 	return err
 }
 
-// page returns a verified statement as text. Its texts come from the document, so they are escaped.
+// page returns a verified statement as text. Texts from the document are escaped.
 func (s signedStatement) page(key string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The signature is valid (key %s).\n", key)

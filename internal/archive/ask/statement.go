@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// groupings contains the columns of charges by the values of --by.
+// groupings contains the columns of charges that each word in --by selects.
 var groupings = map[string][]string{
 	"team": {"team"}, "namespace": {"namespace"}, "workload": {"namespace", "workload_kind", "workload_name"}, "node": {"node"},
 	"serial": {"serial"}, "cluster": {"cluster"}, "pod": {"namespace", "pod"}, "model": {"model"}, "reason": {"reason"},
@@ -26,7 +26,7 @@ var groupings = map[string][]string{
 // groups lists the valid words in --by.
 const groups = "team, namespace, workload, pod, unit, user, queue, cluster_queue, label:NAME, node, serial, cluster, model, reason"
 
-// grouping returns the columns that --by selects. It may contain several words.
+// grouping returns the columns that --by selects. The flag may contain several words.
 func grouping(text string) (columns []string, err error) {
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
@@ -37,7 +37,7 @@ func grouping(text string) (columns []string, err error) {
 		case isLabel && label != "":
 			columns = append(columns, fold.LabelName(label))
 		default:
-			return nil, Invalid(fmt.Errorf("--by=%s: must be some of %s", text, groups))
+			return nil, Invalid(fmt.Errorf("--by=%s: must be one or more of %s", text, groups))
 		}
 	}
 	return compact(columns), nil
@@ -49,35 +49,35 @@ func compact(columns []string) []string {
 	return slices.Compact(columns)
 }
 
-// line is a line of a statement.
+// line is a line of a statement, with its sums.
 type line struct {
-	kind string // kind of the line: group, unattributed, others or total
+	kind string // group, unattributed, others or total
 	table.Charge
 	cost, grams float64
-	idleCost    float64 // cost of the idle energy, and of the GPU hours without work
+	idleCost    float64 // cost of the idle energy and of the GPU hours without work
 	used        int64   // time in ms in which owners held or used GPUs
-	profiled    float64 // energy of the profiled time in mJ
+	profiled    float64 // energy used during the profiled time, in mJ
 }
 
-// account is a statement before it is printed.
+// account contains the sums of a statement before it is printed.
 type account struct {
 	of          books.Query
 	by          []string
-	lines       []*line // the groups, sorted
+	lines       []*line // lines of the groups, sorted
 	rest, total line
-	others      line  // charges of owners outside the scope of the reader
+	others      line  // charges to owners outside the scope of the reader
 	boards      int64 // energy of all boards in mJ
 	notices     []string
-	known       map[string]*line // lines of the groups by their values
-	last        *line            // line of the last charge
+	known       map[string]*line // lines of the groups, by their values
+	last        *line            // line of the last added charge
 	unpriced    table.Charge     // use without a price
-	unknown     map[string]int64 // energy without an intensity, by cluster
+	unknown     map[string]int64 // energy for which the intensity is unknown, by cluster
 	unmeasured  bool             // whether the measured parts are unknown
 	unestimated bool             // whether the estimated parts and the busy times are unknown
 	incomplete  bool
 }
 
-// billed returns the period of a statement: a month, the given time, or the last full month.
+// billed returns the period that a statement covers: a month, the given time, or the last full month.
 func (q *question) billed() (of books.Query, notices []string) {
 	of = q.period()
 	switch {
@@ -89,7 +89,7 @@ func (q *question) billed() (of books.Query, notices []string) {
 	}
 	if end := q.now.Add(-settle).Truncate(time.Hour); of.Until.After(end) {
 		if q.ofMonth() || !q.To.IsZero() {
-			notices = append(notices, fmt.Sprintf("incomplete: the period until %s has not ended, the statement ends at %s", stamp(of.Until), stamp(end)))
+			notices = append(notices, fmt.Sprintf("incomplete: the period until %s has not ended, so the statement ends at %s", stamp(of.Until), stamp(end)))
 		}
 		of.Until = end
 	}
@@ -101,11 +101,11 @@ func (q *question) ofMonth() bool {
 	return !q.Month.IsZero() || q.From.IsZero() && q.To.IsZero() && !q.since
 }
 
-// account adds up the charges of the period of a statement.
+// account adds up the charges in the period of a statement.
 func (q *question) account(ctx context.Context, by string) (*account, error) {
 	of, notices := q.billed()
 	if !of.From.Before(of.Until) {
-		return nil, Invalid(fmt.Errorf("the period from %s has not ended: select an earlier one with --month or --from and --to", stamp(of.From)))
+		return nil, Invalid(fmt.Errorf("the period from %s has not ended: select an earlier period with --month or --from and --to", stamp(of.From)))
 	}
 	a, err := q.accountOf(ctx, by, of)
 	if err != nil {
@@ -116,12 +116,12 @@ func (q *question) account(ctx context.Context, by string) (*account, error) {
 	return a, nil
 }
 
-// newAccount returns an account without charges.
+// newAccount returns an empty account.
 func newAccount(by []string, of books.Query) *account {
 	return &account{of: of, by: by, known: make(map[string]*line), unknown: make(map[string]int64), rest: line{kind: "unattributed"}, others: line{kind: others}, total: line{kind: "total"}}
 }
 
-// accountOf adds up the charges of a time.
+// accountOf adds up the charges in the given period.
 func (q *question) accountOf(ctx context.Context, by string, of books.Query) (*account, error) {
 	columns, err := grouping(by)
 	if err != nil {
@@ -157,7 +157,7 @@ func (q *question) accountOf(ctx context.Context, by string, of books.Query) (*a
 	return a, nil
 }
 
-// values returns the values of the given columns.
+// values returns the values of the line in the given columns.
 func (l *line) values(columns []string) (texts []string) {
 	for _, name := range columns {
 		texts = append(texts, valueOf(&l.Charge, name))
@@ -190,8 +190,8 @@ func (a *account) add(c *table.Charge, f factors.Factors) {
 	}
 }
 
-// addProfiled adds the profiled part of a charge. Its energy is estimated from its share of the time. An owner without an
-// allocation, such as a user of a machine, holds no GPU.
+// addProfiled adds the profiled part of a charge. The energy of this part is estimated from its share of the time. An
+// owner without an allocation, such as a user who is logged in to a machine, holds no GPU.
 func (l *line) addProfiled(c *table.Charge) {
 	used := max(c.Held, c.Active)
 	if c.Profiled != nil && *c.Profiled > 0 {
@@ -201,7 +201,7 @@ func (l *line) addProfiled(c *table.Charge) {
 	l.used += used
 }
 
-// line returns the line of a charge. Most charges of a line follow each other.
+// line returns the line to which a charge is added. Most charges of a line are consecutive.
 func (a *account) line(c *table.Charge) *line {
 	if a.last != nil && !slices.ContainsFunc(a.by, func(name string) bool { return valueOf(&a.last.Charge, name) != valueOf(c, name) }) {
 		return a.last
@@ -233,12 +233,12 @@ func (q *question) statement(ctx context.Context) (print.Answer, error) {
 	answer := q.statementColumns(a).answer(append(slices.Clone(a.lines), a.ends(a.others.Energy != 0 || a.others.GPUTime != 0)...)...)
 	answer.Notices = a.notices
 	if a.unmeasured {
-		answer.Notices = append(answer.Notices, "the measured part is not in the rules of this time: set --store.read=samples, or read an archive with --books")
+		answer.Notices = append(answer.Notices, "the rules contain no measured part for this time: set --store.read=samples, or read an archive with --books")
 	}
 	return answer, nil
 }
 
-// ends returns the last lines of a statement. The line "others" exists only for readers with a scope.
+// ends returns the last lines of a statement. Only readers with a scope see the line "others".
 func (a *account) ends(withOthers bool) (lines []*line) {
 	if !slices.Contains(a.by, "reason") {
 		lines = append(lines, &a.rest)
@@ -276,7 +276,7 @@ func (q *question) statementColumns(a *account) columns[*line] {
 	return append(all, completeColumn[*line](!a.incomplete))
 }
 
-// unless returns a value, or nil if it is unknown.
+// unless returns a value, or nil if the value is unknown.
 func unless(unknown bool, value any) any {
 	if unknown {
 		return nil
@@ -286,7 +286,7 @@ func unless(unknown bool, value any) any {
 
 func (l *line) idleShare() any { return share(l.Idle, l.Energy) }
 
-// tensorColumns contains the columns of a statement with profiled time.
+// tensorColumns contains the columns that a statement has if it contains profiled time.
 var tensorColumns = columns[*line]{
 	{"profiled_share", "PROFILED", print.Share, func(l *line) any {
 		if l.Profiled == nil {
@@ -304,7 +304,7 @@ var tensorColumns = columns[*line]{
 	}},
 }
 
-// costColumn returns a column of money in the currency of the prices.
+// costColumn returns a column with money in the currency of the prices.
 func (q *question) costColumn(name string, cost func(*line) float64) column[*line] {
 	title := strings.TrimSpace("COST " + q.factors.Prices.Currency())
 	return column[*line]{name, title, print.Number, func(l *line) any { return rounded(cost(l)) }}
@@ -315,8 +315,7 @@ func completeColumn[R any](complete bool) column[R] {
 	return column[R]{"complete", "", print.Flag, func(R) any { return complete }}
 }
 
-// lineColumns returns the columns with the kind of a line, and with its values in the columns of
-// --by.
+// lineColumns returns a column for the kind of a line, and the columns that --by selects.
 func lineColumns(by []string) columns[*line] {
 	all := columns[*line]{{"line", "", print.Text, func(l *line) any { return l.kind }}}
 	for i, name := range by {
@@ -332,7 +331,7 @@ func lineColumns(by []string) columns[*line] {
 	return all
 }
 
-// cell returns the value of a line in a column, or the text that replaces it.
+// cell returns the text that a line shows in a column of --by.
 func (l *line) cell(name string, first bool) any {
 	text := valueOf(&l.Charge, name)
 	switch {
@@ -361,22 +360,22 @@ func share(part, whole int64) any {
 	return float64(part) / float64(whole)
 }
 
-// rounded removes the differences that result from different orders of addition.
+// rounded rounds a sum, to remove differences caused by the order of addition.
 func rounded(n float64) float64 {
 	const digits = 1e6
 	if n = math.Round(n * digits); n == 0 {
-		return 0 // not -0
+		return 0 // avoids -0
 	}
 	return n / digits
 }
 
-// idle reports the energy and GPU hours that each group holds without work.
+// idle reports the energy and GPU hours that each group used without work.
 func (q *question) idle(ctx context.Context) (print.Answer, error) {
 	a, err := q.account(ctx, q.By)
 	if err != nil {
 		return print.Answer{}, err
 	}
-	a.total = line{kind: "total"} // lines of the groups
+	a.total = line{kind: "total"} // contains the groups only
 	for _, l := range a.lines {
 		a.total.Add(&l.Charge)
 		a.total.idleCost += l.idleCost
@@ -387,7 +386,7 @@ func (q *question) idle(ctx context.Context) (print.Answer, error) {
 	return answer, nil
 }
 
-// idleColumns returns the columns of the use without work.
+// idleColumns returns the columns of the answer about use without work.
 func (q *question) idleColumns(a *account) columns[*line] {
 	all := append(lineColumns(a.by),
 		column[*line]{"idle_mj", "IDLE KWH", print.Energy, func(l *line) any { return l.Idle }},

@@ -10,32 +10,31 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Stay is a period in which a GPU stays in one place, without a filed hour in which it was missing.
+// Stay is a period in which a GPU stays in one place. No filed hour in this period lacks the GPU.
 type Stay struct {
-	// GPU contains the attributes of the place, the energy of the stay, and its errors.
+	// GPU contains the attributes of the place, and the energy and errors during the stay.
 	table.GPU
 	// Start is the event at the start of the stay: seen, moved or returned.
 	Start string
-	// First and Last are the times of its first and last scrape, and LastHour is its last hour.
+	// First and Last are the times of the first and the last scrape in the stay. LastHour is the last hour of the stay.
 	First, Last, LastHour time.Time
-	// MissingSince is the first filed hour without the GPU in this place. It is zero while the GPU is
-	// in this place.
+	// MissingSince is the first filed hour in which the GPU was no longer in this place. It is zero while the GPU is in
+	// this place.
 	MissingSince time.Time
 	// End is the cause of the end of the stay: moved, replaced, silent or lost. It is empty while the
 	// GPU is in this place.
 	End string
-	// NextBoard is the next stay of another board in this place, and NextPlace is the next stay of the
-	// GPU. Each is nil if there is no such stay.
+	// NextBoard is the next stay of another board in this place. NextPlace is the next stay of this GPU. Each is nil if
+	// there is no such stay.
 	NextBoard, NextPlace *Stay
 	// XIDHours contains the hours with XID errors, sorted by time.
 	XIDHours []table.GPU
 }
 
-// boardOf returns the name of a board. This is its serial number or, if the number is unknown, the
-// UUID of its GPU.
+// boardOf returns the name of a board. The name is the serial number or, if that is unknown, the UUID of the GPU.
 func boardOf(s *Stay) string { return cmp.Or(s.Serial, s.UUID) }
 
-// stays reads the stays of GPUs, sorted by their starts.
+// stays reads the stays of GPUs, sorted by start.
 func stays(ctx context.Context, source books.Source, of books.Query) ([]*Stay, error) {
 	var p parts
 	for row, err := range source.Rows(ctx, of) {
@@ -47,7 +46,7 @@ func stays(ctx context.Context, source books.Source, of books.Query) ([]*Stay, e
 	return p.stays(ctx, source, of.Until)
 }
 
-// staysIn returns the stays of GPUs in rows, sorted by their starts.
+// staysIn returns the stays that the given rows describe, sorted by start.
 func staysIn(ctx context.Context, source books.Source, of books.Query, rows []books.Row) ([]*Stay, error) {
 	var p parts
 	for _, row := range rows {
@@ -56,14 +55,15 @@ func staysIn(ctx context.Context, source books.Source, of books.Query, rows []bo
 	return p.stays(ctx, source, of.Until)
 }
 
-// parts contains parts of stays. The parts are separated by hours in which the GPU was missing,
-// even if these hours were not filed.
+// parts contains parts of stays. An hour in which the GPU was missing separates two parts, even if that hour was not
+// filed.
 type parts struct {
 	all    []*Stay
 	latest map[string]*Stay
 }
 
-// add adds a GPU in an hour, or in consecutive hours. The hours of an archive may end after the end of the query.
+// add adds a row, which describes a GPU in one hour or in consecutive hours. Hours in an archive may end after the end
+// of the query.
 func (p *parts) add(row books.Row, until time.Time) {
 	g := row.GPU
 	if g.Scrapes == 0 || g.First.After(until) {
@@ -91,7 +91,7 @@ func (p *parts) add(row books.Row, until time.Time) {
 	p.all = append(p.all, s)
 }
 
-// stays joins the parts, and returns them with their ends.
+// stays joins the parts into stays, and sets the ends of the stays.
 func (p *parts) stays(ctx context.Context, source books.Source, until time.Time) ([]*Stay, error) {
 	c := &calendar{source: source, until: until, known: make(map[span]time.Time), silent: make(map[silence]bool)}
 	all, err := c.join(ctx, p.all)
@@ -112,7 +112,7 @@ func newStay(g table.GPU, start string) *Stay {
 	return s
 }
 
-// add adds a reading in the same place. An attribute may become known during a stay.
+// add adds a reading in the same place. Attributes may become known during a stay.
 func (s *Stay) add(g table.GPU) {
 	s.LastHour = g.Hour
 	s.Last = later(s.Last, g.Last)
@@ -139,7 +139,7 @@ func (s *Stay) add(g table.GPU) {
 	}
 }
 
-// join adds a stay that continues after hours that are not filed.
+// join adds the next part of a stay, after hours that are not filed.
 func (s *Stay) join(next *Stay) {
 	xids := append(s.XIDHours, next.XIDHours...)
 	g := next.GPU
@@ -148,7 +148,7 @@ func (s *Stay) join(next *Stay) {
 	s.XIDHours = xids
 }
 
-// moved reports whether a GPU is in another place. An unknown attribute does not count as a
+// moved reports whether two readings of a GPU are from different places. An unknown attribute does not count as a
 // difference.
 func moved(a, b table.GPU) bool {
 	differ := func(a, b string) bool { return a != b && a != "" && b != "" }
@@ -156,13 +156,13 @@ func moved(a, b table.GPU) bool {
 		differ(a.ChassisSlot, b.ChassisSlot) || differ(a.PCIBusID, b.PCIBusID)
 }
 
-// span is a period in a cluster.
+// span is a period in which the hours of a cluster are searched.
 type span struct {
 	cluster     string
 	from, until time.Time
 }
 
-// calendar contains the filed hours that were read.
+// calendar caches the filed hours and the silent nodes that were read.
 type calendar struct {
 	source books.Source
 	until  time.Time
@@ -170,14 +170,14 @@ type calendar struct {
 	silent map[silence]bool
 }
 
-// These are the causes of the end of a stay after which the GPU is in no place. The cause is silent
-// if no GPU of its node is scraped, and lost otherwise.
+// These are the causes for the end of a stay after which the GPU is in no place. The cause is silent if no GPU of the
+// node is scraped, and lost otherwise.
 const silent, lost = "silent", "lost"
 
-// replaced is the cause if another board is now in the place.
+// replaced is the cause for the end of a stay if another board is now in the place.
 const replaced = "replaced"
 
-// filed returns the first filed hour of a cluster in a period, or zero if there is none.
+// filed returns the first filed hour of a cluster in a period, or zero if no hour is filed.
 func (c *calendar) filed(ctx context.Context, s span) (first time.Time, err error) {
 	if !s.from.Before(s.until) {
 		return time.Time{}, nil
@@ -215,10 +215,10 @@ func (c *calendar) join(ctx context.Context, parts []*Stay) (all []*Stay, err er
 	return all, nil
 }
 
-// place is a place of a GPU.
+// place identifies a place of a GPU.
 type place struct{ cluster, node, machine, address string }
 
-// end adds the ends of stays.
+// end sets how and when each stay ended.
 func (c *calendar) end(ctx context.Context, all []*Stay) (err error) {
 	gpus, places := make(map[string]*Stay), make(map[place]*Stay)
 	for _, s := range all {
@@ -243,7 +243,7 @@ func (c *calendar) end(ctx context.Context, all []*Stay) (err error) {
 	return nil
 }
 
-// cause returns the cause of the end of a stay.
+// cause returns the cause for the end of a stay, or an empty text if the stay has not ended.
 func (c *calendar) cause(ctx context.Context, s *Stay) (string, error) {
 	soon := earlier(s.MissingSince.Add(time.Hour), c.until)
 	at := func(next *Stay) bool { return next != nil && (s.MissingSince.IsZero() || !next.First.After(soon)) }

@@ -17,18 +17,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// suspected is a board and the parts that its faults follow.
+// suspected describes a board, and the parts that its faults follow.
 type suspected struct {
 	name, serial string
-	suspect      string // the parts; none or unknown
+	suspect      string // parts that may be faulty, none or unknown
 	odds         *int64
 	place        place
 	days         *evidence
 	last         time.Time // time of the last fault
 }
 
-// suspectColumns contains the columns of boards and the parts that their faults follow. Days are
-// printed as faulty/all.
+// suspectColumns contains the columns of the answer about boards and the parts that their faults
+// follow. Days are printed as faulty/all.
 var suspectColumns = columns[suspected]{
 	{"name", "", print.Text, func(s suspected) any { return s.name }},
 	{"serial", "SERIAL", print.Text, func(s suspected) any { return s.serial }},
@@ -45,7 +45,7 @@ var suspectColumns = columns[suspected]{
 	{"last_fault", "LAST FAULT", print.Time, func(s suspected) any { return s.last }},
 }
 
-// daysColumn returns the column of a sample.
+// daysColumn returns the column for a sample.
 func daysColumn(name, title string, of int) column[suspected] {
 	return column[suspected]{name, title, print.Text, func(s suspected) any {
 		if s.days == nil {
@@ -83,7 +83,8 @@ func (q *question) suspect(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// suspects returns the rows of the boards of a name, and advice on further evidence.
+// suspects returns the rows for the boards that have a name, and advice on how to collect more
+// evidence.
 func (q *question) suspects(ctx context.Context, of books.Query, name string, rows []books.Row) (print.Answer, error) {
 	var all []suspected
 	var notices []string
@@ -128,7 +129,7 @@ func boardsIn(rows []books.Row) [][]books.Row {
 	return all
 }
 
-// gather returns the rows of a sequence.
+// gather collects the rows of a sequence.
 func gather(all iter.Seq2[books.Row, error]) (rows []books.Row, err error) {
 	for row, err := range all {
 		if err != nil {
@@ -145,22 +146,22 @@ func fails(g table.GPU) bool {
 	return g.Losses > 0 || g.RemappedUncorrectable > 0 || slices.ContainsFunc(hardwareXIDs, func(code string) bool { return g.XIDs[code] > 0 })
 }
 
-// sample is a number of days of GPUs, with the number of these days that had a fault. Several
-// faults on one day usually have the same cause.
+// sample counts the days of GPUs, and those days on which a fault occurred. Several faults on one
+// day usually have the same cause.
 type sample struct{ faulty, days int }
 
 func (s sample) String() string { return fmt.Sprintf("%d/%d", s.faulty, s.days) }
 
 func (s sample) and(other sample) sample { return sample{s.faulty + other.faulty, s.days + other.days} }
 
-// stayDay is a day of a GPU in a place.
+// stayDay identifies a day of a GPU in a place.
 type stayDay struct {
 	place
 	uuid string
 	day  time.Time
 }
 
-// tally contains the days of GPUs in their places, and whether they had a fault.
+// tally contains the days of GPUs in their places, and whether a fault occurred on each day.
 type tally struct {
 	days map[stayDay]bool
 	last time.Time // hour of the last fault
@@ -171,7 +172,7 @@ func newTally(rows []books.Row) tally {
 	for _, g := range rows {
 		failed := fails(g.GPU)
 		if g.Scrapes == 0 && !failed {
-			continue // it was not there
+			continue // the GPU was not there
 		}
 		at := stayDay{place{g.Cluster, g.Node, g.SystemUUID, g.PCIBusID}, g.UUID, g.Hour.Truncate(day)}
 		t.days[at] = t.days[at] || failed
@@ -182,8 +183,8 @@ func newTally(rows []books.Row) tally {
 	return t
 }
 
-// worst returns the place with the most faulty days, or false if there is none. If several places
-// have the same number, it returns the place with the latest faulty day.
+// worst returns the place with the most faulty days. faulty is false if there is no such place. If
+// several places have the same number, worst returns the place with the latest faulty day.
 func (t tally) worst() (worst place, faulty bool) {
 	type score struct {
 		days int
@@ -206,13 +207,13 @@ func (t tally) worst() (worst place, faulty bool) {
 	return worst, faulty
 }
 
-// same reports whether two places are in one machine. An unknown system UUID does not count as a
-// difference.
+// same reports whether two places are in the same machine. An unknown system UUID does not count as
+// a difference.
 func (p place) same(other place) bool {
 	return p.cluster == other.cluster && p.node == other.node && (p.machine == other.machine || p.machine == "" || other.machine == "")
 }
 
-// hardwareXIDs contains the XIDs of hardware faults.
+// hardwareXIDs contains the XIDs that indicate hardware faults.
 var hardwareXIDs = xidsWithAlert()
 
 // xidsWithAlert returns the XIDs that raise an alert.

@@ -15,13 +15,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestTensor checks the tensor-active time of three teams and the energy of a tensor-active second. Half of the first team's time was
-// profiled, the second team has no tensor activity, and the third team has no profiled time. The fourth team used a GPU for an hour
-// without holding it, which is possible for users of a machine. A statement without profiled time lacks the columns.
+// TestTensor checks the tensor-active time of three teams and the energy per tensor-active second. Half of the first
+// team's time was profiled, the second team has no tensor activity, and the third team has no profiled time. The fourth
+// team used a GPU for an hour without holding it, as users of a machine can do. A statement without profiled time omits
+// the columns.
 func TestTensor(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", First: october, Last: october, Scrapes: 1}}}
 	add := func(team string, profiled, tensor *int64) {
-		// The energy is 1 kWh in an hour.
+		// The energy is 1 kWh per hour.
 		c := table.Charge{Node: "n1", UUID: "GPU-1", Namespace: "ml", Pod: team, PodUID: team, Team: team, Energy: kWh, Held: 3_600_000, Profiled: profiled, TensorActive: tensor, DRAMActive: tensor}
 		h.GPUs[0].Energy += c.Energy
 		h.Charges = append(h.Charges, c)
@@ -36,7 +37,7 @@ func TestTensor(t *testing.T) {
 	without.GPUs = []table.GPU{h.GPUs[0]}
 	without.GPUs[0].Energy = kWh
 	folder := bookstest.File(t, "csv", h, &without)
-	// Half of 3.6 MJ in 900 s are 2000 J/s. In all, 9 MJ were used in 2.5 of 4 profiled hours.
+	// Half of 3.6 MJ in 900 s is 2000 J/s. In all, 9 MJ were used in 2.5 of 4 profiled hours.
 	want := `line,team,profiled_share,tensor_active_ms,dram_active_ms,joules_per_tensor_second
 group,blue,0.5,900000,900000,2000
 group,green,1,0,0,
@@ -63,8 +64,9 @@ red             1.000  0.0 %  0.0 %     0.0 %      0.00       0.00          0.00
 	}
 }
 
-// TestTensorUpgrade checks that rows of a file without the profiled time have an unknown profiled time after the upgrade, in
-// tables and statements, beside an hour with a known time. TestDatabases of make e2e checks the same for database servers.
+// TestTensorUpgrade checks a file with rows from a version without profiled time. After the upgrade, the profiled time
+// of these rows must be unknown in tables and statements, next to an hour with a known time. TestDatabases in make e2e
+// checks the same for database servers.
 func TestTensorUpgrade(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "archive.db")
 	db, err := sql.Open("sqlite", file)
@@ -105,13 +107,13 @@ func TestTensorUpgrade(t *testing.T) {
 	c.Team, c.Held, c.Profiled, c.TensorActive, c.DRAMActive = "new", 3_600_000, new(int64(3_600_000)), new(int64(0)), new(int64(7))
 	check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 	check(t, sink.Close())
-	want := "line,team,energy_mj,profiled_share,tensor_active_ms,dram_active_ms,joules_per_tensor_second\ngroup,new,3600000000,1,0,7,\ngroup,old,8,,,,\ntotal,TOTAL,3600000008,0.3333333333333333,0,7,\n" // one of three hours
+	want := "line,team,energy_mj,profiled_share,tensor_active_ms,dram_active_ms,joules_per_tensor_second\ngroup,new,3600000000,1,0,7,\ngroup,old,8,,,,\ntotal,TOTAL,3600000008,0.3333333333333333,0,7,\n" // one of three hours is profiled
 	if diff := cmp.Diff(want, selected(answer("2026-10"), strings.Split(strings.SplitN(want, "\n", 2)[0], ","))); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-// selected returns the columns of the groups in a CSV answer.
+// selected returns the given columns of the groups in a CSV answer.
 func selected(text string, names []string) string {
 	var out strings.Builder
 	var header []string

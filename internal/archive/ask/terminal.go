@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// Terminal is the destination of answers.
+// Terminal is the destination for answers.
 type Terminal struct {
-	In       io.Reader // source of the names for "-"
+	In       io.Reader // contains the names if a name is "-"
 	Out, Err io.Writer
-	// Colour marks headings and notices. Progress shows the current step. An empty text hides it.
+	// Colour marks headings and notices. Progress shows the current step, or hides it if the text is
+	// empty.
 	Colour   bool
 	Progress func(text string)
-	// Program is the name of the program in errors.
+	// Program is the name of the program, which begins each error line.
 	Program string
 }
 
-// Process returns the terminal of the process. Colour is off if $NO_COLOR is set.
+// Process returns the terminal of the process. Colours are off if $NO_COLOR is set.
 func Process(program string, colour bool, progress func(string)) Terminal {
 	return Terminal{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Colour: colour && os.Getenv("NO_COLOR") == "", Progress: progress, Program: program}
 }
@@ -25,7 +26,8 @@ func Process(program string, colour bool, progress func(string)) Terminal {
 // slow is the time after which progress is shown.
 const slow = time.Second
 
-// slowProgress returns functions that show the progress of a slow question, and hide it.
+// slowProgress returns a function that shows the progress of a slow question, and a function that
+// hides the progress.
 func (t Terminal) slowProgress() (show func(text string), hide func()) {
 	if t.Progress == nil {
 		return func(string) {}, func() {}

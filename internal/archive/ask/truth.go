@@ -14,24 +14,24 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/truth"
 )
 
-// truthFlags adds the flags of the comparison with the truth of simulated nodes.
+// truthFlags adds the flags for the comparison with the truth from simulated nodes.
 func truthFlags(fs *flag.FlagSet, o *options) {
-	fs.Func("truth", "`file` with the true use of GPUs, such as truth-10s.jsonl of a simulated node; may be repeated. Compares the charges of --from to --to with it", func(path string) error {
+	fs.Func("truth", "`file` with the true use of GPUs, such as truth-10s.jsonl from a simulated node; may be repeated. The charges from --from to --to are compared with the truth", func(path string) error {
 		o.Truth = append(o.Truth, path)
 		return nil
 	})
-	fs.DurationVar(&o.Scrape, "truth.scrape-interval", time.Minute, "`interval` of the scrapes of the record, for --truth")
+	fs.DurationVar(&o.Scrape, "truth.scrape-interval", time.Minute, "`interval` at which the record was scraped, for --truth")
 }
 
-// compared contains the filed use and the true use of a GPU, or of one of its owners.
+// compared contains the filed use and the true use of a GPU, or of one owner on this GPU.
 type compared struct {
 	uuid  string
 	owner truth.Owner // zero for the GPU
 	filed *table.Charge
-	known *truth.Use // nil if the truth has no such GPU
+	known *truth.Use // nil if the truth does not contain the GPU
 }
 
-// truthColumns contains the columns of the comparison with the truth.
+// truthColumns contains the columns of the answer that compares an archive with the truth.
 var truthColumns = columns[compared]{
 	{"uuid", "GPU", print.Text, func(c compared) any { return c.uuid }},
 	{"namespace", "NAMESPACE", print.Text, func(c compared) any { return unless(c.owner.Kind != truth.Pod, c.owner.Scope) }},
@@ -54,16 +54,16 @@ func (c compared) energy() truth.Range { return cmp.Or(c.known, new(truth.Use)).
 
 func (c compared) held() truth.Range { return cmp.Or(c.known, new(truth.Use)).Held }
 
-// ok reports whether the filed use is within the tolerance of the truth, which has no held time of units.
+// ok reports whether the filed use is within the tolerance of the true use. The truth contains no held time for units.
 func (c compared) ok() bool {
 	return c.known != nil && c.energy().Contains(c.filed.Energy) && (c.owner.Kind != truth.Pod || c.held().Contains(c.filed.Held))
 }
 
-// filedUse contains the filed charges of a GPU.
+// filedUse contains the charges that are filed for a GPU.
 type filedUse struct {
 	energy  int64
 	unknown int64 // energy with a reason other than idle and host
-	divided int64 // energy of owners that was not measured
+	divided int64 // energy of owners that was divided among them and not measured
 	owners  map[truth.Owner]*table.Charge
 }
 
@@ -109,7 +109,7 @@ func (q *question) compareTruth(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// readTruth returns the GPUs of all files of the truth by UUID.
+// readTruth returns the GPUs from all truth files, by UUID.
 func (q *question) readTruth(period truth.Period) (map[string]*truth.GPU, error) {
 	known := make(map[string]*truth.GPU)
 	for _, path := range q.Truth {
@@ -119,7 +119,7 @@ func (q *question) readTruth(period truth.Period) (map[string]*truth.GPU, error)
 		}
 		for uuid, g := range gpus {
 			if known[uuid] != nil {
-				return nil, fmt.Errorf("%s: the GPU %s is in another file too: start each simulated node with its own --number", path, uuid)
+				return nil, fmt.Errorf("%s: the GPU %s is also in another file: start each simulated node with its own --number", path, uuid)
 			}
 			known[uuid] = g
 		}
@@ -158,7 +158,7 @@ func usedBy(charges []table.Charge) map[string]*filedUse {
 	return filed
 }
 
-// comparedUses returns the uses of a GPU and its owners. A GPU may be missing in the archive or in the truth.
+// comparedUses returns the rows for a GPU and its owners. The GPU may be missing from the archive or from the truth.
 func comparedUses(uuid string, filed *filedUse, known *truth.GPU) []compared {
 	if filed == nil {
 		filed = &filedUse{}
@@ -184,8 +184,8 @@ func comparedUses(uuid string, filed *filedUse, known *truth.GPU) []compared {
 	return rows
 }
 
-// tolerance widens the true use of an owner by the energy that was divided over several owners, and by the energy without a known
-// owner.
+// tolerance returns the true use of an owner, with a wider range. The range also covers energy that was divided among
+// several owners, and energy without a known owner.
 func (u *filedUse) tolerance(c *table.Charge, use truth.Use, several bool) truth.Use {
 	if several {
 		own := c.Energy - c.Exclusive

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// trueHour files an hour in which pod a holds GPU-1 and uses 60 W of its 100 W, and pod b uses 40 W of GPU-2. change changes the hour
-// before it is filed.
+// trueHour files an hour in which pod a holds GPU-1 and uses 60 W of its 100 W, and pod b holds GPU-2 and uses 40 W.
+// The function change may change the hour before it is filed.
 func trueHour(t *testing.T, change func(h *table.Hour)) (folder string) {
 	t.Helper()
 	h := &table.Hour{Cluster: "lab", Start: october.Add(time.Hour)}
@@ -30,8 +30,8 @@ func trueHour(t *testing.T, change func(h *table.Hour)) (folder string) {
 	return bookstest.File(t, "csv", h)
 }
 
-// trueUse writes two hours of the true use in the same way as a simulated node, with a row every ten seconds. Each row
-// is changed by change.
+// trueUse writes two hours of true use in the format of a simulated node, with a row every ten seconds. The function
+// change may change each row.
 func trueUse(t *testing.T, change func(second int, row string) string) (path string) {
 	t.Helper()
 	var text strings.Builder
@@ -51,18 +51,18 @@ func trueUse(t *testing.T, change func(second int, row string) string) (path str
 	return path
 }
 
-// TestTruthTwice checks that a GPU in two files causes an error. This happens if two simulated nodes have the
+// TestTruthTwice checks that a GPU in two files causes an error. This situation arises if two simulated nodes have the
 // same number.
 func TestTruthTwice(t *testing.T) {
 	path := trueUse(t, func(_ int, row string) string { return row })
 	r := run(t, "verify", "--books="+trueHour(t, func(*table.Hour) {}), "--truth="+path, "--truth="+path, "--from=2026-10-01T01", "--to=2026-10-01T02")
-	if r.status != 1 || !strings.Contains(r.err, "is in another file too") {
+	if r.status != 1 || !strings.Contains(r.err, "is also in another file") {
 		t.Errorf("exit status %d:\n%s%s", r.status, r.out, r.err)
 	}
 }
 
-// TestTruth checks that verify finds changed rows of the archive and missing rows of the truth. The tolerance at each end of the hour is 70 seconds,
-// which consists of a minute between scrapes and ten seconds in the exporter.
+// TestTruth checks that verify detects changed rows in the archive and missing rows in the truth. The tolerance at each
+// end of the hour is 70 seconds: a minute between scrapes, and ten seconds in the exporter.
 func TestTruth(t *testing.T) {
 	asFiled := func(*table.Hour) {}
 	asUsed := func(_ int, row string) string { return row }
@@ -74,7 +74,7 @@ func TestTruth(t *testing.T) {
 		filed  func(*table.Hour)
 		used   func(second int, row string) string
 		status int
-		wrong  string // GPUs and pods
+		wrong  string // GPUs and pods that are reported
 		want   string
 	}{
 		{"equal", asFiled, asUsed, 0, "", ""},
@@ -86,17 +86,17 @@ func TestTruth(t *testing.T) {
 			h.GPUs[0].Energy += 100_000 * 71
 			h.Charges[0].Exclusive = h.Charges[0].Energy
 		}, asUsed, 1, "GPU-1 a", ""},
-		{"a charge that is not in the GPU", func(h *table.Hour) { h.Charges[0].Energy++ }, asUsed, 1, "", "lab: 1 hours with charges that do not add up to their boards"},
+		{"a charge that exceeds the GPU's energy", func(h *table.Hour) { h.Charges[0].Energy++ }, asUsed, 1, "", "lab: 1 hours with charges that do not add up to their boards"},
 		{"the held time", func(h *table.Hour) { h.Charges[2].Held -= 71_000 }, asUsed, 1, "b", ""},
 		{"another pod", func(h *table.Hour) { h.Charges[2].PodUID = "u-c" }, asUsed, 1, "b b", ""},
-		{"a GPU is missing in the archive", func(h *table.Hour) { h.GPUs, h.Charges = h.GPUs[:1], h.Charges[:2] }, asUsed, 1, "GPU-2 b", ""},
-		{"a GPU is missing in the truth", asFiled, func(_ int, row string) string {
+		{"a GPU is missing from the archive", func(h *table.Hour) { h.GPUs, h.Charges = h.GPUs[:1], h.Charges[:2] }, asUsed, 1, "GPU-2 b", ""},
+		{"a GPU is missing from the truth", asFiled, func(_ int, row string) string {
 			first, _, _ := strings.Cut(row, `,{"uuid":"GPU-2"`)
 			return first + "]}"
 		}, 1, "GPU-2", ""},
-		{"a pod is missing in the truth", asFiled, func(_ int, row string) string { return strings.ReplaceAll(row, "u-b", "u-c") }, 1, "b b", ""},
-		{"a row is missing in the truth", asFiled, func(s int, row string) string { return map[bool]string{false: row}[s == 5000] }, 1, "", "has no row between 2026-10-01T01:23:10Z and 2026-10-01T01:23:30Z"},
-		{"the last rows are missing in the truth", asFiled, func(s int, row string) string { return map[bool]string{false: row}[s > 7000] }, 1, "", "ends at 2026-10-01T01:56:40Z"},
+		{"a pod is missing from the truth", asFiled, func(_ int, row string) string { return strings.ReplaceAll(row, "u-b", "u-c") }, 1, "b b", ""},
+		{"a row is missing from the truth", asFiled, func(s int, row string) string { return map[bool]string{false: row}[s == 5000] }, 1, "", "has no row between 2026-10-01T01:23:10Z and 2026-10-01T01:23:30Z"},
+		{"the last rows are missing from the truth", asFiled, func(s int, row string) string { return map[bool]string{false: row}[s > 7000] }, 1, "", "ends at 2026-10-01T01:56:40Z"},
 	} {
 		r := run(t, "verify", "--books="+trueHour(t, tt.filed), "--truth="+trueUse(t, tt.used), "--from=2026-10-01T01", "--to=2026-10-01T02", "-o", "json")
 		var answer struct {

@@ -15,16 +15,16 @@ import (
 // pair identifies two clusters.
 type pair struct{ a, b string }
 
-// shared contains the boards that two clusters contain at the same time.
+// shared describes the boards that two clusters contain at the same time.
 type shared struct {
 	first  time.Time
 	hours  map[time.Time]bool
 	boards map[string]bool
-	board  string // the first board
+	board  string // first board that was found
 }
 
-// twice marks the clusters that contain the same board as another cluster at the same time, and returns notices about them. This means that the same samples were filed under two names. A selected cluster is compared
-// with all clusters.
+// twice marks each cluster that contains a board at the same time as another cluster, and returns notices about these
+// clusters. In this case the same samples were filed under two names. A selected cluster is compared with all clusters.
 func (q *question) twice(ctx context.Context, of books.Query, checks map[string]*check) (notices []string, err error) {
 	if q.OfCluster == "" && len(checks) < 2 {
 		return nil, nil
@@ -62,7 +62,7 @@ func (q *question) twice(ctx context.Context, of books.Query, checks map[string]
 	return q.markTwice(all, checks), nil
 }
 
-// inClusters returns the UUIDs of boards in several clusters, sorted.
+// inClusters returns the UUIDs of boards that are in several clusters, sorted.
 func inClusters(boards []books.Board) []string {
 	clusters, uuids := make(map[string]string), make(map[string]bool)
 	for _, b := range boards {
@@ -88,7 +88,7 @@ func (q *question) markTwice(all map[pair]*shared, checks map[string]*check) (no
 			continue
 		}
 		s := all[key]
-		notices = append(notices, fmt.Sprintf("%d boards, such as %s, are in %s and %s at the same time in %d hours, the first one is %s: the same samples are filed under two names, delete the hours of one name as in docs/dba.md",
+		notices = append(notices, fmt.Sprintf("%d boards, such as %s, are in %s and %s at the same time in %d hours, the first one is %s: the same samples are filed under two names, so delete the hours of one name as described in docs/dba.md",
 			len(s.boards), s.board, key.a, key.b, len(s.hours), stamp(s.first)))
 		for _, name := range []string{key.a, key.b} {
 			if c := checks[name]; c != nil {

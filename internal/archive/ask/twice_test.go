@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestVerifyTwice checks that verify finds boards that are filed for two clusters at the same time, and accepts a board that
-// moves to another cluster within an hour.
+// TestVerifyTwice checks that verify detects boards that are filed for two clusters at the same time, and accepts a
+// board that moves to another cluster within an hour.
 func TestVerifyTwice(t *testing.T) {
 	for _, tt := range []struct {
 		clusters []string
@@ -47,7 +47,7 @@ func TestVerifyTwice(t *testing.T) {
 				t.Errorf("%v of %v: exit status %d:\n%s%s", of, tt, r.status, r.out, r.err)
 			}
 		}
-		deleted, err := filepath.Glob(filepath.Join(folder, "*", "cluster="+tt.clusters[1])) // as in docs/dba.md
+		deleted, err := filepath.Glob(filepath.Join(folder, "*", "cluster="+tt.clusters[1])) // as described in docs/dba.md
 		check(t, err)
 		for _, path := range deleted {
 			check(t, os.RemoveAll(path))

@@ -11,8 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestUncounted checks that verify of a store and of files shows the sum of a fleet's bounds, lists
-// the boards with the highest bounds, and does not fail because of them.
+// TestUncounted checks that verify shows the sum of the upper bounds for a fleet, from a store and
+// from files. It must list the boards with the highest bounds, and must not fail because of
+// uncounted energy.
 func TestUncounted(t *testing.T) {
 	samples := foldtest.NewStore()
 	f := foldtest.NewFleet(samples, october, 7, 5, "cluster", "east")
@@ -36,7 +37,7 @@ func TestUncounted(t *testing.T) {
 		for i, n := range nodes {
 			line := fmt.Sprintf(" on node %s of east: up to %.3f kWh are uncounted", n.Name, float64(n.Parts.Uncounted)/3.6e9)
 			if strings.Contains(r.out, line) != (i < 3) {
-				t.Errorf("%s: %q is the board %d\n%s%s", source, line, i, r.out, r.err)
+				t.Errorf("%s: %q is about board %d\n%s%s", source, line, i, r.out, r.err)
 			}
 		}
 		if !strings.Contains(r.out, fmt.Sprintf("and %d more boards with uncounted energy", 2)) {
@@ -46,7 +47,7 @@ func TestUncounted(t *testing.T) {
 }
 
 // TestUnestimated checks that a statement from rules omits amounts that the rules do not record,
-// and does not show 0.
+// instead of showing 0.
 func TestUnestimated(t *testing.T) {
 	url, _, _ := fleet(t, nil)
 	args := append([]string{"statement", "--by=namespace", "--store.url=" + url, "-o", "json"}, fleetTime...)

@@ -14,15 +14,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// verified adds the flags of verify.
+// verified adds the flags of the question verify.
 func verified(fs *flag.FlagSet, o *options) {
 	ofMonth(fs, o)
-	fs.BoolVar(&o.Prove, "prove", false, "compare the sums of the samples and rules of the store, and of each archive in --books, which may be repeated")
+	fs.BoolVar(&o.Prove, "prove", false, "compare the sums from the store's samples, from its rules, and from each archive in --books, which may be repeated")
 	chained(fs, o)
 	truthFlags(fs, o)
 }
 
-// verifyColumns contains the columns of the check of a month.
+// verifyColumns contains the columns of the answer to verify.
 var verifyColumns = columns[*check]{
 	{"cluster", "CLUSTER", print.Text, func(c *check) any { return c.cluster }},
 	{"hours", "HOURS", print.Count, func(c *check) any { return int64(len(c.hours)) }},
@@ -41,24 +41,23 @@ var verifyColumns = columns[*check]{
 	{"ok", "OK", print.Flag, func(c *check) any { return c.ok() }},
 }
 
-// check is the result of the check of a cluster.
+// check is the result of checking a cluster.
 type check struct {
 	cluster         string
 	of              books.Query
 	hours           map[time.Time]int64 // energy of the boards minus the charges
-	rows            map[time.Time]int64 // number of rows of GPUs in the manifest, for hours that are not pruned
-	sums            map[time.Time]int64 // energy of the boards in pruned hours minus their sums, by month
+	rows            map[time.Time]int64 // number of GPU rows according to the manifest, for hours that are not pruned
+	sums            map[time.Time]int64 // energy of the boards in pruned hours minus the sums of charges, by month
 	rests           map[time.Time]int64 // energy that is charged to no pod and no unit
 	gaps, corrected int64
-	refused, pods   int64 // some pods are unknown
+	refused, pods   int64 // pods counts unknown pods
 	pruned, lost    int64
 	boards, charged int64
-	uncounted       *int64 // nil if this is unknown
-	twice           bool   // boards are also in another cluster
+	uncounted       *int64 // nil if unknown
+	twice           bool   // some boards are also in another cluster
 }
 
-// add adds a filed hour. A pruned hour is checked together with its month, if the month is
-// selected.
+// add adds a filed hour. If the whole month of a pruned hour is selected, the hour is checked together with its month.
 func (c *check) add(h books.Hour) {
 	switch h.State {
 	case table.Corrected:
@@ -85,14 +84,15 @@ func (c *check) add(h books.Hour) {
 	}
 }
 
-// charge subtracts the charges of an hour, and the sums of a month at its start.
+// charge subtracts the charges in an hour. At the start of a month, these may be the sums of the month.
 func (c *check) charge(hour time.Time, energy int64, reason string) {
 	c.charged += energy
 	if reason != "" {
 		c.rests[hour] += energy
 	}
 	if rest, ok := c.sums[hour]; ok {
-		// A charge at the start of a month belongs to the sum of pruned hours or to the first hour, so both are added.
+		// A charge at the start of a month can be from the first hour or from the sums of pruned hours. The two cannot be
+		// distinguished, so they are checked together.
 		c.sums[hour] = rest + c.hours[hour] - energy
 		if _, filed := c.hours[hour]; filed {
 			c.hours[hour] = 0
@@ -150,7 +150,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// audit returns the sums that are checked.
+// audit returns the sums to check.
 func (q *question) audit(ctx context.Context, of books.Query) (*books.Audit, error) {
 	if archive, ok := q.source.Source.(books.Auditing); ok {
 		return archive.Audit(ctx, of)
@@ -160,8 +160,8 @@ func (q *question) audit(ctx context.Context, of books.Query) (*books.Audit, err
 	return &books.Audit{Statement: st}, err
 }
 
-// wrongDays returns a notice about days with stored sums that differ from the sums of their hours.
-// Statements read the stored sums.
+// wrongDays returns a notice about days with stored sums that differ from the sums of their hours. Statements read the
+// stored daily sums.
 func (q *question) wrongDays(wrong []books.ClusterDay) []string {
 	if len(wrong) == 0 {
 		return nil
@@ -172,7 +172,7 @@ func (q *question) wrongDays(wrong []books.ClusterDay) []string {
 		len(wrong), first.Day.Format(time.DateOnly), ofCluster(first.Cluster))}
 }
 
-// checksOf returns the filed hours and the charges of each cluster, and the hours with gaps that were accepted.
+// checksOf returns the filed hours and the charges of each cluster, and the accepted hours with gaps.
 func checksOf(of books.Query, st *books.Statement) (checks map[string]*check, accepted gaps) {
 	checks, accepted = make(map[string]*check), make(gaps)
 	for _, h := range st.Hours {
@@ -194,7 +194,7 @@ func checksOf(of books.Query, st *books.Statement) (checks map[string]*check, ac
 	return checks, accepted
 }
 
-// dropped adds the hours that are filed but have no rows, and returns a notice about them.
+// dropped adds the filed hours that have no rows, and returns a notice about these hours.
 func dropped(found *books.Audit, checks map[string]*check) (notices []string) {
 	if found.Found == nil {
 		return nil // a store has no manifest
@@ -211,10 +211,10 @@ func dropped(found *books.Audit, checks map[string]*check) (notices []string) {
 	return notices
 }
 
-// maxOvercharged is the maximum number of listed hours.
+// maxOvercharged is the maximum number of overcharged hours that are listed.
 const maxOvercharged = 5
 
-// overcharged returns notices about hours with more charges than energy.
+// overcharged returns notices about hours in which the charges exceed the energy.
 func (c *check) overcharged() (notices []string) {
 	for _, hour := range slices.SortedFunc(maps.Keys(c.rests), time.Time.Compare) {
 		if rest := c.rests[hour]; rest < -books.MaxNegative && len(notices) < maxOvercharged {
@@ -224,7 +224,7 @@ func (c *check) overcharged() (notices []string) {
 	return notices
 }
 
-// missing lists the ranges of hours that are missing.
+// missing lists the ranges of missing hours.
 func (c *check) missing() string { return missingHours(c.of, c.hours) }
 
 // ok reports whether the books of the cluster are complete.
@@ -232,8 +232,7 @@ func (c *check) ok() bool {
 	return c.missing() == "" && c.wrong() == 0 && c.gaps == 0 && c.refused == 0 && c.lost == 0 && !c.twice
 }
 
-// wrong returns the number of hours, and of pruned months, in which the charges do not add up to
-// the energy of the boards.
+// wrong returns the number of hours and pruned months in which the charges do not add up to the energy of the boards.
 func (c *check) wrong() (wrong int64) {
 	for _, difference := range c.hours {
 		if difference != 0 {
@@ -247,16 +246,16 @@ func (c *check) wrong() (wrong int64) {
 	}
 	for hour, rest := range c.rests {
 		if rest < -books.MaxNegative && c.hours[hour] == 0 {
-			wrong++ // although the charges add up
+			wrong++ // the charges add up, but pods and units are charged too much
 		}
 	}
 	return wrong
 }
 
-// maxPods is the maximum number of listed unknown pods.
+// maxPods is the maximum number of unknown pods that are listed.
 const maxPods = 20
 
-// unknownPods lists the pods that no series of their cluster names.
+// unknownPods lists the pods that are named by no series of their cluster.
 func unknownPods(pods []books.UnknownPod, checks map[string]*check) (notices []string) {
 	for i, p := range pods {
 		if c := checks[p.Cluster]; c != nil {
@@ -273,7 +272,7 @@ func unknownPods(pods []books.UnknownPod, checks map[string]*check) (notices []s
 	return notices
 }
 
-// maxUncounted is the maximum number of listed boards with uncounted energy.
+// maxUncounted is the maximum number of boards with uncounted energy that are listed.
 const maxUncounted = 3
 
 // uncounted adds the upper bounds of the energy that the books omit, and lists the boards with the
@@ -296,15 +295,15 @@ func uncounted(boards []books.Uncounted, checks map[string]*check) (notices []st
 	return notices
 }
 
-// maxRanges is the maximum number of listed ranges of hours.
+// maxRanges is the maximum number of ranges of hours that are listed.
 const maxRanges = 5
 
-// missingHours lists the ranges of hours that are missing.
+// missingHours lists the ranges of missing hours.
 func missingHours(of books.Query, hours map[time.Time]int64) string {
 	return ranges(of.From, of.Until, func(hour time.Time) bool { _, ok := hours[hour]; return !ok })
 }
 
-// ranges lists the given hours of a period as ranges.
+// ranges lists, as ranges, the hours of a period for which is returns true.
 func ranges(from, until time.Time, is func(time.Time) bool) (text string) {
 	n := 0
 	for at := from; at.Before(until); {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// whereColumns contains the columns of the answer to where, with the errors of the last xidDays.
+// whereColumns contains the columns of the answer to where, with the errors from the last xidDays days.
 var whereColumns = slices.Concat(boardColumns, assetColumns, placeColumns, columns[*listed]{
 	{"since", "SINCE", print.Time, (*listed).since},
 	{"last_seen", "LAST SEEN", print.Time, (*listed).lastSeen},
@@ -21,15 +21,14 @@ var whereColumns = slices.Concat(boardColumns, assetColumns, placeColumns, colum
 	{"xids", "XIDS", print.Text, func(l *listed) any { return strings.Join(l.detail.xids[:min(len(l.detail.xids), 5)], ", ") }},
 }, errorsOfStay)
 
-// If there are more than someBoards boards and --since is not set, only the last someDays are read,
-// because a store has a sample for each board and minute.
+// If the question is about more than someBoards boards and --since is not set, only the last someDays are read, because
+// a store contains a sample for each board and minute.
 const (
 	someBoards = 16
 	someDays   = 14 * day
 )
 
-// xidDays is the number of days before the last hour for which XID errors are listed and other errors are added
-// up.
+// xidDays is the number of days before the last hour in which XID errors are listed and other errors are added up.
 const xidDays = 7
 
 // where reports the current or last place of boards.
@@ -80,22 +79,22 @@ func (q *question) places(ctx context.Context, of books.Query, found []named) (p
 	}
 	a.Notices = append(a.Notices, elsewhere...)
 	if _, momentary := q.source.Source.(books.Momentary); !momentary && slices.ContainsFunc(slices.Collect(maps.Values(details)), func(d *detail) bool { return len(d.holders) > 0 }) {
-		a.Notices = append(a.Notices, "an archive has hourly data: the holders are from the whole last hour, not from its last scrape")
+		a.Notices = append(a.Notices, "an archive contains hourly data: the holders are from the whole last hour, not from the last scrape")
 	}
 	if last := newest(all); of.Until.Sub(last) > 2*time.Hour && len(all) > 0 {
-		a.Notices = append(a.Notices, fmt.Sprintf("the boards have no hour after %s: they are gone, or the books are behind", stamp(last)))
+		a.Notices = append(a.Notices, fmt.Sprintf("the books contain no hour of the boards after %s: the boards are gone, or the books are behind", stamp(last)))
 	}
 	return a, nil
 }
 
-// lastStays returns the stays of boards. If there are many boards it reads a shorter period and
-// returns a notice. Boards without a stay in the shorter period are read for the whole period.
+// lastStays returns the stays of boards. If there are many boards, it reads a shorter period and returns a notice. For
+// boards without a stay in the shorter period, it reads the whole period.
 func (q *question) lastStays(ctx context.Context, of books.Query, uuids []string) (all []*Stay, notice string, err error) {
 	of.Places = true
 	short := of
 	if from := of.Until.Add(-someDays); len(uuids) > someBoards && !q.since && q.From.IsZero() && of.From.Before(from) {
 		short.From = from.Truncate(time.Hour)
-		notice = fmt.Sprintf("of %d boards only the time since %s was read: set --since for more", len(uuids), stamp(short.From))
+		notice = fmt.Sprintf("for these %d boards, only the time since %s was read: set --since to read more", len(uuids), stamp(short.From))
 	}
 	if len(uuids) == 0 {
 		return nil, "", nil
@@ -114,7 +113,7 @@ func (q *question) lastStays(ctx context.Context, of books.Query, uuids []string
 	return append(earlier, all...), notice, err
 }
 
-// newest returns the end of the last hour of stays.
+// newest returns the end of the latest hour in the stays.
 func newest(all []*Stay) (end time.Time) {
 	for _, s := range all {
 		end = later(end, s.LastHour.Add(time.Hour))
@@ -122,7 +121,7 @@ func newest(all []*Stay) (end time.Time) {
 	return end
 }
 
-// current returns the last stay of each GPU, by place.
+// current returns the last stay of each GPU, sorted by place.
 func (q *question) current(all []*Stay) []*Stay {
 	latest := make(map[string]*Stay)
 	for _, s := range all {
@@ -135,7 +134,8 @@ func (q *question) current(all []*Stay) []*Stay {
 	})
 }
 
-// replaced marks the ends of absent boards in the places of other boards, which the stays do not include.
+// replaced marks the stays of absent boards that ended because another board is now in the place. The given stays do
+// not include the other boards.
 func (q *question) replaced(ctx context.Context, current []*Stay, of books.Query) error {
 	return q.successors(ctx, slices.DeleteFunc(slices.Clone(current), func(s *Stay) bool { return state(s, of.Until) == present }), of)
 }
@@ -148,17 +148,16 @@ func (l *listed) since() any {
 	return l.First
 }
 
-// unknownState is the state of a name that is not in the books, in an answer about several names.
-// present is the state of a GPU that is in its place.
+// unknownState is the state of a name that the books do not contain, in an answer about several names. present is the
+// state of a GPU that is in its place.
 const unknownState, present = "unknown", "present"
 
-// cameBack reports whether a GPU was in another place during the last hour of its stay.
+// cameBack reports whether a GPU left its place and returned within the last hour of its stay.
 func (s *Stay) cameBack() bool { return s.NextPlace != nil && s.NextPlace.Last.Before(s.Last) }
 
-// state returns the state of a GPU. The state is present if it is in its place, and the cause of
-// its absence otherwise.
+// state returns the state of a GPU: present if it is in its place, and the cause of its absence otherwise.
 func state(s *Stay, until time.Time) string {
-	behind := earlier(s.LastHour.Add(time.Hour), until).Sub(s.Last) <= settle // the books have no later hour
+	behind := earlier(s.LastHour.Add(time.Hour), until).Sub(s.Last) <= settle // the books contain no later hour
 	went := s.End
 	if s.cameBack() {
 		went = ""

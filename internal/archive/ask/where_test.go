@@ -20,8 +20,8 @@ func archived(t *testing.T, hours ...*table.Hour) string {
 	return bookstest.File(t, "csv", hours...)
 }
 
-// TestWhereInArchive checks the place and the holders of a board in an archive at moments within hours. The board moves
-// from n1 to n2 between 01:09:30 and 01:21, and pods are charged by the hour.
+// TestWhereInArchive checks the place and the holders of a board at moments within hours, according to an archive. The
+// board moves from n1 to n2 between 01:09:30 and 01:21, and pods are charged by the hour.
 func TestWhereInArchive(t *testing.T) {
 	at := func(minute int) time.Time { return october.Add(time.Duration(minute) * time.Minute) }
 	gpu := func(node string, first, last int) table.GPU {
@@ -59,7 +59,7 @@ func TestWhereInArchive(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("--at=%s: got %s\nwant %s", moment, strings.Join(got, " "), want)
 		}
-		if !strings.Contains(r.err, "an archive has hourly data") {
+		if !strings.Contains(r.err, "an archive contains hourly data") {
 			t.Errorf("--at=%s: no notice about hours: %s", moment, r.err)
 		}
 	}
@@ -68,8 +68,9 @@ func TestWhereInArchive(t *testing.T) {
 	}
 }
 
-// TestAbsentBoards checks that all commands use the same word for the end of a board's last stay. R is replaced by N in the third hour,
-// Q is replaced by P only after three hours, L is lost on a node with other boards, and the node of S is silent. Q was lost first.
+// TestAbsentBoards checks that all commands use the same word for the end of a board's last stay. R is replaced by N in
+// the third hour, Q is first lost and replaced by P only after three hours, L is lost on a node with other boards, and
+// the node of S is silent.
 func TestAbsentBoards(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 6 {

@@ -12,39 +12,38 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Auditing is an archive that can be audited. A check reads each table once.
+// Auditing is an archive that returns everything that an audit needs. It reads each table once.
 type Auditing interface {
-	// Audit returns the sums of a period that a check compares. It uses only the time and the clusters of the
-	// query.
+	// Audit returns the sums of a period that a check compares. Of the query, it uses only the period and the clusters.
 	Audit(ctx context.Context, of Query) (*Audit, error)
 }
 
-// Audit contains sums of a period.
+// Audit contains the sums of a period that an audit compares.
 type Audit struct {
-	// Statement contains the checks, and charges with the columns cluster, hour, reason and energy. All reasons count as one
-	// reason.
+	// Statement contains the checks, and charges with the columns cluster, hour, reason and energy. All reasons are
+	// treated as one reason.
 	*Statement
-	// Found contains the hours with rows of GPUs, by cluster. The manifest may contain other hours.
+	// Found contains, for each cluster, the hours that have rows of GPUs. The manifest may contain other hours.
 	Found map[string]map[time.Time]bool
-	// WrongDays contains the whole days of a period with stored sums that differ from the sums of their hours, sorted. Statements
-	// of long periods read the stored sums.
+	// WrongDays contains the whole days in the period with stored sums that differ from the sums of their hours, sorted.
+	// Statements of long periods read the stored sums.
 	WrongDays []ClusterDay
 }
 
-// ClusterDay is a day of a cluster.
+// ClusterDay identifies a day of a cluster.
 type ClusterDay struct {
 	Cluster string
 	Day     time.Time
 }
 
-// audited returns the query of an audit.
+// audited returns the query for the statement of an audit.
 func (s Query) audited() Query {
 	of := s.ofClusters()
 	of.By, of.Sums, of.Checks = []string{"cluster", hourColumn, "reason"}, true, true
 	return of
 }
 
-// find adds an hour with rows of GPUs.
+// find records that an hour has rows of GPUs.
 func (a *Audit) find(cluster string, hour time.Time) {
 	if a.Found[cluster] == nil {
 		a.Found[cluster] = make(map[time.Time]bool)
@@ -78,21 +77,21 @@ func (d *database) Audit(ctx context.Context, of Query) (*Audit, error) {
 	return to, nil
 }
 
-// audit is an audit of a database.
+// audit collects an audit of a database.
 type audit struct {
 	*database
 	of        Query
 	to        *Audit
 	charges   *sums
-	uncounted bool // some GPU has uncounted energy
+	uncounted bool // some GPUs have uncounted energy
 	wrong     map[ClusterDay]bool
 }
 
 // noOwner is the reason for charges without an owner.
 const noOwner = "no owner"
 
-// addCharges adds the charges of each hour with and without an owner, and compares them with the sums of days. If the
-// reason were in the group, SQLite would sort all rows.
+// addCharges adds the sums of the charges with and without an owner in each hour, and compares them with the sums of
+// days. It does not group by reason, because SQLite would then sort all rows.
 func (a *audit) addCharges(ctx context.Context) error {
 	names := namesOf(table.Amounts)
 	differences, err := a.sumsOfDays(ctx, table.Days, names)
@@ -121,7 +120,7 @@ func (a *audit) addCharges(ctx context.Context) error {
 	return a.sums(ctx, a.of, a.charges)
 }
 
-// addGPUs adds the hours with rows of GPUs, and compares the rows with the sums of days.
+// addGPUs adds the hours that have rows of GPUs, and compares these rows with the sums of days.
 func (a *audit) addGPUs(ctx context.Context) error {
 	names := []string{"energy_mj", "scrapes"}
 	differences, err := a.sumsOfDays(ctx, table.GPUDays, names)
@@ -156,12 +155,12 @@ func (a *audit) addChecks(ctx context.Context) (err error) {
 	return err
 }
 
-// byHour returns a query of sums by hour, in the order of the primary key.
+// byHour returns a query that sums a table by hour, in the order of the primary key.
 func (a *audit) byHour(of table.Table, sums string) *sqldb.Statement {
 	return sqldb.SQL("select cluster, hour" + sums + " from {" + of.Name + "}").Join(a.of.where()).Add(" group by cluster, hour")
 }
 
-// sumsOfDays returns the stored sums of the whole days of the period.
+// sumsOfDays returns the stored sums of the whole days in the period.
 func (a *audit) sumsOfDays(ctx context.Context, days table.Table, names []string) (*dayDifferences, error) {
 	of := a.of.ofClusters()
 	parts, err := a.spans(ctx, of, days)
@@ -195,14 +194,13 @@ func (a *audit) sumsOfDays(ctx context.Context, days table.Table, names []string
 	return all, nil
 }
 
-// dayDifferences contains, for a part of whole days, the sums of days minus the sums of their
-// hours.
+// dayDifferences contains, for each whole day in a period, the stored sums minus the sums of the hours.
 type dayDifferences struct {
 	from, until time.Time
 	sums        map[ClusterDay][]int64
 }
 
-// add adds amounts times a factor, if they are within the part.
+// add adds amounts multiplied by a factor, if the time is within the part.
 func (d *dayDifferences) add(cluster string, at time.Time, amounts []table.Cell, factor int64) {
 	if at.Before(d.from) || !at.Before(d.until) {
 		return
@@ -216,7 +214,7 @@ func (d *dayDifferences) add(cluster string, at time.Time, amounts []table.Cell,
 	}
 }
 
-// addTo adds the days with a difference to the audit.
+// addTo adds the days with a difference to a set.
 func (d *dayDifferences) addTo(wrong map[ClusterDay]bool) {
 	for day, sums := range d.sums {
 		if slices.ContainsFunc(sums, func(n int64) bool { return n != 0 }) {

@@ -13,15 +13,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// owned identifies the charges of an hour of the cluster east, with or without an owner.
+// owned selects the charges with or without an owner in an hour of the cluster east.
 type owned struct {
 	hour  time.Time
 	owner bool
 }
 
-// TestAudit checks that the audits of files and of a database contain the sums of the filed hours, which were counted by hand. One
-// hour has a correction, and all hours have unknown pods and uncounted energy. The audit reads one of two clusters, and the
-// database lacks the GPUs of an hour.
+// TestAudit checks that the audits of files and of a database contain the sums of the filed hours, which were counted
+// by hand. One hour has a correction, and all hours have unknown pods and uncounted energy. The audit covers one of two
+// clusters. The database lacks the GPUs of one hour.
 func TestAudit(t *testing.T) {
 	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "archive.db")
 	csv, err := files.Open(folder, []string{"csv"})

@@ -53,9 +53,9 @@ func (s *samples) board(l fold.Labels) Board {
 const (
 	// countHours is the number of hours that are counted together.
 	countHours = 192
-	// probe is the length of a window within an hour. probeAt is the end of this window. A board that
-	// is missing in the hour is also missing in the window. A store reads only the samples of the
-	// window.
+	// probe is the length of a window within an hour, and probeAt is the end of this window. A board
+	// that is missing in the hour is also missing in the window. To answer a query, a store reads only
+	// the samples in the window.
 	probe   = "179999ms"
 	probeAt = 35 * time.Minute
 	whole   = "3599999ms"
@@ -74,19 +74,19 @@ func (s *hourSet) count() (n int) {
 	return n
 }
 
-// counting counts the hours of boards, beginning with the hour first.
+// counting counts the hours in which boards were scraped. first is the first hour that is counted.
 type counting struct {
 	*samples
-	common []string // matchers
+	common []string // PromQL matchers
 	first  time.Time
-	n      int // hours
+	n      int // number of hours
 	boards map[Board]*hourSet
-	// clusters contains the hours in which a cluster has a board.
+	// clusters contains the hours in which each cluster has a board.
 	clusters map[string]*hourSet
 }
 
-// Counted implements [Source]. A board counts if it has a sample in the probed window of an hour.
-// If no board of the cluster has a sample there, the whole hour is read.
+// Counted implements [Source]. A board is counted if it has a sample in the probed window of an
+// hour. If no board of the cluster has a sample in the window, the whole hour is read.
 func (s *samples) Counted(ctx context.Context, of Query) (found []Board, filed []Hour, err error) {
 	if s.elsewhere(of) {
 		return nil, nil, nil
@@ -148,10 +148,10 @@ func (c *counting) count(ctx context.Context) error {
 	return nil
 }
 
-// hourRange is a range of hour numbers, which excludes its end.
+// hourRange is a range of hour numbers that excludes end.
 type hourRange struct{ first, end int }
 
-// read evaluates a query at the same moment of each hour in a range.
+// read evaluates a query at the same offset in each hour of a range.
 func (c *counting) read(ctx context.Context, text string, of hourRange, at time.Duration) error {
 	hour := func(n int) time.Time { return c.first.Add(time.Duration(n)*time.Hour + at) }
 	return c.store.Hourly(ctx, text, hour(of.first), hour(of.end-1), func(series fold.Series) {
@@ -170,7 +170,7 @@ func (c *counting) read(ctx context.Context, text string, of hourRange, at time.
 	})
 }
 
-// filed returns the hours of clusters, by time and cluster.
+// filed returns the counted hours of all clusters, sorted by time and cluster.
 func (c *counting) filed() (all []Hour) {
 	for n := range c.n {
 		for _, cluster := range slices.Sorted(maps.Keys(c.clusters)) {

@@ -1,5 +1,5 @@
-// Package books reads the books of GPU fleets: from files of the archive, from a database of the
-// archive, or from the samples in a Prometheus-compatible store. All sources return the same rows.
+// Package books reads the books of GPU fleets: from files of the archive, from a database of the archive, or from the
+// samples in a Prometheus-compatible store. All of these sources return the same rows.
 package books
 
 import (
@@ -10,33 +10,30 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Query selects rows.
+// Query selects rows and the form of the result.
 type Query struct {
-	// From is the first hour. Until is the end of the last hour.
+	// From is the start of the first hour. Until is the end of the last hour.
 	From, Until time.Time
 	// Where contains the allowed values of some columns. Values of different columns must all match.
 	Where map[string][]string
-	// Named is a serial number, a UUID, a node or a chassis; it may be empty. Only [Source.Boards] uses
-	// it.
+	// Named is a serial number, a UUID, a node or a chassis, or empty. Only [Source.Boards] uses it.
 	Named string
-	// If Places is set, only the places of GPUs are read, without their energy and health. This is
-	// faster.
+	// If Places is set, only the places of GPUs are read, without their energy and health, which is faster.
 	Places bool
 
-	// Only [Source.Statement] uses the fields below. By contains the columns by which charges are
-	// added up.
+	// Only [Source.Statement] uses By and the fields below. By contains the columns by which charges are grouped.
 	By []string
-	// Parts divides the time into parts. It contains the start of each part in ascending order,
-	// beginning with From. If Parts is set, the column hour of a charge is the start of its part.
+	// Parts contains the start of each part of the period in ascending order, beginning with From. If Parts is set, the
+	// hour of a charge is the start of its part.
 	Parts []time.Time
-	// If Sums is set, the sums of the pruned hours of whole months are included. These sums have no
-	// node, no GPU and no pod, and their hour is the start of the month.
+	// If Sums is set, the statement includes the sums of pruned hours in whole months. These sums have no node, no GPU and
+	// no pod, and their hour is the start of the month.
 	Sums bool
-	// Limit is the maximum number of sums of charges of an archive, or 0 if there is no limit. A statement with
-	// more sums fails with [ErrTooMany] before it is in memory.
+	// Limit is the maximum number of sums that a statement from an archive may have, or 0 if there is no limit. A
+	// statement with more sums fails with [ErrTooMany] before all of them are in memory.
 	Limit int
-	// If Checks is set, the statement contains unknown pods and uncounted energy. If Rows is set, it
-	// contains the GPUs.
+	// If Checks is set, the statement contains unknown pods and uncounted energy. If Rows is set, the statement contains
+	// the GPUs.
 	Checks, Rows bool
 }
 
@@ -47,7 +44,7 @@ type Board struct {
 	Hours int
 }
 
-// Is returns the kinds of names of the board that equal name: serial, uuid, node or chassis.
+// Is returns which of the board's names equal name: serial, uuid, node or chassis.
 func (b Board) Is(name string) (kinds []string) {
 	for _, kind := range []struct{ name, value string }{{"serial", b.Serial}, {"uuid", b.UUID}, {"node", b.Node}, {"chassis", b.ChassisSerial}} {
 		if kind.value == name {
@@ -63,11 +60,10 @@ type Hour struct {
 	Hour    time.Time
 	State   table.State
 	Energy  int64 // energy of all boards in mJ
-	// Reason is the reason that an operator gave for accepting missing samples, or empty if none was
-	// given.
+	// Reason is the reason that an operator gave for accepting missing samples. It is empty if no reason was given.
 	Reason string
-	GPUs   int64 // number of rows of GPUs; 0 if it is unknown
-	// Lost is set for a pruned hour if a sum lacks its charges, because its rows were removed by hand.
+	GPUs   int64 // number of rows of GPUs; 0 if unknown
+	// Lost is set for a pruned hour if no sum contains its charges, because its rows were removed by hand.
 	Lost bool
 }
 
@@ -75,24 +71,24 @@ type Hour struct {
 // has no amounts.
 const Refused table.State = "refused"
 
-// Refusal is the reason for an hour without amounts.
+// Refusal explains why an hour has no amounts.
 type Refusal struct {
 	Cluster string
 	Hour    time.Time
 	Board   *fold.BoardError
 }
 
-// UnknownPod is a pod that no series of its cluster names.
+// UnknownPod is a pod that is named by no series of its cluster.
 type UnknownPod struct {
 	Cluster string
 	table.PodID
 	Hours, Energy int64 // mJ
 }
 
-// unknownPods adds up the charges of unknown pods.
+// unknownPods adds up the charges to unknown pods.
 type unknownPods map[UnknownPod]*UnknownPod
 
-// add adds the energy of a pod in an hour.
+// add adds the energy that a pod used in an hour.
 func (u unknownPods) add(cluster string, pod table.PodID, energy int64) {
 	key := UnknownPod{Cluster: cluster, PodID: pod}
 	if u[key] == nil {
@@ -118,7 +114,7 @@ const (
 	modelColumn = "model"
 )
 
-// gpuFields returns the columns of gpu_hours that a selection needs.
+// gpuFields returns the columns of gpu_hours that a query needs.
 func (s Query) gpuFields() []table.Field[table.GPU] {
 	if s.Places {
 		return table.PlaceFields
@@ -133,7 +129,7 @@ func namesOf[T any](fields []table.Field[T]) (names []string) {
 	return names
 }
 
-// chargeFields returns columns of charges by their names.
+// chargeFields returns the columns of charges that have the given names.
 func chargeFields(names []string) (all []table.Field[table.Charge]) {
 	for _, name := range names {
 		if f, ok := table.ChargeField(name); ok {
@@ -143,13 +139,13 @@ func chargeFields(names []string) (all []table.Field[table.Charge]) {
 	return all
 }
 
-// Text returns the value of a text column.
+// Text returns the value of a charge in a text column.
 func Text(c *table.Charge, column string) string {
 	f, _ := table.ChargeField(column)
 	return *f.Text(c)
 }
 
-// SetText sets the value of a text column.
+// SetText sets the value of a charge in a text column.
 func SetText(c *table.Charge, column, text string) {
 	f, _ := table.ChargeField(column)
 	*f.Text(c) = text

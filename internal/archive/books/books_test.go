@@ -20,7 +20,7 @@ var check = fatal.If
 
 var begin = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 
-// hour returns an hour of two GPUs with a pod and idle energy.
+// hour returns an hour with two GPUs, a pod and idle energy.
 func hour(cluster string, n int) *table.Hour {
 	h := &table.Hour{Cluster: cluster, Start: begin.Add(time.Duration(n) * time.Hour)}
 	for i := range 2 {
@@ -33,7 +33,7 @@ func hour(cluster string, n int) *table.Hour {
 	return sinktest.Complete(h)
 }
 
-// hoursOf returns the first hours of east.
+// hoursOf returns the first n hours of the cluster east.
 func hoursOf(n int) (all []*table.Hour) {
 	for i := range n {
 		all = append(all, hour("east", i))
@@ -41,7 +41,7 @@ func hoursOf(n int) (all []*table.Hour) {
 	return all
 }
 
-// TestSQLite checks that a file has the same rows as a folder, in the same order.
+// TestSQLite checks that a file returns the same rows as a folder, in the same order.
 func TestSQLite(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 30 {
@@ -63,7 +63,7 @@ func TestSQLite(t *testing.T) {
 		check(t, err)
 		return st
 	}
-	for _, uuids := range [][]string{nil, {"GPU-1"}} { // neither hours nor unknown pods have such a column
+	for _, uuids := range [][]string{nil, {"GPU-1"}} { // a query by UUID must also work for tables without the column uuid: hours and unknown pods
 		rows := 50
 		if uuids != nil {
 			of.Where["uuid"], rows = uuids, 25
@@ -82,8 +82,8 @@ func TestSQLite(t *testing.T) {
 	}
 }
 
-// TestFolder checks sums, filters and corrections of both formats, and that hours without a row in the
-// manifest are not read.
+// TestFolder checks sums, filters and corrections in both formats, and that hours without a row in the manifest are not
+// read.
 func TestFolder(t *testing.T) {
 	for _, format := range files.Formats() {
 		t.Run(format, func(t *testing.T) {
@@ -139,12 +139,12 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestStoreErrors checks that errors of a store contain the address of the store.
+// TestStoreErrors checks that the errors of a store contain its address.
 func TestStoreErrors(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()
 	if _, err := books.OpenFolder(t.Context(), t.TempDir()); err == nil {
-		t.Error("an empty folder is no archive")
+		t.Error("an empty folder is read as an archive")
 	}
 	if _, err := books.OpenDatabase(t.Context(), "mysql://127.0.0.1:1/x", ""); err == nil {
 		t.Error("a database that is down can be read")

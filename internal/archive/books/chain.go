@@ -8,17 +8,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
 
-// ErrNoChain means that a database was filed by an earlier version, which has no chain.
-var ErrNoChain = errors.New("it was filed by an earlier version, without a chain: start gpuledger-archive run or once of this version")
+// ErrNoChain means that an earlier version filed a database and created no chain.
+var ErrNoChain = errors.New("the database was filed by an earlier version and has no chain: start gpuledger-archive run or once of this version")
 
-// Chained is a source with a chain of its hours.
+// Chained is a source that links its hours in chains.
 type Chained interface {
-	// Chains returns the parts of the source that have rows of the same hours, such as the files of
+	// Chains returns the parts of the source that contain rows of the same hours, such as the files of
 	// each format.
 	Chains(ctx context.Context) ([]ChainedPart, error)
 }
 
-// ChainedPart is a part of a source.
+// ChainedPart is a part of a source that has its own chains.
 type ChainedPart struct {
 	Name   string
 	Source chain.Source

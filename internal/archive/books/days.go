@@ -11,14 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// span is a part of the time of a query. It consists of whole days, for which a database contains
-// sums, or of hours.
+// span is a part of the period of a query. It consists of whole days for which a database contains sums, or of hours.
 type span struct {
 	daily       bool
 	from, until time.Time
 }
 
-// spans divides the time of a query into its whole days and the hours before and after them, if a table has sums of days.
+// spans divides the period of a query into its whole days and the hours before and after these days, if a table
+// contains sums of days.
 func (d *database) spans(ctx context.Context, of Query, days table.Table) ([]span, error) {
 	hours := span{false, of.From, of.Until}
 	first, end := table.Day(of.From.Add(24*time.Hour-1)), table.Day(of.Until)
@@ -32,9 +32,9 @@ func (d *database) spans(ctx context.Context, of Query, days table.Table) ([]spa
 	return slices.DeleteFunc(all, func(s span) bool { return !s.from.Before(s.until) }), nil
 }
 
-// filled reports whether a table has sums of days. A database of an earlier version lacks the
-// table. In MySQL the table is empty while a program adds up the hours of an earlier version. It is
-// also empty after this failed.
+// filled reports whether a table contains sums of days. A database that an earlier version created may lack the table.
+// In MySQL the table is empty while a program adds up the hours from an earlier version, and remains empty if this
+// fails.
 func (d *database) filled(ctx context.Context, days table.Table) (found bool, err error) {
 	if !d.known[days.Name+".day"] {
 		return false, nil
@@ -46,8 +46,8 @@ func (d *database) filled(ctx context.Context, days table.Table) (found bool, er
 	return found, err
 }
 
-// whole returns the time of a query as days, or as hours if the database has no sums of days for
-// the places of GPUs.
+// whole returns the period of a query, extended to whole days. If the database has no daily sums for the places of
+// GPUs, it returns the period unchanged.
 func (d *database) whole(ctx context.Context, of Query) (span, error) {
 	if filled, err := d.filled(ctx, table.GPUDays); err != nil || !filled {
 		return span{false, of.From, of.Until}, err
@@ -55,8 +55,8 @@ func (d *database) whole(ctx context.Context, of Query) (span, error) {
 	return span{true, table.Day(of.From), table.Day(of.Until.Add(24*time.Hour - 1))}, nil
 }
 
-// daily reports whether all charges of a day belong to the same sums. This is the case if the query
-// does not group by hour, or if each part begins at the start of a day.
+// daily reports whether all charges of a day are added to the same sums. This is the case if the query does not group
+// by hour, or if each part begins at the start of a day.
 func (s Query) daily() bool {
 	if !slices.Contains(s.By, hourColumn) {
 		return true
@@ -64,7 +64,7 @@ func (s Query) daily() bool {
 	return len(s.Parts) > 0 && !slices.ContainsFunc(s.Parts[1:], func(start time.Time) bool { return !start.Equal(table.Day(start)) })
 }
 
-// table returns one of two tables: the table of hours or the table of days.
+// table returns the name of the table to read: the table of hours or the table of days.
 func (s span) table(hours, days string) string {
 	if s.daily {
 		return days
@@ -72,7 +72,7 @@ func (s span) table(hours, days string) string {
 	return hours
 }
 
-// where returns the condition that a row is within the span.
+// where returns the condition that selects the rows within the span.
 func (s span) where() *sqldb.Statement {
 	if s.daily {
 		return sqldb.SQL(" where day >= ? and day < ?", s.from.Format(time.DateOnly), s.until.Format(time.DateOnly))
@@ -80,9 +80,9 @@ func (s span) where() *sqldb.Statement {
 	return sqldb.SQL(" where hour >= ? and hour < ?", s.from, s.until)
 }
 
-// places calls each for the places of GPUs. In whole days a row covers consecutive hours in a place.
-// GPUs that are in several clusters in these days are read by hour, because the sums of different
-// clusters do not contain the order of their hours.
+// places calls each for the places of GPUs. A row about whole days covers consecutive hours in a place. GPUs that were
+// in several clusters during these days are read by hour, because the daily sums of different clusters do not contain
+// the order of their hours.
 func (d *database) places(ctx context.Context, of Query, each func(Row) error) error {
 	of.By = nil
 	parts, err := d.spans(ctx, of, table.GPUDays)
@@ -116,7 +116,7 @@ func (d *database) places(ctx context.Context, of Query, each func(Row) error) e
 	return nil
 }
 
-// inSeveral returns the UUIDs of the GPUs that are in several clusters in a part of whole days.
+// inSeveral returns the UUIDs of the GPUs that were in several clusters during a part that consists of whole days.
 func (d *database) inSeveral(ctx context.Context, of Query, part span) (uuids []string, err error) {
 	s := sqldb.SQL("select uuid from {gpu_days}").Join(of.condition(part)).Add(" group by uuid having count(distinct cluster) > 1")
 	err = d.rows(ctx, s, columnsOf(table.GPUDays, []string{"uuid"}), func(row []table.Cell) error {
@@ -126,7 +126,7 @@ func (d *database) inSeveral(ctx context.Context, of Query, part span) (uuids []
 	return uuids, err
 }
 
-// placesOfDays calls each for the rows of days that meet a condition, except the rows of some GPUs.
+// placesOfDays calls each for the daily rows that meet a condition, except the rows of the given GPUs.
 func (d *database) placesOfDays(ctx context.Context, where *sqldb.Statement, except []string, each func(Row) error) error {
 	names := namesOf(table.PlaceFields)
 	names[slices.Index(names, hourColumn)] = "first_hour"

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestDays compares the statements, boards and places for random times. A database computes them from the sums of
-// days, and files compute them from hours. The database lacks the hours of whole days, so the sums are read.
+// TestDays compares statements, boards and places for random periods. A database computes them from daily sums, and
+// files compute them from hours. The database lacks the hours of whole days, so it must read the sums.
 func TestDays(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 9))
 	var hours []*table.Hour
@@ -62,13 +62,13 @@ func TestDays(t *testing.T) {
 	of := books.Query{From: begin, Until: begin.AddDate(0, 0, 3)}
 	in := bookstest.Open(t, lose(t, file, of))
 	defer func() { check(t, in.Close()) }()
-	of.By = []string{"hour"} // places do not depend on this value
+	of.By = []string{"hour"} // places do not depend on By
 	if diff := cmp.Diff(places(t, from, of), places(t, in, of)); diff != "" {
 		t.Errorf("places (-hours +days):\n%s", diff)
 	}
 }
 
-// TestEmptyDays checks that hours are read while the sums of days are not filled yet.
+// TestEmptyDays checks that hours are read until the daily sums are filled.
 func TestEmptyDays(t *testing.T) {
 	of := books.Query{From: begin, Until: begin.AddDate(0, 0, 1)}
 	for _, empty := range []string{"delete from days", "delete from gpu_days"} {
@@ -92,8 +92,8 @@ func TestEmptyDays(t *testing.T) {
 	}
 }
 
-// TestWrongDays checks that a day is found if one of its sums was changed, removed or added, and
-// that other days are not found.
+// TestWrongDays checks that a day is reported if one of its sums was changed, removed or added, and that other days are
+// not reported.
 func TestWrongDays(t *testing.T) {
 	file := bookstest.File(t, "sqlite", hoursOf(4*24)...)
 	first := table.Day(begin.Add(24*time.Hour - 1))
@@ -122,7 +122,7 @@ func TestWrongDays(t *testing.T) {
 	}
 }
 
-// execute changes a database. The change must have an effect.
+// execute runs a statement that must change the database.
 func execute(t *testing.T, file, change string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", file)
@@ -135,7 +135,7 @@ func execute(t *testing.T, file, change string) {
 	}
 }
 
-// boards returns the boards of a query with their hours.
+// boards returns the boards that a query finds, each with its number of hours.
 func boards(t *testing.T, s books.Source, of books.Query) map[books.Board]int {
 	t.Helper()
 	found, _, err := s.Counted(t.Context(), of)
@@ -149,7 +149,7 @@ func boards(t *testing.T, s books.Source, of books.Query) map[books.Board]int {
 	return all
 }
 
-// places returns, for each GPU and place, the hours with scrapes and the number of scrapes.
+// places returns, for each GPU and place, the hours with scrapes and their number of scrapes.
 func places(t *testing.T, s books.Source, of books.Query) map[string][]time.Time {
 	t.Helper()
 	of.Places = true
@@ -169,7 +169,8 @@ func places(t *testing.T, s books.Source, of books.Query) map[string][]time.Time
 	return all
 }
 
-// lose returns a copy of a database without the hours for which the query must read the sums of whole days.
+// lose returns the path of a copy of a database. The copy lacks the hours for which the query must read the sums of
+// whole days.
 func lose(t *testing.T, file string, of books.Query) string {
 	t.Helper()
 	lost := filepath.Join(t.TempDir(), "lost.db")

@@ -7,14 +7,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Demand is a store that may contain the GPU hours of pending pods.
+// Demand is a store that may contain the GPU hours for which pods were pending.
 type Demand interface {
-	// Pending calls each for every hour, with the GPU time in ms for which pods of all clusters waited.
-	// A store without the rule returns no times.
+	// Pending calls each for every hour, with the total GPU time in ms for which pods in all clusters
+	// were pending. If the store lacks the rule, each is not called.
 	Pending(ctx context.Context, of Query, each func(hour time.Time, gpuTime int64)) error
 }
 
-// PendingRule is the rule that records the GPU hours of pending pods in the last full hour.
+// PendingRule is the rule that records the GPU hours for which pods were pending in the last full
+// hour.
 const PendingRule = "gpuledger:pending_gpu_hours:sum"
 
 // Pending implements [Demand].
@@ -23,6 +24,6 @@ func (s *samples) Pending(ctx context.Context, of Query, each func(hour time.Tim
 		return nil
 	}
 	return s.hourly(ctx, of, ruleSum{rule: PendingRule, by: "cluster"}, func(fold.Labels) func(time.Time, int64) {
-		return func(hour time.Time, value int64) { each(hour, value*3600) } // thousandths of hours
+		return func(hour time.Time, value int64) { each(hour, value*3600) } // the value counts thousandths of an hour
 	})
 }

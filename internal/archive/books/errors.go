@@ -10,10 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Summing is a source that adds up the errors of GPUs itself.
+// Summing is a source that itself adds up the errors of GPUs.
 type Summing interface {
-	// Errors returns the errors of each GPU in a period by UUID, added up in the same way as by
-	// [table.GPU.AddErrors].
+	// Errors returns the errors of each GPU in a period, by UUID. The errors are added up as [table.GPU.AddErrors] does.
 	Errors(ctx context.Context, of Query) (map[string]table.GPU, error)
 	// Faults returns the faults of GPUs in a period.
 	Faults(ctx context.Context, of Query) (*Faults, error)
@@ -21,48 +20,50 @@ type Summing interface {
 
 // Faults contains the faults of GPUs in a period.
 type Faults struct {
-	// Places contains the places with a fault. It may contain other places.
+	// Places contains all places with a fault, and may contain places without a fault.
 	Places []Fault
-	// Recorded contains the UUIDs of the GPUs for which any hour records these faults.
+	// Recorded contains the UUIDs of the GPUs for which at least one hour contains error counts or a recovery action.
 	Recorded map[string]bool
 }
 
 // Fault contains the faults of a GPU in a place.
 type Fault struct {
-	// Place contains the attributes of the place, and the UUID.
+	// Place contains the UUID of the GPU and the attributes of the place.
 	Place table.GPU
-	// Action is set if the driver required an action in any hour.
+	// Action is set if the driver required an action in at least one hour.
 	Action bool
-	// Uncorrectable is set if the uncorrectable memory errors grew: in an hour, or over the life of the board.
+	// Uncorrectable is set if an hour contains uncorrectable memory errors, or if the number of such errors over the life
+	// of the board grew.
 	Uncorrectable bool
 }
 
-// faultPlace contains the names of the columns of a place with faults.
+// faultPlace contains the names of the columns that identify a GPU and its place.
 var faultPlace = []string{"uuid", "cluster", "node", "system_uuid", "chassis_serial", "chassis_slot", "pci_bus_id"}
 
-// The conditions that an hour of a GPU has a record of faults, and that it may have a fault.
+// These are SQL conditions for an hour of a GPU: the hour contains error counts or a recovery action, and the hour may
+// have a fault.
 const (
 	recordedFaults = "(recovery_action <> '' or dram_uncorrectable is not null or sram_uncorrectable is not null or lifetime_uncorrectable is not null)"
 	possibleFault  = "(recovery_action not in ('', 'none') or dram_uncorrectable > 0 or sram_uncorrectable > 0 or lifetime_uncorrectable > 0)"
 )
 
-// faultSums contains expressions for the sums of the fields of [Fault], as numbers.
+// faultSums contains SQL expressions for the fields of [Fault], as numbers.
 const faultSums = ", max(case when recovery_action not in ('', 'none') then 1 else 0 end)" +
 	", max(case when dram_uncorrectable > 0 or sram_uncorrectable > 0 then 1 else 0 end)" +
 	", max(lifetime_uncorrectable) - min(lifetime_uncorrectable)"
 
-// eachUUID is the UUID as an expression without an index. A database that groups by it reads the table once. With the index
-// of the UUID, SQLite would read each row at a random place, which takes several times as long.
+// eachUUID is an SQL expression for the UUID that no index covers. A database that groups by it reads the table once.
+// With the index of the UUID, SQLite would read each row at a random position, which takes several times as long.
 const eachUUID = "coalesce(uuid, '')"
 
-// maxValues is the maximum number of values in a list of a statement.
+// maxValues is the maximum number of values in a list within an SQL statement.
 const maxValues = 500
 
-// Faults implements [Summing]. Few GPUs have faults, so only their rows are sorted by place.
+// Faults implements [Summing]. Few GPUs have faults, so only the rows of these GPUs are grouped by place.
 func (d *database) Faults(ctx context.Context, of Query) (*Faults, error) {
 	found := &Faults{Recorded: make(map[string]bool)}
 	if d.lacks(table.GPUHours, "recovery_action") {
-		return found, nil // and the other columns of the same version
+		return found, nil // the database also lacks the other columns of this version
 	}
 	recorded, err := d.uuids(ctx, of, recordedFaults)
 	if err != nil {
@@ -83,7 +84,7 @@ func (d *database) Faults(ctx context.Context, of Query) (*Faults, error) {
 	return found, nil
 }
 
-// uuids returns the UUIDs of the GPUs with an hour that meets a condition.
+// uuids returns the UUIDs of the GPUs that have an hour for which a condition is true.
 func (d *database) uuids(ctx context.Context, of Query, condition string) (all []string, err error) {
 	s := sqldb.SQL("select distinct " + eachUUID + " from {gpu_hours}").Join(of.where()).Add(" and " + condition)
 	err = d.rows(ctx, s, make([]table.Column, 1), func(row []table.Cell) error {
@@ -93,7 +94,7 @@ func (d *database) uuids(ctx context.Context, of Query, condition string) (all [
 	return all, err
 }
 
-// faults adds the faults of some GPUs in each of their places.
+// faults adds the faults of the given GPUs in each of their places.
 func (d *database) faults(ctx context.Context, of Query, uuids []string, to *Faults) error {
 	var place []table.Field[table.GPU]
 	for _, name := range faultPlace {
@@ -134,7 +135,7 @@ func (d *database) Errors(ctx context.Context, of Query) (map[string]table.GPU, 
 		s.Add(", max(case when recovery_action <> '' then hour end)")
 		columns = append(columns, table.Column{Type: table.Time})
 	}
-	all, acted := make(map[string]table.GPU), make(map[time.Time][]string) // acted contains the GPUs by the last hour with an action
+	all, acted := make(map[string]table.GPU), make(map[time.Time][]string) // acted contains the GPUs, grouped by their last hour with an action
 	s.Add(" from {gpu_hours}").Join(of.where()).Add(" group by " + eachUUID)
 	err := d.rows(ctx, s, columns, func(row []table.Cell) error {
 		all[row[0].Text] = scan(fields, row[1:])
@@ -156,7 +157,7 @@ func (d *database) Errors(ctx context.Context, of Query) (map[string]table.GPU, 
 	return all, nil
 }
 
-// actions sets the required actions of GPUs in an hour.
+// actions sets the actions that the driver required for GPUs in an hour.
 func (d *database) actions(ctx context.Context, of Query, hour time.Time, uuids []string, to map[string]table.GPU) error {
 	s := sqldb.SQL("select uuid, recovery_action from {gpu_hours} where hour = ?", hour).Join(of.names()).Add(" and uuid in (?) and recovery_action <> ''", uuids)
 	return d.rows(ctx, s, make([]table.Column, 2), func(row []table.Cell) error {

@@ -16,23 +16,23 @@ import (
 const (
 	// maxUUIDs is the maximum number of GPUs in one query.
 	maxUUIDs = 256
-	// gpuHours is the maximum number of GPU hours in a query, with about 1,200 samples each.
+	// gpuHours is the maximum number of GPU hours in a query. A GPU hour has about 1,200 samples.
 	gpuHours = 512
-	// placeHours is the same limit if only places are read, with 60 samples each.
+	// placeHours is the corresponding limit if only places are read. A GPU hour then has 60 samples.
 	placeHours = 8192
 	// maxBatch is the maximum number of hours that are read together.
 	maxBatch = 14 * 24
 )
 
-// group contains GPUs of one cluster that are read together.
+// group contains the GPUs of one cluster that are read together.
 type group struct {
 	cluster string
 	uuids   []string
 	before  fold.Openings // closing values of the last batch; nil if it was not read
 }
 
-// read reads the GPUs of a selection in batches of hours, and calls each with the folded hours of
-// every batch.
+// read reads the selected GPUs in batches of hours, and calls each with the folded hours of every
+// batch.
 func (s *samples) read(ctx context.Context, of Query, places bool, each func([]foldedHour) error) error {
 	groups, err := s.groups(ctx, of)
 	if err != nil || len(groups) == 0 {
@@ -70,10 +70,10 @@ type batch struct {
 	length int
 	until  time.Time // end of the query
 	places bool
-	parts  map[string][]foldedHour // by cluster
+	parts  map[string][]foldedHour // folded parts of hours, by cluster
 }
 
-// hours returns the hours of a batch, by cluster and hour.
+// hours returns the hours of a batch, sorted by cluster and hour.
 func (s *samples) hours(ctx context.Context, groups []*group, b batch) (hours []foldedHour, err error) {
 	b.parts = make(map[string][]foldedHour)
 	for _, g := range groups {
@@ -94,7 +94,7 @@ func (s *samples) hours(ctx context.Context, groups []*group, b batch) (hours []
 	return hours, nil
 }
 
-// add reads a group of GPUs, and adds their hours to a batch.
+// add reads a group of GPUs for the hours of a batch, and adds the folded hours to the batch.
 func (s *samples) add(ctx context.Context, g *group, b batch) error {
 	inputs, err := s.inputs(ctx, g, b)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *samples) add(ctx context.Context, g *group, b batch) error {
 	return nil
 }
 
-// inputs returns the record of a group in the hours of a batch.
+// inputs returns the record of a group for the hours of a batch.
 func (s *samples) inputs(ctx context.Context, g *group, b batch) ([]fold.Input, error) {
 	if b.places {
 		return s.places(ctx, g, b)
@@ -131,7 +131,7 @@ func (s *samples) inputs(ctx context.Context, g *group, b batch) ([]fold.Input, 
 	return s.store.Read(ctx, g.cluster, b.first, b.length, store.Shard(matcher("uuid", g.uuids)), g.before)
 }
 
-// places reads only the places of GPUs.
+// places returns only the places of a group's GPUs.
 func (s *samples) places(ctx context.Context, g *group, b batch) ([]fold.Input, error) {
 	end := earlier(b.first.Add(time.Duration(b.length)*time.Hour), b.until)
 	found, err := s.store.Raw(ctx, s.store.Selector(placementMetric, g.cluster, matcher("uuid", g.uuids)), b.first, end)
@@ -146,7 +146,7 @@ func (s *samples) places(ctx context.Context, g *group, b batch) ([]fold.Input, 
 	return all, nil
 }
 
-// groups returns the GPUs of a selection.
+// groups returns the selected GPUs in groups.
 func (s *samples) groups(ctx context.Context, of Query) (groups []*group, err error) {
 	if s.elsewhere(of) {
 		return nil, nil
@@ -195,7 +195,7 @@ func (s *samples) gpus(ctx context.Context, of Query) ([]fold.Labels, error) {
 	case len(units) > 0:
 		return s.store.Series(ctx, selector(unitMetric, append(boards, units...)...), of.From, of.Until)
 	}
-	// The counters of a board may begin before its placement.
+	// The counters of a board may begin earlier than its placement.
 	boards = append(boards, s.matchers(of, "chassis_serial")...)
 	if of.Places || of.Where["chassis_serial"] != nil {
 		return s.store.Series(ctx, selector(placementMetric, boards...), of.From, of.Until)
@@ -203,7 +203,7 @@ func (s *samples) gpus(ctx context.Context, of Query) ([]fold.Labels, error) {
 	return s.store.Series(ctx, selector(boardMetric, boards...), of.From, of.Until)
 }
 
-// owner is a metric that names owners. label is the label that contains the values of a column.
+// owner is a metric that names owners. Its label contains the values of column.
 type owner struct{ metric, label, column string }
 
 // owners contains the metrics that name pods, teams, machines and users.
@@ -215,8 +215,8 @@ var owners = []owner{
 	{"gpuledger_unit_info", "unit", "unit"},
 }
 
-// name adds the names of workloads, teams, users and machines to hours. It uses the names that were
-// known in each hour.
+// name adds the names of workloads, teams, users and machines to hours. It uses the names that the
+// store contained in each hour.
 func (s *samples) name(ctx context.Context, hours []foldedHour, by []owner) error {
 	clusters := make(map[string][]foldedHour)
 	for _, h := range hours {
@@ -235,7 +235,7 @@ func (s *samples) name(ctx context.Context, hours []foldedHour, by []owner) erro
 	return nil
 }
 
-// owners returns the series that name owners by hour.
+// owners returns the series that name owners, by hour.
 func (s *samples) owners(ctx context.Context, cluster string, hours []foldedHour, by []owner) (map[int64][]fold.Series, error) {
 	values := map[string]map[string]bool{"pod_uid": {}, "namespace": {}, "node": {}, "unit": {}}
 	for _, h := range hours {

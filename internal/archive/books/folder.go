@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// folder contains the books in files of the archive, in a folder or a bucket.
+// folder reads the books in files of the archive, in a folder or a bucket.
 type folder struct {
 	path   string
 	reader *files.Reader
@@ -41,7 +41,8 @@ func (f *folder) Close() error { return nil }
 
 const dayLength = 24 * time.Hour
 
-// filedDay is a day of a cluster with its filed hours, by their time in milliseconds.
+// filedDay contains the filed hours of a cluster on a day. The key of an hour is its time in
+// milliseconds.
 type filedDay struct {
 	files.Day
 	hours map[int64]*filedHour
@@ -61,7 +62,7 @@ func (d filedDay) sorted() (all []Hour) {
 	return all
 }
 
-// days calls each for every day of a query.
+// days calls each for every day that a query includes.
 func (f *folder) days(ctx context.Context, of Query, each func(filedDay) error) error {
 	days, err := f.reader.Days(ctx)
 	if err != nil {
@@ -115,7 +116,7 @@ func (f *folder) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 // Boards implements [Source].
 func (f *folder) Boards(ctx context.Context, of Query) (found []Board, err error) {
 	columns := []string{"hour", "node", "uuid", "serial", "chassis_serial", "chassis_slot", "pci_bus_id", "scrapes"}
-	all := make(map[Board]*int) // hours
+	all := make(map[Board]*int) // number of hours
 	err = f.days(ctx, of, func(day filedDay) error {
 		matches := of.filter(columns)
 		var last Board
@@ -156,13 +157,13 @@ func (f *folder) Counted(ctx context.Context, of Query) ([]Board, []Hour, error)
 	return found, hours, err
 }
 
-// matches reports whether the value of a column is selected.
+// matches reports whether the query selects a value of a column.
 func (s Query) matches(column, value string) bool {
 	allowed, ok := s.Where[column]
 	return !ok || slices.Contains(allowed, value)
 }
 
-// filter returns a function that reports whether a row is selected.
+// filter returns a function that reports whether the query selects a row.
 func (s Query) filter(columns []string) func(row []table.Cell) bool {
 	type condition struct {
 		place   int
@@ -171,7 +172,7 @@ func (s Query) filter(columns []string) func(row []table.Cell) bool {
 	var all []condition
 	for name, values := range s.Where {
 		if name == "cluster" {
-			continue // states by the path of the file
+			continue // the path of the file contains the column
 		}
 		c := condition{slices.Index(columns, name), make(map[string]bool)}
 		for _, value := range values {

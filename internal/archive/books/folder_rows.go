@@ -11,11 +11,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Rows implements [Source]. It keeps only the rows of one hour in memory, because the files of a day are
-// sorted by hour.
+// Rows implements [Source]. It keeps only the rows of one hour in memory, because the files of each day are sorted by
+// hour.
 func (f *folder) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 	return sequence(func(each func(Row) error) error {
-		var sameDay []filedDay // rows of all clusters
+		var sameDay []filedDay // the same day in all clusters
 		flush := func() error {
 			err := f.rowsOfDay(ctx, of, sameDay, each)
 			sameDay = nil
@@ -42,7 +42,7 @@ func compareRows(a, b Row) int {
 	return cmp.Or(a.Hour.Compare(b.Hour), a.First.Compare(b.First))
 }
 
-// rowsOfDay calls each for the rows of a day of clusters, in the order of compareRows.
+// rowsOfDay calls each for the rows of all clusters on a day, in the order of compareRows.
 func (f *folder) rowsOfDay(ctx context.Context, of Query, days []filedDay, each func(Row) error) error {
 	m := make(merge, len(days))
 	for i, day := range days {
@@ -63,14 +63,14 @@ func (f *folder) rowsOfDay(ctx context.Context, of Query, days []filedDay, each 
 	return nil
 }
 
-// merge merges the hours of clusters.
+// merge merges the hours of several clusters.
 type merge []struct {
 	next func() ([]Row, error, bool)
-	rows []Row // rows of the next hour; empty at the end
+	rows []Row // rows of the cluster's next hour; empty at the end
 }
 
-// advance reads the next hour of the clusters that have rows of the given hour, or of all clusters at the start. It returns the
-// earliest hour of all clusters, or zero at the end.
+// advance reads the next hour of each cluster that has rows for the given hour. If that hour is zero, it reads the
+// first hour of all clusters. It returns the earliest of the hours that were read, or zero at the end.
 func (m merge) advance(hour time.Time) (first time.Time, err error) {
 	for i := range m {
 		c := &m[i]
@@ -86,7 +86,7 @@ func (m merge) advance(hour time.Time) (first time.Time, err error) {
 	return first, nil
 }
 
-// rows returns the rows of an hour of all clusters.
+// rows returns the rows of all clusters for an hour.
 func (m merge) rows(hour time.Time) (all []Row) {
 	for _, c := range m {
 		if len(c.rows) > 0 && c.rows[0].Hour.Equal(hour) {
@@ -97,7 +97,7 @@ func (m merge) rows(hour time.Time) (all []Row) {
 	return all
 }
 
-// rowsByHour returns the rows of each hour of a day. They are valid until the next hour is read.
+// rowsByHour returns the rows of each hour in a day. The rows are valid until the next hour is read.
 func (f *folder) rowsByHour(ctx context.Context, of Query, day filedDay) iter.Seq2[[]Row, error] {
 	fields := of.gpuFields()
 	columns := namesOf(fields)

@@ -8,18 +8,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// folderStatement is a statement that is computed while the days of a folder are read.
+// folderStatement computes a statement while it reads the days of a folder.
 type folderStatement struct {
 	*folder
 	Query
 	Statement
-	columns []string // sums of the charges
+	columns []string // columns of charges to read
 	fields  []table.Field[table.Charge]
 	charges *sums
-	summed  map[clusterMonth]map[int64]bool // hours that sums contain
+	summed  map[clusterMonth]map[int64]bool // hours that monthly sums contain
 	pods    unknownPods
 	bounds  uncounted
-	audit   *Audit // nil for a statement
+	audit   *Audit // nil unless the statement is for an audit
 }
 
 // Statement implements [Source].
@@ -27,7 +27,7 @@ func (f *folder) Statement(ctx context.Context, of Query) (*Statement, error) {
 	return f.statement(of).read(ctx)
 }
 
-// statement returns a statement for which no day has been read yet.
+// statement returns a statement that has not read any day yet.
 func (f *folder) statement(of Query) *folderStatement {
 	columns := of.chargeColumns()
 	return &folderStatement{
@@ -49,8 +49,7 @@ func (s *folderStatement) read(ctx context.Context) (*Statement, error) {
 	return &s.Statement, err
 }
 
-// chargeColumns lists the columns of charges that are read: the hour, the columns of the query, and the
-// amounts.
+// chargeColumns lists the columns of charges to read: the hour, the columns that the query uses, and the amounts.
 func (s Query) chargeColumns() []string {
 	columns := []string{hourColumn}
 	for name := range s.Where {
@@ -66,7 +65,7 @@ func (s Query) chargeColumns() []string {
 	return append(columns, namesOf(table.Amounts)...)
 }
 
-// add adds a day.
+// add adds a day to the statement.
 func (s *folderStatement) add(ctx context.Context, day filedDay) error {
 	if err := s.mark(ctx, day); err != nil {
 		return err
@@ -90,7 +89,7 @@ func (s *folderStatement) add(ctx context.Context, day filedDay) error {
 	return s.uncounted(ctx, day)
 }
 
-// mark sets the state of hours that are included in sums of months.
+// mark sets the state of hours that monthly sums include.
 func (s *folderStatement) mark(ctx context.Context, day filedDay) (err error) {
 	m := clusterMonth{day.Cluster, table.Month(day.Date)}
 	if s.summed[m] == nil {
@@ -104,7 +103,7 @@ func (s *folderStatement) mark(ctx context.Context, day filedDay) (err error) {
 	return nil
 }
 
-// models returns the models of the GPUs of a day by UUID, if the query uses the model.
+// models returns the model of each GPU on a day, by UUID, if the query uses the model.
 func (s *folderStatement) models(ctx context.Context, day filedDay) (map[string]string, error) {
 	models := make(map[string]string)
 	if !slices.Contains(s.By, modelColumn) {
@@ -118,15 +117,15 @@ func (s *folderStatement) models(ctx context.Context, day filedDay) (map[string]
 	return models, err
 }
 
-// charge adds the charges or corrections of a day. A crash can leave corrections with a later
-// revision than the hour. These corrections are ignored.
+// charge adds the charges or corrections of a day. A crash can leave corrections with a later revision than the
+// revision of the hour. These corrections are ignored.
 func (s *folderStatement) charge(ctx context.Context, t table.Table, day filedDay, models map[string]string) error {
 	matches := s.filter(s.columns)
 	read := s.columns
 	if t.Name == table.Corrections.Name {
 		read = append(slices.Clone(s.columns), "revision")
 	}
-	var c table.Charge // declared here, so it is not allocated for each row
+	var c table.Charge // declared here to avoid an allocation for each row
 	return s.reader.Read(ctx, day.Of(t), read, func(row []table.Cell) {
 		hour := day.hours[row[0].Int]
 		if hour == nil || hour.State == table.Pruned || len(read) > len(s.columns) && row[len(s.columns)].Int > hour.revision || !matches(row) {
@@ -141,7 +140,7 @@ func (s *folderStatement) charge(ctx context.Context, t table.Table, day filedDa
 	})
 }
 
-// unknown adds the unknown charged pods of a day.
+// unknown adds the unknown pods that were charged on a day.
 func (s *folderStatement) unknown(ctx context.Context, day filedDay) error {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(day.hours)), func(h *filedHour) bool { return h.unknownPods }) {
 		return nil
@@ -170,7 +169,8 @@ func (s *folderStatement) unknown(ctx context.Context, day filedDay) error {
 	return err
 }
 
-// uncounted adds the uncounted energy of the boards of a day, and the hours with rows of GPUs to an audit.
+// uncounted adds the uncounted energy of the boards on a day. For an audit, it also adds the hours that have rows of
+// GPUs.
 func (s *folderStatement) uncounted(ctx context.Context, day filedDay) error {
 	columns := []string{hourColumn, "node", "uuid", "serial", "uncounted_mj"}
 	matches := s.filter(columns)

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// FuzzStore checks that no response of a store makes the books panic or run for a long time, with
-// samples and with rules. They return rows or an error.
+// FuzzStore checks that no response of a store makes the books panic or take a long time, with
+// samples and with rules. The books must return rows or an error.
 func FuzzStore(f *testing.F) {
 	const begin, end = foldtest.Begin, foldtest.End
 	listed := `{"status":"success","data":[{"UUID":"u","node":"n","cluster":"c","pod_uid":"p"}]}`

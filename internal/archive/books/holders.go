@@ -15,17 +15,16 @@ import (
 // Holder is a pod or unit that held or used a GPU in a place.
 type Holder struct {
 	Cluster, Node, UUID, Namespace, Pod, PodUID, Manager, Unit string
-	// Ended is set if the holder no longer held the GPU when the GPU was last scraped in this
-	// place.
+	// Ended is set if the holder no longer held the GPU at the GPU's last scrape in this place.
 	Ended bool
-	// Last is the last scrape of the holder, or zero if it is unknown.
+	// Last is the last scrape of the holder, or zero if unknown.
 	Last time.Time
 }
 
 // Momentary is a source that contains each single scrape. An archive contains only hours.
 type Momentary interface {
-	// Holders returns the pods and units on GPUs in a period, sorted. The period need not consist
-	// of full hours.
+	// Holders returns the pods and units that held or used GPUs in a period, sorted. The period need
+	// not consist of full hours.
 	Holders(ctx context.Context, of Query) ([]Holder, error)
 }
 
@@ -37,7 +36,7 @@ const (
 // Holders implements [Momentary].
 func (s *samples) Holders(ctx context.Context, of Query) (all []Holder, err error) {
 	seconds := of
-	seconds.Until = of.Until.Add(time.Second) // the API for lists of series takes bounds in seconds
+	seconds.Until = of.Until.Add(time.Second) // the API that lists series takes its limits in seconds
 	groups, err := s.groups(ctx, seconds)
 	if err != nil {
 		return nil, err
@@ -64,13 +63,13 @@ func (s *samples) Holders(ctx context.Context, of Query) (all []Holder, err erro
 	return all, nil
 }
 
-// trackKey identifies the samples of a metric of a holder, or of a GPU in a place.
+// trackKey identifies the samples of one metric for a holder, or for a GPU in a place.
 type trackKey struct {
 	Holder
 	metric string
 }
 
-// tracks contains samples, sorted by time.
+// tracks contains the samples of each key, sorted by time.
 type tracks map[trackKey][]fold.Sample
 
 func tracksOf(cluster string, series []fold.Series) tracks {
@@ -93,8 +92,8 @@ func tracksOf(cluster string, series []fold.Series) tracks {
 	return all
 }
 
-// ended reports whether a holder has left. This is the case if the GPU is not in its place, or if
-// the holder has no sample since the last but one scrape of the GPU. An exporter serves the
+// ended reports whether a holder has left a GPU. This is the case if the GPU is not in its place,
+// or if the holder has no sample since the second-last scrape of the GPU. An exporter serves the
 // counters of a holder for some minutes after its end. A holder has therefore also left if its GPU
 // time does not change while the energy of the GPU rises.
 func (t tracks) ended(h Holder, metric string) bool {
@@ -115,11 +114,11 @@ func (t tracks) ended(h Holder, metric string) bool {
 	held := trackKey{h, map[string]string{allocationMetric: allocationTime, unitMetric: unitTime}[metric]}
 	last, rises := t.rise(held, before)
 	_, works := t.rise(trackKey{gpu, boardMetric}, before)
-	return last > 0 && !rises && works // a holder without an allocation always has GPU time 0
+	return last > 0 && !rises && works // the GPU time of a holder without an allocation is always 0
 }
 
-// rise returns the last value of a counter, and whether it rose since a moment. If a counter has no
-// sample before the moment, the function returns true.
+// rise returns the last value of a counter, and whether the counter rose since a moment. If the
+// counter has no sample before the moment, it counts as rising.
 func (t tracks) rise(key trackKey, since int64) (last float64, rises bool) {
 	samples := t[key]
 	if len(samples) == 0 {

@@ -12,14 +12,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// clusterMonth is a month of a cluster.
+// clusterMonth identifies a month of a cluster.
 type clusterMonth struct {
 	cluster string
 	month   time.Time
 }
 
-// months returns the first month that begins in the time of a selection, and the month in which
-// this time ends. The months before the last month are complete.
+// months returns the first month that begins within the period of a query, and the month in which
+// the period ends. The months from the first until before the last are complete.
 func (s Query) months() (first, end time.Time) {
 	first, end = table.Month(s.From), table.Month(s.Until)
 	if first.Before(s.From) {
@@ -28,15 +28,15 @@ func (s Query) months() (first, end time.Time) {
 	return first, end
 }
 
-// Whole reports whether a selection contains all hours of the month to which an hour belongs.
+// Whole reports whether a query includes all hours of the month that contains an hour.
 func (s Query) Whole(hour time.Time) bool {
 	first, end := s.months()
 	month := table.Month(hour)
 	return !month.Before(first) && month.Before(end)
 }
 
-// sumTexts returns the query's columns that the sums of months also contain. It returns false if
-// the query needs another column.
+// sumTexts returns the query's columns that monthly sums also contain. It returns false if the
+// query needs any other column.
 func (s Query) sumTexts() (names []string, ok bool) {
 	names = []string{"cluster"}
 	for _, name := range s.By {
@@ -54,8 +54,8 @@ func (s Query) sumTexts() (names []string, ok bool) {
 	return slices.Compact(names), true
 }
 
-// mark sets the state of an hour to pruned if a sum includes the hour. A pruned hour with energy
-// that no sum includes is lost, because its rows were removed by hand.
+// mark marks an hour as pruned if a monthly sum includes it. A pruned hour that has energy and is
+// in no sum is lost, because its rows were removed by hand.
 func (h *Hour) mark(summed map[int64]bool) {
 	if summed[h.Hour.Unix()] {
 		h.State = table.Pruned
@@ -64,7 +64,7 @@ func (h *Hour) mark(summed map[int64]bool) {
 	}
 }
 
-// addHours parses a value of the column hours of [table.MonthlyCharges], and adds its hours as Unix
+// addHours parses a value of the column hours in [table.MonthlyCharges], and adds the hours as Unix
 // seconds.
 func addHours(to map[int64]bool, month time.Time, text string) error {
 	hours, err := table.ParseHours(month, text)
@@ -74,7 +74,7 @@ func addHours(to map[int64]bool, month time.Time, text string) error {
 	return err
 }
 
-// sums adds the sums of pruned hours of whole months.
+// sums adds the sums of pruned hours in whole months.
 func (d *database) sums(ctx context.Context, of Query, all *sums) error {
 	names, ok := of.sumTexts()
 	first, end := of.months()
@@ -93,10 +93,10 @@ func (d *database) sums(ctx context.Context, of Query, all *sums) error {
 	})
 }
 
-// summed returns the hours that sums include, in Unix seconds by cluster.
+// summed returns the hours that monthly sums include, as Unix seconds by cluster.
 func (d *database) summed(ctx context.Context, of Query) (map[string]map[int64]bool, error) {
 	if !d.known[table.MonthlyCharges.Name+".hours"] {
-		return nil, nil // the database is of an earlier version
+		return nil, nil // an earlier version created the database
 	}
 	names := []string{"cluster", "month", "hours"}
 	s := sqldb.SQL("select distinct cluster, month, hours from {monthly_charges} where month >= ? and month < ?", table.Month(of.From), of.Until)
@@ -110,15 +110,15 @@ func (d *database) summed(ctx context.Context, of Query) (map[string]map[int64]b
 	return found, err
 }
 
-// addRow adds a sum of a month. The row contains the values of the columns in names, followed by
-// the amounts.
+// addRow adds a monthly sum. The row contains the values of the columns in names, followed by the
+// amounts.
 func (s *sums) addRow(month time.Time, names []string, row []table.Cell) {
 	c := scan(append(chargeFields(names), table.Amounts...), row)
 	c.Hour = month
 	s.add(&c)
 }
 
-// sums adds the sums of pruned hours of whole months.
+// sums adds the sums of pruned hours in whole months.
 func (f *folder) sums(ctx context.Context, of Query, all *sums) error {
 	names, ok := of.sumTexts()
 	if !of.Sums || !ok {
@@ -149,7 +149,7 @@ func (f *folder) sums(ctx context.Context, of Query, all *sums) error {
 	return nil
 }
 
-// summed returns the hours of a month that sums include, in Unix seconds.
+// summed returns the hours of a month that its sums include, as Unix seconds.
 func (f *folder) summed(ctx context.Context, m clusterMonth) (map[int64]bool, error) {
 	found := make(map[int64]bool)
 	last, failed := "", error(nil)

@@ -13,11 +13,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// fleetHours is the number of hours of the fleet, and fleetNodes the number of its boards.
+// fleetHours is the number of simulated hours, and fleetNodes is the number of nodes. Each node has one board.
 const fleetHours, fleetNodes = 2, 3
 
-// fleet returns a fleet, and the address of a store with the samples of the fleet and the results of rules
-// for its true energy.
+// fleet returns a fleet, and the address of a store that contains the fleet's samples and the results of rules for its
+// true energy.
 func fleet(t *testing.T, change func(*foldtest.Store)) (url string, f *foldtest.Fleet) {
 	t.Helper()
 	samples := foldtest.NewStore()
@@ -38,7 +38,7 @@ func openStore(t *testing.T, url, read string) books.Source {
 	return source
 }
 
-// TestOrder checks that the answers of all sources do not depend on earlier calls.
+// TestOrder checks for each kind of source that its answers do not depend on earlier calls.
 func TestOrder(t *testing.T) {
 	url, f := fleet(t, nil)
 	var energy int64
@@ -59,8 +59,8 @@ func TestOrder(t *testing.T) {
 			n := bookstest.All
 			switch {
 			case name == "samples", name == "rules", slices.Contains(files.Formats()[1:], name):
-				n = 4 // the last methods read only the index; all formats of files share the code that reads in order
-			case name == "auto": // in this small fleet, only a long period has enough GPU hours for rules
+				n = 4 // the last methods read only the index; all file formats share the code that reads in order
+			case name == "auto": // a small fleet has enough GPU hours for rules only in a long period
 				of.Until = begin.Add(4000 * time.Hour)
 				n = 3
 			}
@@ -82,7 +82,7 @@ func TestOrder(t *testing.T) {
 		}
 		check(t, source.Close())
 		if sum != energy {
-			t.Errorf("%s: hours of %d mJ, the boards used %d", read, sum, energy)
+			t.Errorf("%s: the hours contain %d mJ, the boards used %d", read, sum, energy)
 		}
 	}
 }

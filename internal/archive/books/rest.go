@@ -18,21 +18,19 @@ const (
 	boardRestRule = "gpuledger:board_unattributed_energy_joules:increase1h"
 )
 
-// MaxNegative is the energy, in mJ, by which charges may exceed the energy of the boards because of
-// rounding.
+// MaxNegative is the maximum energy, in mJ, by which charges may exceed the energy of the boards because of rounding.
 const MaxNegative = 1000
 
-// OverchargedError is the error if recording rules charge more energy than the boards used.
+// OverchargedError means that recording rules charge more energy than the boards used.
 type OverchargedError struct {
 	Source, Cluster, Model string
 	Hour                   time.Time
 	Boards, Charged        int64 // mJ
-	// Largest is the account with the most energy in the hour, and Energy is the energy of this
-	// account.
+	// Largest is the account with the most energy in the hour, and Energy is the energy that is charged to this account.
 	Largest string
 	Energy  int64
-	// Board is the board with more charges than energy. It is empty if the charges exceed the sum of
-	// all boards.
+	// Board is the board that is charged more energy than it used. It is empty if the charges exceed the sum over all
+	// boards.
 	Board string
 }
 
@@ -50,8 +48,7 @@ func (e *OverchargedError) Error() string {
 	return text + ": compare the rules with dashboards/rules, find the hours with verify --prove, or set --store.read=samples"
 }
 
-// rest contains the energy of the boards of a cluster in an hour, and the charged part of this
-// energy.
+// rest contains the energy of a cluster's boards in an hour, and the energy that was charged.
 type rest struct{ boards, charged int64 }
 
 type restKey struct {
@@ -74,7 +71,7 @@ func (s *rules) unattributed(ctx context.Context, of Query, units family, to *su
 	if err != nil {
 		return err
 	}
-	var wrong *restKey // the first hour
+	var wrong *restKey // earliest wrong hour
 	for key, r := range rests {
 		if r.charged-r.boards > MaxNegative && (wrong == nil || key.compare(*wrong) < 0) {
 			wrong = &key
@@ -116,7 +113,7 @@ func (k restKey) compare(other restKey) int {
 	return cmp.Or(k.hour.Compare(other.hour), cmp.Compare(k.cluster, other.cluster), cmp.Compare(k.model, other.model))
 }
 
-// overcharged returns the error of an hour, with its largest account.
+// overcharged returns the error about an hour. The error names the largest account.
 func (s *rules) overcharged(ctx context.Context, of Query, key restKey, r rest) error {
 	of.From, of.Until = key.hour, key.hour.Add(time.Hour)
 	e := &OverchargedError{Source: s.Name(), Cluster: key.cluster, Model: key.model, Hour: key.hour, Boards: r.boards, Charged: r.charged}
@@ -135,8 +132,8 @@ func (s *rules) overcharged(ctx context.Context, of Query, key restKey, r rest) 
 	return e
 }
 
-// overchargedBoard returns the error of the first board with more charges than energy, or nil if
-// there is none.
+// overchargedBoard returns an error about the first board that is charged more energy than it used, or nil if there is
+// no such board.
 func (s *rules) overchargedBoard(ctx context.Context, of Query) error {
 	boards, err := s.Overcharged(ctx, of)
 	if err != nil || len(boards) == 0 {
@@ -146,7 +143,7 @@ func (s *rules) overchargedBoard(ctx context.Context, of Query) error {
 	return &OverchargedError{Source: s.Name(), Cluster: b.Cluster, Hour: b.Hour, Charged: b.Excess, Board: cmp.Or(b.Serial, b.UUID)}
 }
 
-// Account is the name of an account of rules: a namespace, or a manager with a user.
+// Account returns the name of an account in rules: a namespace, or a manager with a user.
 func Account(namespace, manager, user string) string {
 	if manager == "" {
 		return "namespace " + namespace
@@ -154,17 +151,17 @@ func Account(namespace, manager, user string) string {
 	return strings.TrimSpace("manager " + manager + " " + user)
 }
 
-// Ruled is a store with the results of recording rules.
+// Ruled is a store that contains the results of recording rules.
 type Ruled interface {
-	// RuleSums returns the energy of namespaces and managers by hour, which the rules recorded. The
-	// energy of boards without an account comes from the rule of each board, and has the reason
-	// [Unattributed]. RuleSums does not check the sums, so that callers can compare them.
+	// RuleSums returns the energy that the rules recorded for namespaces and managers, by hour. The energy of boards
+	// without an account comes from the rule for boards, and has the reason [Unattributed]. RuleSums does not check the
+	// sums, so that callers can compare them.
 	RuleSums(ctx context.Context, of Query) (*Statement, error)
-	// Overcharged returns the first boards that rules charge more energy than they used, sorted by time.
+	// Overcharged returns the first boards that rules charge more energy than the boards used, sorted by time.
 	Overcharged(ctx context.Context, of Query) ([]OverchargedBoard, error)
 }
 
-// OverchargedBoard is a board with more charges than energy in an hour, according to the rules.
+// OverchargedBoard is a board that rules charge more energy than it used in an hour.
 type OverchargedBoard struct {
 	Cluster, UUID, Serial string
 	Hour                  time.Time
@@ -199,7 +196,7 @@ func (s *rules) RuleSums(ctx context.Context, of Query) (*Statement, error) {
 	return &Statement{Charges: all.sorted(), Hours: hours}, err
 }
 
-// maxOvercharged is the maximum number of returned boards.
+// maxOvercharged is the maximum number of boards that Overcharged returns.
 const maxOvercharged = 20
 
 // Overcharged implements [Ruled].

@@ -10,20 +10,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestOvercharged checks that rules that charge more than the boards used cause an error that
-// contains the hour and the namespace, even if the sums over the whole time balance. Correct rules
-// cause no error.
+// TestOvercharged checks rules that charge more energy than the boards used. They must cause an error that contains the
+// hour and the namespace, even if the sums over the whole period balance. Correct rules must cause no error.
 func TestOvercharged(t *testing.T) {
 	second := begin.Add(time.Hour)
-	result := func(hour int) time.Time { return begin.Add(time.Duration(hour)*time.Hour + 100*time.Minute) } // factor of a rule
+	result := func(hour int) time.Time { return begin.Add(time.Duration(hour)*time.Hour + 100*time.Minute) } // time of a rule's result
 	of := books.Query{From: begin, Until: begin.Add(fleetHours * time.Hour)}
 	for name, tt := range map[string]struct {
 		change func(*foldtest.Store)
-		hour   time.Time // zero if there is none
+		hour   time.Time // zero if no error is expected
 	}{
 		"right":      {nil, time.Time{}},
 		"five times": {func(s *foldtest.Store) { s.Scale("gpuledger:namespace_energy_joules:increase1h", 5, begin) }, begin},
-		"the second hour": {func(s *foldtest.Store) { // the hours together still have a rest
+		"the second hour": {func(s *foldtest.Store) { // over both hours, the boards used more than is charged
 			s.Add(result(0), 1e9, "gpuledger:fleet_energy_joules:increase1h", "cluster", "east")
 			s.Add(result(1), 1e7, "gpuledger:namespace_energy_joules:increase1h", "cluster", "east", "namespace", "mine")
 		}, second},
@@ -47,8 +46,8 @@ func TestOvercharged(t *testing.T) {
 	}
 }
 
-// TestOverchargedBoard checks that a statement by board from rules fails if a board is charged more than it used, even if the
-// fleet as a whole is not overcharged.
+// TestOverchargedBoard checks that a statement by board from rules fails if a board is charged more energy than it
+// used, even if the fleet as a whole is not overcharged.
 func TestOverchargedBoard(t *testing.T) {
 	of := books.Query{From: begin, Until: begin.Add(fleetHours * time.Hour)}
 	url, _ := fleet(t, func(s *foldtest.Store) {
@@ -64,7 +63,7 @@ func TestOverchargedBoard(t *testing.T) {
 	}
 }
 
-// TestRuleSums checks the sums of rules and the overcharged boards against the truth of a fleet.
+// TestRuleSums compares the sums of rules, and the overcharged boards, with the truth of a fleet.
 func TestRuleSums(t *testing.T) {
 	of := books.Query{From: begin, Until: begin.Add(fleetHours * time.Hour)}
 	url, f := fleet(t, nil)
@@ -73,7 +72,7 @@ func TestRuleSums(t *testing.T) {
 		rest := n.Board
 		for name, energy := range n.Pods {
 			key := "ml"
-			if i := strings.LastIndex(name, "-"); (name[i+1]-'0')%3 == 0 { // few pods, because every third name is a job
+			if i := strings.LastIndex(name, "-"); (name[i+1]-'0')%3 == 0 { // few nodes have pods, because every third name is a job
 				key = "slurm"
 			}
 			want[key] += energy

@@ -15,20 +15,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Unattributed is the reason for all energy without a pod or unit, if the books do not contain the reasons.
+// Unattributed is the reason for all energy that no pod or unit used, if the books do not contain the individual
+// reasons.
 const Unattributed = "unattributed"
 
-// maxSampleHours is the maximum number of GPU hours for which samples are read although the store has
+// maxSampleHours is the maximum number of GPU hours for which samples are read even if the store contains results of
 // rules.
 const maxSampleHours = 10_000
 
-// family is a family of recording rules, with the columns for which it has labels.
+// family is a family of recording rules. Their labels contain the columns.
 type family struct {
 	name    string
 	columns []string
 }
 
-// families contains the families of rules for one kind of owners, cheapest family first.
+// families contains the families of rules for one kind of owner, with the cheapest family first.
 type families struct {
 	all []family
 	// foreign contains the columns that are always empty for these owners.
@@ -50,8 +51,8 @@ var (
 
 const exclusive = "exclusive_energy_joules"
 
-// ruled contains the amounts that rules record. Each has its name in the rules, and its field,
-// which counts thousandths.
+// ruled contains the amounts that rules record, each with its name in the rules and the field for it. The field counts
+// thousandths.
 var ruled = []struct {
 	name string
 	of   func(*table.Charge) *int64
@@ -63,7 +64,7 @@ var ruled = []struct {
 	{"active_seconds", func(c *table.Charge) *int64 { return &c.Active }},
 }
 
-// with returns the family with all of the given columns, or false if there is none.
+// with returns the first family that has all columns of a query, or false if no family has them.
 func (f families) with(of Query) (family, bool) {
 	needed := slices.DeleteFunc(slices.Concat(of.By, sortedNames(of.Where)), func(name string) bool {
 		return name == hourColumn || name == "reason" || slices.Contains(f.foreign, name)
@@ -77,21 +78,20 @@ func (f families) with(of Query) (family, bool) {
 	return f.all[i], true
 }
 
-// familiesFor returns the families of pods and of units with the columns of a query, or false if
-// one of them is missing.
+// familiesFor returns the families of pods and of units that have the columns of a query, or false if one of them is
+// missing.
 func familiesFor(of Query) (pods, units family, found bool) {
 	pods, ofPods := podFamilies.with(of)
 	units, ofUnits := unitFamilies.with(of)
 	return pods, units, ofPods && ofUnits
 }
 
-// rules contains the books in the results of recording rules. Rules record no rows of GPUs, so
-// these rows are read from the samples.
+// rules reads the books from the results of recording rules. Rules record no rows of GPUs, so these rows are read from
+// samples.
 type rules struct{ *samples }
 
-// suit reports whether a statement is read from rules although the store has samples. This is the
-// case for a statement of all boards of a cluster, if there are many boards and the rules record
-// the columns of the statement.
+// suit reports whether a statement is read from rules although the store contains samples. This is the case for a
+// statement of all boards in a cluster, if there are many boards and the rules record the columns of the statement.
 func (s *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
 	_, _, found := familiesFor(of)
 	if !found || len(of.Where) > 1 || len(of.Where) == 1 && of.Where["cluster"] == nil {
@@ -105,11 +105,11 @@ func (s *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
 	return suited, err
 }
 
-// seriesPerBoard is the expected maximum number of series of a board's placement. Each move, replica and
-// restart of the exporter may add a series.
+// seriesPerBoard is the expected maximum number of placement series per board. Each move, replica and restart of the
+// exporter may add a series.
 const seriesPerBoard = 32
 
-// hasFew reports whether a selection has so few samples that they can be read.
+// hasFew reports whether a query selects so few samples that they can be read.
 func (s *samples) hasFew(ctx context.Context, of Query) (bool, error) {
 	most := int(maxSampleHours / of.Until.Sub(of.From).Hours())
 	limit := seriesPerBoard * (most + 1)
@@ -121,21 +121,20 @@ func (s *samples) hasFew(ctx context.Context, of Query) (bool, error) {
 	return len(found) < limit && len(boards) <= most, err
 }
 
-// ruleColumns contains those columns of a selection that are labels of rules.
+// ruleColumns contains the columns of a query that are labels of rules.
 var ruleColumns = []string{"cluster", "namespace", "serial", "uuid", "manager", "unit"}
 
 const fleetRule = "gpuledger:fleet_energy_joules:increase1h"
 
-// ruleSum is a sum over the series of a rule, grouped by labels. It includes only values that meet
-// a condition in PromQL.
+// ruleSum is a sum over the series of a rule, grouped by labels. It includes only values for which a PromQL condition
+// is true.
 type ruleSum struct{ rule, by, condition string }
 
-// eachSeries is called for each series of a rule. It returns a function that is called for each
-// hour, with a value in thousandths.
+// eachSeries is called for each series of a rule. The returned function is called for each hour, with a value in
+// thousandths.
 type eachSeries func(l fold.Labels) (add func(hour time.Time, value int64))
 
-// hourly reads the value of a rule in every hour. A rule records the value of an hour during the
-// next hour.
+// hourly reads the value of a rule for every hour. A rule records the value for an hour during the next hour.
 func (s *samples) hourly(ctx context.Context, of Query, r ruleSum, series eachSeries) error {
 	text := "sum by (" + r.by + ") (last_over_time(" + selector(r.rule, s.matchers(of, ruleColumns...)...) + "[59m]))" + r.condition
 	first, last := of.From.Truncate(time.Hour), of.Until.Add(-1).Truncate(time.Hour)
@@ -153,8 +152,8 @@ func (s *samples) hourly(ctx context.Context, of Query, r ruleSum, series eachSe
 	return cmp.Or(err, invalid)
 }
 
-// maxRuled is the largest accepted value of a rule, in joules or seconds. A fleet of 300 MW uses
-// this energy in a month.
+// maxRuled is the largest accepted value of a rule, in joules or seconds. A fleet that draws 300 MW uses this energy in
+// a month.
 const maxRuled = 1e15
 
 // thousandths returns the value of a rule in thousandths.
@@ -165,7 +164,7 @@ func thousandths(rule string, of fold.Sample) (int64, error) {
 	return int64(math.Round(of.Value * 1000)), nil
 }
 
-// total reads one sum of a rule for each part of the time, and not one sum for each hour.
+// total reads one sum of a rule for each part of the period, instead of a value for each hour.
 func (s *samples) total(ctx context.Context, of Query, r ruleSum, series eachSeries) error {
 	s.Progress("reading " + r.rule)
 	defer s.Progress("")
@@ -198,9 +197,8 @@ func (s *samples) total(ctx context.Context, of Query, r ruleSum, series eachSer
 	return nil
 }
 
-// Statement implements [Source]. Energy that is charged to no pod and no unit has the reason
-// [Unattributed]. The measured parts are unknown if the rules do not record them. The estimated
-// parts and busy times are always unknown.
+// Statement implements [Source]. Energy that is charged to no pod or unit has the reason [Unattributed]. The measured
+// parts are unknown if the rules do not record them. The estimated parts and busy times are always unknown.
 func (s *rules) Statement(ctx context.Context, of Query) (*Statement, error) {
 	pods, units, found := familiesFor(of)
 	switch {
@@ -227,13 +225,13 @@ func (s *rules) Statement(ctx context.Context, of Query) (*Statement, error) {
 	return st, err
 }
 
-// lack returns the error for a query with columns that rules do not record.
+// lack returns the error about columns of a query that rules do not record.
 func (s *rules) lack(of Query) error {
-	return fmt.Errorf("--store.read=rules: the rules do not have %s: set --store.read=samples, or read an archive with --books", strings.Join(of.By, ", "))
+	return fmt.Errorf("--store.read=rules: the rules do not record %s: set --store.read=samples, or read an archive with --books", strings.Join(of.By, ", "))
 }
 
-// charges returns the charges of two families of rules, and the energy of the boards that these
-// charges do not include.
+// charges returns the charges from two families of rules, and the energy of the boards that is not included in these
+// charges.
 func (s *rules) charges(ctx context.Context, of Query, pods, units family) (*Statement, error) {
 	all := newSums(of)
 	teams, err := s.teams(ctx, of)
@@ -256,11 +254,11 @@ func (s *rules) charges(ctx context.Context, of Query, pods, units family) (*Sta
 	return &Statement{Charges: found, Unmeasured: !measured && len(found) > 0, Unestimated: len(found) > 0}, nil
 }
 
-// maxParts is the maximum number of parts for which one sum per part is read. With more parts,
-// single hours are read, because each part requires a query.
+// maxParts is the maximum number of parts for which one sum per part is read. For more parts, each hour is read
+// instead, because each sum requires a query.
 const maxParts = 32
 
-// ruleCharges collects the charges of rules while they are read.
+// ruleCharges collects charges while rules are read.
 type ruleCharges struct {
 	*rules
 	Query
@@ -268,12 +266,12 @@ type ruleCharges struct {
 	all   *sums
 }
 
-// add adds the charges of a family of rules, and reports whether their measured parts are known.
+// add adds the charges from a family of rules, and reports whether their measured parts are known.
 func (s *ruleCharges) add(ctx context.Context, f family) (measured bool, err error) {
 	of, to := s.Query, s.all
 	read := s.hourly
 	if few := of.Parts != nil && len(of.Parts) <= maxParts; few || f.name != "namespace" && !to.hourly {
-		read = s.total // the hours of each board or workload would be too many values
+		read = s.total // single hours of each board or workload would be too many values
 	}
 	series := make(map[string]int)
 	for _, a := range ruled {
@@ -297,7 +295,7 @@ func (s *ruleCharges) add(ctx context.Context, f family) (measured bool, err err
 	return series[exclusive] > 0 || series["energy_joules"] == 0, nil
 }
 
-// ownedBy returns a charge without an amount, with the owner that the labels of a rule name.
+// ownedBy returns a charge without amounts to the owner that the labels of a rule name.
 func (s *rules) ownedBy(l fold.Labels, teams *teams) table.Charge {
 	c := table.Charge{Cluster: s.cluster(l), Model: l.Get("model")}
 	c.Node, c.UUID, c.Serial, c.Namespace, c.Pod, c.PodUID = l.Get("node"), l.Get("UUID"), l.Get("serial"), l.Get("namespace"), l.Get("pod"), l.Get("pod_uid")
@@ -309,7 +307,7 @@ func (s *rules) ownedBy(l fold.Labels, teams *teams) table.Charge {
 	return c
 }
 
-// Hours implements [Source]. An hour counts as filed if a rule contains its energy.
+// Hours implements [Source]. An hour counts as filed if a rule records its energy.
 func (s *rules) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 	return sequence(func(each func(Hour) error) error {
 		switch _, _, found := familiesFor(of); {
@@ -335,7 +333,7 @@ func (s *rules) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 	})
 }
 
-// labels returns the labels of the columns of a family.
+// labels returns the labels that contain the columns of a family.
 func (f family) labels() (names []string) {
 	for _, name := range f.columns {
 		names = append(names, cmp.Or(labels[name], name))

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// ruled answers queries of rules. Each of 400 workloads in 40 namespaces uses 1 J and 1 s in each hour, and the fleet uses 500
-// J. No unit uses energy.
+// ruled answers queries for rules. Each of 400 workloads in 40 namespaces uses 1 J and 1 s in each hour, and the fleet
+// uses 500 J per hour. No unit uses energy.
 func ruled(w http.ResponseWriter, r *http.Request) {
 	text, labels, value := r.FormValue("query"), []string{}, 1.0
 	switch {
@@ -70,8 +70,8 @@ func openRules(t testing.TB) books.Source {
 	return source
 }
 
-// TestParts checks that the hours of each part of a time are added up. A small number of parts is read as sums, and a
-// large number is read hour by hour.
+// TestParts checks that the hours in each part of a period are added up. A small number of parts is read as sums, and a
+// large number hour by hour.
 func TestParts(t *testing.T) {
 	source := openRules(t)
 	of := books.Query{From: begin, Until: begin.Add(72 * time.Hour)}
@@ -87,14 +87,14 @@ func TestParts(t *testing.T) {
 			t.Fatalf("%d parts: %d charges, want 9 in each: 8 teams and the rest", n, len(st.Charges))
 		}
 		if st.Unmeasured || !st.Unestimated {
-			t.Errorf("%d parts: the rules have the measured part, and not the estimated one", n)
+			t.Errorf("%d parts: the measured part must be known, and the estimated part unknown", n)
 		}
 		for _, c := range st.Charges {
 			i := slices.Index(of.Parts, c.Hour)
 			if i < 0 {
 				t.Fatalf("%d parts: a charge of %s", n, c.Hour)
 			}
-			hours, energy := int64(of.Until.Sub(c.Hour).Hours()), int64(50_000) // 50 workloads of a team
+			hours, energy := int64(of.Until.Sub(c.Hour).Hours()), int64(50_000) // 50 workloads for each team
 			if i+1 < n {
 				hours = int64(of.Parts[i+1].Sub(c.Hour).Hours())
 			}
@@ -108,7 +108,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// BenchmarkHours reads a month of 400 workloads, hour by hour. The time includes the simulated store.
+// BenchmarkHours reads a month with 400 workloads, hour by hour. The measured time includes the simulated store.
 func BenchmarkHours(b *testing.B) {
 	source := openRules(b)
 	of := books.Query{From: begin, Until: begin.AddDate(0, 1, 0), By: []string{"cluster", "hour", "reason", "team"}}
@@ -119,8 +119,7 @@ func BenchmarkHours(b *testing.B) {
 	}
 }
 
-// TestNoNumber checks that a sum of a rule that is not a number causes an error, and that a team
-// without a number is omitted.
+// TestNoNumber checks that a statement fails if a rule's sum is NaN, infinite or too large.
 func TestNoNumber(t *testing.T) {
 	for _, value := range []string{"NaN", "+Inf", "-Inf", "1e300"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

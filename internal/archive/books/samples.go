@@ -15,18 +15,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Reading describes how a store is read.
+// Reading describes how to read a store.
 type Reading struct {
 	// Read selects the data to read: samples, rules or auto.
 	Read string
-	// Team is the label of pods or namespaces that contains the name of the team.
+	// Team is the label of pods or namespaces with the name of the team.
 	Team string
-	// Progress shows the current step; an empty text hides it.
+	// Progress shows the current step, or hides it if the text is empty.
 	Progress func(text string)
 }
 
-// samples contains the books in the raw samples of a store. It folds them in the same way as the
-// archive, so that both return the same rows.
+// samples reads the books from the raw samples in a store. It folds the samples in the same way as
+// the archive, so that both return the same rows.
 type samples struct {
 	store *store.Store
 	Reading
@@ -46,10 +46,10 @@ const (
 	unitMetric       = "gpuledger_unit_allocation_energy_joules_total"
 )
 
-// labels contains the labels of columns for which the label and the column have different names.
+// labels maps columns to labels if their names differ.
 var labels = map[string]string{"uuid": "UUID", "team": "account", "username": "user"}
 
-// matcher returns a PromQL matcher for the values of a column.
+// matcher returns a PromQL matcher for the given values of a column.
 func matcher(column string, values []string) string {
 	label := cmp.Or(labels[column], column)
 	if len(values) == 1 {
@@ -62,8 +62,8 @@ func matcher(column string, values []string) string {
 	return label + "=~" + strconv.Quote(strings.Join(quoted, "|"))
 }
 
-// matchers returns the PromQL matchers for the given columns of a selection. A store of one cluster
-// has no label cluster.
+// matchers returns PromQL matchers for the given columns of a query. The series in a store of one
+// cluster have no label cluster.
 func (s *samples) matchers(of Query, columns ...string) (all []string) {
 	for _, name := range columns {
 		if values, ok := of.Where[name]; ok && (name != "cluster" || s.store.Cluster() == "") {
@@ -80,12 +80,12 @@ func selector(metric string, matchers ...string) string {
 // cluster returns the cluster of a series.
 func (s *samples) cluster(l fold.Labels) string { return cmp.Or(s.store.Cluster(), l.Get("cluster")) }
 
-// elsewhere reports whether a selection excludes the only cluster of the store.
+// elsewhere reports whether a query excludes the only cluster of the store.
 func (s *samples) elsewhere(of Query) bool {
 	return s.store.Cluster() != "" && !of.matches("cluster", s.store.Cluster())
 }
 
-// Hours implements [Source]. An hour counts as filed if the store has samples of a board.
+// Hours implements [Source]. An hour counts as filed if the store contains samples of a board.
 func (s *samples) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 	return sequence(func(each func(Hour) error) error {
 		if s.elsewhere(of) {
@@ -107,7 +107,7 @@ func (s *samples) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 	})
 }
 
-// sampled returns the hours of clusters in which there are samples.
+// sampled returns the hours for which clusters have samples.
 func (s *samples) sampled(ctx context.Context, of Query, first, until time.Time) (found []Hour, err error) {
 	text := "group by (cluster) (last_over_time(" + selector(boardMetric, s.matchers(of, "cluster")...) + "[3599999ms]))"
 	last := until.Add(-1).Truncate(time.Hour)
@@ -145,7 +145,7 @@ func (s *samples) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 	})
 }
 
-// rowsOf returns the selected GPUs of the given hours.
+// rowsOf returns the selected GPUs in the given hours.
 func rowsOf(of Query, hours []foldedHour) (all []Row) {
 	for _, h := range hours {
 		for _, g := range h.GPUs {
@@ -158,7 +158,7 @@ func rowsOf(of Query, hours []foldedHour) (all []Row) {
 	return all
 }
 
-// matchesGPU reports whether a GPU is selected.
+// matchesGPU reports whether the query selects a GPU.
 func (s Query) matchesGPU(g *table.GPU) bool {
 	for name := range s.Where {
 		if f, ok := table.GPUField(name); ok && !s.matches(name, *f.Text(g)) {
@@ -168,7 +168,7 @@ func (s Query) matchesGPU(g *table.GPU) bool {
 	return true
 }
 
-// matchesCharge reports whether a charge is selected.
+// matchesCharge reports whether the query selects a charge.
 func (s Query) matchesCharge(c *table.Charge) bool {
 	for name := range s.Where {
 		if f, ok := table.ChargeField(name); ok && !s.matches(name, *f.Text(c)) {
@@ -221,7 +221,7 @@ func SortRefusals(all []Refusal) {
 	})
 }
 
-// foldedHour is a folded hour, with the boards that have impossible records.
+// foldedHour is a folded hour, together with the boards that have impossible records.
 type foldedHour struct {
 	*table.Hour
 	refused fold.BoardErrors
@@ -239,7 +239,7 @@ func (h foldedHour) hour() Hour {
 	return found
 }
 
-// charge adds the selected charges.
+// charge adds the charges that the query selects.
 func (h foldedHour) charge(of Query, to *sums) {
 	models := make(map[string]string)
 	for _, g := range h.GPUs {
@@ -253,7 +253,7 @@ func (h foldedHour) charge(of Query, to *sums) {
 	}
 }
 
-// check adds the unknown pods and the uncounted energy.
+// check adds the unknown pods and the uncounted energy in the hour.
 func (h foldedHour) check(pods unknownPods, bounds uncounted) {
 	energy := make(map[table.PodID]int64)
 	for _, c := range h.Charges {

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// TestReadOnce checks that a statement with its rows reads the samples once, and keeps no data for
-// the next statement.
+// TestReadOnce checks that a statement with rows reads the samples once, and keeps no data for the
+// next statement.
 func TestReadOnce(t *testing.T) {
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,6 +47,6 @@ func TestReadOnce(t *testing.T) {
 	}
 	first, second, third := count(rows), count(statement), count(rows)
 	if first == 0 || second != first || third != first {
-		t.Errorf("%d requests for rows, %d for a statement, %d for the rows again: want the same numbers", first, second, third)
+		t.Errorf("%d requests for rows, %d for a statement, %d for the rows again: want equal numbers", first, second, third)
 	}
 }

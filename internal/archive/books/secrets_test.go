@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// TestDatabaseSecrets checks that no error of a database contains a password or a parameter from its
-// URL. No server listens at the address.
+// TestDatabaseSecrets checks that the errors of a database contain no password or parameter from
+// its URL. No server listens at the address.
 func TestDatabaseSecrets(t *testing.T) {
 	const first, second = "Pq7hunter", "Zx9tiger"
 	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "é", "%20", "'"} {
@@ -24,7 +24,7 @@ func TestDatabaseSecrets(t *testing.T) {
 			case err == nil:
 				t.Errorf("%s is opened", text)
 			case strings.Contains(err.Error(), first) || strings.Contains(err.Error(), second):
-				t.Errorf("the error of %s has the secret: %v", text, err)
+				t.Errorf("the error for %s contains the secret: %v", text, err)
 			}
 		}
 	}

@@ -11,49 +11,47 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Source is a place that contains books. Each call reads the books, and no call depends on the
-// calls before it.
+// Source is a place that contains books. Each call reads the books, and does not depend on earlier calls.
 type Source interface {
-	// Statement returns the charges of a period with the hours from which they come.
+	// Statement returns the charges in a period, and the hours that the charges cover.
 	Statement(ctx context.Context, of Query) (*Statement, error)
-	// Rows returns the GPUs of every filed hour, sorted by hour. A GPU in two places has two rows. If the
-	// query selects places, a row may cover several hours, and only the rows of the same GPU are sorted
-	// by their first hour.
+	// Rows returns the GPUs in every filed hour, sorted by hour. A GPU in two places has two rows. If the query sets
+	// Places, a row may cover several hours, and only the rows of the same GPU are sorted by their first hour.
 	Rows(ctx context.Context, of Query) iter.Seq2[Row, error]
-	// Hours returns the filed hours in chronological order, without their energy.
+	// Hours returns the filed hours without their energy, sorted by time.
 	Hours(ctx context.Context, of Query) iter.Seq2[Hour, error]
-	// Boards returns the boards of filed hours in each of their places, in any order. Some boards may
-	// be from up to two hours before the period.
+	// Boards returns the boards in filed hours, in each of their places and in any order. It may include boards from up to
+	// two hours before the period.
 	Boards(ctx context.Context, of Query) ([]Board, error)
-	// Counted returns the boards with the number of their hours, and the hours that were counted. For a
-	// store, some hours may be omitted.
+	// Counted returns the boards with the number of their hours, and the hours that were counted. A store may omit some
+	// hours.
 	Counted(ctx context.Context, of Query) ([]Board, []Hour, error)
 	// Name describes the place in errors and notices.
 	Name() string
 	Close() error
 }
 
-// Statement contains the sums of charges of a period, and the hours from which they come.
+// Statement contains the sums of the charges in a period, and the hours that the charges cover.
 type Statement struct {
 	// Charges contains sums of charges, including corrections. Charges with the same values in the columns of Query.By are
-	// added up; the other columns of a sum are empty.
+	// added up. The other columns of a sum are empty.
 	Charges []table.Charge
-	// Hours contains the filed hours in chronological order, with the energy of their boards.
+	// Hours contains the filed hours with the energy of their boards, sorted by time.
 	Hours []Hour
-	// Refusals contains the boards with impossible records, by cluster, hour and board. The hours of
-	// these boards have no amounts. For an archive the list is empty.
+	// Refusals contains the boards with impossible records, sorted by cluster, hour and board. The hours of these boards
+	// have no amounts. Statements from an archive have no refusals.
 	Refusals []Refusal
-	// Rows contains the GPUs, if the query includes them.
+	// Rows contains the GPUs if the query sets Rows.
 	Rows []Row
 	// Unmeasured is set if the measured parts are unknown. Unestimated is set if the estimated parts and the busy
 	// times are unknown.
 	Unmeasured, Unestimated bool
 
-	// The fields below are empty unless the query includes checks. UnknownPods contains the charged
-	// pods that neither the reconciler nor kube-state-metrics names, by cluster, namespace and name.
+	// The fields below are empty unless the query sets Checks. UnknownPods contains the charged pods that neither the
+	// reconciler nor kube-state-metrics names, sorted by cluster, namespace and name.
 	UnknownPods []UnknownPod
-	// Uncounted contains the boards with uncounted energy, with the most energy first. Bounded is set
-	// if the source contains amounts of uncounted energy.
+	// Uncounted contains the boards with uncounted energy. The board with the most energy is first. Bounded is set if the
+	// source contains amounts of uncounted energy.
 	Uncounted []Uncounted
 	Bounded   bool
 }
@@ -61,15 +59,13 @@ type Statement struct {
 // Row is a GPU in an hour.
 type Row struct {
 	table.GPU
-	// LastHour is the last of the consecutive hours that the row covers. It is zero for a row of one
-	// hour.
+	// LastHour is the last of the consecutive hours that the row covers. It is zero if the row covers one hour.
 	LastHour time.Time
-	// Refused contains the boards with impossible records in the hour. If there are such boards, the
-	// row has no amounts.
+	// Refused contains the boards with impossible records in the hour. If it is not empty, the row has no amounts.
 	Refused fold.BoardErrors
 }
 
-// Refusals returns the refusals of the hour of a row.
+// Refusals returns the refusals for the hour of a row.
 func (r *Row) Refusals() (all []Refusal) {
 	for _, board := range r.Refused {
 		all = append(all, Refusal{r.Cluster, r.Hour, board})
@@ -77,11 +73,11 @@ func (r *Row) Refusals() (all []Refusal) {
 	return all
 }
 
-// errStopped ends a read when the caller needs no more rows.
+// errStopped stops a read if the caller needs no more rows.
 var errStopped = errors.New("stopped")
 
-// sequence returns an iterator over the values that a function passes to its argument each. After
-// the values it yields the function's error. To stop the function, each returns errStopped.
+// sequence returns an iterator over the values that read passes to each. After the values, the iterator yields the
+// error that read returns. To stop read, each returns errStopped.
 func sequence[T any](read func(each func(T) error) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		stopped := false
@@ -98,7 +94,7 @@ func sequence[T any](read func(each func(T) error) error) iter.Seq2[T, error] {
 	}
 }
 
-// collect returns the values of a sequence.
+// collect collects the values of a sequence.
 func collect[T any](all iter.Seq2[T, error]) (values []T, err error) {
 	for value, err := range all {
 		if err != nil {
@@ -128,8 +124,7 @@ func OpenStore(config store.Config, reading Reading) (Source, error) {
 	return &either{of, &rules{of}}, nil
 }
 
-// either reads a store. It reads statements of many boards from the results of rules, and all other
-// data from samples.
+// either reads a store. It reads statements of many boards from the results of rules, and everything else from samples.
 type either struct {
 	*samples
 	rules *rules

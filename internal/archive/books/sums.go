@@ -11,31 +11,31 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// ErrTooMany means that a statement has more sums than the limit of its query.
+// ErrTooMany means that a statement has more sums than its query allows.
 var ErrTooMany = errors.New("too many sums of charges")
 
-// sums adds up charges by columns.
+// sums adds up charges that have the same values in some columns.
 type sums struct {
 	by     []string
-	texts  []table.Field[table.Charge] // of by
+	texts  []table.Field[table.Charge] // fields of the columns in by
 	hourly bool
-	parts  []time.Time       // columns of the selection
-	all    map[string]*hours // entries by the texts
-	limit  int               // 0 for none
-	count  int               // number of all sums
-	// key contains the texts of the last charge, joined contains these texts as bytes, and of is the entry of this
-	// key. They are kept because charges with the same key follow each other.
+	parts  []time.Time       // starts of the parts of the query
+	all    map[string]*hours // entries by their texts
+	limit  int               // 0 means no limit
+	count  int               // number of sums in all entries
+	// key contains the texts of the last charge, joined contains the same texts as bytes, and of is the entry for them.
+	// They are kept because charges with the same texts often follow each other.
 	key    table.Charge
 	joined []byte
 	of     *hours
 }
 
-// hours contains the sums of charges with equal texts: one sum for each hour, or a single sum.
+// hours contains the sums of charges with equal texts. There is one sum for each hour, or a single sum.
 type hours struct {
-	first *table.Charge           // any of the sums with the texts
-	all   map[int64]*table.Charge // sums by seconds; nil for a single sum
+	first *table.Charge           // any of the sums, to read the texts
+	all   map[int64]*table.Charge // sums by Unix seconds; nil for a single sum
 	last  int64                   // hour of sum
-	sum   *table.Charge           // the last sum
+	sum   *table.Charge           // sum to which the last charge was added
 }
 
 func newSums(of Query) *sums {
@@ -45,7 +45,7 @@ func newSums(of Query) *sums {
 	return s
 }
 
-// add adds a charge to the sum with the same column values. It does not keep the charge.
+// add adds a charge to the sum with the same texts. It does not keep a reference to the charge.
 func (s *sums) add(c *table.Charge) {
 	same := s.of != nil
 	for i := range s.texts {
@@ -70,7 +70,7 @@ func (s *sums) add(c *table.Charge) {
 	h.sum.Add(c)
 }
 
-// find sets the entry of the key.
+// find sets the entry for the texts in key.
 func (s *sums) find() {
 	s.joined = s.joined[:0]
 	for i := range s.texts {
@@ -83,7 +83,7 @@ func (s *sums) find() {
 	}
 }
 
-// begin begins a sum of the entry.
+// begin adds a new sum to the current entry.
 func (s *sums) begin(hour time.Time) {
 	h, sum := s.of, s.key
 	sum.Hour = hour
@@ -117,7 +117,7 @@ func (s *sums) part(hour time.Time) time.Time {
 	return s.parts[i-1]
 }
 
-// sorted returns the sums in the order of their columns, then of their hours.
+// sorted returns the sums, sorted by their columns and then by hour.
 func (s *sums) sorted() []table.Charge {
 	groups := slices.SortedFunc(maps.Values(s.all), func(a, b *hours) int {
 		for i := range s.texts {

@@ -10,20 +10,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// teams contains the teams of workloads and of namespaces by their clusters.
+// teams contains the teams of workloads and of namespaces, by cluster.
 type teams struct {
 	label                 string
 	workloads, namespaces map[[2]string]team
 }
 
-// team is the name of a team, with the number of hours in which a label contains this name.
+// team is the name of a team, with the number of hours in which a label contained this name.
 type team struct {
 	name  string
 	hours float64
 }
 
-// of returns the team of a charge. It is the most frequent team of the pods of
-// the charge's workload or, if these have no team, of its namespace.
+// of returns the team of a charge. This is the most frequent team among the pods of the charge's
+// workload or, if they have no team, the most frequent team of the charge's namespace.
 func (t *teams) of(c table.Charge) string {
 	if t == nil {
 		return ""
@@ -31,7 +31,7 @@ func (t *teams) of(c table.Charge) string {
 	return cmp.Or(t.workloads[[2]string{c.Cluster, c.WorkloadUID}].name, t.namespaces[[2]string{c.Cluster, c.Namespace}].name)
 }
 
-// teams reads the teams if they are needed.
+// teams reads the teams if the query uses them.
 func (s *rules) teams(ctx context.Context, of Query) (*teams, error) {
 	if !slices.Contains(of.By, "team") {
 		return nil, nil

@@ -1,5 +1,5 @@
-// Package chain makes changes of filed hours detectable. It appends entries to the chain of a
-// cluster, signs checkpoints of the chain, and compares an archive with its chain.
+// Package chain makes changes to filed hours detectable. It appends entries to the chain of a cluster, signs
+// checkpoints of the chain, and compares an archive with its chain.
 package chain
 
 import (
@@ -14,11 +14,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// ErrKey means that an archive has a chain, but there is no key that could sign its next entry.
-var ErrKey = errors.New("its chain of hours is signed: set --chain.key")
+// ErrKey means that an archive has a signed chain, but no key is set to sign the next entry.
+var ErrKey = errors.New("the chain of hours is signed: set --chain.key")
 
-// Append returns signed entries that follow the last entry of a chain. The last entry is zero for a new
-// chain.
+// Append returns signed entries that continue a chain after its last entry. The last entry is zero for a new chain.
 func (s *Signer) Append(last table.Entry, entries []table.Entry) []table.Entry {
 	all := slices.Clone(entries)
 	now := time.Now().UTC().Truncate(time.Millisecond)
@@ -32,12 +31,12 @@ func (s *Signer) Append(last table.Entry, entries []table.Entry) []table.Entry {
 	return all
 }
 
-// message returns the signed bytes of a checkpoint.
+// message returns the bytes of a checkpoint that are signed.
 func message(e table.Entry) []byte {
 	return fmt.Appendf(nil, "gpuledger checkpoint\n%s\n%d\n%s\n%s\n", strconv.Quote(e.Cluster), e.Sequence, e.Hash, table.Format(e.At))
 }
 
-// Filed returns the entry of a filed hour. The function rows returns the hour's rows in [table.Chained].
+// Filed returns the entry for a filed hour. The function rows returns the hour's rows in each table of [table.Chained].
 func Filed(manifest []any, rows func(t table.Table) [][]any) table.Entry {
 	return table.Entry{
 		Cluster: manifest[0].(string), Hour: manifest[1].(time.Time).UTC(), Kind: table.HourEntry, State: table.StateIn(manifest),
@@ -45,8 +44,8 @@ func Filed(manifest []any, rows func(t table.Table) [][]any) table.Entry {
 	}
 }
 
-// Adopted returns the entry of an hour that was filed before the chain began, without reading its
-// rows. It must not be used for a corrected hour.
+// Adopted returns the entry for an hour that was filed before the chain began. It does not read the rows, and must not
+// be used for a corrected hour.
 func Adopted(manifest []any) table.Entry {
 	return table.Entry{
 		Cluster: manifest[0].(string), Hour: manifest[1].(time.Time).UTC(), Kind: table.AdoptedEntry, State: table.StateIn(manifest),
@@ -54,7 +53,7 @@ func Adopted(manifest []any) table.Entry {
 	}
 }
 
-// Sums returns the entry of the sums of a month. filed contains the month's rows of the manifest.
+// Sums returns the entry for the sums of a month. filed contains the rows of the manifest for this month.
 func Sums(cluster string, month time.Time, sums, filed [][]any) table.Entry {
 	return table.Entry{
 		Cluster: cluster, Hour: month, Kind: table.SumsEntry, State: table.Pruned,
@@ -62,15 +61,14 @@ func Sums(cluster string, month time.Time, sums, filed [][]any) table.Entry {
 	}
 }
 
-// Archive reads the data that adoption requires.
+// Archive reads the data that Adopt requires.
 type Archive interface {
-	// Rows returns the rows of a table and cluster from one moment until another, which is excluded.
+	// Rows returns the rows of a table and cluster from one moment until before another.
 	Rows(t table.Table, from, until time.Time) ([][]any, error)
 }
 
-// Adopt returns the first entries of a chain. There is one entry for each hour that was filed
-// before the chain began, and one for the sums of each pruned month. manifest contains the rows of
-// these hours, in chronological order.
+// Adopt returns the first entries of a chain. There is one entry for each hour that was filed before the chain began,
+// and one for the sums of each pruned month. manifest contains the rows for these hours, sorted by time.
 func Adopt(cluster string, manifest [][]any, read Archive) (entries []table.Entry, err error) {
 	corrections, err := read.Rows(table.Corrections, time.Time{}, time.Time{})
 	if err != nil {
@@ -100,7 +98,7 @@ func Adopt(cluster string, manifest [][]any, read Archive) (entries []table.Entr
 	return entries, nil
 }
 
-// readHour returns the entry of an hour from its rows.
+// readHour reads the rows of an hour, and returns its entry.
 func readHour(manifest []any, read Archive) (table.Entry, error) {
 	hour := manifest[1].(time.Time)
 	rows := make(map[string][][]any)
@@ -113,7 +111,7 @@ func readHour(manifest []any, read Archive) (table.Entry, error) {
 	return Filed(manifest, func(t table.Table) [][]any { return rows[t.Name] }), nil
 }
 
-// ReadSums returns the entry of the sums of a month.
+// ReadSums reads the sums of a month, and returns their entry.
 func ReadSums(cluster string, month time.Time, read Archive) (table.Entry, error) {
 	sums, err := read.Rows(table.MonthlyCharges, month, month.AddDate(0, 1, 0))
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 
 // Checkpoint is the published state of a chain.
 type Checkpoint struct {
-	// Sink is the name, as in logs and metrics, of the sink that contains the chain. It is not signed.
+	// Sink is the name of the sink that contains the chain, as in logs and metrics. It is not signed.
 	Sink      string    `json:"sink"`
 	Cluster   string    `json:"cluster"`
-	Sequence  int64     `json:"sequence"` // time of the last entry
-	Hash      string    `json:"hash"`     // sequence number of the last entry
-	Time      time.Time `json:"time"`     // hash of the last entry
+	Sequence  int64     `json:"sequence"` // sequence number of the last entry
+	Hash      string    `json:"hash"`     // hash of the last entry
+	Time      time.Time `json:"time"`     // time of the last entry
 	Key       string    `json:"key_id"`
 	Signature string    `json:"signature"`
 }
 
-// CheckpointOf returns the checkpoint of the last entry of a chain.
+// CheckpointOf returns a checkpoint for the last entry of a chain.
 func CheckpointOf(sink string, e table.Entry) Checkpoint {
 	return Checkpoint{sink, e.Cluster, e.Sequence, e.Hash, e.At, e.Key, e.Signature}
 }
@@ -34,7 +34,7 @@ func (c Checkpoint) entry() table.Entry {
 	return table.Entry{Cluster: c.Cluster, Sequence: c.Sequence, Hash: c.Hash, At: c.Time, Key: c.Key, Signature: c.Signature}
 }
 
-// maxCheckpoints is the maximum size of published checkpoints, in bytes: a century of hours.
+// maxCheckpoints is the maximum size of published checkpoints, in bytes. It allows for a century of hours.
 const maxCheckpoints = 1 << 29
 
 // line returns a checkpoint as a line of JSON.
@@ -43,7 +43,7 @@ func (c Checkpoint) line() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// parseCheckpoints parses JSON objects, one in a line. It ignores a line that a crash or a full disk cut, because its
+// parseCheckpoints parses JSON objects, one per line. It ignores a line that a crash or a full disk cut, because its
 // checkpoint was published again or is covered by a later checkpoint.
 func parseCheckpoints(text []byte) (all []Checkpoint, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -67,7 +67,7 @@ func isCut(line []byte) bool {
 	return line[0] == '{' && errors.Is(json.NewDecoder(bytes.NewReader(line)).Decode(&object), io.ErrUnexpectedEOF)
 }
 
-// ofSink returns the checkpoints of a sink. The name of the sink may be empty if all checkpoints belong to the same
+// ofSink returns the checkpoints of a sink. The name of the sink may be empty if all checkpoints are from the same
 // sink.
 func ofSink(published []Checkpoint, sink string) (all []Checkpoint, err error) {
 	for _, c := range published {
@@ -75,12 +75,12 @@ func ofSink(published []Checkpoint, sink string) (all []Checkpoint, err error) {
 			continue
 		}
 		if len(all) > 0 && all[0].Sink != c.Sink {
-			return nil, fmt.Errorf("it has checkpoints of the sinks %s and %s: select one with --chain.sink", all[0].Sink, c.Sink)
+			return nil, fmt.Errorf("checkpoints of several sinks, such as %s and %s: select one sink with --chain.sink", all[0].Sink, c.Sink)
 		}
 		all = append(all, c)
 	}
 	if len(all) == 0 {
-		return nil, errors.New("it has no checkpoints")
+		return nil, errors.New("no checkpoints found")
 	}
 	return all, nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
 
-// TestPublishRedirected checks that a redirection causes an error, because it would send the credentials to another URL or lose the
-// checkpoint.
+// TestPublishRedirected checks that a redirect causes an error, because following it would send the credentials to
+// another URL or lose the checkpoint.
 func TestPublishRedirected(t *testing.T) {
 	received := 0
 	mux := http.NewServeMux()
@@ -32,8 +32,8 @@ func TestPublishRedirected(t *testing.T) {
 	}
 }
 
-// TestTornLine checks that a line that a crash or a full disk cut at any byte hides no other checkpoint, before and after the
-// next checkpoint is published. A line that is not a part of a checkpoint is still an error.
+// TestTornLine checks that a line that a crash or a full disk cut at any byte hides no other checkpoint, before and
+// after the next checkpoint is published. A line that is not a cut checkpoint must still cause an error.
 func TestTornLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoints.jsonl")
 	of := func(sequence int64) chain.Checkpoint {

@@ -12,21 +12,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// Config is the configuration from the flags.
+// Config contains the settings from the flags.
 type Config struct {
-	// Key is the file with the private key. If it is empty, there is no chain.
+	// Key is the file with the private key. If Key is empty, there is no chain.
 	Key string
-	// Publish contains the URLs to which checkpoints are published.
+	// Publish contains the URLs to publish checkpoints to.
 	Publish []string
 	// Name is the name of the archive in its checkpoints, or empty.
 	Name string
-	// HTTPConfig is the file with the settings of requests to Publish, or empty for none.
+	// HTTPConfig is the file with settings for requests to Publish, or empty if there is no file.
 	HTTPConfig string
 }
 
 // Register adds the flags.
 func (c *Config) Register(fs *flag.FlagSet) {
-	fs.StringVar(&c.Key, "chain.key", "", "`file` with an Ed25519 private key in PEM, as openssl genpkey writes it, that signs the chain of filed hours")
+	fs.StringVar(&c.Key, "chain.key", "", "`file` with the Ed25519 private key that signs the chain of filed hours, in PEM as openssl genpkey writes it")
 	fs.Func("chain.publish", "`URL` to publish signed checkpoints of the chain to, repeatable: file:///FILE appends a line, https://… posts JSON, configmap:NAMESPACE/NAME updates a ConfigMap", func(text string) error {
 		_, err := parsePlace(text, "")
 		c.Publish = append(c.Publish, text)
@@ -58,7 +58,7 @@ func (c *Config) Validate() error {
 // SinkName returns the name of a sink in checkpoints.
 func (c *Config) SinkName(sink string) string { return path.Join(c.Name, sink) }
 
-// Signer reads the key. It returns nil if there is none.
+// Signer reads the key. It returns nil if no key is set.
 func (c *Config) Signer() (*Signer, error) {
 	if c.Key == "" {
 		return nil, nil

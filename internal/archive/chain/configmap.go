@@ -26,28 +26,27 @@ import (
 )
 
 const (
-	// account is the folder with the token and the CA of a pod's service account.
+	// account is the folder that contains the token and the CA of a pod's service account.
 	account = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// checkpointsKey is the key of a ConfigMap with the checkpoints.
+	// checkpointsKey is the key in a ConfigMap under which the checkpoints are stored.
 	checkpointsKey = "checkpoints.jsonl"
-	// maxKept is the maximum number of checkpoints in a ConfigMap. The API server limits its size to 1 MiB.
+	// maxKept is the maximum number of checkpoints in a ConfigMap. The API server limits the size of a ConfigMap to 1 MiB.
 	maxKept = 1000
-	// recent is the time for which all checkpoints are kept. For each earlier day, only the last
-	// checkpoint is kept.
+	// recent is the period for which all checkpoints are kept. For each earlier day, only the last checkpoint is kept.
 	recent = 48 * time.Hour
-	// conflictsEnd is the time after which updates by other writers are an error. Until then a random part of a delay
-	// precedes the next attempt. The delay doubles from minConflict to maxConflict.
+	// conflictsEnd is the time after which conflicts with other writers cause an error. Until then, each attempt waits for
+	// a random part of a delay, which doubles from minConflict to maxConflict.
 	conflictsEnd = time.Minute
 	minConflict  = 20 * time.Millisecond
 	maxConflict  = 2 * time.Second
-	// maxObject is the maximum size of a response of the API server, in bytes.
+	// maxObject is the maximum size of a response from the API server, in bytes.
 	maxObject = 8 << 20
 )
 
 // errConflict means that another writer updated the ConfigMap.
 var errConflict = errors.New("another writer updated it")
 
-// configMap is a ConfigMap of Kubernetes with checkpoints.
+// configMap is a Kubernetes ConfigMap that contains checkpoints.
 type configMap struct {
 	namespace, name string
 	server          *url.URL               // nil means the API server of the pod
@@ -55,8 +54,8 @@ type configMap struct {
 	dial            config.DialContextFunc // nil means the network
 }
 
-// parseConfigMap parses configmap:NAMESPACE/NAME. The parameters server and account name an API server and a folder
-// with the files token and ca.crt, for a program outside the cluster.
+// parseConfigMap parses configmap:NAMESPACE/NAME. For a program outside the cluster, the parameter server names an API
+// server, and account names a folder with the files token and ca.crt.
 func parseConfigMap(at *url.URL) (*configMap, error) {
 	const must = "must be configmap:NAMESPACE/NAME, or configmap:NAMESPACE/NAME?server=https://…&account=FOLDER outside the cluster"
 	values := at.Query()
@@ -104,7 +103,8 @@ func (m *configMap) publish(ctx context.Context, c Checkpoint) error {
 	}
 }
 
-// update reads the ConfigMap and replaces it, unless another writer updated it in the meantime.
+// update reads the ConfigMap and replaces it. If another writer updated the ConfigMap in the meantime, it returns
+// errConflict.
 func (m *configMap) update(ctx context.Context, client *http.Client, c Checkpoint) error {
 	object, data, err := m.read(ctx, client)
 	if err != nil {
@@ -137,8 +137,8 @@ func (m *configMap) update(ctx context.Context, client *http.Client, c Checkpoin
 	return err
 }
 
-// bounded returns the checkpoints that are kept. For each chain these are all checkpoints of two days, and the last
-// checkpoint of each earlier day. If there are still too many, it removes the oldest checkpoints, but not the last
+// bounded returns the checkpoints to keep. For each chain, these are all checkpoints of the last two days, and the last
+// checkpoint of each earlier day. If there are still too many, the oldest checkpoints are removed, but never the last
 // checkpoint of a chain.
 func bounded(all []Checkpoint) (kept []Checkpoint) {
 	type chain struct{ sink, cluster string }
@@ -180,7 +180,7 @@ func (m *configMap) published(ctx context.Context) ([]Checkpoint, error) {
 	return parseCheckpoints([]byte(data[checkpointsKey]))
 }
 
-// read returns the object, including the fields that this program does not use, and its data.
+// read returns the ConfigMap and its data. The object includes the fields that this program does not use.
 func (m *configMap) read(ctx context.Context, client *http.Client) (object map[string]json.RawMessage, data map[string]string, err error) {
 	text, err := m.request(ctx, client, http.MethodGet, nil)
 	if err != nil {
@@ -208,7 +208,7 @@ func (m *configMap) client() (*http.Client, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s: %s has no certificate in PEM", m, path)
+		return nil, fmt.Errorf("%s: %s contains no certificate in PEM", m, path)
 	}
 	return &http.Client{
 		Timeout:       timeout,
@@ -217,7 +217,7 @@ func (m *configMap) client() (*http.Client, error) {
 	}, nil
 }
 
-// url returns the URL of the object.
+// url returns the URL of the ConfigMap.
 func (m *configMap) url() (string, error) {
 	at := m.server
 	if at == nil {
@@ -230,7 +230,8 @@ func (m *configMap) url() (string, error) {
 	return at.JoinPath("api/v1/namespaces", m.namespace, "configmaps", m.name).String(), nil
 }
 
-// request sends a request with the account's token, which Kubernetes replaces from time to time.
+// request sends a request with the account's token. It reads the token each time, because Kubernetes replaces it from
+// time to time.
 func (m *configMap) request(ctx context.Context, client *http.Client, method string, body []byte) ([]byte, error) {
 	to, err := m.url()
 	if err != nil {
@@ -261,7 +262,7 @@ func (m *configMap) request(ctx context.Context, client *http.Client, method str
 	return text, m.check(response)
 }
 
-// check returns the error of a response.
+// check returns an error if the response is not successful.
 func (m *configMap) check(response *http.Response) error {
 	switch response.StatusCode {
 	case http.StatusOK:

@@ -19,13 +19,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/pipes"
 )
 
-// object is a ConfigMap of an API server, which rejects an update with an old resourceVersion with status 409. Other
-// archives add a checkpoint before each of the next updates.
+// object simulates a ConfigMap on an API server. An update with an old resourceVersion is rejected with status 409.
+// Other archives add a checkpoint before each of the next updates.
 type object struct {
 	t       *testing.T
 	version int
 	data    string // value of the key checkpoints.jsonl
-	others  int    // number of updates of other archives that follow
+	others  int    // number of the next updates that another archive precedes
 	puts    int
 }
 
@@ -58,7 +58,7 @@ func (o *object) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// add adds a checkpoint of another archive.
+// add adds a checkpoint from another archive.
 func (o *object) add(sink string) {
 	c := sample
 	c.Sink = sink
@@ -67,8 +67,8 @@ func (o *object) add(sink string) {
 	o.version, o.data = o.version+1, o.data+string(line)
 }
 
-// TestConflicts checks that a checkpoint is published while other archives update the ConfigMap repeatedly, that the
-// checkpoints of the others are kept, and that the attempts end.
+// TestConflicts checks that a checkpoint is published while other archives repeatedly update the ConfigMap, that the
+// checkpoints of the other archives are kept, and that the attempts end.
 func TestConflicts(t *testing.T) {
 	tests := map[string]struct {
 		others int
@@ -92,7 +92,7 @@ func TestConflicts(t *testing.T) {
 				if took := time.Since(began); took > 2*time.Minute || o.puts > 1000 {
 					t.Errorf("%d updates in %v", o.puts, took)
 				}
-				want := o.version // updates of other archives; there is one checkpoint in each version
+				want := o.version // updates by other archives; each version adds one checkpoint
 				all, err := m.published(t.Context())
 				check(t, err)
 				if diff := cmp.Diff(want, len(all)); diff != "" {
@@ -104,7 +104,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// start starts the API server, and returns the ConfigMap with the files of its account.
+// start starts the API server, and returns the ConfigMap, which reads the account's files in dir.
 func (o *object) start(t *testing.T, dir string) (m *configMap, stop func()) {
 	t.Helper()
 	certificate.Write(t, dir, "api.example.com")
@@ -119,7 +119,7 @@ func (o *object) start(t *testing.T, dir string) (m *configMap, stop func()) {
 	}()
 	m = &configMap{namespace: "gpuledger", name: "checkpoints", account: dir, server: &url.URL{Scheme: "https", Host: "api.example.com"}, dial: listener.Dial}
 	return m, func() {
-		<-time.After(time.Hour) // context of the bubble, in which connections end
+		<-time.After(time.Hour) // lets time pass in the bubble until the connections end
 		check(t, web.Close())
 	}
 }

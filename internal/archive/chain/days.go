@@ -12,15 +12,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Summing is an archive with sums of days. Questions about long periods read these sums instead of the hours. No
-// entry contains the sums, so they are compared with the hours.
+// Summing is an archive that contains daily sums. Questions about long periods read these sums instead of the hours. No
+// entry of a chain covers the sums, so they are compared with the hours.
 type Summing interface {
-	// DaySums returns the rows of a cluster and day in one of the tables [table.Summaries]. It returns false
-	// if the table is empty, because then all questions read the hours.
+	// DaySums returns the rows for a cluster and day in one of the tables [table.Summaries]. The result is false if the
+	// table is empty, because then all questions read the hours.
 	DaySums(ctx context.Context, t table.Table, cluster string, day time.Time) ([][]any, bool, error)
 }
 
-// daySums compares the sums of a whole day with its hours.
+// daySums compares the sums of a whole day with the hours of the day.
 func (v *verification) daySums(ctx context.Context, day time.Time, hours map[time.Time]hour) error {
 	s, ok := v.source.(Summing)
 	if !ok || day.Before(v.From) || !v.Until.IsZero() && day.AddDate(0, 0, 1).After(v.Until) {
@@ -42,22 +42,23 @@ func (v *verification) daySums(ctx context.Context, day time.Time, hours map[tim
 			}
 		}
 		if !maps.EqualFunc(sums, want, slices.Equal) {
-			v.problem(day, "the sums of its day in %s differ from the hours", of.Name)
+			v.problem(day, "the sums of the day in %s differ from the hours", of.Name)
 		}
 	}
 	return nil
 }
 
-// sumsOfDay contains the sums of rows with the same texts, and their earliest and latest times in milliseconds.
+// sumsOfDay contains the sums of rows with the same texts, and the earliest and latest times in these rows, in
+// milliseconds.
 type sumsOfDay map[string][]sumOfDay
 
-// sumOfDay is a sum or a time. An optional integer is known if one of its values is known.
+// sumOfDay is a sum or a time. The sum of an optional integer is known if at least one of its values is known.
 type sumOfDay struct {
 	value int64
 	known bool
 }
 
-// add adds rows of a table of sums.
+// add adds rows from a table of sums.
 func (s sumsOfDay) add(of table.Table, rows [][]any) {
 	for _, row := range rows {
 		key := keyOf(row)
@@ -76,7 +77,7 @@ func (s sumsOfDay) add(of table.Table, rows [][]any) {
 	}
 }
 
-// keyOf returns the texts of a row.
+// keyOf joins the texts in a row.
 func keyOf(row []any) string {
 	var key strings.Builder
 	for _, value := range row {
@@ -87,8 +88,8 @@ func keyOf(row []any) string {
 	return key.String()
 }
 
-// extreme returns the earliest time of a column such as first_hour, and the latest time of a column such as last_hour.
-// Unknown times are 0.
+// extreme returns the earlier of two times for a column such as first_hour, and the later of them for a column such as
+// last_hour. Unknown times are 0.
 func extreme(column string, known int64, value time.Time) int64 {
 	switch at := value.UnixMilli(); {
 	case value.IsZero():

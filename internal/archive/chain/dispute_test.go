@@ -42,7 +42,7 @@ const (
 
 var check = fatal.If
 
-// disputed writes an archive of three hours with a chain, checkpoints, prices and keys into a folder. The key is
+// disputed writes files into a folder: an archive of three hours with a chain, checkpoints, prices and keys. The key is
 // always the same, and the time is simulated.
 func disputed(t *testing.T, dir string) {
 	t.Helper()
@@ -80,7 +80,7 @@ func disputed(t *testing.T, dir string) {
 	check(t, sink.Close())
 }
 
-// TestDispute runs the commands of docs/dispute.md, and compares their output with the page.
+// TestDispute runs the commands in docs/dispute.md, and compares their output with the page.
 func TestDispute(t *testing.T) {
 	text, err := os.ReadFile(disputePage)
 	check(t, err)
@@ -109,7 +109,7 @@ func TestDispute(t *testing.T) {
 	}
 }
 
-// answered returns a block of the page with its commands and their output.
+// answered runs the commands in a block of the page, and returns the block with their output.
 func answered(t *testing.T, block string) string {
 	t.Helper()
 	var b strings.Builder

@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// envelope is a DSSE envelope (Dead Simple Signing Envelope, version 1). The signature covers the exact
-// bytes of the payload, so no canonical form of JSON is needed.
+// envelope is a DSSE envelope (Dead Simple Signing Envelope, version 1). The signature covers the exact bytes of the
+// payload, so no canonical form of JSON is needed.
 type envelope struct {
 	Payload     string      `json:"payload"` // base64
 	PayloadType string      `json:"payloadType"`
@@ -21,7 +21,7 @@ type signature struct {
 	Sig   string `json:"sig"` // base64
 }
 
-// preAuth returns the signed bytes of a payload.
+// preAuth returns the bytes that are signed for a payload.
 func preAuth(as string, payload []byte) []byte {
 	return append(fmt.Appendf(nil, "DSSEv1 %d %s %d ", len(as), as, len(payload)), payload...)
 }
@@ -32,15 +32,15 @@ func (s *Signer) Seal(as string, payload []byte) ([]byte, error) {
 	return json.MarshalIndent(envelope{base64.StdEncoding.EncodeToString(payload), as, []signature{{s.id, sig}}}, "", "  ")
 }
 
-// Open returns the payload of a DSSE envelope with the given type, and the identifier of the key. The
-// envelope must have a valid signature of one of the keys.
+// Open returns the payload of a DSSE envelope that has the given type, and the identifier of the key. The envelope must
+// have a valid signature from one of the keys.
 func (k Keys) Open(as string, text []byte) (payload []byte, key string, err error) {
 	var e envelope
 	if err := json.Unmarshal(text, &e); err != nil {
-		return nil, "", fmt.Errorf("it is not a signed document: %w", err)
+		return nil, "", fmt.Errorf("not a signed document: %w", err)
 	}
 	if e.PayloadType != as {
-		return nil, "", fmt.Errorf("it has the type %q, must be %q", e.PayloadType, as)
+		return nil, "", fmt.Errorf("the document has the type %q, must be %q", e.PayloadType, as)
 	}
 	if payload, err = base64.StdEncoding.Strict().DecodeString(e.Payload); err != nil {
 		return nil, "", fmt.Errorf("payload: %w", err)
@@ -52,5 +52,5 @@ func (k Keys) Open(as string, text []byte) (payload []byte, key string, err erro
 			}
 		}
 	}
-	return nil, "", errors.New("it has no valid signature of the given keys: it was changed, or another key signed it")
+	return nil, "", errors.New("the document has no valid signature from the given keys: it was changed, or another key signed it")
 }

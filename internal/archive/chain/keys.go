@@ -21,8 +21,8 @@ type Signer struct {
 	id  string
 }
 
-// ReadSigner reads a private key in PEM, as `openssl genpkey -algorithm ed25519` writes it (PKCS #8,
-// RFC 8410). It refuses a file that other users may read.
+// ReadSigner reads a private key in PEM, as `openssl genpkey -algorithm ed25519` writes it (PKCS #8, RFC 8410). It
+// rejects a file that other users may read.
 func ReadSigner(path string) (*Signer, error) {
 	text, err := cli.ReadSecret(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func keyID(public any) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// Keys contains public keys in the order of their use.
+// Keys contains public keys in the order in which they were used.
 type Keys []Key
 
 // Key is a public key.
@@ -72,7 +72,7 @@ func ReadKeys(path string) (keys Keys, err error) {
 		parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
 		public, ok := parsed.(ed25519.PublicKey)
 		if err != nil || !ok || block.Type != "PUBLIC KEY" {
-			return nil, fmt.Errorf("%s: must have Ed25519 public keys only, as openssl pkey -pubout writes them: a %s is not one", path, block.Type)
+			return nil, fmt.Errorf("%s: must contain only Ed25519 public keys, as openssl pkey -pubout writes them: a %s is not such a key", path, block.Type)
 		}
 		id, err := keyID(public)
 		if err != nil {
@@ -81,12 +81,12 @@ func ReadKeys(path string) (keys Keys, err error) {
 		keys = append(keys, Key{id, public})
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("%s has no public key in PEM", path)
+		return nil, fmt.Errorf("%s contains no public key in PEM", path)
 	}
 	return keys, nil
 }
 
-// index returns the index of a key, or -1 if it is unknown.
+// index returns the index of the key with the given id, or -1 if the key is unknown.
 func (k Keys) index(id string) int {
 	for i := range k {
 		if k[i].id == id {
@@ -102,8 +102,8 @@ func (k Key) valid(message []byte, signature string) bool {
 	return err == nil && ed25519.Verify(k.public, message, raw)
 }
 
-// signed reports whether an entry or a checkpoint has a valid signature of one of the keys, and
-// returns the key's index.
+// signed reports whether an entry or a checkpoint has a valid signature from one of the keys, and returns the index of
+// this key.
 func (k Keys) signed(e table.Entry) (int, bool) {
 	i := k.index(e.Key)
 	return i, i >= 0 && k[i].valid(message(e), e.Signature)

@@ -22,13 +22,13 @@ import (
 const (
 	// timeout is the timeout of a request.
 	timeout = 10 * time.Second
-	// attempts is the maximum number of times that a checkpoint is sent in a round. firstDelay is the time between
-	// the first two attempts; it doubles after each attempt.
+	// attempts is the maximum number of times that a checkpoint is sent in a round. firstDelay is the delay between the
+	// first two attempts. The delay doubles after each attempt.
 	attempts   = 3
 	firstDelay = time.Second
 )
 
-// server is a server that receives checkpoints.
+// server is an HTTP server that receives checkpoints.
 type server struct {
 	url        *url.URL
 	httpConfig string
@@ -59,7 +59,7 @@ func (s *server) client() (*http.Client, error) {
 	return c, nil
 }
 
-// publish posts a checkpoint. It repeats the request after errors of the network and of the server.
+// publish posts a checkpoint. It repeats the request after network errors and server errors.
 func (s *server) publish(ctx context.Context, c Checkpoint) error {
 	line, err := c.line()
 	if err != nil {
@@ -96,13 +96,13 @@ func (s *server) published(ctx context.Context) ([]Checkpoint, error) {
 	return parseCheckpoints(text)
 }
 
-// temporary is an error after which a request is repeated.
+// temporary marks an error after which a request is repeated.
 type temporary struct{ error }
 
 func (t temporary) Unwrap() error { return t.error }
 
-// request sends a request, and returns the body of the response. A request with a body has its SHA-256 in the header
-// Content-Digest (RFC 9530).
+// request sends a request, and returns the body of the response. If the request has a body, the header Content-Digest
+// (RFC 9530) contains the SHA-256 of the body.
 func (s *server) request(ctx context.Context, client *http.Client, method string, body []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, s.url.String(), bytes.NewReader(body))
 	if err != nil {

@@ -31,12 +31,12 @@ var sample = Checkpoint{Sink: "postgres", Cluster: "east", Sequence: 7, Hash: "0
 
 const password = "hunter2-secret"
 
-// receiver is a server that requires a password. It first responds with the given statuses and then with 204.
-// For the status 0 it never responds.
+// receiver is a server that requires a password. It first responds with the given statuses, and afterwards with 204.
+// The status 0 means that it never responds.
 type receiver struct {
 	t        *testing.T
 	statuses []int
-	paths    []string // number of all requests
+	paths    []string // method and path of all requests
 	accepted []Checkpoint
 }
 
@@ -68,8 +68,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	sum := sha256.Sum256(body)
-	// The format is defined by RFC 9530, section 2, and by the byte sequence of RFC 8941, section
-	// 3.3.5.
+	// RFC 9530, section 2, defines the header, and RFC 8941, section 3.3.5, defines its byte sequence.
 	if got, want := request.Header.Get("Content-Digest"), "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":"; got != want {
 		r.t.Errorf("Content-Digest %q, want %q", got, want)
 	}
@@ -81,8 +80,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// TestServer checks requests to a server with TLS, its own authority and a password: repetitions, timeouts, redirects
-// and rejected requests.
+// TestServer checks requests to a server that uses TLS, its own certificate authority and a password. It covers
+// repetitions, timeouts, redirects and rejected requests.
 func TestServer(t *testing.T) {
 	post := "POST /checkpoints"
 	tests := map[string]struct {
@@ -90,7 +89,7 @@ func TestServer(t *testing.T) {
 		config   string
 		requests []string
 		after    time.Duration
-		err      string // part of the error; empty if there is no error
+		err      string // part of the error; empty if no error is expected
 	}{
 		"accepted":           {requests: []string{post}},
 		"two failures":       {statuses: []int{503, 429}, requests: []string{post, post, post}, after: 3 * time.Second},
@@ -118,7 +117,7 @@ func TestServer(t *testing.T) {
 					t.Errorf("the error contains a secret: %v", err)
 				}
 				if took := time.Since(began); took != tt.after {
-					t.Errorf("it took %v, want %v", took, tt.after)
+					t.Errorf("the call took %v, want %v", took, tt.after)
 				}
 				if diff := cmp.Diff(tt.requests, r.paths); diff != "" {
 					t.Errorf("requests (-want +got):\n%s", diff)
@@ -135,8 +134,8 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestUnknownAuthority checks that a server with a certificate of an unknown authority gets no request, and that the
-// connection is not repeated.
+// TestUnknownAuthority checks that a server receives no request if an unknown authority signed its certificate, and
+// that the connection is not repeated.
 func TestUnknownAuthority(t *testing.T) {
 	asked, connections := 0, 0
 	other := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
@@ -154,8 +153,8 @@ func TestUnknownAuthority(t *testing.T) {
 	}
 }
 
-// start starts the server, and returns its client with the settings more, the server's authority and the password, unless
-// they contain another password.
+// start starts the server, and returns its client. The client uses the settings in more, the server's authority, and
+// the password unless the settings contain another password.
 func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()) {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
@@ -175,13 +174,13 @@ func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()
 	check(t, err)
 	s = &server{url: at, httpConfig: settings, dial: listener.Dial}
 	return s, func() {
-		<-time.After(time.Hour) // context of the bubble, in which connections end; otherwise both ends of a pipe would wait for each other
+		<-time.After(time.Hour) // lets time pass in the bubble until the connections end; otherwise both ends of a pipe would wait for each other
 		check(t, web.Close())
 	}
 }
 
-// TestBounded checks that a ConfigMap keeps, for each chain, all checkpoints of two days and the last checkpoint of each earlier
-// day, and never exceeds the limit.
+// TestBounded checks that a ConfigMap keeps, for each chain, all checkpoints of two days and the last checkpoint of
+// each earlier day, and that the number of checkpoints never exceeds the limit.
 func TestBounded(t *testing.T) {
 	at := func(sink string, hour int) Checkpoint {
 		return Checkpoint{Sink: sink, Cluster: "east", Sequence: int64(hour + 1), Time: time.Date(2026, 1, 1, hour, 5, 0, 0, time.UTC)}

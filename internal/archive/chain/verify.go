@@ -13,20 +13,20 @@ import (
 
 // Source is an archive to compare with its chains.
 type Source interface {
-	// Filled returns, for each cluster, the days that have rows in any table. For
-	// [table.MonthlyCharges] this is the first day of the month. A cluster that has only a chain has an
-	// empty list.
+	// Filled returns, for each cluster, the days for which any table contains rows. For
+	// [table.MonthlyCharges], this is the first day of the month. A cluster that only has a chain has
+	// an empty list.
 	Filled(ctx context.Context) (map[string][]time.Time, error)
-	// Entries returns the chain of a cluster in the order of its sequence.
+	// Entries returns the chain of a cluster, sorted by sequence number.
 	Entries(ctx context.Context, cluster string) ([]table.Entry, error)
-	// Between returns the rows of a table and cluster from one moment until another, which is excluded.
+	// Between returns the rows of a table and cluster from one moment until before another.
 	Between(ctx context.Context, t table.Table, cluster string, from, until time.Time) ([][]any, error)
 }
 
 // Problem is a difference between an archive and a chain.
 type Problem struct {
 	Cluster string
-	// Hour is the start of the hour, or zero if none is known.
+	// Hour is the start of the hour that differs, or zero if no hour is known.
 	Hour time.Time
 	Text string
 }
@@ -38,24 +38,24 @@ func (p Problem) String() string {
 	return fmt.Sprintf("cluster %s, hour %s: %s", p.Cluster, p.Hour.UTC().Format("2006-01-02T15"), p.Text)
 }
 
-// Report is the result for a cluster.
+// Report is the result of the comparison for a cluster.
 type Report struct {
 	Cluster string
 	Hours   int // hours that were compared
 	Signed  int // entries with a valid signature
 	Head    table.Entry
-	// Published is the sequence number of the newest published checkpoint that the chain contains, or
-	// 0 for none.
+	// Published is the sequence number of the newest published checkpoint that the chain contains. It
+	// is 0 if the chain contains no published checkpoint.
 	Published int64
 	Problems  []Problem
 }
 
-// Check selects the hours, keys and checkpoints of a comparison.
+// Check contains the hours, keys and checkpoints for a comparison.
 type Check struct {
-	// Keys are the valid keys, in the order of their use. If there are no keys, the signatures are not
-	// checked.
+	// Keys contains the valid keys, in the order in which they were used. If Keys is nil, signatures
+	// are not checked.
 	Keys Keys
-	// From and Until limit the hours with rows to compare. They are zero for all hours.
+	// From and Until limit the hours to compare. If they are zero, all hours are compared.
 	From, Until time.Time
 	// Published contains checkpoints that were published earlier.
 	Published []Checkpoint
@@ -68,7 +68,7 @@ func (c Check) Verify(ctx context.Context, s Source) (reports []Report, err erro
 		return nil, err
 	}
 	for _, p := range c.Published {
-		days[p.Cluster] = append(days[p.Cluster], nil...) // the rows may all have been removed
+		days[p.Cluster] = append(days[p.Cluster], nil...) // all rows of the cluster may have been removed
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(days)) {
 		v := &verification{Check: c, source: s, report: Report{Cluster: cluster}}
@@ -80,12 +80,12 @@ func (c Check) Verify(ctx context.Context, s Source) (reports []Report, err erro
 	return reports, nil
 }
 
-// verification compares a cluster with its chain.
+// verification is the comparison of a cluster with its chain.
 type verification struct {
 	Check
 	source Source
 	report Report
-	// last and sums contain the last entries of each hour and each month.
+	// last and sums contain the last entry for each hour and for each month.
 	last, sums map[int64]table.Entry
 }
 
@@ -134,7 +134,7 @@ func (v *verification) entries(all []table.Entry) {
 		case e.Hash != e.Digest():
 			v.problem(e.Hour, "entry %d was changed", e.Sequence)
 		case e.Cluster != v.report.Cluster:
-			v.problem(e.Hour, "entry %d is from the chain of the cluster %q", e.Sequence, e.Cluster)
+			v.problem(e.Hour, "entry %d is from the chain of cluster %q", e.Sequence, e.Cluster)
 		}
 		last = e
 		if v.Keys == nil {
@@ -148,7 +148,7 @@ func (v *verification) entries(all []table.Entry) {
 			key = i
 			v.report.Signed++
 		default:
-			v.problem(e.Hour, "entry %d has no valid signature of the given keys", e.Sequence)
+			v.problem(e.Hour, "entry %d has no valid signature from the given keys", e.Sequence)
 		}
 	}
 	if len(all) == 0 {
@@ -176,7 +176,7 @@ func (v *verification) day(ctx context.Context, day time.Time) error {
 		for _, row := range rows {
 			at := row[1].(time.Time).UTC()
 			if row[0] != v.report.Cluster || !table.Day(at).Equal(day) {
-				v.problem(day, "rows of the cluster %q and the hour %s are in its place in %s", row[0], at.Format("2006-01-02T15"), t.Name)
+				v.problem(day, "rows of cluster %q and hour %s are stored in place of its rows in %s", row[0], at.Format("2006-01-02T15"), t.Name)
 				break
 			}
 			if hours[at] == nil {
@@ -194,53 +194,53 @@ func (v *verification) day(ctx context.Context, day time.Time) error {
 	return v.daySums(ctx, day, hours)
 }
 
-// hour compares the rows of an hour with its last entry.
+// hour compares the rows of an hour with the last entry for this hour.
 func (v *verification) hour(at time.Time, rows hour) {
 	e, known := v.last[at.Unix()]
 	filed := rows[table.Hours.Name]
 	switch {
 	case !known:
-		v.problem(at, "the hour has rows, but no entry in the chain: rows were inserted, or entries removed")
+		v.problem(at, "the hour has rows but no entry in the chain: rows were inserted, or entries were removed")
 	case e.Kind == table.RenamedEntry:
 		if len(rows) > 0 {
-			v.problem(at, "the hour was renamed, but has rows")
+			v.problem(at, "the cluster of the hour was renamed, but the hour still has rows")
 		}
 	case len(filed) == 0:
 		v.problem(at, "the hour is in the chain, but not in the table hours")
 	case len(filed) > 1:
 		v.problem(at, "the hour has %d rows in the table hours", len(filed))
 	case table.ManifestDigest(filed[0]) != e.Manifest:
-		v.problem(at, "its row in the table hours was changed")
+		v.problem(at, "the row of the hour in the table hours was changed")
 	case table.StateIn(filed[0]) == table.Pruned:
 		v.pruned(at, e, rows)
 	case table.StateIn(filed[0]) != e.State:
-		v.problem(at, "its state in the table hours was changed from %s to %s", e.State, table.StateIn(filed[0]))
+		v.problem(at, "the state of the hour in the table hours was changed from %s to %s", e.State, table.StateIn(filed[0]))
 	case digest(e, rows) != e.Rows:
-		v.problem(at, "its rows were changed")
+		v.problem(at, "the rows of the hour were changed")
 	}
 }
 
-// digest returns the digest of the rows of an hour, computed in the same way as in
-// the hour's entry.
+// digest returns the digest of an hour's rows, computed in the same way as the digest in the hour's
+// entry.
 func digest(e table.Entry, rows hour) string {
 	of := func(t table.Table) [][]any { return rows[t.Name] }
 	if e.Kind != table.AdoptedEntry {
 		return table.RowsDigest(of)
 	}
 	if len(of(table.Corrections)) > 0 {
-		return "" // there were no rows
+		return "" // no corrections existed when the hour was adopted
 	}
 	return table.AdoptedDigest(of)
 }
 
-// pruned compares a pruned hour. Its entry, or the entry of the sums of its month, must report that
-// it is pruned.
+// pruned compares a pruned hour with the chain. Its entry, or a later entry for the sums of its
+// month, must record that the hour is pruned.
 func (v *verification) pruned(at time.Time, e table.Entry, rows hour) {
 	if sums, ok := v.sums[table.Month(at).Unix()]; !ok || e.State != table.Pruned && sums.Sequence < e.Sequence {
-		v.problem(at, "it was marked as pruned, but the chain has no such entry")
+		v.problem(at, "the hour was marked as pruned, but no entry in the chain records this")
 	}
 	if len(rows) > 1 {
-		v.problem(at, "the hour is pruned, but has rows")
+		v.problem(at, "the hour is pruned, but still has rows")
 	}
 }
 
@@ -270,18 +270,18 @@ func (v *verification) months(ctx context.Context, days map[time.Time]bool) erro
 		}
 		switch {
 		case found.Rows != want.Rows:
-			v.problem(month, "the sums of its month in monthly_charges were changed")
+			v.problem(month, "the sums of the month in monthly_charges were changed")
 		case found.Manifest != want.Manifest:
-			v.problem(month, "the pruned hours of its month were changed")
+			v.problem(month, "the pruned hours of the month were changed")
 		}
 	}
 	return nil
 }
 
-// otherArchive is another cause of a difference from the published checkpoints.
+// otherArchive names another possible cause of a difference from the published checkpoints.
 const otherArchive = ", or another archive publishes checkpoints under the same names: set --chain.name in each archive"
 
-// published compares the chain with checkpoints that were published.
+// published compares the chain with published checkpoints.
 func (v *verification) published(all []table.Entry) {
 	for _, p := range v.Published {
 		if p.Cluster != v.report.Cluster {
@@ -290,7 +290,7 @@ func (v *verification) published(all []table.Entry) {
 		_, valid := v.Keys.signed(p.entry())
 		switch {
 		case v.Keys != nil && !valid:
-			v.problem(time.Time{}, "the published checkpoint %d has no valid signature of the given keys"+otherArchive, p.Sequence)
+			v.problem(time.Time{}, "the published checkpoint %d has no valid signature from the given keys"+otherArchive, p.Sequence)
 		case p.Sequence < 1 || p.Sequence > int64(len(all)):
 			v.problem(time.Time{}, "checkpoint %d was published, but the chain ends at entry %d: entries were removed"+otherArchive, p.Sequence, len(all))
 		case all[p.Sequence-1].Hash != p.Hash:

@@ -1,5 +1,5 @@
-// Package factors reads the data that are joined with the books when an answer is printed, and never
-// stored: prices, the carbon intensity and efficiency of sites, lists of assets and of returned boards.
+// Package factors reads data that are joined with the books when an answer is printed, and are never stored. The data
+// are prices, the carbon intensity and efficiency of sites, and lists of assets and of returned boards.
 package factors
 
 import (
@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Assets are the boards in a list of assets.
+// Assets contains the boards in a list of assets.
 type Assets struct {
 	bySerial, byTag map[string]Asset
 }
 
-// Asset is a board in a list of assets. Unknown texts are empty.
+// Asset is a board in a list of assets. Unknown fields are empty.
 type Asset struct{ Serial, Tag, Warranty, Order, Site, Purchased string }
 
-// Purchase returns the date of the purchase, or zero if it is unknown.
+// Purchase returns the date of the purchase, or zero if the date is unknown.
 func (a Asset) Purchase() (time.Time, error) { return parseTime(a.Purchased) }
 
-// WarrantyEnd returns the end of the warranty, or zero if it is unknown. A date includes its day, a
-// month all its days.
+// WarrantyEnd returns the end of the warranty, or zero if the end is unknown. A warranty includes the whole day or
+// month that the list gives as its end.
 func (a Asset) WarrantyEnd() (time.Time, error) {
 	at, err := parseTime(a.Warranty)
 	switch {
@@ -36,15 +36,15 @@ func (a Asset) WarrantyEnd() (time.Time, error) {
 	return at, nil
 }
 
-// assetColumns contains the usual names of columns: first our own, then the names in exports of
-// NetBox and ServiceNow.
+// assetColumns contains the usual names of columns. Our own names are first, followed by the names in exports of NetBox
+// and ServiceNow.
 var assetColumns = map[string][]string{
 	"serial":   {"serial", "serial_number", "part_serial"},
 	"tag":      {"tag", "asset_tag"},
 	"warranty": {"warranty", "warranty_expiration", "warranty_until", "cf_warranty_end", "cf_warranty_expiration"},
 	"order":    {"order", "order_number", "po_number", "purchase_order", "cf_purchase_order"},
 	"site":     {"site", "location"},
-	// NetBox has a custom field.
+	// In NetBox, this is a custom field.
 	"purchased": {"purchased", "purchase_date", "cf_purchase_date", "cf_purchased", "install_date"},
 }
 
@@ -70,7 +70,7 @@ func readAssets(path, columns string) (*Assets, error) {
 	return a, err
 }
 
-// assetPlaces returns the places of the columns by field.
+// assetPlaces returns the index of the column for each field.
 func assetPlaces(l *list, columns string) (map[string]int, error) {
 	places := make(map[string]int)
 	for field, names := range assetColumns {
@@ -93,10 +93,10 @@ func assetPlaces(l *list, columns string) (map[string]int, error) {
 	return places, nil
 }
 
-// SerialOf returns the serial number of the asset with a tag, or empty if it is unknown.
+// SerialOf returns the serial number of the asset with the given tag, or an empty text if the tag is unknown.
 func (a *Assets) SerialOf(tag string) string { return a.byTag[tag].Serial }
 
-// Of returns the asset with a serial number.
+// Of returns the asset with the given serial number.
 func (a *Assets) Of(serial string) Asset { return a.bySerial[serial] }
 
 // RMA is a list of returned boards and their replacements.
@@ -113,7 +113,7 @@ func readRMA(path string) (*RMA, error) {
 	return r, readList("rma", path, func(l *list) error {
 		from, to, number = l.column("old_serial", "old"), l.column("new_serial", "new"), l.column("rma", "number", "case")
 		if from < 0 || to < 0 {
-			return errors.New("must have the columns old_serial and new_serial, and may have rma")
+			return errors.New("must have the columns old_serial and new_serial, and may have the column rma")
 		}
 		return nil
 	}, func(l *list) error {
@@ -123,8 +123,7 @@ func readRMA(path string) (*RMA, error) {
 	})
 }
 
-// Note returns the entry of the list about a replaced board or a replacement, or empty if there is
-// none.
+// Note returns the list's entry about a replaced board or a replacement, or an empty text if there is no entry.
 func (r *RMA) Note(old, replacement string) string {
 	x, ok := r.old[old]
 	if !ok || old == "" {

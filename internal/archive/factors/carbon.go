@@ -9,28 +9,29 @@ import (
 	"time"
 )
 
-// Carbon contains the carbon intensity of zones.
+// Carbon contains the carbon intensity of each zone.
 type Carbon struct {
 	zones    map[string][]segment // intensities of each zone, sorted by time
-	clusters map[string]string    // zones by cluster
-	only     string               // the only zone, if there is one
+	clusters map[string]string    // zone of each cluster
+	only     string               // zone of all clusters, if the file contains only one zone
 }
 
-// intensity is a row: the carbon intensity in a period, in grams of CO2 equivalent per
-// kilowatt-hour.
+// intensity is a row of a file. It contains the carbon intensity during a period, in grams of CO2
+// equivalent per kilowatt-hour.
 type intensity struct {
-	from, until time.Time // zero for no limit
+	from, until time.Time // zero means no limit
 	grams       float64
 }
 
-// segment is the intensity from a moment until the next segment.
+// segment is the intensity from one moment until the next segment.
 type segment struct {
 	from  time.Time
 	grams float64
 	known bool
 }
 
-// The names of the columns: first our own, then the names in Electricity Maps' exports and API.
+// These are the names of the columns. Our own names are first, followed by the names in Electricity
+// Maps' exports and API.
 var (
 	zoneColumns  = []string{"zone", "zone_id", "zone_key"}
 	fromColumns  = []string{"from", "datetime", "datetime (utc)"}
@@ -50,7 +51,7 @@ func readCarbon(path, zones string) (*Carbon, error) {
 	}
 	c := &Carbon{zones: make(map[string][]segment), clusters: clusters}
 	var from, until, grams, zone int
-	var intervals bool                   // whether rows are for intervals of equal length, as in files of Electricity Maps
+	var intervals bool                   // whether rows apply to intervals of equal length, as in files from Electricity Maps
 	rows := make(map[string][]intensity) // by zone; the empty zone stands for all zones
 	err = readList("carbon", path, func(l *list) error {
 		from, until, grams, zone = l.column(fromColumns...), l.column("until", "to"), l.column(gramsColumns...), l.column(zoneColumns...)
@@ -79,14 +80,14 @@ func readCarbon(path, zones string) (*Carbon, error) {
 	return c, c.divide("--carbon="+path, rows, intervals)
 }
 
-// parseZones parses zones by cluster.
+// parseZones parses a list of the zones of clusters.
 func parseZones(text string) (map[string]string, error) {
 	clusters := make(map[string]string)
 	for field := range strings.SplitSeq(text, ",") {
 		if cluster, zone, ok := strings.Cut(strings.TrimSpace(field), "="); ok {
 			clusters[cluster] = zone
 		} else if field != "" {
-			return nil, fmt.Errorf("--carbon.zones=%s: must be zones by cluster such as east=DE,west=FR", text)
+			return nil, fmt.Errorf("--carbon.zones=%s: must be a zone for each cluster, such as east=DE,west=FR", text)
 		}
 	}
 	return clusters, nil
@@ -120,9 +121,9 @@ func (c *Carbon) divide(path string, zones map[string][]intensity, intervals boo
 // forever is used as the end of rows without an end date.
 var forever = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// segments divides the time into segments by the rows of a zone. If several rows match a moment,
-// the row with the latest start is used. If these also have the same start, the last one in the
-// file is used.
+// segments divides the time into segments, according to the rows of a zone. If several rows apply
+// at a moment, the row with the latest start is used. If these rows have the same start, the last
+// of them in the file is used.
 func segments(rows []intensity, intervals bool) (all []segment) {
 	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b intensity) int { return a.from.Compare(b.from) })
 	end := ends(rows, intervals)
@@ -134,7 +135,7 @@ func segments(rows []intensity, intervals bool) (all []segment) {
 		moments = append(moments, rows[i].from, rows[i].until)
 	}
 	slices.SortFunc(moments, time.Time.Compare)
-	var begun []intensity // rows that began and have not ended, in the order of their starts
+	var begun []intensity // rows that have begun and not ended, sorted by start
 	for _, at := range slices.CompactFunc(moments, time.Time.Equal) {
 		for len(rows) > 0 && !rows[0].from.After(at) {
 			begun, rows = append(begun, rows[0]), rows[1:]
@@ -151,10 +152,11 @@ func segments(rows []intensity, intervals bool) (all []segment) {
 	return all
 }
 
-// ends returns a function that returns the end of a row that has only a start. A row of an hourly
-// file is valid for an hour, so that gaps are visible. In a file of intervals, a row is valid for a
-// year, month or day: the longest that does not exceed the smallest distance of two rows, else for
-// an hour. Other rows have no end, like prices.
+// ends returns a function that returns the end of a row that has only a start. A row in a file with
+// hourly data is valid for an hour, so that gaps are visible. In a file of intervals, a row is
+// valid for a year, a month or a day. This is the longest of these that does not exceed the
+// smallest distance between two rows; if all are longer, the row is valid for an hour. Other rows
+// have no end, like prices.
 func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
 	step := smallestStep(rows)
 	days := int(step / (24 * time.Hour))
@@ -171,8 +173,8 @@ func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
 	return func(from time.Time) time.Time { return from.AddDate(0, 0, 1) }
 }
 
-// smallestStep returns the smallest distance of a row without an end from the row before it, or 0
-// if there is none.
+// smallestStep returns the smallest distance between a row without an end and the row before it, or
+// 0 if there are no such rows.
 func smallestStep(rows []intensity) (step time.Duration) {
 	for i := 1; i < len(rows); i++ {
 		if d := rows[i].from.Sub(rows[i-1].from); !rows[i-1].from.IsZero() && rows[i].until.IsZero() && d > 0 && (step == 0 || d < step) {
@@ -182,7 +184,8 @@ func smallestStep(rows []intensity) (step time.Duration) {
 	return step
 }
 
-// at returns the intensity in a cluster's zone at a moment, or false if it is unknown.
+// at returns the intensity in the zone of a cluster at a moment. The result is false if the
+// intensity is unknown.
 func (c *Carbon) at(cluster string, at time.Time) (float64, bool) {
 	all := c.zones[cmp.Or(c.clusters[cluster], c.only)]
 	i, found := slices.BinarySearchFunc(all, at, func(x segment, at time.Time) int { return x.from.Compare(at) })
@@ -195,7 +198,7 @@ func (c *Carbon) at(cluster string, at time.Time) (float64, bool) {
 	return all[i].grams, all[i].known
 }
 
-// changes calls add with the moments at which an intensity begins or ends.
+// changes calls add for each moment at which an intensity begins or ends.
 func (c *Carbon) changes(add func(time.Time)) {
 	for _, all := range c.zones {
 		for _, x := range all {

@@ -9,19 +9,18 @@ import (
 	"strings"
 )
 
-// The limits of a file: more than a year of hourly data of a hundred zones, or a million boards.
+// These are the limits of a file. They allow more than a year of hourly data for a hundred zones, or a million boards.
 const (
 	maxBytes   = 128 << 20
 	maxRows    = 1_000_000
 	maxColumns = 256
 	maxText    = 1024 // maximum size of a field that is used, in bytes
-	// maxLine limits the length of a line, in bytes. It is large, because exports have columns with
-	// comments.
+	// maxLine limits the length of a line, in bytes. It is large because exports contain columns with comments.
 	maxLine = 1 << 20
 )
 
-// newReader returns a reader of a file. Its fields are separated by commas, or by semicolons if the header
-// has one and no comma.
+// newReader returns a reader for a CSV file. Fields are separated by commas, or by semicolons if the header contains a
+// semicolon and no comma.
 func newReader(r io.Reader) *csv.Reader {
 	buffered := bufio.NewReader(&limited{Reader: r})
 	if mark, _ := buffered.Peek(3); string(mark) == "\ufeff" {
@@ -38,8 +37,8 @@ func newReader(r io.Reader) *csv.Reader {
 	return in
 }
 
-// parseCSV reads a file with a header, and calls row for each other row with its line number. The
-// fields are valid during the call.
+// parseCSV reads a file with a header, and calls row for each row after it, with the line number. The fields are valid
+// only during the call.
 func parseCSV(r io.Reader, header func([]string) error, row func(fields []string, line int) error) error {
 	in := newReader(r)
 	for n := 0; ; n++ {
@@ -69,11 +68,10 @@ func parseCSV(r io.Reader, header func([]string) error, row func(fields []string
 	}
 }
 
-// errLarge is the error of a file beyond the limits.
+// errLarge means that a file exceeds the limits.
 var errLarge = errors.New("the file is too large")
 
-// limited reads a file up to the limits of its size and its lines. Line breaks within quotes do not
-// count as ends of lines.
+// limited limits the size of a file and of its lines while it is read. Line breaks within quotes do not end a line.
 type limited struct {
 	io.Reader
 	total, line int
@@ -92,7 +90,7 @@ func (l *limited) Read(b []byte) (int, error) {
 			l.line = 0
 		}
 		if l.line > maxLine {
-			return 0, fmt.Errorf("%w: a line has more than %d bytes", errLarge, maxLine)
+			return 0, fmt.Errorf("%w: a line is longer than %d bytes", errLarge, maxLine)
 		}
 	}
 	if l.total > maxBytes {

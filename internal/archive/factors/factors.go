@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Files are the files and values of the flags.
+// Files contains the paths and values from the flags.
 type Files struct {
 	Assets, Columns string
 	Prices          string
@@ -19,20 +19,20 @@ type Files struct {
 	RMA             string
 }
 
-// Register adds the flags of factors of money and carbon.
+// Register adds the flags that concern money and carbon.
 func (f *Files) Register(fs *flag.FlagSet) {
-	fs.StringVar(&f.Prices, "prices", "", "CSV `file` with prices: from, until, cluster, model, per_kwh, per_gpu_hour, currency; the last row that matches counts")
+	fs.StringVar(&f.Prices, "prices", "", "CSV `file` with prices: from, until, cluster, model, per_kwh, per_gpu_hour, currency; the last matching row is used")
 	fs.StringVar(&f.Carbon, "carbon", "", "CSV `file` with the carbon intensity: from, until, zone, grams_per_kwh, or the columns of Electricity Maps")
-	fs.StringVar(&f.Zones, "carbon.zones", "", "zone of each cluster in the --carbon file, such as east=DE,west=US-CAL-CISO; not needed for a file of one zone")
-	fs.StringVar(&f.PUE, "pue", "", "power usage effectiveness of the sites: a number, or numbers by cluster such as east=1.3,west=1.15")
+	fs.StringVar(&f.Zones, "carbon.zones", "", "zone of each cluster in the --carbon file, such as east=DE,west=US-CAL-CISO; not needed if the file contains only one zone")
+	fs.StringVar(&f.PUE, "pue", "", "power usage effectiveness of the sites: a number, or a number for each cluster, such as east=1.3,west=1.15")
 }
 
-// Factors contains the factors that were read. The zero value contains none.
+// Factors contains the factors that were read. The zero value contains no factors.
 type Factors struct {
 	Assets *Assets
 	RMA    *RMA
 	Prices Prices
-	Carbon *Carbon // nil without a file
+	Carbon *Carbon // nil if no file is set
 	PUE    PUE
 }
 
@@ -50,13 +50,13 @@ func (f Files) Read() (all Factors, err error) {
 // Money reports whether there are prices.
 func (f Factors) Money() bool { return len(f.Prices) > 0 }
 
-// Timed reports whether factors depend on the time.
+// Timed reports whether any factor depends on the time.
 func (f Factors) Timed() bool {
 	return f.Carbon != nil || slices.ContainsFunc(f.Prices, func(p Price) bool { return !p.From.IsZero() || !p.Until.IsZero() })
 }
 
-// Parts divides a period into parts with constant factors, and returns their starts: from, and full
-// hours after it.
+// Parts divides a period into parts in which all factors are constant. It returns the starts of the
+// parts: from, and full hours after it.
 func (f Factors) Parts(from, until time.Time) []time.Time {
 	parts := []time.Time{from}
 	add := func(at time.Time) {
@@ -75,29 +75,30 @@ func (f Factors) Parts(from, until time.Time) []time.Time {
 	return slices.CompactFunc(parts, time.Time.Equal)
 }
 
-// Use is an amount of energy and time that is priced.
+// Use is an amount of energy and time for which the price or the emissions are computed.
 type Use struct {
 	Cluster, Model string
-	Hour           time.Time // hour, or the start of a part, see [Factors.Parts]
+	Hour           time.Time // the hour, or the start of a part (see [Factors.Parts])
 	Energy         int64     // mJ
 	GPUTime        int64     // ms
 }
 
-// The units of prices.
+// These are the units of prices.
 const (
 	kilowattHour = 3.6e9  // mJ
 	hour         = 3600e3 // ms
 )
 
-// Cost returns the price of a use, or false if there is none. It is the price of its energy times
-// the PUE, and of its GPU hours.
+// Cost returns the cost of a use. This is the price of its energy, multiplied by the PUE, plus the
+// price of its GPU hours. known is false if there is no price.
 func (f Factors) Cost(u Use) (cost float64, known bool) {
 	perKWh, perHour, known := f.Prices.at(u)
 	return float64(u.Energy)/kilowattHour*f.PUE.Of(u.Cluster)*perKWh + float64(u.GPUTime)/hour*perHour, known
 }
 
-// Grams returns the carbon emissions of a use in grams of CO2 equivalent, or false if the intensity
-// is unknown. They are the energy times the PUE times the intensity of the hour.
+// Grams returns the carbon emissions of a use in grams of CO2 equivalent. They are the energy
+// multiplied by the PUE and by the intensity at the hour. known is false if the intensity is
+// unknown.
 func (f Factors) Grams(u Use) (grams float64, known bool) {
 	if f.Carbon == nil {
 		return 0, false
@@ -106,7 +107,7 @@ func (f Factors) Grams(u Use) (grams float64, known bool) {
 	return float64(u.Energy) / kilowattHour * f.PUE.Of(u.Cluster) * intensity, known
 }
 
-// Without returns the number of hours of a period for which a cluster's intensity is unknown.
+// Without returns the number of hours in a period for which a cluster's intensity is unknown.
 func (f Factors) Without(cluster string, from, until time.Time) (hours int) {
 	for at := from; at.Before(until); at = at.Add(time.Hour) {
 		if _, known := f.Carbon.at(cluster, at); !known {
@@ -120,13 +121,13 @@ func (f Factors) Without(cluster string, from, until time.Time) (hours int) {
 type list struct {
 	path   string
 	header []string
-	fields []string // of the current row
+	fields []string // fields of the current row
 	long   bool     // whether a field of the current row is too long
 }
 
 // readList reads a CSV file. It calls begin after it has read the header, and row for each row.
-// Errors contain the path and the line. Spaces around the names of columns and a byte order mark
-// are ignored.
+// Errors contain the path and the line. Spaces around column names, and a byte order mark, are
+// ignored.
 func readList(name, path string, begin, row func(l *list) error) error {
 	l := &list{path: "--" + name + "=" + path}
 	file, err := os.Open(path)
@@ -141,7 +142,7 @@ func readList(name, path string, begin, row func(l *list) error) error {
 		l.fields, l.long = fields, false
 		err := row(l)
 		if err == nil && l.long {
-			err = fmt.Errorf("a field has more than %d bytes", maxText)
+			err = fmt.Errorf("a field is longer than %d bytes", maxText)
 		}
 		if err != nil {
 			return fmt.Errorf("line %d: %w", line, err)
@@ -154,8 +155,8 @@ func readList(name, path string, begin, row func(l *list) error) error {
 	return nil
 }
 
-// column returns the index of the first column with one of the given names, or -1 if there is none.
-// Case and spaces are ignored.
+// column returns the index of the first column that has one of the given names, or -1 if there is
+// no such column. Case and spaces are ignored.
 func (l *list) column(names ...string) int {
 	for _, name := range names {
 		for i, head := range l.header {
@@ -171,7 +172,7 @@ func plain(text string) string {
 	return strings.NewReplacer(" ", "", "_", "", "-", "").Replace(strings.ToLower(text))
 }
 
-// value returns a field of the row, or empty if the column is -1.
+// value returns a field of the current row, or an empty text if the index is -1.
 func (l *list) value(column int) string {
 	if column < 0 || column >= len(l.fields) {
 		return ""

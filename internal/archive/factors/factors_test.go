@@ -68,7 +68,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestGrams checks intensities by zone and time, with our columns and Electricity Maps' columns.
+// TestGrams checks intensities by zone and time, with our column names and with those of Electricity Maps.
 func TestGrams(t *testing.T) {
 	ours := read(t, factors.Files{Zones: "east=DE,west=FR", Carbon: file(t, "from,until,zone,grams_per_kwh\n2026-10-01,2026-10-02,DE,300\n2026-10-01,,FR,50\n")})
 	maps := read(t, factors.Files{Carbon: file(t, "\ufeffDatetime (UTC),Country,Zone name,Zone id,Carbon intensity gCO₂eq/kWh (direct),Carbon intensity gCO₂eq/kWh (Life cycle)\n"+
@@ -83,7 +83,7 @@ func TestGrams(t *testing.T) {
 		{ours, "east", "2026-10-01T23:00:00Z", 300, true},
 		{ours, "east", "2026-10-02T00:00:00Z", 0, false},
 		{ours, "west", "2026-10-20T00:00:00Z", 50, true},
-		{ours, "west", "2026-12-20T00:00:00Z", 50, true}, // as prices without an end
+		{ours, "west", "2026-12-20T00:00:00Z", 50, true}, // no end, like prices
 		{ours, "north", "2026-10-01T00:00:00Z", 0, false},
 		{maps, "east", "2026-10-01T00:00:00Z", 300, true},
 		{maps, "east", "2026-10-01T01:00:00Z", 400, true},
@@ -97,8 +97,8 @@ func TestGrams(t *testing.T) {
 	}
 }
 
-// TestIntensities checks for how long a row counts: empty cells match all, as in prices, and a row of an hourly file counts for an
-// hour, so that gaps are known.
+// TestIntensities checks for how long a row is valid. Empty cells match everything, as in prices. A row in a file with
+// hourly data is valid for an hour, so that gaps are known.
 func TestIntensities(t *testing.T) {
 	const maps = "Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (Life cycle)\n"
 	series := func(texts ...string) string {
@@ -111,7 +111,7 @@ func TestIntensities(t *testing.T) {
 	for name, tt := range map[string]struct {
 		file  string
 		zones string
-		want  map[string]float64 // by time, -1 if it is unknown
+		want  map[string]float64 // intensity by time; -1 if unknown
 	}{
 		"no dates":          {"grams_per_kwh,from\n300,\n", "", map[string]float64{"2001-01-01T00": 300, "2026-10-01T00": 300}},
 		"no zone":           {"from,zone,grams_per_kwh\n,,300\n2026-10-02,DE,100\n,FR,50\n", "east=DE,west=FR", map[string]float64{"2026-10-01T23": 300, "2026-10-02T00": 100}},
@@ -149,7 +149,7 @@ func TestIntensities(t *testing.T) {
 	}
 }
 
-// TestAssets checks the usual columns of exports, and a mapping.
+// TestAssets checks the usual columns of exports, and a mapping of columns.
 func TestAssets(t *testing.T) {
 	for name, f := range map[string]factors.Files{
 		"ours":       {Assets: file(t, "serial,tag,warranty\nS1,T1,2029-01-01\n")},
@@ -168,15 +168,15 @@ func TestAssets(t *testing.T) {
 	}
 }
 
-// TestInvalid checks that errors name the flag and the line, and contain one line.
+// TestInvalid checks that errors name the flag and the line, and consist of one line.
 func TestInvalid(t *testing.T) {
 	for _, tt := range []struct {
 		files factors.Files
 		want  string
 	}{
 		{factors.Files{Prices: file(t, "")}, "the file is empty"},
-		{factors.Files{Prices: file(t, "a,b\n")}, "one of them is needed"},
-		{factors.Files{Prices: file(t, "per_kwh\n")}, "has no prices"},
+		{factors.Files{Prices: file(t, "a,b\n")}, "add at least one of them"},
+		{factors.Files{Prices: file(t, "per_kwh\n")}, "contains no prices"},
 		{factors.Files{Prices: file(t, "per_kwh\n-1\n")}, "line 2"},
 		{factors.Files{Prices: file(t, "per_kwh,currency\n1,EUR\n1,USD\n")}, "same currency"},
 		{factors.Files{Prices: file(t, "per_kwh\n1,2\n")}, "invalid CSV"},
@@ -195,7 +195,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// FuzzRead checks that no file crashes the readers, and that amounts stay numbers.
+// FuzzRead checks that no file crashes the readers, and that no amount becomes NaN or infinite.
 func FuzzRead(f *testing.F) {
 	f.Add("from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.2,2,EUR\n")
 	f.Add("Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (direct)\n2026-01-01,DE,3\n")
@@ -218,7 +218,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestParts checks the hours at which factors change, and that each use within a part has the same factors.
+// TestParts checks the hours at which factors change, and that all uses within a part have the same factors.
 func TestParts(t *testing.T) {
 	from, until := at("2026-10-01T00:00:00Z"), at("2026-10-03T00:00:00Z")
 	prices := file(t, "from,until,per_kwh\n2026-09-01,2026-10-01 12:30,0.2\n2026-10-01 12:30,,0.3\n2026-10-02,2026-10-09,0.4\n")
@@ -256,7 +256,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// endless is a file that repeats a text.
+// endless is a reader that repeats a text without end.
 type endless struct {
 	text string
 	read int
@@ -270,7 +270,7 @@ func (e *endless) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// pipe returns the path of a file that does not end, with a header.
+// pipe returns the path of a pipe that returns a header and then an endless text.
 func pipe(t *testing.T, header, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "list.csv")
@@ -281,28 +281,28 @@ func pipe(t *testing.T, header, text string) string {
 			return
 		}
 		defer out.Close()
-		_, _ = io.Copy(out, io.MultiReader(strings.NewReader(header), &endless{text: text})) // until the reader closes it
+		_, _ = io.Copy(out, io.MultiReader(strings.NewReader(header), &endless{text: text})) // ends when the reader closes the pipe
 	}()
 	return path
 }
 
-// TestLimits checks that files beyond the limits are rejected, even if they do not end.
+// TestLimits checks that files that exceed the limits are rejected, even if they do not end.
 func TestLimits(t *testing.T) {
 	long := strings.Repeat("x", 1025)
 	for name, tt := range map[string]struct {
 		files factors.Files
 		want  string
 	}{
-		"endless line":    {factors.Files{Prices: pipe(t, "per_kwh\n", "1")}, "a line has more than"},
-		"endless quotes":  {factors.Files{Carbon: pipe(t, "from,zone,grams_per_kwh\n\"", "x\n")}, "a line has more than"},
-		"endless header":  {factors.Files{Assets: pipe(t, "", ",")}, "a line has more than"},
+		"endless line":    {factors.Files{Prices: pipe(t, "per_kwh\n", "1")}, "a line is longer than"},
+		"endless quotes":  {factors.Files{Carbon: pipe(t, "from,zone,grams_per_kwh\n\"", "x\n")}, "a line is longer than"},
+		"endless header":  {factors.Files{Assets: pipe(t, "", ",")}, "a line is longer than"},
 		"endless rows":    {factors.Files{RMA: pipe(t, "old_serial,new_serial\n", "a,b\n")}, "rows"},
 		"endless prices":  {factors.Files{Prices: pipe(t, "per_kwh\n", "1\n")}, "prices"},
 		"endless comment": {factors.Files{Assets: pipe(t, "serial,comment\n", "1,"+strings.Repeat("x", 1<<16)+"\n")}, "MiB"},
 		"columns":         {factors.Files{Assets: file(t, "serial"+strings.Repeat(",x", 256)+"\n")}, "columns"},
-		"long cluster":    {factors.Files{Prices: file(t, "cluster,per_kwh\n"+long+",1\n")}, "line 2: a field has more than"},
-		"long zone":       {factors.Files{Carbon: file(t, "from,zone,grams_per_kwh\n2026-10-01,"+long+",1\n")}, "a field has more than"},
-		"long tag":        {factors.Files{Assets: file(t, "serial,tag\nS1,"+long+"\n")}, "a field has more than"},
+		"long cluster":    {factors.Files{Prices: file(t, "cluster,per_kwh\n"+long+",1\n")}, "line 2: a field is longer than"},
+		"long zone":       {factors.Files{Carbon: file(t, "from,zone,grams_per_kwh\n2026-10-01,"+long+",1\n")}, "a field is longer than"},
+		"long tag":        {factors.Files{Assets: file(t, "serial,tag\nS1,"+long+"\n")}, "a field is longer than"},
 		"long number":     {factors.Files{Prices: file(t, "per_kwh\n"+long+"\n")}, "line 2"},
 		"price":           {factors.Files{Prices: file(t, "per_kwh\n1e10\n")}, "must be a number from 0"},
 		"infinite price":  {factors.Files{Prices: file(t, "per_gpu_hour\n1e999\n")}, "must be a number from 0"},

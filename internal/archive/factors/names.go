@@ -11,8 +11,8 @@ import (
 // maxNames is the maximum number of names in a list.
 const maxNames = 10_000
 
-// ReadNames reads names of boards, nodes or chassis: one in a line, or a column of a CSV file with a header. Without
-// the name of a column it reads the column of serial numbers.
+// ReadNames reads the names of boards, nodes or chassis: one per line, or from a column of a CSV file with a header. If
+// no column is named, it reads the column of serial numbers.
 func ReadNames(in io.Reader, column string) (names []string, err error) {
 	l := &list{}
 	place := 0
@@ -21,7 +21,7 @@ func ReadNames(in io.Reader, column string) (names []string, err error) {
 		name := l.value(place)
 		switch {
 		case l.long:
-			return fmt.Errorf("line %d: the name has more than %d bytes", line, maxText)
+			return fmt.Errorf("line %d: the name is longer than %d bytes", line, maxText)
 		case strings.TrimSpace(strings.Join(fields, "")) == "":
 			return nil // spreadsheets add empty lines
 		case len(names) == maxNames:
@@ -45,10 +45,10 @@ func ReadNames(in io.Reader, column string) (names []string, err error) {
 		case len(header) > 1:
 			return errors.New("there is no column with serial numbers: name it with --names.column=HEADER")
 		}
-		return add(header, 1) // there is no header
+		return add(header, 1) // the first line is a name, because there is no header
 	}, add)
 	if err == nil && len(names) == 0 {
-		err = errors.New("the list has no names")
+		err = errors.New("the list contains no names")
 	}
 	return names, err
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/factors"
 )
 
-// TestManyNames checks the limit of a list.
+// TestManyNames checks the limit on the number of names.
 func TestManyNames(t *testing.T) {
 	const most = 10_000
 	if names, err := factors.ReadNames(strings.NewReader(strings.Repeat("a\n", most)), ""); err != nil || len(names) != most {
@@ -19,8 +19,8 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// FuzzNames checks lists of names: lines without separators and quotes are the names, in their order, and a column of a table has
-// the same names as its lines.
+// FuzzNames checks lists of names. Lines without separators and quotes are the names, in their order. A column of a
+// table contains the same names as these lines.
 func FuzzNames(f *testing.F) {
 	f.Add("1653924023101\n\n 1653924023102 \r\nGPU-7\n", "x")
 	f.Add("\ufeffnode-1\nnode-1\n", "Serial")
@@ -28,7 +28,7 @@ func FuzzNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, head string) {
 		names, err := factors.ReadNames(strings.NewReader(text), "")
 		if strings.ContainsAny(text, "\",;\r\ufeff") || err != nil || strings.ContainsFunc(text, func(r rune) bool { return r > 127 || r < 32 && r != '\n' }) {
-			return // the library of CSV decides
+			return // the CSV library decides
 		}
 		var want []string
 		for line := range strings.SplitSeq(text, "\n") {

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Price is the price of energy and GPU hours for some clusters, models and times.
+// Price contains the price of energy and of GPU hours for some clusters, models and times.
 type Price struct {
-	From, Until      time.Time // zero for no limit
-	Cluster, Model   string    // empty for all
+	From, Until      time.Time // zero means no limit
+	Cluster, Model   string    // empty matches all
 	PerKWh, PerHour  float64
 	hasKWh, hasHours bool
 	Currency         string
 }
 
-// Prices contains the rows of price files. If several rows match, the last one counts.
+// Prices contains the rows of a price file. If several rows match, the last one is used.
 type Prices []Price
 
 func readPrices(path string) (all Prices, err error) {
@@ -31,7 +31,7 @@ func readPrices(path string) (all Prices, err error) {
 		}
 		columns["until"] = l.column("until", "to")
 		if columns["per_kwh"] < 0 && columns["per_gpu_hour"] < 0 {
-			return errors.New("the columns per_kwh and per_gpu_hour are missing: one of them is needed")
+			return errors.New("the columns per_kwh and per_gpu_hour are missing: add at least one of them")
 		}
 		return nil
 	}, func(l *list) error {
@@ -48,12 +48,12 @@ func readPrices(path string) (all Prices, err error) {
 		return nil
 	})
 	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("--prices=%s: the file has no prices", path)
+		err = fmt.Errorf("--prices=%s: the file contains no prices", path)
 	}
 	return all, err
 }
 
-// maxPrices is the maximum number of prices: each use is compared with all of them.
+// maxPrices is the maximum number of prices. It is limited because each use is compared with all prices.
 const maxPrices = 20_000
 
 func parsePrice(value func(column string) string) (p Price, err error) {
@@ -71,10 +71,10 @@ func parsePrice(value func(column string) string) (p Price, err error) {
 	return p, nil
 }
 
-// maxNumber is the largest accepted price or intensity. It keeps all amounts of a statement finite.
+// maxNumber is the largest accepted price or intensity. The limit keeps all amounts in a statement finite.
 const maxNumber = 1e9
 
-// parseNumber reads a number from 0 to maxNumber. An empty text is unknown.
+// parseNumber parses a number from 0 to maxNumber. An empty text means that the number is unknown.
 func parseNumber(text string) (n float64, known bool, err error) {
 	if text == "" {
 		return 0, false, nil
@@ -86,7 +86,7 @@ func parseNumber(text string) (n float64, known bool, err error) {
 	return n, true, nil
 }
 
-// Currency returns the currency of the prices, or empty if the file does not contain it.
+// Currency returns the currency of the prices, or an empty text if the file does not contain it.
 func (p Prices) Currency() string {
 	if len(p) == 0 {
 		return ""
@@ -94,7 +94,7 @@ func (p Prices) Currency() string {
 	return p[0].Currency
 }
 
-// ByModel reports whether prices depend on the model.
+// ByModel reports whether any price depends on the model.
 func (p Prices) ByModel() bool {
 	for _, price := range p {
 		if price.Model != "" {
@@ -104,13 +104,13 @@ func (p Prices) ByModel() bool {
 	return false
 }
 
-// matches reports whether a price is for the cluster, the model and the hour of a use.
+// matches reports whether a price applies to the cluster, the model and the hour of a use.
 func (p *Price) matches(u Use) bool {
 	return (p.Cluster == "" || p.Cluster == u.Cluster) && (p.Model == "" || p.Model == u.Model) &&
 		!u.Hour.Before(p.From) && (p.Until.IsZero() || u.Hour.Before(p.Until))
 }
 
-// at returns the prices of a kilowatt-hour and of a GPU hour, or false if none matches.
+// at returns the prices of a kilowatt-hour and of a GPU hour. The result is false if no price matches.
 func (p Prices) at(u Use) (perKWh, perHour float64, known bool) {
 	for _, price := range p {
 		if !price.matches(u) {
@@ -126,10 +126,10 @@ func (p Prices) at(u Use) (perKWh, perHour float64, known bool) {
 	return perKWh, perHour, known
 }
 
-// PUE contains the power usage effectiveness by cluster. The empty name stands for all other clusters.
+// PUE contains the power usage effectiveness of each cluster. The empty name stands for all other clusters.
 type PUE map[string]float64
 
-// Of returns the power usage effectiveness of a cluster, 1 if it is unknown.
+// Of returns the power usage effectiveness of a cluster, or 1 if it is unknown.
 func (p PUE) Of(cluster string) float64 {
 	if n, ok := p[cluster]; ok {
 		return n
@@ -152,7 +152,7 @@ func parsePUE(text string) (PUE, error) {
 		}
 		n, err := strconv.ParseFloat(number, 64)
 		if err != nil || !(n >= 1 && n <= 10) {
-			return nil, fmt.Errorf("--pue=%s: must be a number from 1 to 10, or numbers by cluster such as east=1.3,west=1.15", text)
+			return nil, fmt.Errorf("--pue=%s: must be a number from 1 to 10, or a number for each cluster, such as east=1.3,west=1.15", text)
 		}
 		all[cluster] = n
 	}

@@ -1,5 +1,4 @@
-// Package gpuid converts the serial numbers of boards to the records of gpuid
-// (github.com/mchmarny/gpuid).
+// Package gpuid converts the serial numbers of boards to records for gpuid (github.com/mchmarny/gpuid).
 package gpuid
 
 import (
@@ -10,8 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Reading is a record of gpuid: a serial number that was read on a node. The SQL view serials
-// contains the same rows.
+// Reading is a gpuid record: a serial number that was read on a node. The SQL view serials contains the same rows.
 type Reading struct {
 	Cluster string    `json:"cluster"`
 	Node    string    `json:"node"`
@@ -27,13 +25,13 @@ func (r Reading) Record() []string {
 	return []string{r.Cluster, r.Node, r.Machine, r.Source, r.Chassis, r.GPU, r.Time.Format(time.RFC3339Nano)}
 }
 
-// Node holds the readings of a node in an hour, one for each serial number.
+// Node contains the readings from a node in an hour, one for each serial number.
 type Node struct {
 	Name     string
 	Readings []Reading
 }
 
-// Nodes returns the readings of an hour, by node in the order of the rows.
+// Nodes returns the readings in an hour, grouped by node in the order of the rows.
 func Nodes(h *table.Hour) (all []Node) {
 	places := make(map[string]int)
 	for i := range h.GPUs {
@@ -52,8 +50,8 @@ func Nodes(h *table.Hour) (all []Node) {
 	return all
 }
 
-// add adds a reading, or replaces an older one of the same serial number. The GPUs of a board share a serial number, and a
-// table with gpuid's unique key rejects a second reading.
+// add adds a reading, or replaces an older reading of the same serial number. The GPUs of a board share a serial
+// number, and a table with gpuid's unique key would reject a second reading.
 func (n *Node) add(r Reading) {
 	i := slices.IndexFunc(n.Readings, func(other Reading) bool { return other.GPU == r.GPU })
 	switch {
@@ -64,8 +62,8 @@ func (n *Node) add(r Reading) {
 	}
 }
 
-// readingOf returns the reading of a GPU. In gpuid a machine is the last part of the Node's
-// provider id. gpuid has no readings of machines without a provider id.
+// readingOf returns the reading for a GPU. gpuid identifies a machine by the last part of the Node's provider id, and
+// has no readings for machines without a provider id.
 func readingOf(cluster string, g *table.GPU) Reading {
 	return Reading{cluster, g.Node, cmp.Or(g.Machine, g.SystemUUID), "gpuledger", g.ChassisSerial, g.Serial, g.Last.UTC()}
 }

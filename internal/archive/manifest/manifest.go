@@ -1,4 +1,4 @@
-// Package manifest records the hours that are filed in a sink that cannot be read back.
+// Package manifest records which hours were filed in a sink that cannot be read back.
 package manifest
 
 import (
@@ -16,33 +16,33 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// ErrLocked means that another process has the file open.
+// ErrLocked means that another process has opened the file.
 var ErrLocked = errors.New("another gpuledger-archive uses this file")
 
-// hour is an hour of a cluster.
+// hour identifies an hour of a cluster.
 type hour struct {
 	cluster string
 	start   int64 // Unix seconds
 }
 
-// Manifest contains the filed hours. The zero value is a manifest in memory.
+// Manifest contains the filed hours. The zero value is a manifest that is only in memory.
 type Manifest struct {
 	filed map[hour]table.Filed
-	file  *os.File // nil in memory
+	file  *os.File // nil if the manifest is only in memory
 }
 
-// line is a line of the file.
+// line is a line in the file.
 type line struct {
 	Cluster  string    `json:"cluster"`
 	Hour     time.Time `json:"hour"`
 	Revision int64     `json:"revision"`
 	Digest   string    `json:"digest"`
-	Reason   string    `json:"reason,omitempty"` // of accepted gaps
+	Reason   string    `json:"reason,omitempty"` // reason for accepted gaps
 }
 
-// Open reads a file of JSON lines, or creates it, and locks it: another process cannot open it at
-// the same time. A later line of an hour replaces an earlier one. An incomplete last line, which a
-// crash left, is removed.
+// Open reads or creates a file of JSON lines. It locks the file, so another process cannot open it
+// at the same time. A later line about an hour replaces an earlier line. An incomplete last line,
+// which a crash left, is removed.
 func Open(path string) (*Manifest, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
@@ -60,7 +60,7 @@ func (m *Manifest) load() error {
 	if err := unix.Flock(int(m.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("%w: %w", err, ErrLocked)
 	}
-	end := int64(0) // of the last complete line
+	end := int64(0) // end of the last complete line
 	in := bufio.NewReader(m.file)
 	for n := 1; ; n++ {
 		text, err := in.ReadBytes('\n')
@@ -72,7 +72,7 @@ func (m *Manifest) load() error {
 		}
 		var l line
 		if err := json.Unmarshal(bytes.TrimSpace(text), &l); err != nil || l.Revision < 1 || l.Digest == "" || l.Hour.IsZero() {
-			return fmt.Errorf("line %d is not a line of a manifest: repair or remove it, to file its hour again", n)
+			return fmt.Errorf("line %d is not a line of a manifest: repair the line, or remove it to file its hour again", n)
 		}
 		m.set(l)
 		end += int64(len(text))
@@ -91,12 +91,12 @@ func (m *Manifest) set(l line) {
 	m.filed[hour{l.Cluster, l.Hour.Unix()}] = table.Filed{Revision: l.Revision, Digest: l.Digest, Reason: l.Reason}
 }
 
-// Filed returns the entry of an hour, or zero if the hour is not filed.
+// Filed returns the entry for an hour, or zero if the hour is not filed.
 func (m *Manifest) Filed(cluster string, start time.Time) table.Filed {
 	return m.filed[hour{cluster, start.Unix()}]
 }
 
-// Clusters returns the filed hours of each cluster.
+// Clusters returns the span of filed hours of each cluster.
 func (m *Manifest) Clusters() map[string]table.Span {
 	spans := make(map[string]table.Span)
 	for h := range m.filed {
@@ -105,7 +105,7 @@ func (m *Manifest) Clusters() map[string]table.Span {
 	return spans
 }
 
-// Add records an hour as filed. It is durable when Add returns.
+// Add records an hour as filed. The record is durable when Add returns.
 func (m *Manifest) Add(h *table.Hour) error {
 	l := line{h.Cluster, h.Start.UTC(), h.Revision, h.Digest, h.Reason}
 	if m.file != nil {

@@ -26,8 +26,8 @@ func open(t *testing.T, path string) *manifest.Manifest {
 	return m
 }
 
-// TestFile checks that the last line of each filed hour is found after a crash at any byte of a
-// line.
+// TestFile checks that the last line about each filed hour is found after a crash that cuts a line
+// at any byte.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "filed")
 	first, second, next := sinktest.Hour(noon, 7), sinktest.Hour(noon, 9), sinktest.Hour(noon.Add(time.Hour), 5)
@@ -80,13 +80,14 @@ func TestMemory(t *testing.T) {
 	check(t, m.Close())
 }
 
-// TestInvalid checks that the error of an invalid file has the line, and that the file is kept.
+// TestInvalid checks that the error about an invalid file contains the line, and that the file is
+// not changed.
 func TestInvalid(t *testing.T) {
 	for _, text := range []string{"x\n", "{}\n", "\n", `{"cluster": "east", "hour": "noon", "revision": 1, "digest": "x"}` + "\n", "\x00\x00\n{"} {
 		path := filepath.Join(t.TempDir(), "filed")
 		check(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, err := manifest.Open(path); err == nil || !strings.Contains(err.Error(), "line 1") {
-			t.Errorf("error of %q is %v", text, err)
+			t.Errorf("error for %q is %v", text, err)
 		}
 		if got, _ := os.ReadFile(path); string(got) != text {
 			t.Errorf("file %q was changed to %q", text, got)
@@ -95,11 +96,11 @@ func TestInvalid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "filed")
 	open(t, path)
 	if _, err := manifest.Open(path); err == nil || !strings.Contains(err.Error(), "another gpuledger-archive") {
-		t.Errorf("error of a locked file is %v", err)
+		t.Errorf("error for a locked file is %v", err)
 	}
 }
 
-// TestMode checks that, with any umask, other users cannot read the file.
+// TestMode checks that other users cannot read the file with any umask.
 func TestMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	path := filepath.Join(t.TempDir(), "filed")

@@ -12,11 +12,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// file is a file of events. It is opened for each addition, so that it can be rotated.
+// file is a file to which events are appended. It is opened for each addition, so that it can be
+// rotated.
 type file struct{ path string }
 
-// openFile opens a file and returns the ids in it. It removes an incomplete last line, which a
-// crash left, but never changes a file with other content.
+// openFile opens a file, and returns the ids of the events in it. It removes an incomplete last
+// line, which a crash left, but never changes a file with other content.
 func openFile(path string) (*file, map[string]bool, error) {
 	f, sent := &file{path}, make(map[string]bool)
 	text, err := os.ReadFile(path)
@@ -31,7 +32,7 @@ func openFile(path string) (*file, map[string]bool, error) {
 		}
 		var row struct{ ID string }
 		if json.Unmarshal(line, &row) != nil || row.ID == "" {
-			return nil, nil, fmt.Errorf("%s: line %d is not an event of a board: is it another file?", path, n)
+			return nil, nil, fmt.Errorf("%s: line %d is not an event of a board: does the file contain other data?", path, n)
 		}
 		sent[row.ID] = true
 	}
@@ -45,8 +46,8 @@ func isCut(line []byte) bool {
 	return bytes.Equal(line[:n], begin[:n])
 }
 
-// add appends events. They are durable when it returns. If they cannot be written completely, none
-// is added.
+// add appends events. The events are durable when add returns. If they cannot be written
+// completely, no event is added.
 func (f *file) add(_ context.Context, rows [][]any) (err error) {
 	var lines []byte
 	for _, row := range rows {

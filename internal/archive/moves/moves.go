@@ -1,5 +1,5 @@
-// Package moves sends the events of boards to a webhook and a file, once their hours are filed.
-// Each event is sent at least once, with an id by which receivers can drop duplicates.
+// Package moves sends the events of boards to a webhook and a file after their hours are filed. Each event is sent at
+// least once, with an id by which receivers can drop duplicates.
 package moves
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// Config is the configuration from the flags.
+// Config contains the settings from the flags.
 type Config struct{ Webhook, TokenFile, File string }
 
 // Register adds the flags.
@@ -29,7 +29,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.File, "moves.file", "", "`file` to append the events of boards to as JSON lines, after each filed hour; for run")
 }
 
-// IsSet reports whether events are sent.
+// IsSet reports whether any flag requests events.
 func (c *Config) IsSet() bool { return c.Webhook != "" || c.File != "" }
 
 // Validate checks the flags.
@@ -39,44 +39,44 @@ func (c *Config) Validate() error {
 	}
 	hook := c.webhook()
 	if err := hook.Validate(); err != nil {
-		return fmt.Errorf("--moves.webhook, as for --http.url: %w", err)
+		return fmt.Errorf("--moves.webhook (see --http.url): %w", err)
 	}
 	return cli.CheckSecret("moves.token-file", c.TokenFile)
 }
 
-// webhook returns the configuration of the sink that posts.
+// webhook returns the configuration of the sink that posts events.
 func (c *Config) webhook() webhook.Config {
 	return webhook.Config{URL: c.Webhook, TokenFile: c.TokenFile, Format: "ndjson", Batch: 1000, Timeout: 30 * time.Second}
 }
 
 const (
-	// window is the time for which events are read again, because late samples may add some.
+	// window is the period before the filed hours in which events are read again, because late samples may add some.
 	window = 7 * 24 * time.Hour
-	// lookback is the length of a period before the window that is also read: a board that was there
-	// is not new.
+	// lookback is the length of the period before the window that is also read. A board that was in its place in this
+	// period is not new.
 	lookback = 24 * time.Hour
-	// minRetry and maxRetry limit the time until a failure is repeated.
+	// minRetry and maxRetry limit the time before a failed push is repeated.
 	minRetry, maxRetry = 10 * time.Second, 5 * time.Minute
 )
 
-// Pusher sends events.
+// Pusher sends events to outlets.
 type Pusher struct {
 	open    func(ctx context.Context) (books.Source, error)
 	log     *slog.Logger
 	since   time.Time
 	outlets []*outlet
 	wake    chan time.Time
-	logged  string // the last failure
+	logged  string // last failure that was logged
 }
 
-// outlet is a receiver of events, and the ids that it already received.
+// outlet is a receiver of events, with the ids of the events that it already received.
 type outlet struct {
 	name string
 	sent map[string]bool
 	add  func(ctx context.Context, rows [][]any) error
 }
 
-// New returns a pusher of the events since a week before now. It opens the books for each push.
+// New returns a pusher that sends the events since a week before now. The pusher opens the books for each push.
 func New(c Config, open func(ctx context.Context) (books.Source, error), now time.Time, log *slog.Logger) (*Pusher, error) {
 	p := &Pusher{open: open, log: log, since: now.Add(-window), wake: make(chan time.Time, 1)}
 	if c.Webhook != "" {
@@ -97,10 +97,10 @@ func New(c Config, open func(ctx context.Context) (books.Source, error), now tim
 	return p, nil
 }
 
-// Filed requests that the events until a moment are sent. All clusters must be filed until then.
+// Filed requests that the events until a moment are sent. The hours of all clusters must be filed until this moment.
 func (p *Pusher) Filed(until time.Time) {
 	select {
-	case <-p.wake: // an earlier moment
+	case <-p.wake: // drops the earlier moment
 	default:
 	}
 	p.wake <- until
@@ -118,8 +118,7 @@ func (p *Pusher) Run(ctx context.Context) error {
 	}
 }
 
-// repeat sends the events until a moment. After a failure it retries, until a later moment is
-// requested.
+// repeat sends the events until a moment. After a failure it retries until it succeeds or a later moment is requested.
 func (p *Pusher) repeat(ctx context.Context, until time.Time) {
 	for delay := minRetry; ; delay = min(2*delay, maxRetry) {
 		err := p.push(ctx, until)
@@ -145,7 +144,7 @@ func (p *Pusher) repeat(ctx context.Context, until time.Time) {
 	}
 }
 
-// push sends each outlet the events that it lacks.
+// push sends to each outlet the events that the outlet lacks.
 func (p *Pusher) push(ctx context.Context, until time.Time) (err error) {
 	source, err := p.open(ctx)
 	if err != nil {
@@ -165,7 +164,8 @@ func (p *Pusher) push(ctx context.Context, until time.Time) (err error) {
 	return err
 }
 
-// send sends the events since a moment that the outlet lacks. A rejected event is logged, and not sent again.
+// send sends the events since a moment that the outlet lacks. If the receiver rejects an event, the event is logged and
+// not sent again.
 func (o *outlet) send(ctx context.Context, rows [][]any, since time.Time, log *slog.Logger) error {
 	var waiting [][]any
 	for _, row := range rows {
@@ -194,5 +194,5 @@ func (o *outlet) send(ctx context.Context, rows [][]any, since time.Time, log *s
 	return nil
 }
 
-// The columns of [table.Moves].
+// These are the indexes of columns in [table.Moves].
 const idColumn, timeColumn = 0, 1

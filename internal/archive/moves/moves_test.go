@@ -28,7 +28,7 @@ import (
 
 var check = fatal.If
 
-// line is a sent event.
+// line is an event that was sent.
 type line struct {
 	Table, ID, Event, Serial, Node string
 	Time                           time.Time
@@ -42,14 +42,14 @@ func lines(t *testing.T, text []byte) (all []line) {
 		var l line
 		check(t, json.Unmarshal(text, &l))
 		if l.Table != "moves" || l.ID == "" {
-			t.Errorf("the event has no table or id: %s", text)
+			t.Errorf("the event contains no table or no id: %s", text)
 		}
 		all = append(all, l)
 	}
 	return all
 }
 
-// receiver is a webhook that is down for its first requests, and rejects the events of a board.
+// receiver is a webhook that fails for its first requests, and rejects the events of one board.
 type receiver struct {
 	*testing.T
 	down   int
@@ -75,7 +75,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.got = append(r.got, got...)
 }
 
-// drawn are the events of boards in a drawn history since the second day.
+// drawn returns the events of boards in a drawn history, from the second day on.
 func drawn(p *foldtest.Places) (all []string) {
 	add := func(at time.Time, event, serial, node string) {
 		if !at.Before(p.Start.Add(lookback)) {
@@ -99,8 +99,8 @@ func drawn(p *foldtest.Places) (all []string) {
 	return all
 }
 
-// TestPush files a drawn history and sends its events every few hours to a webhook and a file. The webhook is down at first,
-// and the pusher of the file restarts. Both get each event once.
+// TestPush files a drawn history and sends its events every few hours to a webhook and a file. The webhook fails at
+// first, and the pusher that writes the file restarts. Both outlets must receive each event exactly once.
 func TestPush(t *testing.T) {
 	p := foldtest.DrawPlaces(3, time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC), true)
 	folder, path := t.TempDir(), filepath.Join(t.TempDir(), "moves.jsonl")
@@ -133,7 +133,7 @@ func TestPush(t *testing.T) {
 			failures++
 		}
 		check(t, toFile.push(t.Context(), until))
-		if hour == 36 { // a restart after a line that a crash cut
+		if hour == 36 { // restart after a crash cut a line
 			out, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 			check(t, err)
 			_, err = out.WriteString(`{"table":"moves","id":"12`)
@@ -171,7 +171,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// TestConfig checks the errors of invalid flags, and of a file without events, which is kept.
+// TestConfig checks the errors about invalid flags, and about a file without events, which must not be changed.
 func TestConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "other")
 	check(t, os.WriteFile(path, []byte("hello\n"), 0o600))

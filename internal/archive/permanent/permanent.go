@@ -1,5 +1,5 @@
-// Package permanent marks errors that no retry can fix: a sink rejects the data itself. All other errors
-// are temporary, even if an administrator must repair the cause, such as a wrong password.
+// Package permanent marks errors that no retry can fix, because a sink rejects the data itself. All other errors are
+// temporary, even if an administrator must repair the cause, such as a wrong password.
 package permanent
 
 import (
@@ -12,13 +12,13 @@ import (
 // Err matches all permanent errors in [errors.Is].
 var Err = errors.New("permanent error")
 
-// failure is a permanent error; its text is the text of the cause.
+// failure is a permanent error with the text of its cause.
 type failure struct{ error }
 
 func (f failure) Unwrap() error        { return f.error }
 func (f failure) Is(target error) bool { return target == Err }
 
-// Error marks an error as permanent. It returns nil for nil.
+// Error marks an error as permanent. It returns nil if the error is nil.
 func Error(err error) error {
 	if err == nil {
 		return nil
@@ -29,7 +29,7 @@ func Error(err error) error {
 // Is reports whether an error is permanent.
 func Is(err error) bool { return errors.Is(err, Err) }
 
-// If marks an error as permanent if a condition holds.
+// If marks an error as permanent if the condition is true.
 func If(condition bool, err error) error {
 	if condition {
 		return Error(err)
@@ -42,9 +42,8 @@ func Path(err error) bool {
 	return errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EILSEQ) || errors.Is(err, syscall.EINVAL)
 }
 
-// Status reports whether an HTTP status means that the content of a request is rejected. Other
-// statuses are temporary: an administrator can repair credentials and addresses, and conflicts and
-// rate limits are temporary.
+// Status reports whether an HTTP status means that the server rejects the content of a request. Other statuses are
+// temporary, because an administrator can repair credentials and addresses, and conflicts and rate limits end.
 func Status(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusProxyAuthRequired,
@@ -54,8 +53,8 @@ func Status(status int) bool {
 	return status/100 == 4
 }
 
-// SQLState reports whether an SQLSTATE means that a database rejects values: the classes 22 (data
-// exceptions), 23 (violated constraints) and 54 (a row or its index is too large) of SQLSTATE.
+// SQLState reports whether an SQLSTATE means that a database rejects values. This is the case for the classes 22 (data
+// exceptions), 23 (violated constraints) and 54 (a row or its index is too large).
 func SQLState(code string) bool {
 	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23") || strings.HasPrefix(code, "54")
 }

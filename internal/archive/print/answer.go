@@ -17,36 +17,36 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// Kind is the kind of a column's values.
+// Kind is the kind of the values in a column.
 type Kind int
 
-// The kinds of values.
+// These are the kinds of values, with their Go types.
 const (
 	Text   Kind = iota // string
 	Count              // int64
-	Time               // time.Time, zero if it is unknown or does not apply
+	Time               // time.Time; zero if unknown or not applicable
 	Energy             // int64 in millijoules, printed in kilowatt hours
 	Span               // int64 in milliseconds, printed in hours
 	Share              // float64 from 0 to 1, printed in percent
-	Change             // float64 of at least -1, 0 for no change, printed in percent with a sign
+	Change             // float64 of at least -1; 0 means no change; printed in percent with a sign
 	Number             // float64, such as an amount of money
 	Flag               // bool
 )
 
-// Column is a column of an answer.
+// Column describes a column of an answer.
 type Column struct {
 	// Name is the name in JSON and CSV.
 	Name string
-	// Title is the heading in text, empty for a column that text omits.
+	// Title is the heading in text. It is empty if text omits the column.
 	Title string
 	Kind  Kind
 }
 
-// Answer is the answer to a question.
+// Answer is the answer to a question, as a table with notices.
 type Answer struct {
 	Columns []Column
-	Rows    [][]any // nil values are unknown
-	// Notices are sentences about what the answer lacks.
+	Rows    [][]any // nil means unknown
+	// Notices are sentences about missing or uncertain parts of the answer.
 	Notices []string
 }
 
@@ -56,10 +56,10 @@ type Style struct {
 	Colour bool
 }
 
-// Formats are the names of the formats.
+// Formats returns the names of the formats.
 func Formats() []string { return []string{"text", "json", "csv", "markdown", "html"} }
 
-// Write writes an answer in a format.
+// Write writes an answer in the given format.
 func (a Answer) Write(w io.Writer, format string, style Style) error {
 	switch format {
 	case "json":
@@ -74,8 +74,8 @@ func (a Answer) Write(w io.Writer, format string, style Style) error {
 	return a.text(w, style)
 }
 
-// json writes an object with the rows as objects. Energy is in millijoules, time in milliseconds,
-// moments are in UTC.
+// json writes an object that contains each row as an object. Energy is in millijoules, durations are in milliseconds,
+// and times are in UTC.
 func (a Answer) json(w io.Writer) error {
 	type object struct {
 		Rows    []json.RawMessage `json:"rows"`
@@ -104,7 +104,7 @@ func (a Answer) json(w io.Writer) error {
 	return err
 }
 
-// visible replaces invisible characters in a JSON text by their escapes, which have the same meaning.
+// visible replaces invisible characters in a JSON text with their escapes, which have the same meaning.
 func visible(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -119,7 +119,7 @@ func visible(text string) string {
 	return b.String()
 }
 
-// plain returns a value for programs, or nil if it is unknown.
+// plain returns a value for programs, or nil if the value is unknown.
 func plain(value any) any {
 	at, ok := value.(time.Time)
 	switch {
@@ -131,15 +131,15 @@ func plain(value any) any {
 	return at.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// csv writes a table with plain values. A text that a spreadsheet would run as a formula begins with an
-// apostrophe.
+// csv writes a table with plain values. If a spreadsheet would run a text as a formula, an apostrophe is put before the
+// text.
 func (a Answer) csv(w io.Writer) error {
 	out := csv.NewWriter(w)
 	var head []string
 	for _, c := range a.Columns {
 		head = append(head, c.Name)
 	}
-	_ = out.Write(head) // Error returns its error
+	_ = out.Write(head) // Error returns the error
 	for _, row := range a.Rows {
 		fields := make([]string, len(row))
 		for i, value := range row {
@@ -176,7 +176,7 @@ func (a Answer) text(w io.Writer, style Style) error {
 	for _, line := range append([][]string{head}, rows...) {
 		fmt.Fprintln(out, strings.Join(line, "\t"))
 	}
-	_ = out.Flush() // a Builder has no errors
+	_ = out.Flush() // writing to a Builder returns no errors
 	for i, line := range strings.Split(strings.TrimSuffix(table.String(), "\n"), "\n") {
 		line = strings.TrimRight(line, " ")
 		if i == 0 && style.Colour {
@@ -238,13 +238,13 @@ func (a Answer) Shown(style Style) (shown []Column, rows [][]string) {
 	return shown, rows
 }
 
-// The units of text.
+// These are the units in text.
 const (
 	kilowattHour = 3.6e9  // mJ
 	hour         = 3600e3 // ms
 )
 
-// Text returns a value as text for people, or empty if it is unknown. It may contain unprintable
+// Text returns a value as text for people, or an empty text if the value is unknown. The text may contain unprintable
 // characters.
 func (c Column) Text(value any, style Style) string {
 	switch v := value.(type) {

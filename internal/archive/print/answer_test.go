@@ -52,7 +52,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestJSON checks that JSON can be read again, with the notices.
+// TestJSON checks that the JSON output, including the notices, can be read again.
 func TestJSON(t *testing.T) {
 	var out strings.Builder
 	check(t, answer.Write(&out, "json", print.Style{}))
@@ -71,7 +71,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestColour checks that colour is used only if it is set, and that HTML is escaped.
+// TestColour checks that colour is used only if it is enabled, and that HTML is escaped.
 func TestColour(t *testing.T) {
 	for _, colour := range []bool{false, true} {
 		var out strings.Builder

@@ -15,11 +15,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// acts are the characters that affect a terminal or the adjacent text, as defined by Unicode:
-// controls, format characters such as direction marks, and ends of lines and paragraphs.
+// acts contains the characters that affect a terminal or the adjacent text, as defined by Unicode: controls, format
+// characters such as direction marks, and line and paragraph separators.
 var acts = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Bidi_Control}
 
-// page writes an answer with a label in all places where labels are.
+// page writes an answer that contains a label in all places where labels can be.
 func page(t *testing.T, format, label string) string {
 	t.Helper()
 	a := print.Answer{
@@ -37,8 +37,7 @@ func page(t *testing.T, format, label string) string {
 	return out.String()
 }
 
-// TestHostile checks that no format writes characters of labels that act on a terminal, and that labels add
-// no lines.
+// TestHostile checks that no format writes characters from labels that affect a terminal, and that labels add no lines.
 func TestHostile(t *testing.T) {
 	for _, format := range []string{"text", "markdown", "html", "json"} {
 		lines := strings.Count(page(t, format, "S1"), "\n")
@@ -71,7 +70,7 @@ func checkText(t *testing.T, format, label string, lines int) {
 	}
 }
 
-// TestSame checks that JSON has the values of all labels.
+// TestSame checks that JSON contains the values of all labels unchanged.
 func TestSame(t *testing.T) {
 	const label = "S\x1b[31m\u202e\U000e0001\u2028<é"
 	var got struct{ Rows []struct{ Serial string } }
@@ -91,7 +90,7 @@ var block = regexp.MustCompile("^(\\s|[-+*_=#>`~<|]|\\d{1,9}[.)])")
 // checkMarkdown checks that a text in Markdown shows a label unchanged.
 func checkMarkdown(t *testing.T, text, label string) {
 	t.Helper()
-	var shown, bare strings.Builder // bare has a blank in place of each escaped character
+	var shown, bare strings.Builder // bare contains a blank in place of each escaped character
 	for i := 0; i < len(text); i++ {
 		if text[i] == '\\' && i+1 < len(text) && strings.IndexByte("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", text[i+1]) >= 0 {
 			i++
@@ -110,14 +109,14 @@ func checkMarkdown(t *testing.T, text, label string) {
 	}
 }
 
-// markdownLabels are labels with the syntax of Markdown.
+// markdownLabels contains labels that use the syntax of Markdown.
 var markdownLabels = []string{
 	"<script>alert(1)</script>", "![](https://example.com/x.png)", "[l](javascript:alert(1))", "# heading", "## b ##", "a|b|c", `a\|b`, `a\`, "`code`", "**b** __c__ *d* _e_",
 	"&lt;b&gt;", "<https://example.com>", "https://example.com/x", "HTTP://example.com", "WwW.example.com", "ftp://example.com", "a@example.com", "~~s~~", "> quote", "- item", "+ item",
 	"1. one", "12) two", "---", "***", "===", "```", "~~~", "[a]: /b", "[^1]", "<!-- c -->", "$x$", "|---|", "a <b", "00000018:01:00.0",
 }
 
-// TestMarkdown checks that a label is text in a heading, a cell and a notice.
+// TestMarkdown checks that a label remains text in a heading, a cell and a notice.
 func TestMarkdown(t *testing.T) {
 	for _, label := range markdownLabels {
 		lines := strings.Split(page(t, "markdown", label), "\n")
@@ -136,7 +135,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// FuzzMarkdown checks the same of any printable label.
+// FuzzMarkdown checks that any printable label remains text.
 func FuzzMarkdown(f *testing.F) {
 	for _, label := range markdownLabels {
 		f.Add(label)
@@ -154,7 +153,7 @@ func FuzzMarkdown(f *testing.F) {
 	})
 }
 
-// TestFormulas checks that no CSV text is a spreadsheet formula, and that numbers are unchanged.
+// TestFormulas checks that no text in CSV is a spreadsheet formula, and that numbers are unchanged.
 func TestFormulas(t *testing.T) {
 	for label, want := range map[string]string{
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "a=1": "a=1", "'=1": "'=1", "": "", "é": "é",

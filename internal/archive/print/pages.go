@@ -69,7 +69,7 @@ func (a Answer) html(w io.Writer, style Style) error {
 	return err
 }
 
-// pageStyle is the style sheet of a page that fits on paper.
+// pageStyle is the style sheet of a page. It makes the page fit on paper.
 const pageStyle = `
 @page { size: A4 landscape; margin: 12mm }
 body { font: 10pt/1.4 sans-serif; color: #111; margin: 2em }
@@ -84,7 +84,8 @@ const pageHead = `<!DOCTYPE html>
 <h1>%[1]s</h1>
 `
 
-// SecurityPolicy is the Content-Security-Policy of a page in HTML. It allows only its style sheet.
+// SecurityPolicy is the Content-Security-Policy of an HTML page. It allows only the style sheet of
+// the page.
 var SecurityPolicy = "default-src 'none'; style-src " + style.Source(pageStyle) + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Page is a page with a title.

@@ -1,4 +1,5 @@
-// Package truth reads the true use of simulated GPUs, and bounds the amounts that an archive may contain for them.
+// Package truth reads the true use of simulated GPUs, and computes the range within which the amounts in an archive
+// must be.
 package truth
 
 import (
@@ -11,33 +12,33 @@ import (
 	"time"
 )
 
-// The delays of an exporter by its design, see docs/energy.md. A counter contains all energy until settled before its scrape. Noticed
-// is the maximum time from the start or end of a container to the first interval with the right owners: a poll of the kubelet and two ticks.
+// These are the maximum delays of an exporter by its design (see docs/energy.md). In a scrape, a counter contains at
+// least the energy that was used until the duration settled before the scrape. noticed is the time from the start or
+// end of a container to the first interval that is charged to the right owners: a poll of the kubelet and two ticks.
 const (
 	settled = 10 * time.Second
 	noticed = 12 * time.Second
 )
 
-// Period is the time of a comparison. Scrape is the interval of the scrapes of the record.
+// Period is the period of a comparison. Scrape is the interval at which the record was scraped.
 type Period struct {
 	From, Until time.Time
 	Scrape      time.Duration
 }
 
-// lag is the maximum time between a moment and the end of the use in the last scrape before the
-// moment.
+// lag is the maximum time between the end of the use that the last scrape before a moment contains and this moment.
 func (p Period) lag() time.Duration { return p.Scrape + settled }
 
-// Owner is a pod, with its namespace as Scope, or a unit, with its manager as Scope and without a UID.
+// Owner is a pod or a unit. Scope is the namespace of a pod, or the manager of a unit. A unit has no UID.
 type Owner struct{ Kind, Scope, Name, UID string }
 
-// The kinds of owners.
+// These are the kinds of owners.
 const (
 	Pod  = "pod"
 	Unit = "unit"
 )
 
-// Range is a true amount with the least and the most that the archive may contain.
+// Range is a true amount, with the least and the most that the archive may contain.
 type Range struct{ True, Least, Most int64 }
 
 // Widen returns the range with a larger tolerance in both directions.
@@ -52,10 +53,10 @@ type GPU struct {
 	Owners map[Owner]Use
 }
 
-// Use is the true use of a GPU by an owner: energy in mJ, and the time in ms for which it held the GPU.
+// Use is the true use of a GPU by an owner. Energy is in mJ. Held is the time in ms for which the owner held the GPU.
 type Use struct{ Energy, Held Range }
 
-// row is a row of a file.
+// row is a row in a file.
 type row struct {
 	Time int64 `json:"time_unix_ns"`
 	GPUs []struct {
@@ -74,37 +75,37 @@ type row struct {
 	} `json:"gpus"`
 }
 
-// account is a container or unit on a GPU. The owner is empty for the GPU itself.
+// account identifies a container or unit on a GPU. The owner is empty for the GPU itself.
 type account struct {
 	uuid string
 	Owner
 	part string
 }
 
-// amounts are the use of an account since the start of the simulation.
+// amounts contains the use by an account since the start of the simulation.
 type amounts struct {
 	energy, held int64 // mJ and ms
-	grows        bool  // since the row before
+	grows        bool  // the energy increased since the previous row
 }
 
-// state is the use of all accounts at a moment.
+// state contains the use by all accounts at a moment.
 type state map[account]amounts
 
-// moment contains the states at the last row at or before a time, and at the first row at or after it.
+// moment contains the state in the last row at or before a time, and the state in the first row at or after it.
 type moment struct {
 	time          time.Time
 	before, after state
 }
 
-// history reads rows in their order.
+// history adds up rows in the order of the file.
 type history struct {
-	last, interval time.Duration // the last one is since the epoch
+	last, interval time.Duration // last is the time of the last row since the epoch
 	now            state
-	listed         state // the values of the last row
+	listed         state // values in the last row
 	peak           map[string]int64
 }
 
-// Read returns the use of each GPU in a file by UUID.
+// Read returns the use of each GPU in a file, by UUID.
 func Read(path string, p Period) (map[string]*GPU, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -156,23 +157,23 @@ func read(in io.Reader, p Period) (map[string]*GPU, error) {
 	return h.gpus(moments), nil
 }
 
-// The moments of a period.
+// These are the indexes of the moments of a period.
 const (
-	fromEarly = iota // the earliest end of the use in the opening scrape
+	fromEarly = iota // earliest end of the use in the opening scrape
 	from
-	fromLate   // the latest end of the use in the opening scrape
-	untilEarly // the earliest end of the use in the closing scrape
+	fromLate   // latest end of the use in the opening scrape
+	untilEarly // earliest end of the use in the closing scrape
 	until
 )
 
-// moments returns the moments of a period for a file with a first row. If the file begins in the period, nothing was used
-// before, and the exporter may have been scraped later.
+// moments returns the moments of a period. first is the first row of the file. If the file begins within the period,
+// nothing was used before, and the exporter may have been scraped later.
 func (p Period) moments(first row) ([]moment, error) {
 	late, begin := p.From, time.Unix(0, first.Time)
 	if begin.After(p.From.Add(-p.lag())) {
 		for _, g := range first.GPUs {
 			if g.Energy != 0 {
-				return nil, fmt.Errorf("begins at %s: select a later period with --from, or put the file before it in front", stamp(time.Duration(first.Time)))
+				return nil, fmt.Errorf("begins at %s: select a later period with --from, or prepend the file that ends there", stamp(time.Duration(first.Time)))
 			}
 		}
 		if late = p.From.Add(p.lag()); begin.After(p.From) {
@@ -182,7 +183,7 @@ func (p Period) moments(first row) ([]moment, error) {
 	return []moment{{time: p.From.Add(-p.lag())}, {time: p.From}, {time: late}, {time: p.Until.Add(-p.lag())}, {time: p.Until}}, nil
 }
 
-// follows checks that a row follows the last one by the interval of the file.
+// follows checks that the time between the last row and the next row does not exceed the interval of the file.
 func (h *history) follows(at time.Duration) error {
 	gap := at - h.last
 	if h.interval == 0 {
@@ -194,7 +195,8 @@ func (h *history) follows(at time.Duration) error {
 	return nil
 }
 
-// pass notes the state before a row at moments that the row reaches or passes, and returns the moments that need the state after it.
+// pass saves the state before a row for each moment that the row reaches or passes. It returns the moments that also
+// need the state after the row.
 func (h *history) pass(moments []moment, at time.Duration) (due []int) {
 	for i := range moments {
 		m := &moments[i]
@@ -210,7 +212,7 @@ func (h *history) pass(moments []moment, at time.Duration) (due []int) {
 	return due
 }
 
-// add adds a row. The simulation lists a container again from 0 if it was removed from the list before.
+// add adds a row. If a container was removed from the list, the simulation lists it again with values from 0.
 func (h *history) add(r row) {
 	listed := make(state)
 	for _, g := range r.GPUs {
@@ -238,7 +240,7 @@ func (h *history) add(r row) {
 	h.listed = listed
 }
 
-// gpus returns the use of all GPUs between moments.
+// gpus returns the use of all GPUs between the moments of a period.
 func (h *history) gpus(m []moment) map[string]*GPU {
 	found := make(map[string]*GPU)
 	of := func(uuid string) *GPU {
@@ -254,14 +256,14 @@ func (h *history) gpus(m []moment) map[string]*GPU {
 			continue
 		}
 		if energy.Most == 0 {
-			continue // before the period
+			continue // the use ended before the period
 		}
 		changes := int64(0)
 		if m[fromEarly].before[key].energy == 0 {
-			changes++ // it began
+			changes++ // the container began in the period
 		}
 		if !end.grows {
-			changes++ // it ended
+			changes++ // the container ended in the period
 		}
 		use := of(key.uuid).Owners[key.Owner]
 		use.Energy = use.Energy.plus(energy.Widen(changes * h.peak[key.uuid] * int64(noticed/time.Second)))
@@ -273,7 +275,7 @@ func (h *history) gpus(m []moment) map[string]*GPU {
 
 func (r Range) plus(o Range) Range { return Range{r.True + o.True, r.Least + o.Least, r.Most + o.Most} }
 
-// between returns the range of an amount between two scrapes.
+// between returns the range of an amount for a period.
 func between(m []moment, of func(state) int64) Range {
 	return Range{
 		True:  of(m[until].before) - of(m[from].before),

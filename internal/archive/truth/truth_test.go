@@ -19,8 +19,8 @@ import (
 // began is the start of the simulations.
 var began = time.Date(2026, 10, 1, 12, 30, 0, 0, time.UTC)
 
-// file writes rows every ten seconds. Each GPU uses 100 W from the start. Pod a holds GPU-1 from the start, pod b uses 40 W of it from minute 40 to minute
-// 50, and its account is listed until minute 51.
+// file writes a row every ten seconds. Each GPU uses 100 W from the start. Pod a holds GPU-1 from the start. Pod b uses
+// 40 W of the same GPU from minute 40 to minute 50, and its account is listed until minute 51.
 func file(t *testing.T, minutes int, change func(second int, row string) string) string {
 	t.Helper()
 	var rows strings.Builder
@@ -44,13 +44,14 @@ func file(t *testing.T, minutes int, change func(second int, row string) string)
 	return path
 }
 
-// hour is an hour in UTC of the day, with scrapes each minute.
+// hour returns the nth hour of the day in UTC, with a scrape each minute.
 func hour(n int) truth.Period {
 	start := began.Truncate(24 * time.Hour).Add(time.Duration(n) * time.Hour)
 	return truth.Period{From: start, Until: start.Add(time.Hour), Scrape: time.Minute}
 }
 
-// TestRead checks the use in hours, and its bounds: the last scrape before a bound of the hour contains the use until up to 70 seconds before it.
+// TestRead checks the use in each hour, and the bounds of the use. The last scrape before the start or end of an hour
+// contains the use until up to 70 seconds before that time.
 func TestRead(t *testing.T) {
 	path := file(t, 100, nil)
 	const ml, w = "ml", int64(1000)
@@ -64,14 +65,15 @@ func TestRead(t *testing.T) {
 		period truth.Period
 		want   map[string]*truth.GPU
 	}{
-		// In the first hour the exporter may start a scrape late. The pods begin: 12 seconds of the highest power.
+		// In the first hour the exporter may be scraped late. The pods begin in this hour, which adds 12 seconds at the
+		// highest power.
 		{hour(12), map[string]*truth.GPU{
 			"GPU-1": {between(100, 1800-70-70, 1800, 1800), map[truth.Owner]truth.Use{a: {
 				between(60, 1800-70-70, 1800, 1800).Widen(12 * 140 * w), held(1800-70-70, 1800, 1800).Widen(12_000),
 			}}},
 			"GPU-2": {between(100, 1800-70-70, 1800, 1800), map[truth.Owner]truth.Use{unit: {between(100, 1800-70-70, 1800, 1800).Widen(12 * 100 * w), truth.Range{}.Widen(12_000)}}},
 		}},
-		// Pod b begins and ends in the hour, 40 minutes after the start of the simulation.
+		// Pod b begins and ends in this hour. It begins 40 minutes after the start of the simulation.
 		{hour(13), map[string]*truth.GPU{
 			"GPU-1": {between(100, 3600-70, 3600, 3600+70), map[truth.Owner]truth.Use{
 				a: {between(60, 3600-70, 3600, 3600+70), held(3600-70, 3600, 3600+70)},
@@ -88,7 +90,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestMissing checks that a file without a row, without its begin or without its end is refused.
+// TestMissing checks that a file is rejected if it lacks a row, its beginning or its end.
 func TestMissing(t *testing.T) {
 	without := func(from, to int) func(int, string) string {
 		return func(s int, row string) string {
@@ -107,7 +109,7 @@ func TestMissing(t *testing.T) {
 		{0, 2000, 13, "begins at 2026-10-01T13:03:20Z: select a later period with --from"},
 		{5000, 9000, 13, "ends at 2026-10-01T13:53:10Z: select an earlier period with --to"},
 		{0, 9000, 13, "has no rows"},
-		{0, 100, 13, ""}, // it begins before the hour
+		{0, 100, 13, ""}, // the file begins before the hour
 	} {
 		_, err := truth.Read(file(t, 100, without(tt.from, tt.to)), hour(tt.hour))
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
@@ -119,7 +121,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestSimnode compares the true use in the file of a simulated node with its history of every step.
+// TestSimnode compares the true use in a simulated node's file with the node's history of every step.
 func TestSimnode(t *testing.T) {
 	sc, err := simnode.Lookup("timeslice")
 	check(t, err)

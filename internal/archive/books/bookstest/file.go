@@ -13,16 +13,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Kinds are the kinds of books that [File] can file: the formats of files, and sqlite.
+// Kinds lists the kinds of books that [File] can file: the file formats, and sqlite.
 var Kinds = append(files.Formats(), database.SQLite.Name)
 
-// sink is a sink of hours.
+// sink files hours.
 type sink interface {
 	Replace(ctx context.Context, h *table.Hour) error
 	Close() error
 }
 
-// File files hours in new books of a kind, and returns their path. It completes hours without a revision.
+// File files hours in new books of the given kind, and returns their path. It completes hours that have no revision.
 func File(t testing.TB, kind string, hours ...*table.Hour) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "archive")
