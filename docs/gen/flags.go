@@ -20,7 +20,7 @@ const flagsHead = `# Flags
 
 <!-- Written by go generate ./docs. Do not edit. -->
 
-Flags as printed by ` + "`--help`" + `. Set a flag with ` + "`--name=value`" + `. An invalid flag ends the program at once with one line that names it.
+` + "`--help`" + ` prints these flags. Set a flag with ` + "`--name=value`" + `. An invalid flag ends the program at once with one line that names it.
 `
 
 func flagsPage() ([]byte, error) {
@@ -42,18 +42,18 @@ func flagsPage() ([]byte, error) {
 		title, about string
 		rows         []string
 	}{
-		{"Exporter and reconciler", "`gpuledger` and `gpuledger-reconciler` share these.", shared},
-		{"gpuledger", "The exporter. `gpuledger cleanup` takes the same flags; it removes the content of `--state.path`, and the directory of `--kubelet.pods-api-socket` if it is empty.", onlyIn(exporter)},
+		{"Exporter and reconciler", "`gpuledger` and `gpuledger-reconciler` share these flags.", shared},
+		{"gpuledger", "These are the exporter's flags. `gpuledger cleanup` accepts the same flags; it removes the content of `--state.path`, and the directory of `--kubelet.pods-api-socket` if it is empty.", onlyIn(exporter)},
 		{"gpuledger status", "Prints the state of the node from a running exporter.", rows(status)},
 		{"gpuledger explain", "Prints why an owner was charged energy on a GPU, from a running exporter. [bill.md](bill.md) follows a charge.", rows(explain)},
 		{"gpuledger release", "Makes the running exporter close NVIDIA's driver, or a GPU, for a while. Only root and the exporter's user can use it, on the same machine or in the exporter's container.", rows(release)},
 		{
-			"gpuledger units", "Lists the managers of units, or explains the owner of a process. `--units…`, `--path.procfs` and `--kubelet.pod-resources-socket` are as above; `gpuledger doctor` has them too.",
+			"gpuledger units", "Lists the managers of units, or explains the owner of a process. `--units…`, `--path.procfs` and `--kubelet.pod-resources-socket` are as above; `gpuledger doctor` also accepts them.",
 			slices.DeleteFunc(rows(units), func(row string) bool { return slices.Contains(rows(exporter), row) }),
 		},
-		{"gpuledger-reconciler", "`gpuledger-reconciler cleanup` takes the same flags.", onlyIn(cluster)},
-		{"gpuledger-archive", "[archive.md](archive.md) describes it. `--log…`, `--web…` and `--version` are as above, `--web…` for `run` only.", onlyIn(filer)},
-		{"Commands of gpuledger-archive", "[ask.md](ask.md) describes them. A flag without a list of commands belongs to all commands.", questionRows(ask.Flags())},
+		{"gpuledger-reconciler", "`gpuledger-reconciler cleanup` accepts the same flags.", onlyIn(cluster)},
+		{"gpuledger-archive", "[archive.md](archive.md) describes this program. `--log…`, `--web…` and `--version` are as above, `--web…` for `run` only.", onlyIn(filer)},
+		{"Commands of gpuledger-archive", "[ask.md](ask.md) describes these commands. A flag without a list of commands belongs to all commands.", questionRows(ask.Flags())},
 		{"kubectl gpuledger doctor", "Prints how to install gpuledger on a cluster, and where an exporter is missing: [install.md](install.md). Flags of kubectl are passed on.", rows(doctor.Flags())},
 	} {
 		fmt.Fprintf(out, "\n## %s\n\n%s\n\n| flag | default | |\n|---|---|---|\n", table.title, table.about)
@@ -67,7 +67,7 @@ func flagsPage() ([]byte, error) {
 
 // sinkTable writes the URLs of sinks.
 func sinkTable(out *bytes.Buffer) {
-	fmt.Fprint(out, "\n## URLs of sinks\n\n`gpuledger-archive --to` may be repeated. A parameter is the flag of the same name for one sink; `--books` reads all sinks except the last two.\n\n"+
+	fmt.Fprint(out, "\n## URLs of sinks\n\n`gpuledger-archive --to` may be repeated. A parameter has the meaning of the flag with the same name, for one sink; `--books` reads all sinks except the last two.\n\n"+
 		"| URL | rows are | parameters | same as |\n|---|---|---|---|\n")
 	for _, k := range sinks.Kinds() {
 		fmt.Fprintf(out, "| `%s` | %s | %s | `--%s` |\n", k.Example, k.Help, strings.Join(k.Parameters(), ", "), k.Flag)

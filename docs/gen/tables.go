@@ -13,7 +13,7 @@ const tablesHead = `# Tables of the archive
 
 <!-- Written by go generate ./docs. Do not edit. -->
 
-[archive.md](archive.md) describes how gpuledger-archive files them. Times are in UTC, energy is in millijoules, durations are in milliseconds.
+[archive.md](archive.md) describes how gpuledger-archive files these tables. Times are in UTC, energy is in millijoules, durations are in milliseconds.
 `
 
 // tablesTail has @ for backquotes.
@@ -21,8 +21,8 @@ const tablesTail = `
 ## DuckDB
 
 DuckDB reads the Parquet files of a folder or a bucket. @union_by_name@ is required because files that were written before an upgrade lack later columns.
-Filter by @date@, the name of the folders, to read only the files of some days. Prefer @billed@ to @charges@: it has the corrections. A folder
-without corrections has no such files; leave them out then. @make e2e-archive@ runs these statements with DuckDB 1.5, on the example of
+Filter by @date@, the name of the folders, to read only the files of some days. Prefer @billed@ to @charges@, because @billed@ contains the
+corrections. If a folder contains no corrections, omit their files from the view. @make e2e-archive@ runs these statements with DuckDB 1.5, on the example in
 [archive.md](archive.md#ten-questions).
 
 @@@sql
@@ -90,14 +90,15 @@ documents their columns. Months contain corrections and the sums of pruned hours
 | DuckDB | @archive_folder@, a folder or a bucket with Parquet files |
 | SQLite | @archive_schema: main@ |
 
-@make e2e-archive@ renders the models and compares their rows on the three databases, with simulated fleets, and with @statement@ and @idle@ to
-the millijoule. dbt itself was not run: Debian does not package it.
+@make e2e-archive@ renders the models and compares their rows on the three databases with simulated fleets, and with @statement@ and @idle@ to
+the millijoule. dbt was not run, because Debian does not package it.
 
 ## Times
 
-The [documented questions](archive.md#ten-questions) on 10 million charges of 400 GPUs and 10,000 hours in PostgreSQL 15 with its default settings, in seconds,
-on two processors that other programs used, too. The column "before" shows the times without sums of days. @make e2e-archive@ checks that the plans read these
-sums, or partitions of the month of the question. @make bench-tables@ printed this, and fails above two seconds.
+The table shows the times of the [documented questions](archive.md#ten-questions) on 10 million charges of 400 GPUs and 10,000 hours, in seconds. They were
+measured in PostgreSQL 15 with its default settings, on two processors that other programs also used. The column "before" shows the times without daily sums.
+@make e2e-archive@ checks that the plans read these sums, or the partitions of the month in the question. @make bench-tables@ printed this table, and fails if
+a question takes more than two seconds.
 
 | question | before | now | reads |
 |---|---|---|---|
@@ -112,8 +113,8 @@ sums, or partitions of the month of the question. @make bench-tables@ printed th
 | Which boards were in more than one machine? | 15.6 | 1.03 | gpu_days |
 | Which hours are missing? | 0.01 | 0.02 | hours |
 
-The first start with these charges took 78 seconds to add up the sums. In a larger archive, @set jit = off@: PostgreSQL may need longer to compile a
-plan than to run it.
+The first start with these charges took 78 seconds to add up the sums. In a larger archive, run @set jit = off@, because PostgreSQL may take longer to
+compile a plan than to run it.
 `
 
 func tablesPage() ([]byte, error) {
