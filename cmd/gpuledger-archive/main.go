@@ -1,7 +1,7 @@
 // Command gpuledger-archive files the long-term record of GPU fleets as tables. The tables contain
 // the place of each GPU in each hour, and the pods that used its energy. It reads a
-// Prometheus-compatible store, and has access to neither GPUs nor the Kubernetes API. Its command
-// doctor runs the user's kubectl.
+// Prometheus-compatible store and does not access GPUs or the Kubernetes API itself. Only its
+// command doctor reads the API server, through the user's kubectl.
 package main
 
 import (
@@ -85,7 +85,7 @@ func question(args []string) int {
 	return ask.Run(ctx, args, ask.Process(name(), cli.IsTerminal(os.Stdout), progress), time.Now())
 }
 
-// examine prints the advice for a cluster, and returns the exit status.
+// examine prints the installation advice for a cluster and returns the exit status.
 func examine(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

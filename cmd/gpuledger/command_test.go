@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// TestCleanup checks that the command fails and names the reason while an exporter runs. After the
-// exporter ended, the command removes everything except a directory that another program uses.
+// TestCleanup checks that the command cleanup fails and prints the reason while an exporter runs.
+// After the exporter has ended, the command removes everything except a directory that another
+// program uses.
 func TestCleanup(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	host := t.TempDir()
@@ -33,17 +34,18 @@ func TestCleanup(t *testing.T) {
 
 	e := start(t, n, "--state.path="+books)
 	if out, err := cleanup(unused); err == nil || !strings.Contains(out, "locked by another gpuledger") {
-		t.Errorf("beside a running exporter: %v\n%s", err, out)
+		t.Errorf("cleanup while an exporter runs: %v\n%s", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(books, "ledger.json")); err != nil {
-		t.Errorf("the books of a running exporter: %v", err)
+		t.Errorf("the state file of the running exporter is gone: %v", err)
 	}
 	if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	<-e.exited
 
-	for _, podsAPI := range []string{unused, used} { // for the second time, there are no books
+	// The second call finds no books.
+	for _, podsAPI := range []string{unused, used} {
 		if out, err := cleanup(podsAPI); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -54,11 +56,11 @@ func TestCleanup(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(used); err != nil {
-		t.Errorf("a folder that somebody uses: %v", err)
+		t.Errorf("a folder that another program uses was removed: %v", err)
 	}
 }
 
-// TestWait checks that the command ends when it receives a signal, not earlier, and without an
+// TestWait checks that the command wait runs until it receives a signal, and then ends without an
 // error.
 func TestWait(t *testing.T) {
 	cmd := exec.Command(binary, "wait")
@@ -69,7 +71,7 @@ func TestWait(t *testing.T) {
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case err := <-ended:
-		t.Fatalf("it ended by itself: %v", err)
+		t.Fatalf("the command ended without a signal: %v", err)
 	case <-time.After(time.Second):
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -22,20 +22,22 @@ import (
 )
 
 // kills is the number of times that TestKilled kills the exporter, in all scenarios together.
-var kills = flag.Int("kills", 20, "how often TestKilled kills the exporter")
+var kills = flag.Int("kills", 20, "number of times that TestKilled kills the exporter")
 
-// longestLife is the maximum time for which an exporter runs. The time counts from the first page
-// with books. Every third time it counts from the start, and may be too short for books.
+// longestLife is the maximum time from an exporter's first page with books until it is killed. In a
+// third of the runs, chosen at random, the time begins at the start of the exporter and may be too
+// short for books.
 const longestLife = time.Second
 
-// TestKilled kills the exporter at random moments, including during its start. On every later page
-// no counter is lower, restarted or missing, the books balance, and they contain the energy of the
-// boards between two readings exactly once.
+// TestKilled kills the exporter at random moments, including during its start. It checks that on
+// every later page no counter has decreased, restarted or disappeared, that the books balance, and
+// that they contain the energy that each board used between two readings exactly once.
 func TestKilled(t *testing.T) {
 	seed := seeded(t)
 	nodes := []struct {
 		scenario string
-		engine   bool // with a host engine
+		// engine is set if the node has a host engine.
+		engine bool
 	}{{"churn", false}, {"timeslice", false}, {"dgx-h100", false}, {"mig", false}, {"timeslice", true}}
 	for i, of := range nodes {
 		name := of.scenario
@@ -54,12 +56,13 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A victim is an exporter that is killed repeatedly, with the values that it has served.
+// A victim is an exporter that is killed repeatedly. It records the values that the exporter has
+// served.
 type victim struct {
 	t      *testing.T
 	node   *simnode.Node
 	engine bool
-	seen   map[string]sample // last scraped value of every counter, by series
+	seen   map[string]sample // last scraped sample of every counter, by series
 	last   page
 	// first contains the readings at which the books may have begun.
 	first map[string][]gpu.Millijoules
@@ -100,7 +103,8 @@ func newVictim(t *testing.T, scenario string, engine bool) *victim {
 	return v
 }
 
-// The flags keep every account, so that a missing account is an error.
+// flags returns the flags of the exporter. They keep every account, so that a missing account is an
+// error.
 func (v *victim) flags() []string {
 	flags := []string{"--tick=200ms", "--retention=1h", unhurried}
 	if v.engine {
@@ -132,11 +136,11 @@ func (v *victim) runOnce(span time.Duration, young bool) {
 		select {
 		case <-e.exited:
 			if v.checkBoards(); killer == nil {
-				v.t.Fatalf("ended by itself: %v", e.err)
+				v.t.Fatalf("the exporter ended before it was killed: %v", e.err)
 			}
 			return
 		case <-due:
-			v.t.Fatal("showed no books")
+			v.t.Fatal("the exporter showed no books")
 		case <-time.After(20 * time.Millisecond):
 		}
 		if p, err := e.scrapeCounters(); err == nil && v.look(p) {
@@ -145,7 +149,7 @@ func (v *victim) runOnce(span time.Duration, young bool) {
 	}
 }
 
-// outlive lets the exporter run, and checks that it continues and that it lost little energy.
+// outlive lets the exporter run. It checks that the books continue and that little energy was lost.
 func (v *victim) outlive() {
 	e := start(v.t, v.node, v.flags()...)
 	was := v.last.Millijoules("gpuledger_gpu_energy_joules_total", nil)
@@ -178,11 +182,11 @@ func (v *victim) look(p page) bool {
 		is, there := now[series]
 		switch {
 		case !there:
-			v.t.Errorf("%s is missing, it was %v", series, was.value)
+			v.t.Errorf("%s is missing; its last value was %v", series, was.value)
 		case is.value < was.value:
 			v.t.Errorf("%s fell from %v to %v", series, was.value, is.value)
 		case !is.created.Equal(was.created):
-			v.t.Errorf("%s began at %v, and then at %v", series, was.created, is.created)
+			v.t.Errorf("the created timestamp of %s changed from %v to %v", series, was.created, is.created)
 		}
 		v.compared++
 	}
@@ -190,8 +194,8 @@ func (v *victim) look(p page) bool {
 	return true
 }
 
-// counters returns the counters of a page that outlive the process. The counters of a GPU's health belong to the driver, and
-// restart when the driver is loaded.
+// counters returns the counters of a page that continue after a restart of the exporter. Counters of GPU health are
+// kept by the driver and restart when it is loaded, so they are omitted.
 func counters(p page) map[string]sample {
 	out := make(map[string]sample)
 	for name, f := range p {
@@ -219,8 +223,8 @@ func seriesOf(name string, m *dto.Metric) string {
 }
 
 // checkBoards checks that the last scraped energy of every board is exactly the increase of its
-// counter from one of its first readings to a later one, and that this first reading does not
-// change.
+// counter from one of its first readings to a later reading, and that this first reading is the
+// same in every check.
 func (v *victim) checkBoards() {
 	v.t.Helper()
 	for uuid, read := range readCounters(v.t, v.node) {
@@ -234,15 +238,15 @@ func (v *victim) checkBoards() {
 			}
 		}
 		if len(first) == 0 {
-			v.t.Errorf("%s: the book holds %d mJ, which the board did not count since %d; it is at %d", uuid, energy, v.first[uuid], read[len(read)-1])
+			v.t.Errorf("%s: the book holds %d mJ, which is no difference between a reading and one of the first readings %d; the counter is at %d", uuid, energy, v.first[uuid], read[len(read)-1])
 			return
 		}
 		v.first[uuid] = first
 	}
 }
 
-// scrapeCounters scrapes both pages in the format with created timestamps. Their metric names
-// differ, so together they are one page.
+// scrapeCounters scrapes both pages in the format with created timestamps. It returns them as one
+// page, because their metric names differ.
 func (e *exporter) scrapeCounters() (page, error) {
 	return e.scrapeCountersBy(http.DefaultClient)
 }

@@ -21,7 +21,7 @@ func stateDown(p page) bool {
 	return p.Sum("gpuledger_stage_up", map[string]string{"stage": "state"}) == 0
 }
 
-// ends sends SIGTERM. It fails the test unless the exporter exits within a second.
+// ends sends SIGTERM and fails the test unless the exporter exits within a second.
 func (e *exporter) ends() {
 	e.t.Helper()
 	began := time.Now()
@@ -31,10 +31,10 @@ func (e *exporter) ends() {
 	select {
 	case <-e.exited:
 	case <-time.After(30 * time.Second):
-		e.t.Fatal("SIGTERM does not end it")
+		e.t.Fatal("the exporter does not end after SIGTERM")
 	}
 	if took := time.Since(began); took > time.Second {
-		e.t.Errorf("the end took %v", took)
+		e.t.Errorf("the exporter ended %v after SIGTERM", took)
 	}
 	if e.err != nil {
 		e.t.Errorf("ended with %v", e.err)
@@ -49,13 +49,13 @@ func TestDeadState(t *testing.T) {
 	e := start(t, n, "--tick=200ms", "--state.path="+dir)
 	e.scrapeUntil("every GPU was charged", charged(10_000))
 	revive := deadfs.Mount(t, dir)
-	stood := e.scrapeUntil("the state is late", stateDown).Sum(energyTotal, nil)
+	stood := e.scrapeUntil("the stage state is down", stateDown).Sum(energyTotal, nil)
 	readings := e.scrape().Sum("gpuledger_gpu_last_reading_timestamp_seconds", nil)
-	p := e.scrapeUntil("the GPUs are read on", func(p page) bool {
+	p := e.scrapeUntil("the GPUs are read again", func(p page) bool {
 		return p.Sum("gpuledger_gpu_last_reading_timestamp_seconds", nil) > readings
 	})
 	if got := p.Sum(energyTotal, nil); got != stood || stood == 0 {
-		t.Errorf("%v J are shown, %v J were saved", got, stood)
+		t.Errorf("%v J are shown while the state file hangs, want %v J as before", got, stood)
 	}
 	if logged := e.warnings("state", "did not respond within"); logged != 1 {
 		t.Errorf("logged %d times, want once", logged)
@@ -65,27 +65,27 @@ func TestDeadState(t *testing.T) {
 	e.kept(n, dir)
 }
 
-// TestDeadStateAtStart checks that the exporter becomes ready without books, and ends within a
-// second.
+// TestDeadStateAtStart checks that the exporter becomes ready without books if the state file
+// hangs, and that it ends within a second.
 func TestDeadStateAtStart(t *testing.T) {
 	n := newNode(t, "timeslice")
 	dir := t.TempDir()
 	deadfs.Mount(t, dir)
 	e := start(t, n, "--tick=200ms", "--state.path="+dir)
-	p := e.scrapeUntil("the state is late", stateDown)
+	p := e.scrapeUntil("the stage state is down", stateDown)
 	if len(p.UUIDs()) == 0 || len(p.Matches(energyTotal, nil)) > 0 {
 		t.Errorf("%d GPUs, books %v; want GPUs without books", len(p.UUIDs()), p.Matches(energyTotal, nil))
 	}
 	e.ends()
 }
 
-// TestDeadStateAtEnd checks that a save that hangs does not delay the end of the program.
+// TestDeadStateAtEnd checks that a hanging write of the state file does not delay the exit.
 func TestDeadStateAtEnd(t *testing.T) {
 	n := newNode(t, "timeslice")
 	dir := t.TempDir()
 	e := start(t, n, "--tick=200ms", "--state.path="+dir)
 	deadfs.Mount(t, dir)
-	e.scrapeUntil("the state is late", stateDown)
+	e.scrapeUntil("the stage state is down", stateDown)
 	e.ends()
 }
 
@@ -93,7 +93,8 @@ func TestDeadStateAtEnd(t *testing.T) {
 // file.
 func TestPipeState(t *testing.T) {
 	n := newNode(t, "timeslice")
-	leftBehind(t, n) // the driver was read
+	// cleanStart needs readings in the driver's call log.
+	leftBehind(t, n)
 	dir := t.TempDir()
 	if err := unix.Mkfifo(filepath.Join(dir, "ledger.json"), 0o600); err != nil {
 		t.Fatal(err)

@@ -33,9 +33,9 @@ func engineIs(up bool) func(page) bool {
 	}
 }
 
-// TestEngineRestarts stops and starts the host engine while an exporter runs. No counter decreases,
-// no reading is rejected, and every book contains the difference between two values of
-// the board's counter.
+// TestEngineRestarts stops and starts the host engine while an exporter runs. It checks that no
+// counter decreases, that no reading is rejected, and that every book contains the difference
+// between two values of the board's counter.
 func TestEngineRestarts(t *testing.T) {
 	for _, scenario := range []string{"timeslice", "mig-a100"} {
 		t.Run(scenario, func(t *testing.T) {
@@ -60,19 +60,19 @@ func TestEngineRestarts(t *testing.T) {
 			}
 			checkCounters(t, driverReadings(t, n), s, p)
 			if shared := p.Sum("gpuledger_container_energy_joules_total", map[string]string{"method": "shared"}); shared <= 0 {
-				t.Errorf("%v joules are shared by activity", shared)
+				t.Errorf("the energy by method shared is %v J, want more than 0", shared)
 			}
 		})
 	}
 }
 
-// after returns a function that returns true some time after its first call.
+// after returns a condition that becomes true when the given time has passed.
 func after(d time.Duration) func(page) bool {
 	began := time.Now()
 	return func(page) bool { return time.Since(began) > d }
 }
 
-// scrapeUntilRising is like scrapeUntil, but also compares every page with the previous page. No
+// scrapeUntilRising is like scrapeUntil, but also compares every page with the previous page: no
 // counter may decrease, and no account may disappear.
 func (e *exporter) scrapeUntilRising(last page, what string, ok func(page) bool) page {
 	e.t.Helper()
@@ -87,7 +87,7 @@ func (e *exporter) scrapeUntilRising(last page, what string, ok func(page) bool)
 			}
 			for _, m := range family.GetMetric() {
 				if v, there := now[fmt.Sprint(exposition.Labels(m))]; !there || v < exposition.Value(m) {
-					e.t.Errorf("%s%v was %v and is %v", name, exposition.Labels(m), exposition.Value(m), v)
+					e.t.Errorf("%s%v decreased from %v to %v", name, exposition.Labels(m), exposition.Value(m), v)
 				}
 			}
 		}
@@ -96,8 +96,8 @@ func (e *exporter) scrapeUntilRising(last page, what string, ok func(page) bool)
 	})
 }
 
-// TestNoEngine checks that without a client library or an engine the error is logged once, and the
-// field page is empty.
+// TestNoEngine checks that without a client library or without an engine the error is logged once,
+// and the field page is empty.
 func TestNoEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	tests := map[string]struct{ library, want string }{
@@ -119,15 +119,15 @@ func TestNoEngine(t *testing.T) {
 	}
 }
 
-// TestOldEngine starts on a host engine that is older than its client library and does not support
-// it. The error with both versions is logged once, and only the engine is missing. After an upgrade
-// of the engine it serves fields.
+// TestOldEngine starts the exporter with a host engine that is older than the client library and
+// does not support it. It checks that an error with both versions is logged once, and that only the
+// values of the engine are missing. After an upgrade of the engine, the field page has values.
 func TestOldEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	setEngine(t, n, simnode.Engine{Version: "4.2.3"})
 	e := start(t, n, append(n.EngineFlags(client), "--tick=200ms", unhurried)...)
 	e.scrapeUntil("the GPUs are read", gauges(8))
-	p := e.scrapeUntil("the engine was tried more than once", func(p page) bool {
+	p := e.scrapeUntil("the exporter tried to reach the engine more than once", func(p page) bool {
 		return p.Sum("gpuledger_stage_failures_total", map[string]string{"stage": "dcgm"}) > 5
 	})
 	if p.Sum("gpuledger_stage_up", map[string]string{"stage": "dcgm"}) != 0 {
@@ -146,8 +146,8 @@ func TestOldEngine(t *testing.T) {
 	}
 }
 
-// TestEngineFaults lets each call of the engine in turn fail, hang or return late. The
-// exporter continues, and the books contain all energy that the boards counted.
+// TestEngineFaults lets each engine call in turn fail, hang or return late. It checks that the
+// exporter continues, and that the books contain all energy that the boards counted.
 func TestEngineFaults(t *testing.T) {
 	random := rand.New(rand.NewPCG(seeded(t), 2))
 	n := newNode(t, "mig")
@@ -175,16 +175,16 @@ func TestEngineFaults(t *testing.T) {
 
 var engineFaults = []string{"fail:-3", "fail:-21", "fail:-20", "hang", tooLate}
 
-// engineCalls lists the calls that open a connection, watch fields and read values, by their names
-// in the fake.
+// engineCalls lists the calls that open a connection, watch fields and read values. The names are
+// those of the fake library.
 var engineCalls = []string{
 	"dcgmConnectTCP", "dcgmHostengineVersionInfo", "dcgmGetAllSupportedDevices", "dcgmGetGpuInstanceHierarchy",
 	"dcgmFieldGroupCreate", "dcgmGroupCreate", "dcgmGroupAddEntity", "dcgmWatch", "dcgmWatchFields", "dcgmUpdateAllFields",
 	"dcgmLatestValues", "dcgmLiveValues",
 }
 
-// TestScrapeCallsNoEngine checks that requests between two ticks, here half a minute apart, make no
-// call of the engine, not even for the field page.
+// TestScrapeCallsNoEngine checks that requests between two ticks, here half a minute apart, do not
+// call the engine, even for the field page.
 func TestScrapeCallsNoEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, append(n.EngineFlags(client), "--tick=30s", unhurried)...)
@@ -201,9 +201,9 @@ func TestScrapeCallsNoEngine(t *testing.T) {
 		after = callLog(t, n, "engine-calls.tsv")
 	})
 	if len(before) == 0 {
-		t.Error("no call is in the log")
+		t.Error("the call log is empty")
 	}
 	if len(after) != len(before) {
-		t.Errorf("%d calls of the engine were made:\n%s", len(after)-len(before), strings.Join(after[len(before):], "\n"))
+		t.Errorf("the exporter called the engine %d times:\n%s", len(after)-len(before), strings.Join(after[len(before):], "\n"))
 	}
 }

@@ -13,9 +13,9 @@ import (
 // everyGPU selects all GPUs in a fault.
 const everyGPU = "*"
 
-// TestDriverFaults makes one driver call after the other hang or return late. Meanwhile the other
-// GPUs are read and the books balance, and afterwards every GPU is read again without a restart.
-// internal/app tests the faults that need no real time.
+// TestDriverFaults makes one driver call after the other hang or return late. It checks that the
+// other GPUs are read during the fault and that the books balance, and that afterwards every GPU is
+// read again without a restart. The tests of internal/app cover the faults that need no real time.
 func TestDriverFaults(t *testing.T) {
 	seed := seeded(t)
 	for _, scenario := range []string{"dgx-h100", "mig"} {
@@ -36,7 +36,7 @@ func TestDriverFaults(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			e.scrapeUntil("all are read again", gauges(len(all)))
+			e.scrapeUntil("all GPUs are read again", gauges(len(all)))
 			s, bodies := e.atOneMoment("/metrics")
 			p := e.parse(bodies[0])
 			checkBalance(t, p)
@@ -45,15 +45,16 @@ func TestDriverFaults(t *testing.T) {
 	}
 }
 
-// callTimeout is the timeout in tests with calls that hang, and tooLate is a fault that exceeds it.
+// callTimeout is the timeout in tests with calls that hang. tooLate is a fault that delays a call
+// for longer than the timeout.
 const (
 	callTimeout = "--nvml.call-timeout=1s"
 	tooLate     = "delay:1500"
 )
 
-// driverFaults returns the calls to break, on one GPU if they concern a GPU. For a reading, for
-// reading the identity of a GPU and for opening the driver, these are the first call, some calls in
-// the middle, and the last call.
+// driverFaults returns the faults to inject; calls for a GPU fail for one GPU only. Readings, the
+// identification of a GPU and opening the driver consist of several calls each. Of these, the first
+// call, some calls in the middle and the last call have faults.
 func driverFaults(one string) []simnode.Fault {
 	return []simnode.Fault{
 		{GPU: one, Call: "nvmlDeviceGetUUID"},

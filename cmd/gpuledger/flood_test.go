@@ -24,8 +24,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// attackers is the number of connections of an attack: more than --web.max-connections. They come
-// from several addresses, so that they can occupy all connections.
+// attackers is the number of connections in an attack, which is more than --web.max-connections.
+// The connections come from several addresses, because a single address cannot occupy all
+// connections.
 const (
 	attackers = 1024
 	addresses = 8
@@ -41,12 +42,12 @@ func TestFloods(t *testing.T) {
 		send  func(c *tls.Conn) error
 	}{
 		{"idle", nil, func(c *tls.Conn) error { return get(c, "") }},
-		{"header without an end", nil, func(c *tls.Conn) error {
+		{"endless header", nil, func(c *tls.Conn) error {
 			_, err := io.WriteString(c, "GET /-/healthy HTTP/1.1\r\nHost: x\r\n"+shortLines)
 			return err
 		}},
-		{"body without an end", nil, func(c *tls.Conn) error { return get(c, "Content-Length: 10\r\n"+shortLines) }},
-		{"pipelined requests, answers not read", nil, func(c *tls.Conn) error {
+		{"incomplete body", nil, func(c *tls.Conn) error { return get(c, "Content-Length: 10\r\n"+shortLines) }},
+		{"pipelined requests without reading the responses", nil, func(c *tls.Conn) error {
 			for range 500 {
 				if err := get(c, ""); err != nil {
 					return err
@@ -68,10 +69,10 @@ func TestFloods(t *testing.T) {
 			})
 		})
 	}
-	t.Run("handshake without an end", func(t *testing.T) { startLimited(t).flood(longHello) })
+	t.Run("incomplete handshake", func(t *testing.T) { startLimited(t).flood(longHello) })
 }
 
-// limited is an exporter with TLS, basic auth and the memory limit of its container.
+// limited runs an exporter with TLS, basic auth and the memory limit of its container.
 type limited struct {
 	*exporter
 	memory *memoryGroup
@@ -128,14 +129,14 @@ func (s *limited) flood(attack func(net.Conn) error) {
 	close(queue)
 	opened.Wait()
 	s.check(connected)
-	s.t.Logf("peak of %d MiB before the attack, %d MiB after; %d of %d connections were refused or closed while they sent",
+	s.t.Logf("peak of %d MiB before the attack and %d MiB after it; %d of %d connections were refused, or closed while the client sent",
 		before>>20, s.memory.peak()>>20, failed.Load(), attackers)
 	if s.memory.peak() > memoryLimit*7/8 {
 		s.t.Errorf("%d MiB are too near the limit of %d MiB", s.memory.peak()>>20, memoryLimit>>20)
 	}
 }
 
-// attackFrom runs an attack on a connection that stays open until the end of the test.
+// attackFrom runs an attack over a connection that stays open until the end of the test.
 func (s *limited) attackFrom(address string, attack func(net.Conn) error) error {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	c, err := dialer.DialContext(s.t.Context(), "tcp", strings.TrimPrefix(s.url, "https://"))
@@ -146,7 +147,7 @@ func (s *limited) attackFrom(address string, attack func(net.Conn) error) error 
 	if err := c.(*net.TCPConn).SetReadBuffer(1); err != nil {
 		return err
 	}
-	// Some attacks need a connection that the server no longer reads.
+	// Some attacks must fill the connection until the server no longer reads from it.
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	if err := attack(c); !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
@@ -171,7 +172,7 @@ func (s *limited) check(connected *http.Client) {
 	}
 }
 
-// scraper returns a client with the password, at an address without attackers.
+// scraper returns a client that sends the password from an address without attackers.
 func (s *limited) scraper() *http.Client {
 	client := elsewhere(true)
 	client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: s.roots}
@@ -220,8 +221,8 @@ func manyHeaders(size int) string {
 
 var errHTTP2 = errors.New("the server negotiated HTTP/2")
 
-// windowZero requests eight responses over HTTP/2 with a window of 0 bytes. It begins with HTTP/2
-// even if the server did not negotiate it.
+// windowZero requests eight responses over HTTP/2 with a window of 0 bytes. It sends HTTP/2 even if
+// the server did not negotiate HTTP/2.
 func windowZero(c *tls.Conn) error {
 	frames := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" +
 		"\x00\x00\x06\x04\x00\x00\x00\x00\x00" + "\x00\x04\x00\x00\x00\x00" // SETTINGS_INITIAL_WINDOW_SIZE=0
@@ -239,7 +240,7 @@ func windowZero(c *tls.Conn) error {
 	return nil
 }
 
-// longHello sends most of a ClientHello of 64 KiB, the largest that crypto/tls accepts.
+// longHello sends most of a 64 KiB ClientHello, which is the largest that crypto/tls accepts.
 func longHello(c net.Conn) error {
 	hello := append([]byte{1, 0, 0xff, 0xff}, make([]byte, 65_000)...)
 	for len(hello) > 0 {
@@ -277,7 +278,7 @@ func secureConfig(t *testing.T) (file string, roots *x509.CertPool) {
 	return filepath.Join(dir, "web.yml"), roots
 }
 
-// TestManyScrapers checks that all scrapes of many scrapers behind one address succeed.
+// TestManyScrapers checks that all scrapes succeed if many scrapers share one address.
 func TestManyScrapers(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -320,8 +321,9 @@ func TestManyScrapers(t *testing.T) {
 	e.stop()
 }
 
-// TestNewScraperAmongIdleConnections checks that a new scraper is served even if there are many
-// idle connections from its own address. The closed connections are counted, and logged once.
+// TestNewScraperAmongIdleConnections checks that a new scraper is served even if many idle
+// connections come from its own address. Idle connections are closed to make room. They are
+// counted, and logged in one line.
 func TestNewScraperAmongIdleConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)

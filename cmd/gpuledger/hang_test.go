@@ -15,8 +15,8 @@ import (
 )
 
 // TestHungGPU checks that a call that never returns (the first, a middle or the last call of a
-// tick) removes the gauges of only one GPU. Other GPUs, the server and the shutdown are not
-// affected. The GPU is read again when the call returns.
+// tick) removes only the gauges of one GPU. Other GPUs, the server and the shutdown are not
+// affected, and the GPU is read again when the call returns.
 func TestHungGPU(t *testing.T) {
 	tests := []struct{ scenario, call string }{
 		{"dgx-h100", "nvmlDeviceGetPowerUsage"},
@@ -56,30 +56,30 @@ func hang(t *testing.T, n *simnode.Node, uuid, call string) {
 	}
 }
 
-// gauges returns a function that reports whether a page has gauges of the given number of GPUs.
+// gauges returns a function that reports whether a page has gauges for the given number of GPUs.
 func gauges(n int) func(page) bool {
 	return func(p page) bool { return len(p["gpuledger_gpu_power_watts"].GetMetric()) == n }
 }
 
-// quarantined returns a function that reports whether a page has gauges of all eight GPUs of a node
-// except one.
+// quarantined returns a function that reports whether a page has gauges for seven of the node's
+// eight GPUs.
 func quarantined(uuid string) func(page) bool {
 	return func(p page) bool {
 		return len(p.Matches("gpuledger_gpu_power_watts", map[string]string{"UUID": uuid})) == 0 && gauges(7)(p)
 	}
 }
 
-// testHung checks that the hung one of eight GPUs is present without live values, and that its book
-// does not change. The other GPUs must be read at every tick.
+// testHung checks that a hung GPU is shown as present but without gauges, and that its book does
+// not change. The other seven GPUs must be read at every tick.
 func (e *exporter) testHung(hung string) {
 	e.t.Helper()
 	of := map[string]string{"UUID": hung}
 	before := e.scrapeUntil("one GPU is quarantined", quarantined(hung))
 	if before.Sum("gpuledger_gpu_present", nil) != 8 {
-		e.t.Error("the hung GPU is not present")
+		e.t.Error("the hung GPU is not shown as present")
 	}
 	const name = "gpuledger_gpu_last_reading_timestamp_seconds"
-	after := e.scrapeUntil("each of the others was read some times more", func(p page) bool {
+	after := e.scrapeUntil("each of the other GPUs was read a few more times", func(p page) bool {
 		e.testPages()
 		return !slices.ContainsFunc(before.UUIDs(), func(uuid string) bool {
 			of := map[string]string{"UUID": uuid}
@@ -88,17 +88,17 @@ func (e *exporter) testHung(hung string) {
 	})
 	for _, stands := range []string{name, "gpuledger_gpu_energy_joules_total"} {
 		if was, is := before.Sum(stands, of), after.Sum(stands, of); is != was {
-			e.t.Errorf("%s of the hung GPU moved from %v to %v", stands, was, is)
+			e.t.Errorf("%s of the hung GPU changed from %v to %v", stands, was, is)
 		}
 	}
 	if after.Sum("gpuledger_gpu_energy_joules_total", nil) <= before.Sum("gpuledger_gpu_energy_joules_total", nil) {
-		e.t.Error("the others' books stand")
+		e.t.Error("the books of the other GPUs do not change")
 	}
 	checkBalance(e.t, after)
 }
 
-// testPages checks that every page responds. A page that waits for the hanging call would never
-// respond.
+// testPages checks that every page is served. A page that waited for the hanging call would never
+// be served.
 func (e *exporter) testPages() {
 	e.t.Helper()
 	for _, path := range []string{"/metrics", "/-/healthy", "/-/ready", "/inventory"} {
@@ -108,8 +108,8 @@ func (e *exporter) testPages() {
 	}
 }
 
-// betweenTicks calls a function between two ticks of an exporter with --tick=30s. It repeats a call
-// if the next tick may have begun in the meantime.
+// betweenTicks calls a function between two ticks of an exporter with --tick=30s. If the next tick
+// may have begun during the call, betweenTicks calls the function again.
 func (e *exporter) betweenTicks(do func()) {
 	e.t.Helper()
 	eventually(e.t, "requests are served between two ticks", func() bool {
@@ -119,8 +119,8 @@ func (e *exporter) betweenTicks(do func()) {
 	})
 }
 
-// TestScrapeCallsNoDriver checks that requests between two ticks, here half a minute apart, make no
-// driver call, with and without a hung GPU. The calls that wait for XID events continue.
+// TestScrapeCallsNoDriver checks that requests between two ticks, here half a minute apart, do not
+// call the driver, with or without a hung GPU. Only calls that wait for XID events are made.
 func TestScrapeCallsNoDriver(t *testing.T) {
 	for name, read := range map[string]int{"all well": 8, "one hung": 7} {
 		t.Run(name, func(t *testing.T) {
@@ -140,16 +140,16 @@ func TestScrapeCallsNoDriver(t *testing.T) {
 				after = driverLog(t, n)
 			})
 			if len(after) != len(before) {
-				t.Errorf("%d calls of the driver were made:\n%s", len(after)-len(before), strings.Join(after[len(before):], "\n"))
+				t.Errorf("the exporter called the driver %d times:\n%s", len(after)-len(before), strings.Join(after[len(before):], "\n"))
 			}
 			if len(before) < 8*20 {
-				t.Errorf("only %d calls are in the log", len(before))
+				t.Errorf("the log contains only %d calls", len(before))
 			}
 		})
 	}
 }
 
-// driverLog returns the current lines of the driver's call log, except waits for events.
+// driverLog returns the lines that the driver's call log now contains, except waits for events.
 func driverLog(t *testing.T, n *simnode.Node) []string {
 	t.Helper()
 	return slices.DeleteFunc(callLog(t, n, "calls.tsv"), func(line string) bool { return strings.Contains(line, "\tnvmlEventSet") })

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	// These are the packages of the binary. Without this import go test would use a cached result after
-	// a change of these packages.
+	// This import makes the test depend on the packages of the binary. Without it, go test would reuse
+	// a cached result after a change in these packages.
 	_ "github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/simnode"
@@ -34,9 +34,9 @@ var binary, library, client string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Tests run one after the other. Some of their subtests run in parallel. Each of these waits for
-	// real time to pass and needs little processor time. With more parallel tests, a busy machine would
-	// delay exporters until their books have gaps.
+	// Tests run one after the other. Some of their subtests run in parallel. Each of these subtests
+	// waits for real time to pass and needs little processor time. With more parallel subtests,
+	// exporters on a busy machine would be so late that their books have gaps.
 	if err := flag.Set("test.parallel", "10"); err != nil {
 		panic(err)
 	}
@@ -59,8 +59,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// seed repeats a random test with the same choices.
-var seed = flag.Uint64("seed", 0, "seed of the tests that go by chance; 0 takes another one each time")
+// seed is set to repeat the random choices of an earlier run.
+var seed = flag.Uint64("seed", 0, "seed for random tests; 0 chooses a new seed in each run")
 
 // seeded returns the seed for a test and prints it.
 func seeded(t *testing.T) uint64 {
@@ -72,8 +72,8 @@ func seeded(t *testing.T) uint64 {
 	return s
 }
 
-// hangTimeout is the timeout for each event that should happen. Only a hang takes that long, even on
-// a busy machine.
+// hangTimeout limits the time that a test waits for an event. It is so long that only a hang exceeds
+// it, even on a busy machine.
 const hangTimeout = 10 * time.Minute
 
 // eventually waits for a condition, for at most [hangTimeout].
@@ -87,7 +87,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// newNode starts the simulated node of a scenario.
+// newNode starts a simulated node for a scenario.
 func newNode(t testing.TB, scenario string) *simnode.Node {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -145,27 +145,29 @@ type exporter struct {
 	url string
 	log string // file of its log
 
-	listening chan string // address, when it is known
+	// listening receives the address on which the exporter listens.
+	listening chan string
 	exited    chan struct{}
-	err       error // result of Wait, after the process exited
+	// err is the result of Wait. It is set when exited is closed.
+	err error
 }
 
-// unhurried is a flag that prevents late GPUs, even on a busy machine.
+// unhurried is a flag with a timeout that no GPU exceeds, even on a busy machine.
 const unhurried = "--nvml.call-timeout=1m"
 
-// start runs the binary on a node and waits until it is ready.
+// start runs the exporter on a node and waits until it is ready.
 func start(t testing.TB, n *simnode.Node, flags ...string) *exporter {
 	t.Helper()
 	return run(t, n.Env(), onNode(n, flags...)...)
 }
 
-// onNode returns the flags of an exporter on a node. The given flags come last.
+// onNode returns the flags for an exporter on a node, followed by the given flags.
 func onNode(n *simnode.Node, flags ...string) []string {
 	return append(append(n.Flags(), "--nvml.library="+library), flags...)
 }
 
-// run runs the binary with only the given environment and flags, and waits until it is ready. Later
-// flags override earlier flags.
+// run runs the exporter with only the given environment and flags, and waits until it is ready.
+// Later flags override earlier flags.
 func run(t testing.TB, env []string, flags ...string) *exporter {
 	t.Helper()
 	e := launch(t, env, flags...)
@@ -187,7 +189,7 @@ func run(t testing.TB, env []string, flags ...string) *exporter {
 	return e
 }
 
-// launch starts the binary and does not wait until it is ready.
+// launch starts the exporter without waiting until it is ready.
 func launch(t testing.TB, env []string, flags ...string) *exporter {
 	t.Helper()
 	e := &exporter{t: t, listening: make(chan string, 1), exited: make(chan struct{})}
@@ -218,7 +220,7 @@ func launch(t testing.TB, env []string, flags ...string) *exporter {
 	return e
 }
 
-// follow reads the log and finds the exporter's address in it.
+// follow reads the log and sends the exporter's address to listening.
 func (e *exporter) follow() {
 	for {
 		for _, text := range e.logged() {
@@ -236,8 +238,8 @@ func (e *exporter) follow() {
 	}
 }
 
-// logged returns the current lines of the log. It reads the file, because a reader of a pipe may be
-// behind the served pages.
+// logged returns the lines that the log now contains. It reads the log file, because lines read
+// from a pipe may be older than the served pages.
 func (e *exporter) logged() []string {
 	log, _ := os.ReadFile(e.log)
 	return strings.FieldsFunc(string(log), func(r rune) bool { return r == '\n' })
@@ -257,7 +259,7 @@ func (e *exporter) get(path string) (status int, body []byte) {
 	return response.StatusCode, body
 }
 
-// page is one scrape.
+// page holds the metrics of one scrape, by name.
 type page = exposition.Page
 
 func (e *exporter) scrape() page {
@@ -289,7 +291,7 @@ func (e *exporter) parse(body []byte) page {
 	return p
 }
 
-// scrapeUntil scrapes until a page fulfils a condition, and returns it.
+// scrapeUntil scrapes until a page satisfies a condition, and returns that page.
 func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 	e.t.Helper()
 	var p page
@@ -300,12 +302,12 @@ func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 	return p
 }
 
-// atOneMoment returns the pages and the status of the same snapshot. It compares
-// the snapshot's time before and after the requests. The pages are parsed after all requests, because parsing
+// atOneMoment returns pages and the status from the same snapshot. It repeats the requests until the
+// snapshot's time is the same before and after them. The caller parses the pages afterwards, because parsing
 // takes longer than the requests.
 func (e *exporter) atOneMoment(paths ...string) (s status.Page, bodies [][]byte) {
 	e.t.Helper()
-	eventually(e.t, "pages are of one moment", func() bool {
+	eventually(e.t, "all pages show the same snapshot", func() bool {
 		s, bodies = e.served(), nil
 		for _, path := range paths {
 			bodies = append(bodies, e.body(path))
@@ -335,7 +337,7 @@ func checkBalance(t testing.TB, p page) {
 			p.Millijoules("gpuledger_unit_energy_joules_total", of) +
 			p.Millijoules("gpuledger_retired_energy_joules_total", of)
 		if energy != accounts {
-			t.Errorf("%s: the board counted %d mJ, the accounts hold %d mJ", uuid, energy, accounts)
+			t.Errorf("%s: the board counted %d mJ, but the accounts hold %d mJ", uuid, energy, accounts)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// hostileSocket serves the given responses one after the other on a socket, for any request. It
+// hostileSocket listens on a socket and answers any requests with the given responses in turn. It
 // returns the path of the socket.
 func hostileSocket(t *testing.T, answers ...[]byte) string {
 	t.Helper()
@@ -55,7 +55,7 @@ func (verbatim) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
 }
 
-// wire marshals one field of a message.
+// wire encodes one field of a protobuf message.
 func wire(number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
 }
@@ -74,7 +74,7 @@ func manyDevices() (list []byte) {
 	return list
 }
 
-// manyLogs creates a folder with many log links, which are hard links to one link.
+// manyLogs creates a folder with many log links. They are hard links to one symbolic link.
 func manyLogs(t *testing.T, links int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "links") // in memory, because there are many
@@ -94,9 +94,9 @@ func manyLogs(t *testing.T, links int) string {
 	return dir
 }
 
-// TestHostileInputs runs the exporter within the memory limit of its container beside a kubelet, a
-// log folder and a driver that report far more than the limits. It keeps running, logs the inputs
-// that it ignores, and keeps the books.
+// TestHostileInputs runs the exporter within the memory limit of its container. Kubelet, log folder
+// and driver return far more data than the exporter's limits allow. It checks that the exporter
+// continues to run, logs the inputs that it ignores, and charges energy.
 func TestHostileInputs(t *testing.T) {
 	long := wire(1, make([]byte, 63<<20))
 	empty := []byte(strings.Repeat("\x0a\x00", 7<<20))
@@ -150,7 +150,7 @@ func TestHostileInputs(t *testing.T) {
 			}
 			e := run(t, withLimits(n.Env()), onNode(n, flags...)...)
 			for _, stage := range tt.exceeds {
-				e.scrapeUntil(stage+" exceeds a limit again and again", func(p page) bool {
+				e.scrapeUntil(stage+" exceeds a limit repeatedly", func(p page) bool {
 					return p.Sum("gpuledger_stage_oversized_total", map[string]string{"stage": stage}) >= 3
 				})
 			}
@@ -158,9 +158,9 @@ func TestHostileInputs(t *testing.T) {
 			checkBalance(t, p)
 			e.ends()
 			if n := m.killed(); n > 0 {
-				t.Errorf("killed %d times for its memory", n)
+				t.Errorf("the exporter was killed %d times at the memory limit", n)
 			}
-			t.Logf("peak of %d MiB, the limit is %d MiB", m.peak()>>20, memoryLimit>>20)
+			t.Logf("peak of %d MiB of memory; the limit is %d MiB", m.peak()>>20, memoryLimit>>20)
 		})
 	}
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// hostilePeak is the maximum memory in bytes that docs/security.md states for hostile inputs.
+// hostilePeak is the peak memory for hostile inputs that docs/security.md states, in bytes.
 const hostilePeak = 40 << 20
 
-// TestHostileContainerFiles runs the exporter within the memory limit of its container beside
-// Docker and Podman. Their files have the largest accepted size and number of elements, or more.
+// TestHostileContainerFiles runs the exporter within the memory limit of its container, on a
+// machine with Docker and Podman. Their files have the largest size and number of elements that the
+// exporter accepts, or more.
 func TestHostileContainerFiles(t *testing.T) {
-	const file, list = 1 << 20, 4 << 20 // files of the largest sizes
+	const file, list = 1 << 20, 4 << 20 // largest accepted sizes of a file and of Podman's list
 	many := func(size int, before, element, after string) string {
 		n := (size - len(before) - len(after)) / (len(element) + 1)
 		return before + strings.Repeat(element+",", n-1) + element + after
@@ -61,7 +62,7 @@ func TestHostileContainerFiles(t *testing.T) {
 			checkBalance(t, e.scrapeUntil("every GPU was charged", charged(10_000)))
 			e.ends()
 			if n := m.killed(); n > 0 {
-				t.Errorf("killed %d times for its memory", n)
+				t.Errorf("the exporter was killed %d times at the memory limit", n)
 			}
 			t.Logf("peak of %d MiB", m.peak()>>20)
 			if m.peak() > hostilePeak {
@@ -88,7 +89,7 @@ func withFile(t *testing.T, suffix string, content func(honest string) string) s
 		}
 	}
 	if replaced != 1 {
-		t.Fatalf("%d files end in %s, want 1", replaced, suffix)
+		t.Fatalf("%d files have a name that ends in %s, want 1", replaced, suffix)
 	}
 	return sc
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// peak returns the peak of the exporter's resident memory, in bytes.
+// peak returns the exporter's peak resident memory, in bytes.
 func (e *exporter) peak() int64 {
 	e.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.cmd.Process.Pid))
@@ -32,14 +32,14 @@ func (e *exporter) peak() int64 {
 	return kib << 10
 }
 
-// checkMemory prints the peak and compares it with the container's limit.
+// checkMemory prints the exporter's peak memory and compares it with the container's limit.
 func (e *exporter) checkMemory(what string) {
 	e.t.Helper()
 	const mib = 1 << 20
 	peak := e.peak()
-	e.t.Logf("%s: at most %d MiB in RAM", what, peak/mib)
+	e.t.Logf("%s: peak of %d MiB", what, peak/mib)
 	if peak > memoryLimit*3/4 {
-		e.t.Errorf("%s: %d MiB in RAM, of %d MiB that the container has", what, peak/mib, memoryLimit/mib)
+		e.t.Errorf("%s: peak of %d MiB, too near the container's limit of %d MiB", what, peak/mib, memoryLimit/mib)
 	}
 }
 
@@ -69,8 +69,8 @@ func ask(t *testing.T, c net.Conn, path string) {
 // withLimits returns an environment with the limits of the exporter's container.
 func withLimits(env []string) []string { return append(slices.Clone(env), "GOMEMLIMIT=100MiB") }
 
-// TestIdleConnections checks that a scraper, connected or not, gets its page immediately while
-// there are a thousand idle connections, each of which made one request.
+// TestIdleConnections opens a thousand connections that each make one request and then stay idle.
+// It checks that a scraper immediately gets its page, over an existing or a new connection.
 func TestIdleConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -85,7 +85,7 @@ func TestIdleConnections(t *testing.T) {
 	e.stop()
 }
 
-// TestSilentConnections checks that connections without a request are closed, so that other
+// TestSilentConnections checks that connections that never send a request are closed, so that other
 // connections are accepted.
 func TestSilentConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
@@ -104,13 +104,14 @@ func newClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: hangTimeout}
 }
 
-// elsewhere returns a client at a different address. If keep is set, it keeps its connection.
+// elsewhere returns a client with a different address. If keep is set, the client keeps its
+// connection open.
 func elsewhere(keep bool) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: !keep, DialContext: dialer.DialContext}, Timeout: hangTimeout}
 }
 
-// timeScrape scrapes and prints the duration of the scrape.
+// timeScrape scrapes a page and prints how long this took.
 func (e *exporter) timeScrape(client *http.Client, who string) {
 	e.t.Helper()
 	began := time.Now()
@@ -125,17 +126,16 @@ func (e *exporter) timeScrape(client *http.Client, who string) {
 	e.t.Logf("%s waited %v", who, time.Since(began).Round(time.Millisecond))
 }
 
-// TestSlowReaders checks that the requests of a client that does not read its responses get status
-// 503 with Retry-After, and that the client is finally disconnected. Other clients get responses
-// meanwhile.
+// TestSlowReaders checks that a client that does not read its responses is first rejected with
+// status 503 and Retry-After, and later disconnected. Meanwhile other clients are served.
 func TestSlowReaders(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
 	began := time.Now()
 	var slow []net.Conn
-	eventually(t, "its address is refused", func() bool {
-		// The requests are made one at a time, until they hold the maximum for an address. A request that
-		// is made during another request may be rejected, and then holds no slot.
+	eventually(t, "requests from its address are rejected", func() bool {
+		// The connections are opened one at a time, until their requests occupy all slots of the address.
+		// If several requests were sent at once, some might be rejected and would occupy no slot.
 		slow = append(slow, e.dial(1)...)
 		askInVain(t, slow[len(slow)-1])
 		response, err := newClient().Get(e.url + "/metrics")
@@ -154,23 +154,23 @@ func TestSlowReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	if response.Body.Close(); response.StatusCode != http.StatusOK {
-		t.Errorf("busy, and not healthy: status %d", response.StatusCode)
+		t.Errorf("the liveness probe of a busy exporter has status %d", response.StatusCode)
 	}
 	e.timeScrape(elsewhere(false), "a scraper at another address")
 	for _, c := range slow {
 		for !isCut(c) {
 			if time.Since(began) > hangTimeout {
-				t.Fatal("a slow reader was never cut off")
+				t.Fatal("a slow reader was never disconnected")
 			}
 			<-time.After(100 * time.Millisecond)
 		}
 	}
-	t.Logf("the slow readers were cut off after %v", time.Since(began).Round(time.Second))
+	t.Logf("the slow readers were disconnected after %v", time.Since(began).Round(time.Second))
 	e.checkMemory("with 200 slow readers")
 	e.stop()
 }
 
-// askInVain requests more than the kernel's buffers can hold, and does not read the responses.
+// askInVain requests more pages than the kernel's buffers can hold, and does not read them.
 func askInVain(t *testing.T, c net.Conn) {
 	t.Helper()
 	if err := c.(*net.TCPConn).SetReadBuffer(1); err != nil {
@@ -181,14 +181,14 @@ func askInVain(t *testing.T, c net.Conn) {
 	}
 }
 
-// isCut reports whether the server has closed a connection. In this case writes fail.
+// isCut reports whether the server has closed a connection, because writes then fail.
 func isCut(c net.Conn) bool {
 	_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 	_, err := io.WriteString(c, "\r\n")
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// TestHugeHeader checks that a header that is too long is rejected before all of it is sent.
+// TestHugeHeader checks that the server rejects an endless header.
 func TestHugeHeader(t *testing.T) {
 	n := newNode(t, "idle")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -207,12 +207,12 @@ func TestHugeHeader(t *testing.T) {
 		t.Errorf("status %d, want %d", response.StatusCode, http.StatusRequestHeaderFieldsTooLarge)
 	}
 	if err := <-ended; err == nil {
-		t.Error("it read all of a header without an end")
+		t.Error("the server read more than its limit of an endless header")
 	}
 	e.checkMemory("with a header without an end")
 }
 
-// endless is a reader that returns the same letter endlessly.
+// endless is a reader that returns the same letter forever.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {

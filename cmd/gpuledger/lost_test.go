@@ -18,12 +18,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestLost removes a GPU from the bus and then reloads the driver. Only the state of the lost GPU,
-// the reset counters and the driver's numbering change.
+// TestLost removes a GPU from the bus and then reloads the driver. It checks that only the state of
+// the lost GPU, the reset counters and the driver's numbering change.
 func TestLost(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, unhurried)
-	stages := float64(len(stage.Names) - 6) // a release, the kernel log, AMD GPUs, the Pods API, a host engine and files of units are optional
+	// Six stages are optional: release, kernel log, AMD GPUs, Pods API, host engine and unit files.
+	stages := float64(len(stage.Names) - 6)
 	before := e.scrapeUntil("every book has begun", func(p page) bool {
 		energy := p["gpuledger_gpu_energy_joules_total"].GetMetric()
 		return p.Sum("gpuledger_gpu_present", nil) == 8 && len(energy) == 8 &&
@@ -41,7 +42,7 @@ func TestLost(t *testing.T) {
 		}
 	}
 	if lost.Sum("gpuledger_gpu_xid_last_timestamp_seconds", map[string]string{"UUID": dead["UUID"], "xid": "79"}) == 0 {
-		t.Error("the dead GPU's XID 79 is missing")
+		t.Error("XID 79 of the lost GPU is missing")
 	}
 	checkBalance(t, lost)
 	othersSame(t, before, lost, dead["UUID"], false)
@@ -56,13 +57,13 @@ func TestLost(t *testing.T) {
 	checkRecord(t, e)
 	othersSame(t, before, after, dead["UUID"], true)
 	if after.Sum("gpuledger_driver_gpus", nil) != 7 || after.Sum("gpuledger_pci_gpus", nil) != 8 {
-		t.Error("the driver's count or the PCI bus's is wrong")
+		t.Error("gpuledger_driver_gpus is not 7, or gpuledger_pci_gpus is not 8")
 	}
 	if diff := cmp.Diff(deadInfo(before, dead), deadInfo(after, dead)); diff != "" {
 		t.Errorf("series of the lost GPU changed (-before +after):\n%s", diff)
 	}
 	if a, b := after.Sum("gpuledger_gpu_energy_joules_total", dead), lost.Sum("gpuledger_gpu_energy_joules_total", dead); a != b {
-		t.Errorf("the dead GPU's counter moved from %v to %v", b, a)
+		t.Errorf("the energy of the lost GPU changed from %v to %v", b, a)
 	}
 	checkResets(t, driverReadings(t, n), s, after, dead["UUID"])
 }
@@ -73,13 +74,13 @@ func deadInfo(p page, dead map[string]string) []map[string]string {
 		out = append(out, exposition.Labels(m))
 	}
 	if len(out) != 1 || out[0]["serial"] == "" {
-		return []map[string]string{{"error": fmt.Sprint("serial not readable: ", out)}}
+		return []map[string]string{{"error": fmt.Sprint("no single series with a serial number: ", out)}}
 	}
 	return out
 }
 
-// othersSame checks that series changed only for the lost GPU. The driver's index is a label only
-// of gpuledger_gpu_info, and may change in a reload.
+// othersSame checks that no series appeared or disappeared, except for the lost GPU. Only
+// gpuledger_gpu_info has labels with the driver's numbering, which may change in a reload.
 func othersSame(t *testing.T, before, after page, dead string, renumbered bool) {
 	t.Helper()
 	others := func(p page) []string {
@@ -107,9 +108,9 @@ func othersSame(t *testing.T, before, after page, dead string, renumbered bool) 
 	}
 }
 
-// attempts is the number of readings of a loaded driver that may precede the first counted reading.
-// The exporter first tests which calls the driver supports, and starts again if GPUs are
-// renumbered.
+// attempts is the number of readings after a load of the driver among which the first charged
+// reading must be. The exporter first tests which calls the driver supports, and starts again if
+// GPUs are renumbered.
 const attempts = 8
 
 // checkResets checks that a book after a reload contains the increases of the counter before and
@@ -131,14 +132,14 @@ func checkResets(t *testing.T, readings map[string][]reading, s status.Page, p p
 		for _, first := range around(old, book.From) {
 			for _, base := range fresh[:min(attempts, len(fresh))] {
 				for _, to := range around(fresh, book.To) {
-					for _, last := range old[reset-2:] { // the last reading may be from a reading that the reload interrupted
+					for _, last := range old[reset-2:] { // the reload may have interrupted the last reading
 						found = found || energy == last.energy-first.energy+to.energy-base.energy
 					}
 				}
 			}
 		}
 		if !found {
-			t.Errorf("%s: the book of %v to %v holds %d mJ, which does not follow from the readings %v", uuid, book.From, book.To, energy, read)
+			t.Errorf("%s: the book from %v to %v holds %d mJ, which does not follow from the readings %v", uuid, book.From, book.To, energy, read)
 		}
 	}
 }

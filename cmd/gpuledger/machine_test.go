@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// unitFlags returns the flags of the exporter in the example of a systemd unit.
+// unitFlags returns the exporter's flags in the example of a systemd unit.
 func unitFlags(t *testing.T) []string {
 	t.Helper()
 	unit, err := os.ReadFile("../../manifests/examples/systemd/gpuledger.service")
@@ -28,7 +28,7 @@ func unitFlags(t *testing.T) []string {
 			return strings.Fields(strings.NewReplacer("%H", "gpu-host-1", "$ARGS", "").Replace(command))
 		}
 	}
-	t.Fatal("the unit starts no exporter")
+	t.Fatal("the unit does not start the exporter")
 	return nil
 }
 
@@ -53,15 +53,15 @@ func machineCommands(t *testing.T) []string {
 }
 
 // TestWithoutKubernetes checks the exporter on a machine without Kubernetes, with the flags of the
-// systemd unit. Every board and joule is reported, the energy of a service has its unit, no stage
-// has failed, and the log contains no warning. The commands of docs/machine.md work.
+// systemd unit: every board and joule is reported, the energy of a service is charged to its unit,
+// no stage has failed, the log contains no warning, and the commands in docs/machine.md work.
 func TestWithoutKubernetes(t *testing.T) {
 	if _, err := app.Parse(unitFlags(t), os.Getenv); err != nil {
 		t.Error(err)
 	}
 	n := newNode(t, "idle")
 	e := start(t, n, append(unitFlags(t), "--log.format=json", unhurried, "--path.container-logs=/nonexistent", "--path.pod-logs=/nonexistent")...)
-	p := e.scrapeUntil("energy of a service is counted", func(p page) bool {
+	p := e.scrapeUntil("a service is charged energy", func(p page) bool {
 		return p.Millijoules("gpuledger_unit_energy_joules_total", map[string]string{"manager": "systemd", "unit": "display-manager"}) > 0
 	})
 	checkBalance(t, p)
@@ -95,8 +95,9 @@ func TestWithoutKubernetes(t *testing.T) {
 	}
 }
 
-// TestDefaultsFile checks the file with defaults in the packages. It adds no flag. One commented
-// line makes the exporter listen on loopback, and docs/machine.md contains this line.
+// TestDefaultsFile checks the defaults file of the packages. The file sets no flag. It contains one
+// line in a comment, also shown in docs/machine.md, that makes the exporter listen on loopback
+// only.
 func TestDefaultsFile(t *testing.T) {
 	file, err := os.ReadFile("../../packages/gpuledger.default")
 	if err != nil {
@@ -116,8 +117,8 @@ func TestDefaultsFile(t *testing.T) {
 	}
 }
 
-// TestNothingToRead checks that without driver, kubelet and state directory the exporter serves,
-// and that every output names the missing part and its flag.
+// TestNothingToRead checks that the exporter serves its pages without a driver, a kubelet and a
+// state directory, and that every output names the missing parts and their flags.
 func TestNothingToRead(t *testing.T) {
 	missing := t.TempDir() + "/missing"
 	file := t.TempDir() + "/file"
@@ -132,7 +133,7 @@ func TestNothingToRead(t *testing.T) {
 	}
 	code, html := e.get("/")
 	if code != http.StatusOK {
-		t.Errorf("the page for people: status %d", code)
+		t.Errorf("the status page has status code %d", code)
 	}
 	for _, want := range []string{"no GPU found", "--nvml.library", "--kubelet.pod-resources-socket=", "--state.path"} {
 		if !bytes.Contains(out, []byte(want)) {

@@ -62,8 +62,8 @@ func main() {
 	}
 }
 
-// question returns the function that answers the command, or nil if the command has no such
-// function.
+// question returns the function that runs a command which asks the running exporter or reads the
+// machine. It returns nil for other commands.
 func question(cfg app.Config) func(context.Context, io.Writer) error {
 	switch cfg.Command {
 	case app.Status:
@@ -80,7 +80,8 @@ func question(cfg app.Config) func(context.Context, io.Writer) error {
 	return nil
 }
 
-// enterSandbox executes the program again, so it must run before signals are caught.
+// enterSandbox enters the sandbox. It executes the program again, so it must be called before the
+// program catches signals.
 func enterSandbox(cfg *app.Config, log *slog.Logger) {
 	abi, err := sandbox.Enter(cfg.SandboxRules())
 	if err != nil {
@@ -93,8 +94,8 @@ func enterSandbox(cfg *app.Config, log *slog.Logger) {
 }
 
 // filter installs the first system call filter immediately, and the second filter when all
-// addresses are served. With Landlock the filter allows the program to execute itself again,
-// because Landlock allows no other program.
+// addresses are served. With Landlock, the first filter allows execve, because Landlock then allows
+// only this program to be executed.
 func filter(cfg *app.Config, landlock bool, log *slog.Logger) bool {
 	const without = "running without the system call filter (--sandbox.seccomp=false disables this warning)"
 	rules := cfg.FilterRules()

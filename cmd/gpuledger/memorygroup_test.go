@@ -22,8 +22,8 @@ type memoryGroup struct {
 	v2  bool
 }
 
-// newMemoryGroup creates the group until the end of the test, or skips the test if that is not
-// possible. The test's exporters run in it.
+// newMemoryGroup creates a group, in which the test's exporters run, and removes it at the end of
+// the test. If it cannot create a group, it skips the test.
 func newMemoryGroup(t testing.TB) *memoryGroup {
 	t.Helper()
 	const root = "/sys/fs/cgroup"
@@ -34,7 +34,7 @@ func newMemoryGroup(t testing.TB) *memoryGroup {
 		m.dir, m.v2, limit = filepath.Join(root, name), true, "memory.max"
 	}
 	if err := os.Mkdir(m.dir, 0o755); err != nil {
-		t.Skipf("no cgroup of its own: %v", err)
+		t.Skipf("cannot create a cgroup: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := os.Remove(m.dir); err != nil {
@@ -42,20 +42,20 @@ func newMemoryGroup(t testing.TB) *memoryGroup {
 		}
 	})
 	if err := m.write(limit, strconv.Itoa(memoryLimit)); err != nil {
-		t.Skipf("no memory limit of its own: %v", err)
+		t.Skipf("cannot set the memory limit of a cgroup: %v", err)
 	}
 	if !m.v2 {
-		// If there is any limit, the kernel counts the memory of sockets.
+		// The kernel counts socket memory only if this limit is set.
 		if err := m.write("memory.kmem.tcp.limit_in_bytes", "1G"); err != nil {
-			t.Logf("the memory of sockets is not counted: %v", err)
+			t.Logf("the kernel does not count socket memory: %v", err)
 		}
 	}
 	m.enclose()
 	return m
 }
 
-// enclose replaces the exporter by a script that enters the group and executes it, until
-// the end of the test.
+// enclose replaces the exporter's path, until the end of the test, by a script that enters the
+// group and then executes the exporter.
 func (m *memoryGroup) enclose() {
 	m.t.Helper()
 	script := filepath.Join(m.t.TempDir(), "gpuledger")
@@ -68,7 +68,7 @@ func (m *memoryGroup) enclose() {
 	m.t.Cleanup(func() { binary = outside })
 }
 
-// killed returns the number of processes that were killed at the limit.
+// killed returns the number of processes that the kernel killed at the memory limit.
 func (m *memoryGroup) killed() int {
 	m.t.Helper()
 	name := "memory.oom_control"
@@ -84,11 +84,11 @@ func (m *memoryGroup) killed() int {
 			return int(m.number(n))
 		}
 	}
-	m.t.Fatalf("%s does not count processes that were killed", name)
+	m.t.Fatalf("%s has no count of killed processes", name)
 	return 0
 }
 
-// peak returns the peak memory of the group, including sockets, in bytes.
+// peak returns the peak memory of the group in bytes, including socket memory.
 func (m *memoryGroup) peak() int64 {
 	m.t.Helper()
 	files := []string{"memory.max_usage_in_bytes", "memory.kmem.tcp.max_usage_in_bytes"}

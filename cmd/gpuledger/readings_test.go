@@ -14,15 +14,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A reading is a value of a GPU's energy counter with the time at which the driver first returned
-// it.
+// A reading is a value of a GPU's energy counter and the time at which the driver first returned
+// this value.
 type reading struct {
 	at     time.Time
 	energy gpu.Millijoules
 }
 
-// driverReadings returns the readings of each GPU in the call log of the fake driver, in
-// chronological order and without repetitions.
+// driverReadings returns the readings of each GPU from the call log of the fake driver, sorted by
+// time and without repetitions.
 func driverReadings(t *testing.T, n *simnode.Node) map[string][]reading {
 	t.Helper()
 	out := make(map[string][]reading)
@@ -50,8 +50,8 @@ func driverReadings(t *testing.T, n *simnode.Node) map[string][]reading {
 	return out
 }
 
-// allReadings returns the readings of each GPU of a scenario. There is no call log for the files of
-// AMD GPUs, so their readings are all values of the counters.
+// allReadings returns the readings of each GPU in a scenario. Reads of AMD's files are not logged,
+// so all values of an AMD GPU's counter count as readings.
 func allReadings(t *testing.T, n *simnode.Node, scenario string) map[string][]reading {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -74,7 +74,7 @@ func allReadings(t *testing.T, n *simnode.Node, scenario string) map[string][]re
 	return out
 }
 
-// values returns readings without their times.
+// values returns the energies of readings, without the times.
 func values(readings map[string][]reading) map[string][]gpu.Millijoules {
 	out := make(map[string][]gpu.Millijoules)
 	for uuid, read := range readings {
@@ -91,14 +91,14 @@ func readCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
 	return values(driverReadings(t, n))
 }
 
-// aside is the maximum difference between the time of a reading in the driver's log and the time in
-// the exporter. It depends on the load of the machine.
+// aside is the maximum difference between the times of a reading in the driver's log and in the
+// exporter. The real difference depends on the load of the machine.
 const aside = time.Minute
 
-// offBy returns the difference between the time of a reading and another time.
+// offBy returns the absolute difference between the reading's time and another time.
 func (r reading) offBy(at time.Time) time.Duration { return r.at.Sub(at).Abs() }
 
-// around returns the readings that may have been made at a time.
+// around returns the readings that the exporter may have made at the given time.
 func around(read []reading, at time.Time) []reading {
 	return slices.DeleteFunc(slices.Clone(read), func(r reading) bool { return r.offBy(at) > aside })
 }

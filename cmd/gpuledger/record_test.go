@@ -15,9 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// checkRecord compares the record with the main page of the same moment. It compares the sums over
-// pods and boards, the places and the serial numbers, and checks that every metric has a source on
-// that page.
+// checkRecord compares the record with the main page from the same snapshot: the sums over pods and
+// boards, the places and the serial numbers. It also checks that the main page has a source for
+// every metric of the record.
 func checkRecord(t *testing.T, e *exporter) {
 	t.Helper()
 	_, bodies := e.atOneMoment("/metrics", "/metrics/record")
@@ -83,12 +83,12 @@ func checkRecord(t *testing.T, e *exporter) {
 	}
 	for name := range record {
 		if !slices.Contains(want, name) {
-			t.Errorf("the record has %s, which is not compared", name)
+			t.Errorf("the record contains %s, which this test does not compare", name)
 		}
 	}
 	for l, held := range sums(record["gpuledger_allocation_seconds_total"], key, all) {
 		if weighted := sums(record["gpuledger_allocation_gpu_seconds_total"], key, all)[l]; weighted > held {
-			t.Errorf("%s: %d ns of GPU time, held for %d ns", l, weighted, held)
+			t.Errorf("%s: GPU time is %d ns, but held time is %d ns", l, weighted, held)
 		}
 	}
 	if diff := cmp.Diff(present(p), present(record)); diff != "" {
@@ -97,20 +97,21 @@ func checkRecord(t *testing.T, e *exporter) {
 	for name, f := range record {
 		for _, m := range f.GetMetric() {
 			if l := exposition.Labels(m); l["serial"] != serials[l["UUID"]] || l["node"] == "" {
-				t.Errorf("%s%v: the serial number is %q", name, l, serials[l["UUID"]])
+				t.Errorf("%s%v has the serial number %q", name, l, serials[l["UUID"]])
 			}
 		}
 	}
 }
 
-// hardwareCounters are the counters of the record that the GPU keeps itself. They are absent until their first reading.
+// hardwareCounters lists the record's counters that are kept by the GPU. A counter has no series before its first
+// reading.
 var hardwareCounters = []string{
 	"gpuledger_board_ecc_errors_total", "gpuledger_board_retired_pages_total", "gpuledger_board_pcie_replays_total", "gpuledger_board_nvlink_errors_total",
 	"gpuledger_board_ras_errors_total",
 }
 
-// sums adds up the selected samples by key, in billionths of their unit, because time is counted in
-// nanoseconds.
+// sums adds up the selected samples by key. The sums are in billionths of the unit, because times
+// are counted in nanoseconds.
 func sums(f *dto.MetricFamily, key func(map[string]string) string, counts func(map[string]string) bool) map[string]int64 {
 	out := make(map[string]int64)
 	for _, m := range f.GetMetric() {
@@ -132,7 +133,7 @@ func namespaces(family *dto.MetricFamily, label string) map[string]bool {
 	return found
 }
 
-// present returns identity and place of the GPUs that are present.
+// present returns the identity and place of each GPU that is present.
 func present(p page) []string {
 	placed := p["gpuledger_placement_info"].GetMetric()
 	if placed == nil {

@@ -23,7 +23,7 @@ func release(n *simnode.Node, flags ...string) (string, error) {
 	return string(out), err
 }
 
-// openDevices returns the device files that the exporter has open.
+// openDevices returns the paths of the device files that the exporter has open.
 func (e *exporter) openDevices(n *simnode.Node) (names []string) {
 	e.t.Helper()
 	folder := fmt.Sprintf("/proc/%d/fd", e.cmd.Process.Pid)
@@ -47,14 +47,14 @@ func wantInUse(t *testing.T, err error) {
 	}
 }
 
-// up reports whether a page contains a stage without an error.
+// up reports whether a page shows a stage as up.
 func up(p page, name stage.Name) bool {
 	return p.Sum("gpuledger_stage_up", map[string]string{"stage": string(name)}) == 1
 }
 
-// TestRelease unloads a driver and loads another driver. A driver cannot be unloaded while the
-// exporter has it open. Meanwhile no energy is counted. A release ends at its time, survives a
-// restart of the exporter, and can be ended.
+// TestRelease checks that a driver can be replaced during a release, because the exporter has
+// closed it. No energy is counted during a release. A release ends at its time or by a command, and
+// continues after a restart of the exporter.
 func TestRelease(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, "--sandbox", unhurried)
@@ -75,12 +75,12 @@ func TestRelease(t *testing.T) {
 	}
 	released := e.scrapeUntil("the stage is down", func(p page) bool { return !up(p, stage.Release) && !up(p, stage.Driver) })
 	if reason := downStage(e); !strings.Contains(reason, "released until ") || !strings.HasSuffix(reason, " by ada") {
-		t.Errorf("the stage driver is down for %q", reason)
+		t.Errorf("the stage driver is down with the reason %q", reason)
 	}
 	e.stop()
 	e = start(t, n, "--sandbox", unhurried)
 	if files := e.openDevices(n); len(files) > 0 {
-		t.Errorf("after a restart the exporter has %q open", files)
+		t.Errorf("after a restart the exporter has opened %q", files)
 	}
 	n.Happen(simnode.Event{Do: simnode.LoadDriver, Driver: &newDriver})
 
@@ -92,7 +92,7 @@ func TestRelease(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	e.scrapeUntil("it is released again", func(p page) bool { return !up(p, stage.Release) })
-	after := e.scrapeUntil("it ended by itself", func(p page) bool {
+	after := e.scrapeUntil("the release ended at its time", func(p page) bool {
 		return len(p.Matches("gpuledger_stage_up", map[string]string{"stage": string(stage.Release)})) == 0 && up(p, stage.Driver)
 	})
 	for _, p := range []page{before, released, back, after} {
@@ -103,8 +103,8 @@ func TestRelease(t *testing.T) {
 	checkGrown(t, back, after)
 }
 
-// TestReleaseGPU resets one GPU. A GPU cannot be reset while the exporter has it open. Meanwhile
-// the other GPUs are read.
+// TestReleaseGPU checks that one GPU can be reset during its release, because the exporter has
+// closed it. The other GPUs are read meanwhile.
 func TestReleaseGPU(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	sc, err := simnode.Lookup("dgx-h100")
@@ -131,7 +131,8 @@ func TestReleaseGPU(t *testing.T) {
 		wantInUse(t, n.Reset(other+1))
 		wantInUse(t, n.Unload())
 	}
-	if out, err := release(n, "--gpu="+sc.GPUs[broken].Serial, "--for=1h"); err != nil { // also a GPU that is lost
+	// A lost GPU can be released, too.
+	if out, err := release(n, "--gpu="+sc.GPUs[broken].Serial, "--for=1h"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if files := e.openDevices(n); len(files) != 8 {
@@ -144,12 +145,12 @@ func TestReleaseGPU(t *testing.T) {
 		t.Error(err)
 	}
 	during := e.scrape()
-	later := e.scrapeUntil("the others are read", func(p page) bool {
+	later := e.scrapeUntil("the other GPUs are read", func(p page) bool {
 		const energy = "gpuledger_gpu_energy_joules_total"
 		return p.Millijoules(energy, is(other+1)) > during.Millijoules(energy, is(other+1))
 	})
 	if later.Sum("gpuledger_gpu_present", is(other)) != 1 || len(later.Matches("gpuledger_gpu_power_watts", is(other))) != 0 || up(later, stage.Release) || !up(later, stage.Driver) {
-		t.Error("the released GPU must be present without readings, and only the stage release down")
+		t.Error("the released GPU must be present without readings, and only the stage release must be down")
 	}
 	if out, err := release(n, "--for=0"); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -21,10 +21,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// newDriver is the driver that replaces the driver of a scenario.
+// newDriver replaces the driver of a scenario.
 var newDriver = simnode.Driver{Version: "999.10.01", NVML: "12.999.10.01"}
 
-// upgradable is a node with a library that belongs to the version of its driver.
+// upgradable is a node with a driver that can be upgraded, and with the library of the driver's
+// version.
 type upgradable struct {
 	*simnode.Node
 	t       *testing.T
@@ -45,7 +46,7 @@ func newUpgradable(t *testing.T) *upgradable {
 // library is the path of the driver's library. As in a distribution, it is a link to a file with the version in its name.
 func (n *upgradable) library() string { return filepath.Join(n.folder, "libnvidia-ml.so.1") }
 
-// install installs the library of a driver, and removes any other library.
+// install installs the driver library of a version and removes any other driver library.
 func (n *upgradable) install(version string) {
 	n.t.Helper()
 	old, _ := filepath.EvalSymlinks(n.library())
@@ -65,10 +66,11 @@ func (n *upgradable) upgrade() {
 	n.Happen(simnode.Event{Do: simnode.UnloadDriver}, simnode.Event{At: time.Second, Do: simnode.LoadDriver, Driver: &newDriver})
 }
 
-// restartAfter is short, so that the tests are short, too.
+// restartAfter is shorter than the default, so that the tests do not take long.
 const restartAfter = "--nvml.restart-after=3s"
 
-// awaitNotReady waits until the exporter is not ready and the reason contains both versions.
+// awaitNotReady waits until the readiness page reports that the exporter is not ready, with a
+// reason that contains both versions.
 func (n *upgradable) awaitNotReady(e *exporter) {
 	n.t.Helper()
 	const want = "not ready: driver 999.10.01 is loaded in the kernel, but this process has the library of "
@@ -78,8 +80,9 @@ func (n *upgradable) awaitNotReady(e *exporter) {
 	})
 }
 
-// TestReplacedDriver replaces the driver and its library under a running exporter. The exporter executes itself again: the process,
-// the sandbox and the socket stay the same, no scrape fails and no counter falls.
+// TestReplacedDriver replaces the driver and its library while an exporter runs. It checks that the exporter executes
+// itself again in the same process and sandbox and with the same socket, that no scrape fails, and that no counter
+// decreases.
 func TestReplacedDriver(t *testing.T) {
 	needLandlock(t)
 	n := newUpgradable(t)
@@ -94,7 +97,7 @@ func TestReplacedDriver(t *testing.T) {
 	n.awaitNotReady(e)
 	const planned = "it executes itself again at "
 	if s := downStage(e); !strings.Contains(s, planned) {
-		t.Errorf("the stage driver is down for %q, want %q", s, planned)
+		t.Errorf("the stage driver is down with the reason %q, want %q", s, planned)
 	}
 	after := e.scrapeUntil("the new driver is read", func(p page) bool {
 		return p.Sum("gpuledger_driver_info", map[string]string{"driver_version": newDriver.Version}) == 1 && downStages(p) == 0
@@ -110,9 +113,10 @@ func TestReplacedDriver(t *testing.T) {
 	e.stop() // the process is the same
 }
 
-// TestReplacedDriverInContainer replaces the driver of an exporter that keeps the library's old
-// file, as in a container. The exporter exits with the reason, and the exporter in a new container
-// continues the books. In the new container it does not exit, even if it has the old library again.
+// TestReplacedDriverInContainer replaces the driver while the exporter still sees the old file of
+// the library, as in a container. It checks that the exporter exits with the reason, and that the
+// exporter in the next container continues the books. The next exporter does not exit, even if it
+// has loaded the old library, too.
 func TestReplacedDriverInContainer(t *testing.T) {
 	needLandlock(t)
 	n := newUpgradable(t)
@@ -129,12 +133,13 @@ func TestReplacedDriverInContainer(t *testing.T) {
 
 	again := launch(t, n.Env(), onNode(n.Node, "--sandbox", unhurried, "--nvml.library="+n.library(), "--nvml.restart-after=200ms")...)
 	again.url = "http://" + <-again.listening
-	eventually(t, "the next one has the old library, too", func() bool {
+	eventually(t, "the next exporter has the old library, too", func() bool {
 		_, body := again.get("/metrics")
 		p, err := exposition.Parse(strings.NewReader(string(body)))
 		return err == nil && p.Sum("gpuledger_stage_failures_total", map[string]string{"stage": "driver"}) > 5
 	})
-	n.install(newDriver.Version) // the next exporter loads this library, because its own file was replaced
+	// The exporter now loads this library, because the file of its old library was replaced.
+	n.install(newDriver.Version)
 	after := again.scrapeUntil("the new driver is read", func(p page) bool {
 		return p.Sum("gpuledger_driver_info", map[string]string{"driver_version": newDriver.Version}) == 1 && hasEnergy(p)
 	})
@@ -143,8 +148,8 @@ func TestReplacedDriverInContainer(t *testing.T) {
 	checkGrown(t, last, after)
 }
 
-// scrapeAlways scrapes on kept and on new connections, until the returned function is called. Every scrape must succeed, and no counter of
-// energy may fall.
+// scrapeAlways scrapes over kept and new connections until the returned function is called. Every scrape must succeed,
+// and no energy counter may decrease.
 func scrapeAlways(t *testing.T, e *exporter) (stop func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -191,11 +196,11 @@ func scrapeBy(client *http.Client, url string) (page, error) {
 	return exposition.Parse(strings.NewReader(string(body)))
 }
 
-// checkGrown checks that no counter of energy is lower than before, and that each book still exists.
+// checkGrown checks that no energy counter has decreased and that each book still exists.
 func checkGrown(t *testing.T, before, after page) {
 	t.Helper()
 	if was, is := before.UUIDs(), after.UUIDs(); !slices.Equal(was, is) {
-		t.Errorf("books of %v after those of %v", is, was)
+		t.Errorf("%v have books, before: %v", is, was)
 	}
 	for name, family := range after {
 		if family.GetType() != dto.MetricType_COUNTER || !strings.Contains(name, "_energy_joules_total") {
@@ -209,7 +214,7 @@ func checkGrown(t *testing.T, before, after page) {
 	}
 }
 
-// downStage returns the reason for the failure of the driver's stage.
+// downStage returns the reason why the stage driver is down.
 func downStage(e *exporter) string {
 	e.t.Helper()
 	for _, s := range e.served().Stages {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestBadFlags checks that an invalid command line ends the program with status 2 and one line on
-// stderr. internal/app tests the values of each flag.
+// stderr. The values of each flag are tested in internal/app.
 func TestBadFlags(t *testing.T) {
 	tests := []struct {
 		args []string
@@ -33,7 +33,7 @@ func TestBadFlags(t *testing.T) {
 			cmd.Stderr = &stderr
 			var exit *exec.ExitError
 			if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 2 {
-				t.Errorf("ended with %v, want exit status 2", err)
+				t.Errorf("the program ended with %v, want exit status 2", err)
 			}
 			line := stderr.String()
 			if strings.Count(line, "\n") != 1 || !strings.Contains(line, tt.want) {
@@ -71,7 +71,7 @@ func TestNothingThere(t *testing.T) {
 		"--nvml.library="+filepath.Join(missing, "libnvidia-ml.so.1"), "--path.procfs="+missing, "--path.sysfs="+missing,
 		"--path.container-logs="+missing, "--kubelet.pod-resources-socket="+filepath.Join(missing, "kubelet.sock"),
 		"--state.path="+filepath.Join(file, "state"), "--tick=200ms")
-	p := e.scrapeUntil("the driver was tried some times", func(p page) bool {
+	p := e.scrapeUntil("the exporter tried several times to open the driver", func(p page) bool {
 		return p.Sum("gpuledger_stage_failures_total", map[string]string{"stage": "driver"}) >= 5
 	})
 	for _, stage := range []string{"driver", "pci", "dmi", "processes", "container_logs", "pod_resources", "state"} {
@@ -95,11 +95,11 @@ func TestNothingThere(t *testing.T) {
 	e.stop()
 }
 
-// gracePeriod is the time after which the kubelet kills a container that got SIGTERM. The exporter
-// needs half a second if a call hangs.
+// gracePeriod is the time between SIGTERM and SIGKILL when the kubelet stops a container. The
+// exporter needs half a second if a call hangs.
 const gracePeriod = 30 * time.Second
 
-// stop sends SIGTERM and checks that the exporter ends soon.
+// stop sends SIGTERM and checks that the exporter ends within the grace period.
 func (e *exporter) stop() {
 	e.t.Helper()
 	began := time.Now()
@@ -108,29 +108,29 @@ func (e *exporter) stop() {
 	}
 	<-e.exited
 	if took := time.Since(began); took > gracePeriod {
-		e.t.Errorf("took %v to stop", took)
+		e.t.Errorf("the exporter took %v to stop", took)
 	}
 	if e.err != nil {
 		e.t.Errorf("stopped with %v", e.err)
 	}
 }
 
-// TestSecondExporter checks that a second exporter publishes the GPUs, charges no energy, and logs
-// this.
+// TestSecondExporter checks that a second exporter on the same state directory publishes the GPUs,
+// charges no energy, and logs that it charges none.
 func TestSecondExporter(t *testing.T) {
 	n := newNode(t, "gb200")
 	first := start(t, n)
 	second := start(t, n)
-	// The first tick does not wait for a driver that takes long to open.
+	// The first tick does not wait for a slow driver, so the GPUs may appear later.
 	p := second.scrapeUntil("the second exporter shows the GPUs", func(p page) bool { return len(p.UUIDs()) == 4 })
 	if n := len(p["gpuledger_gpu_energy_joules_total"].GetMetric()); n != 0 {
 		t.Errorf("the second exporter shows %d books", n)
 	}
 	if p.Sum("gpuledger_stage_up", map[string]string{"stage": "state"}) != 0 {
-		t.Error("the second exporter's state is up")
+		t.Error("the stage state of the second exporter is up")
 	}
 	if logged := second.warnings("state", "not charging energy"); logged != 1 {
-		t.Errorf("the second exporter logged %d times that it charges nothing, want once", logged)
+		t.Errorf("the second exporter logged %d times that it charges no energy, want once", logged)
 	}
 	for name := range p {
 		if strings.HasPrefix(name, "gpuledger_") && strings.HasSuffix(name, "_joules_total") && len(p[name].GetMetric()) > 0 {
@@ -143,7 +143,7 @@ func TestSecondExporter(t *testing.T) {
 	})
 }
 
-// TestPages checks the pages that contain no metrics.
+// TestPages checks the paths that serve no metrics.
 func TestPages(t *testing.T) {
 	e := start(t, newNode(t, "gb200"))
 	for path, want := range map[string]string{

@@ -20,9 +20,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// TestSandbox checks that the exporter works in the sandbox, even with a host engine. The libraries
-// are installed after the exporter starts. Containers are charged, kubelet and driver can restart,
-// the exporter ends when it receives SIGTERM, and the next exporter continues the books.
+// TestSandbox checks that the exporter works in the sandbox, with and without a host engine, even
+// if the libraries are installed after it started. It charges containers, continues after restarts
+// of the kubelet and the driver, and ends when it receives SIGTERM. The next exporter continues the
+// books.
 func TestSandbox(t *testing.T) {
 	needLandlock(t)
 	for _, driver := range []string{"nvml", "dcgm"} {
@@ -40,7 +41,7 @@ func TestSandbox(t *testing.T) {
 			checkBalance(t, before)
 			n.Happen(simnode.Event{Do: simnode.StopKubelet}, simnode.Event{Do: simnode.UnloadDriver},
 				simnode.Event{At: 2 * time.Second, Do: simnode.StartKubelet}, simnode.Event{At: 2 * time.Second, Do: simnode.LoadDriver})
-			e.scrapeUntil("kubelet and driver are away", func(p page) bool { return downStages(p) >= 2 })
+			e.scrapeUntil("the kubelet and the driver are down", func(p page) bool { return downStages(p) >= 2 })
 			e.scrapeUntil("no stage is down", func(p page) bool { return downStages(p) == 0 })
 			e.stop()
 
@@ -50,7 +51,7 @@ func TestSandbox(t *testing.T) {
 				gpu := map[string]string{"UUID": uuid}
 				const energy = "gpuledger_gpu_energy_joules_total"
 				if was, is := before.Millijoules(energy, gpu), after.Millijoules(energy, gpu); is < was {
-					t.Errorf("%s: %d mJ after %d mJ", uuid, is, was)
+					t.Errorf("%s: the counter decreased to %d mJ from %d mJ", uuid, is, was)
 				}
 			}
 		})
@@ -71,8 +72,8 @@ func downStages(p page) int {
 
 func hasEnergy(p page) bool { return p.Sum("gpuledger_container_energy_joules_total", nil) > 0 }
 
-// TestCertificateInSandbox checks that a renewed certificate is served in the sandbox, and that
-// the system call filter can be turned off.
+// TestCertificateInSandbox checks that the exporter serves a renewed certificate in the sandbox,
+// and that the system call filter can be disabled.
 func TestCertificateInSandbox(t *testing.T) {
 	needLandlock(t)
 	for flag, filters := range map[string]int{"--sandbox": 2, "--sandbox.seccomp=false": 0} {
@@ -99,8 +100,8 @@ func TestCertificateInSandbox(t *testing.T) {
 	}
 }
 
-// checkSandbox checks that the exporter runs in the sandbox, in the process that was
-// started and under its name, and that all its threads have the system call filters.
+// checkSandbox checks that the exporter runs in the sandbox, that its process and its name are
+// those that were started, and that all its threads have the system call filters.
 func (e *exporter) checkSandbox(filters int) {
 	e.t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", e.cmd.Process.Pid))
@@ -113,7 +114,8 @@ func (e *exporter) checkSandbox(filters int) {
 	}
 	for _, thread := range threads {
 		status, err := os.ReadFile(thread)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) { // the thread ended
+		// The thread has ended.
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 			continue
 		}
 		if err != nil {
@@ -123,13 +125,13 @@ func (e *exporter) checkSandbox(filters int) {
 			"Name:\tgpuledger\n", "NoNewPrivs:\t1\n", fmt.Sprintf("Seccomp:\t%d\n", mode), fmt.Sprintf("Seccomp_filters:\t%d\n", filters),
 		} {
 			if !strings.Contains(string(status), want) {
-				e.t.Errorf("no %q in the status of a thread:\n%s", want, status)
+				e.t.Errorf("the status of a thread does not contain %q:\n%s", want, status)
 			}
 		}
 	}
 	want := fmt.Sprintf(`"seccomp":%v`, filters > 0)
 	if log := strings.Join(e.logged(), "\n"); !strings.Contains(log, `"msg":"running in the sandbox"`) || !strings.Contains(log, want) {
-		e.t.Errorf("no sandbox with %s in the log", want)
+		e.t.Errorf("the log has no line about a sandbox with %s", want)
 	}
 }
 

@@ -17,12 +17,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestScenarios runs the real binary on every simulated node in real time, and compares its pages
-// with the driver's counters and with the truth.
+// TestScenarios runs the real binary on every simulated node in real time. It compares the pages
+// with the driver's counters and with the true energy of each container.
 func TestScenarios(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		if sc.Name == "lost" {
-			continue // TestLost waits for each change before the next event
+			// TestLost covers this scenario, because it waits for each change before the next
+			// event.
+			continue
 		}
 		t.Run(sc.Name, func(t *testing.T) {
 			t.Parallel()
@@ -37,7 +39,7 @@ func testScenario(t *testing.T, scenario string) {
 	s, p := settled(e)
 	checkBalance(t, p)
 	checkRecord(t, e)
-	if scenario == "gb200-module" { // their books contain parts of the counter's energy
+	if scenario == "gb200-module" { // a GPU's book contains a part of the energy that its counter counts
 		checkNothingLeft(t, p)
 		checkModules(t, n, s, p)
 		return
@@ -52,7 +54,9 @@ func testScenario(t *testing.T, scenario string) {
 		checkWho(t, n, p)
 		checkPods(t, scenario, p)
 		checkTruth(t, n, p, undivided(t, scenario, spans))
-	case "slurm-v1", "workstation": // not slurm, because a second of its requeue is more than 1 % of 15 seconds
+	// The scenario slurm is omitted, because a second of its requeue is more than 1 % of 15
+	// seconds.
+	case "slurm-v1", "workstation":
 		checkTruth(t, n, p, spans)
 	case "churn":
 		checkChurn(e)
@@ -62,7 +66,7 @@ func testScenario(t *testing.T, scenario string) {
 	}
 }
 
-// undivided returns the spans of the undivided GPUs.
+// undivided returns the spans of the GPUs that are not divided into MIG instances.
 func undivided(t *testing.T, scenario string, spans map[string]span) map[string]span {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -79,11 +83,11 @@ func undivided(t *testing.T, scenario string, spans map[string]span) map[string]
 }
 
 // settled scrapes after fifteen seconds, when every book covers ten seconds and every GPU responds.
-// It returns the page and the status of that moment.
+// It returns the page and the status from one snapshot.
 func settled(e *exporter) (s status.Page, p page) {
 	e.t.Helper()
 	<-time.After(15 * time.Second)
-	eventually(e.t, "the books cover some time and everybody answers", func() bool {
+	eventually(e.t, "every book covers ten seconds and every GPU responds", func() bool {
 		var bodies [][]byte
 		s, bodies = e.atOneMoment("/metrics")
 		p = e.parse(bodies[0])
@@ -96,8 +100,8 @@ func settled(e *exporter) (s status.Page, p page) {
 	return s, p
 }
 
-// checkChurn checks that there were many pods, each with its own account. The account of a pod that
-// began and ended while the machine was paused is allowed to be missing.
+// checkChurn checks that at least ten pods have accounts. It does not require an account for each
+// pod, because a pod may begin and end while the machine is paused.
 func checkChurn(e *exporter) {
 	e.t.Helper()
 	e.scrapeUntil("ten pods have accounts", func(p page) bool {
@@ -131,7 +135,7 @@ func checkWho(t *testing.T, n *simnode.Node, p page) {
 	}
 }
 
-// checkPods checks the special features of the scenarios with shared GPUs.
+// checkPods checks what is special in each scenario with shared GPUs.
 func checkPods(t *testing.T, scenario string, p page) {
 	t.Helper()
 	count := func(name string, want map[string]string) int { return len(p.Matches(name, want)) }
@@ -140,7 +144,7 @@ func checkPods(t *testing.T, scenario string, p page) {
 	}
 	expect := func(what string, ok bool) {
 		if !ok {
-			t.Errorf("not so: %s", what)
+			t.Errorf("not true: %s", what)
 		}
 	}
 	strays, unused := p.Sum("gpuledger_gpu_processes_without_allocation", nil), p.Sum("gpuledger_gpu_allocations_without_process", nil)
@@ -148,43 +152,43 @@ func checkPods(t *testing.T, scenario string, p page) {
 	switch scenario {
 	case "timeslice", "accounting":
 		expect("six containers share by time-slicing", count("gpuledger_container_gpu_info", map[string]string{"sharing": "time-slicing"}) == 6)
-		expect("one of them holds two replicas", count("gpuledger_container_gpu_replicas", nil) == 6 && p.Sum("gpuledger_container_gpu_replicas", nil) == 7)
+		expect("one of the six containers holds two replicas", count("gpuledger_container_gpu_replicas", nil) == 6 && p.Sum("gpuledger_container_gpu_replicas", nil) == 7)
 		expect("energy is shared", energy("shared") > 0 && energy("exclusive") == 0)
 	case "mps":
-		expect("clients are charged for holding: the samples name the server", energy("allocated") > 0 && energy("shared") == 0)
+		expect("clients are charged only for holding the GPU, because the samples name the server", energy("allocated") > 0 && energy("shared") == 0)
 		expect("the server has no account", count("gpuledger_container_energy_joules_total", map[string]string{"namespace": "kube-system"}) == 0)
 	case "mig":
-		expect("three MIG devices", count("gpuledger_mig_info", nil) == 3)
-		expect("three pods on instances", count("gpuledger_container_gpu_info", map[string]string{"sharing": "mig"}) == 3)
+		expect("there are three MIG devices", count("gpuledger_mig_info", nil) == 3)
+		expect("three pods hold instances", count("gpuledger_container_gpu_info", map[string]string{"sharing": "mig"}) == 3)
 		expect("energy on instances is shared", energy("shared") > 0)
-		expect("an idle instance beside busy ones pays next to nothing", 10*reserved < energy("shared"))
+		expect("an idle instance beside busy instances is charged less than a tenth of their energy", 10*reserved < energy("shared"))
 		expect("no pod uses a GPU without an allocation", strays == 0)
 	case "mig-a100":
-		expect("nothing on an instance is called measured", energy("allocated") > 0 && energy("shared")+energy("exclusive") == 0)
-		expect("an instance without work pays for its slices", 5*reserved > 2*energy("allocated")-1000 && 5*reserved < 2*energy("allocated")+1000)
-		expect("free slices are idle", p.Millijoules("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": "idle"}) > 0)
+		expect("all energy of instances has the method allocated", energy("allocated") > 0 && energy("shared")+energy("exclusive") == 0)
+		expect("an idle instance is charged for its slices", 5*reserved > 2*energy("allocated")-1000 && 5*reserved < 2*energy("allocated")+1000)
+		expect("the energy of free slices is unattributed with the reason idle", p.Millijoules("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": "idle"}) > 0)
 	case "dra":
-		expect("claims have names", count("gpuledger_container_gpu_info", map[string]string{"claim": ""}) == 0)
-		expect("a MIG device by DRA", count("gpuledger_container_gpu_info", map[string]string{"sharing": "mig"}) > 0)
+		expect("every claim has a name", count("gpuledger_container_gpu_info", map[string]string{"claim": ""}) == 0)
+		expect("DRA allocated a MIG device", count("gpuledger_container_gpu_info", map[string]string{"sharing": "mig"}) > 0)
 		expect("no pod uses a GPU without an allocation", strays == 0)
 	case "mi300x":
-		expect("eight partitions", count("gpuledger_mig_info", map[string]string{"GPU_I_PROFILE": "CPX"}) == 8)
-		expect("four pods on partitions", count("gpuledger_container_gpu_info", map[string]string{"sharing": "mig"}) == 4)
+		expect("there are eight partitions", count("gpuledger_mig_info", map[string]string{"GPU_I_PROFILE": "CPX"}) == 8)
+		expect("four pods hold partitions", count("gpuledger_container_gpu_info", map[string]string{"sharing": "mig"}) == 4)
 		expect("energy on partitions is shared", energy("shared") > 0)
-		expect("a partition without work pays less than an eighth", 8*reserved < energy("shared"))
+		expect("an idle partition is charged less than an eighth of the shared energy", 8*reserved < energy("shared"))
 		expect("no pod uses a GPU without an allocation", strays == 0)
 	case "mixed":
 		expect("both vendors are read", count("gpuledger_gpu_info", map[string]string{"vendor": "NVIDIA"}) == 2 && count("gpuledger_gpu_info", map[string]string{"vendor": "AMD"}) == 2)
 		expect("both drivers are named", count("gpuledger_driver_info", nil) == 2)
 	case "vulkan":
-		expect("graphics and the program of ROCm share", energy("shared") > 0)
-		expect("no pod was given the GPU", strays == 2)
+		expect("the graphics program and the ROCm program share the energy", energy("shared") > 0)
+		expect("two processes use the GPU without an allocation", strays == 2)
 	case "hog":
-		expect("one process on a GPU that its pod was not given", strays == 1)
-		expect("one allocation without a process", unused == 1)
-		expect("the hog is seen", count("gpuledger_container_gpu_info", map[string]string{"sharing": "none"}) == 1)
+		expect("one process uses a GPU without an allocation", strays == 1)
+		expect("one allocation has no process", unused == 1)
+		expect("the pod without an allocation is shown", count("gpuledger_container_gpu_info", map[string]string{"sharing": "none"}) == 1)
 	case "no-hostpid":
-		expect("the stage is down", p.Sum("gpuledger_stage_up", map[string]string{"stage": "host_pids"}) == 0)
-		expect("energy is charged for holding only", energy("allocated") > 0 && energy("exclusive")+energy("shared") == 0)
+		expect("the stage host_pids is down", p.Sum("gpuledger_stage_up", map[string]string{"stage": "host_pids"}) == 0)
+		expect("energy is charged only for holding", energy("allocated") > 0 && energy("exclusive")+energy("shared") == 0)
 	}
 }

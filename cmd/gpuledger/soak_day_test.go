@@ -10,10 +10,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A day lists events by their time since the start of the node.
+// A day describes the events of a simulated day. Times are relative to the start of the node.
 type day struct {
-	hours     int
-	troubles  time.Duration // end of the first hour, which has only pods
+	hours int
+	// troubles is the end of the first hour, in which there are only pods.
+	troubles  time.Duration
 	end       time.Duration
 	restarts  int // restarts of the kubelet
 	reloads   int // reloads of the driver
@@ -36,8 +37,9 @@ func newDay(hours int) day {
 	return d
 }
 
-// scenario returns a machine of eight GPUs. Five GPUs get a new pod every second, two are in use
-// all day, and the last GPU has short storms of processes.
+// scenario returns a machine with eight GPUs. Each of the first five GPUs gets a new pod at regular
+// intervals, five pods a second in total. The next two GPUs are in use all day, and the last GPU
+// has short storms of processes.
 func (d day) scenario(t *testing.T) simnode.Scenario {
 	t.Helper()
 	sc, err := simnode.Lookup("idle")

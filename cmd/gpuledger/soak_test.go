@@ -17,29 +17,30 @@ import (
 )
 
 // hours is the number of hours of a day that TestSoak simulates.
-var hours = flag.Int("hours", 24, "how many hours of an accelerated day TestSoak goes through, of 25 seconds each")
+var hours = flag.Int("hours", 24, "number of simulated hours in TestSoak; an hour takes 25 seconds")
 
 const (
-	// The events of the node are accelerated. Only these two of the exporter's own intervals can be
-	// accelerated.
+	// The events of the node are accelerated. Among the exporter's own intervals, only the tick and
+	// the retention can be shortened.
 	soakTick = 500 * time.Millisecond
-	// Five pods per second with series for one minute need as many series as one pod per second with
-	// series for five minutes.
+	// Five pods per second with a retention of one minute create as many series as one pod per
+	// second with a retention of five minutes.
 	soakRetention = time.Minute
 	podsPerSecond = 5
 
 	// calm is the time before the first pod of the day.
 	calm = 20 * time.Second
-	// accelerated is the simulated duration of an hour; each hour has the highest number of events
-	// that one hour can be expected to have.
+	// accelerated is the real duration of a simulated hour. Each simulated hour has as many events
+	// as can be expected in the worst hour.
 	accelerated = 25 * time.Second
-	stormSize   = 1000 // processes
-	stormSpan   = 3 * time.Second
+	// stormSize is the number of processes in a storm.
+	stormSize = 1000
+	stormSpan = 3 * time.Second
 	// stormPause is long enough that the exporter has dropped a storm's processes when the next
 	// storm begins, as on a real node. It is not a multiple of an hour, so storms sometimes
 	// coincide with other events.
 	stormPause = 70 * time.Second
-	// rest is the time after the day in which its data expire: accounts expire after the retention
+	// rest is the time after the day in which all of its data expire: accounts after the retention
 	// time, processes after one minute, and names of containers after five minutes.
 	rest = 330 * time.Second
 
@@ -47,19 +48,21 @@ const (
 	scrapeEvery = 5 * time.Second
 	// unstable is the time for which an unstable stage must succeed before this is logged.
 	unstable = time.Minute
-	// mostResident is the limit of the resident memory in MiB.
-	mostResident = 40 // MiB
-	mostGrowth   = 1  // in MiB, between one quarter of the day and the next
+	// mostResident limits the resident memory, in MiB.
+	mostResident = 40
+	// mostGrowth limits how much the memory may grow from one quarter of the day to the next, in
+	// MiB.
+	mostGrowth = 1
 	// mostKept limits how much the average live heap may grow during the day, in MiB. Maps and pools
 	// keep their size.
 	mostKept = 2
 	mebi     = 1 << 20
 )
 
-// TestSoak runs an exporter through a day of a node with short pods, storms of processes, restarts
-// of the kubelet and reloads of the driver, and ten scrapers. The size of the exporter stays
-// constant, it releases the memory of ended pods, its books balance, and it logs nothing in quiet
-// hours. docs/performance.md contains the results of the last run.
+// TestSoak runs an exporter with ten scrapers for a simulated day with short pods, storms of
+// processes, restarts of the kubelet and reloads of the driver. It checks that the exporter does
+// not grow, that it releases the memory of ended pods, that its books balance, and that it logs
+// nothing in quiet hours. docs/performance.md contains the results of the last run.
 func TestSoak(t *testing.T) {
 	d := newDay(*hours)
 	began := time.Now()
@@ -80,7 +83,7 @@ func TestSoak(t *testing.T) {
 	e.stop()
 }
 
-// A soak is a long run of an exporter, with the collected measurements.
+// A soak is a long run of an exporter. It collects measurements.
 type soak struct {
 	*exporter
 	began time.Time
@@ -89,13 +92,13 @@ type soak struct {
 
 	mu     sync.Mutex
 	vitals []vital
-	// heap is the live heap after the last collection, in MiB, and goroutines is the number of
-	// goroutines, both from the last page.
+	// heap is the live heap after the last garbage collection, in MiB, and goroutines is the number
+	// of goroutines. Both come from the last page.
 	heap, goroutines float64
-	pods             map[string]bool // all UIDs of pods of the day that had an account
+	pods             map[string]bool // UIDs of all pods of the day that had an account
 	scrapes          int
 	compared         int
-	series           int // the most
+	series           int // maximum number of series on a page
 	storms           int // maximum number of processes that had series
 }
 
@@ -115,7 +118,7 @@ func (s *soak) liveUntil(at time.Duration) {
 	select {
 	case <-time.After(time.Until(s.began.Add(at))):
 	case <-s.exited:
-		s.t.Fatalf("ended by itself: %v", s.err)
+		s.t.Fatalf("the exporter ended during the test: %v", s.err)
 	}
 }
 
@@ -142,8 +145,8 @@ func (s *soak) every(d time.Duration, call func()) {
 	}
 }
 
-// scraper scrapes at the same moments as the other scrapers. It keeps its connection, and compares
-// every page with the previous one.
+// scraper runs one scraper. It scrapes at the same moments as the others, keeps its connection
+// open, and compares every page with its previous page.
 func (s *soak) scraper(i int) {
 	// Each scraper has its own address, like a separate machine.
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}}
@@ -160,7 +163,7 @@ func (s *soak) scraper(i int) {
 		now := counters(p)
 		for series, was := range seen {
 			if is, there := now[series]; there && (is.value < was.value || !is.created.Equal(was.created)) {
-				s.t.Errorf("%s was %v since %v, and is %v since %v", series, was.value, was.created, is.value, is.created)
+				s.t.Errorf("%s changed from %v (created %v) to %v (created %v)", series, was.value, was.created, is.value, is.created)
 			}
 		}
 		s.note(p, len(seen))
@@ -168,7 +171,7 @@ func (s *soak) scraper(i int) {
 	})
 }
 
-// note records the content of a page.
+// note updates the measurements from a page.
 func (s *soak) note(p page, compared int) {
 	series := 0
 	for _, f := range p {
@@ -196,12 +199,12 @@ func checkSeries(t *testing.T, before, after page) {
 	t.Logf("%d series before the day, %d after it", len(was), len(is))
 	for _, s := range is {
 		if !slices.Contains(was, s) {
-			t.Errorf("left over after the day: %s", s)
+			t.Errorf("series remains after the day: %s", s)
 		}
 	}
 	for _, s := range was {
 		if !slices.Contains(is, s) {
-			t.Errorf("lost during the day: %s", s)
+			t.Errorf("series is missing after the day: %s", s)
 		}
 	}
 }
@@ -211,27 +214,29 @@ func (s *soak) checkEvents(d day, after page) {
 	s.t.Helper()
 	resets := after.Sum("gpuledger_gpu_energy_resets_total", nil)
 	if want := len(after.UUIDs()) * d.reloads; int(resets) != want {
-		s.t.Errorf("%v counters restarted, want %d", resets, want)
+		s.t.Errorf("%v energy counters restarted, want %d", resets, want)
 	}
-	// While the driver or the kubelet does not respond, a pod of one second may remain unnoticed.
+	// A pod that runs for one second may remain unnoticed while the driver or the kubelet does not
+	// respond.
 	if got := float64(len(s.pods)) / float64(d.podCount); got < 0.9 {
 		s.t.Errorf("%d of %d pods had an account", len(s.pods), d.podCount)
 	}
 	if d.reloads > 0 && s.storms < stormSize {
-		s.t.Errorf("at most %d processes had series, a storm has %d", s.storms, stormSize)
+		s.t.Errorf("at most %d processes had series, but a storm has %d processes", s.storms, stormSize)
 	}
 	s.t.Logf("%d hours: %d of %d pods had an account, up to %d processes had series; %d restarts of the kubelet, %d reloads of the driver, %v counters restarted",
 		d.hours, len(s.pods), d.podCount, s.storms, d.restarts, d.reloads, resets)
 	s.t.Logf("%d scrapes, each of up to %d series; %d counters compared", s.scrapes, s.series, s.compared)
 }
 
-// checkLog checks that nothing is logged in quiet hours, and at most two lines per dependency that
-// failed and recovered.
+// checkLog checks that nothing is logged in quiet hours, and that each failure of a dependency
+// causes at most two lines.
 func (s *soak) checkLog(d day) {
 	s.t.Helper()
 	most := map[string]int{
 		"driver": 2 * d.reloads, "xid": 2 * d.reloads, "pod_resources": 2 * d.restarts,
-		"": 2 * 8 * d.reloads, // books of each GPU
+		// Each reload restarts the counters of eight GPUs.
+		"": 2 * 8 * d.reloads,
 	}
 	lines := make(map[string]int) // by stage
 	for _, text := range s.logged() {

@@ -13,10 +13,10 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// A vital is the size of the exporter at one moment since the start of the node.
+// A vital holds measurements of the exporter at one moment.
 type vital struct {
 	at                         time.Duration
-	resident, driver, heap     float64 // in MiB; mallocked is the part of resident that the driver library allocated
+	resident, driver, heap     float64 // in MiB; driver is the part of resident that the driver library allocated
 	goroutines, files, threads float64
 }
 
@@ -52,7 +52,7 @@ func (s *soak) measure() {
 	})
 }
 
-// mallocked returns the resident part of malloc's heap, in MiB. The fake driver parses its state
+// mallocked returns the resident size of malloc's heap, in MiB. The fake driver parses its state
 // file into this heap after each change.
 func mallocked(pid int) (float64, error) {
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", pid))
@@ -62,7 +62,7 @@ func mallocked(pid int) (float64, error) {
 	_, heap, _ := strings.Cut(string(maps), "[heap]")
 	_, resident, found := strings.Cut(heap, "\nRss:")
 	if !found {
-		return 0, errors.New("malloc has no heap")
+		return 0, errors.New("the exporter has no malloc heap")
 	}
 	var kib float64
 	_, err = fmt.Sscan(resident, &kib)
@@ -85,12 +85,12 @@ func (s *soak) checkVitals(d day) {
 	grown := mean(fourth.exporter()) - mean(third.exporter())
 	switch storms := quarter / (stormSpan + stormPause); {
 	case storms < 2:
-		s.t.Logf("a quarter of the day has %d storms: too few to detect growth", storms)
+		s.t.Logf("a quarter of the day has %d storms, which is too few to detect growth", storms)
 	case grown > mostGrowth:
-		s.t.Errorf("grew by %.1f MiB from the third quarter of the day to the fourth", grown)
+		s.t.Errorf("the exporter grew by %.1f MiB from the third quarter of the day to the fourth", grown)
 	}
 	if kept := mean(resting.heap()) - mean(calmly.heap()); kept > mostKept {
-		s.t.Errorf("%.1f MiB more live heap after the day than before it", kept)
+		s.t.Errorf("the live heap is larger by %.1f MiB after the day than before it", kept)
 	}
 	held := map[string]func(vitals) []float64{"goroutines": vitals.goroutines, "open files": vitals.files}
 	for what, of := range held {
@@ -106,7 +106,7 @@ func (s *soak) during(from, to time.Duration) vitals {
 	s.t.Helper()
 	part := slices.DeleteFunc(slices.Clone(s.vitals), func(v vital) bool { return v.at < from || v.at >= to })
 	if len(part) == 0 {
-		s.t.Fatalf("nothing was measured from %v to %v", from, to)
+		s.t.Fatalf("no measurements between %v and %v", from, to)
 	}
 	return part
 }
@@ -137,7 +137,7 @@ func (v vitals) String() string {
 	three := func(f []float64) string {
 		return fmt.Sprintf("%.1f %.1f %.1f", slices.Min(f), mean(f), slices.Max(f))
 	}
-	return fmt.Sprintf("resident %s MiB, of it the fake driver's %s, live heap %s MiB, goroutines %s, files %s, threads %s",
+	return fmt.Sprintf("resident %s MiB, including %s MiB of the fake driver; live heap %s MiB; %s goroutines, %s files, %s threads",
 		three(v.resident()), three(v.driver()), three(v.heap()), three(v.goroutines()), three(v.files()), three(v.threads()))
 }
 

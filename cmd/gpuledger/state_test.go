@@ -16,8 +16,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestUnusableState corrupts the state file of a killed exporter. The next exporter logs this once,
-// counts it, begins new books at its own first reading, and continues them.
+// TestUnusableState corrupts the state file of a killed exporter. It checks that the next exporter
+// logs and counts the failure once and begins new books at its own first reading, and that these
+// books continue after another restart.
 func TestUnusableState(t *testing.T) {
 	n := newNode(t, "timeslice")
 	good := leftBehind(t, n)
@@ -41,7 +42,7 @@ func TestUnusableState(t *testing.T) {
 			dir := t.TempDir()
 			spoilt := spoil(good)
 			if bytes.Equal(spoilt, good) {
-				t.Fatal("the file is not spoilt")
+				t.Fatal("the test did not change the file")
 			}
 			if err := os.WriteFile(filepath.Join(dir, "ledger.json"), spoilt, 0o600); err != nil {
 				t.Fatal(err)
@@ -60,9 +61,9 @@ func TestUnusableState(t *testing.T) {
 	}
 }
 
-// TestUnwritableState checks that the books continue when the state can no longer be saved, and
-// that the exporter logs it once and counts every attempt. The next exporter does not continue from
-// a state that is older than the served values, but begins new books.
+// TestUnwritableState checks that the exporter keeps its books when it can no longer save its
+// state, that it logs the failure once, and that it counts every attempt. The next exporter must
+// not continue from a state older than the served values, so it begins new books.
 func TestUnwritableState(t *testing.T) {
 	tests := map[string]func(dir string) error{
 		"full": func(dir string) error {
@@ -103,12 +104,12 @@ func (e *exporter) cannotSave() {
 	e.t.Helper()
 	of := map[string]string{"stage": "state"}
 	before := e.scrape().Sum("gpuledger_gpu_energy_joules_total", nil)
-	p := e.scrapeUntil("saving was tried some times", func(p page) bool {
+	p := e.scrapeUntil("the exporter tried several times to save its state", func(p page) bool {
 		return p.Sum("gpuledger_stage_failures_total", of) >= 5 && p.Sum("gpuledger_gpu_energy_joules_total", nil) > before
 	})
 	checkBalance(e.t, p)
 	if p.Sum("gpuledger_stage_up", of) != 0 {
-		e.t.Error("the state's stage is up")
+		e.t.Error("the stage state is up")
 	}
 	if logged := e.warnings("state", ""); logged != 1 {
 		e.t.Errorf("logged %d times, want once", logged)
@@ -128,10 +129,12 @@ func leftBehind(t *testing.T, n *simnode.Node) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(bytes.TrimRight(file, "\n"), '\n') // without the empty lines that fill its space
+	// The empty lines that fill up the file are removed.
+	return append(bytes.TrimRight(file, "\n"), '\n')
 }
 
-// charged returns a function that reports whether all books of a page contain energy.
+// charged returns a function that reports whether every book on a page contains more than the given
+// energy, in millijoules.
 func charged(least gpu.Millijoules) func(page) bool {
 	return func(p page) bool {
 		for _, uuid := range p.UUIDs() {
@@ -143,14 +146,15 @@ func charged(least gpu.Millijoules) func(page) bool {
 	}
 }
 
-// withoutBooks lists the counters that new books do not restart.
+// withoutBooks lists the counters that are not part of the books, so they do not restart with new
+// books.
 var withoutBooks = []string{
 	"gpuledger_gpu_xid_errors_total", "gpuledger_board_xid_errors_total", "gpuledger_board_losses_total",
-	"gpuledger_board_remapped_rows_total", // counted over the life of the board, without a created timestamp
+	"gpuledger_board_remapped_rows_total", // counts over the life of the board and has no created timestamp
 }
 
 // cleanStart starts an exporter on a state directory and checks that its books are new. They must
-// contain exactly the energy that the boards counted since the start of the exporter.
+// not contain more energy than the boards counted since the start of the exporter.
 func cleanStart(t *testing.T, n *simnode.Node, dir string) *exporter {
 	t.Helper()
 	began, before := time.Now(), readCounters(t, n)
@@ -166,18 +170,18 @@ func cleanStart(t *testing.T, n *simnode.Node, dir string) *exporter {
 		energy := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
 		since := before[uuid][len(before[uuid])-1]
 		if counted := after[uuid][len(after[uuid])-1] - since; energy > counted {
-			t.Errorf("%s: the book holds %d mJ, the board counted %d since", uuid, energy, counted)
+			t.Errorf("%s: the book holds %d mJ, but the board counted only %d mJ since the start", uuid, energy, counted)
 		}
 	}
 	for series, s := range counters(p) {
 		if s.created.Before(began) && !slices.ContainsFunc(withoutBooks, func(name string) bool { return strings.HasPrefix(series, name) }) {
-			t.Errorf("%s began at %v, the exporter at %v", series, s.created, began)
+			t.Errorf("%s was created at %v, before the exporter started at %v", series, s.created, began)
 		}
 	}
 	return e
 }
 
-// kept kills the exporter and checks that another exporter continues its books.
+// kept kills the exporter and checks that the next exporter continues its books.
 func (e *exporter) kept(n *simnode.Node, dir string) {
 	e.t.Helper()
 	before, err := e.scrapeCounters()
@@ -193,7 +197,7 @@ func (e *exporter) kept(n *simnode.Node, dir string) {
 	now := counters(after)
 	for series, was := range counters(before) {
 		if is := now[series]; is.value < was.value || !is.created.Equal(was.created) {
-			e.t.Errorf("%s was %v since %v, and after a restart %v since %v", series, was.value, was.created, is.value, is.created)
+			e.t.Errorf("%s was %v (created %v) and is %v (created %v) after a restart", series, was.value, was.created, is.value, is.created)
 		}
 	}
 }

@@ -20,8 +20,9 @@ import (
 // A span is the part of a GPU's counter that its book covers.
 type span struct{ from, to gpu.Millijoules }
 
-// checkCounters checks that every book has exactly the difference of two values that the driver
-// returned. One was read when the book was opened, and the other when it was last settled.
+// checkCounters checks that the energy in every book is exactly the difference between two values
+// that the driver returned: the value when the book was opened and the value when it was last
+// settled.
 func checkCounters(t *testing.T, readings map[string][]reading, s status.Page, p page) map[string]span {
 	t.Helper()
 	spans := make(map[string]span)
@@ -37,7 +38,7 @@ func checkCounters(t *testing.T, readings map[string][]reading, s status.Page, p
 			}
 		}
 		if _, ok := spans[uuid]; !ok {
-			t.Errorf("%s: the book of %v to %v holds %d mJ, which no two readings differ by: %v", uuid, book.From, book.To, energy, read)
+			t.Errorf("%s: the book from %v to %v holds %d mJ, which is not the difference between any two of the readings %v", uuid, book.From, book.To, energy, read)
 		}
 	}
 	if len(spans) != len(p.UUIDs()) {
@@ -55,22 +56,22 @@ func bookOf(t *testing.T, s status.Page, uuid string) status.Energy {
 	return *s.GPUs[i].Energy
 }
 
-// checkNothingLeft checks that on a quiet node all energy has an owner or the reason idle.
+// checkNothingLeft checks that on a quiet node all unattributed energy has the reason idle.
 func checkNothingLeft(t *testing.T, p page) {
 	t.Helper()
 	for _, reason := range []string{"gap", "unmapped", "unknown"} {
 		if mJ := p.Millijoules("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": reason}); mJ != 0 {
-			t.Errorf("%d mJ are unattributed for reason %s", mJ, reason)
+			t.Errorf("%d mJ are unattributed with the reason %s", mJ, reason)
 		}
 	}
 }
 
-// tolerance is the maximum error of an account with its own GPU, as a share of the energy of its
-// board.
+// tolerance is the maximum error of an account on a GPU that no other account uses, as a share of
+// the board's energy.
 const tolerance = 0.01
 
-// twoSamples is the energy of two samples in ten seconds, as a share of the energy of the board. At
-// each end of a book, the driver may have one more sample of one process than of another.
+// twoSamples is the part of a board's energy in ten seconds that belongs to two samples. At each
+// end of a book, the driver may have one more sample of one process than of another.
 const twoSamples = 2.0 / 72
 
 // checkTruth compares every account with the true energy of its container.
@@ -81,7 +82,7 @@ func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 	for uuid, s := range spans {
 		from, to := history.Find(uuid, s.from), history.Find(uuid, s.to)
 		if from == nil || to == nil {
-			t.Errorf("%s: counter %d or %d is not in the truth", uuid, s.from, s.to)
+			t.Errorf("%s: the truth has no row with the counter value %d or %d", uuid, s.from, s.to)
 			continue
 		}
 		used := to.GPU(uuid).Since(from.GPU(uuid))
@@ -97,17 +98,17 @@ func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 		for _, m := range p.Matches("gpuledger_container_energy_joules_total", map[string]string{"UUID": uuid}) {
 			l := exposition.Labels(m)
 			if _, ok := used[gpu.Owner{Kind: gpu.OwnerPod, Scope: l["namespace"], Name: l["pod"], UID: l["pod_uid"], Part: l["container"]}]; !ok {
-				t.Errorf("%s: %s has an account and was never there", uuid, l["pod"])
+				t.Errorf("%s: %s has an account, but did not use the GPU", uuid, l["pod"])
 			}
 		}
 	}
 	if accounts == 0 {
-		t.Error("nothing was compared with the truth")
+		t.Error("no account was compared with the truth")
 	}
 }
 
-// checkModules compares the energy of the GPUs of modules with the true energy of each, because the
-// driver counts only the energy of the whole module.
+// checkModules compares each GPU's energy with its true energy on a machine with modules. The
+// driver counts only the energy of a whole module, so checkCounters cannot be used.
 func checkModules(t *testing.T, n *simnode.Node, s status.Page, p page) {
 	t.Helper()
 	if got := p.Sum("gpuledger_gpu_energy_source_info", map[string]string{"scope": "module", "source": "divided"}); int(got) != len(s.GPUs) {
@@ -122,14 +123,15 @@ func checkModules(t *testing.T, n *simnode.Node, s status.Page, p page) {
 		book := bookOf(t, s, g.UUID)
 		want := at(book.To).GPU(g.UUID).Energy - at(book.From).GPU(g.UUID).Energy
 		got := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": g.UUID})
-		// The counter moves in steps of a tenth of a second, at both ends of ten seconds.
+		// The counter is updated ten times a second, so at each end of ten seconds it may be late
+		// by a tenth of a second.
 		if off := float64(got-want) / float64(want); math.Abs(off) > 0.04 {
-			t.Errorf("%s is charged %d mJ, it used %d: off by %.1f %%", g.UUID, got, want, 100*off)
+			t.Errorf("%s is charged %d mJ, but used %d mJ: off by %.1f %%", g.UUID, got, want, 100*off)
 		}
 	}
 }
 
-// bill returns the energy of a container or unit on a GPU.
+// bill returns the energy that is charged to a container or unit on a GPU.
 func bill(p page, uuid string, o gpu.Owner) gpu.Millijoules {
 	if o.Kind == gpu.OwnerUnit {
 		return p.Millijoules("gpuledger_unit_energy_joules_total", map[string]string{"UUID": uuid, "manager": o.Scope, "unit": o.Name})
@@ -144,7 +146,7 @@ func byContainer(uuid string, c gpu.Owner) map[string]string {
 func compare(t *testing.T, who string, got, want, board gpu.Millijoules, limit float64) {
 	t.Helper()
 	if off := float64(got-want) / float64(board); math.Abs(off) > limit {
-		t.Errorf("%s: charged %d mJ, true are %d mJ: off by %.2f %% of the board", who, got, want, 100*off)
+		t.Errorf("%s is charged %d mJ, want %d mJ: off by %.2f %% of the board's energy", who, got, want, 100*off)
 	}
 }
 

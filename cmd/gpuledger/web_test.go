@@ -19,14 +19,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// These are the password and its bcrypt hash with the lowest cost.
+// These are a password and its bcrypt hash, which has the lowest cost.
 const (
 	password = "swordfish"
 	hashed   = "$2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG"
 )
 
-// TestPageForPeople checks that the page / names the boards, can load only its own style sheet, and
-// is current.
+// TestPageForPeople checks that the status page names the boards, can load only its own style
+// sheet, and is never cached.
 func TestPageForPeople(t *testing.T) {
 	e := start(t, newNode(t, "gb200"))
 	response, err := http.Get(e.url + "/")
@@ -55,7 +55,7 @@ func TestPageForPeople(t *testing.T) {
 	}
 }
 
-// TestStatus checks that the command prints the exporter's status, or the error.
+// TestStatus checks that the command status prints the exporter's status or an error.
 func TestStatus(t *testing.T) {
 	n := newNode(t, "timeslice")
 	e := start(t, n)
@@ -80,8 +80,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// closedAddress returns an address without a listener, which stays free during the test. Other
-// tests start exporters on any free port in the meantime.
+// closedAddress returns an address on which no program listens. The port stays reserved during the
+// test, because other tests start exporters on any free port.
 func closedAddress(t *testing.T) string {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -99,7 +99,8 @@ func closedAddress(t *testing.T) string {
 	return fmt.Sprint("127.0.0.1:", name.(*syscall.SockaddrInet4).Port)
 }
 
-// status runs the command and returns its output. It writes to stderr if and only if it fails.
+// status runs the command status and returns its output. It checks that the command writes to
+// stderr only if it fails.
 func (e *exporter) status(stdin string, flags ...string) string {
 	e.t.Helper()
 	var stdout, stderr strings.Builder
@@ -111,8 +112,8 @@ func (e *exporter) status(stdin string, flags ...string) string {
 	return stdout.String() + stderr.String()
 }
 
-// TestTLSAndBasicAuth checks that with a web configuration no page is served without TLS and a
-// password, and that a thousand connections still fit into the container's limits.
+// TestTLSAndBasicAuth checks that a web configuration protects every page with TLS and a password,
+// and that the exporter stays within the container's limits with a thousand connections.
 func TestTLSAndBasicAuth(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e, roots := startSecure(t, n)
@@ -163,7 +164,7 @@ func TestTLSAndBasicAuth(t *testing.T) {
 	e.stop()
 }
 
-// testSecureStatus runs the command status with and without the password and the CA.
+// testSecureStatus checks the command status with and without the password and the CA.
 func (e *exporter) testSecureStatus() {
 	e.t.Helper()
 	ca := "tls_config: {ca_file: " + filepath.Join(filepath.Dir(e.webConfig()), "cert.pem") + "}\n"
@@ -191,7 +192,7 @@ func (e *exporter) webConfig() string {
 }
 
 // startSecure starts an exporter with TLS and basic auth, and returns the certificate that verifies
-// the exporter. It may not be ready yet.
+// the exporter. It does not wait until the exporter is ready.
 func startSecure(t *testing.T, n *simnode.Node, flags ...string) (*exporter, *x509.CertPool) {
 	t.Helper()
 	dir := t.TempDir()

@@ -15,17 +15,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// startExporter starts the exporter on a node. When the context ends, the exporter receives
-// SIGTERM, and SIGKILL after five seconds. If simnode itself is killed, the exporter is also
-// killed. The exporter has its own process group, so that Ctrl-C on the terminal reaches it only
-// through simnode.
+// startExporter starts the exporter on a node. When the context ends, the exporter receives SIGTERM
+// and, five seconds later, SIGKILL. If simnode is killed, the kernel also kills the exporter. The
+// exporter has its own process group, so Ctrl-C on the terminal stops only simnode, which then
+// stops the exporter.
 func startExporter(ctx context.Context, opts options, node *simnode.Node, out output) (*exec.Cmd, error) {
 	library, err := libraryPath(opts.library)
 	if err != nil {
 		return nil, err
 	}
 	args := append(node.Flags(), "--nvml.library="+library)
-	if !slices.Contains(args, "--amd.fdinfo") { // the sandbox denies it
+	if !slices.Contains(args, "--amd.fdinfo") { // the sandbox denies reading fdinfo
 		args = append(args, "--sandbox") // enabled as in a release
 	}
 	if opts.dcgm {
@@ -44,8 +44,8 @@ func startExporter(ctx context.Context, opts options, node *simnode.Node, out ou
 	return cmd, cmd.Start()
 }
 
-// checkAddress returns an error if another program uses the exporter's address. The exporter itself
-// would wait for the address, and users would meanwhile read the page of the other program.
+// checkAddress returns an error if another program uses the exporter's address. The exporter would
+// wait until the address is free, and users would meanwhile see the other program's pages.
 func checkAddress(address string) error {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -65,7 +65,7 @@ func libraryPath(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// waitForExporter waits until the exporter ends, which is an error unless the context ended.
+// waitForExporter waits until the exporter ends. It returns an error unless the context has ended.
 func waitForExporter(ctx context.Context, child *exec.Cmd) error {
 	err := child.Wait()
 	switch {

@@ -30,20 +30,20 @@ Ctrl-C stops both.
 `, opts.scenario.Name, opts.scenario.Description, url, filepath.Join(dir, "truth.json"), statusCommand(opts.exporter, url), fields)
 }
 
-// statusCommand returns the command that shows the node's status. It contains a short path if
-// possible.
+// statusCommand returns the command that shows the node's status. The path in the command is short
+// if possible.
 func statusCommand(exporter, url string) string {
 	here, _ := os.Getwd()
 	if near, err := filepath.Rel(here, exporter); err == nil && filepath.IsLocal(near) && filepath.Base(near) != near {
 		exporter = near
 	}
-	if url == "http://127.0.0.1:9840" { // this is the default of the command
+	if url == "http://127.0.0.1:9840" { // default of the command status
 		return exporter + " status"
 	}
 	return exporter + " status --url=" + url
 }
 
-// baseURL returns the URL of the address for a client on this machine.
+// baseURL returns the URL at which a client on this machine reaches the given listen address.
 func baseURL(listen string) string {
 	host, port, _ := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {

@@ -26,7 +26,7 @@ while :; do sleep 0.05; done
 	var out bytes.Buffer
 	ended := make(chan error)
 	go func() { ended <- run(ctx, append(args, "--", "--log.level=debug"), output{&out, &out}) }()
-	ready, err := os.ReadFile(fifo) // until the exporter has written to the file
+	ready, err := os.ReadFile(fifo) // blocks until the exporter has written to the file
 	if err != nil {
 		t.Fatal(err)
 	}

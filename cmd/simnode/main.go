@@ -21,8 +21,8 @@ import (
 )
 
 func main() {
-	// The kernel kills the child when the thread that started it ends (PR_SET_PDEATHSIG), so that
-	// thread must run as long as the program.
+	// The kernel kills the child when the thread that started the child ends (PR_SET_PDEATHSIG), so
+	// this thread must run as long as the program.
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -32,7 +32,7 @@ func main() {
 // errUsage means that the flags are invalid and that the error was already printed.
 var errUsage = errors.New("invalid flags")
 
-// status returns the exit status for an error.
+// status returns the exit status that corresponds to an error.
 func status(err error) int {
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
@@ -44,10 +44,10 @@ func status(err error) int {
 	}
 }
 
-// output contains the output streams of the program and the exporter.
+// output holds the output streams of the program and the exporter.
 type output struct{ stdout, stderr io.Writer }
 
-// run runs the program without exiting. It prints errors on stderr.
+// run runs the program and prints errors on stderr. It does not call os.Exit.
 func run(ctx context.Context, args []string, out output) error {
 	opts, err := parse(args, out)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestBadFlags(t *testing.T) {
 		{"unknown scenario", []string{"--scenario=dgx"}, "must be one of: dgx-h100 gb200"},
 		{"address without a port", []string{"--web.listen-address=localhost"}, "--web.listen-address"},
 		{"board without a machine", []string{"--board=3=1"}, "3=1: must be POSITION=NUMBER.POSITION"},
-		{"board with more", []string{"--board=3=1.3,4"}, "3=1.3,4: must be POSITION=NUMBER.POSITION"},
+		{"board with an extra number", []string{"--board=3=1.3,4"}, "3=1.3,4: must be POSITION=NUMBER.POSITION"},
 		{"board twice", []string{"--board=3=1.3", "--board=3=2.3"}, "position 3 already has a board"},
 		{"no such board", []string{"--board=3=1.8"}, "no board 8 in dgx-h100"},
 		{"argument", []string{"gb200"}, `unexpected argument "gb200"`},
@@ -49,9 +49,9 @@ func TestList(t *testing.T) {
 	}
 }
 
-// stub writes a shell script as the exporter and an empty file as the driver library, and
-// returns the flags that select them. These tests cover only the lifetime of the child; real
-// exporters are tested in their own packages.
+// stub writes a shell script in place of the exporter and an empty file in place of the driver
+// library, and returns the flags that select these files. These tests cover only the lifetime of
+// the child process; cmd/gpuledger tests the real exporter.
 func stub(t *testing.T, script string) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -85,7 +85,7 @@ func TestNothingToStart(t *testing.T) {
 	}
 }
 
-// TestAddressTaken checks that an address in use is rejected before anything is printed.
+// TestAddressTaken checks that simnode rejects an address in use before it prints anything.
 func TestAddressTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -26,7 +26,7 @@ type options struct {
 	extra    []string // additional flags for the exporter
 }
 
-// parse parses the command line. It prints an error on one line on stderr.
+// parse parses the command line. It prints an error as one line on stderr.
 func parse(args []string, out output) (options, error) {
 	opts, err := parseFlags(args, out.stdout)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
@@ -41,10 +41,10 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 	here := executableDir()
 	fs := flag.NewFlagSet("simnode", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	scenario := fs.String("scenario", "dgx-h100", "`name` of the scenario, see --list")
+	scenario := fs.String("scenario", "dgx-h100", "`name` of the scenario; --list prints all names")
 	var machine simnode.Machine
 	fs.IntVar(&machine.Number, "number", 0, "`number` of the machine, to run several machines of a scenario")
-	fs.IntVar(&machine.Boot, "boot", 0, "`number` of earlier boots; other pods run after each boot")
+	fs.IntVar(&machine.Boot, "boot", 0, "`number` of earlier boots; each boot runs different pods")
 	fs.Func("board", "`POSITION=NUMBER.POSITION`: a board that was moved to this position from a position of another machine (repeatable)", func(s string) error {
 		return addBoard(&machine, s)
 	})
@@ -68,7 +68,7 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 	return opts, opts.check(*scenario, machine)
 }
 
-// check makes the checks that the flag package does not make.
+// check validates values that the flag package accepts.
 func (o *options) check(scenario string, machine simnode.Machine) (err error) {
 	if o.scenario, err = simnode.Lookup(scenario); err != nil {
 		return fmt.Errorf("--scenario: %w", err)

@@ -30,28 +30,28 @@ import (
 )
 
 const (
-	// driverGrace is the time in which driver calls in flight may finish at shutdown. It is short
+	// driverGrace is the time for which the shutdown waits for driver calls in flight. It is short
 	// because a driver upgrade waits for this pod.
 	driverGrace = 500 * time.Millisecond
-	// firstPoll is the maximum time for which the first tick waits for the kubelet, so that the first
-	// snapshot contains the allocations.
+	// firstPoll limits how long the first tick waits for the kubelet. It waits because the first
+	// snapshot should contain the allocations.
 	firstPoll = 2 * time.Second
 )
 
 // Node is the exporter without its HTTP server. It contains all parts from the driver to the
-// snapshot. Its parts are exported for tests that step them by hand.
+// snapshot. The parts are exported for tests that run them step by step.
 type Node struct {
 	NVML    *nvml.Source
 	Source  *source.Group
 	Mapper  *podmapper.Mapper
 	Units   *unit.Mapper
 	Sampler *sampler.Sampler
-	Kernel  *kernellog.Log // nil if the kernel's log is not read
+	Kernel  *kernellog.Log // nil if the kernel log is not read
 
 	releases *releases
 }
 
-// NewNode connects the parts and starts nothing.
+// NewNode creates and connects the parts. It does not start them.
 func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	stages := stage.New(log, now)
 	library := nvml.New(nvml.Config{
@@ -87,11 +87,11 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	})}
 }
 
-// Run executes the command. Without a command it serves until the context ends. A missing
-// dependency on the node never ends it, but a replaced driver ends it ([Restart], [nvml.Replaced]).
+// Run executes the command. Without a command it serves until the context ends. A dependency that
+// is missing on the node does not end Run, but a replaced driver does ([Restart], [nvml.Replaced]).
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	switch cfg.Command {
-	case Cleanup: // the file system may hang
+	case Cleanup: // a call to the file system may hang
 		err, ok := lane.Run(ctx, func() error { return cleanup(cfg, log) })
 		if !ok {
 			return fmt.Errorf("cleanup: stopped before %s responded", cfg.StatePath)
@@ -116,7 +116,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	cfg.replaced = node.NVML.Replaced
 	handler := newHandler(node.Sampler.Latest, host.Now, cfg, server.Collector(), log)
 	g, ctx := errgroup.WithContext(ctx)
-	node.releases.look(ctx) // a release continues after a restart
+	node.releases.look(ctx) // a release remains in force after a restart
 	g.Go(func() error { return node.releases.Run(ctx) })
 	g.Go(func() error { return node.Mapper.Run(ctx) })
 	g.Go(func() error { return node.Units.Run(ctx) })

@@ -6,9 +6,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// BenchmarkTick measures one tick of a simulated node with eight GPUs: read, map, settle, save,
-// publish. It includes the work of the fake driver. The second benchmark keeps no intervals for
-// explain.
+// BenchmarkTick measures one tick on a simulated node with eight GPUs: read, map, settle, save,
+// publish. The result includes the work of the fake driver. The second sub-benchmark keeps no
+// intervals for explain.
 func BenchmarkTick(b *testing.B) {
 	for name, flags := range map[string][]string{"default": nil, "unexplained": {"--explain.period=0"}} {
 		b.Run(name, func(b *testing.B) {

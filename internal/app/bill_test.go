@@ -22,9 +22,8 @@ const (
 	billEnd   = "<!-- end -->"
 )
 
-// TestBill checks every number of docs/bill.md. Each result on the page is recomputed from the
-// inputs on the page, as a reader would do it, and must equal the charge in the book to the
-// millijoule.
+// TestBill checks every number in docs/bill.md. It recomputes each result from the inputs on the
+// page, as a reader would. Each result must equal the charge in the book to the millijoule.
 func TestBill(t *testing.T) {
 	b := play(t, "timeslice", false)
 	s := b.node.Sampler.Latest()
@@ -59,7 +58,7 @@ func row(b *strings.Builder, cells ...string) { fmt.Fprintf(b, "| %s |\n", strin
 
 func mJ(e gpu.Millijoules) string { return fmt.Sprintf("%.3f", e.Joules()) }
 
-// writeAccounts writes the book of a GPU in the form of the page /.
+// writeAccounts writes the book of a GPU as the status page shows it.
 func writeAccounts(b *strings.Builder, book *gpu.Book) {
 	fmt.Fprintf(b, "\n## The bill\n\nThe GPU counted %s J. These are its accounts, in joules:\n\n", mJ(book.Energy))
 	row(b, "pod", "shared", "allocated", "sum")
@@ -71,7 +70,7 @@ func writeAccounts(b *strings.Builder, book *gpu.Book) {
 	row(b, "**all pods**", "", "", mJ(book.Energy))
 }
 
-// writeInterval writes the inputs of an interval and the computation of its charges.
+// writeInterval writes the inputs of an interval and how its charges are computed.
 func writeInterval(t *testing.T, b *strings.Builder, iv *gpu.Interval) {
 	t.Helper()
 	var replicas float64
@@ -98,7 +97,7 @@ func writeInterval(t *testing.T, b *strings.Builder, iv *gpu.Interval) {
 		ownIdle := float64(idle) * c.Holding / replicas
 		ownBusy := float64(iv.Energy-idle) * float64(c.Activity) / float64(activity)
 		if math.Abs(ownIdle-float64(c.Idle)) >= 1 || math.Abs(ownBusy-float64(c.Energy[gpu.Shared])) >= 1 || c.Energy[gpu.Allocated] != c.Idle {
-			t.Errorf("%s pays %d mJ idle and %v mJ in all; computed %f mJ and %f mJ", c.Name, c.Idle, c.Energy, ownIdle, ownBusy)
+			t.Errorf("%s is charged %d mJ idle and %v mJ in total; computed %f mJ and %f mJ", c.Name, c.Idle, c.Energy, ownIdle, ownBusy)
 		}
 		idles, busies = idles+c.Idle, busies+c.Energy[gpu.Shared]
 		row(b, c.Name,
@@ -106,12 +105,12 @@ func writeInterval(t *testing.T, b *strings.Builder, iv *gpu.Interval) {
 			fmt.Sprintf("%.6f of %.6f", c.Activity.Seconds(), activity.Seconds()), mJ(c.Energy[gpu.Shared]), mJ(c.Energy.Sum()))
 	}
 	if idles != idle || busies != iv.Energy-idle {
-		t.Errorf("the charges are %d mJ idle and %d mJ busy, computed %d and %d", idles, busies, idle, iv.Energy-idle)
+		t.Errorf("the charges sum to %d mJ idle and %d mJ busy; computed %d and %d", idles, busies, idle, iv.Energy-idle)
 	}
 	row(b, "**all pods**", fmt.Sprintf("%.0f", replicas), mJ(idles), fmt.Sprintf("%.6f", activity.Seconds()), mJ(busies), mJ(iv.Energy))
 }
 
-// writeSums writes the sums over all intervals of one pod.
+// writeSums writes the sums of one pod's charges over all intervals.
 func writeSums(t *testing.T, b *strings.Builder, s *gpu.Snapshot, g *gpu.GPU) {
 	t.Helper()
 	e, err := status.Explain(s, status.Query{GPU: "0", Owner: "team-a/tuner", Since: time.Hour})
@@ -124,11 +123,11 @@ func writeSums(t *testing.T, b *strings.Builder, s *gpu.Snapshot, g *gpu.GPU) {
 		shared, allocated = shared+at.Charged.Shared, allocated+at.Charged.Allocated
 	}
 	if got := (gpu.ByMethod{0, shared, allocated}); got != g.Book.Accounts[i].Energy {
-		t.Errorf("the intervals sum to %v, the account has %v", got, g.Book.Accounts[i].Energy)
+		t.Errorf("the intervals sum to %v, but the account has %v", got, g.Book.Accounts[i].Energy)
 	}
 	fmt.Fprintf(b, "\n## The sum\n\nThe %d intervals charge `tuner` %s J `allocated` and %s J `shared`, %s J in total, as in the bill. The other pods were charged\n%s J and nothing is unattributed, so all charges are %s J, as the GPU counted.\n\n",
 		e.Total.Intervals, mJ(allocated), mJ(shared), mJ(shared+allocated), mJ(e.Others), mJ(e.Others+shared+allocated))
 	if e.Others+shared+allocated != g.Book.Energy {
-		t.Errorf("all charges are %d mJ, the GPU counted %d mJ", e.Others+shared+allocated, g.Book.Energy)
+		t.Errorf("all charges sum to %d mJ, but the GPU counted %d mJ", e.Others+shared+allocated, g.Book.Energy)
 	}
 }

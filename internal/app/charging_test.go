@@ -13,15 +13,16 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// near is the tolerance for a share of the energy of a GPU.
+// near is the tolerance for a share of a GPU's energy.
 const near = 0.03
 
-// share is the expected part of a GPU's energy that is charged to a pod or to a reason.
+// share is the part of a GPU's energy that a pod should be charged, or that should be unattributed
+// for a reason.
 type share struct {
-	// payer is the name of a pod, or the reason for unattributed energy in brackets.
+	// payer is the name of a pod, or a reason for unattributed energy in parentheses.
 	payer  string
 	energy float64
-	// method is the method of all charges, or empty if the method is not checked.
+	// method is the expected method of all charges. If it is empty, the method is not checked.
 	method string
 }
 
@@ -39,7 +40,7 @@ func TestBills(t *testing.T) {
 		pods     []simnode.Pod
 		daemons  []simnode.Process
 		want     []share
-		idle     float64 // share of the energy; 0 if it is not checked
+		idle     float64 // expected share of idle energy; 0 if it is not checked
 	}{
 		{
 			name: "a pod with its own MPS server beside a pod without one", replicas: 2,
@@ -60,7 +61,7 @@ func TestBills(t *testing.T) {
 			want:    []share{{"a", 0.49, ""}, {"b", 0.49, ""}, {"(host)", 0.02, ""}},
 		},
 		{
-			name: "an MPS server that its clients left", replicas: 2,
+			name: "an MPS server after all clients have ended", replicas: 2,
 			pods: []simnode.Pod{
 				sharingPod("a", 0), sharingPod("b", 1),
 				sharingPod("mps", -1, process(server, idle, simnode.MPSServer)),
@@ -83,7 +84,7 @@ func TestBills(t *testing.T) {
 			want: []share{{"a", 0.5, "allocated"}, {"b", 0.5, "allocated"}}, idle: 1,
 		},
 		{
-			name: "processes that are gone before they can be named",
+			name: "processes that end before they can be identified",
 			pods: []simnode.Pod{sharingPod("a", 0, fleeting(process("python3", simnode.Constant(50), simnode.Compute)))},
 			want: []share{{"a", 1, ""}},
 		},
@@ -110,7 +111,7 @@ func TestBills(t *testing.T) {
 				if w.method != "" {
 					who["method"] = w.method
 					if got := page.Sum(metric, who) / all; math.Abs(got-w.energy) > near {
-						t.Errorf("%s is charged %.1f %% of the energy by method %s, want all its energy", w.payer, 100*got, w.method)
+						t.Errorf("%s is charged %.1f %% of the energy by method %s, want all of its charges", w.payer, 100*got, w.method)
 					}
 				}
 			}
@@ -121,8 +122,8 @@ func TestBills(t *testing.T) {
 	}
 }
 
-// TestModules checks that each GPU of a module is charged its own part of the module's energy, and
-// that the parts add up to the module's energy.
+// TestModules checks that the book of each GPU in a module contains the GPU's own energy, and that
+// the books of a module add up to the module's energy.
 func TestModules(t *testing.T) {
 	b := newBench(t, "gb200-module", false)
 	b.run(60)
@@ -131,12 +132,12 @@ func TestModules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	boards := make(map[string]gpu.Millijoules) // energy that is missing in the books
+	boards := make(map[string]gpu.Millijoules) // energy missing from the books, by board
 	for _, g := range b.node.Sampler.Latest().GPUs {
 		at := slices.IndexFunc(rows, func(row simnode.Truth) bool { return row.Boot >= int64(g.Book.Settled.Boot) })
 		truth := rows[at].GPU(g.UUID).Energy - rows[0].GPU(g.UUID).Energy
 		if off := float64(g.Book.Energy-truth) / float64(truth); math.Abs(off) > near {
-			t.Errorf("%s: charged %d mJ, want about %d", g.UUID, g.Book.Energy, truth)
+			t.Errorf("the book of %s contains %d mJ, want about %d mJ", g.UUID, g.Book.Energy, truth)
 		}
 		if g.EnergySource != gpu.EnergyDivided || g.EnergyScope != gpu.ScopeModule {
 			t.Errorf("%s: energy source %q, scope %q; want divided, module", g.UUID, g.EnergySource, g.EnergyScope)
@@ -144,14 +145,15 @@ func TestModules(t *testing.T) {
 		boards[g.Serial] += truth - g.Book.Energy
 	}
 	for serial, off := range boards {
-		if off < 0 || off > 2 { // less than a millijoule for each GPU
-			t.Errorf("board %s: %d mJ of the module's energy are missing in the books, want 0 to 2", serial, off)
+		if off < 0 || off > 2 { // each of the two GPUs may lose less than a millijoule
+			t.Errorf("board %s: %d mJ of the module's energy are missing from the books, want 0 to 2", serial, off)
 		}
 	}
 }
 
 // TestPartitions checks how the energy of an AMD GPU is divided if the work is distributed evenly over
-// its partitions. It is never idle, so its idle power is estimated from an idle GPU of the node.
+// its partitions. The GPU is never idle, so its idle power is estimated from an idle GPU on the same
+// node.
 func TestPartitions(t *testing.T) {
 	b := newBench(t, "mi300x", false)
 	b.run(60)
@@ -162,7 +164,7 @@ func TestPartitions(t *testing.T) {
 	}
 	g := b.gpus()[7]
 	if g.Partitions == nil {
-		t.Fatalf("%s is not divided", g.UUID)
+		t.Fatalf("%s has no partitions", g.UUID)
 	}
 	settled := slices.IndexFunc(rows, func(row simnode.Truth) bool { return row.Boot >= int64(g.Book.Settled.Boot) })
 	truth, first := rows[settled].GPU(g.UUID), rows[0].GPU(g.UUID)
@@ -175,7 +177,7 @@ func TestPartitions(t *testing.T) {
 		}
 		off := float64(got-want) / float64(g.Book.Energy)
 		if math.Abs(off) > 0.015 {
-			t.Errorf("%s is charged %d mJ, want %d: the error is %.1f %% of the GPU's energy", owner.Name, got, want, 100*off)
+			t.Errorf("%s is charged %d mJ, want %d mJ: the error is %.1f %% of the GPU's energy", owner.Name, got, want, 100*off)
 		}
 	}
 }
@@ -199,7 +201,7 @@ func fleeting(p simnode.Process) simnode.Process {
 	return p
 }
 
-// onH100 returns a machine with one GPU, which is offered as a whole or as replicas.
+// onH100 returns a machine with one H100, which the device plugin offers whole or as replicas.
 func onH100(replicas int, pods []simnode.Pod, daemons []simnode.Process) simnode.Scenario {
 	sc := simnode.Scenario{
 		Name: "bills", Node: "bills-0", PodsAPI: true, Pods: pods,

@@ -10,11 +10,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// cheatLimit is the largest part of a GPU's energy that a trick may shift.
+// cheatLimit is the largest part of a GPU's energy by which a trick may change a charge.
 const cheatLimit = 0.02
 
-// TestCheats checks that tricks change neither the charge of the pod that uses them nor the charge
-// of any other owner on the GPU.
+// TestCheats checks that tricks of a pod change neither its own charge nor the charge of any other
+// owner on the GPU.
 func TestCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -23,7 +23,7 @@ func TestCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestHostCheats does the same for users of the host.
+// TestHostCheats checks the same for tricks of users on the host.
 func TestHostCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -32,8 +32,8 @@ func TestHostCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestFleetingCheats does the same for processes that end before they can be identified, on shared
-// GPUs.
+// TestFleetingCheats checks the same for processes on shared GPUs that end before they can be
+// identified.
 func TestFleetingCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -42,7 +42,7 @@ func TestFleetingCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestUnitCheats does the same on a machine without Kubernetes.
+// TestUnitCheats checks the same for tricks on a machine without Kubernetes.
 func TestUnitCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -51,7 +51,7 @@ func TestUnitCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestManagerCheats does the same for owners that imitate units of other managers.
+// TestManagerCheats checks the same for owners that imitate units of other managers.
 func TestManagerCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -73,15 +73,15 @@ func checkCheats(t *testing.T, cheating, honest simnode.Scenario, names []string
 			maps.Copy(payers, w)
 			for _, payer := range slices.Sorted(maps.Keys(payers)) {
 				if moved := g[payer] - w[payer]; math.Abs(moved) > cheatLimit {
-					t.Errorf("%s is charged %.1f %% of the GPU's energy, want %.1f %% as without tricks", payer, 100*g[payer], 100*w[payer])
+					t.Errorf("%s is charged %.1f %% of the GPU's energy, but %.1f %% without tricks", payer, 100*g[payer], 100*w[payer])
 				}
 			}
 		})
 	}
 }
 
-// charges runs a scenario for two minutes. It returns, for each GPU, the part of the energy that is
-// charged to each namespace or unit, and the unattributed part for each reason.
+// charges runs a scenario for two minutes. For each GPU, it returns the part of the energy that is
+// charged to each namespace or unit, and the part that is unattributed for each reason.
 func charges(t *testing.T, sc simnode.Scenario) map[string]map[string]float64 {
 	b := benchOf(t, sc, false)
 	b.run(120)

@@ -12,11 +12,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// These are the commands. A command precedes the flags. Without a command the program serves.
+// These are the commands. On the command line, the command precedes the flags. Without a command
+// the program serves its pages.
 const (
 	// Status prints the state of the node from a running exporter and exits.
 	Status = "status"
-	// Explain prints the causes of a charge from a running exporter and exits.
+	// Explain asks a running exporter for the causes of a charge, prints them and exits.
 	Explain = "explain"
 	// UnitsCommand lists the managers of units, or explains the owner of a process, and exits.
 	UnitsCommand = "units"
@@ -29,13 +30,13 @@ const (
 	// Wait blocks until a signal arrives. A DaemonSet that pulls the image in advance runs this
 	// command.
 	Wait = "wait"
-	// AMDFiles writes an archive of the files from which amdgpu's GPUs are read, and exits.
+	// AMDFiles writes an archive of the files from which the exporter reads AMD GPUs, and exits.
 	AMDFiles = "amd-files"
 )
 
 // cleanup removes the state directory, which must not be locked by an exporter. It also removes the
-// directory of the Pods API if it is empty. If the kubelet has no such API, the container runtime
-// created this directory for the mount.
+// directory of the Pods API if that directory is empty. The container runtime creates this
+// directory for the mount if the kubelet has no Pods API.
 func cleanup(cfg Config, log *slog.Logger) error {
 	if err := state.Remove(cfg.StatePath); err != nil {
 		return fmt.Errorf("cleanup: %w", err)
@@ -45,6 +46,6 @@ func cleanup(cfg Config, log *slog.Logger) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
 		return fmt.Errorf("cleanup: remove the directory of the Pods API: %w", err)
 	}
-	log.Info("this node has no files of the exporter left", "state", cfg.StatePath)
+	log.Info("this node contains no more files of the exporter", "state", cfg.StatePath)
 	return nil
 }

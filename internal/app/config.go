@@ -45,17 +45,17 @@ type Config struct {
 	IdlePower    IdlePowers
 	Retention    time.Duration
 	MaxProcesses int
-	// Explain limits the intervals that are kept to explain charges.
+	// Explain limits the settled intervals that are kept to explain charges.
 	Explain   ledger.Explain
 	Collector collector.Options
 
 	// AMDClients makes the AMD source read DRM clients.
 	AMDClients bool
-	// Sandbox enables the restrictions of [Config.SandboxRules], and with Seccomp also the
-	// restrictions of [Config.FilterRules].
+	// Sandbox enables the restrictions in [Config.SandboxRules]. If Seccomp is also set, the
+	// restrictions in [Config.FilterRules] are enabled, too.
 	Sandbox, Seccomp bool
-	// Serving is called after the exporter has opened all its addresses. No address is opened later. It
-	// may be nil.
+	// Serving is called after the exporter has opened all its addresses; no address is opened later.
+	// Serving may be nil.
 	Serving func()
 	// replaced returns an error if the loaded driver library was replaced.
 	replaced func() error
@@ -70,17 +70,17 @@ type Config struct {
 	Version bool
 }
 
-// These are the help texts of flags that commands share with the exporter.
+// These are the help texts of flags that are used by both the exporter and its commands.
 const (
 	procFSUsage       = "`directory` where procfs is mounted"
 	podResourcesUsage = "`socket` of the kubelet's pod-resources API; empty disables everything that needs Kubernetes; auto is " + kubeletSocket + " in a pod and where " + kubelet + " exists, else empty"
 )
 
-// Flags returns the flag set of the exporter, bound to a configuration with the defaults.
+// Flags returns the exporter's flag set, bound to a configuration that contains the defaults.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c := &Config{Collector: collector.Options{Gauges: true, Health: true}}
 	fs := flag.NewFlagSet("gpuledger", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // the caller prints one line
+	fs.SetOutput(io.Discard) // the caller prints errors, in one line
 
 	c.Serve.Register(fs, ":9840")
 	c.Log.Register(fs)
@@ -92,34 +92,34 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.PodLogs, "path.pod-logs", "/var/log/pods", "`directory` of the pod logs, read where container log links are missing")
 	fs.StringVar(&c.PodsAPI, "kubelet.pods-api-socket", "/var/lib/kubelet/pods-api/pods-api.sock", "`socket` of the kubelet's Pods API (Kubernetes 1.37), used if it exists")
 	fs.TextVar(&c.Resources, "kubelet.resource-pattern", cli.MustPattern(podmapper.DefaultResources), "`regexp` of GPU resource names")
-	fs.TextVar(&c.Reservations, "kubelet.reservation-namespaces", cli.List(podmapper.DefaultReservations), "comma-separated `namespaces` of pods that only reserve GPUs for other pods, as with KAI Scheduler and Run:ai")
+	fs.TextVar(&c.Reservations, "kubelet.reservation-namespaces", cli.List(podmapper.DefaultReservations), "comma-separated `namespaces` of pods that only reserve GPUs for other pods, as KAI Scheduler and Run:ai create them")
 	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", auto, podResourcesUsage)
 	fs.StringVar(&c.StatePath, "state.path", auto, "`directory` of the state file; should be cleared at every boot, such as a tmpfs; auto is "+systemState+", and $XDG_RUNTIME_DIR/gpuledger for a user who does not own it")
 	fs.StringVar(&c.Features, "nfd.features", "", "`directory` of Node Feature Discovery's feature files, to write the Node's labels; empty disables it")
 	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; the loader finds it by default")
-	fs.DurationVar(&c.CallTimeout, "nvml.call-timeout", 500*time.Millisecond, "`timeout` of a GPU in a tick; the tick continues without it")
-	fs.DurationVar(&c.RestartAfter, "nvml.restart-after", time.Minute, "`time` after which this process restarts if the kernel has another version of the driver than the loaded library: it executes itself again if the library's file was replaced, else it exits; 0 never restarts")
+	fs.DurationVar(&c.CallTimeout, "nvml.call-timeout", 500*time.Millisecond, "`timeout` for reading a GPU in a tick; the tick then continues without this GPU")
+	fs.DurationVar(&c.RestartAfter, "nvml.restart-after", time.Minute, "`time` after which this process restarts if the kernel's driver has another version than the loaded library: the process executes itself again if the library's file was replaced, otherwise it exits; 0 disables restarts")
 	c.registerSource(fs)
 	c.Units.register(fs)
 	fs.Var(&c.IdlePower, "idle-power", "`model=watts`: power of a GPU with open contexts and no work, used until it is measured; the model as in gpuledger_gpu_info (repeatable)")
-	fs.DurationVar(&c.Retention, "retention", 5*time.Minute, "`time` that series remain after their process or pod ended; at least three scrape intervals")
-	fs.StringVar(&c.KernelLog, "xid.kernel-log", "", "`file` of the kernel's log, /dev/kmsg: count its XID errors since boot, even without an NVML event, and its SXID errors of NVSwitches; needs CAP_SYSLOG; empty reads none")
+	fs.DurationVar(&c.Retention, "retention", 5*time.Minute, "`time` for which series remain after their process or pod has ended; at least three scrape intervals")
+	fs.StringVar(&c.KernelLog, "xid.kernel-log", "", "`file` with the kernel log, /dev/kmsg: count XID errors since boot, including those without an NVML event, and SXID errors of NVSwitches; needs CAP_SYSLOG; empty disables it")
 	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "export power, temperature, utilisation, memory and clocks of each GPU")
 	fs.BoolVar(&c.Collector.Health, "collector.health", true, "read and export errors of memory, PCIe and NVLink, limits of clocks and power, and links of each GPU, every 10 s")
-	fs.BoolVar(&c.Collector.Profiling, "collector.profiling", false, "measure and export the activity of multiprocessors, tensor cores, floating-point units and memory of GPUs of Hopper and newer that are not in MIG mode, every 10 s")
+	fs.BoolVar(&c.Collector.Profiling, "collector.profiling", false, "measure and export the activity of multiprocessors, tensor cores, floating-point units and memory every 10 s, on GPUs since Hopper that are not in MIG mode")
 	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of process series: always, shared or never")
-	fs.IntVar(&c.MaxProcesses, "collector.process.max", 1000, "`maximum` number of processes with their own series; the rest is summed up in pid=\"other\"")
-	fs.DurationVar(&c.Explain.Period, "explain.period", time.Hour, "`time` for which settled intervals are kept in memory, so that gpuledger explain can explain charges; 0 keeps none")
-	fs.IntVar(&c.Explain.Bytes, "explain.max-bytes", 1<<20, "`maximum` memory of these intervals for each GPU; the oldest are dropped first")
+	fs.IntVar(&c.MaxProcesses, "collector.process.max", 1000, "`maximum` number of processes with their own series; the other processes are summed up in pid=\"other\"")
+	fs.DurationVar(&c.Explain.Period, "explain.period", time.Hour, "`time` for which settled intervals are kept in memory for gpuledger explain; 0 keeps none")
+	fs.IntVar(&c.Explain.Bytes, "explain.max-bytes", 1<<20, "`maximum` memory for the intervals of each GPU; the oldest intervals are dropped first")
 	fs.BoolVar(&c.Sandbox, "sandbox", true, "restrict this process with Landlock and no_new_privs where the kernel supports it: it writes only to --state.path, --nfd.features and to devices, executes no other program, sends no signal and connects to no TCP port except the port of --dcgm.address")
 	fs.BoolVar(&c.Seccomp, "sandbox.seccomp", true, "with --sandbox, also install a system call filter: this process affects no other process, starts none, mounts nothing, and opens only the ports and socket families that it needs")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c
 }
 
-// Parse parses the command line: an optional command, then flags. Its errors name the flag and the
-// fault in one line. The error [flag.ErrHelp] means that the usage of the returned command was
-// requested.
+// Parse parses the command line: an optional command, then flags. An error is one line with the
+// flag and the reason. The error [flag.ErrHelp] means that the user requested the usage of the
+// returned command.
 func Parse(args []string, getenv func(string) string) (Config, error) {
 	if len(args) > 0 && args[0] == Status {
 		fs, c := StatusFlags()
@@ -194,10 +194,10 @@ func (c *Config) validate() error {
 	if c.KernelLog != "" {
 		absolute("xid.kernel-log", c.KernelLog)
 	}
-	// The board refreshes its counter every 100 ms; with shorter ticks it would appear not to
-	// change.
+	// The board refreshes its counter every 100 ms. With shorter ticks the counter would appear not
+	// to change.
 	atLeast("tick", 200*time.Millisecond, c.Tick)
-	// An ended process is cached for half a minute. The next tick must come before this time ends.
+	// An ended process is cached for half a minute, so the next tick must begin within this time.
 	if c.Tick > 30*time.Second {
 		errs = append(errs, fmt.Errorf("--tick=%v: must be at most 30s", c.Tick))
 	}

@@ -7,27 +7,28 @@ import (
 	"syscall"
 )
 
-// auto is the value of flags with a default that depends on the machine; see [Config.Adapt].
+// auto is the default of flags that [Config.Adapt] sets according to the machine.
 const auto = "auto"
 
-// These are the paths of the kubelet and of the books.
+// These are the default paths of the kubelet and the state file.
 const (
 	kubelet       = "/var/lib/kubelet"
 	kubeletSocket = kubelet + "/pod-resources/kubelet.sock"
 	systemState   = "/run/gpuledger"
 )
 
-// Machine contains the data on which defaults depend.
+// Machine contains the properties of the machine on which defaults depend.
 type Machine struct {
 	Getenv func(string) string
 	UID    int
 	// Hostname is the name of the machine, or empty if it is unknown.
 	Hostname string
-	// Owner returns the owner of a file or directory, or false if there is none.
+	// Owner returns the user ID of the owner of a file or directory, or false if the path does not
+	// exist.
 	Owner func(path string) (uid int, exists bool)
 }
 
-// ThisMachine returns the machine of this process.
+// ThisMachine returns the properties of the machine that runs this process.
 func ThisMachine() Machine {
 	name, _ := os.Hostname()
 	return Machine{Getenv: os.Getenv, UID: os.Geteuid(), Hostname: name, Owner: func(path string) (int, bool) {
@@ -40,9 +41,10 @@ func ThisMachine() Machine {
 	}}
 }
 
-// Adapt replaces the value auto in the flags. The flags of Kubernetes are set in a pod, and on a
-// machine that has the directory of the kubelet. Elsewhere the node has the name of the machine. A
-// user who does not own the system's directory keeps the books in $XDG_RUNTIME_DIR.
+// Adapt replaces the value auto in the flags. In a pod, and on a machine with the kubelet's
+// directory, it enables what needs Kubernetes. Elsewhere the node name defaults to the host name.
+// The state of a user other than root who does not own the system's directory is kept in
+// $XDG_RUNTIME_DIR.
 func (c *Config) Adapt(m Machine) {
 	if c.PodResources == auto {
 		c.PodResources = kubeletSocket

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/app"
 )
 
-// TestAdapt checks the defaults that depend on the machine, and that flags overrule them.
+// TestAdapt checks the defaults that depend on the machine, and that flags override them.
 func TestAdapt(t *testing.T) {
 	const socket = "/var/lib/kubelet/pod-resources/kubelet.sock"
 	for _, tt := range []struct {
@@ -15,7 +15,8 @@ func TestAdapt(t *testing.T) {
 		flags       string
 		environment map[string]string
 		uid         int
-		owners      map[string]int // of paths
+		// owners contains the user ID that owns each existing path.
+		owners      map[string]int
 		want        [3]string      // values of socket, node and state
 	}{
 		{name: "workstation, root", want: [3]string{"", "desk", "/run/gpuledger"}},
@@ -24,7 +25,7 @@ func TestAdapt(t *testing.T) {
 			want: [3]string{"", "desk", "/run/user/1000/gpuledger"},
 		},
 		{
-			name: "user beside the service", uid: 1000, environment: map[string]string{"XDG_RUNTIME_DIR": "/run/user/1000"},
+			name: "user on a machine with the service", uid: 1000, environment: map[string]string{"XDG_RUNTIME_DIR": "/run/user/1000"},
 			owners: map[string]int{"/run/gpuledger": 0}, want: [3]string{"", "desk", "/run/user/1000/gpuledger"},
 		},
 		{
@@ -39,7 +40,7 @@ func TestAdapt(t *testing.T) {
 			want: [3]string{socket, "gpu-1", "/run/gpuledger"},
 		},
 		{
-			name: "in a pod without the node's name", environment: map[string]string{"KUBERNETES_SERVICE_HOST": "10.0.0.1"},
+			name: "in a pod without a node name", environment: map[string]string{"KUBERNETES_SERVICE_HOST": "10.0.0.1"},
 			want: [3]string{socket, "", "/run/gpuledger"},
 		},
 		{name: "beside a kubelet", owners: map[string]int{"/var/lib/kubelet": 0}, want: [3]string{socket, "", "/run/gpuledger"}},

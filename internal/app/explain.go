@@ -28,9 +28,9 @@ func ExplainFlags() (*flag.FlagSet, *ExplainConfig) {
 	var c ExplainConfig
 	fs := flag.NewFlagSet("gpuledger "+Explain, flag.ContinueOnError)
 	c.register(fs)
-	fs.StringVar(&c.GPU, "gpu", "", "the `GPU`: its index, UUID or start of the UUID, serial number or PCI address; may be omitted on a node with one GPU")
-	fs.StringVar(&c.Owner, "owner", "", "the `owner`: namespace/pod, namespace/pod/container, manager/unit, a UID, or a unique name of a pod or unit, such as 4711 or job 4711")
-	fs.DurationVar(&c.Since, "since", status.DefaultSince, "`time` to explain, until now; the exporter keeps at most its --explain.period")
+	fs.StringVar(&c.GPU, "gpu", "", "the `GPU`: its index, UUID (or the beginning of the UUID), serial number or PCI address; may be omitted on a node with one GPU")
+	fs.StringVar(&c.Owner, "owner", "", "the `owner`: namespace/pod, namespace/pod/container, manager/unit, a UID, or the name of a pod or unit if it is unique, such as 4711 or job 4711")
+	fs.DurationVar(&c.Since, "since", status.DefaultSince, "explain the charges of this `time` until now; the exporter keeps no intervals older than its --explain.period")
 	return fs, &c
 }
 
@@ -49,7 +49,7 @@ func ShowExplanation(ctx context.Context, cfg ExplainConfig, out io.Writer) erro
 	return show(ctx, cfg.StatusConfig, out, get, status.WriteExplanation)
 }
 
-// explanationPage responds with an explanation, or with the error of a query, as a page.
+// explanationPage serves an explanation, or the error in a query, as an HTML page.
 func explanationPage(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler {
 	return explanations(latest, func(w http.ResponseWriter, e *status.Explanation) {
 		respond(w, log, http.StatusOK, htmlType, func(body *bytes.Buffer) error { return status.ExplanationHTML(body, e, version.Info()) })
@@ -58,15 +58,15 @@ func explanationPage(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler
 	})
 }
 
-// explanationJSON responds with an explanation as JSON, or with the error of a query as text.
+// explanationJSON serves an explanation as JSON, or the error in a query as text.
 func explanationJSON(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler {
 	return explanations(latest, func(w http.ResponseWriter, e *status.Explanation) {
 		respond(w, log, http.StatusOK, jsonType, func(body *bytes.Buffer) error { return writeJSON(body, e) })
 	}, func(w http.ResponseWriter, e status.QueryError) { e.Respond(w) })
 }
 
-// explanations passes an explanation to show, or the error of a query to refuse. Intervals are
-// decoded for one response at a time, so clients occupy at most one processor.
+// explanations calls show with an explanation, or refuse with the error in a query. It decodes
+// intervals for one response at a time, so clients occupy at most one processor.
 func explanations(latest func() *gpu.Snapshot, show func(http.ResponseWriter, *status.Explanation), refuse func(http.ResponseWriter, status.QueryError)) http.Handler {
 	return serve.OneAtATime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// chargedNode returns a node with one GPU and one owner. Reading its intervals calls read.
+// chargedNode returns a node with one GPU and one owner. It calls read when its intervals are read.
 func chargedNode(read func()) *gpu.Snapshot {
 	owner := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid", Part: "main"}
 	end := gpu.Instant{Wall: time.Unix(1_800_000_000, 0), Boot: time.Hour}
@@ -36,7 +36,8 @@ func chargedNode(read func()) *gpu.Snapshot {
 	}}}
 }
 
-// TestExplainPaths checks the explanation as JSON and as a page, and errors of a query.
+// TestExplainPaths checks the explanation as JSON and as an HTML page, and the errors for invalid
+// queries.
 func TestExplainPaths(t *testing.T) {
 	handler := explanationJSON(func() *gpu.Snapshot { return chargedNode(func() {}) }, slog.New(slog.DiscardHandler))
 	tests := []struct {
@@ -71,7 +72,8 @@ func TestExplainPaths(t *testing.T) {
 	}
 }
 
-// TestExplainOneAtATime checks that many different requests never decode intervals at the same time.
+// TestExplainOneAtATime checks that the intervals for many concurrent requests are decoded for one
+// request at a time.
 func TestExplainOneAtATime(t *testing.T) {
 	var running, most atomic.Int32
 	s := chargedNode(func() {

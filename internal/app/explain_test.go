@@ -13,7 +13,8 @@ import (
 )
 
 // explained checks that the kept intervals of every GPU add up to its book: by owner and method, by
-// reason, and in total. The exporter must have kept all intervals, and no account may have retired.
+// reason, and in total. This holds only if the exporter has kept all intervals and no account was
+// retired.
 func (b *bench) explained() {
 	b.t.Helper()
 	type sums struct {
@@ -51,8 +52,8 @@ func (b *bench) explained() {
 	}
 }
 
-// TestExplain checks the output of the command explain for an owner on a shared GPU and on a MIG
-// instance. The sums in the output must be the charges in the book.
+// TestExplain checks the output of the command explain for an owner on a shared GPU and for an
+// owner on a MIG instance. The sums in the output must equal the charges in the book.
 func TestExplain(t *testing.T) {
 	for _, tt := range []struct{ scenario, gpu, owner string }{
 		{"timeslice", "0", "team-a/tuner"},

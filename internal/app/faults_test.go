@@ -13,7 +13,8 @@ import (
 )
 
 // gpuCalls lists the driver calls for a GPU or one of its MIG devices, and driverCalls lists all
-// other calls. TestDriverFaults fails if the exporter makes a call that is in neither list.
+// other driver calls. TestDriverFaults fails if the exporter makes a call that neither list
+// contains.
 var (
 	gpuCalls = withGauges(
 		"nvmlDeviceGetAccountingMode", "nvmlDeviceGetAttributes", "nvmlDeviceGetBoardPartNumber",
@@ -37,7 +38,7 @@ var (
 	}
 )
 
-// withGauges adds the driver calls that read gauges.
+// withGauges returns the given calls and the driver calls that read gauges.
 func withGauges(calls ...string) []string {
 	for _, info := range gpu.GaugeInfos {
 		if !slices.Contains(calls, info.Call) {
@@ -54,10 +55,10 @@ var (
 )
 
 // TestDriverFaults checks the exporter while one driver call after the other fails or returns no
-// values. The other GPUs are read while one GPU has a fault, and the books always balance. After
-// the faults every GPU is read again, and its book contains the energy that its counter counted.
-// Calls that hang or are late need real time; they are tested in internal/source/nvml and
-// cmd/gpuledger.
+// values. While one GPU has a fault, the other GPUs must be read, and the books must always
+// balance. After the faults every GPU must be read again, and its book must contain the energy that
+// its counter counted. Calls that hang or are late need real time, so internal/source/nvml and
+// cmd/gpuledger test them.
 func TestDriverFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -73,7 +74,7 @@ func TestDriverFaults(t *testing.T) {
 			b.run(5)
 			b.breakGPU(b.gpus()[0].UUID)
 			b.breakDriver()
-			b.run(60) // longer than the time of all retries
+			b.run(60) // longer than every retry interval
 			b.checkRead("without faults", "")
 			b.checkCounters()
 			b.checkCalls()
@@ -81,7 +82,7 @@ func TestDriverFaults(t *testing.T) {
 	}
 }
 
-// breakGPU injects every fault of gpuCalls into one GPU.
+// breakGPU injects every fault into every call in gpuCalls, for one GPU.
 func (b *bench) breakGPU(uuid string) {
 	b.t.Helper()
 	for _, call := range gpuCalls {
@@ -95,7 +96,7 @@ func (b *bench) breakGPU(uuid string) {
 	}
 }
 
-// breakDriver injects every fault of driverCalls.
+// breakDriver injects every fault into every call in driverCalls.
 func (b *bench) breakDriver() {
 	b.t.Helper()
 	for _, call := range driverCalls {
@@ -111,7 +112,7 @@ func (b *bench) breakDriver() {
 
 func (b *bench) gpus() []gpu.GPU { return b.node.Sampler.Latest().GPUs }
 
-// fault replaces the driver's current faults.
+// fault replaces the faults that are set in the driver.
 func (b *bench) fault(faults ...simnode.Fault) {
 	b.t.Helper()
 	if err := b.world.SetFaults(faults...); err != nil {
@@ -119,7 +120,8 @@ func (b *bench) fault(faults ...simnode.Fault) {
 	}
 }
 
-// checkRead checks that the last tick read all GPUs except one, and that the books balance.
+// checkRead checks that the last tick read all GPUs except the given one, and that the books
+// balance.
 func (b *bench) checkRead(when, except string) {
 	b.t.Helper()
 	b.balanced()
@@ -130,7 +132,7 @@ func (b *bench) checkRead(when, except string) {
 	}
 }
 
-// checkCounters checks that every book contains the energy that the counter of its GPU counted.
+// checkCounters checks that every book contains the energy that its GPU's counter counted.
 func (b *bench) checkCounters() {
 	b.t.Helper()
 	history, err := simnode.ReadTruth(filepath.Join(b.world.Dir(), "truth.jsonl"))
@@ -146,12 +148,12 @@ func (b *bench) checkCounters() {
 	}
 	for _, g := range b.gpus() {
 		if want := counter(g.UUID, g.Book.Settled.Wall) - counter(g.UUID, g.Book.Opened); g.Book.Energy != want {
-			b.t.Errorf("%s: energy of the book %d mJ, want %d mJ as in the counter", g.UUID, g.Book.Energy, want)
+			b.t.Errorf("%s: the book contains %d mJ, but the counter increased by %d mJ", g.UUID, g.Book.Energy, want)
 		}
 	}
 }
 
-// checkCalls checks that gpuCalls and driverCalls contain every driver call of the exporter.
+// checkCalls checks that every driver call of the exporter is in gpuCalls or driverCalls.
 func (b *bench) checkCalls() {
 	b.t.Helper()
 	log, err := os.ReadFile(filepath.Join(b.world.Dir(), "driver", "calls.tsv"))
@@ -165,7 +167,7 @@ func (b *bench) checkCalls() {
 			known = gpuCalls
 		}
 		if !slices.Contains(known, fields[1]) {
-			b.t.Fatalf("%s is missing in the lists of calls, so its faults are not tested", fields[1])
+			b.t.Fatalf("gpuCalls and driverCalls do not contain %s, so its faults are not tested", fields[1])
 		}
 	}
 }

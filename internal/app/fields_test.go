@@ -18,15 +18,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// unshown lists the values of a snapshot that are on no page, with the reason. An entry also covers
-// every value with a path that starts with the entry.
+// unshown lists the snapshot's values that are on no page, with the reason. An entry also covers
+// every value with a path that begins with the entry.
 var unshown = map[string]string{
 	"At.Boot":                                "for calculations",
-	"GPUs.Renamed":                           "matters if it is later than a counter's start, see record",
-	"GPUs.Device.Position":                   "for the numbers of prologs",
-	"GPUs.Recent.Clock":                      "on /health.json if it is low, see its test",
+	"GPUs.Renamed":                           "used in the record only if it is later than the counter's start",
+	"GPUs.Device.Position":                   "for the numbers in the files of Slurm prologs",
+	"GPUs.Recent.Clock":                      "on /health.json if it is low, see the test of internal/health",
 	"GPUs.Recent.Utilization":                "for the comparison of clocks on /health.json",
-	"GPUs.Reading.UUID":                      "equal to the GPU's",
+	"GPUs.Reading.UUID":                      "equal to the UUID of the GPU",
 	"GPUs.Reading.At":                        "on the page as LastReading",
 	"GPUs.Reading.Took":                      "for the ledger",
 	"GPUs.Reading.Energy":                    "for the ledger",
@@ -43,17 +43,17 @@ var unshown = map[string]string{
 	"GPUs.Reading.InstanceProfiles":          "on the page with --collector.profiling, see the test of the collector",
 	"GPUs.Reading.Profile":                   "on the page with --collector.profiling, see the test of the collector",
 	"GPUs.Events.First":                      "on /health.json, for XID errors with a rule",
-	"GPUs.Events.Driver":                     "for the counts by code",
-	"GPUs.Events.Kernel":                     "for the counts by code",
-	"GPUs.Events.Records":                    "for the counts by code",
-	"NVSwitches.Records":                     "for the count",
+	"GPUs.Events.Driver":                     "for the counts by XID code",
+	"GPUs.Events.Kernel":                     "for the counts by XID code",
+	"GPUs.Events.Records":                    "for the counts by XID code",
+	"NVSwitches.Records":                     "for the number of errors",
 	"GPUs.Book.IdlePower":                    "on the page as Floor",
 	"GPUs.Reading.Contexts":                  "empty in a snapshot",
 	"GPUs.Reading.Sample":                    "empty in a snapshot",
 	"GPUs.Reading.Instances":                 "empty in a snapshot",
 	"GPUs.Reading.WeightedSamples":           "for the utilisation of the processes",
-	"GPUs.Intervals":                         "on the page of explain, which needs a choice of GPU and owner",
-	"GPUs.Processes.Process.Name":            "in the book's account, as first read",
+	"GPUs.Intervals":                         "on the page /explain, for a given GPU and owner",
+	"GPUs.Processes.Process.Name":            "in the book's account, as it was first read",
 	"GPUs.Processes.Process.StartTime":       "in the book's account",
 	"GPUs.Processes.Process.Owner.Scope":     "in the book's account",
 	"GPUs.Processes.Process.Owner.Name":      "in the book's account",
@@ -67,8 +67,8 @@ var unshown = map[string]string{
 	"GPUs.Book.Accounts.Units.LastAlive":     "for the retention",
 }
 
-// TestEveryFieldIsShown checks that each value of a snapshot is on a page. If a value is removed
-// from one of two full snapshots, at least one page must change.
+// TestEveryFieldIsShown checks that each value of a snapshot is on a page. It removes each value
+// from two complete snapshots; at least one page of one of the two must change.
 func TestEveryFieldIsShown(t *testing.T) {
 	shown := make(map[string]bool)
 	for _, conditions := range []bool{true, false} {
@@ -82,12 +82,12 @@ func TestEveryFieldIsShown(t *testing.T) {
 		case !shown && !listed:
 			t.Errorf("%s is on no page", path)
 		case shown && listed:
-			t.Errorf("%s is on a page, and listed as unshown", path)
+			t.Errorf("%s is on a page, but unshown lists it", path)
 		}
 	}
 }
 
-// pagesOf renders every page of a snapshot.
+// pagesOf renders all pages for a snapshot.
 func pagesOf(t *testing.T, s *gpu.Snapshot) string {
 	t.Helper()
 	var out bytes.Buffer

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/app"
 )
 
-// TestBadFlags checks that the error names the flag and its problem.
+// TestBadFlags checks that the error for an invalid flag names the flag and the reason.
 func TestBadFlags(t *testing.T) {
 	tests := []struct {
 		args []string
@@ -73,7 +73,8 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// TestIdlePowerFlag checks that the flag may be repeated, and that a model may contain the separator.
+// TestIdlePowerFlag checks that --idle-power may be repeated, and that the name of a model may
+// contain an equals sign.
 func TestIdlePowerFlag(t *testing.T) {
 	cfg, err := app.Parse([]string{"--idle-power=NVIDIA L4=13.5", "--idle-power", "A=B = 70"}, os.Getenv)
 	want := app.IdlePowers{"NVIDIA L4": 13.5, "A=B": 70}

@@ -25,15 +25,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// library is the path of the fake driver, and client is the path of the fake host engine library.
-// Both are compiled once for the package.
+// library is the path of the fake driver library, and client is the path of the fake client library
+// of the host engine. Both are compiled once for the package.
 var library, client string
 
 func TestMain(m *testing.M) { os.Exit(fakes.Main(m, &library, &client)) }
 
-// bench is a simulated node with the exporter except its HTTP server. The driver calls, the gRPC
-// calls and the files are the same as in production. A simulated clock makes the result
-// reproducible.
+// bench is a simulated node and an exporter without its HTTP server. The exporter makes the same
+// driver calls and gRPC calls and reads the same files as in production. A simulated clock makes
+// the results reproducible.
 type bench struct {
 	t     testing.TB
 	clock sync.Mutex // locked while now changes
@@ -44,8 +44,8 @@ type bench struct {
 	ticks int
 }
 
-// newBench creates a bench of a scenario by name. If engine is set, the exporter reads the host
-// engine.
+// newBench creates a bench for the scenario with the given name. If engine is set, the exporter
+// reads the host engine.
 func newBench(t testing.TB, scenario string, engine bool) *bench {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -55,7 +55,7 @@ func newBench(t testing.TB, scenario string, engine bool) *bench {
 	return benchOf(t, sc, engine)
 }
 
-// benchOf creates a bench of any scenario, with more flags.
+// benchOf creates a bench for a scenario, with additional flags for the exporter.
 func benchOf(t testing.TB, sc simnode.Scenario, engine bool, flags ...string) *bench {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "node") // a short path, because it contains a socket
@@ -114,8 +114,8 @@ func (b *bench) stop() {
 	}
 }
 
-// run advances the clock by a number of seconds, with a tick every second and a kubelet poll every
-// ten seconds.
+// run advances the clock by a number of seconds. It runs a tick every second and polls the kubelet
+// every ten seconds.
 func (b *bench) run(seconds int) {
 	b.t.Helper()
 	for range seconds {
@@ -143,7 +143,7 @@ func (b *bench) step() {
 }
 
 // awaitXID runs the source's event loop until an XID error arrives. The clock is stopped meanwhile,
-// so the time of the error is fixed.
+// so the time of the error is reproducible.
 func (b *bench) awaitXID() {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Minute)
@@ -193,9 +193,9 @@ func (b *bench) render(c prometheus.Collector) string {
 	return page.String()
 }
 
-// TestGolden checks both pages of every scenario after half a minute of simulated time. To update the
-// golden files, run go test ./internal/app -update and review the diff. A short test plays one scenario
-// of each kind.
+// TestGolden compares both pages with golden files, for every scenario, after half a minute of
+// simulated time. To update the golden files, run go test ./internal/app -update and review the diff. A
+// short test runs only one scenario of each kind.
 func TestGolden(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		if testing.Short() && !slices.Contains([]string{"lost", "mig", "slurm", "mixed"}, sc.Name) {
@@ -211,8 +211,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestGoldenWithEngine checks that a machine has the same pages with and without a host engine,
-// except for lines about sources.
+// TestGoldenWithEngine checks that the pages are the same with and without a host engine, except
+// for lines about sources.
 func TestGoldenWithEngine(t *testing.T) {
 	for _, name := range []string{"dgx-h100", "mig", "lost"} {
 		t.Run(name, func(t *testing.T) {
@@ -225,8 +225,9 @@ func TestGoldenWithEngine(t *testing.T) {
 	}
 }
 
-// TestActivityByEngine checks that MIG instances are charged by activity if a host engine measures
-// it, and by slices otherwise. The driver of an A100 does not measure the activity of instances.
+// TestActivityByEngine checks that pods on MIG instances are charged by activity if a host engine
+// measures the activity, and by slices otherwise. The driver of an A100 does not measure the
+// activity of instances.
 func TestActivityByEngine(t *testing.T) {
 	for _, engine := range []bool{false, true} {
 		b := play(t, "mig-a100", engine)
@@ -264,8 +265,8 @@ func TestGoldenOnGKE(t *testing.T) {
 	}
 }
 
-// wantPages compares both pages with the edited golden pages of a scenario, except for lines about
-// sources.
+// wantPages applies edit to the golden pages of a scenario and compares both pages with the result,
+// except for lines about sources.
 func (b *bench) wantPages(scenario string, edit func(golden string) string) {
 	b.t.Helper()
 	for name, got := range map[string]string{scenario: b.page(), scenario + ".record": b.record()} {
@@ -286,7 +287,7 @@ func withoutSources(page string) []string {
 	})
 }
 
-// play runs a scenario for half a minute and checks its balance.
+// play runs a scenario for half a minute and checks that its books balance.
 func play(t *testing.T, scenario string, engine bool) *bench {
 	b := newBench(t, scenario, engine)
 	b.cfg.Collector.Health = scenario == "timeslice" // the health values are the same in all scenarios
@@ -304,7 +305,7 @@ func (b *bench) balanced() {
 	b.t.Helper()
 	for _, g := range b.node.Sampler.Latest().GPUs {
 		if g.Book != nil && g.Book.Energy != g.Book.Sum() {
-			b.t.Errorf("%s: energy of the book %d mJ, sum of its accounts %d mJ", g.UUID, g.Book.Energy, g.Book.Sum())
+			b.t.Errorf("%s: the book contains %d mJ, but its accounts sum to %d mJ", g.UUID, g.Book.Energy, g.Book.Sum())
 		}
 	}
 }

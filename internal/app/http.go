@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// newHandler serves the latest snapshot. No path reads anything else, so the cost of a scrape
-// does not depend on the state of the driver.
+// newHandler returns a handler that serves the latest snapshot. No path reads the driver, so the
+// cost of a scrape does not depend on the driver's state.
 func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server prometheus.Collector, log *slog.Logger) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
@@ -53,16 +53,17 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server p
 	return mux
 }
 
-// These are the content types in which the state of the node is served.
+// These are the content types of pages that show the state of the node.
 const (
 	htmlType = "text/html; charset=utf-8"
 	jsonType = "application/json"
 )
 
-// nothingYet is the response before the first tick.
+// nothingYet is the response until the first tick has ended.
 const nothingYet = "no reading yet"
 
-// withSnapshot calls show with the latest snapshot, and responds with 503 until there is one.
+// withSnapshot calls show with the latest snapshot. Until the first snapshot exists, it responds
+// with status 503.
 func withSnapshot(latest func() *gpu.Snapshot, show func(http.ResponseWriter, *gpu.Snapshot)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		s := latest()

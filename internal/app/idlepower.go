@@ -11,13 +11,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// IdlePowers is a repeatable flag with the idle power of a model.
+// IdlePowers is the value of a repeatable flag that sets the idle power of a GPU model.
 type IdlePowers map[string]gpu.Watts
 
-// mostIdlePower is much higher than the power limit of any GPU.
+// mostIdlePower is the maximum value in watts. It is much higher than the power limit of any GPU.
 const mostIdlePower = 10_000
 
-// Set adds an idle power, which is given as model=watts.
+// Set adds the idle power of a model, in the form model=watts.
 func (p *IdlePowers) Set(s string) error {
 	i := strings.LastIndex(s, "=")
 	if i < 0 {
@@ -41,7 +41,7 @@ func (p *IdlePowers) Set(s string) error {
 	return nil
 }
 
-// String returns the powers in the form in which they are given.
+// String returns the idle powers in the form of the flag.
 func (p *IdlePowers) String() string {
 	var all []string
 	for _, model := range slices.Sorted(maps.Keys(*p)) {

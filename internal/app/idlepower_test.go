@@ -10,10 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestIdlePowers checks the bills of two loads, which depend on the idle power of 70 W. Either the
-// driver has power samples that show the gaps, or it has no power samples. Without samples the idle
-// power is configured or estimated. Without a configured value the idle power is an eighth of the
-// limit, which is 87.5 W. In this case the bills may be wrong, and the energy counts as estimated.
+// TestIdlePowers checks the charges for two loads on a GPU with an idle power of 70 W. The exporter
+// measures the idle power if the driver's power samples show the gaps. Without power samples it
+// uses the configured value, or else an eighth of the power limit, which is 87.5 W. Charges with
+// this last value may be wrong. Unless it is measured, the energy is reported as estimated.
 func TestIdlePowers(t *testing.T) {
 	sameWork := onH100(2, []simnode.Pod{
 		sharingPod("a", 0, process("python3", simnode.Constant(10), simnode.Compute)),
@@ -26,11 +26,11 @@ func TestIdlePowers(t *testing.T) {
 	for _, load := range []struct {
 		name      string
 		scenario  simnode.Scenario
-		a         float64 // share of the energy that is charged to pod a
+		a         float64 // share of the energy charged to pod a
 		estimated float64 // share of the energy in intervals that contain both idle time and work
 	}{
-		{"the same work, evenly and in bursts", sameWork, 0.5, 0.93},
-		{"a hundredth of every second beside an idle holder", light, 0.52, 0.80},
+		{"one pod works evenly and one in bursts, with equal work", sameWork, 0.5, 0.93},
+		{"one pod works a hundredth of every second, one is idle", light, 0.52, 0.80},
 	} {
 		for _, tt := range []struct {
 			source  string
@@ -53,11 +53,11 @@ func TestIdlePowers(t *testing.T) {
 					t.Fatal(err)
 				}
 				if page.Sum("gpuledger_gpu_idle_power_info", map[string]string{"source": tt.source}) != 1 {
-					t.Errorf("the source of the idle power is not %s", tt.source)
+					t.Errorf("the idle power does not have the source %s", tt.source)
 				}
 				estimated := load.estimated
 				if tt.source == "measured" {
-					estimated = 0 // except in the first seconds
+					estimated = 0 // only the first seconds are estimated
 				}
 				all := page.Sum("gpuledger_gpu_energy_joules_total", nil)
 				check := func(what, metric string, labels map[string]string, want, near float64) {

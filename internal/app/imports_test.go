@@ -15,12 +15,12 @@ var never = []struct {
 	importers, imports []string
 	why                string
 }{
-	{[]string{"internal/gpu", "internal/labelvalue", "internal/state", "internal/proc"}, []string{""}, "is used by all and imports no other package"},
-	{[]string{"internal/ledger"}, allBut("internal/gpu"), "is pure: it gets all data as arguments"},
+	{[]string{"internal/gpu", "internal/labelvalue", "internal/state", "internal/proc"}, []string{""}, "is used by all packages and imports no other package"},
+	{[]string{"internal/ledger"}, allBut("internal/gpu"), "is pure: it receives all data as arguments"},
 	{[]string{"internal/metric"}, allBut("internal/labelvalue"), "has no metric of its own"},
 	{[]string{"internal/record"}, allBut("internal/gpu"), "computes rows only, and has no page and no archive"},
 	{[]string{"internal/source/amd"}, allBut("internal/gpu", "internal/lane", "internal/source"), "reads files only"},
-	{[]string{"internal/owner"}, allBut("internal/gpu", "internal/proc"), "uses its resolvers through their interface"},
+	{[]string{"internal/owner"}, allBut("internal/gpu", "internal/proc"), "uses its resolvers through an interface"},
 	{
 		[]string{"internal/source", "internal/host", "podmapper"},
 		[]string{"internal/ledger", "internal/sampler", "internal/state", "internal/status", "internal/app", "collector"},
@@ -44,7 +44,7 @@ var never = []struct {
 	{
 		[]string{"internal/inventory", "internal/cli", "internal/serve", "internal/lane", "internal/stage"},
 		[]string{"internal/app", "internal/reconciler", "internal/sampler"},
-		"is shared by its users",
+		"is shared by other packages and must not depend on them",
 	},
 	{
 		[]string{"internal/app", "internal/reconciler", "internal/sampler", "internal/ledger", "internal/source", "podmapper", "collector", "cmd/gpuledger", "cmd/gpuledger-reconciler", "internal/deploy"},
@@ -74,8 +74,8 @@ func below(pkg string, of []string) bool {
 	return slices.ContainsFunc(of, func(p string) bool { return p == "" || pkg == p || strings.HasPrefix(pkg, p+"/") })
 }
 
-// importers maps each restricted external package to the package of this module that may import it. Packages below that package
-// may import it, too.
+// importers maps each restricted external package to the package of this module that may import it. Packages below this
+// package may also import it.
 var importers = map[string]string{
 	"github.com/NVIDIA/go-nvml": "internal/source/nvml",
 	"github.com/NVIDIA/go-dcgm": "internal/source/dcgm",
@@ -91,8 +91,7 @@ var importers = map[string]string{
 	"github.com/parquet-go/parquet-go": "internal/archive/files",
 }
 
-// pure lists the packages that import no packages from outside this module except the standard
-// library.
+// pure lists the packages that import only the standard library and packages of this module.
 var pure = []string{"internal/archive/fold", "internal/archive/table", "internal/doctor/advice", "internal/event", "internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/reconciler/machine", "internal/reconciler/validator", "internal/source/amd"}
 
 func goList(t *testing.T, args ...string) []string {
@@ -106,7 +105,7 @@ func goList(t *testing.T, args ...string) []string {
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// TestImports checks the direction of imports.
+// TestImports checks that packages import only packages that they may depend on.
 func TestImports(t *testing.T) {
 	imported := 0
 	for _, line := range goList(t, "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...") {
@@ -140,8 +139,8 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestNothingSimulated checks that the exporter links no simulation, no client of the API server
-// and no test library, except the test helpers that go-dcgm imports outside of test files.
+// TestNothingSimulated checks that the exporter links no simulation, no API server client and no
+// test library. The exception is the test helpers that go-dcgm imports in files that are not tests.
 func TestNothingSimulated(t *testing.T) {
 	for _, line := range goList(t, "-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./cmd/gpuledger") {
 		fields := strings.Fields(line)
@@ -158,8 +157,8 @@ func TestNothingSimulated(t *testing.T) {
 	}
 }
 
-// TestPureGo checks that the programs with network access link no cgo package and no package with
-// access to a GPU, and that the archive links no client of the API server.
+// TestPureGo checks that the programs with network access link neither cgo packages nor packages
+// that access GPUs, and that the archive links no API server client.
 func TestPureGo(t *testing.T) {
 	banned := map[string][]string{
 		"gpuledger-reconciler": {module + "internal/source", module + "internal/simnode", module + "podmapper", "github.com/NVIDIA", "github.com/google/go-cmp"},

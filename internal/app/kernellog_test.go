@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// withKernelLog runs ticks of a node whose kernel log has a record, until its page matches.
+// withKernelLog runs ticks on a node with a record in its kernel log, until the page matches.
 func withKernelLog(t *testing.T, record, page string) *bench {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kmsg")
@@ -40,7 +40,8 @@ func withKernelLog(t *testing.T, record, page string) *bench {
 	return b
 }
 
-// TestKernelLog shows an error of 5 seconds after the boot on the page and in the record.
+// TestKernelLog checks that the page and the record contain an XID error that occurred 5 seconds
+// after the boot.
 func TestKernelLog(t *testing.T) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {
@@ -52,11 +53,11 @@ func TestKernelLog(t *testing.T) {
 		t.Errorf("no error in the record:\n%s", b.record())
 	}
 	if g := b.node.Sampler.Latest().GPUs[0]; g.UUID != uuid || !g.Events.Since.Equal(b.now.Wall.Add(5*time.Second-b.now.Boot)) {
-		t.Errorf("errors of %s count since %v", g.UUID, g.Events.Since)
+		t.Errorf("the XID counter of %s was created at %v", g.UUID, g.Events.Since)
 	}
 }
 
-// TestKernelLogOfSwitches shows an error of an NVSwitch on the page.
+// TestKernelLogOfSwitches checks that the page contains an error of an NVSwitch.
 func TestKernelLogOfSwitches(t *testing.T) {
 	withKernelLog(t, "3,76,4000000,-;nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n",
 		`gpuledger_nvswitch_sxid_errors_total{pci_bus_id="0000:c1:00.0",severity="fatal",sxid="20034"} 1`)

@@ -9,7 +9,8 @@ import (
 )
 
 // readLinks sets a driver that reports the receive errors of the first two links of each GPU (nvml.h,
-// NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS is 208). It reads the node and returns the errors in the record of a GPU.
+// NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS is 208). It reads the node and returns the number of errors that the
+// record contains for a GPU.
 func (b *bench) readLinks(uuid string, errors [2]int) float64 {
 	b.t.Helper()
 	for range 11 { // health values are read every ten seconds
@@ -40,8 +41,9 @@ func (b *bench) readLinks(uuid string, errors [2]int) float64 {
 	return n
 }
 
-// TestLinkErrorsContinue checks that the errors of all links do not decrease if the counter of a link restarts, and if the exporter restarts
-// afterwards. Otherwise the archive would count the errors of all links again.
+// TestLinkErrorsContinue checks that the total of all links' errors does not decrease if the counter of one link
+// restarts, even if the exporter restarts afterwards. If it decreased, the archive would count the errors of all links
+// again.
 func TestLinkErrorsContinue(t *testing.T) {
 	b := newBench(t, "gb200", false)
 	b.run(1)
@@ -56,7 +58,7 @@ func TestLinkErrorsContinue(t *testing.T) {
 		{errors: [2]int{2, 1000}, want: 1107}, // link 0 restarted
 		{errors: [2]int{2, 1000}, restart: true, want: 1107},
 		{errors: [2]int{2, 1003}, want: 1110},
-		{errors: [2]int{0, 4}, restart: true, want: 1114}, // the driver was loaded again meanwhile
+		{errors: [2]int{0, 4}, restart: true, want: 1114}, // the driver was reloaded before the restart
 	} {
 		if tt.restart {
 			b.stop()
@@ -68,8 +70,8 @@ func TestLinkErrorsContinue(t *testing.T) {
 	}
 }
 
-// TestLinkErrorsOfOldState checks that the errors continue from the state file of a version that did not save the counts of links. The
-// first values count, as they did in that version.
+// TestLinkErrorsOfOldState checks that the errors continue from the state file of a version that did not save the
+// counts of each link. The first values are added to the total, as in that version.
 func TestLinkErrorsOfOldState(t *testing.T) {
 	b := newBench(t, "gb200", false)
 	b.run(1)
@@ -84,7 +86,7 @@ func TestLinkErrorsOfOldState(t *testing.T) {
 	}
 	old := regexp.MustCompile(`,"counts":\{("[^"]*":\{[^}]*\},?)*\}`).ReplaceAll(state, nil)
 	if len(old) == len(state) {
-		t.Fatal("the state file has no counts")
+		t.Fatal("the state file contains no counts of links")
 	}
 	if err := os.WriteFile(file, old, 0o600); err != nil {
 		t.Fatal(err)

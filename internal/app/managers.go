@@ -23,7 +23,7 @@ import (
 type UnitsConfig struct {
 	Units
 	ProcFS, PodResources string
-	// Explain is the PID of a process, or 0.
+	// Explain is the PID of the process to explain, or 0 for none.
 	Explain uint
 }
 
@@ -51,7 +51,7 @@ func parseUnits(command string, args []string) (UnitsConfig, error) {
 	return *c, err
 }
 
-// anyPod is a resolver that does not distinguish pods.
+// anyPod is a resolver that returns the same owner for all pods.
 type anyPod struct{}
 
 // Resolve implements [owner.Resolver].
@@ -59,7 +59,7 @@ func (anyPod) Resolve(owner.Process) func() owner.Answer {
 	return func() owner.Answer { return owner.Answer{Owner: gpu.Owner{Kind: gpu.OwnerPod}, Final: true} }
 }
 
-// mapper returns a mapper of units that has read all sources once, and the errors of the sources.
+// mapper returns a unit mapper that has read all sources once, and the errors of the sources.
 func (c *UnitsConfig) mapper(ctx context.Context) (*unit.Mapper, error) {
 	now, log := host.Now, slog.New(slog.DiscardHandler)
 	all := Config{ProcFS: c.ProcFS, PodResources: c.PodResources, Units: c.Units}
@@ -73,7 +73,7 @@ func (c *UnitsConfig) mapper(ctx context.Context) (*unit.Mapper, error) {
 	return m, m.Refresh(ctx)
 }
 
-// known returns all managers in the order of their precedence.
+// known returns all managers, sorted by precedence.
 func (c *UnitsConfig) known() []unit.Manager {
 	return slices.Concat([]unit.Manager(c.Patterns), c.Known)
 }
@@ -115,10 +115,10 @@ func explainProcess(ctx context.Context, c *UnitsConfig, out io.Writer) error {
 	return errors.Join(w.Flush(), problem(err))
 }
 
-// problem returns one error that describes the errors of the sources of units.
+// problem wraps the errors that occurred while the sources of units were read.
 func problem(err error) error {
 	if err != nil {
-		err = fmt.Errorf("units are read incompletely: %w", err)
+		err = fmt.Errorf("some units could not be read: %w", err)
 	}
 	return err
 }

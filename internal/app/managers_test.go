@@ -13,13 +13,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// These are the containers of the machine below. Docker has a file for only the first container.
+// These are the containers on the inspected machine. Docker has a file only for the first
+// container.
 const (
 	namedContainer   = "5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e"
 	unnamedContainer = "abababababab0123456789abababababababababababababababababababab99"
 )
 
-// inspected is a machine for the commands units and doctor.
+// inspected is a machine on which the commands units and doctor run.
 type inspected struct {
 	t   *testing.T
 	dir string
@@ -73,8 +74,8 @@ func (m *inspected) run(args ...string) (string, error) {
 	return strings.ReplaceAll(out.String(), m.dir, "DIR"), err
 }
 
-// TestUnitsCommand checks the list of managers, and the explanations of processes. An explanation contains the rule that decides, and a reason
-// for each other manager.
+// TestUnitsCommand checks the list of managers and the explanation of a process's owner. An explanation contains the
+// rule that determines the owner, and for each other rule the reason why it does not apply.
 func TestUnitsCommand(t *testing.T) {
 	m := newInspected(t)
 	own := "/user.slice/user-500.slice/user@500.service"
@@ -143,10 +144,10 @@ func TestDoctor(t *testing.T) {
 	m.write("proc/41/cmdline", "slurmstepd: [815.0]\x00")
 	check("", "ok slurm units: 1, such as slurm/815 with the process 40")
 	m.start(50, "python3", "/docker/"+unnamedContainer)
-	check("units are read incompletely: ", "! docker abababababab01 has no name: no file below --units.docker-root describes it")
+	check("some units could not be read: ", "! docker abababababab01 has no name: no file below --units.docker-root describes it")
 }
 
-// TestDoctorRootless checks that the doctor reads the container names of a trusted user.
+// TestDoctorRootless checks that the command doctor reads the container names of a trusted user.
 func TestDoctorRootless(t *testing.T) {
 	m := newInspected(t)
 	m.write("managers.d/podman.conf", "uid = 1001\npath = /libpod-([0-9a-f]{64})(?:\\.scope)?\n")
@@ -158,7 +159,7 @@ func TestDoctorRootless(t *testing.T) {
 	}
 	m.write("names/1001", unnamedContainer+" train pytorch:2\n")
 	if err := os.Chown(m.dir+"/names/1001", 1001, 0); errors.Is(err, os.ErrPermission) {
-		t.Skip("only root can give a file to a user:", err)
+		t.Skip("only root can change the owner of a file:", err)
 	} else if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// members returns the sources that the flags select. With auto, a vendor without a GPU on the PCI
-// bus is not read. If no other vendor is read, NVIDIA is read, because its GPUs may be invisible on
-// the bus. Therefore a node without a GPU reports a driver that does not respond.
+// members returns the sources that the flags select. With auto, the exporter does not read a vendor
+// without a GPU on the PCI bus. It reads NVIDIA nevertheless if the bus has no AMD GPU, because
+// NVIDIA's GPUs may be invisible on the bus. Therefore the stage driver is down on a node without a
+// GPU.
 func (c *Config) members(library *nvml.Source, machine host.Host, now gpu.Clock, log *slog.Logger) []source.Member {
 	nvidia := source.Member{Stage: stage.Driver, Source: library}
 	other := source.Member{Stage: stage.AMDGPU, Source: amd.New(amd.Config{
@@ -32,7 +33,7 @@ func (c *Config) members(library *nvml.Source, machine host.Host, now gpu.Clock,
 	return []source.Member{nvidia, other}
 }
 
-// pciClasses returns the classes of the GPUs that the sources read.
+// pciClasses returns the PCI classes of the GPUs that the selected sources read.
 func (c *Config) pciClasses() (classes []gpu.PCIClass) {
 	if c.Source != sourceAMD {
 		classes = append(classes, nvml.PCIClasses...)
@@ -50,11 +51,14 @@ const busAge = 10 * time.Second
 type bus struct {
 	machine host.Host
 	now     gpu.Clock
-	counts  map[string]int // by vendor
+	// counts contains the number of GPUs by vendor, and at is the time of the count on the boot
+	// clock.
+	counts  map[string]int
 	at      time.Duration  // boot clock
 }
 
-// count returns the number of GPUs of a vendor's classes, or 0 if the bus cannot be read.
+// count returns the number of GPUs with the given classes, which belong to one vendor, or 0 if the
+// bus cannot be read.
 func (b *bus) count(classes []gpu.PCIClass) int {
 	if now := b.now().Boot; b.counts == nil || now-b.at >= busAge {
 		b.counts, b.at = make(map[string]int), now

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-const instinct = "0000:c1:00.0" // an AMD GPU in addition to the simulated GPUs
+const instinct = "0000:c1:00.0" // address of an AMD GPU that the test adds to the simulated GPUs
 
 // addInstinct adds an AMD GPU to the node's /sys.
 func (b *bench) addInstinct() {
@@ -59,7 +59,7 @@ func (b *bench) writeSys(name, content string) {
 	}
 }
 
-// read returns, for each vendor, the number of GPUs with a reading.
+// read returns the number of GPUs with a reading, by vendor.
 func (b *bench) read() map[string]int {
 	n := make(map[string]int)
 	for _, g := range b.node.Sampler.Latest().GPUs {
@@ -70,7 +70,7 @@ func (b *bench) read() map[string]int {
 	return n
 }
 
-// driverStages returns the names of the driver stages, with their state.
+// driverStages returns the state of each driver stage, by name.
 func (b *bench) driverStages() (out []string) {
 	for _, s := range b.node.Sampler.Latest().Stages {
 		if s.Name == "driver" || s.Name == "amdgpu" {
@@ -80,8 +80,8 @@ func (b *bench) driverStages() (out []string) {
 	return out
 }
 
-// TestTwoVendors checks a node with GPUs of two vendors. Each vendor has its own stage, the GPUs of
-// both are counted, and all books balance.
+// TestTwoVendors checks a node with GPUs of two vendors: each vendor has its own stage, the GPUs of
+// both vendors are counted, and all books balance.
 func TestTwoVendors(t *testing.T) {
 	b := newBench(t, "dgx-h100", false)
 	b.addInstinct()
@@ -139,8 +139,7 @@ func TestVendorHangs(t *testing.T) {
 	}
 }
 
-// TestOnlyAMD checks a node without an NVIDIA GPU. There must be no failed stage for
-// NVIDIA's driver.
+// TestOnlyAMD checks that a node without an NVIDIA GPU has no failed stage for NVIDIA's driver.
 func TestOnlyAMD(t *testing.T) {
 	b := newBench(t, "dgx-h100", false)
 	b.addInstinct()

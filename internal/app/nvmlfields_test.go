@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/collector"
 )
 
-// TestFieldsEqualEngine compares the values of the field page from NVML with the values of the simulated host engine, for each
-// series that both sources report. All values of the first tick are from the same moment.
+// TestFieldsEqualEngine compares the field page from NVML with the field page from the simulated host engine, for each
+// series that both sources report. It uses the first tick, in which all values are from the same moment.
 func TestFieldsEqualEngine(t *testing.T) {
 	b := newBench(t, "dgx-h100", true)
 	b.run(1)
@@ -23,17 +23,18 @@ func TestFieldsEqualEngine(t *testing.T) {
 		switch {
 		case !ok:
 		case math.Abs(got-want) > 1e-9*want:
-			t.Errorf("%s is %v, and %v in the engine", key, got, want)
+			t.Errorf("%s is %v from NVML, but %v from the host engine", key, got, want)
 		default:
 			equal++
 		}
 	}
 	if equal < 8*14 {
-		t.Errorf("only %d of %d and %d values were compared", equal, len(engine), len(ours))
+		t.Errorf("the sources reported %d and %d values, but have only %d in common", equal, len(engine), len(ours))
 	}
 }
 
-// series returns the values of a field page by name and labels, except labels of fields.
+// series returns the values of a field page by name and labels, without the labels that come from
+// fields.
 func series(t *testing.T, c *collector.Fields) map[string]float64 {
 	t.Helper()
 	families, done, err := c.Gather()

@@ -10,9 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestKubeletOutage checks three pods that hold one replica each, while the kubelet does not respond
-// for three of five minutes. In one case the exporter restarts meanwhile, and the first poll after
-// the restart takes three seconds. Each pod holds the GPU for the whole time, and one pod works.
+// TestKubeletOutage checks the accounts of three pods after five minutes in which the kubelet did
+// not respond for three minutes. Each pod holds one replica for the whole time, and one pod works.
+// In one case the exporter restarts during the outage, and the first poll after the restart takes
+// three seconds.
 func TestKubeletOutage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -39,7 +40,7 @@ func TestKubeletOutage(t *testing.T) {
 				}
 				polling := restart && s >= 120 && s < 123
 				if s%10 == 0 && !polling || restart && s == 123 {
-					_ = b.node.Mapper.Refresh(t.Context()) // calls fail while the kubelet does not respond
+					_ = b.node.Mapper.Refresh(t.Context()) // fails while the kubelet does not respond
 				}
 				b.node.Sampler.Tick(t.Context())
 				b.step()
@@ -67,7 +68,7 @@ func TestKubeletOutage(t *testing.T) {
 					t.Errorf("%s is charged %d mJ, want %d", g.Name, g.Energy.Sum(), w.Energy.Sum())
 				}
 				if g.Energy[gpu.Exclusive] != 0 {
-					t.Errorf("%s is charged %d mJ exclusive on a shared GPU", g.Name, g.Energy[gpu.Exclusive])
+					t.Errorf("%s is charged %d mJ by method exclusive on a shared GPU", g.Name, g.Energy[gpu.Exclusive])
 				}
 			}
 		})

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// links contains the other pages, as the status page lists them.
+// links lists the other pages for the status page.
 var links = []status.Link{
 	{Path: collector.MainPage.Path(), Text: "Metrics", About: "for Prometheus"},
 	{Path: collector.RecordPage.Path(), Text: "Record", About: "placement and energy per pod with serial numbers, to be kept for years"},
@@ -25,22 +25,22 @@ var links = []status.Link{
 	{Path: "/-/ready", Text: "Ready", About: "after the first reading"},
 }
 
-// withStatus responds with the state of the node, which show writes. The response is complete
-// before it is sent.
+// withStatus serves the state of the node, as show writes it. It sends the response only when the
+// response is complete.
 func withStatus(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger, contentType string, show func(*bytes.Buffer, *status.Page) error) http.Handler {
 	return withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {
 		respond(w, log, http.StatusOK, contentType, func(body *bytes.Buffer) error { return show(body, new(status.New(s, now()))) })
 	})
 }
 
-// healthPage responds with the advice about the node.
+// healthPage serves the advice about the node's GPUs as JSON.
 func healthPage(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger) http.Handler {
 	return withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {
 		respond(w, log, http.StatusOK, jsonType, func(body *bytes.Buffer) error { return writeJSON(body, health.New(s, now())) })
 	})
 }
 
-// respond responds with a status code and a complete page.
+// respond renders a page completely and then sends it with a status code.
 func respond(w http.ResponseWriter, log *slog.Logger, code int, contentType string, show func(*bytes.Buffer) error) {
 	var body bytes.Buffer
 	if err := show(&body); err != nil {

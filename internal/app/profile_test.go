@@ -10,9 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestProfiledOwners compares the tensor and memory activity of a pod with the simulated GPUs. GPUs 0 to 3 of dgx-h100 belong to one
-// pod with constant loads of 97, 97, 96 and 98 %; the driver reports a third of it as tensor activity and half of it as memory activity, in
-// whole percents. Samples are ten seconds apart. The amounts continue in the next exporter.
+// TestProfiledOwners compares the tensor and memory activity of a pod with the simulated GPUs. GPUs 0 to 3 of dgx-h100
+// belong to one pod with constant loads of 97, 97, 96 and 98 %. The driver reports a third of the load as tensor
+// activity and half of the load as memory activity, in whole percents. Samples are ten seconds apart. The amounts
+// continue after a restart of the exporter.
 func TestProfiledOwners(t *testing.T) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {
@@ -28,7 +29,7 @@ func TestProfiledOwners(t *testing.T) {
 			sum += a.Profiled.Tensor
 		}
 		if all := g.Reading.Profile.Seconds[gpu.TensorActive]; sum.Seconds() > *all+1e-9 {
-			t.Errorf("GPU %d: its owners have %v of tensor activity, the GPU has %v s", i, sum, *all)
+			t.Errorf("GPU %d: its owners have %v of tensor activity, but the GPU has only %v s", i, sum, *all)
 		}
 		if i >= len(dram) {
 			continue
@@ -39,7 +40,7 @@ func TestProfiledOwners(t *testing.T) {
 		p := g.Book.Accounts[0].Profiled
 		before[i] = p
 		if p.Time < 30*time.Second || p.Time > g.Book.Accounts[0].Allocated {
-			t.Errorf("GPU %d: profiled for %v of the %v that it was held", i, p.Time, g.Book.Accounts[0].Allocated)
+			t.Errorf("GPU %d: its owner has %v of profiled time and held the GPU for %v", i, p.Time, g.Book.Accounts[0].Allocated)
 		}
 		if seconds := p.Time.Seconds(); math.Abs(p.Tensor.Seconds()-0.32*seconds) > 1e-6 || math.Abs(p.DRAM.Seconds()-dram[i]*seconds) > 1e-6 {
 			t.Errorf("GPU %d: %+v, want 32 %% of the time for the tensor cores and %v for the memory", i, p, dram[i])
@@ -56,9 +57,10 @@ func TestProfiledOwners(t *testing.T) {
 	}
 }
 
-// TestProfiledInstances compares the activity of pods on MIG instances with the simulated loads. The load is 70 % on an instance until 20
-// s, then 85 % on another instance with the same id, and 0 on a third instance. In the fake driver the tensor cores of an instance are
-// active for a quarter of the time of its multiprocessors, and the memory is active for half of it.
+// TestProfiledInstances compares the activity of pods on MIG instances with the simulated loads. The load is 70 % on an
+// instance until 20 s, then 85 % on another instance with the same id, and 0 on a third instance. In the fake driver,
+// the tensor cores of an instance are active for a quarter of the time in which its multiprocessors are active, and its
+// memory for half of this time.
 func TestProfiledInstances(t *testing.T) {
 	sc, err := simnode.Lookup("mig")
 	if err != nil {
@@ -89,8 +91,8 @@ func TestProfiledInstances(t *testing.T) {
 	}
 }
 
-// TestProfiledAbsent checks that owners have no series of profiles without profiling, on GPUs that several pods use, and on
-// GPUs before Hopper. A pod on a whole GPU has these series.
+// TestProfiledAbsent checks that owners have no series with activity if profiling is disabled, on GPUs that several
+// pods share, and on GPUs before Hopper. A pod on a whole GPU has these series.
 func TestProfiledAbsent(t *testing.T) {
 	const owner, whole = `gpuledger_container_gpu_tensor_active_seconds_total{`, `gpuledger_gpu_tensor_active_seconds_total{`
 	const record = `gpuledger_allocation_tensor_active_seconds_total{`
@@ -118,8 +120,9 @@ func TestProfiledAbsent(t *testing.T) {
 	}
 }
 
-// TestProfileHangs makes GPM hang on all GPUs, and then return unsupported and impossible values. The energy of every GPU is read and
-// charged meanwhile. The activity is absent, and continues later.
+// TestProfileHangs makes the GPM calls hang on all GPUs, and later return unsupported and impossible values. It checks
+// that the energy of every GPU is read and charged meanwhile, and that the activity is absent at first and continues
+// after the faults.
 func TestProfileHangs(t *testing.T) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {
@@ -144,7 +147,7 @@ func TestProfileHangs(t *testing.T) {
 			t.Errorf("%s: %d GPUs have activity, the book has %d mJ, before %d mJ", do, n, now, energy)
 		}
 		b.fault()
-		b.advance(10 * time.Minute) // after an error the driver is called again at this time
+		b.advance(10 * time.Minute) // the exporter retries ten minutes after an error
 		b.run(35)
 		now := b.gpus()[0].Book.Accounts[0].Profiled
 		if n := series(); n != 8 || now.Tensor <= before.Tensor || now.Time-before.Time > 76*time.Second {

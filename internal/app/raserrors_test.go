@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// readErrors reads the node for half a minute while the driver reports counts of errors of the memory of an AMD GPU, and returns the
-// values of a family for its correctable and uncorrectable errors.
+// readErrors makes the driver report the given counts of memory errors for an AMD GPU and reads the node for half a
+// minute. It returns the GPU's correctable and uncorrectable errors in a metric family.
 func (b *bench) readErrors(bus, family string, ce, ue, de int) (values [2]float64) {
 	b.t.Helper()
 	file := filepath.Join(b.world.Dir(), "sys/bus/pci/devices", bus, "ras/umc_err_count")
@@ -20,7 +20,7 @@ func (b *bench) readErrors(bus, family string, ce, ue, de int) (values [2]float6
 	if err := os.Rename(file+".test", file); err != nil {
 		b.t.Fatal(err)
 	}
-	for range 30 { // without the simulation, which would write the file
+	for range 30 { // the simulation is not stepped, because it would overwrite the file
 		b.now.Wall, b.now.Boot = b.now.Wall.Add(time.Second), b.now.Boot+time.Second
 		b.node.Sampler.Tick(b.t.Context())
 	}
@@ -37,15 +37,17 @@ func (b *bench) readErrors(bus, family string, ce, ue, de int) (values [2]float6
 	return values
 }
 
-// TestRASErrorsContinue checks that the memory errors of an AMD GPU in the record neither fall nor count twice if the exporter is restarted,
-// if the driver is loaded again, or both. The page has the driver's counts, without deferred errors.
+// TestRASErrorsContinue checks that the memory errors of an AMD GPU in the record neither decrease nor count twice if
+// the exporter restarts, if the driver is reloaded, or both. The main page contains the driver's own counts, without
+// deferred errors.
 func TestRASErrorsContinue(t *testing.T) {
 	b := newBench(t, "mi300x", false)
 	b.run(1)
 	const first = "0000:05:00.0"
 	for i, tt := range []struct {
 		ce, ue, de int
-		restart    bool // of the exporter
+		// restart is set if the exporter restarts before the reading.
+		restart    bool
 		want       [2]float64
 	}{
 		{ce: 100, ue: 1, de: 2, want: [2]float64{100, 3}},
@@ -55,7 +57,7 @@ func TestRASErrorsContinue(t *testing.T) {
 		{ce: 0, ue: 0, de: 0, want: [2]float64{110, 4}}, // a reload
 		{ce: 5, ue: 0, de: 1, want: [2]float64{115, 5}},
 		{ce: 5, ue: 0, de: 1, restart: true, want: [2]float64{115, 5}},
-		{ce: 2, ue: 1, de: 0, restart: true, want: [2]float64{117, 6}}, // a reload meanwhile
+		{ce: 2, ue: 1, de: 0, restart: true, want: [2]float64{117, 6}}, // the driver was reloaded before the restart
 		{ce: 3, ue: 1, de: 0, want: [2]float64{118, 6}},
 	} {
 		if tt.restart {

@@ -26,9 +26,9 @@ type ReleaseConfig struct {
 const (
 	// maxRelease is the maximum duration of a release.
 	maxRelease = 24 * time.Hour
-	// releaseTimeout is the maximum time for which the command waits for the exporter.
+	// releaseTimeout limits how long the command waits for the exporter.
 	releaseTimeout = 20 * time.Second
-	// releasePoll is the interval at which the command reads the file.
+	// releasePoll is the interval at which the command reads the file of the release.
 	releasePoll = 200 * time.Millisecond
 )
 
@@ -37,9 +37,9 @@ func ReleaseFlags() (*flag.FlagSet, *Config) {
 	c := &Config{Command: ReleaseCommand}
 	fs := flag.NewFlagSet("gpuledger "+ReleaseCommand, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	fs.StringVar(&c.Release.GPU, "gpu", "", "the `GPU`: its UUID, serial number or PCI address; the whole driver without one")
+	fs.StringVar(&c.Release.GPU, "gpu", "", "the `GPU`: its UUID, serial number or PCI address; without this flag, the whole driver is released")
 	fs.DurationVar(&c.Release.For, "for", 5*time.Minute, "`time` until the exporter opens the driver or the GPU again, at most 24h; 0 ends a release")
-	fs.StringVar(&c.StatePath, "state.path", auto, "`directory` of the exporter's state file, as in the exporter's own flag")
+	fs.StringVar(&c.StatePath, "state.path", auto, "`directory` of the exporter's state file, with the same value as in the exporter's flags")
 	return fs, c
 }
 
@@ -58,20 +58,20 @@ func parseRelease(args []string, getenv func(string) string) (Config, error) {
 	return *c, nil
 }
 
-// release is the content of the file of a release in the state directory. Only the exporter's user
-// and root can write to this directory. The command writes it and the exporter adds the result.
+// release is the content of the release file in the state directory. The command writes the file
+// and the exporter adds the result. Only the exporter's user and root can write to this directory.
 type release struct {
 	GPU   string    `json:"gpu,omitempty"`
 	Until time.Time `json:"until"`
 	By    string    `json:"by"`
-	// Done is set while the exporter has no open file of the driver or, if a GPU is released, of this
-	// GPU.
+	// Done is set while the exporter has none of the driver's files open or, if only a GPU is
+	// released, none of the GPU's files.
 	Done  bool   `json:"done,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-// check rejects a release that ends too far in the future, and names that are too long or contain
-// characters that must be quoted.
+// check rejects a release that ends too far in the future. It also rejects names that are too long
+// or contain characters that must be quoted.
 func (r *release) check() error {
 	for _, text := range []string{r.GPU, r.By} {
 		if len(text) > 100 || strconv.Quote(text) != `"`+text+`"` {
@@ -84,14 +84,14 @@ func (r *release) check() error {
 	return nil
 }
 
-// isIn reports whether the file in dir still contains this request.
+// isIn reports whether the release file in dir still contains this request.
 func (r *release) isIn(dir *state.Dir) bool {
 	var now release
 	return dir.LoadTable(state.Release, &now, now.check) == nil && now.GPU == r.GPU && now.Until.Equal(r.Until)
 }
 
-// ReleaseDriver requests a release of the driver from the exporter that keeps the books in a
-// directory, and waits until the driver is released.
+// ReleaseDriver makes the exporter with the configured state directory release the driver, and
+// waits until the driver is released.
 func ReleaseDriver(ctx context.Context, cfg Config, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
@@ -145,7 +145,7 @@ func awaitRelease(ctx context.Context, dir *state.Dir, request release) (release
 		}
 		select {
 		case <-ctx.Done():
-			return answer, fmt.Errorf("not released within %v: a call of the driver may hang. The request ends at %s",
+			return answer, fmt.Errorf("not released within %v: a driver call may hang. The request expires at %s",
 				releaseTimeout, request.Until.Local().Format(time.TimeOnly))
 		case <-time.After(releasePoll):
 		}

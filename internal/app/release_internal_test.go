@@ -18,7 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// desk is an exporter without a driver. Tests write requests to its state directory.
+// desk handles releases for an exporter without a driver. Tests write requests to its state
+// directory.
 type desk struct {
 	*releases
 	dir    *state.Dir
@@ -52,14 +53,14 @@ func (d *desk) save(t *testing.T, r release) {
 	}
 }
 
-// released reads the request, if there is one, and reports whether the driver is released.
+// released reads the release file, if it exists, and reports whether the driver is released.
 func (d *desk) released() bool {
 	d.apply()
 	_, err := d.source.Read(context.Background())
 	return err != nil && strings.Contains(err.Error(), "released until")
 }
 
-// TestReleaseClock checks that setting the clock does not change the length of a release.
+// TestReleaseClock checks that the duration of a release does not change if the wall clock is set.
 func TestReleaseClock(t *testing.T) {
 	for _, step := range []time.Duration{0, -2 * time.Hour, 2 * time.Hour} {
 		d := newDesk(t)
@@ -81,8 +82,8 @@ func TestReleaseClock(t *testing.T) {
 	}
 }
 
-// TestBadRequests checks that a file that is not a request does not release the driver, ends a
-// release, and is reported once.
+// TestBadRequests checks that an invalid release file does not release the driver, ends a release
+// in force, and is logged at most once.
 func TestBadRequests(t *testing.T) {
 	write := func(content string) func(string) error {
 		return func(path string) error { return os.WriteFile(path, []byte(content), 0o600) }
@@ -131,7 +132,7 @@ func TestBadRequests(t *testing.T) {
 			}
 			d.save(t, release{Until: d.now.Wall.Add(10 * time.Minute), By: "ada"})
 			if !d.released() {
-				t.Error("the next request has no effect")
+				t.Error("a valid request after the invalid file has no effect")
 			}
 		})
 	}

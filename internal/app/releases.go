@@ -14,23 +14,26 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// releaseEvery is the interval at which the exporter looks for a request.
+// releaseEvery is the interval at which the exporter reads the release file.
 const releaseEvery = time.Second
 
-// releases executes the requests of [ReleaseCommand].
+// releases performs the releases that [ReleaseCommand] requests.
 type releases struct {
 	path    string // path of the state directory
 	source  *nvml.Source
 	now     gpu.Clock
 	log     *slog.Logger
 	stages  *stage.Set
-	last    nvml.Release // request
+	// last is the last request, inForce is set while the driver or a GPU is released, and logged is
+	// the last error that was logged.
+	last    nvml.Release
 	inForce bool
-	logged  string              // last error of the file
-	looking lane.Lane[struct{}] // its calls read a file system that may hang
+	logged  string
+	// looking reads the release file, because a call to the file system may hang.
+	looking lane.Lane[struct{}]
 }
 
-// Run looks for requests until ctx ends.
+// Run reads the release file at intervals until ctx ends.
 func (r *releases) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		r.look(ctx)
@@ -42,7 +45,7 @@ func (r *releases) Run(ctx context.Context) error {
 	return nil
 }
 
-// look reads the file once.
+// look reads the release file once and performs the release.
 func (r *releases) look(ctx context.Context) {
 	if !r.looking.Busy() {
 		r.looking.Begin(func() struct{} { r.apply(); return struct{}{} })
@@ -52,7 +55,7 @@ func (r *releases) look(ctx context.Context) {
 	r.looking.Take(ctx)
 }
 
-// apply performs the release that the file requests, and adds the result to the file.
+// apply performs the release that the release file requests, and adds the result to the file.
 func (r *releases) apply() {
 	dir, err := state.Share(r.path)
 	if err != nil {
@@ -80,12 +83,12 @@ func (r *releases) apply() {
 		r.stages.Observe(stage.Release, began, request)
 	}
 	if answer != file && file.isIn(dir) {
-		_ = dir.SaveTable(state.Release, &answer) // if this fails, the command times out and reports that
+		_ = dir.SaveTable(state.Release, &answer) // if this fails, the command reports a timeout
 	}
 }
 
-// request returns the request that a file contains. Setting the clock does not move the end of the
-// release.
+// request converts the content of the release file to a request. The request's end is on the boot
+// clock, so it does not move if the wall clock is set.
 func (r *releases) request(file release, now gpu.Instant) nvml.Release {
 	if r.last.GPU != file.GPU || r.last.By != file.By || !r.last.Until.Equal(file.Until) {
 		r.last = nvml.Release{GPU: file.GPU, Until: file.Until, By: file.By, Ends: now.Boot + file.Until.Sub(now.Wall)}
@@ -93,10 +96,10 @@ func (r *releases) request(file release, now gpu.Instant) nvml.Release {
 	return r.last
 }
 
-// errEnded is the error for a request that has expired.
+// errEnded reports that a request has expired.
 var errEnded = errors.New("the release expired")
 
-// end ends a release.
+// end ends a release, if one is in force, and logs a new error.
 func (r *releases) end(began gpu.Instant, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errEnded) && err.Error() != r.logged {
 		r.logged = err.Error()

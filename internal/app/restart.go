@@ -12,7 +12,7 @@ import (
 // Restart is the error of [Run] if the program must be executed again in this process.
 type Restart struct {
 	Cause error
-	// Environment keeps the server's sockets open.
+	// Environment contains variables that pass the server's open sockets to the new image.
 	Environment []string
 }
 
@@ -21,8 +21,8 @@ func (r Restart) Error() string { return r.Cause.Error() }
 // firstReading is the time for which clients that connected before a restart wait for readings.
 const firstReading = 5 * time.Second
 
-// runNVML collects the driver's events. If the driver was replaced it returns how to continue: a
-// [Restart], or the error that ends the program.
+// runNVML collects the driver's events. If the driver was replaced, it returns a [Restart], or an
+// error that ends the program if a restart is not possible.
 func runNVML(ctx context.Context, source *nvml.Source, server *serve.Server) error {
 	err := source.Run(ctx)
 	replaced, ok := errors.AsType[nvml.Replaced](err)
@@ -36,7 +36,7 @@ func runNVML(ctx context.Context, source *nvml.Source, server *serve.Server) err
 	return Restart{Cause: err, Environment: environment}
 }
 
-// awaitReading waits for the first snapshot of a restarted program.
+// awaitReading waits for the first snapshot after a restart, for at most firstReading.
 func awaitReading(ctx context.Context, ready func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, firstReading)
 	defer cancel()
@@ -49,8 +49,8 @@ func awaitReading(ctx context.Context, ready func() bool) {
 	}
 }
 
-// withoutRestart returns the cause of a restart, which ends the program. Executing the program
-// waits for all threads, and a driver call may hold a thread forever.
+// withoutRestart replaces a restart by its cause, so that the program ends instead. An execve waits
+// for all threads, and a hanging driver call may block a thread forever.
 func withoutRestart(err error) error {
 	if r, ok := errors.AsType[Restart](err); ok {
 		return r.Cause

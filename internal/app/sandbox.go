@@ -2,10 +2,10 @@ package app
 
 import "github.com/gpuledger/gpuledger/internal/sandbox"
 
-// dns is the port of DNS servers. They use TCP for responses that are too long for UDP.
+// dns is the TCP port of DNS servers. Clients use TCP if a response is too long for UDP.
 const dns = 53
 
-// SandboxRules returns the permissions that the exporter needs in addition to reading files.
+// SandboxRules returns the operations that the exporter needs in addition to reading files.
 func (c *Config) SandboxRules() sandbox.Rules {
 	rules := sandbox.Rules{State: c.StatePath, Features: c.Features, Devices: "/dev"}
 	if port := c.DCGM.address.Port(); port != 0 {
@@ -14,7 +14,8 @@ func (c *Config) SandboxRules() sandbox.Rules {
 	return rules
 }
 
-// FilterRules returns the exceptions from the system call filter.
+// FilterRules returns the system calls that the exporter needs although the filter denies them by
+// default.
 func (c *Config) FilterRules() sandbox.FilterRules {
 	return sandbox.FilterRules{VSOCK: c.DCGM.address.IsVSOCK()}
 }

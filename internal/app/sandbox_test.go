@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sandbox"
 )
 
-// TestSandboxRules checks that the exporter may write to its state directory, whose path can be
-// configured, and connect to the TCP port of a host engine.
+// TestSandboxRules checks that the exporter may write to the configured state directory and connect
+// to the TCP port of a host engine.
 func TestSandboxRules(t *testing.T) {
 	tests := []struct {
 		name  string

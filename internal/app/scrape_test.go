@@ -23,8 +23,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// TestScrapesCallNoDriver requests each page, and checks in the driver's own log that no function was called. The fields of
-// /gpu/metrics are from NVML, with profiling.
+// TestScrapesCallNoDriver requests each page and checks in the driver's call log that no function was called. The
+// fields on /gpu/metrics come from NVML, including fields that need profiling.
 func TestScrapesCallNoDriver(t *testing.T) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {
@@ -51,22 +51,22 @@ func TestScrapesCallNoDriver(t *testing.T) {
 	}
 	b.step() // the GPUs change, but are not read
 	if again := scrape(collector.FieldsPath); again != fields {
-		t.Error("the page changed without a new reading")
+		t.Error("the page changed although the GPUs were not read")
 	}
 	for _, path := range []string{"/", collector.MainPage.Path(), collector.RecordPage.Path(), health.Path, status.Path, inventory.Path} {
 		scrape(path)
 	}
 	if made := b.driverCalls()[len(calls):]; len(made) > 0 {
-		t.Errorf("calls during the scrapes:\n%s", made)
+		t.Errorf("the exporter called the driver during the scrapes:\n%s", made)
 	}
 	b.run(1)
 	if len(b.driverCalls()) == len(calls) || scrape(collector.FieldsPath) == fields {
-		t.Error("a tick made no call, or did not change the page: this test cannot fail")
+		t.Error("a tick made no driver call or did not change the page, so this test cannot fail")
 	}
 }
 
-// TestScrapesAreFresh compares the pages of metrics after every tick with the pages of a server that has not rendered any
-// page before. The metrics of the Go runtime differ, and are not compared.
+// TestScrapesAreFresh compares the metrics pages after every tick with the pages of a server that has not rendered a
+// page before. It does not compare the metrics of the Go runtime, because they differ.
 func TestScrapesAreFresh(t *testing.T) {
 	sc, err := simnode.Lookup("sick")
 	if err != nil {
@@ -107,11 +107,11 @@ func TestScrapesAreFresh(t *testing.T) {
 		}
 	}
 	if changes < 30 || len(last) < 500 {
-		t.Errorf("%d changes of %d lines: this test cannot fail", changes, len(last))
+		t.Errorf("only %d of %d lines changed, so this test cannot fail", changes, len(last))
 	}
 }
 
-// driverCalls returns the log of the driver's calls.
+// driverCalls returns the driver's call log.
 func (b *bench) driverCalls() []byte {
 	b.t.Helper()
 	log, err := os.ReadFile(filepath.Join(b.world.Dir(), "driver", "calls.tsv"))

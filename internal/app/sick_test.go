@@ -23,10 +23,10 @@ import (
 // scrapeInterval is the interval of the shipped scrape configurations.
 const scrapeInterval = 15 * time.Second
 
-// scraped contains the values of a page by name and labels.
+// scraped contains the values of a page by series.
 type scraped map[string]float64
 
-// of returns the value of the series of a GPU that has at least the given labels.
+// of returns the value of a GPU's series that has the given name and at least the given labels.
 func (s scraped) of(uuid, series string) (value float64, ok bool) {
 	name, labels, _ := strings.Cut(strings.TrimSuffix(series, "}"), "{")
 	for id, v := range s {
@@ -41,7 +41,7 @@ func (s scraped) of(uuid, series string) (value float64, ok bool) {
 	return 0, false
 }
 
-// patient is a bench that is read at the scrape interval.
+// patient is a bench that is scraped at the scrape interval.
 type patient struct {
 	*bench
 	scrapes []scraped
@@ -63,7 +63,8 @@ func (p *patient) awaitXIDs(n uint64) {
 	p.t.Fatalf("fewer than %d XID errors within 5 minutes", n)
 }
 
-// scrape reads the node, and returns the pages. XID errors arrive while the clock is stopped.
+// scrape reads the node and adds its pages to the scrapes. XID errors arrive while the clock is
+// stopped.
 func (p *patient) scrape() {
 	p.t.Helper()
 	if err := p.node.Mapper.Refresh(p.t.Context()); err != nil {
@@ -87,7 +88,7 @@ func (p *patient) scrape() {
 	p.scrapes = append(p.scrapes, found)
 }
 
-// wait advances the clock and the node to the next scrape.
+// wait advances the clock and the node by the scrape interval.
 func (p *patient) wait() {
 	p.t.Helper()
 	p.advance(scrapeInterval)
@@ -106,7 +107,7 @@ func (p *patient) row() simnode.Truth {
 	return rows[0]
 }
 
-// truth returns the sum, over all GPUs, of the conditions with a prefix.
+// truth returns the sum of all conditions with the given prefix, over all GPUs.
 func (p *patient) truth(prefix string) (sum uint64) {
 	p.t.Helper()
 	for _, g := range p.row().GPUs {
@@ -119,7 +120,7 @@ func (p *patient) truth(prefix string) (sum uint64) {
 	return sum
 }
 
-// reports contains, for each condition of the truth, the series of a GPU, and the factor between the two values.
+// reports contains the series that report each condition of the truth, and the factor between the two values.
 // The names and labels come from docs/metrics.md, and the fields of each generation come from nvml.h.
 var reports = map[simnode.Condition][]report{
 	"dram_correctable":    {{`gpu_ecc_errors_total{error="correctable",memory="dram"}`, 1}, {`gpu_ecc_lifetime_errors{error="correctable",memory="dram"}`, 1}},
@@ -148,15 +149,16 @@ var reports = map[simnode.Condition][]report{
 }
 
 type report struct {
-	series string // without the prefix of the name; labels that identify the GPU are omitted
+	series string // without the name's prefix and the labels that identify the GPU
 	unit   float64
 }
 
-// noSeries contains conditions that appear in a gauge with another name.
+// noSeries contains conditions without a series of their own. They change a gauge that the test
+// does not check.
 var noSeries = []simnode.Condition{simnode.ClockReduction, simnode.Heat}
 
-// otherReports contains the reports of other generations, as far as they differ. A condition without series
-// is not reported.
+// otherReports contains the reports that differ in other generations. A GPU does not report a condition for
+// which the list is nil.
 var otherReports = map[simnode.Generation]map[simnode.Condition][]report{
 	simnode.Turing: {
 		"row_pending":        {{`gpu_retired_pages_pending{}`, 1}},
@@ -172,7 +174,8 @@ var otherReports = map[simnode.Generation]map[simnode.Condition][]report{
 	},
 }
 
-// check compares the last page with the truth of a GPU. Series that a generation does not report are absent.
+// check compares the last page with the truth about a GPU. Series that the GPU's generation does not report
+// must be absent.
 func (p *patient) check(g *simnode.GPUTruth, of simnode.Generation) {
 	p.t.Helper()
 	want, got := make(scraped), make(scraped)
@@ -183,7 +186,7 @@ func (p *patient) check(g *simnode.GPUTruth, of simnode.Generation) {
 			list = reports[condition]
 		}
 		if !known && len(list) == 0 && !slices.Contains(noSeries, condition) {
-			p.t.Errorf("no series of %s is known", condition)
+			p.t.Errorf("the test does not know a series for %s", condition)
 		}
 		for _, r := range list {
 			want[r.series] = float64(n) / r.unit
@@ -225,13 +228,14 @@ func newPatient(t *testing.T, name string, of simnode.Generation) *patient {
 	return p
 }
 
-// TestSick checks that each count and state of the truth is on the page, for each generation of GPUs. It also writes
-// the series that the alerts query; test/e2e/rules evaluates the alerts.
+// TestSick checks that each count and state in the truth is on the page, for each generation of GPUs. It also
+// compares the series that the alerts query with golden files, with which test/e2e/rules evaluates the alerts.
 func TestSick(t *testing.T) {
 	tests := []struct {
 		scenario string
 		of       simnode.Generation
-		checked  time.Duration // before this time
+		// The page is compared at the last scrape before checked.
+		checked  time.Duration
 		until    time.Duration
 	}{
 		{"sick", simnode.Hopper, 22 * time.Minute, 30 * time.Minute},
@@ -262,9 +266,9 @@ func TestSick(t *testing.T) {
 	}
 }
 
-// TestThrottledFindings compares the findings of the scenario "throttled" with its description. From the first to the 17th minute, heat
-// limits the third GPU for 90 % of the time, and the power brake limits the fourth GPU for 70 % of the time. Both GPUs are slower than
-// the other two by 800 MHz or more.
+// TestThrottledFindings compares the findings in the scenario "throttled" with the description of the scenario. From
+// the first to the 17th minute, heat limits the third GPU for 90 % of the time, and the power brake limits the fourth
+// GPU for 70 % of the time. Both GPUs run at least 800 MHz slower than the other two.
 func TestThrottledFindings(t *testing.T) {
 	p := newPatient(t, "throttled", simnode.Hopper)
 	found := make(map[time.Duration][]string)
@@ -285,7 +289,7 @@ func TestThrottledFindings(t *testing.T) {
 		p.wait()
 	}
 	want := map[time.Duration][]string{
-		9 * time.Minute:  {}, // the GPU was read for less than ten minutes
+		9 * time.Minute:  {}, // a finding needs ten minutes of readings
 		14 * time.Minute: {"2 throttled hardware_thermal", "2 clock_low", "3 throttled power_brake", "3 clock_low"},
 		28 * time.Minute: {}, // ten minutes after the end of the limits
 	}
@@ -294,11 +298,11 @@ func TestThrottledFindings(t *testing.T) {
 	}
 }
 
-// queried matches the metrics in the alerts.
+// queried matches the names of metrics in the alerts.
 var queried = regexp.MustCompile(`gpuledger_\w+`)
 
-// series returns the series of all scrapes that alerts query, in the format of promtool, with a tab before
-// the values.
+// series returns the scraped series that alerts query, in the format of promtool but with a tab before the
+// values.
 func (p *patient) series(node string) string {
 	p.t.Helper()
 	rules, err := os.ReadFile("../../dashboards/rules/alerts.yaml")
@@ -312,7 +316,7 @@ func (p *patient) series(node string) string {
 	all := make(map[string]bool)
 	for _, s := range p.scrapes {
 		for name := range s {
-			if metric, _, _ := strings.Cut(name, "{"); metrics[metric] && !strings.Contains(name, `stage="xid"`) { // in real time
+			if metric, _, _ := strings.Cut(name, "{"); metrics[metric] && !strings.Contains(name, `stage="xid"`) { // the stage xid runs in real time
 				all[name] = true
 			}
 		}
@@ -325,7 +329,7 @@ func (p *patient) series(node string) string {
 				values[i] = &v
 			}
 		}
-		if !strings.Contains(name, `node="`) { // a target label, which the record itself contains
+		if !strings.Contains(name, `node="`) { // add the target label, which the record already contains
 			metric, labels, _ := strings.Cut(strings.TrimSuffix(name, "}"), "{")
 			name = metric + "{" + strings.TrimPrefix(labels+",", ",") + fmt.Sprintf("node=%q}", node)
 		}

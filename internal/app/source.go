@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// These are the values of --source, and an earlier value, which is rejected with advice.
+// These are the values of --source. The last value is no longer valid and is rejected with advice.
 const (
 	sourceAuto = "auto"
 	sourceNVML = "nvml"
@@ -27,7 +27,7 @@ const (
 // metricsSource is the flag that selects the source of the field page.
 const metricsSource = "gpu-metrics.source"
 
-// DCGM is the configuration of the host engine.
+// DCGM is the configuration of the host engine and of the field page.
 type DCGM struct {
 	Address   string
 	Library   string
@@ -35,29 +35,29 @@ type DCGM struct {
 	Fields    string
 	// PageSource is the source of the field page: auto, nvml or dcgm.
 	PageSource string
-	// HostnameLabel is the node label of the field page.
+	// HostnameLabel is the name of the node label on the field page.
 	HostnameLabel string
 
 	// The following fields are derived from the fields above.
 	address dcgm.Address
 	fields  []dcgm.Field
-	// byNVML is set if the values of the field page come from NVML. In this case selected is the content of the
-	// page, and missing lists the fields of the file that NVML does not provide.
+	// byNVML is set if the values of the field page come from NVML. In this case selected contains the fields
+	// on the page, and missing lists the fields in the file that NVML does not provide.
 	byNVML   bool
 	selected collector.FieldSelection
 	missing  []string
-	// useless lists the invalid rows of the field file; nil if there are none.
+	// useless is an error that lists the invalid rows in the field file, or nil if there are none.
 	useless error
 }
 
 func (c *Config) registerSource(fs *flag.FlagSet) {
 	fs.StringVar(&c.Source, "source", sourceAuto, "`source` of the readings: nvml, amd (experimental), or auto for the vendors of the GPUs on the PCI bus")
-	fs.BoolVar(&c.AMDClients, "amd.fdinfo", false, "list graphics and media processes on AMD GPUs by their files in /proc; needs CAP_SYS_PTRACE and --sandbox=false")
+	fs.BoolVar(&c.AMDClients, "amd.fdinfo", false, "find graphics and media processes on AMD GPUs through /proc/<pid>/fdinfo; needs CAP_SYS_PTRACE and --sandbox=false")
 	fs.StringVar(&c.DCGM.Address, "dcgm.address", "", "`address` of a DCGM host engine for --dcgm.fields and --dcgm.profiling: the path of its unix socket, host:port, a URI, or embedded to run one in this process")
 	fs.StringVar(&c.DCGM.Library, "dcgm.library", "", "`path` of libdcgm.so.4; the loader finds it by default")
-	fs.BoolVar(&c.DCGM.Profiling, "dcgm.profiling", false, "measure the activity of MIG instances on GPUs before Hopper by the host engine, which reserves their profiling counters")
-	fs.StringVar(&c.DCGM.Fields, "dcgm.fields", "", "`file` with the fields of /gpu/metrics, in the format of dcgm-exporter; default selects the built-in file; empty, for --gpu-metrics.source=nvml, the default fields of dcgm-exporter")
-	fs.StringVar(&c.DCGM.PageSource, metricsSource, sourceAuto, "`source` of /gpu/metrics: nvml, dcgm for the host engine, or auto for the host engine if --dcgm.fields is set, else nvml")
+	fs.BoolVar(&c.DCGM.Profiling, "dcgm.profiling", false, "measure the activity of MIG instances on GPUs before Hopper through the host engine, which reserves the profiling counters of these GPUs")
+	fs.StringVar(&c.DCGM.Fields, "dcgm.fields", "", "`file` with the fields for /gpu/metrics, in the format of dcgm-exporter; default selects the built-in file; with --gpu-metrics.source=nvml, empty selects the default fields of dcgm-exporter")
+	fs.StringVar(&c.DCGM.PageSource, metricsSource, sourceAuto, "`source` of /gpu/metrics: nvml, dcgm (the host engine), or auto, which is dcgm if --dcgm.fields is set, else nvml")
 	fs.StringVar(&c.DCGM.HostnameLabel, "dcgm.hostname-label", collector.Hostname, "`name` of the node label on /gpu/metrics: Hostname as in dcgm-exporter up to 4.8.2, or hostname as in later releases")
 }
 
@@ -81,7 +81,7 @@ func (c *Config) validateSource() error {
 	if err := c.DCGM.validatePage(); err != nil {
 		return err
 	}
-	var engine string // a flag that requires the engine
+	var engine string // a flag that requires the host engine
 	switch {
 	case c.DCGM.Fields != "" && !c.DCGM.byNVML:
 		engine = "--dcgm.fields=" + c.DCGM.Fields
@@ -106,7 +106,7 @@ func (c *Config) validateSource() error {
 	return nil
 }
 
-// validatePage checks the source of the field page.
+// validatePage checks the flag that sets the source of the field page.
 func (d *DCGM) validatePage() error {
 	switch d.PageSource {
 	case sourceAuto:
@@ -123,8 +123,8 @@ func (d *DCGM) validatePage() error {
 	return nil
 }
 
-// selectFields selects the fields of the file that NVML provides, or the default fields if there is
-// no file.
+// selectFields selects the fields in the file that NVML provides. Without a file, it selects the
+// default fields.
 func (d *DCGM) selectFields() {
 	if d.Fields == "" {
 		d.selected = collector.DefaultSelection()
@@ -135,10 +135,10 @@ func (d *DCGM) selectFields() {
 			d.missing = append(d.missing, f.Name)
 		}
 	}
-	d.fields = nil // address of the engine
+	d.fields = nil // address of the host engine
 }
 
-// profiled returns the fields of the file that NVML measures with GPM.
+// profiled returns the selected fields that NVML measures with GPM.
 func (d *DCGM) profiled() (names []string) {
 	if d.Fields == "" {
 		return nil
@@ -151,7 +151,7 @@ func (d *DCGM) profiled() (names []string) {
 	return names
 }
 
-// page returns the field page.
+// page returns the collector of the field page.
 func (d *DCGM) page(latest func() *gpu.Snapshot) *collector.Fields {
 	if d.byNVML {
 		return collector.NewNVMLFields(latest, d.HostnameLabel, d.selected)
@@ -159,8 +159,7 @@ func (d *DCGM) page(latest func() *gpu.Snapshot) *collector.Fields {
 	return collector.NewFields(latest, d.HostnameLabel)
 }
 
-// readFields reads the field file. Invalid rows are logged at start and do not affect the
-// others.
+// readFields reads the field file. Invalid rows are ignored and logged at start.
 func (d *DCGM) readFields() error {
 	if d.Fields == "" {
 		return nil
@@ -180,13 +179,14 @@ func (d *DCGM) readFields() error {
 	return nil
 }
 
-// enricher returns the host engine that adds values to the readings, or nil if there is none.
+// enricher returns the host engine, which adds values to the readings, or nil if none is
+// configured.
 func (c *Config) enricher(now gpu.Clock, log *slog.Logger) source.Enricher {
 	if c.DCGM.useless != nil {
 		log.Error("ignoring invalid rows in --dcgm.fields", "file", c.DCGM.Fields, "err", c.DCGM.useless)
 	}
 	if len(c.DCGM.missing) > 0 {
-		log.Warn("omitting fields in --dcgm.fields that are not read from NVML", "file", c.DCGM.Fields, "fields", strings.Join(c.DCGM.missing, " "))
+		log.Warn("omitting fields in --dcgm.fields that NVML does not provide", "file", c.DCGM.Fields, "fields", strings.Join(c.DCGM.missing, " "))
 	}
 	if fields := c.DCGM.profiled(); len(fields) > 0 && !c.Collector.Profiling {
 		log.Warn("fields in --dcgm.fields have no values without --collector.profiling", "file", c.DCGM.Fields, "fields", strings.Join(fields, " "))

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestHostnameLabel checks that the node's label on the field page is Hostname or hostname.
+// TestHostnameLabel checks that the node label on the field page can be Hostname or hostname.
 func TestHostnameLabel(t *testing.T) {
 	noEnvironment := func(string) string { return "" }
 	for label, want := range map[string]string{
@@ -29,7 +29,7 @@ func TestHostnameLabel(t *testing.T) {
 	}
 }
 
-// TestProfiledFields checks the warning about fields that are not measured without profiling.
+// TestProfiledFields checks the warning about fields that have no values without profiling.
 func TestProfiledFields(t *testing.T) {
 	fields := filepath.Join(t.TempDir(), "fields.csv")
 	if err := os.WriteFile(fields, []byte("DCGM_FI_DEV_GPU_TEMP, gauge, Temperature.\nDCGM_FI_PROF_SM_ACTIVE, gauge, Activity.\n"), 0o600); err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestStalledFiles checks GPUs with files that do not change for 1 to 7 seconds at a time and then jump, like
-// the simulated files of AMD in real time on a busy machine. No counter may count as reset, and the accounts
-// of GPUs with one owner follow the truth.
+// TestStalledFiles checks AMD GPUs with files that do not change for 1 to 7 seconds and then jump, as the
+// simulated files do in real time on a busy machine. No counter may be counted as reset, and the accounts on
+// GPUs with one owner must match the truth.
 func TestStalledFiles(t *testing.T) {
 	for _, name := range []string{"mi300x", "mixed"} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// statusTimeout is the timeout of the request.
+// statusTimeout is the timeout for the request to the exporter.
 const statusTimeout = 10 * time.Second
 
 // StatusConfig is the configuration of the status command.
@@ -22,8 +22,7 @@ type StatusConfig struct {
 	URL        string
 	JSON       bool
 	HTTPConfig string
-	// Unit selects a unit. The energy of this unit is printed instead of the state of the node. It may
-	// be empty.
+	// Unit selects the unit to print instead of the state of the node. It may be empty.
 	Unit string
 }
 
@@ -39,7 +38,7 @@ func StatusFlags() (*flag.FlagSet, *StatusConfig) {
 	var c StatusConfig
 	fs := flag.NewFlagSet("gpuledger "+Status, flag.ContinueOnError)
 	c.register(fs)
-	fs.StringVar(&c.Unit, "unit", "", "print the energy and the boards of a `manager/unit` in one line, such as slurm/4711")
+	fs.StringVar(&c.Unit, "unit", "", "print the energy and the boards of one unit in one line; the unit is `manager/unit`, such as slurm/4711")
 	return fs, &c
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// Units is the configuration of owners outside pods.
+// Units is the configuration for owners that are not pods.
 type Units struct {
 	Managers   cli.List
 	Dirs       cli.List
@@ -32,12 +32,12 @@ type Units struct {
 	PodmanRun  string
 	Containerd string
 	Rootless   string
-	// Known contains the managers that the program and the files in Dirs define. If it is nil, it
-	// stands for the managers of the program.
+	// Known contains the managers that are built into the program or defined by the files in Dirs.
+	// Nil stands for the built-in managers.
 	Known []unit.Manager
 }
 
-// These values of --units abbreviate a list.
+// These values of --units stand for a list.
 const (
 	unitsAuto = auto
 	unitsNone = "none"
@@ -45,20 +45,20 @@ const (
 
 func (u *Units) register(fs *flag.FlagSet) {
 	fs.TextVar(&u.Managers, "units", cli.List{unitsAuto}, "`managers` of the units that get accounts: any of "+strings.Join(unit.Managers, ", ")+"; none; or auto, which is slurm on Kubernetes nodes and all elsewhere")
-	fs.TextVar(&u.Dirs, "units.managers", cli.List{"/usr/share/gpuledger/managers.d", "/etc/gpuledger/managers.d"}, "`directories` with files of managers, separated by commas; a file replaces the file with the same name in earlier directories and in the exporter")
-	fs.Var(&u.Patterns, "units.pattern", "`manager=path` that finds the units of another manager, as in its file; the group is the unit's name (repeatable)")
-	fs.IntVar(&u.Max, "units.max", 1000, "`maximum` number of units with their own series; the rest is summed up in unit=\"other\"")
+	fs.TextVar(&u.Dirs, "units.managers", cli.List{"/usr/share/gpuledger/managers.d", "/etc/gpuledger/managers.d"}, "comma-separated `directories` with files that define managers; a file replaces the file of the same name in earlier directories or in the exporter")
+	fs.Var(&u.Patterns, "units.pattern", "`manager=path` defines another manager by a path pattern, as in a file; the pattern's group is the unit's name (repeatable)")
+	fs.IntVar(&u.Max, "units.max", 1000, "`maximum` number of units with their own series; the other units are summed up in unit=\"other\"")
 	fs.TextVar(&u.Users, "units.users", unit.UsersUID, "`data` about users on the pages: uid, name or none")
-	fs.TextVar(&u.HeldDirs, "units.held-dir", cli.List{}, "comma-separated `directories` where Slurm prologs write the GPUs that each job holds")
-	fs.TextVar(&u.Numbers, "units.held-numbers", unit.Index, "`meaning` of numbers in --units.held-dir: index (the driver's order), minor (the number of /dev/nvidia<n>, or a position in a list of them, such as minor:4-7), or amd (the position among AMD's GPUs and partitions); numbers from 128 on mean /dev/dri/renderD<n>")
-	fs.StringVar(&u.DockerRoot, "units.docker-root", "/var/lib/docker", "`directory` of Docker's data")
-	fs.StringVar(&u.PodmanRoot, "units.podman-root", "/var/lib/containers/storage", "`directory` of the data of root's Podman")
-	fs.StringVar(&u.Containerd, "units.containerd-run", "/run/containerd", "`directory` of the state of containerd, for the names of nerdctl")
-	fs.StringVar(&u.Rootless, "units.rootless-dir", "/run/gpuledger-names", "`directory` where trusted users name their rootless containers, one file per uid; empty: ids name their units")
-	fs.StringVar(&u.PodmanRun, "units.podman-run", "/run/containers/storage", "`directory` of the temporary data of root's Podman")
+	fs.TextVar(&u.HeldDirs, "units.held-dir", cli.List{}, "comma-separated `directories` in which Slurm prologs list the GPUs that each job holds")
+	fs.TextVar(&u.Numbers, "units.held-numbers", unit.Index, "`meaning` of numbers in --units.held-dir: index (in the driver's order), minor (n in /dev/nvidia<n>, or a position in a list of minor numbers, such as minor:4-7), or amd (position among AMD's GPUs and partitions); a number n from 128 on means /dev/dri/renderD<n>")
+	fs.StringVar(&u.DockerRoot, "units.docker-root", "/var/lib/docker", "data `directory` of Docker")
+	fs.StringVar(&u.PodmanRoot, "units.podman-root", "/var/lib/containers/storage", "data `directory` of root's Podman")
+	fs.StringVar(&u.Containerd, "units.containerd-run", "/run/containerd", "state `directory` of containerd, to read the names of nerdctl's containers")
+	fs.StringVar(&u.Rootless, "units.rootless-dir", "/run/gpuledger-names", "`directory` in which trusted users name their rootless containers, with one file per uid; if empty, their units are named by container id")
+	fs.StringVar(&u.PodmanRun, "units.podman-run", "/run/containers/storage", "`directory` for temporary data of root's Podman")
 }
 
-// load reads the files that define managers.
+// load reads the files that define managers and sets Known.
 func (u *Units) load() error {
 	known, err := unit.LoadManagers(u.Dirs)
 	if err != nil {
@@ -100,7 +100,8 @@ func (u *Units) validate() error {
 	return errors.Join(errs...)
 }
 
-// managers returns the managers on a machine with or without a kubelet.
+// managers returns the names of the selected managers. The value auto depends on whether the
+// machine has a kubelet.
 func (u *Units) managers(kubelet bool) []string {
 	switch {
 	case slices.Contains(u.Managers, unitsNone):
@@ -129,7 +130,7 @@ func (c *Config) units(pods *podmapper.Mapper, now gpu.Clock, log *slog.Logger, 
 	return u
 }
 
-// allocations returns the devices that containers of pods and units hold.
+// allocations combines the devices that pods hold with the devices that units hold.
 type allocations struct {
 	*podmapper.Mapper
 	units *unit.Mapper

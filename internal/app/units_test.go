@@ -17,8 +17,8 @@ import (
 // unitScenarios lists the scenarios of machines without Kubernetes.
 var unitScenarios = []string{"slurm", "slurm-v1", "workstation"}
 
-// TestUnits checks that every unit is charged the energy that it used, within 1 % of the energy of
-// its GPU. The main page must add up to the millijoule.
+// TestUnits checks that every unit is charged the energy that it used, within 1 % of the GPU's
+// energy. The values on the main page must add up to the millijoule.
 func TestUnits(t *testing.T) {
 	for _, name := range unitScenarios {
 		t.Run(name, func(t *testing.T) {
@@ -35,7 +35,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// checkEquation checks that the energy of every GPU on a page is the sum of its parts.
+// checkEquation checks that the energy of every GPU on a page equals the sum of its charged and
+// unattributed parts.
 func checkEquation(t *testing.T, text string) {
 	t.Helper()
 	page, err := exposition.Parse(strings.NewReader(text))
@@ -52,12 +53,12 @@ func checkEquation(t *testing.T, text string) {
 			sum += mJ("gpuledger_"+part+"_joules_total", uuid)
 		}
 		if energy := mJ("gpuledger_gpu_energy_joules_total", uuid); energy != sum {
-			t.Errorf("%s: %d mJ, its parts add up to %d mJ", uuid, energy, sum)
+			t.Errorf("the energy of %s is %d mJ, but its parts add up to %d mJ", uuid, energy, sum)
 		}
 	}
 }
 
-// checkUnits compares the accounts of a GPU with the truth over the time of its book.
+// checkUnits compares the accounts of a GPU with the truth for the time that its book covers.
 func checkUnits(t *testing.T, g *gpu.GPU, history simnode.History) {
 	t.Helper()
 	var from, to *simnode.GPUTruth
@@ -70,24 +71,24 @@ func checkUnits(t *testing.T, g *gpu.GPU, history simnode.History) {
 		}
 	}
 	if from == nil || to == nil {
-		t.Fatalf("%s: no truth at %v or %v", g.UUID, g.Book.Opened, g.Book.Settled)
+		t.Fatalf("%s: the truth has no row at %v or %v", g.UUID, g.Book.Opened, g.Book.Settled)
 	}
 	used := to.Since(from)
 	for i := range g.Book.Accounts {
 		a := &g.Book.Accounts[i]
 		want, known := used[a.Owner]
 		if off := float64(a.Energy.Sum()-want) / float64(g.Book.Energy); !known || math.Abs(off) > 0.01 {
-			t.Errorf("%s: %s is charged %d mJ, it used %d mJ: off by %.2f %%", g.UUID, a.UID, a.Energy.Sum(), want, 100*off)
+			t.Errorf("%s: %s is charged %d mJ, but used %d mJ: off by %.2f %%", g.UUID, a.UID, a.Energy.Sum(), want, 100*off)
 		}
 		delete(used, a.Owner)
 	}
 	for o, e := range used {
-		t.Errorf("%s: %s has no account and used %d mJ", g.UUID, o.UID, e)
+		t.Errorf("%s: %s has no account, but used %d mJ", g.UUID, o.UID, e)
 	}
 }
 
-// TestMPSInJobs checks which owner is charged for the work of MPS clients, because the driver reports it
-// for the MPS server. The server is in the job, or in a service of the node.
+// TestMPSInJobs checks which owner is charged for the work of MPS clients in jobs. The driver reports
+// this work for the MPS server, which belongs to the job or to a service of the node.
 func TestMPSInJobs(t *testing.T) {
 	client := func(percent int) simnode.Work {
 		return simnode.Work{Watts: 300, Load: simnode.Constant(percent), Memory: 1 << 30, Context: simnode.MPSClient}
@@ -108,9 +109,9 @@ func TestMPSInJobs(t *testing.T) {
 		units []simnode.Unit
 		want  map[string]float64
 	}{
-		{"a server in the job", []simnode.Unit{own, plain}, map[string]float64{"4711": 0.87, "4712": 0.13}},
+		{"the server belongs to the job", []simnode.Unit{own, plain}, map[string]float64{"4711": 0.87, "4712": 0.13}},
 		{
-			"a server in a service",
+			"the server belongs to a service",
 			[]simnode.Unit{
 				simnode.SlurmJob("4713", "s8FXKTA79XAR02", 1001, simnode.GPUs(0), client(40)),
 				simnode.SlurmJob("4714", "s8FXKTA79XAR03", 1002, simnode.GPUs(0), client(40)), service,
@@ -147,13 +148,13 @@ func TestMPSInJobs(t *testing.T) {
 	}
 }
 
-// TestJobsOnAMD checks the GPUs that jobs hold according to prologs. A prolog names an undivided
-// GPU by the number of its render node or by its position, or it names a partition.
+// TestJobsOnAMD checks which AMD GPUs are held by jobs according to prologs. A prolog identifies a
+// partition, or a GPU without partitions, by the number of its render node or by its position.
 func TestJobsOnAMD(t *testing.T) {
 	for _, tt := range []struct {
 		numbers, whole, partition string
 	}{
-		{"index", "136", "186"}, {"amd", "1", "9"}, // each GPU before the divided GPU has one position
+		{"index", "136", "186"}, {"amd", "1", "9"}, // each GPU before the GPU with partitions has one position
 	} {
 		t.Run(tt.numbers, func(t *testing.T) {
 			sc, err := simnode.Lookup("mi300x")
