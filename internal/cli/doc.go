@@ -1,3 +1,3 @@
-// Package cli holds the start-up code of all programs: kinds of flags that package flag lacks, the
-// logger, and limits on memory and processors.
+// Package cli contains start-up code that all programs share: types of flags that package flag
+// lacks, the logger, and limits for memory and processors.
 package cli

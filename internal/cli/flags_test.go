@@ -21,14 +21,14 @@ func TestList(t *testing.T) {
 		t.Errorf("text is %q, error %v", text, err)
 	}
 	if err := l.UnmarshalText(nil); err != nil || len(l) != 0 {
-		t.Errorf("list of an empty text is %q, error %v", l, err)
+		t.Errorf("an empty text gives the list %q, error %v", l, err)
 	}
 }
 
 func TestPattern(t *testing.T) {
 	tests := []struct {
 		text string
-		want string // part of the error; empty for no error
+		want string // part of the error; empty if there must be no error
 	}{
 		{`^nvidia\.com/gpu$`, ""},
 		{"^$", ""},

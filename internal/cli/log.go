@@ -13,19 +13,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// LogConfig is the configuration of the log.
+// LogConfig configures the log.
 type LogConfig struct {
 	Level  slog.Level
 	Format string
 }
 
-// Register adds the flags with their defaults.
+// Register adds the log flags to a flag set and sets their defaults.
 func (c *LogConfig) Register(fs *flag.FlagSet) {
 	fs.TextVar(&c.Level, "log.level", slog.LevelInfo, "lowest `level` to log: debug, info, warn or error")
-	fs.StringVar(&c.Format, "log.format", "auto", "`format` of the log: json, text, or auto for text on a terminal")
+	fs.StringVar(&c.Format, "log.format", "auto", "`format` of the log: json, text, or auto, which is text on a terminal and json elsewhere")
 }
 
-// Validate makes the checks that the flag package cannot make.
+// Validate checks values that package flag cannot check.
 func (c *LogConfig) Validate() error {
 	switch c.Format {
 	case "auto", "json", "text":
@@ -35,10 +35,11 @@ func (c *LogConfig) Validate() error {
 	}
 }
 
-// NewLogger returns a logger that writes to stderr: text on a terminal, JSON elsewhere.
+// NewLogger returns a logger that writes to stderr. The format auto means text on a terminal, and
+// JSON elsewhere.
 func NewLogger(c LogConfig) *slog.Logger { return NewLoggerTo(os.Stderr, c) }
 
-// NewLoggerTo is like [NewLogger], but uses another writer, which must write to stderr.
+// NewLoggerTo is like [NewLogger], but writes through the given writer, which must write to stderr.
 func NewLoggerTo(w io.Writer, c LogConfig) *slog.Logger {
 	terminal := isTerminal(os.Stderr)
 	if c.Format == "text" || c.Format == "auto" && terminal {
@@ -47,8 +48,8 @@ func NewLoggerTo(w io.Writer, c LogConfig) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.Level}))
 }
 
-// printable escapes control characters in a text, because a terminal would interpret control
-// characters of labels.
+// printable escapes control characters in a text. Labels may contain control characters, which a
+// terminal would interpret.
 func printable(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString, slog.KindAny:

@@ -13,13 +13,13 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// reserve is the least memory of a program outside Go's limit, in bytes: its code, and the C library, the
-// driver's library and their data.
+// reserve is the minimum memory in bytes that a program needs outside Go's limit: for its code, the C
+// library, the driver's library and their data.
 const reserve = 28 << 20
 
 // LimitMemory makes Go collect garbage more often before the program reaches the memory limit of
-// its cgroup, so that the kernel does not kill it. Go's limit is lower by an eighth, and at least
-// by the reserve. $GOMEMLIMIT sets another one.
+// its cgroup, so that the kernel does not kill it. Go's limit is an eighth lower than the cgroup's
+// limit, but at least the reserve lower. $GOMEMLIMIT overrides Go's limit.
 func LimitMemory() {
 	limit := GroupLimit(procfs.DefaultMountPoint, "/sys/fs/cgroup")
 	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
@@ -27,8 +27,8 @@ func LimitMemory() {
 	}
 }
 
-// MemoryLimit returns the memory limit of the program in bytes, or 0 for none. It is the lowest of
-// $GOMEMLIMIT and the limits of the program's cgroup and its parents.
+// MemoryLimit returns the program's memory limit in bytes, or 0 if it has none. The result is the
+// lowest of $GOMEMLIMIT and the limits of the program's cgroup and its parents.
 func MemoryLimit() int64 {
 	limit := GroupLimit(procfs.DefaultMountPoint, "/sys/fs/cgroup")
 	if soft := debug.SetMemoryLimit(-1); soft < math.MaxInt64 && (limit == 0 || soft < limit) {
@@ -37,8 +37,10 @@ func MemoryLimit() int64 {
 	return limit
 }
 
-// GroupLimit returns the lowest memory limit of the program's cgroups, or 0 for none. It reads them
-// in mounts of procfs and of cgroups. In a container the parents of its own cgroup are not mounted.
+// GroupLimit returns the lowest memory limit of the program's cgroups and their parents in bytes,
+// or 0 if there is none. The arguments are the mount points of procfs and of the cgroup file
+// systems. In a container, the parents of the container's cgroup are not mounted, so their limits
+// are unknown.
 func GroupLimit(proc, mount string) (limit int64) {
 	groups, err := cgroups(proc)
 	if err != nil {
@@ -65,7 +67,7 @@ func GroupLimit(proc, mount string) (limit int64) {
 	return limit
 }
 
-// cgroups returns the program's cgroups in a mount of procfs.
+// cgroups reads the program's cgroups from procfs.
 func cgroups(proc string) ([]procfs.Cgroup, error) {
 	fs, err := procfs.NewFS(proc)
 	if err != nil {
@@ -78,11 +80,11 @@ func cgroups(proc string) ([]procfs.Cgroup, error) {
 	return self.Cgroups()
 }
 
-// unlimited is the size at which a limit counts as none: without a limit, version 1 of cgroups
-// shows a number near 2^63.
+// unlimited is the lowest value that means no limit. Without a limit, cgroup v1 shows a number near
+// 2^63.
 const unlimited = 1 << 60
 
-// readLimit returns a limit, or 0 for none.
+// readLimit reads a limit from a file. It returns 0 if there is no limit.
 func readLimit(file string) int64 {
 	text, err := os.ReadFile(file)
 	if err != nil {

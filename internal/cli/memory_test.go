@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// TestGroupLimit checks that the lowest limit of a group and the groups above it is found, in both
-// versions of cgroups.
+// TestGroupLimit checks that the lowest limit of a cgroup and its parents is found, in both cgroup
+// versions.
 func TestGroupLimit(t *testing.T) {
 	tests := []struct {
 		name, groups string
@@ -20,7 +20,7 @@ func TestGroupLimit(t *testing.T) {
 		{"version 2", "0::/a/b\n", map[string]string{"a/b/memory.max": "max\n", "a/memory.max": "536870912\n"}, 512 << 20},
 		{"a container", "0::/\n", map[string]string{"memory.max": "1048576\n"}, 1 << 20},
 		{"version 1", "12:cpu,cpuacct:/x\n8:memory:/pod/c\n0::/\n", map[string]string{"memory/pod/memory.limit_in_bytes": "4096\n", "memory/memory.limit_in_bytes": "9223372036854771712\n"}, 4096},
-		{"a container in version 1", "8:memory:/docker/0123\n", map[string]string{"memory/memory.limit_in_bytes": "8192\n"}, 8192},
+		{"a container with cgroup v1", "8:memory:/docker/0123\n", map[string]string{"memory/memory.limit_in_bytes": "8192\n"}, 8192},
 		{"none", "0::/a\n", map[string]string{"a/memory.max": "max\n"}, 0},
 		{"no cgroups", "", nil, 0},
 	}
@@ -50,7 +50,7 @@ func TestGroupLimit(t *testing.T) {
 	}
 }
 
-// TestMemoryLimit checks that the limit of Go's heap counts.
+// TestMemoryLimit checks that Go's memory limit is taken into account.
 func TestMemoryLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(1 << 20)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// limitedEnv makes the test's program print Go's memory limit in place of running tests.
+// limitedEnv is an environment variable that makes the test binary print Go's memory limit instead
+// of running tests.
 const limitedEnv = "GPULEDGER_TEST_PRINT_LIMIT"
 
 func TestMain(m *testing.M) {
@@ -24,11 +25,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// noGroup is the exit status of tools/limit-memory where it cannot create a cgroup.
+// noGroup is the exit status of tools/limit-memory if it cannot create a cgroup.
 const noGroup = 75
 
-// TestLimitMemory runs a program in a real cgroup with a memory limit, and checks Go's limit: 100 MiB of 128
-// and 448 MiB of 512, which are the limits of the containers.
+// TestLimitMemory runs a program in a real cgroup with the memory limits of the containers. Go's limit must
+// be 100 of 128 MiB, and 448 of 512 MiB.
 func TestLimitMemory(t *testing.T) {
 	for _, tt := range []struct{ group, env, want string }{
 		{"128M", "", "100"}, {"512M", "", "448"}, {"4096M", "", "3584"}, {"32M", "", "16"}, {"512M", "77MiB", "77"},

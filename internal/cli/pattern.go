@@ -5,10 +5,10 @@ import (
 	"regexp"
 )
 
-// Pattern is a flag that holds a regular expression.
+// Pattern is a flag with a regular expression.
 type Pattern struct{ *regexp.Regexp }
 
-// MustPattern returns the pattern of an expression and panics if the expression is invalid.
+// MustPattern compiles a regular expression and panics if it is invalid.
 func MustPattern(expr string) *Pattern { return &Pattern{regexp.MustCompile(expr)} }
 
 // MarshalText implements [encoding.TextMarshaler].
@@ -23,7 +23,7 @@ func (p Pattern) MarshalText() ([]byte, error) {
 // would match everything.
 func (p *Pattern) UnmarshalText(text []byte) (err error) {
 	if len(text) == 0 {
-		return errors.New("must not be empty, which would match everything; use ^$ to match nothing")
+		return errors.New("must not be empty, because an empty expression matches everything; use ^$ to match nothing")
 	}
 	p.Regexp, err = regexp.Compile(string(text))
 	return err

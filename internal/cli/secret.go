@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// maxSecret limits the size of a file with secrets, in bytes.
+// maxSecret is the maximum size of a file with secrets, in bytes.
 const maxSecret = 1 << 20
 
-// ReadSecret returns the content of a file with a password, tokens or a key. It refuses a file that
-// other users may read or change.
+// ReadSecret returns the content of a file with a password, tokens or a key. It returns an error if
+// other users may read or change the file.
 func ReadSecret(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -35,8 +35,8 @@ func ReadSecret(path string) ([]byte, error) {
 	return text, err
 }
 
-// CheckSecret returns an error that names the flag if other users may read or change its file. A
-// missing file is not an error, because a Secret may be created later.
+// CheckSecret returns an error that names the flag if other users may read or change the flag's
+// file. A missing file is not an error, because a Secret may be created later.
 func CheckSecret(flag, path string) error {
 	if path == "" {
 		return nil
@@ -51,8 +51,8 @@ func CheckSecret(flag, path string) error {
 	return nil
 }
 
-// checkMode checks the mode and does not test access, because root always has access. It checks
-// only regular files, because others have no content that another user could read.
+// checkMode checks the mode of a file. It does not test access, because root always has access. It
+// checks only regular files, because other files have no content that another user could read.
 func checkMode(path string, mode fs.FileMode) error {
 	rights := "read"
 	switch perm := mode.Perm(); {
@@ -66,9 +66,9 @@ func checkMode(path string, mode fs.FileMode) error {
 	return fmt.Errorf("%s has the mode %04o, so other users may %s it: set 0600, or 0640 for a group", path, mode.Perm(), rights)
 }
 
-// inVolume reports whether a file is in a Secret volume. Its files have the mode 0644 by default,
-// which a program without fsGroup needs, but only the pod can read the volume. The kubelet's files
-// are links into a folder such as ..2026_11_01_12_00_00.123456789.
+// inVolume reports whether a file is in a Secret volume. Files in such a volume have the mode 0644
+// by default, which a program without fsGroup needs, but only the pod can read the volume. The
+// kubelet creates these files as links into a folder such as ..2026_11_01_12_00_00.123456789.
 func inVolume(path string) bool {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// TestSecret checks which modes of a file are refused, on a host and in a Secret volume. Root may
-// read all files, so the test also proves that the mode is checked.
+// TestSecret checks which file modes are rejected, on a host and in a Secret volume. If root runs
+// the test, it also proves that the mode is checked, because root may read all files.
 func TestSecret(t *testing.T) {
 	tests := []struct {
 		mode         os.FileMode
-		host, volume string // part of the error
+		host, volume string // part of the error on a host, and in a Secret volume
 	}{
 		{0o400, "", ""},
 		{0o440, "", ""},
@@ -36,7 +36,8 @@ func TestSecret(t *testing.T) {
 		t.Run(fmt.Sprintf("%04o", tt.mode), func(t *testing.T) {
 			host := filepath.Join(t.TempDir(), "token")
 			writeMode(t, host, tt.mode)
-			// The kubelet's volume: token -> ..data/token, ..data -> ..2026_11_01_12_00_00.1.
+			// In the kubelet's volume, the links are token -> ..data/token and ..data ->
+			// ..2026_11_01_12_00_00.1.
 			volume := t.TempDir()
 			check(t, os.Mkdir(filepath.Join(volume, "..2026_11_01_12_00_00.1"), 0o700))
 			writeMode(t, filepath.Join(volume, "..2026_11_01_12_00_00.1", "token"), tt.mode)
@@ -64,7 +65,8 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// TestSecretFiles checks files that are missing, too large or a pipe.
+// TestSecretFiles checks that ReadSecret rejects a missing file and a file that is too large, and
+// that CheckSecret accepts a missing file and a pipe.
 func TestSecretFiles(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "token")
 	if _, err := cli.ReadSecret(missing); !os.IsNotExist(err) {
@@ -78,7 +80,7 @@ func TestSecretFiles(t *testing.T) {
 	large := filepath.Join(t.TempDir(), "large")
 	check(t, os.WriteFile(large, make([]byte, 2<<20), 0o600))
 	if _, err := cli.ReadSecret(large); err == nil {
-		t.Error("a file of 2 MiB has no error")
+		t.Error("a file of 2 MiB is accepted")
 	}
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	check(t, unix.Mkfifo(pipe, 0o644))
@@ -87,7 +89,7 @@ func TestSecretFiles(t *testing.T) {
 	}
 }
 
-// writeMode writes a file with a mode, independent of the umask.
+// writeMode writes a file with the given mode, whatever the umask is.
 func writeMode(t *testing.T, path string, mode os.FileMode) {
 	t.Helper()
 	check(t, os.WriteFile(path, []byte("secret"), 0o600))

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// StatusLine is a line at the bottom of a terminal that changes while other text is written above
-// it.
+// StatusLine shows a changing line at the bottom of a terminal while other text is written above
+// the line.
 type StatusLine struct {
 	w io.Writer
 
@@ -25,7 +25,7 @@ const redraw = 100 * time.Millisecond
 // clearLine moves the cursor to the start of the line and clears it.
 const clearLine = "\r\x1b[K"
 
-// NewStatusLine returns a status line on a file, or nil if the file is not a terminal.
+// NewStatusLine returns a status line for a terminal, or nil if the file is not a terminal.
 func NewStatusLine(f *os.File) *StatusLine {
 	if !isTerminal(f) {
 		return nil
@@ -33,8 +33,8 @@ func NewStatusLine(f *os.File) *StatusLine {
 	return &StatusLine{w: f}
 }
 
-// Set changes the text of the line; an empty one removes it. Changes in quick succession are left
-// out.
+// Set changes the text of the line; an empty text removes the line. A change that follows too soon
+// after the last one is skipped.
 func (l *StatusLine) Set(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/lmittmann/tint"
 )
 
-// TestStatusLine checks that text is written above the line, and that the line changes at most ten
-// times a second.
+// TestStatusLine checks that text is written above the status line, and that the line changes at
+// most ten times a second.
 func TestStatusLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
@@ -45,13 +45,13 @@ func TestNoTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if NewStatusLine(f) != nil {
-			t.Errorf("%s counts as a terminal", path)
+			t.Errorf("NewStatusLine treats %s as a terminal", path)
 		}
 		_ = f.Close()
 	}
 }
 
-// TestStatusLineLabels checks that labels in the line do not act on the terminal.
+// TestStatusLineLabels checks that control characters in labels are escaped in the status line.
 func TestStatusLineLabels(t *testing.T) {
 	var out strings.Builder
 	l := &StatusLine{w: &out}
@@ -61,7 +61,8 @@ func TestStatusLineLabels(t *testing.T) {
 	}
 }
 
-// TestLogLabels checks the same for the log on a terminal with colours.
+// TestLogLabels checks that control characters in labels are escaped in the log on a terminal with
+// colours.
 func TestLogLabels(t *testing.T) {
 	var out strings.Builder
 	log := slog.New(tint.NewHandler(&out, &tint.Options{NoColor: false, ReplaceAttr: printable}))

@@ -1,5 +1,5 @@
-// Package doctor is the command kubectl gpuledger doctor. It reads a cluster through kubectl, with the
-// user's context and rights, and prints the advice.
+// Package doctor implements the command kubectl gpuledger doctor. It reads a cluster through kubectl,
+// with the user's context and permissions, and prints advice.
 package doctor
 
 import (
@@ -17,27 +17,27 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// upcoming is the version in the commands of a program without a release.
+// upcoming is the version that the printed commands contain if the program is not a release.
 const upcoming = "0.1.0"
 
-// options are the options of the command.
+// options contains the command's options.
 type options struct {
 	kubectl   string
 	namespace string
 	all       bool
-	passed    []string // flags for kubectl
+	passed    []string // flags that are passed to kubectl
 }
 
-// kubectlFlags are the flags that kubectl gets, with their help.
+// kubectlFlags contains the flags that are passed to kubectl, with their help texts.
 var kubectlFlags = [][2]string{
-	{"kubeconfig", "`file` with the contexts"},
-	{"context", "`name` of the context"},
+	{"kubeconfig", "kubeconfig `file`"},
+	{"context", "`name` of the context in the kubeconfig"},
 	{"cluster", "`name` of the cluster in the kubeconfig"},
 	{"user", "`name` of the user in the kubeconfig"},
 	{"as", "`user` to impersonate"},
 	{"as-group", "`group` to impersonate"},
 	{"server", "`address` of the API server"},
-	{"request-timeout", "`time` for one request of kubectl, such as 30s"},
+	{"request-timeout", "`timeout` for one request by kubectl, such as 30s"},
 }
 
 // Flags returns the flag set of the command.
@@ -58,20 +58,20 @@ func flags() (*flag.FlagSet, *options) {
 	for _, name := range []string{"namespace", "n"} {
 		fs.StringVar(&o.namespace, name, advice.Namespace, "`namespace` for gpuledger in the printed install commands")
 	}
-	fs.StringVar(&o.kubectl, "kubectl", "", "`command` to run, such as \"k3s kubectl\"; default is $KUBECTL or kubectl")
-	fs.BoolVar(&o.all, "all", false, "list all Nodes, not only the first ten of a state")
+	fs.StringVar(&o.kubectl, "kubectl", "", "kubectl `command`, such as \"k3s kubectl\"; default is $KUBECTL or kubectl")
+	fs.BoolVar(&o.all, "all", false, "list all Nodes instead of the first ten in each state")
 	return fs, o
 }
 
 // Process is the environment of the command.
 type Process struct {
 	Out, Err io.Writer
-	Program  string // its name in messages
+	Program  string // name of the program in messages
 	Kubectl  string // $KUBECTL
 }
 
-// Run prints the advice, and returns the exit status: 0 if each Node with GPUs has a ready exporter, 1 if
-// there is something to do, 2 if flags are invalid or the cluster cannot be read.
+// Run prints the advice and returns the exit status: 0 if every Node with GPUs has a ready exporter, 1 if
+// something needs to be done, 2 if flags are invalid or the cluster cannot be read.
 func Run(ctx context.Context, args []string, p Process) int {
 	fs, o := flags()
 	err := fs.Parse(args)
@@ -105,7 +105,7 @@ func Run(ctx context.Context, args []string, p Process) int {
 
 var semantic = regexp.MustCompile(`^v?([0-9]+\.[0-9]+\.[0-9]+)$`)
 
-// releaseOf returns the version for the commands, and whether the program is a release.
+// releaseOf returns the version for the printed commands, and whether the program is a release.
 func releaseOf(stamped string) (string, bool) {
 	if match := semantic.FindStringSubmatch(stamped); match != nil {
 		return match[1], true

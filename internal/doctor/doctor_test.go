@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/doctor"
 )
 
-// kubectl writes a program in place of kubectl, which logs its arguments. It answers like an API server
-// without Nodes.
+// kubectl writes a script that replaces kubectl. The script logs its arguments and responds like an API
+// server without Nodes.
 func kubectl(t *testing.T, script string) (path, log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -35,7 +35,8 @@ func run(t *testing.T, program string, args ...string) (status int, out, errors 
 	return status, o.String(), e.String()
 }
 
-// TestFlags checks that flags reach kubectl, and that the flag --kubectl has precedence over the variable.
+// TestFlags checks that flags are passed to kubectl, and that the flag --kubectl has precedence over
+// $KUBECTL.
 func TestFlags(t *testing.T) {
 	program, log := kubectl(t, answers)
 	status, out, errors := run(t, "/nonexistent", "--kubectl="+program+" first", "--context=lab", "--kubeconfig", "/tmp/a b", "--as=me", "-n", "books", "--request-timeout=5s")
@@ -61,7 +62,7 @@ func logged(t *testing.T, log string) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// TestErrors checks the exit status and the line of errors.
+// TestErrors checks the exit status and the error line.
 func TestErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		script string
@@ -88,7 +89,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestHelp checks the help.
+// TestHelp checks that --help prints the usage.
 func TestHelp(t *testing.T) {
 	status, out, errors := run(t, "", "--help")
 	if status != 0 || errors != "" || !strings.Contains(out, "Exit status: 0") || !strings.Contains(out, "-kubeconfig file") {

@@ -14,24 +14,25 @@ import (
 
 // kubectl runs kubectl.
 type kubectl struct {
-	command []string // the program with its first arguments
+	command []string // kubectl with leading arguments
 	flags   []string
 }
 
 const (
-	// maxDocument limits a document. A page of 500 Nodes has a few megabytes.
+	// maxDocument is the maximum size of a document in bytes. A page with 500 Nodes has a few
+	// megabytes.
 	maxDocument = 64 << 20
-	// maxError limits the text of an error.
+	// maxError is the maximum size of kubectl's error output in bytes.
 	maxError = 1 << 10
 )
 
-// get returns the document of a path of the API server.
+// get returns the document at a path of the API server.
 func (k kubectl) get(ctx context.Context, path string) ([]byte, error) {
 	args := slices.Concat(k.command[1:], []string{"get", "--raw", path}, k.flags)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, k.command[0], args...) //nolint:gosec // the user's own kubectl
-	cmd.WaitDelay = time.Second                            // a script may leave children with its output
+	cmd.WaitDelay = time.Second                            // a script's child processes may keep its output open
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
@@ -54,7 +55,7 @@ func (k kubectl) get(ctx context.Context, path string) ([]byte, error) {
 	return text, err
 }
 
-// describe returns the last line that kubectl printed as an error.
+// describe returns the last line that kubectl printed on stderr.
 func describe(err error, stderr string) error {
 	lines := strings.Split(strings.TrimSpace(stderr), "\n")
 	last := strings.TrimSpace(lines[len(lines)-1])

@@ -17,17 +17,18 @@ import (
 )
 
 const (
-	// maxRecord is larger than any record (CONSOLE_EXT_LOG_MAX is 8 KiB).
+	// maxRecord is the size of the read buffer in bytes. It is larger than any record
+	// (CONSOLE_EXT_LOG_MAX is 8 KiB).
 	maxRecord = 16 << 10
-	// maxWaiting is the maximum number of errors that wait for the sampler.
+	// maxWaiting is the maximum number of errors that are kept until the sampler takes them.
 	maxWaiting = 4096
-	// retry is the pause before the log is opened again.
+	// retry is the pause after an error before the log is opened again.
 	retry = 10 * time.Second
 )
 
-// Log reads the kernel's log from its oldest record on.
+// Log reads the kernel log from the oldest record on.
 type Log struct {
-	Path   string // /dev/kmsg
+	Path   string // normally /dev/kmsg
 	Now    gpu.Clock
 	Stages *stage.Set
 
@@ -35,8 +36,8 @@ type Log struct {
 	waiting []gpu.KernelError
 }
 
-// Take returns the errors since the last call. If the log was opened again, Take
-// repeats errors that it returned before.
+// Take returns the errors that were read since the last call. After the log was opened again, Take
+// repeats errors that it has already returned.
 func (l *Log) Take() []gpu.KernelError {
 	if l == nil {
 		return nil
@@ -48,7 +49,7 @@ func (l *Log) Take() []gpu.KernelError {
 	return taken
 }
 
-// Run reads the log until ctx ends. If the log cannot be read it retries.
+// Run reads the log until ctx ends. If the log cannot be read, Run retries at intervals.
 func (l *Log) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		began := l.Now()
@@ -64,22 +65,23 @@ func (l *Log) Run(ctx context.Context) error {
 	return nil
 }
 
-// read reads the log until an error.
+// read opens the log and reads it until an error occurs.
 func (l *Log) read(ctx context.Context) error {
 	began := l.Now()
 	fd, err := unix.Open(l.Path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open %s: %w (it needs CAP_SYSLOG)", l.Path, err)
 	}
-	file := os.NewFile(uintptr(fd), l.Path) // non-blocking, so that Close ends a read
+	file := os.NewFile(uintptr(fd), l.Path) // the descriptor is non-blocking, so Close ends a read
 	defer context.AfterFunc(ctx, func() { _ = file.Close() })()
 	defer func() { _ = file.Close() }()
 	l.Stages.Observe(stage.KernelLog, began, nil)
 	return l.records(file)
 }
 
-// records reads records, one with each read, until an error. EPIPE means that records were
-// overwritten before they were read; the next read returns the oldest remaining record.
+// records reads records until an error occurs; each read returns one record. EPIPE means that
+// records were overwritten before they were read. The next read then returns the oldest remaining
+// record.
 func (l *Log) records(r io.Reader) error {
 	buffer := make([]byte, maxRecord)
 	for {

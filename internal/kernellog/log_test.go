@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// instant is a time at which the machine has run for an hour.
+// instant is a time at which the machine has been running for an hour.
 func instant() gpu.Instant {
 	return gpu.Instant{Wall: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC), Boot: time.Hour}
 }
@@ -63,7 +63,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that an accepted record contains its address and code.
+// FuzzParse checks that the address and the code of a parsed error occur in the record.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("2,1188,512345678,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"))
 	f.Add([]byte("3,8,1,-;NVRM: Xid (0000:01:00 GPU-I:05): 43"))
@@ -79,7 +79,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// reads returns a record or an error for each read, as /dev/kmsg does.
+// reads returns one record or one error per read, as /dev/kmsg does.
 type reads []any
 
 func (r *reads) Read(p []byte) (int, error) {
@@ -94,8 +94,8 @@ func (r *reads) Read(p []byte) (int, error) {
 	return copy(p, next.(string)), nil
 }
 
-// TestRecords reads a log whose oldest records were overwritten, and that has an error 10 minutes before
-// now.
+// TestRecords reads a log in which the oldest records were overwritten. The log contains an error from
+// 10 minutes ago.
 func TestRecords(t *testing.T) {
 	l := newLog("kmsg")
 	log := reads{
@@ -103,7 +103,7 @@ func TestRecords(t *testing.T) {
 		"3,1188,3000000000,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n",
 	}
 	if err := l.records(&log); err == nil {
-		t.Error("no error at the end")
+		t.Error("records returned no error at the end of the log")
 	}
 	want := []gpu.KernelError{{Address: "0000:3b:00", Code: 79, Sequence: 1188, At: time.Date(2026, 5, 4, 11, 50, 0, 0, time.UTC)}}
 	if diff := cmp.Diff(want, l.Take()); diff != "" {
@@ -114,7 +114,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestRun reads a log without further records, and ends with its context.
+// TestRun checks that Run reads a log and ends with its context, even while it waits for further
+// records.
 func TestRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kmsg")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -135,7 +136,7 @@ func TestRun(t *testing.T) {
 	for len(l.Take()) == 0 {
 		runtime.Gosched()
 	}
-	cancel() // the read blocks
+	cancel() // Run is now blocked in a read
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -144,13 +145,13 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestBound fills the queue.
+// TestBound checks that the number of waiting errors is limited.
 func TestBound(t *testing.T) {
 	l := newLog("kmsg")
 	for i := range uint64(maxWaiting + 3) {
 		l.put(gpu.KernelError{Sequence: i})
 	}
 	if taken := l.Take(); len(taken) != maxWaiting || taken[0].Sequence != 3 {
-		t.Errorf("%d errors from %d on", len(taken), taken[0].Sequence)
+		t.Errorf("%d errors, the first at %d", len(taken), taken[0].Sequence)
 	}
 }

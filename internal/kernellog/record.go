@@ -9,28 +9,30 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// xid matches the driver's line, such as
+// xid matches the line that the driver logs for an XID error, such as
 //
 //	NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.
 //
-// Old drivers omit "PCI:", others add the function, and lines of MIG instances add "GPU-I:05".
+// Old drivers omit "PCI:", other drivers add the PCI function, and lines about MIG instances
+// contain "GPU-I:05".
 var xid = regexp.MustCompile(`^NVRM: Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?(?: [^()]{1,64})?\): ([0-9]{1,9})\b`)
 
-// sxid matches the first line of an NVSwitch's error, such as
+// sxid matches the first line that the driver logs for an NVSwitch error, such as
 //
 //	nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 MC TS crumbstore MCTO (First)
 //
-// The lines with details that follow it do not contain the severity as a word.
+// The driver logs details in the following lines, which do not match because they do not contain
+// the severity as a word.
 var sxid = regexp.MustCompile(`^nvidia-nvswitch[0-9]{1,3}: SXid \(PCI:([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\): ([0-9]{1,9}), (Non-fatal|Fatal)\b`)
 
-// severities maps the driver's words to severities.
+// severities maps the driver's words for severities to the label values.
 var severities = map[string]gpu.Severity{"Fatal": gpu.SeverityFatal, "Non-fatal": gpu.SeverityNonFatal}
 
 // Parse returns the error of a record of /dev/kmsg and its time on the boot clock. A record has
 // comma-separated numbers (priority, sequence number, microseconds), a semicolon and the message
-// (Documentation/ABI/testing/dev-kmsg). Priorities of 8 and higher belong to user programs. The
-// kernel assigns them to everything that is written to /dev/kmsg, so that a program cannot forge an
-// error.
+// (Documentation/ABI/testing/dev-kmsg). Records of user programs have a priority of 8 or higher,
+// because the kernel sets it for everything that is written to /dev/kmsg. Therefore a program
+// cannot forge an error.
 func Parse(record []byte) (x gpu.KernelError, at time.Duration, ok bool) {
 	head, message, _ := bytes.Cut(record, []byte(";"))
 	match := xid.FindSubmatch(message)

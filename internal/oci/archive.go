@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// The media types of the OCI image specification.
+// These media types are defined in the OCI image specification.
 const (
 	typeIndex    = "application/vnd.oci.image.index.v1+json"
 	typeManifest = "application/vnd.oci.image.manifest.v1+json"
@@ -24,10 +24,10 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// Image is the image of one architecture.
+// Image describes the image for one architecture.
 type Image struct {
-	Architecture string // as Go names it
-	// Path returns the path, on this machine, of a file or folder that a stage copies.
+	Architecture string // the value of GOARCH
+	// Path returns the path on this machine of a file or folder that the stage copies.
 	Path func(Copy) string
 }
 
@@ -77,9 +77,9 @@ type root struct {
 	DiffIDs []string `json:"diff_ids"`
 }
 
-// WriteArchive writes the images of a stage as an OCI archive: a tar of an image layout with one
-// index of all architectures, named by tag. The same input gives the same bytes. The time of all
-// files is the creation time of the image.
+// WriteArchive writes the images of a stage as an OCI archive: a tar file with an image layout. The
+// layout contains one index of all architectures, which is named by tag. The same input gives the
+// same bytes, because all files have the image's creation time.
 func WriteArchive(w io.Writer, s *Stage, images []Image, tag string, created time.Time) error {
 	a := archive{tar: tar.NewWriter(w), time: created.UTC().Truncate(time.Second)}
 	a.write("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
@@ -108,7 +108,7 @@ func WriteArchive(w io.Writer, s *Stage, images []Image, tag string, created tim
 type archive struct {
 	tar  *tar.Writer
 	time time.Time
-	err  error // the first one
+	err  error // first error
 }
 
 func (a *archive) write(name string, content []byte) {
@@ -172,8 +172,8 @@ func (a *archive) image(s *Stage, i Image) (descriptor, error) {
 	return d, a.err
 }
 
-// layer returns the tar of an image's files and their folders, owned by root. The file that is the
-// entry point is executable.
+// layer returns a tar file with an image's files and their folders, all owned by root. The entry
+// point is executable.
 func (a *archive) layer(s *Stage, i Image) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -208,7 +208,7 @@ func (a *archive) folders(w *tar.Writer, folder string, made map[string]bool) er
 	return w.WriteHeader(h)
 }
 
-// file writes a file and its folders.
+// file writes a file and its parent folders.
 func (a *archive) file(w *tar.Writer, from, to string, executable bool, made map[string]bool) error {
 	content, err := os.ReadFile(from)
 	if err != nil {
@@ -228,7 +228,7 @@ func (a *archive) file(w *tar.Writer, from, to string, executable bool, made map
 	return err
 }
 
-// tree writes the files, folders and symbolic links of a folder, in the order of their names.
+// tree writes the files, folders and symbolic links in a folder, sorted by name.
 func (a *archive) tree(w *tar.Writer, from, to string, made map[string]bool) error {
 	return filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -261,10 +261,10 @@ func (a *archive) tree(w *tar.Writer, from, to string, made map[string]bool) err
 	})
 }
 
-// Source returns a function that finds the files of the Dockerfile's builder on this machine: /src
-// is the repository, /src/bin the folder with the programs of an architecture, and /root-filesystem
-// a folder beside them. Other files, such as Debian's certificate authorities, come from this
-// machine.
+// Source returns a function that finds files of the Dockerfile's builder stages on this machine. It
+// maps /src to the repository, /src/bin to the folder with the programs for an architecture, and
+// /root-filesystem to a folder in that folder. Other files, such as Debian's certificate
+// authorities, have the same path on this machine.
 func Source(repository, programs string) func(Copy) string {
 	return func(c Copy) string {
 		if program, ok := strings.CutPrefix(c.From, "/src/bin/"); ok {

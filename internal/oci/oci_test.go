@@ -22,8 +22,8 @@ import (
 
 var created = time.Unix(1_790_000_000, 0)
 
-// archive writes the archive of a target of the project's Dockerfile, with files that contain their
-// names. The folder contains a folder, a program and a symbolic link.
+// archive writes the archive for a target of the project's Dockerfile. Each copied file contains
+// its own name, and the copied folder contains a folder, a program and a symbolic link.
 func archive(t *testing.T, target string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("../../Dockerfile")
@@ -63,8 +63,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// unpack returns the content of a tar's files or the targets of its links, with their modes as a
-// suffix of the name; folders end in /.
+// unpack returns the contents of the files and the targets of the links in a tar file, by name. The
+// names end with the mode, and names of folders contain a slash before it.
 func unpack(t *testing.T, r io.Reader) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -120,8 +120,8 @@ func items(value any) (list []map[string]any) {
 	return list
 }
 
-// TestArchive checks the archive of the image gpuledger-archive: digests, platforms, configuration
-// and files.
+// TestArchive checks the digests, platforms, configuration and files in the archive of the image
+// gpuledger-archive.
 func TestArchive(t *testing.T) {
 	l := layout(unpack(t, bytes.NewReader(archive(t, "gpuledger-archive"))))
 	if l["oci-layout 644"] != `{"imageLayoutVersion":"1.0.0"}` {
@@ -175,7 +175,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestFolder checks that the exporter's image has the files of the C library's stage.
+// TestFolder checks that the exporter's image contains the files that the stage for the C library
+// produces.
 func TestFolder(t *testing.T) {
 	l := layout(unpack(t, bytes.NewReader(archive(t, "exporter"))))
 	all := l.object(t, items(object(t, l["index.json 644"])["manifests"])[0])
@@ -196,14 +197,15 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestSameBytes checks that two archives of the same files are equal.
+// TestSameBytes checks that two archives made from the same files are equal.
 func TestSameBytes(t *testing.T) {
 	if !bytes.Equal(archive(t, "gpuledger-reconciler"), archive(t, "gpuledger-reconciler")) {
 		t.Error("two archives differ")
 	}
 }
 
-// TestParseStageErrors checks that a stage is rejected if its image would differ from Docker's image.
+// TestParseStageErrors checks that ParseStage rejects a stage if the resulting image would differ
+// from Docker's image.
 func TestParseStageErrors(t *testing.T) {
 	tests := []struct{ name, dockerfile, want string }{
 		{"no such stage", "FROM scratch AS b\n", "no stage a"},
@@ -224,7 +226,7 @@ func TestParseStageErrors(t *testing.T) {
 	}
 }
 
-// TestSource checks which local files replace the builder's files.
+// TestSource checks to which local paths the builder's paths are mapped.
 func TestSource(t *testing.T) {
 	files := map[string]string{
 		"/src/LICENSE": "repository/LICENSE", "/src/bin/p": "programs/p", "/root-filesystem": "programs/root-filesystem", "/etc/own": "/etc/own",

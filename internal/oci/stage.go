@@ -10,29 +10,30 @@ import (
 
 // Stage is one stage of a Dockerfile.
 type Stage struct {
-	// Labels, Env, Ports, User and Entrypoint form the configuration of the image. A port has the form
+	// Labels, Env, Ports, User and Entrypoint are the image's configuration. A port has the form
 	// 9841/tcp.
 	Labels     map[string]string
 	Env, Ports []string
 	User       string
 	Entrypoint []string
-	// Copies are the files and folders of the image.
+	// Copies lists the files and folders in the image.
 	Copies []Copy
 
 	args, given map[string]string
 }
 
-// Copy is one COPY of a file or folder from another stage.
+// Copy is one COPY instruction that copies a file or folder from another stage.
 type Copy struct {
 	From string // path in the other stage
 	To   string // path in the image
 }
 
-// Folder reports whether From is a folder. Its content is copied.
+// Folder reports whether From is a folder, so that its content is copied.
 func (c Copy) Folder() bool { return strings.HasSuffix(c.To, "/") }
 
-// ParseStage returns the stage of a Dockerfile with the given values of its build arguments. The
-// stage must start from scratch. Any instruction or option that it cannot reproduce is an error.
+// ParseStage returns a stage of a Dockerfile with the given values for the build arguments. The
+// stage must start from scratch. ParseStage rejects instructions and options that this package
+// cannot reproduce.
 func ParseStage(dockerfile, name string, args map[string]string) (*Stage, error) {
 	var s *Stage
 	for _, line := range instructions(dockerfile) {
@@ -65,8 +66,8 @@ func ParseStage(dockerfile, name string, args map[string]string) (*Stage, error)
 	return s, nil
 }
 
-// instructions returns the lines without comments; a line that ends in a backslash is joined with
-// the next.
+// instructions returns the lines of a Dockerfile without comments. A line that ends in a backslash
+// is joined with the next line.
 func instructions(dockerfile string) []string {
 	var out []string
 	open := false
@@ -127,7 +128,7 @@ func (s *Stage) copy(rest string) error {
 	return nil
 }
 
-// pairs parses name=value and name="value", with build arguments in the values.
+// pairs parses name=value and name="value" and replaces build arguments in the values.
 func (s *Stage) pairs(text string) (pairs [][2]string, err error) {
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
 		name, rest, ok := strings.Cut(text, "=")

@@ -15,17 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempt is an operation that is tried inside and outside the sandbox. Without it all succeed.
+// attempt is an operation that is tried inside and outside the sandbox. Outside, all attempts
+// succeed.
 type attempt struct {
 	name string
 	do   func(w *world) error
-	// fails is the error code in the sandbox if the kernel's Landlock ABI is at least abi.
+	// fails is the error code inside the sandbox if the kernel's Landlock ABI is at least abi.
 	fails string
 	abi   int
 }
 
-// filtered are the attempts of the table below that the system call filter denies by EPERM, which
-// comes before the kernel asks Landlock.
+// filtered lists the attempts in the table below for which the system call filter returns EPERM.
+// The kernel applies the filter before Landlock.
 var filtered = []string{"execute a program", "signal a process", "listen on a port"}
 
 var attempts = []attempt{
@@ -60,7 +61,8 @@ var attempts = []attempt{
 
 	{"signal a process", func(*world) error { return unix.Kill(os.Getppid(), 0) }, "EPERM", 6},
 	{"signal itself", func(*world) error { return unix.Kill(os.Getpid(), 0) }, "", 0},
-	// The same rule protects a process's environment, but root with CAP_PERFMON can read that.
+	// The same rule protects the environment of a process, but root with CAP_PERFMON can read the
+	// environment.
 	{"see the root of a process", func(*world) error { _, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", os.Getppid())); return err }, "EACCES", 1},
 	{"read the cgroup of a process", func(*world) error { return readOf("cgroup") }, "", 0},
 	{"read the state of a process", func(*world) error { return readOf("stat") }, "", 0},
@@ -87,7 +89,7 @@ func openFor(path string, flag int) error {
 	return err
 }
 
-// readOf reads a /proc file of the parent process.
+// readOf returns a function that reads a file in the parent process's /proc directory.
 func readOf(name string) error {
 	_, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", os.Getppid(), name))
 	return err
@@ -101,8 +103,8 @@ func dial(network, address string) error {
 	return err
 }
 
-// controlDevice sends an ioctl to a device that does not support it. ENOTTY shows that the ioctl
-// reached the device.
+// controlDevice sends an ioctl to a device that does not support the ioctl. ENOTTY shows that the
+// ioctl has reached the device.
 func controlDevice(*world) error {
 	device, err := os.Open("/dev/null")
 	if err != nil {
@@ -115,8 +117,8 @@ func controlDevice(*world) error {
 	return err
 }
 
-// mayGainPrivileges returns EPERM if no thread of the program may gain privileges by
-// executing a setuid program.
+// mayGainPrivileges returns EPERM if no_new_privs is set, so that the program cannot gain
+// privileges by executing a setuid program.
 func mayGainPrivileges() error {
 	threads, err := filepath.Glob("/proc/self/task/*/status")
 	if err != nil || len(threads) < 2 {
@@ -134,8 +136,9 @@ func mayGainPrivileges() error {
 	return unix.EPERM
 }
 
-// calls lists system calls that are tried with and without the filter, which denies them by EPERM.
-// Without it each returns a different error code: most are incomplete, so that they have no effect.
+// calls lists system calls that are tried with and without the filter. With the filter they return
+// EPERM. Without it they return other error codes, because most calls have invalid arguments so
+// that they have no effect.
 var calls = []struct {
 	name  string
 	do    func() error
@@ -216,14 +219,15 @@ var calls = []struct {
 	{"set flags of a file", func() error { return ofSocket(func(fd int) error { return unix.SetNonblock(fd, true) }) }, ""},
 }
 
-// allowedCalls are the calls that the filter does not deny. The C library uses clone when clone3
-// does not exist.
+// allowedCalls lists the calls that the filter does not deny. If clone3 does not exist, the C
+// library uses clone.
 var allowedCalls = map[string]string{
 	"read a limit of its own": "", "set its own processors": "", "signal its own thread": "", "start a thread": "", "open a socket": "",
 	"set flags of a file": "", "make a child by clone3": "ENOSYS",
 }
 
-// noProcess is the id of no process: it is above the kernel's limit (PID_MAX_LIMIT).
+// noProcess is a process id that no process can have, because it exceeds the kernel's limit
+// (PID_MAX_LIMIT).
 const noProcess = 1 << 23
 
 func parent() uintptr { return uintptr(os.Getppid()) }
@@ -260,7 +264,7 @@ func ofSocket(do func(fd int) error) error {
 	return errors.Join(do(fd), unix.Close(fd))
 }
 
-// startThread starts goroutines that keep a thread each.
+// startThread starts goroutines that each occupy a thread, so that Go must create a new thread.
 func startThread() error {
 	var threads sync.WaitGroup
 	stop := make(chan struct{})

@@ -2,28 +2,28 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// filter is a program of classic BPF that decides about system calls (seccomp(2)). At the end of
-// each part of the program the call number is loaded.
+// filter is a classic BPF program that allows or denies system calls (seccomp(2)). After each part
+// of the program, the accumulator contains the call number.
 type filter []unix.SockFilter
 
-// The results of a filter.
+// These are the results of a filter.
 const (
 	accept = unix.SECCOMP_RET_ALLOW
 	refuse = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 )
 
-// The offsets in struct seccomp_data. Both architectures are little-endian, and the kernel uses the
-// low half of every argument that is compared here.
+// These are offsets in struct seccomp_data. Both supported architectures are little-endian. The
+// kernel uses only the low half of every argument that the filter compares.
 const (
 	offNumber, offArch, offArguments = 0, 4, 16
 	sizeArgument                     = 8
 )
 
-// x32 is the bit that marks the numbers of calls of amd64's x32 ABI.
+// x32 is the bit that is set in the call numbers of amd64's x32 ABI.
 const x32 = 0x40000000
 
-// newFilter returns the beginning of a filter. It refuses calls of other architectures, because
-// they have other numbers.
+// newFilter returns the beginning of a filter. It denies calls of other architectures, because
+// their call numbers differ.
 func newFilter() filter {
 	return filter{
 		statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offArch),
@@ -35,10 +35,10 @@ func newFilter() filter {
 	}
 }
 
-// allowed returns the filter with all other calls allowed.
+// allowed returns the complete filter, which allows all other calls.
 func (f filter) allowed() []unix.SockFilter { return append(f, ret(accept)) }
 
-// deny refuses calls.
+// deny denies calls.
 func (f filter) deny(calls ...uint32) filter {
 	for _, call := range calls {
 		f = f.fail(call, unix.EPERM)
@@ -51,12 +51,12 @@ func (f filter) fail(call uint32, errno unix.Errno) filter {
 	return f.jump(call, ret(unix.SECCOMP_RET_ERRNO|uint32(errno)))
 }
 
-// only refuses a call unless its first argument has one of the values.
+// only denies a call unless its first argument has one of the values.
 func (f filter) only(call uint32, values ...uint32) filter {
 	return f.argument(call, 0, accept, refuse, values)
 }
 
-// never refuses a call if an argument has one of the values.
+// never denies a call if an argument has one of the values.
 func (f filter) never(call, argument uint32, values ...uint32) filter {
 	return f.argument(call, argument, refuse, accept, values)
 }
@@ -69,18 +69,18 @@ func (f filter) argument(call, argument, equal, other uint32, values []uint32) f
 	return f.jump(call, append(body, ret(other))...)
 }
 
-// jump executes instructions for one call. The instructions must end with a result. There can be at
-// most 255, because a jump's distance is one byte.
+// jump adds instructions that are executed only for one call. They must end with a result. At most
+// 255 instructions are possible, because the distance of a jump is one byte.
 func (f filter) jump(call uint32, body ...unix.SockFilter) filter {
 	return append(append(f, compare(unix.BPF_JEQ, call, 0, uint8(len(body)))), body...)
 }
 
-// load loads an argument of the call.
+// load returns an instruction that loads an argument of the call.
 func load(argument uint32) unix.SockFilter {
 	return statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offArguments+sizeArgument*argument)
 }
 
-// set returns two instructions: a result if one of the bits is set.
+// set returns two instructions that end with a result if one of the bits is set.
 func set(bits, result uint32) []unix.SockFilter {
 	return []unix.SockFilter{compare(unix.BPF_JSET, bits, 0, 1), ret(result)}
 }

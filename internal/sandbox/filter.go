@@ -10,22 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FilterRules are the exceptions of the system call filter.
+// FilterRules are exceptions from the system call filter.
 type FilterRules struct {
 	// VSOCK allows connections to a hypervisor.
 	VSOCK bool
 	// Execute allows executing files. It is intended for a program that Landlock restricts to
-	// executing itself and its loader. The new image keeps all restrictions.
+	// executing itself and its dynamic loader. All restrictions remain in force in the new image.
 	Execute bool
 }
 
-// Filter installs a seccomp filter for all threads, which cannot be removed. The denied system calls
-// return EPERM, as they do without a capability.
+// Filter installs a seccomp filter for all threads. The filter cannot be removed. Denied system
+// calls return EPERM, as they do if a capability is missing.
 //
-// It is a list of denied calls. A list of allowed calls would have to follow every version of the
-// driver's library, of libdcgm and of the C library, and cannot be tested on all GPUs; a missing
-// call would stop the readings of a node. The denied calls act on other processes, on the kernel or
-// on the node, or bypass the filter (io_uring). Reading GPUs needs none of them.
+// The filter is a list of denied calls. A list of allowed calls would have to follow every version
+// of the driver's library, of libdcgm and of the C library, and it could not be tested on all GPUs.
+// If the list lacked a call, a node's GPUs could no longer be read. The denied calls act on other
+// processes, on the kernel or on the node, or bypass the filter (io_uring). None of them is needed
+// to read GPUs.
 func Filter(r FilterRules) error {
 	if current.filtered {
 		return nil
@@ -33,8 +34,8 @@ func Filter(r FilterRules) error {
 	return install(program(r, os.Getpid()))
 }
 
-// FilterListening installs another filter, which denies binding sockets and listening on them. It
-// must be called after the program listens.
+// FilterListening installs an additional filter, which denies bind and listen. It must be called
+// after the program has opened its sockets.
 func FilterListening() error {
 	if current.filtered {
 		return nil
@@ -44,14 +45,14 @@ func FilterListening() error {
 	return err
 }
 
-// namespaces are the flags of clone that create a namespace.
+// namespaces contains the flags of clone that create a namespace.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// fioSetOwn is FIOSETOWN of asm-generic/sockios.h, which x/sys does not define.
+// fioSetOwn is FIOSETOWN from asm-generic/sockios.h. The package x/sys does not define it.
 const fioSetOwn = 0x8901
 
-// program returns the filter of a process.
+// program returns the filter that Filter installs.
 func program(r FilterRules, pid int) []unix.SockFilter {
 	families := []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}
 	if r.VSOCK {
@@ -67,13 +68,14 @@ func program(r FilterRules, pid int) []unix.SockFilter {
 		fail(unix.SYS_CLONE3, unix.ENOSYS).
 		// Threads need clone. Child processes are not needed.
 		jump(unix.SYS_CLONE, slices.Concat([]unix.SockFilter{load(0)}, set(namespaces, refuse), set(unix.CLONE_THREAD, accept), []unix.SockFilter{ret(refuse)})...).
-		// Go sends signals to its threads to preempt them, and reads its own resource limits.
+		// The Go runtime sends signals to its threads to preempt them, and reads its own resource
+		// limits.
 		only(unix.SYS_KILL, uint32(pid)).
 		only(unix.SYS_TGKILL, uint32(pid)).
 		only(unix.SYS_PRLIMIT64, 0, uint32(pid)).
 		only(unix.SYS_SOCKET, families...).
-		// A thread may change its own scheduling, but these calls could also change other processes
-		// of the same user.
+		// A thread may change its own scheduling. The same calls could also change the scheduling
+		// of other processes of the same user, which is denied.
 		only(unix.SYS_SCHED_SETSCHEDULER, 0).
 		only(unix.SYS_SCHED_SETPARAM, 0).
 		only(unix.SYS_SCHED_SETATTR, 0).
@@ -84,7 +86,7 @@ func program(r FilterRules, pid int) []unix.SockFilter {
 	return f.allowed()
 }
 
-// deniedCalls are the calls that are denied on every architecture.
+// deniedCalls lists the calls that are denied on every architecture.
 var deniedCalls = []uint32{
 	// other processes
 	unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET, unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV,
@@ -106,7 +108,7 @@ var deniedCalls = []uint32{
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 }
 
-// install installs a program for all threads.
+// install installs a filter for all threads.
 func install(program []unix.SockFilter) error {
 	runtime.LockOSThread() // no_new_privs is a property of the thread that calls seccomp
 	defer runtime.UnlockOSThread()

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestProgram checks the filter with a separate interpreter, for calls that a test cannot make:
+// TestProgram runs the filter in an interpreter of its own, to check calls that a test cannot make:
 // calls of other architectures, and calls that affect other processes.
 func TestProgram(t *testing.T) {
 	const (
@@ -30,7 +30,7 @@ func TestProgram(t *testing.T) {
 		{"read", FilterRules{}, architecture, unix.SYS_READ, [2]uint64{}, accepted},
 		{"control of the driver", FilterRules{}, architecture, unix.SYS_IOCTL, [2]uint64{3, 0xc020462a}, accepted},
 		{"bind before listening", FilterRules{}, architecture, unix.SYS_BIND, [2]uint64{}, accepted},
-		{"thread", FilterRules{}, architecture, unix.SYS_CLONE, [2]uint64{0x3d0f00}, accepted}, // of pthread_create
+		{"thread", FilterRules{}, architecture, unix.SYS_CLONE, [2]uint64{0x3d0f00}, accepted}, // the flags of pthread_create
 		{"child", FilterRules{}, architecture, unix.SYS_CLONE, [2]uint64{0x11}, refused},
 		{"thread in another namespace", FilterRules{}, architecture, unix.SYS_CLONE, [2]uint64{0x3d0f00 | 0x20000}, refused},
 		{"own signal", FilterRules{}, architecture, unix.SYS_TGKILL, [2]uint64{pid, 4712}, accepted},
@@ -66,7 +66,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// interpret executes a program (Documentation/networking/filter.rst of the kernel).
+// interpret executes a BPF program (Documentation/networking/filter.rst of the kernel).
 func interpret(t *testing.T, program []unix.SockFilter, words [16]uint32) uint32 {
 	t.Helper()
 	var a uint32

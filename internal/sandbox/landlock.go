@@ -12,10 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeFile are the rights to write an existing file, including device files.
+// writeFile contains the rights that are needed to write to an existing file, including device
+// files.
 const writeFile = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 
-// landlockABI returns the Landlock version of the kernel.
+// landlockABI returns the kernel's Landlock ABI version.
 func landlockABI() (int, error) {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -24,8 +25,8 @@ func landlockABI() (int, error) {
 	return int(abi), nil
 }
 
-// denied returns the operations that are denied without a rule. It depends on the ABI, because the
-// kernel rejects unknown rights.
+// denied returns the operations that are denied unless a rule allows them. The result depends on
+// the ABI, because the kernel rejects unknown rights.
 func denied(abi int) unix.LandlockRulesetAttr {
 	d := unix.LandlockRulesetAttr{
 		Access_fs: unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
@@ -52,8 +53,8 @@ func denied(abi int) unix.LandlockRulesetAttr {
 	return d
 }
 
-// open returns a ruleset with the denied operations and the exceptions of the rules, as a file
-// descriptor.
+// open creates a ruleset with the denied operations and the exceptions in the rules, and returns
+// its file descriptor.
 func open(r Rules, abi int) (int, error) {
 	d := denied(abi)
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&d)), unsafe.Sizeof(d), 0)
@@ -99,8 +100,8 @@ func addRules(ruleset int, r Rules, d unix.LandlockRulesetAttr) error {
 	return nil
 }
 
-// allow adds a rule for a file, or for a directory and everything below it. A path that is missing
-// or unreachable gets no rule, so nothing is allowed there.
+// allow adds a rule for a file, or for a directory and everything below it. If the path is missing
+// or unreachable, no rule is added, so nothing is allowed there.
 func allow(ruleset int, path string, rights uint64) error {
 	flags := unix.O_PATH | unix.O_CLOEXEC
 	if rights&unix.LANDLOCK_ACCESS_FS_MAKE_REG != 0 { // this right does not apply to files
@@ -118,8 +119,8 @@ func allow(ruleset int, path string, rights uint64) error {
 	return addRule(ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, unsafe.Pointer(&beneath), path)
 }
 
-// netPort is LANDLOCK_RULE_NET_PORT, and portRule is its landlock_net_port_attr, which x/sys does
-// not define.
+// netPort is LANDLOCK_RULE_NET_PORT, and portRule is struct landlock_net_port_attr. The package
+// x/sys does not define them.
 const netPort = 2
 
 type portRule struct {
@@ -149,7 +150,7 @@ func restrict(ruleset int) error {
 	return nil
 }
 
-// images returns the files that the kernel opens to execute the program: the program and,
+// images returns the files that the kernel opens to execute the program: the program file and,
 // unless it is linked statically, the dynamic loader.
 func images() ([]string, error) {
 	program, err := os.Executable()

@@ -1,12 +1,12 @@
-// Package sandbox restricts the program permanently, by Landlock, no_new_privs and seccomp.
+// Package sandbox permanently restricts the program by Landlock, no_new_privs and seccomp.
 // docs/security.md lists the denied operations.
 //
-// Landlock restricts a thread, and the Go runtime has several before main begins. Therefore one
-// thread is restricted and executes the program again, in the same process, so that every
-// thread of the new image is in one Landlock domain. Restricting each thread separately, as
-// libpsx does, creates a domain for each, and before Linux 6.15 threads in different domains
-// cannot signal each other. The kernel's own solution (LANDLOCK_RESTRICT_SELF_TSYNC) needs
-// Linux 7.0.
+// Landlock restricts a single thread, but the Go runtime has several threads before main begins.
+// Therefore one thread is restricted and then executes the program again, in the same process, so
+// that every thread of the new image is in the same Landlock domain. Restricting each thread
+// separately, as libpsx does, creates one domain per thread, and before Linux 6.15 threads in
+// different domains cannot signal each other. The kernel's own solution
+// (LANDLOCK_RESTRICT_SELF_TSYNC) needs Linux 7.0.
 //
 // Reading files is not restricted: the location of the driver's library and its files differs
 // by distribution and container toolkit, and may change while the program runs.
@@ -22,26 +22,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rules are the operations that remain allowed.
+// Rules describes the operations that remain allowed.
 type Rules struct {
 	// State is the directory in which the program writes files. It is created if it is missing,
-	// because a rule needs an existing directory. If empty, nothing can be written.
+	// because a rule needs an existing directory. If State is empty, no such directory is allowed.
 	State string
-	// Features is another directory in which the program writes files. It is not created. Empty
-	// allows none.
+	// Features is another directory in which the program writes files. It is not created if it is
+	// missing. If Features is empty, no such directory is allowed.
 	Features string
 	// Devices is the directory of device files that the program opens for writing and controls,
 	// including files that appear later.
 	Devices string
-	// Ports are the TCP ports that the program connects to.
+	// Ports lists the TCP ports to which the program connects.
 	Ports []uint16
 }
 
 // marker is the environment variable that passes the restrictions to the new image.
 const marker = "GPULEDGER_SANDBOX"
 
-// restrictions are the current restrictions of this program: the Landlock ABI, 0 without Landlock,
-// and whether both system call filters are installed.
+// restrictions are the program's current restrictions: the Landlock ABI, which is 0 without
+// Landlock, and whether both system call filters are installed.
 type restrictions struct {
 	abi      int
 	filtered bool
@@ -57,12 +57,13 @@ func (r restrictions) environment() []string {
 	return append(os.Environ(), marker+"="+fmt.Sprint(r.abi, r.filtered))
 }
 
-// openTimeout is the timeout for opening the directories of the rules. Their file system may hang.
+// openTimeout is the timeout for opening the directories in the rules, because their file system
+// may hang.
 const openTimeout = 2 * time.Second
 
-// Enter restricts the program and returns the kernel's Landlock ABI, which determines the
-// restrictions: 3 adds truncation, 4 TCP connections, 5 ioctl on devices, 6 signals. It
-// executes the program again, so main calls it first. After an error the program is not
+// Enter restricts the program and returns the kernel's Landlock ABI. Newer ABIs restrict more
+// operations: truncation since 3, TCP connections since 4, ioctl on devices since 5, signals since
+// 6. Enter executes the program again, so main calls it first. After an error the program is not
 // restricted.
 func Enter(r Rules) (abi int, err error) {
 	if inside := os.Getenv(marker); inside != "" {
@@ -103,36 +104,37 @@ func replace(environment []string) error {
 	if err != nil {
 		return fmt.Errorf("find the program: %w", err)
 	}
-	// The thread that executes becomes the main thread and keeps its own signal.
+	// The thread that calls execve becomes the main thread and keeps its own parent-death signal.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, deathSignal, 0, 0, 0); err != nil {
 		return fmt.Errorf("set the parent-death signal: %w", err)
 	}
 	return fmt.Errorf("execute %s: %w", program, unix.Exec(program, os.Args, environment))
 }
 
-// Restart executes the program again in the same process, with more environment variables. The
-// restrictions remain in force, and the new image does not add any. It returns only on errors.
-// [FilterRules] must allow it. Landlock allows it only for the file of this program, not for its
-// successor in an upgrade.
+// Restart executes the program again in the same process, with additional environment variables.
+// The restrictions remain in force, and the new image adds no restrictions. Restart returns only on
+// errors. [FilterRules] must allow it. Landlock allows executing only the file of this program, not
+// a new version that an upgrade installed.
 func Restart(environment ...string) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return replace(append(current.environment(), environment...))
 }
 
-// deathSignal is the signal that the program receives when its parent ends, or 0 for none. It
-// belongs to the main thread, on which Go initialises packages; main may run on another thread.
+// deathSignal is the signal that the program receives when its parent ends, or 0 for none. It is a
+// property of the main thread. It is read during package initialisation, which Go runs on the main
+// thread, because main may run on another thread.
 var deathSignal = parentDeathSignal()
 
-// parentDeathSignal returns the signal that this thread receives when its parent ends. The call
-// fails only for an invalid address.
+// parentDeathSignal returns the signal that this thread receives when its parent ends. It ignores
+// errors, because the call fails only for an invalid address.
 func parentDeathSignal() uintptr {
 	var signal int32
 	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0)
 	return uintptr(signal)
 }
 
-// openInTime opens the ruleset, or returns an error after openTimeout.
+// openInTime opens the ruleset. It returns an error if this takes longer than openTimeout.
 func openInTime(r Rules, abi int) (ruleset int, err error) {
 	done := make(chan struct{})
 	var opened int

@@ -21,7 +21,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sandbox"
 )
 
-// TestMain runs the tests, or the program under test if the binary is executed again with a world.
+// TestMain runs the tests. If the environment contains a world, it runs the program under test
+// instead.
 func TestMain(m *testing.M) {
 	text, tested := os.LookupEnv(worldVariable)
 	if !tested {
@@ -38,21 +39,22 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// worldVariable is the environment variable that contains the world of the program under test.
+// worldVariable is the environment variable that contains the world for the program under test.
 const worldVariable = "GPULEDGER_TEST_WORLD"
 
-// restarts is the environment variable of a program that was restarted.
+// restarts is the environment variable that is set in a restarted program.
 const restarts = "GPULEDGER_TEST_RESTARTED"
 
-// world is the environment of the program under test. The test is its parent process, listens on
-// the ports and sockets, and owns the files.
+// world describes the surroundings of the program under test. The test is the program's parent
+// process, listens on the ports and sockets, and owns the files.
 type world struct {
-	// Sandboxed programs enter the sandbox. Stacked programs enter it until the kernel refuses.
+	// Sandboxed programs enter the sandbox. Stacked programs enter the sandbox repeatedly, until
+	// the kernel refuses.
 	Sandboxed, Stacked bool
 	Filtered           bool   // install the system call filters
 	Restarted          bool   // restart in the sandbox
-	State              string // its state folder
-	Files              string // a folder with files of the test
+	State              string // the program's state folder
+	Files              string // a folder with the test's files
 	Port               uint16 // a TCP port that a rule allows
 	OtherPort          uint16
 	Socket             string // the path of a socket
@@ -63,23 +65,24 @@ type world struct {
 type result struct {
 	ABI   int
 	Error string
-	// Attempts and Calls are the error codes by name, empty for success.
+	// Attempts and Calls contain the error code of each attempt and call, by name. The code is
+	// empty for success.
 	Attempts, Calls map[string]string
 	// DeathSignal is the signal that the program receives when its parent ends.
 	DeathSignal int32
-	// Command is the name of the process.
+	// Command is the process name.
 	Command string
 	// Restarted is set in a program that restarted.
 	Restarted bool
 }
 
-// deathSignal is read on the main thread, on which Go initialises packages.
+// deathSignal is read during package initialisation, which Go runs on the main thread.
 var deathSignal = func() (signal int32) {
 	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0)
 	return signal
 }()
 
-// explore enters the sandbox and makes every attempt.
+// explore enters the sandbox, as the world requires, and makes every attempt.
 func (w *world) explore() result {
 	r := result{Attempts: make(map[string]string), Calls: make(map[string]string)}
 	for again := w.Sandboxed; again; again = w.Stacked && r.Error == "" {
@@ -126,7 +129,7 @@ func code(err error) string {
 // newWorld creates a world for one program.
 func newWorld(t *testing.T) world {
 	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "sandbox") // t.TempDir may be in /dev, which the sandbox allows
+	dir, err := os.MkdirTemp("/var/tmp", "sandbox") // not t.TempDir, which may be in /dev, where the sandbox allows writing
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +161,7 @@ func newWorld(t *testing.T) world {
 	return w
 }
 
-// explore runs the program under test in the world.
+// explore runs the program under test in the world and returns its output.
 func explore(t *testing.T, w world) result {
 	t.Helper()
 	text, err := json.Marshal(w)
@@ -194,7 +197,7 @@ func needLandlock(t *testing.T) {
 }
 
 // TestEnter checks that the sandbox allows only the operations that the exporter needs, and that
-// the process and its name do not change. Outside of the sandbox all operations succeed.
+// the process and its name do not change. Outside the sandbox all operations must succeed.
 func TestEnter(t *testing.T) {
 	for _, tt := range []world{
 		{},
@@ -209,7 +212,7 @@ func TestEnter(t *testing.T) {
 			w.Filtered, w.Restarted = tt.Filtered, tt.Restarted
 			if w.Sandboxed = tt.Sandboxed; w.Sandboxed {
 				needLandlock(t)
-			} else if err := os.Mkdir(w.State, 0o700); err != nil { // as the sandbox does
+			} else if err := os.Mkdir(w.State, 0o700); err != nil { // Enter would create the folder
 				t.Fatal(err)
 			}
 			got := explore(t, w)
@@ -230,7 +233,7 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// TestRestartDenied checks that the filters deny a restart without Landlock.
+// TestRestartDenied checks that, without Landlock, the filters deny a restart.
 func TestRestartDenied(t *testing.T) {
 	w := newWorld(t)
 	w.Filtered, w.Restarted = true, true
@@ -239,12 +242,12 @@ func TestRestartDenied(t *testing.T) {
 	}
 }
 
-// expected returns the error code of an attempt.
+// expected returns the error code that an attempt should have in the world.
 func expected(a attempt, w world, abi int) string {
 	switch {
 	case w.Filtered && slices.Contains(filtered, a.name):
 		return "EPERM"
-	case w.Filtered && a.name == "gain privileges by a program": // a filter requires no_new_privs
+	case w.Filtered && a.name == "gain privileges by a program": // installing a filter requires no_new_privs
 		return "EPERM"
 	case w.Filtered && !w.Sandboxed && a.name == "replace itself by a program":
 		return "EPERM"
@@ -254,7 +257,7 @@ func expected(a attempt, w world, abi int) string {
 	return ""
 }
 
-// checkCalls checks the results of system calls.
+// checkCalls checks the error codes of the system calls.
 func checkCalls(t *testing.T, isFiltered bool, got map[string]string) {
 	t.Helper()
 	want := make(map[string]string)
@@ -262,7 +265,7 @@ func checkCalls(t *testing.T, isFiltered bool, got map[string]string) {
 		want[c.name] = c.plain
 		switch code := got[c.name]; {
 		case !isFiltered && code != c.plain && (code == "EPERM" || code == "ENOSYS"):
-			t.Logf("%s: %s without the filter, so that its effect is not seen here", c.name, code)
+			t.Logf("%s returns %s even without the filter, so this test cannot show the filter's effect", c.name, code)
 			want[c.name] = code
 		case isFiltered:
 			want[c.name] = "EPERM"
@@ -276,8 +279,8 @@ func checkCalls(t *testing.T, isFiltered bool, got map[string]string) {
 	}
 }
 
-// TestNoStateFolder checks that the program runs in the sandbox and writes nothing if the state
-// folder cannot be created.
+// TestNoStateFolder checks that the program runs in the sandbox even if the state folder cannot be
+// created, and that it then cannot write.
 func TestNoStateFolder(t *testing.T) {
 	needLandlock(t)
 	w := newWorld(t)
@@ -289,7 +292,7 @@ func TestNoStateFolder(t *testing.T) {
 }
 
 // TestRefused checks that the program continues if the kernel refuses to restrict it, for example
-// in a seventeenth nested sandbox.
+// because it would be the seventeenth nested sandbox.
 func TestRefused(t *testing.T) {
 	needLandlock(t)
 	w := newWorld(t)

@@ -18,12 +18,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// server serves the objects of a file like an API server.
+// server serves the objects in a file as an API server would.
 type server struct {
 	Version, Policies string
 	Groups            map[string][]string
 	Objects           []map[string]any
-	// page limits a page, so that every list has several.
+	// page is the maximum number of objects on a page. It is small, so that lists have several
+	// pages.
 	page int
 }
 
@@ -36,7 +37,7 @@ func load(t testing.TB, name string) *server {
 	return s
 }
 
-// kinds are the resources of the kinds in the files.
+// kinds maps each kind in the files to its resource in the API.
 var kinds = map[string]string{
 	"Node": "nodes", "DaemonSet": "daemonsets", "Deployment": "deployments", "Pod": "pods", "ConfigMap": "configmaps", "Event": "events",
 	"ResourceSlice": "resourceslices", "MutatingAdmissionPolicy": "mutatingadmissionpolicies", "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
@@ -74,7 +75,7 @@ func (s *server) groups() (all []any) {
 	return all
 }
 
-// list serves a page of a collection.
+// list serves one page of a collection.
 func (s *server) list(u *url.URL) ([]byte, error) {
 	parts := strings.Split(strings.TrimPrefix(strings.TrimPrefix(u.Path, "/apis/"), "/api/"), "/")
 	namespace := ""
@@ -103,7 +104,7 @@ func (s *server) list(u *url.URL) ([]byte, error) {
 	return json.Marshal(map[string]any{"kind": "List", "metadata": map[string]string{"continue": next}, "items": items[start:end]})
 }
 
-// selected evaluates the selectors of a request.
+// selected returns the objects that match the selectors in a request.
 func selected(o, m map[string]any, query url.Values) bool {
 	involved, _ := o["involvedObject"].(map[string]any)
 	for term := range strings.SplitSeq(query.Get("fieldSelector"), ",") {
@@ -124,11 +125,12 @@ func selected(o, m map[string]any, query url.Values) bool {
 
 var options = advice.Options{Namespace: "gpuledger", Release: "0.1.0"}
 
-// clusters are the clusters in testdata, with their rows of docs/install.md.
+// clusters lists the clusters in testdata, with the rows in docs/install.md that fit them.
 var clusters = map[string]struct {
 	rows, overlays string
-	values         string // of the first row
-	status         int
+	// values are the chart values for the first row.
+	values string
+	status int
 }{
 	"operator":           {rows: "GPU Operator, Kubernetes ≥ 1.36", overlays: "operator", values: "platform=gpu-operator exporter.mode=sidecar"},
 	"operator-elsewhere": {rows: "GPU Operator, Kubernetes ≥ 1.36", overlays: "operator", values: "platform=gpu-operator exporter.mode=sidecar devicePlugin.namespace=gpus"},
@@ -153,7 +155,7 @@ var clusters = map[string]struct {
 	"hami":         {rows: "HAMi", overlays: "standalone+runtime-class", values: "runtimeClassName=nvidia"},
 	"talos":        {rows: "Talos", overlays: "standalone+runtime-class", values: "runtimeClassName=nvidia"},
 	"k0s":          {rows: "k0s", overlays: "standalone+k0s", values: "kubeletPath=/var/lib/k0s/kubelet"},
-	// Its kubelet's directory is linked from the usual place.
+	// In this cluster, the kubelet's usual directory is a link to the real directory.
 	"microk8s": {
 		rows: "GPU Operator, Kubernetes ≥ 1.36", overlays: "operator", values: "platform=gpu-operator exporter.mode=sidecar devicePlugin.namespace=gpu-operator-resources",
 	},
@@ -196,8 +198,8 @@ const (
 	sharing   = "time-slicing or MPS, or any device plugin with a configuration file (config.map, config.name, the operator's devicePlugin.config)"
 )
 
-// TestClusters checks row, overlay, values, exit status and report of each cluster in testdata. Only "well"
-// needs nothing.
+// TestClusters checks the row, the overlay, the values, the exit status and the report for each cluster in
+// testdata. Only the cluster "well" needs no action.
 func TestClusters(t *testing.T) {
 	files, err := filepath.Glob("testdata/clusters/*.yaml")
 	check(t, err)
@@ -234,17 +236,17 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// checkLines checks that lines fit the width if their words do.
+// checkLines checks that a line exceeds the width only if a single word does.
 func checkLines(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.SplitSeq(text, "\n") {
 		if n := len([]rune(line)); n > advice.Width && len(strings.Fields(line)) > 2 {
-			t.Errorf("a line of %d characters: %s", n, line)
+			t.Errorf("a line has %d characters: %s", n, line)
 		}
 	}
 }
 
-// TestRequests checks that no document is read twice.
+// TestRequests checks that no document is requested twice.
 func TestRequests(t *testing.T) {
 	for name := range clusters {
 		s := load(t, name)
@@ -252,7 +254,7 @@ func TestRequests(t *testing.T) {
 		seen := make(map[string]bool)
 		_, err := advice.Read(func(path string) ([]byte, error) {
 			if seen[path] {
-				t.Errorf("%s: %s is read twice", name, path)
+				t.Errorf("%s: %s is requested twice", name, path)
 			}
 			seen[path] = true
 			return s.get(path)
@@ -261,12 +263,13 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestUnread checks that documents that cannot be read are listed and change the exit status, and that a
-// report needs the version and the Nodes.
+// TestUnread checks that documents that cannot be read are listed in the report and change the exit
+// status. Without the version or the Nodes there is an error instead of a report.
 func TestUnread(t *testing.T) {
 	for _, tt := range []struct {
 		path string
-		want string // in the report, or in the error
+		// want is a part of the report or, if there is none, of the error.
+		want string
 		fail bool
 	}{
 		{"/version", "read the version: forbidden", true},
@@ -302,7 +305,8 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestMany checks that a group of a thousand Nodes lists ten of them, or all.
+// TestMany checks that the report lists ten Nodes of a group of a thousand, and that it lists all
+// of them with --all.
 func TestMany(t *testing.T) {
 	s := load(t, "own-states")
 	s.page = 500
@@ -329,12 +333,12 @@ func TestMany(t *testing.T) {
 		_, err := cluster.Write(&out, o)
 		check(t, err)
 		checkLines(t, out.String())
-		// Each Node is in the list, and in the command.
+		// A Node appears twice: in the list and in the command.
 		if n, want := strings.Count(out.String(), "more-"), map[bool]int{false: 16, true: 2000}[all]; n != want {
-			t.Errorf("--all=%v names the Nodes %d times, want %d", all, n, want)
+			t.Errorf("with --all=%v the report names Nodes %d times, want %d", all, n, want)
 		}
 		if !strings.Contains(out.String(), "1002 Nodes with 8 nvidia.com/gpu: ") {
-			t.Error("the report has no number of Nodes")
+			t.Error("the report does not contain the number of Nodes")
 		}
 	}
 }

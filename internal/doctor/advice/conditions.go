@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// pluginContainers are the names of the containers that the policy adds the exporter to.
+// pluginContainers contains the names of device plugin containers. The policy adds the exporter to
+// pods with one of these containers.
 var pluginContainers = []string{"nvidia-device-plugin-ctr", "nvidia-device-plugin", "amdgpu-dp-cntr", "amdgpu-dp-cntr-health", "amd-gpu-dp-cntr"}
 
-// hostConditions decide about the containers of a pod. The policy has one of them.
+// hostConditions are the conditions on the containers in a pod. A policy has one of these
+// conditions.
 var hostConditions = map[string]func(s *podSpec) bool{
 	"is-a-device-plugin": func(s *podSpec) bool { return slices.ContainsFunc(pluginContainers, s.has) },
 	"is-dcgm-exporter": func(s *podSpec) bool {
@@ -19,8 +21,8 @@ var hostConditions = map[string]func(s *podSpec) bool{
 	"is-an-mps-control-daemon": func(s *podSpec) bool { return s.has("mps-control-daemon-ctr") },
 }
 
-// otherHost reports whether pods belong to a program, other than a device plugin, that the exporter
-// can join.
+// otherHost reports whether the pods belong to a program other than a device plugin to which the
+// exporter can be added.
 func otherHost(s *podSpec) bool {
 	return hostConditions["is-dcgm-exporter"](s) || hostConditions["is-an-mps-control-daemon"](s)
 }
@@ -38,19 +40,20 @@ func (i *injector) takes(h *host) bool {
 	return true
 }
 
-// check is a condition of the policy with the reason why it does not hold for a pod.
+// check evaluates a condition of the policy. It also contains the reason to report if the condition
+// does not hold for a pod.
 type check struct {
 	holds  func(p *pod, i *injector) bool
 	reason string
-	// permanent means that the pods need the exporter's own DaemonSet.
+	// permanent means that the policy can never add the exporter to these pods.
 	permanent bool
 	fix       fixKind
 }
 
-// checks are the conditions of the policy by name. A test compares them with the policy, and a real API
-// server decides on the same pods.
+// checks contains the policy's conditions by name. Tests compare them with the policy, and with the
+// decisions of a real API server about the same pods.
 var checks = map[string]check{
-	// The user is not in the pod. Its owner is.
+	// A pod does not show which user created it, so its owner is checked instead.
 	"created-by-the-daemonset-controller": {holds: ofDaemonSet, reason: "the DaemonSet controller did not create the pod"},
 	"owned-by-a-daemonset":                {holds: ofDaemonSet, reason: "the pod has no DaemonSet"},
 	"is-a-device-plugin":                  hostCheck("is-a-device-plugin"),
@@ -75,7 +78,7 @@ var checks = map[string]check{
 	"not-yet": {holds: func(p *pod, _ *injector) bool {
 		return !p.Spec.has(containerName) && !slices.ContainsFunc(p.Spec.InitContainers, func(c container) bool { return c.Name == containerName }) &&
 			!slices.ContainsFunc(p.Spec.Volumes, func(v volume) bool { return strings.HasPrefix(v.Name, "gpuledger-") })
-	}, reason: "the pod has a volume or an init container with our names"},
+	}, reason: "the pod already has a volume or an init container with one of gpuledger's names"},
 	"has-an-image": {holds: func(_ *pod, i *injector) bool {
 		return imageName.MatchString(i.trimmed("image"))
 	}, reason: "the parameter image is missing or invalid"},
@@ -90,7 +93,7 @@ var checks = map[string]check{
 }
 
 func hostCheck(name string) check {
-	return check{holds: func(p *pod, _ *injector) bool { return hostConditions[name](&p.Spec) }, reason: "it is for pods with other containers", permanent: true}
+	return check{holds: func(p *pod, _ *injector) bool { return hostConditions[name](&p.Spec) }, reason: "the policy is for pods with other containers", permanent: true}
 }
 
 var (
@@ -104,12 +107,13 @@ func ofDaemonSet(p *pod, _ *injector) bool {
 
 func (i *injector) trimmed(key string) string { return strings.TrimSpace(i.parameters.Data[key]) }
 
-// words returns a parameter as a list, separated as the policy does.
+// words splits a parameter into a list in the same way as the policy.
 func (i *injector) words(key string) []string {
 	return slices.DeleteFunc(strings.Split(strings.NewReplacer(",", " ", "\n", " ").Replace(i.parameters.Data[key]), " "), func(w string) bool { return w == "" })
 }
 
-// leaves returns why the current policy or webhook does not add the container to a pod.
+// leaves returns the reason why the current policy or webhook does not add the container to a pod,
+// and whether there is one.
 func (i *injector) leaves(p *pod) (check, bool) {
 	switch {
 	case i.unbound != "":

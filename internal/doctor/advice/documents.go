@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// The types hold the fields of the API server's objects that the advice needs. encoding/json matches
-// names without regard to case.
+// These types contain the fields that the advice needs from the API server's objects. They have no
+// JSON tags, because encoding/json ignores case in field names.
 
-// list is a page of a list of objects, or the list of API groups.
+// list is one page of a list of objects, or the list of API groups.
 type list struct {
 	Metadata struct{ Continue string }
 	Items    []json.RawMessage
@@ -23,7 +23,7 @@ type meta struct {
 	ManagedFields       []struct{ Time time.Time }
 }
 
-// changed returns the time of the last change that the object shows.
+// changed returns the time of the object's last recorded change.
 func (m *meta) changed() time.Time {
 	last := m.CreationTimestamp
 	for _, f := range m.ManagedFields {
@@ -34,7 +34,7 @@ func (m *meta) changed() time.Time {
 	return last
 }
 
-// full returns the name with the namespace.
+// full returns the object's namespace and name.
 func (m *meta) full() string { return m.Namespace + "/" + m.Name }
 
 type owner struct {
@@ -150,7 +150,7 @@ type binding struct {
 	}
 }
 
-// webhooks is a MutatingWebhookConfiguration.
+// webhooks contains the needed fields of a MutatingWebhookConfiguration.
 type webhooks struct {
 	Metadata meta
 	Webhooks []struct {
@@ -184,7 +184,7 @@ type deployment struct {
 	Spec     struct{ Template struct{ Spec podSpec } }
 }
 
-// apiGroups are the groups that the API server serves.
+// apiGroups lists the groups that the API server serves.
 type apiGroups struct {
 	Groups []struct {
 		Name     string
@@ -192,5 +192,5 @@ type apiGroups struct {
 	}
 }
 
-// apiResources are the resources of a version of a group.
+// apiResources lists the resources in a version of a group.
 type apiResources struct{ Resources []struct{ Name string } }

@@ -17,12 +17,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/doctor/advice"
 )
 
-// commandLine matches the lines of commands, and the lines that continue them: words without a
-// character that a shell interprets, quoted constants of the program, a backslash at the end.
+// commandLine matches a line of a command or its continuation. It consists of words without
+// characters that a shell interprets and of the program's quoted constants, and may end with a
+// backslash.
 var commandLine = regexp.MustCompile(`^ +(\$ )?([A-Za-z0-9._/=:-]+|"github\.com/gpuledger/gpuledger//manifests/overlays/[a-z-]+\?ref=v0\.1\.0"|'\{"data":\{"nodes":"\*"\}\}'|sidecar\.nodes='\*'| )+( \\)?$`)
 
-// FuzzRead checks that for any objects the report contains only printable characters, and commands
-// without a character that a shell interprets.
+// FuzzRead checks that, for any objects, the report contains only printable characters, and that
+// its commands contain no character that a shell interprets.
 func FuzzRead(f *testing.F) {
 	files, err := filepath.Glob("testdata/clusters/*.yaml")
 	check(f, err)
@@ -42,7 +43,7 @@ func FuzzRead(f *testing.F) {
 		if yaml.Unmarshal(text, s) != nil {
 			return
 		}
-		// The server of the test needs kinds and metadata.
+		// The test server needs kinds and metadata.
 		var objects []map[string]any
 		for _, o := range s.Objects {
 			kind, isString := o["kind"].(string)
@@ -55,7 +56,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// harmless checks the report about the objects of a server, and returns it.
+// harmless reads the objects of a server, checks the report and returns it.
 func harmless(t *testing.T, s *server) string {
 	t.Helper()
 	cluster, err := advice.Read(s.get)
@@ -72,14 +73,14 @@ func harmless(t *testing.T, s *server) string {
 			t.Errorf("a control character in %q", line)
 		}
 		if (continued || strings.HasPrefix(line, "  $ ")) && !commandLine.MatchString(line) {
-			t.Errorf("a command with a character of the shell: %q", line)
+			t.Errorf("a command contains a character that a shell interprets: %q", line)
 		}
 		continued = strings.HasSuffix(line, ` \`) && (continued || strings.HasPrefix(line, "  $ "))
 	}
 	return out.String()
 }
 
-// hostile are values in place of others.
+// hostile contains values that replace values in the objects.
 var hostile = []any{
 	nil, 7, -1.5, true, "", "\x1b[2J\x1b[31m", "$(id)", "--all", "`id`; rm -rf /", "a\nb", "\u202egpu", "gpu-1", "true", strings.Repeat("x", 100000),
 	[]any{},
@@ -89,7 +90,7 @@ var hostile = []any{
 	map[string]any{"7": 7},
 }
 
-// TestHostile replaces random values of the objects, and checks the reports.
+// TestHostile replaces random values in the objects and checks the reports.
 func TestHostile(t *testing.T) {
 	const seed = 20261129
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -105,7 +106,7 @@ func TestHostile(t *testing.T) {
 				kind, metadata := o["kind"], o["metadata"]
 				replace(r, o)
 				if _, is := o["metadata"].(map[string]any); !is {
-					o["metadata"] = metadata // the server of the test needs it
+					o["metadata"] = metadata // the test server needs the metadata
 				}
 				o["kind"] = kind
 			}
@@ -155,7 +156,8 @@ func leaf(v any) bool {
 	return true
 }
 
-// FuzzDocument checks that any answer to any request is an error or a document.
+// FuzzDocument checks that any response to any request leads to an error or to a report with a
+// nonzero exit status.
 func FuzzDocument(f *testing.F) {
 	f.Add("/api/v1/nodes", []byte(`{"items": [null, 1, {}, {"metadata": null}, {"metadata": {"name": 7}}], "metadata": {"continue": "again"}}`))
 	f.Add("/apis", []byte(`{"groups": [{"name": "admissionregistration.k8s.io"}, null]}`))
@@ -177,7 +179,7 @@ func FuzzDocument(f *testing.F) {
 		status, err := cluster.Write(&out, options)
 		check(t, err)
 		if status == advice.Well {
-			t.Error("the status is 0, though the cluster has Nodes without an exporter")
+			t.Error("the status is 0, although the cluster has Nodes without an exporter")
 		}
 		if path == "/apis/apps/v1/daemonsets" && !json.Valid(answer) && status != advice.Unreadable {
 			t.Errorf("status %d for an invalid document", status)

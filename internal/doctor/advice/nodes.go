@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// fix identifies the commands for a state. Nodes with equal states and fixes are one group.
+// fix identifies the commands that correct a state. Nodes with equal states and fixes form one
+// group.
 type fix struct {
 	kind           fixKind
-	labels         string // for fixLabel
-	namespace, set string // DaemonSet, for fixNodes and fixRestart
+	labels         string // labels to set with fixLabel
+	namespace, set string // DaemonSet to restart with fixNodes and fixRestart
 }
 
 type fixKind int
@@ -21,10 +22,10 @@ const (
 	fixNone    fixKind = iota
 	fixLabel           // label the Nodes
 	fixNodes           // select the Nodes by the policy's parameter, and restart the device plugin
-	fixRestart         // replace the pods
+	fixRestart         // restart the DaemonSet, or delete the pod
 )
 
-// fix returns the fix of a kind for the DaemonSet.
+// fix returns a fix of the given kind for the DaemonSet.
 func (h *host) fix(kind fixKind) fix {
 	if kind == fixNone {
 		return fix{}
@@ -32,7 +33,7 @@ func (h *host) fix(kind fixKind) fix {
 	return fix{kind: kind, namespace: h.set.Metadata.Namespace, set: h.set.Metadata.Name}
 }
 
-// level is the weight of a state.
+// level is the severity of a state.
 type level int
 
 const (
@@ -41,15 +42,15 @@ const (
 	todo
 )
 
-// state is the state of the exporter on a Node.
+// state describes the exporter on a Node.
 type state struct {
 	level level
 	text  string
 	fix   fix
-	pod   string // its name, for fixRestart
+	pod   string // name of the pod, for fixRestart
 }
 
-// group is a list of Nodes with the same GPUs and state.
+// group lists the Nodes with the same GPUs and the same state.
 type group struct {
 	state
 	gpus  string
@@ -57,7 +58,7 @@ type group struct {
 	pods  []string
 }
 
-// states returns the Nodes with GPUs by state; Nodes that need action come first.
+// states groups the Nodes with GPUs by state. Groups that need action come first.
 func (c *Cluster) states() (groups []*group) {
 	type key struct {
 		level      level
@@ -95,7 +96,8 @@ func (c *Cluster) states() (groups []*group) {
 	return groups
 }
 
-// on returns the Node of a pod: the scheduler set it, or the DaemonSet controller created the pod for it.
+// on returns the name of the Node to which a pod is bound, or for which the DaemonSet controller created
+// the pod.
 func (p *pod) on() string {
 	if p.Spec.NodeName != "" {
 		return p.Spec.NodeName
@@ -106,13 +108,13 @@ func (p *pod) on() string {
 	return ""
 }
 
-// livesOn reports whether a pod is on a Node, and is neither ended (for example evicted) nor
-// deleted.
+// livesOn reports whether a pod is on a Node, has not ended (for example by eviction) and is not
+// being deleted.
 func (p *pod) livesOn(n *node) bool {
 	return p.on() == n.Metadata.Name && p.Metadata.DeletionTimestamp == nil && p.Status.Phase != "Failed" && p.Status.Phase != "Succeeded"
 }
 
-// state returns the state of the exporter on a Node.
+// state determines the state of the exporter on a Node.
 func (c *Cluster) state(n *node) state {
 	if n.Metadata.Labels["kubernetes.io/os"] == "windows" {
 		return state{level: other, text: "no exporter: a Windows Node"}
@@ -126,17 +128,17 @@ func (c *Cluster) state(n *node) state {
 	case !c.installed():
 		return state{level: todo, text: "no exporter: gpuledger is not installed"}
 	}
-	// A DaemonSet that selects the Node decides before the others.
+	// A DaemonSet that allows a pod on the Node has precedence over the others.
 	slices.SortStableFunc(absent, func(a, b *host) int { return cmp.Compare(a.refusals(n), b.refusals(n)) })
 	for _, h := range absent {
 		if s := c.missing(h, n); s.text != "" {
 			return s
 		}
 	}
-	return state{level: todo, text: "no exporter: no DaemonSet with the exporter, or for it, has a pod there"}
+	return state{level: todo, text: "no exporter: no DaemonSet that contains the exporter, or that the policy adds it to, has a pod there"}
 }
 
-// refusals is 0 if the DaemonSet's template allows a pod on the Node, else 1.
+// refusals returns 0 if the DaemonSet's template allows a pod on the Node, otherwise 1.
 func (h *host) refusals(n *node) int {
 	if h.set.Spec.Template.Spec.refuses(n).reason != "" {
 		return 1
@@ -144,14 +146,14 @@ func (h *host) refusals(n *node) int {
 	return 0
 }
 
-// exporter is a pod with the exporter's container on a Node.
+// exporter describes a pod with the exporter's container on a Node.
 type exporter struct {
-	from string // its DaemonSet
+	from string // the pod's DaemonSet
 	pod  *pod
 }
 
-// exporters returns the exporters on a Node, and the DaemonSets that have no exporter there. The DaemonSet
-// of the standalone exporter is first.
+// exporters returns the exporters on a Node, and the DaemonSets that could have an exporter there but have
+// none. Of these, the exporter's own DaemonSet is first.
 func (c *Cluster) exporters(n *node) (present []exporter, absent []*host) {
 	for i := range c.hosts {
 		h := &c.hosts[i]
@@ -170,21 +172,21 @@ func (c *Cluster) exporters(n *node) (present []exporter, absent []*host) {
 	return present, absent
 }
 
-// installed reports whether the cluster has any form of the exporter.
+// installed reports whether the exporter is installed on the cluster in any form.
 func (c *Cluster) installed() bool {
 	return c.injector != nil || slices.ContainsFunc(c.hosts, func(h host) bool {
 		return h.set.Spec.Template.Spec.has(containerName) || slices.ContainsFunc(h.pods, func(p pod) bool { return p.Spec.has(containerName) })
 	})
 }
 
-// state returns the state of a pod with the exporter.
+// state returns the state of the exporter in its pod.
 func (e exporter) state(n *node) state {
 	p, text := e.pod, "exporter in the pods of "+e.from
 	for _, s := range p.Status.ContainerStatuses {
 		if s.Name != containerName {
 			continue
 		}
-		if ready := n.ready(); s.Ready && ready != "" { // the state is stale
+		if ready := n.ready(); s.Ready && ready != "" { // the container's state is stale
 			return state{level: todo, text: text + ": " + ready}
 		} else if s.Ready {
 			return state{text: text}
@@ -202,7 +204,7 @@ func (e exporter) state(n *node) state {
 	return state{level: todo, text: text + ": the container has no state, the pod is " + reason(cmp.Or(p.Status.Phase, "none"), p.Status.Message)}
 }
 
-// problem returns why a container is not ready.
+// problem returns the reason why a container is not ready.
 func (s *containerStatus) problem() string {
 	switch {
 	case s.State.Waiting != nil:
@@ -213,7 +215,8 @@ func (s *containerStatus) problem() string {
 	return "the container is not ready"
 }
 
-// last returns the end of the container's previous run.
+// last describes how the container's previous run ended. It returns an empty text if there was
+// none.
 func last(s containerStatus) string {
 	if s.LastState.Terminated == nil {
 		return ""
@@ -221,7 +224,7 @@ func last(s containerStatus) string {
 	return fmt.Sprintf(". Its last run ended with exit code %d (%s)", s.LastState.Terminated.ExitCode, s.LastState.Terminated.Reason)
 }
 
-// maxMessage limits messages of other programs, in runes.
+// maxMessage is the maximum length of another program's message, in runes.
 const maxMessage = 300
 
 func reason(reason, message string) string {
@@ -235,7 +238,7 @@ func reason(reason, message string) string {
 	return text
 }
 
-// ready returns why a Node is not ready, or empty.
+// ready returns the reason why a Node is not ready, or an empty text if it is ready.
 func (n *node) ready() string {
 	for _, c := range n.Status.Conditions {
 		if c.Type == "Ready" && c.Status != "True" {
@@ -245,12 +248,13 @@ func (n *node) ready() string {
 	return ""
 }
 
-// missing returns why a DaemonSet has no exporter on a Node. The text is empty if another one decides.
+// missing returns a state with the reason why a DaemonSet has no exporter on a Node. The text is empty
+// if the DaemonSet is not meant to have the exporter.
 func (c *Cluster) missing(h *host, n *node) state {
 	spec := &h.set.Spec.Template.Spec
 	with := spec.has(containerName)
 	if !with && (c.injector == nil || !c.injector.takes(h) && (c.injectable() || pluginOf(h.set) == nil)) {
-		return state{} // no policy, or one for another DaemonSet
+		return state{} // there is no policy, or the policy is for another DaemonSet
 	}
 	i := slices.IndexFunc(h.pods, func(p pod) bool { return p.livesOn(n) })
 	if i < 0 {
@@ -270,12 +274,12 @@ func (c *Cluster) missing(h *host, n *node) state {
 	return s
 }
 
-// injectable reports whether the policy is for any DaemonSet.
+// injectable reports whether the policy applies to at least one DaemonSet.
 func (c *Cluster) injectable() bool {
 	return slices.ContainsFunc(c.hosts, func(h host) bool { return c.injector.takes(&h) })
 }
 
-// changed returns the time of the last change of the policy and its parameters.
+// changed returns the time of the last change to the policy or its parameters.
 func (i *injector) changed() time.Time {
 	last := i.metadata.changed()
 	if i.parameters != nil && i.parameters.Metadata.changed().After(last) {
@@ -284,7 +288,7 @@ func (i *injector) changed() time.Time {
 	return last
 }
 
-// noPod returns why a DaemonSet has no pod on a Node.
+// noPod returns a state with the reason why a DaemonSet has no pod on a Node.
 func (c *Cluster) noPod(h *host, n *node) state {
 	r := h.set.Spec.Template.Spec.refuses(n)
 	s := state{level: todo}

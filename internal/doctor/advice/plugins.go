@@ -14,14 +14,16 @@ const (
 	amd    vendor = "amd"
 )
 
-// plugin is a way to install a device plugin.
+// plugin describes one way to install a device plugin.
 type plugin struct {
-	name    string // for the report
+	// name is the device plugin's name in the report.
+	name    string
 	vendor  vendor
 	matches func(d *daemonSet) bool
 }
 
-// The device plugins, identified by the containers, labels and owners that their installers write.
+// These are the known device plugins. They are identified by containers, labels and owners that
+// their installers set.
 var (
 	operatorPlugin = &plugin{"the GPU Operator's device plugin", nvidia, func(d *daemonSet) bool {
 		return d.Spec.Template.Spec.has("nvidia-device-plugin") && (d.Metadata.Labels["app"] == "nvidia-device-plugin-daemonset" || d.ownedBy("ClusterPolicy"))
@@ -37,7 +39,7 @@ var (
 		return d.Spec.Template.Spec.has("device-plugin") && d.Metadata.Labels["app.kubernetes.io/component"] == "hami-device-plugin"
 	}}
 	// GKE has DaemonSets such as nvidia-gpu-device-plugin-small-cos. OKE's add-on has the same name without
-	// a suffix: the platform of the Nodes distinguishes them.
+	// a suffix, so the two are distinguished by the platform of the Nodes.
 	cloudPlugin = &plugin{"the cloud's device plugin", nvidia, func(d *daemonSet) bool {
 		return d.Metadata.Namespace == "kube-system" && strings.HasPrefix(d.Metadata.Name, "nvidia-gpu-device-plugin")
 	}}
@@ -53,7 +55,7 @@ var (
 	amdOperatorPlugin = &plugin{"the device plugin of AMD's GPU Operator", amd, func(d *daemonSet) bool {
 		return d.Spec.Template.Spec.has("device-plugin") && d.ownedBy("DeviceConfig")
 	}}
-	// The first entry that matches a DaemonSet is used.
+	// plugins is searched in order, and the first entry that matches a DaemonSet is used.
 	plugins = []*plugin{cloudPlugin, operatorPlugin, helmPlugin, staticPlugin, hamiPlugin, amdStaticPlugin, amdHealthPlugin, amdHelmPlugin, amdOperatorPlugin}
 )
 
@@ -61,7 +63,8 @@ func (d *daemonSet) ownedBy(kind string) bool {
 	return slices.ContainsFunc(d.Metadata.OwnerReferences, func(o owner) bool { return o.Kind == kind })
 }
 
-// pluginOf returns the device plugin of a DaemonSet, or nil.
+// pluginOf returns the device plugin that a DaemonSet runs, or nil if it runs no known device
+// plugin.
 func pluginOf(d *daemonSet) *plugin {
 	for _, p := range plugins {
 		if p.matches(d) {
@@ -71,7 +74,7 @@ func pluginOf(d *daemonSet) *plugin {
 	return nil
 }
 
-// found is a device plugin of a cluster.
+// found is a device plugin in a cluster, with its DaemonSet.
 type found struct {
 	*plugin
 	set *daemonSet
@@ -79,14 +82,15 @@ type found struct {
 
 func (f *found) is(one ...*plugin) bool { return f != nil && slices.Contains(one, f.plugin) }
 
-// shares reports whether the pods share their processes, as they do for a configuration file.
+// shares reports whether the containers in a pod share a process namespace, as they do if the
+// device plugin has a configuration file.
 func (f *found) shares() bool { return f != nil && f.set.Spec.Template.Spec.ShareProcessNamespace }
 
-// onHostNetwork reports whether the pods have the network of their Node.
+// onHostNetwork reports whether the pods use the network of their Node.
 func (f *found) onHostNetwork() bool { return f != nil && f.set.Spec.Template.Spec.HostNetwork }
 
-// dcgmExporter reports whether the overlay operator-dcgm-exporter adds the exporter to DCGM
-// Exporter's pods.
+// dcgmExporter reports whether the cluster has DCGM Exporter pods to which the overlay
+// operator-dcgm-exporter can add the exporter.
 func (c *Cluster) dcgmExporter() bool {
 	return slices.ContainsFunc(c.daemonSets, func(d daemonSet) bool {
 		s := &d.Spec.Template.Spec
@@ -94,7 +98,8 @@ func (c *Cluster) dcgmExporter() bool {
 	})
 }
 
-// kubelet returns the kubelet's root directory by the volume of the device plugin, or empty.
+// kubelet returns the kubelet's root directory as the device plugin's volume shows it, or an empty
+// text.
 func (f *found) kubelet() string {
 	if f == nil {
 		return ""
@@ -107,8 +112,8 @@ func (f *found) kubelet() string {
 	return ""
 }
 
-// pluginFor returns the device plugin of a vendor. DaemonSets that select no Node are the second
-// choice: GKE has several of them.
+// pluginFor returns a vendor's device plugin. It prefers DaemonSets that select a Node, because GKE
+// has several that select none.
 func (c *Cluster) pluginFor(v vendor) (best *found) {
 	for i := range c.daemonSets {
 		d := &c.daemonSets[i]
@@ -123,10 +128,10 @@ func (c *Cluster) pluginFor(v vendor) (best *found) {
 	return best
 }
 
-// gpuResources matches the resources of GPUs.
+// gpuResources matches the names of GPU resources.
 var gpuResources = regexp.MustCompile(`^(nvidia\.com/(gpu|mig-)|amd\.com/(gpu|[a-z]+_nps[0-9]+)$)`)
 
-// gpuLabels are the labels that mark Nodes with GPUs: the value, or empty for any.
+// gpuLabels contains the labels that mark Nodes with GPUs. An empty value matches any value.
 var gpuLabels = map[vendor]map[string]string{
 	nvidia: {
 		"nvidia.com/gpu.present":                           "true",
@@ -149,7 +154,8 @@ var gpuLabels = map[vendor]map[string]string{
 	},
 }
 
-// gpus returns the evidence of GPUs of a vendor on a Node, such as "8 nvidia.com/gpu", or empty.
+// gpus returns the evidence for a vendor's GPUs on a Node, such as "8 nvidia.com/gpu", or an empty
+// text if there is none.
 func (c *Cluster) gpus(n *node, v vendor) string {
 	var resources, labels []string
 	for name, count := range n.Status.Capacity {
@@ -177,7 +183,7 @@ func (c *Cluster) gpus(n *node, v vendor) string {
 	return "label " + slices.Min(labels) + ", no GPU in the Node's capacity"
 }
 
-// with returns the Nodes with GPUs of a vendor.
+// with returns the Nodes that have GPUs of a vendor.
 func (c *Cluster) with(v vendor) (nodes []*node) {
 	for i := range c.nodes {
 		if c.gpus(&c.nodes[i], v) != "" {
@@ -187,7 +193,7 @@ func (c *Cluster) with(v vendor) (nodes []*node) {
 	return nodes
 }
 
-// all reports whether a list of Nodes is not empty and a condition holds for each.
+// all reports whether a list of Nodes is not empty and a condition holds for each Node in it.
 func all(nodes []*node, holds func(*node) bool) bool {
 	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n *node) bool { return !holds(n) })
 }
@@ -200,7 +206,8 @@ func osImage(prefix string) func(*node) bool {
 	return func(n *node) bool { return strings.HasPrefix(n.Status.NodeInfo.OSImage, prefix) }
 }
 
-// bottlerocket reports whether a Node runs Bottlerocket, which EKS Auto Mode uses, too.
+// bottlerocket reports whether a Node runs Bottlerocket, which is also the operating system of EKS
+// Auto Mode.
 func bottlerocket(n *node) bool {
 	return osImage("Bottlerocket")(n) || n.Metadata.Labels["eks.amazonaws.com/compute-type"] == "auto"
 }
@@ -208,7 +215,7 @@ func bottlerocket(n *node) bool {
 // autopilot reports whether GKE manages a Node in Autopilot mode.
 func autopilot(n *node) bool { return strings.HasPrefix(n.Metadata.Name, "gk3-") }
 
-// distribution is the name of the cluster's platform, or empty.
+// distribution returns the name of the cluster's platform, or an empty text if it is unknown.
 func (c *Cluster) distribution() string {
 	nodes := make([]*node, len(c.nodes))
 	for i := range c.nodes {

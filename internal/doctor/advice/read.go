@@ -11,25 +11,26 @@ import (
 	"strings"
 )
 
-// Get returns the document of a path of the API server, such as /api/v1/nodes?limit=500.
+// Get returns the document at a path of the API server, such as /api/v1/nodes?limit=500.
 type Get func(path string) ([]byte, error)
 
-// Cluster is the state of a cluster, as far as the advice depends on it.
+// Cluster contains everything about a cluster on which the advice depends.
 type Cluster struct {
-	version    string // such as v1.36.2+k3s1
+	version    string // Kubernetes version, such as v1.36.2+k3s1
 	minor      int
 	groups     apiGroups
 	policyAPI  string // version of the API group that serves MutatingAdmissionPolicy, or empty
 	nodes      []node
 	daemonSets []daemonSet
-	drivers    map[string][]string // DRA drivers of GPUs by Node
+	drivers    map[string][]string // DRA drivers that publish GPUs, by Node
 	hosts      []host
 	injector   *injector
 	reconciler *deployment
-	unread     []string // a line for each document that could not be read
+	unread     []string // one line for each document that could not be read
 }
 
-// host is a DaemonSet that has the exporter's container, or gets it, with its pods and warnings.
+// host is a DaemonSet with the exporter's container, or one to which a policy may add it, with its
+// pods and warnings.
 type host struct {
 	set    *daemonSet
 	own    bool // the exporter's own DaemonSet
@@ -37,22 +38,23 @@ type host struct {
 	events []event
 }
 
-// injector is the admission policy or the webhook, with its parameters.
+// injector describes the admission policy or the webhook that adds the exporter to pods, and its
+// parameters.
 type injector struct {
-	form       string // for the report
+	form       string // name in the report: "an admission policy" or "a webhook"
 	metadata   meta
-	conditions []string // names
+	conditions []string // names of the conditions
 	selector   []requirement
-	unbound    string // why it is not in force, or empty
+	unbound    string // reason why it is not in force, or empty
 	parameters *configMap
-	namespace  string // of the parameters
+	namespace  string // namespace of the ConfigMap with the parameters
 	name       string
 }
 
 const (
 	pageSize = 500
 	maxPages = 2000
-	// Namespace is the namespace of the objects in the documentation.
+	// Namespace is the namespace that the documentation uses.
 	Namespace = "gpuledger"
 	// containerName is the name of the exporter's container.
 	containerName = "gpuledger"
@@ -60,8 +62,8 @@ const (
 	partOf        = "labelSelector=app.kubernetes.io/part-of%3Dgpuledger"
 )
 
-// Read reads the state of a cluster. It fails without the version or the Nodes. Other documents that
-// cannot be read are listed in the report.
+// Read reads the state of a cluster. It returns an error if it cannot read the version or the Nodes.
+// The report lists other documents that could not be read.
 func Read(get Get) (*Cluster, error) {
 	c := &Cluster{drivers: make(map[string][]string)}
 	if err := c.readVersion(get); err != nil {
@@ -102,11 +104,12 @@ func (c *Cluster) readVersion(get Get) error {
 		return fmt.Errorf("read the version: %q is not a Kubernetes version", v.GitVersion)
 	}
 	c.version = v.GitVersion
-	c.minor, _ = strconv.Atoi(match[1]) // digits
+	c.minor, _ = strconv.Atoi(match[1]) // the expression matches only digits
 	return nil
 }
 
-// serves reports whether the API server has a version of a group, or any version.
+// serves reports whether the API server serves a version of a group, or any version if the given
+// version is empty.
 func (c *Cluster) serves(group, version string) bool {
 	for _, g := range c.groups.Groups {
 		if g.Name == group {
@@ -116,7 +119,7 @@ func (c *Cluster) serves(group, version string) bool {
 	return false
 }
 
-// draDrivers are the DRA drivers of GPUs with their vendors.
+// draDrivers maps the DRA drivers for GPUs to their vendors.
 var draDrivers = map[string]vendor{"gpu.nvidia.com": nvidia, "gpu.amd.com": amd}
 
 func (c *Cluster) readSlices(r *reader) {
@@ -134,7 +137,8 @@ func (c *Cluster) readSlices(r *reader) {
 	}
 }
 
-// readPolicy finds the version of the policy API, and reads our policy, its binding and parameters.
+// readPolicy finds the version of the policy API and reads gpuledger's policy, its binding and its
+// parameters.
 func (c *Cluster) readPolicy(r *reader) {
 	for _, version := range []string{"v1", "v1beta1"} {
 		if !c.serves(admission, version) {
@@ -173,7 +177,8 @@ func (c *Cluster) readPolicy(r *reader) {
 	}
 }
 
-// readWebhook reads the webhook of the reconciler, which adds the container where no policy is served.
+// readWebhook reads the reconciler's webhook, which adds the container on clusters that do not serve
+// the policy API.
 func (c *Cluster) readWebhook(r *reader) {
 	if c.injector != nil || !c.serves(admission, "v1") {
 		return
@@ -190,7 +195,7 @@ func (c *Cluster) readWebhook(r *reader) {
 		for _, condition := range hook.MatchConditions {
 			i.conditions = append(i.conditions, condition.Name)
 		}
-		// The webhook's program has these conditions.
+		// The reconciler evaluates these conditions for the webhook.
 		i.conditions = append(i.conditions, "has-an-image", "names-secrets", "is-on-a-chosen-node")
 		c.injector = i
 	}
@@ -219,8 +224,8 @@ func (i *injector) namespaces() (names []string) {
 	return names
 }
 
-// readHosts reads the pods of the DaemonSets with the exporter, and of the device plugins, to which a
-// policy adds it.
+// readHosts reads the pods and warnings of the DaemonSets that contain the exporter, and of the
+// DaemonSets to which a policy may add it, such as device plugins.
 func (c *Cluster) readHosts(r *reader) {
 	for i := range c.daemonSets {
 		d := &c.daemonSets[i]
@@ -254,11 +259,11 @@ func (s *podSpec) has(name string) bool {
 	return slices.ContainsFunc(s.Containers, func(c container) bool { return c.Name == name })
 }
 
-// reader reads lists, and collects the lines about documents that it could not read.
+// reader reads lists and collects a line about each document that it could not read.
 type reader struct {
 	get    Get
-	lists  map[string]any // by path: DaemonSets share a namespace, and may share a selector
-	err    error          // the last one
+	lists  map[string]any // lists by path, because DaemonSets may share a namespace and a selector
+	err    error          // last error
 	unread []string
 }
 
@@ -269,7 +274,8 @@ func (r *reader) fail(kind string, err error) {
 	}
 }
 
-// read reads all pages of a list once. Objects with an unexpected form are counted and left out.
+// read reads all pages of a list, but each list only once. It counts and omits objects with an
+// unexpected form.
 func read[T any](r *reader, kind, path string) []T {
 	if all, known := r.lists[path].([]T); known {
 		return all
@@ -313,7 +319,7 @@ func readPages[T any](r *reader, kind, path string) (all []T) {
 	return all
 }
 
-// decode reads a document.
+// decode reads and decodes a document.
 func decode(get Get, path string, into any) error {
 	text, err := get(path)
 	if err != nil {

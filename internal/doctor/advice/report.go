@@ -10,28 +10,30 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// Options are the options of a report.
+// Options are the options for a report.
 type Options struct {
-	// Namespace is the namespace of the objects of an installation.
+	// Namespace is the namespace in which gpuledger is, or is to be, installed.
 	Namespace string
-	// Release is the version in the commands, such as 0.1.0. Released is false before its release.
+	// Release is the version in the commands, such as 0.1.0. Released is false if this version is
+	// not released yet.
 	Release  string
 	Released bool
-	// All lists all Nodes of a group.
+	// All makes the report list all Nodes in a group.
 	All bool
 }
 
-// The exit statuses of the program.
+// These are the exit statuses of the program.
 const (
 	Well       = 0 // every Node with GPUs has a ready exporter
 	ToDo       = 1
 	Unreadable = 2 // a document could not be read
 )
 
-// Width is the maximum number of characters in a line of the report. Long names exceed it.
+// Width is the maximum number of characters in a line of the report. Only lines with long names
+// exceed it.
 const Width = 100
 
-// Write writes the report, and returns the exit status.
+// Write writes the report and returns the exit status.
 func (c *Cluster) Write(w io.Writer, o Options) (int, error) {
 	r := &report{Options: o}
 	groups, choices := c.states(), c.Choices()
@@ -82,16 +84,16 @@ type report struct {
 
 func (r *report) line(text string) { r.out.WriteString(strings.TrimRight(text, " ") + "\n") }
 
-// text writes a paragraph with an indent. Words of other programs are escaped.
+// text writes a paragraph with an indent. Text from other programs is escaped.
 func (r *report) text(indent, text string) { r.wrap(indent, indent, text) }
 
-// fact writes a named fact.
+// fact writes a fact after its name.
 func (r *report) fact(name, text string) {
 	const column = 13
 	r.wrap(fmt.Sprintf("%-*s", column, name), strings.Repeat(" ", column), text)
 }
 
-// wrap writes words in lines. The first line has its own indent.
+// wrap writes words in lines of at most Width characters. The first line has its own indent.
 func (r *report) wrap(first, indent, text string) {
 	line, indented := first, true
 	for word := range strings.FieldsSeq(labelvalue.Printable(strings.ReplaceAll(text, "\n", " "))) {
@@ -110,9 +112,9 @@ func (r *report) wrap(first, indent, text string) {
 // safe matches values that a shell does not change and that kubectl does not read as flags.
 var safe = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/=:-]*$`)
 
-// command writes a command in lines; each line except the last ends with a backslash. Each %s of
-// the format is replaced by a value, and "%s…" by all remaining values. A command with a value that
-// a shell would interpret is left out.
+// command writes a command in lines; each line except the last ends with a backslash. Each %s in
+// the format is replaced by a value, and "%s…" by all remaining values. The command is omitted if a
+// shell would interpret one of the values.
 func (r *report) command(format string, values ...string) {
 	if slices.ContainsFunc(values, func(v string) bool { return !safe.MatchString(v) }) {
 		return
@@ -132,7 +134,7 @@ func (r *report) command(format string, values ...string) {
 	line := "  $"
 	for i := 0; i < len(words); i++ {
 		word := words[i]
-		if valued[word] && i+1 < len(words) { // one line with its value
+		if valued[word] && i+1 < len(words) { // a flag and its value are on one line
 			i++
 			word += " " + words[i]
 		}
@@ -145,7 +147,7 @@ func (r *report) command(format string, values ...string) {
 	r.line(line)
 }
 
-// valued are the flags that a value follows.
+// valued contains the flags that are followed by a value.
 var valued = map[string]bool{"--version": true, "--namespace": true, "--set": true, "--type": true, "--patch": true, "-k": true}
 
 func (c *Cluster) facts(r *report, groups []*group, choices []Choice) {
@@ -197,7 +199,7 @@ func (c *Cluster) driversOf(v vendor) string {
 	return strings.Join(names, ", ")
 }
 
-// describe names the row and its overlay.
+// describe writes the row of docs/install.md and its overlay.
 func (o *Choice) describe() string {
 	row := "none of docs/install.md"
 	if o.Row != "" {
@@ -219,7 +221,7 @@ func (o *Choice) describe() string {
 	return text
 }
 
-// form describes the installation.
+// form returns a description of the installation.
 func (c *Cluster) form() string {
 	var forms []string
 	for _, h := range c.hosts {
@@ -296,12 +298,12 @@ func (r *report) install(o *Choice, canary string) {
 	}
 }
 
-// apply writes the command of an overlay.
+// apply writes the command that applies an overlay.
 func (r *report) apply(overlay string) {
 	r.command(`kubectl apply --server-side -k "github.com/gpuledger/gpuledger//manifests/overlays/`+overlay+`?ref=v%s"`, r.Release)
 }
 
-// helm writes the command of the chart.
+// helm writes the command that installs the chart.
 func (r *report) helm(values []string) {
 	r.command("helm install gpuledger "+chart+" --version %s --namespace %s --create-namespace"+strings.Repeat(" --set %s", len(values)),
 		append([]string{r.Release, r.Namespace}, values...)...)
@@ -310,7 +312,7 @@ func (r *report) helm(values []string) {
 // chart is the address of the Helm chart.
 const chart = "oci://ghcr.io/gpuledger/charts/gpuledger"
 
-// maxNodes is the number of Nodes that a group lists, and that a command names.
+// maxNodes is the maximum number of Nodes that the report lists in a group and names in a command.
 const maxNodes = 10
 
 // group writes a group of Nodes.
@@ -362,7 +364,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// warnings returns texts about the installation as a whole.
+// warnings returns warnings about the installation as a whole.
 func (c *Cluster) warnings() (texts []string) {
 	if c.reconciler == nil {
 		return nil
@@ -377,7 +379,8 @@ func (c *Cluster) warnings() (texts []string) {
 	return texts
 }
 
-// exportersOfReconciler returns the DaemonSets that the reconciler reads.
+// exportersOfReconciler returns the names of the exporters' DaemonSets that the reconciler is
+// configured to read.
 func (c *Cluster) exportersOfReconciler() (names []string) {
 	for _, container := range c.reconciler.Spec.Template.Spec.Containers {
 		if container.Name != "reconciler" {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The rows of the table "Choose an overlay" of docs/install.md, in its order.
+// These are the rows of the table "Choose an overlay" in docs/install.md, in the same order.
 const (
 	rowOperator    = "GPU Operator, Kubernetes ≥ 1.36"
 	rowHelm        = "device plugin by its Helm chart, Kubernetes ≥ 1.36"
@@ -33,7 +33,7 @@ const (
 	rowAMDSidecar  = "AMD's device plugin by its static manifest, Kubernetes ≥ 1.36"
 )
 
-// Rows returns the rows of the table "Choose an overlay" of docs/install.md.
+// Rows returns the rows of the table "Choose an overlay" in docs/install.md.
 func Rows() []string {
 	return []string{
 		rowOperator, rowHelm, rowStatic, rowBeta, rowWebhook, rowPatch, rowOldOperator, rowSharing, rowNetwork, rowDCGM, rowUnchanged, rowHAMi, rowTalos,
@@ -41,20 +41,20 @@ func Rows() []string {
 	}
 }
 
-// Choice is the row of a cluster, or of its Nodes with GPUs of one vendor.
+// Choice is the row that fits a cluster, or that fits the Nodes with GPUs of one vendor.
 type Choice struct {
 	Row        string // one of Rows, or empty
-	Overlay    string // its overlay; empty: none
+	Overlay    string // overlay of the row, or empty if it has none
 	Components []string
 	Also       []string // other rows that fit
 	plugin     *found
 	vendor     vendor
-	sidecar    bool   // in the device plugin's pods
-	impossible string // why gpuledger cannot be installed
-	kubelet    string // its root directory, if it is not the default one
+	sidecar    bool   // the exporter runs in the device plugin's pods
+	impossible string // reason why gpuledger cannot be installed, or empty
+	kubelet    string // the kubelet's root directory if it is not the default
 }
 
-// values are the chart's values of an overlay.
+// values contains the chart values that correspond to each overlay.
 var values = map[string][]string{
 	"operator":               {"platform=gpu-operator", "exporter.mode=sidecar"},
 	"helm":                   {"exporter.mode=sidecar"},
@@ -72,7 +72,7 @@ var values = map[string][]string{
 	"amd-sidecar":            {"platform=amd", "exporter.mode=sidecar"},
 }
 
-// sidecars are the overlays with the policy, with the DaemonSet that they name.
+// sidecars maps each overlay with the policy to the DaemonSet that it names.
 var sidecars = map[string]string{
 	"operator":               "gpu-operator/nvidia-device-plugin-daemonset",
 	"operator-dcgm-exporter": "gpu-operator/nvidia-dcgm-exporter",
@@ -81,10 +81,10 @@ var sidecars = map[string]string{
 	"amd-sidecar":            "kube-system/amdgpu-device-plugin-daemonset",
 }
 
-// alternative is the overlay with the exporter's own DaemonSet for an overlay with the policy.
+// alternative maps each overlay with the policy to an overlay with the exporter's own DaemonSet.
 var alternative = map[string]string{"operator": "operator-standalone", "helm": "standalone", "static": "standalone", "amd-sidecar": "amd"}
 
-// Choices returns the row of each vendor with GPUs or a device plugin in the cluster.
+// Choices returns a row for each vendor that has GPUs or a device plugin in the cluster.
 func (c *Cluster) Choices() (all []Choice) {
 	for _, v := range []vendor{nvidia, amd} {
 		p := c.pluginFor(v)
@@ -104,7 +104,7 @@ func (c *Cluster) Choices() (all []Choice) {
 	return all
 }
 
-// complete adds the properties that do not depend on the row.
+// complete sets the properties that do not depend on the row.
 func (c *Cluster) complete(o *Choice) {
 	o.sidecar = sidecars[o.Overlay] != ""
 	if o.plugin.is(operatorPlugin) && o.Row != rowOpenShift && c.policyAPI == "v1" && c.dcgmExporter() {
@@ -124,14 +124,15 @@ func (c *Cluster) complete(o *Choice) {
 	}
 }
 
-// addRuntimeClass adds the component with the runtime class of the device plugin to the overlay standalone.
+// addRuntimeClass adds the component runtime-class to the overlay standalone if the device plugin's pods
+// have a runtime class.
 func (o *Choice) addRuntimeClass() {
 	if p := o.plugin; p != nil && p.set.Spec.Template.Spec.RuntimeClassName == "nvidia" && o.Overlay == "standalone" && !slices.Contains(o.Components, "runtime-class") {
 		o.Components = append(o.Components, "runtime-class")
 	}
 }
 
-// apart returns the choice with the exporter's own DaemonSet, in place of a sidecar.
+// apart returns the choice changed from a sidecar to the exporter's own DaemonSet.
 func (o *Choice) apart() *Choice {
 	a := *o
 	a.Overlay, a.sidecar, a.Components = alternative[o.Overlay], false, nil
@@ -139,7 +140,8 @@ func (o *Choice) apart() *Choice {
 	return &a
 }
 
-// beside returns the choice with the exporter in the device plugin's pods, in place of a DaemonSet.
+// beside returns the choice changed from the exporter's own DaemonSet to a sidecar in the device
+// plugin's pods.
 func (o *Choice) beside() *Choice {
 	b := *o
 	b.Overlay = map[*plugin]string{operatorPlugin: "operator", helmPlugin: "helm", staticPlugin: "static"}[o.plugin.plugin]
@@ -147,10 +149,10 @@ func (o *Choice) beside() *Choice {
 	return &b
 }
 
-// k0sKubelet is the kubelet's root directory of k0s.
+// k0sKubelet is the kubelet's root directory on k0s.
 const k0sKubelet = "/var/lib/k0s/kubelet"
 
-// rule is a choice for a kind of cluster. The first rule that holds decides.
+// rule is a choice for one kind of cluster. The first rule that holds is used.
 type rule struct {
 	holds bool
 	Choice
@@ -189,7 +191,7 @@ func (c *Cluster) nvidiaRules(p *found, nodes []*node) []rule {
 	return append(rows, c.pluginRules(p, operator, ordinary)...)
 }
 
-// pluginRules are the rules of NVIDIA's device plugin in its usual form.
+// pluginRules returns the rules for NVIDIA's device plugin in its usual forms.
 func (c *Cluster) pluginRules(p *found, operator, ordinary bool) []rule {
 	sidecar := map[bool]string{true: "helm", false: "static"}[p.is(helmPlugin)]
 	if operator {
@@ -222,7 +224,8 @@ func (c *Cluster) dra(nodes []*node) bool {
 	return all(nodes, func(n *node) bool { return strings.HasPrefix(c.gpus(n, nvidia), "ResourceSlices") })
 }
 
-// isK0s reports whether the kubelet has the root directory of k0s. The device plugin's volume shows it.
+// isK0s reports whether the cluster is k0s, according to the kubelet's root directory in the device
+// plugin's volume or, without such a volume, to the version.
 func (c *Cluster) isK0s(p *found) bool {
 	if root := p.kubelet(); root != "" {
 		return root == k0sKubelet
@@ -230,13 +233,13 @@ func (c *Cluster) isK0s(p *found) bool {
 	return strings.Contains(c.version, "+k0s")
 }
 
-// Values returns the chart's values as arguments for --set.
+// Values returns the chart values as arguments for --set.
 func (o *Choice) Values() (all []string) {
 	all = slices.Clone(values[o.Overlay])
 	if o.sidecar && o.plugin != nil {
 		namespace, name, _ := strings.Cut(sidecars[o.Overlay], "/")
 		d := o.plugin.set.Metadata
-		if o.Overlay == "helm" || o.Overlay == "static" || d.Namespace != namespace { // no platform sets it
+		if o.Overlay == "helm" || o.Overlay == "static" || d.Namespace != namespace { // the chart's platform does not set the namespace
 			all = append(all, "devicePlugin.namespace="+d.Namespace)
 		}
 		if o.Overlay == "helm" || d.Name != name {
@@ -252,7 +255,8 @@ func (o *Choice) Values() (all []string) {
 	return all
 }
 
-// named reports whether the overlay names the cluster's device plugin.
+// named reports whether the overlay can be used unchanged: it has no sidecar, or it names the
+// cluster's device plugin.
 func (o *Choice) named() bool {
 	return !o.sidecar || o.plugin != nil && sidecars[o.Overlay] == o.plugin.set.Metadata.full()
 }

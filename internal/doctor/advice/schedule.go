@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// Labels by which the GPU Operator deploys and pauses the clients of the driver, and the values while it
-// replaces the driver or changes MIG.
+// The GPU Operator deploys and pauses clients of the driver by a label. While it replaces the driver or
+// changes MIG, the label's value has the prefix paused.
 const (
 	deployLabel = "nvidia.com/gpu.deploy.device-plugin"
 	paused      = "paused-for-"
 )
 
-// nodeName is the field of a Node's name in affinities.
+// nodeName is the field in affinities that selects a Node by its name.
 const nodeName = "metadata.name"
 
 // refusal is the reason why the DaemonSet controller creates no pod on a Node.
 type refusal struct {
 	reason string
-	labels string // as arguments of kubectl label, if labels would select the Node
+	labels string // arguments of kubectl label, if labels alone would make the Node selected
 }
 
-// refuses returns why a DaemonSet's pod is not created on a Node, or an empty refusal. It follows the
-// DaemonSet controller: node selector, required affinity, taints.
+// refuses returns the reason why a DaemonSet's pod is not created on a Node, or an empty refusal.
+// Like the DaemonSet controller, it checks the node selector, the required affinity and the taints.
 func (s *podSpec) refuses(n *node) refusal {
 	labels := n.Metadata.Labels
 	if value := labels[deployLabel]; strings.HasPrefix(value, paused) && !s.selects(n, labels) {
@@ -48,7 +48,7 @@ func (s *podSpec) refuses(n *node) refusal {
 	return refusal{}
 }
 
-// unselected returns why the labels of a Node do not match, and labels that would.
+// unselected returns the reason why the labels of a Node do not match, and labels that would match.
 func (s *podSpec) unselected(n *node) refusal {
 	var missing []string
 	more := maps.Clone(n.Metadata.Labels)
@@ -93,7 +93,8 @@ func (s *podSpec) terms() []term {
 	return s.Affinity.NodeAffinity.Required.NodeSelectorTerms
 }
 
-// nodes returns the Nodes that the affinity names. The DaemonSet controller names the Node of a pod there.
+// nodes returns the Node names in the affinity. The DaemonSet controller sets the Node of a pod in this
+// way.
 func (s *podSpec) nodes() (names []string) {
 	for _, t := range s.terms() {
 		for _, r := range t.MatchFields {
@@ -112,7 +113,7 @@ func (s *podSpec) mentions(key string) bool {
 	})
 }
 
-// keys lists the labels of the affinity.
+// keys lists the label keys in the affinity.
 func (s *podSpec) keys() string {
 	var keys []string
 	for _, t := range s.terms() {
@@ -125,7 +126,8 @@ func (s *podSpec) keys() string {
 	return strings.Join(keys, ", ")
 }
 
-// selects reports whether node selector and affinity match a Node with these labels.
+// selects reports whether the node selector and the affinity match a Node that has the given
+// labels.
 func (s *podSpec) selects(n *node, labels map[string]string) bool {
 	for key, want := range s.NodeSelector {
 		if value, ok := labels[key]; !ok || value != want {
@@ -143,7 +145,7 @@ func (s *podSpec) selects(n *node, labels map[string]string) bool {
 	})
 }
 
-// matches evaluates a requirement of a node selector.
+// matches evaluates one requirement of an affinity.
 func (r *requirement) matches(labels map[string]string) bool {
 	value, ok := labels[r.Key]
 	switch r.Operator {
@@ -166,7 +168,7 @@ func (r *requirement) matches(labels map[string]string) bool {
 	return false
 }
 
-// ofDaemon reports whether the DaemonSet controller tolerates a taint for every pod.
+// ofDaemon reports whether the DaemonSet controller adds a toleration for the taint to every pod.
 func (t taint) ofDaemon() bool {
 	return slices.Contains([]string{
 		"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/disk-pressure",

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/doctor/advice"
 )
 
-// TestScheduled compares the decisions for random pods and Nodes with the library of the scheduler and
-// the DaemonSet controller.
+// TestScheduled compares the decisions for random pods and Nodes with the library that the scheduler
+// and the DaemonSet controller use.
 func TestScheduled(t *testing.T) {
 	const seed = 20261129
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -40,7 +40,7 @@ func TestScheduled(t *testing.T) {
 		counts[want]++
 	}
 	if counts[true] < 500 || counts[false] < 500 {
-		t.Errorf("%v, want at least 500 of each", counts)
+		t.Errorf("results %v, want at least 500 of each", counts)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// table returns the rows of the table "Choose an overlay" of docs/install.md, without Markdown.
+// table returns the rows of the table "Choose an overlay" in docs/install.md, without Markdown.
 func table(t *testing.T) (rows [][]string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/install.md")
@@ -37,10 +37,10 @@ func table(t *testing.T) (rows [][]string) {
 			rows = append(rows, strings.Split(strings.Trim(line, "| "), " | "))
 		}
 	}
-	return rows[1:] // without the heading
+	return rows[1:] // without the table's heading
 }
 
-// unreached are the rows that no cluster in testdata has.
+// unreached contains the rows that fit no cluster in testdata, with the reason.
 var unreached = map[string]string{
 	"Helm chart or static manifest, Kubernetes ≥ 1.30":       "the report names it beside the row without a change of the pods",
 	"one of these, Kubernetes ≥ 1.30 without the policy API": "likewise",
@@ -48,8 +48,8 @@ var unreached = map[string]string{
 	"EKS on Amazon Linux": "it refers to the rows of the device plugin, which eks-al2023 has",
 }
 
-// TestRows checks that the program has the rows of docs/install.md, and that testdata has a cluster
-// for each row, with its overlay.
+// TestRows checks that the program has the same rows as docs/install.md, and that testdata contains
+// a cluster with the overlay of each row.
 func TestRows(t *testing.T) {
 	documented := table(t)
 	var names []string
@@ -70,13 +70,13 @@ func TestRows(t *testing.T) {
 	}
 	for i, row := range documented {
 		if overlays[row[0]] == "" && unreached[row[0]] == "" {
-			t.Errorf("no cluster in testdata has the row %q", row[0])
+			t.Errorf("no cluster in testdata fits the row %q", row[0])
 		}
 		cell := row[1]
 		if cell == "the same" {
 			cell = documented[i-1][1]
 		}
-		// The first word of the cell is the overlay, except in sentences.
+		// The first word of the cell is the overlay, unless the cell contains a sentence.
 		overlay, _, _ := strings.Cut(cell, " ")
 		if overlay == "none:" || overlay == "no" || overlay == "as" || strings.Contains(cell, ":") || overlay == "the" {
 			continue
@@ -89,8 +89,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestOverlays checks the values of each overlay against the chart values that make the same
-// objects, and that the overlay exists.
+// TestOverlays checks that each overlay exists, and that its values are the chart values that
+// create the same objects.
 func TestOverlays(t *testing.T) {
 	for overlay, got := range advice.OverlayValues() {
 		if _, err := os.Stat("../../../manifests/overlays/" + overlay); err != nil {
@@ -100,7 +100,7 @@ func TestOverlays(t *testing.T) {
 		check(t, err)
 		var values map[string]any
 		check(t, yaml.Unmarshal(text, &values))
-		delete(values, "devicePlugin") // the cluster has it
+		delete(values, "devicePlugin") // these values come from the cluster
 		var want []string
 		for key, value := range values {
 			if section, ok := value.(map[string]any); ok {
@@ -119,8 +119,8 @@ func TestOverlays(t *testing.T) {
 	}
 }
 
-// TestNamed checks the device plugin's DaemonSet of each overlay with a policy against the reconciler's
-// argument in the overlay.
+// TestNamed checks, for each overlay with a policy, that the device plugin's DaemonSet is the one in
+// the reconciler's argument in the overlay.
 func TestNamed(t *testing.T) {
 	exporters := regexp.MustCompile(`name: EXPORTERS\n\s+value: (\S+)`)
 	got := make(map[string]string)
@@ -138,8 +138,8 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestLabels checks that a Node with a label that an overlay or the component prepull selects has GPUs for
-// the program, and that the program has no other labels.
+// TestLabels checks that the program's labels for Nodes with GPUs are exactly the labels that the overlays
+// and the component prepull select.
 func TestLabels(t *testing.T) {
 	want := make(map[string]bool)
 	files, err := filepath.Glob("../../../manifests/*/*/*.yaml")
@@ -152,7 +152,8 @@ func TestLabels(t *testing.T) {
 			want[string(match[1])] = true
 		}
 	}
-	// Taints, the reconciler's Nodes, the policy's namespaces, and the type of a Node with GPUs in its capacity.
+	// These keys are not labels for Nodes with GPUs. They belong to taints, the reconciler's Nodes and the
+	// policy's namespaces, or identify the type of a Node with GPUs in its capacity.
 	for _, key := range []string{"amd.com/gpu", "nvidia.com/gpu", "node-role.kubernetes.io/control-plane", "kubernetes.io/metadata.name", "node.kubernetes.io/instance-type"} {
 		delete(want, key)
 	}
@@ -168,8 +169,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// conditions are the conditions of the policy, as the program decides them. If an expression changed, change
-// the decision in conditions.go first; test/e2e/deploy compares both on pods.
+// conditions contains the policy's expressions that conditions.go implements. If an expression in the policy
+// changes, change conditions.go first. test/e2e/deploy compares both on pods.
 var conditions = map[string]string{
 	"created-by-the-daemonset-controller": "request.userInfo.username in ['system:serviceaccount:kube-system:daemon-set-controller', 'system:kube-controller-manager']",
 	"owned-by-a-daemonset":                "object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet' && o.?controller.orValue(false))",
@@ -192,8 +193,8 @@ var conditions = map[string]string{
 		`params.?data.?nodes.orValue('').replace(',', ' ').replace('\n', ' ').split(' ').filter(w, w != ''))))`,
 }
 
-// TestConditions checks that the program has a reason for each condition of the policy, and that no
-// expression changed since.
+// TestConditions checks that the program implements each condition of the policy, and that no
+// expression has changed since.
 func TestConditions(t *testing.T) {
 	got := make(map[string]string)
 	var names []string
@@ -211,7 +212,7 @@ func TestConditions(t *testing.T) {
 	}
 	for _, c := range deploy.Webhook().Webhooks[0].MatchConditions {
 		if got[c.Name] != c.Expression {
-			t.Errorf("the webhook has another condition %s", c.Name)
+			t.Errorf("the webhook has a different condition %s", c.Name)
 		}
 	}
 	if diff := cmp.Diff(conditions, got); diff != "" {
@@ -226,7 +227,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestExporterSet checks that the DaemonSet of the manifests is the exporter's own DaemonSet.
+// TestExporterSet checks that the program recognises the DaemonSet in the manifests as the
+// exporter's own DaemonSet.
 func TestExporterSet(t *testing.T) {
 	d := deploy.DaemonSet()
 	s := load(t, "well")
@@ -240,7 +242,7 @@ func TestExporterSet(t *testing.T) {
 				t.Errorf("labels (-manifests +testdata):\n%s", diff)
 			}
 			if got.Spec.Template.Spec.Containers[0].Name != d.Spec.Template.Spec.Containers[0].Name {
-				t.Error("the container has another name")
+				t.Error("the exporter's container has another name")
 			}
 		}
 	}

@@ -1,10 +1,10 @@
-// Build writes an image of the Dockerfile as an OCI archive:
+// Build writes an image that the Dockerfile defines as an OCI archive:
 //
 //	build TARGET TAG REVISION FILE ARCH=PROGRAMS...
 //
-// It runs in the root of the repository. PROGRAMS is the folder with the programs of an
-// architecture and, for the exporter, root-filesystem: the output of tools/image/libc. The creation
-// time of the image is SOURCE_DATE_EPOCH.
+// It runs in the root of the repository. PROGRAMS is the folder with the programs for an
+// architecture. For the exporter, this folder also contains root-filesystem, the output of
+// tools/image/libc. $SOURCE_DATE_EPOCH sets the creation time of the image.
 package main
 
 import (
