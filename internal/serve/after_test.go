@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// TestMainAfter checks that a page contains the written part and the gathered part once, in that order, in the formats
-// and encodings that Prometheus requests.
+// TestMainAfter checks that a page contains first the written part and then the gathered part, each once, in the
+// formats and encodings that Prometheus requests.
 func TestMainAfter(t *testing.T) {
 	const written = "# HELP pods Pods.\n# TYPE pods gauge\npods{pod=\"a\"} 1\n"
 	write := func(w io.Writer) error { _, err := io.WriteString(w, written); return err }
@@ -50,7 +50,7 @@ func TestMainAfter(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := w.Header().Get("Content-Type"); !strings.HasPrefix(got, tt.wantType) {
-				t.Errorf("the type is %q, want %s", got, tt.wantType)
+				t.Errorf("the content type is %q, want %s", got, tt.wantType)
 			}
 			end := strings.HasSuffix(string(text), "\n# EOF\n")
 			if !strings.HasPrefix(string(text), written) || strings.Count(string(text), tt.want) != 1 || end != (tt.name == "OpenMetrics") {

@@ -2,19 +2,19 @@ package serve
 
 import "net/http"
 
-// maxCached is the number of responses to different requests that are cached. Prometheus sends one
-// kind of request.
+// maxCached is the maximum number of responses that are cached for different requests. Prometheus
+// always sends the same request.
 const maxCached = 4
 
-// cached keeps the responses of a handler while revision is unchanged. It serves one request at a
-// time, because [shared] requires this.
+// cached caches the responses of a handler until revision returns another number. It serves only
+// one request at a time, so it must be used below [shared].
 func cached(revision func() uint64, handler http.Handler) http.Handler {
 	answers := make(map[string]*answer)
-	var of uint64
-	var size int // revision of the last response
+	var of uint64 // revision of the cached responses
+	var size int  // size of the last response, in bytes
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The revision is read before rendering. If the page changes in between, it is rendered again
-		// although this is unnecessary, but an old page is never cached.
+		// The revision is read before the page is rendered. If the page changes in between, it will
+		// be rendered once more than necessary, but an old page is never cached for a new revision.
 		now := revision()
 		if now != of || len(answers) == maxCached {
 			clear(answers)

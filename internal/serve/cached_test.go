@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// gathered gathers a page of one metric. The value is the number of calls.
+// gathered is a gatherer with one metric. The metric's value is the number of calls.
 type gathered struct {
 	n   int
 	err error
@@ -30,15 +30,15 @@ func (g *gathered) Gather() ([]*dto.MetricFamily, func(), error) {
 	}}, func() {}, nil
 }
 
-// TestCached checks that a page is rendered once for each revision and encoding, and again for an
-// earlier revision.
+// TestCached checks that a page is rendered once for each revision and encoding, and again after a
+// return to an earlier revision.
 func TestCached(t *testing.T) {
 	page, revision := new(gathered), uint64(0)
 	h := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Cached(page, func() uint64 { return revision })
 	for i, tt := range []struct {
 		revision uint64
 		encoding string
-		want     int // number of the rendering that is served
+		want     int // which rendering is served, counted from 1
 	}{
 		{0, "", 1},
 		{0, "", 1},
@@ -68,7 +68,7 @@ func TestCached(t *testing.T) {
 }
 
 // TestCachedMany checks that the size of the cache is limited. After 100 different requests, the
-// first request is rendered again.
+// response to the first request is rendered again.
 func TestCachedMany(t *testing.T) {
 	page := new(gathered)
 	h := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Cached(page, func() uint64 { return 1 })
@@ -83,7 +83,7 @@ func TestCachedMany(t *testing.T) {
 	}
 }
 
-// TestCachedFailure checks that a failure is not cached.
+// TestCachedFailure checks that a failed response is not cached.
 func TestCachedFailure(t *testing.T) {
 	page := &gathered{err: errors.New("no page")}
 	h := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Cached(page, func() uint64 { return 1 })

@@ -1,5 +1,5 @@
-// Package serve is the HTTP server of all programs: its flags, TLS and basic auth by the
-// exporter toolkit, and retries while its address is in use.
+// Package serve implements the HTTP server of all programs: its flags, TLS and basic auth through
+// the exporter toolkit, limits for clients, and retries while its address is in use.
 package serve
 
 import (
@@ -20,22 +20,23 @@ import (
 type Config struct {
 	ListenAddresses []string
 	WebConfigFile   string
-	// MaxConnections limits the open connections, and MaxRequests limits the concurrent requests. One
-	// client address can use half of each limit.
+	// MaxConnections limits the number of open connections, and MaxRequests limits the number of
+	// concurrent requests. One client address may use half of each limit.
 	MaxConnections int
 	MaxRequests    int
 }
 
-// Register adds the flags with their defaults. address is the default address.
+// Register adds the flags with their defaults. The default of --web.listen-address is the given
+// address.
 func (c *Config) Register(fs *flag.FlagSet, address string) {
 	c.ListenAddresses = []string{address}
 	fs.Var(&addresses{list: &c.ListenAddresses}, "web.listen-address", "`address` to serve on, host:port; repeatable")
 	fs.StringVar(&c.WebConfigFile, "web.config.file", "", "`file` with TLS and basic auth settings of the exporter toolkit")
 	fs.IntVar(&c.MaxConnections, "web.max-connections", 256, "`maximum` number of open connections, half of them for one client address; a new connection replaces an idle connection of the address with the most connections")
-	fs.IntVar(&c.MaxRequests, "web.max-requests", 16, "`maximum` number of concurrent requests, half of them for one client address, without probes; others wait and get status 503 after 5 seconds")
+	fs.IntVar(&c.MaxRequests, "web.max-requests", 16, "`maximum` number of concurrent requests, half of them for one client address; further requests wait and get status 503 after 5 seconds; probes have a separate limit")
 }
 
-// Validate makes the checks that the flag package cannot make.
+// Validate checks values that package flag cannot check.
 func (c *Config) Validate() error {
 	if c.MaxConnections < 1 {
 		return fmt.Errorf("--web.max-connections=%d: must be at least 1", c.MaxConnections)
@@ -59,11 +60,11 @@ type Web struct {
 	} `yaml:"tls_server_config"`
 }
 
-// VerifiesClients reports whether a connection requires a verified certificate of the client.
+// VerifiesClients reports whether each client must have a certificate that the server verifies.
 func (w *Web) VerifiesClients() bool { return w.TLS.ClientAuth == "RequireAndVerifyClientCert" }
 
-// Web reads --web.config.file. It returns an empty value if there is no file. [Config.Validate] returns the
-// errors of an invalid file.
+// Web reads --web.config.file. It returns an empty value if no file is configured. [Config.Validate]
+// returns the error if the file is invalid.
 func (c *Config) Web() (web Web) {
 	if c.WebConfigFile == "" {
 		return web
@@ -75,7 +76,8 @@ func (c *Config) Web() (web Web) {
 	return web
 }
 
-// ValidateKey returns an error if other users may read or change the private key of the server.
+// ValidateKey returns an error if other users may read or change the file with the server's private
+// key.
 func (c *Config) ValidateKey() error {
 	switch web := c.Web(); {
 	case web.TLS.Key != "":
@@ -89,7 +91,7 @@ func (c *Config) ValidateKey() error {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// addresses is a repeatable flag. The first value replaces the default.
+// addresses is a repeatable flag. The first value on the command line replaces the default.
 type addresses struct {
 	list  *[]string
 	given bool

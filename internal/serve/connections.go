@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// connections limits the open connections of a server, and one client address to half of them. At a
-// limit, a new connection replaces a connection that waits for its client. This is an idle
-// connection, or a connection without a request until now. The replaced connection belongs to the
-// address with the most connections, so that many connections from another address cannot displace
-// a scraper. If no connection can be closed, the new connection is refused.
+// connections limits the number of a server's open connections, and limits each client address to
+// half of this number. At a limit, a new connection replaces a connection that waits for its
+// client, because it is idle or has not sent a request yet. The replaced connection belongs to the
+// address with the most connections, so a scraper cannot be displaced by many connections from
+// another address. If no connection waits for its client, the new connection is refused.
 type connections struct {
 	max      int
 	overload *overload
@@ -27,7 +27,7 @@ type connection struct {
 	address string
 	// The lock of connections guards the following fields.
 	answering bool
-	since     time.Time // start of the wait for the client; not used while answering
+	since     time.Time // time at which the wait for the client began; not used while answering
 }
 
 // listener applies the limits to accepted connections.
@@ -51,7 +51,8 @@ func (l listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit adds a connection. It reports whether this was possible within the limits.
+// admit adds a connection, and closes another one if necessary. It reports whether the limits allow
+// the new connection.
 func (cs *connections) admit(c *connection) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -67,15 +68,16 @@ func (cs *connections) admit(c *connection) bool {
 		}
 		cs.overload.add(connectionClosed, closing.address)
 		delete(cs.open, closing)
-		_ = closing.Conn.Close() // not Close, which locks
+		_ = closing.Conn.Close() // not closing.Close, which would lock the mutex again
 	}
 	cs.open[c] = struct{}{}
 	return true
 }
 
-// toClose returns the connection to close for a new connection from an address, or nil. This is the
-// oldest waiting connection of the address with the most connections. If several addresses have the
-// most connections, it prefers the address of the new connection.
+// toClose returns the connection that a new connection from the given address replaces, or nil.
+// This is the connection of the address with the most connections that has waited longest. A
+// connection from another address is replaced only if that address has more connections than the
+// given address.
 func (cs *connections) toClose(address string, of map[string]int) *connection {
 	var found *connection
 	for o := range cs.open {
@@ -90,7 +92,7 @@ func (cs *connections) toClose(address string, of map[string]int) *connection {
 	return found
 }
 
-// note implements the ConnState hook of [http.Server].
+// note implements the hook ConnState of [http.Server].
 func (cs *connections) note(conn net.Conn, state http.ConnState) {
 	c, ok := underTLS(conn).(*connection)
 	if !ok {
@@ -109,7 +111,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// host returns the address of host:port without its port.
+// host returns the host in host:port.
 func host(address string) string {
 	if h, _, err := net.SplitHostPort(address); err == nil {
 		return h

@@ -28,7 +28,7 @@ func request(c net.Conn) bool {
 	return err == nil && response.StatusCode == http.StatusOK
 }
 
-// isOpen reports whether the server has kept a connection open.
+// isOpen reports whether a connection is still open on the server's side.
 func isOpen(c net.Conn) bool {
 	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
@@ -47,8 +47,8 @@ func checkOpen(t *testing.T, conns []net.Conn, want ...bool) {
 
 var page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") })
 
-// TestIdleConnections checks that a new connection over a limit is served and that it replaces the
-// longest idle connection. An address may have half of all connections.
+// TestIdleConnections checks that a new connection above a limit is served, and that it replaces
+// the connection that has been idle longest. An address may have half of all connections.
 func TestIdleConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 16}, page)
@@ -67,7 +67,7 @@ func TestIdleConnections(t *testing.T) {
 		n.checkOverload(nil, 0)
 		time.Sleep(time.Second)
 		if !request(conns[0]) {
-			t.Error("kept connection is not served")
+			t.Error("a connection that was kept open is not served")
 		}
 		open("10.0.0.1")
 		checkOpen(t, conns, true, false, true, true, true)
@@ -88,8 +88,8 @@ func TestIdleConnections(t *testing.T) {
 	})
 }
 
-// TestScraperAmongMany checks that the idle connections of an address are kept if other addresses
-// have more connections.
+// TestScraperAmongMany checks that an address keeps its idle connections if other addresses have
+// more connections.
 func TestScraperAmongMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 16}, page)
@@ -104,14 +104,14 @@ func TestScraperAmongMany(t *testing.T) {
 			}
 		}
 		if !request(scraper) {
-			t.Error("connection of the scraper was closed")
+			t.Error("the scraper's connection was closed")
 		}
 		n.checkOverload(map[string]int{"connection_closed": 57}, 1)
 	})
 }
 
-// TestSilentConnections checks that connections without a request are closed in the same way as
-// idle connections.
+// TestSilentConnections checks that connections that have not sent a request are closed in the same
+// way as idle connections.
 func TestSilentConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, serve.Config{MaxConnections: 4, MaxRequests: 16}, page)
@@ -146,17 +146,17 @@ func TestBusyConnections(t *testing.T) {
 		synctest.Wait()
 		for range 3 {
 			if status, _ := n.get(n.client("10.0.0.1"), "/page"); status != 0 {
-				t.Errorf("status of a connection over the limit is %d, want it refused", status)
+				t.Errorf("a connection above the limit got status %d, want it refused", status)
 			}
 		}
 		if !request(n.dial("10.0.0.2")) {
-			t.Error("connection of another address is not served")
+			t.Error("a connection from another address is not served")
 		}
 		n.checkOverload(map[string]int{"connection_refused": 3}, 1)
 		close(release)
 		synctest.Wait()
 		if !request(n.dial("10.0.0.1")) {
-			t.Error("new connection is not served although others are idle again")
+			t.Error("a new connection is not served, although other connections are idle again")
 		}
 	})
 }

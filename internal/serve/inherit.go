@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockets is the environment variable with the file descriptors of the listening sockets of a
-// program that executes itself again, in the order of its addresses. The systemd convention,
-// LISTEN_FDS, uses fixed numbers, which Go's runtime may already use.
+// sockets is the environment variable in which a program that executes itself again passes the file
+// descriptors of its listening sockets, in the order of its addresses. The systemd convention,
+// LISTEN_FDS, uses fixed file descriptors, which Go's runtime may already use.
 const sockets = "GPULEDGER_SOCKETS"
 
-// Bequeath keeps the listening sockets open in the image that this process executes next. That
+// Bequeath keeps the listening sockets open for the image that this process executes next. The new
 // image must get the returned environment and call Inherit. Clients that connect in the meantime
-// wait for it.
+// wait for the new image.
 func (s *Server) Bequeath() (environment []string, err error) {
 	listeners := s.listening.Load()
 	if listeners == nil {
@@ -34,7 +34,7 @@ func (s *Server) Bequeath() (environment []string, err error) {
 	return []string{sockets + "=" + strings.Join(numbers, ",")}, nil
 }
 
-// duplicate duplicates the socket of a listener. The duplicate stays open when the program is executed.
+// duplicate duplicates the socket of a listener. The duplicate stays open across execve.
 func duplicate(l net.Listener) (fd int, err error) {
 	connection, err := l.(*net.TCPListener).SyscallConn()
 	if err != nil {
@@ -47,8 +47,8 @@ func duplicate(l net.Listener) (fd int, err error) {
 	return fd, err
 }
 
-// Inherit takes over the sockets of an earlier image. There is one for each address, or none. It
-// reports whether there are any. It must be called before Run.
+// Inherit takes over the sockets of the previous image and reports whether there are any. The
+// sockets are used only if there is one for each address. Inherit must be called before Run.
 func (s *Server) Inherit() bool {
 	numbers := strings.FieldsFunc(os.Getenv(sockets), func(r rune) bool { return r == ',' })
 	_ = os.Unsetenv(sockets)
@@ -64,7 +64,7 @@ func (s *Server) Inherit() bool {
 		l, err := net.FileListener(file)
 		_ = file.Close()
 		if err != nil {
-			s.log.Error("cannot use the socket of the earlier image", "err", err)
+			s.log.Error("cannot use the socket of the previous image", "err", err)
 			return false
 		}
 		s.inherited = append(s.inherited, l)

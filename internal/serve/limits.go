@@ -12,33 +12,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are the limits of one connection, in time and memory. The number of connections is also
-// limited (see [connections]), so the total memory of all connections is also limited.
+// These constants limit the time and memory of one connection. Because the number of connections is
+// also limited (see [connections]), the total memory of all connections is limited.
 const (
-	// readHeaderTime limits the TLS handshake and the header. readTime limits a request. Few handlers
-	// read a body, and these handlers set another limit.
+	// readHeaderTime limits the TLS handshake and the header. readTime limits reading a whole
+	// request. The few handlers that read a body set their own limit.
 	readHeaderTime = 5 * time.Second
 	readTime       = 10 * time.Second
-	// writeTime limits the time for a response: queueTime, plus ten seconds to read it, which is
-	// the default scrape timeout of Prometheus.
+	// writeTime limits the time for a response. It is queueTime plus ten seconds in which the
+	// client reads the response; ten seconds is the default scrape timeout of Prometheus.
 	writeTime = queueTime + 10*time.Second
-	// idleTime is longer than the usual scrape intervals, so that a scraper keeps its
-	// connection.
+	// idleTime is longer than usual scrape intervals, so that a scraper can keep its connection.
 	idleTime = 150 * time.Second
-	// maxHeaderBytes is the limit to which net/http adds 4 KiB. A header of 8 KiB with
-	// thousands of short lines takes 300 KiB when it is parsed.
+	// maxHeaderBytes limits the header; net/http adds 4 KiB to this limit. When it is parsed, a
+	// header of 8 KiB with thousands of short lines takes 300 KiB.
 	maxHeaderBytes = 4 << 10
-	// sendBuffer and receiveBuffer limit the kernel's memory of a connection, which
-	// cgroup v2 charges to the container. The kernel doubles both.
+	// sendBuffer and receiveBuffer limit the kernel memory of a connection, which cgroup v2 charges
+	// to the container. The kernel doubles both values.
 	sendBuffer    = 64 << 10
 	receiveBuffer = 16 << 10
 )
 
 // newServer returns a server for one listener.
 //
-// It supports only HTTP/1.1. HTTP/2 is not offered. An HTTP/2 client can hold eight or more
-// responses per connection without reading them, before it is authenticated. A second set of limits
-// would be needed for streams, and a scraper does not benefit from streams.
+// The server supports only HTTP/1.1. An HTTP/2 client could, even without authentication, make the
+// server hold eight or more responses per connection that it does not read. HTTP/2 would need a
+// second set of limits, for streams, and a scraper does not benefit from streams.
 func (s *Server) newServer(handler http.Handler) *http.Server {
 	server := &http.Server{
 		Handler:           handler,
@@ -49,15 +48,16 @@ func (s *Server) newServer(handler http.Handler) *http.Server {
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ConnState:         s.connections.note,
-		// Each failed handshake is an error, so any client can cause a log line.
+		// Any client can cause errors here, because each failed handshake is an error. Therefore
+		// they are logged at level debug.
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	server.Protocols.SetHTTP1(true)
 	return server
 }
 
-// withoutHTTP2 drops the attribute http2 of the toolkit's log: that setting of the web
-// configuration has no effect here.
+// withoutHTTP2 removes the attribute http2 from the toolkit's log lines, because the setting http2
+// in the web configuration has no effect here.
 type withoutHTTP2 struct{ slog.Handler }
 
 // Handle implements [slog.Handler].
@@ -85,7 +85,7 @@ func limitBuffers(_, _ string, socket syscall.RawConn) error {
 	return err
 }
 
-// underTLS returns the connection that carries TLS, or the connection itself.
+// underTLS returns the connection below TLS, or the connection itself if it does not use TLS.
 func underTLS(c net.Conn) net.Conn {
 	if t, ok := c.(*tls.Conn); ok {
 		return t.NetConn()

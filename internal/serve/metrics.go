@@ -12,13 +12,14 @@ import (
 type Metrics struct {
 	registry *prometheus.Registry
 	log      *slog.Logger
-	// making admits one response at a time, so the memory for rendering and compressing is needed
-	// only once, even if several pages are requested at the same time.
+	// making is a semaphore that allows only one response to be rendered at a time. Therefore the
+	// memory for rendering and compressing is needed only once, even if several pages are requested
+	// at the same time.
 	making chan struct{}
 }
 
-// NewMetrics returns the pages of a program with this registry. A scraper that disconnects is
-// counted but not logged.
+// NewMetrics returns the metrics pages of a program with the given registry. A scraper that
+// disconnects is counted but not logged.
 func NewMetrics(registry *prometheus.Registry, log *slog.Logger) *Metrics {
 	return &Metrics{registry: registry, log: log, making: make(chan struct{}, 1)}
 }
@@ -28,20 +29,21 @@ func (m *Metrics) Main(more ...prometheus.TransactionalGatherer) http.Handler {
 	return m.Page(m.all(more))
 }
 
-// all gathers the registry and more.
+// all returns a gatherer of the registry and further gatherers.
 func (m *Metrics) all(more []prometheus.TransactionalGatherer) prometheus.TransactionalGatherer {
 	all := append([]prometheus.TransactionalGatherer{prometheus.ToTransactionalGatherer(m.registry)}, more...)
 	return prometheus.NewMultiTRegistry(all...)
 }
 
-// MainAfter is like Main, but begins with a part of the page that the program writes itself, in the text format. A page in OpenMetrics
-// differs only at its end, so the written part comes first. The page is never in the protobuf format.
+// MainAfter is like Main, but the page begins with a part that the program itself writes in the text format. The
+// written part comes first because a page in OpenMetrics differs only at its end. The page is never in the protobuf
+// format.
 func (m *Metrics) MainAfter(write func(io.Writer) error, more ...prometheus.TransactionalGatherer) http.Handler {
 	return shared(m.making, after(write, m.handler(m.all(more))))
 }
 
-// Page serves a gatherer on a separate page, without additional metrics. Failed scrapes are counted
-// on the main page.
+// Page serves only the metrics of a gatherer on a separate page. Failed scrapes of this page are
+// counted on the main page.
 func (m *Metrics) Page(gatherer prometheus.TransactionalGatherer) http.Handler {
 	return shared(m.making, m.handler(gatherer))
 }

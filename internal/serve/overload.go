@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// These are the values of the metric's label.
+// These are the values of the label action.
 const (
 	connectionClosed  = "connection_closed"
 	connectionRefused = "connection_refused"
@@ -19,20 +19,20 @@ const (
 
 var actions = []string{connectionClosed, connectionRefused, requestRefused}
 
-// Metric counts the effects of the server's limits.
+// Metric describes the metric that counts the effects of the server's limits.
 var Metric = metric.Metric{
 	Family: "Serving", Name: "gpuledger_http_overload_total", Type: prometheus.CounterValue,
 	Labels: []string{"action"},
 	Help:   "Connections closed or refused, and requests refused, at the limits --web.max-connections and --web.max-requests.",
 }
 
-// Label is the label of this metric.
+// Label describes the label of [Metric].
 var Label = metric.Label{
 	Name: "action", Values: actions, Complete: true,
 	Help: "A waiting connection was closed for a new one, a new connection was refused, or a request got status 503.",
 }
 
-// quietTime is the time without overload after which the next overload is logged again.
+// quietTime is the time without overload after which the next overload is logged.
 const quietTime = 10 * time.Minute
 
 // overload counts the effects of the limits and logs the start of an overload.
@@ -40,8 +40,9 @@ type overload struct {
 	*prometheus.CounterVec
 	log *slog.Logger
 
-	mu   sync.Mutex
-	last map[string]time.Time // by action
+	mu sync.Mutex
+	// last is the time of the last occurrence of each action.
+	last map[string]time.Time
 }
 
 func newOverload(log *slog.Logger) *overload {
@@ -56,7 +57,7 @@ func newOverload(log *slog.Logger) *overload {
 	return o
 }
 
-// add counts an action that concerns a client address.
+// add counts an action, and logs it with the client address if an overload begins.
 func (o *overload) add(action, address string) {
 	o.WithLabelValues(action).Inc()
 	o.mu.Lock()

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// queueTime is the longest wait of a request. It is shorter than the default scrape timeout
-	// of Prometheus, so that the client receives the reason.
+	// queueTime is the maximum time for which a request waits. It is shorter than the default
+	// scrape timeout of Prometheus, so that a scraper receives the reason.
 	queueTime = 5 * time.Second
-	// retryAfter is in seconds.
+	// retryAfter is the value of the header Retry-After, in seconds.
 	retryAfter = "5"
 )
 
-// keptHeaders contains the headers that all handlers read, including basic auth.
+// keptHeaders contains the headers that handlers may read, including the header for basic auth.
 var keptHeaders = []string{"Accept", "Accept-Encoding", "Authorization", "Content-Encoding"}
 
 // guard limits concurrent requests before their passwords are checked. Probes have a separate
-// limit, so that pages do not delay them. A path that the multiplexer would redirect gets the
-// status "not found", because a redirect would cause a second request.
+// limit, so that requests for pages do not delay probes. For a path that the multiplexer would
+// redirect, guard responds with 404, because a redirect would cause a second request.
 func (s *Server) guard(handler http.Handler) http.Handler {
 	refusal := fmt.Sprintf("too many concurrent requests: --web.max-requests=%d, half of them for one client address", s.cfg.MaxRequests)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,7 +33,8 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 		r.Header = s.keep(r.Header)
 		p := r.URL.EscapedPath()
 		if r.ContentLength != 0 && !s.receiving[p] {
-			// The handler does not read the body, but the server would wait for the rest of it.
+			// The handler does not read the body, but the server would wait for the rest of the
+			// body.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now())
 		}
 		if p != path.Clean(p) {
@@ -58,8 +59,8 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 	})
 }
 
-// keep returns the headers that a handler reads. All headers together may take 300 KiB while the
-// request lasts.
+// keep returns only the headers that handlers may read, because all headers together may take 300
+// KiB for the duration of the request.
 func (s *Server) keep(header http.Header) http.Header {
 	kept := make(http.Header, len(s.kept))
 	for _, name := range s.kept {
@@ -70,8 +71,9 @@ func (s *Server) keep(header http.Header) http.Header {
 	return kept
 }
 
-// queue limits concurrent requests, and one client address to half of them. Further requests wait
-// in order. Their number is limited by the number of connections.
+// queue limits the number of concurrent requests, and limits each client address to half of this
+// number. Further requests wait in order. The number of waiting requests is limited by the number
+// of connections.
 type queue struct {
 	max int
 	all *semaphore.Weighted
@@ -80,18 +82,18 @@ type queue struct {
 	addresses map[string]*share
 }
 
-// share is the part of a queue that one address uses.
+// share contains the requests of one client address in a queue.
 type share struct {
 	*semaphore.Weighted
-	requests int // number of answered and waiting requests
+	requests int // number of requests that are being answered or waiting
 }
 
 func newQueue(limit int) *queue {
 	return &queue{max: limit, all: semaphore.NewWeighted(int64(limit)), addresses: make(map[string]*share)}
 }
 
-// enter waits for a request's turn, for at most queueTime. If it returns nil, the caller must call
-// leave.
+// enter waits until a request may be answered, for at most queueTime. If it returns nil, the caller
+// must call leave.
 func (q *queue) enter(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, queueTime)
 	defer cancel()
@@ -125,7 +127,7 @@ func (q *queue) join(address string) *share {
 	return s
 }
 
-// part undoes join.
+// part removes a request from the share of its address.
 func (q *queue) part(address string) *share {
 	q.mu.Lock()
 	defer q.mu.Unlock()

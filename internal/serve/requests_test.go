@@ -16,7 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// TestScrapersBehindOneAddress checks that many concurrent scrapes from one address all succeed.
+// TestScrapersBehindOneAddress checks that all scrapes succeed if many scrapers with the same
+// address scrape concurrently.
 func TestScrapersBehindOneAddress(t *testing.T) {
 	for _, scrapers := range []int{16, 64, 200} {
 		t.Run(fmt.Sprint(scrapers), func(t *testing.T) {
@@ -51,7 +52,7 @@ func TestScrapersBehindOneAddress(t *testing.T) {
 	}
 }
 
-// TestMaxRequests checks that requests over a limit wait for five seconds and are then refused, and
+// TestMaxRequests checks that requests above a limit are refused after a wait of five seconds, and
 // that probes are served immediately.
 func TestMaxRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -83,7 +84,7 @@ func TestMaxRequests(t *testing.T) {
 		check("10.0.0.2", "/page", http.StatusServiceUnavailable, 5*time.Second)
 		n.checkOverload(map[string]int{"request_refused": 3}, 1)
 
-		release <- struct{}{} // ends the first request of 10.0.0.1
+		release <- struct{}{} // ends the first request from 10.0.0.1
 		check("10.0.0.2", "/page", http.StatusOK, 0)
 		hold("10.0.0.1")
 
@@ -96,8 +97,8 @@ func TestMaxRequests(t *testing.T) {
 	})
 }
 
-// TestRefusal checks that the response to a refused request contains the limit and the time after
-// which to retry.
+// TestRefusal checks that the response to a refused request contains the limit and the header
+// Retry-After.
 func TestRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -119,7 +120,7 @@ func TestRefusal(t *testing.T) {
 	})
 }
 
-// TestHungUp checks that a waiting request is not served after its client closed the connection.
+// TestHungUp checks that a waiting request is not served if its client has closed the connection.
 func TestHungUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -136,7 +137,7 @@ func TestHungUp(t *testing.T) {
 		if status, took := n.get(hasty, "/page"); status != 0 || took != time.Second {
 			t.Errorf("status %d after %v, want no response after 1s", status, took)
 		}
-		synctest.Wait() // until the server has noticed
+		synctest.Wait() // until the server has detected the closed connection
 		close(release)
 		synctest.Wait()
 		if answered.Load() != 1 {
@@ -145,7 +146,7 @@ func TestHungUp(t *testing.T) {
 	})
 }
 
-// TestKeptHeaders checks that a handler gets only the headers that handlers read.
+// TestKeptHeaders checks that a handler receives only the headers that handlers may read.
 func TestKeptHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got http.Header
@@ -167,7 +168,8 @@ func TestKeptHeaders(t *testing.T) {
 	})
 }
 
-// TestBody checks that the server does not wait for the rest of a request's body.
+// TestBody checks that the server does not wait for the rest of a request's body if the handler
+// does not read the body.
 func TestBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 1}, page)
@@ -186,7 +188,7 @@ func TestBody(t *testing.T) {
 	})
 }
 
-// TestReceive checks that only the handler of a receiving path reads a body.
+// TestReceive checks that request bodies are passed only to the handlers of receiving paths.
 func TestReceive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got string
@@ -201,7 +203,7 @@ func TestReceive(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
-			go func() { _, _ = io.WriteString(c, "text") }() // the server may not read the body
+			go func() { _, _ = io.WriteString(c, "text") }() // the write fails if the server does not read the body
 			if _, err := io.ReadAll(c); err != nil {
 				t.Error(err)
 			}

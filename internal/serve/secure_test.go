@@ -30,14 +30,14 @@ func TestNoHTTP2(t *testing.T) {
 				t.Errorf("client offers %q, server selects %q, want http/1.1", offer, p)
 			}
 			if !request(c) {
-				t.Errorf("client offers %q: not served by HTTP/1.1", offer)
+				t.Errorf("client offers %q: the response does not use HTTP/1.1", offer)
 			}
 		}
 		if err := tls.Client(n.dial("10.0.0.1"), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).Handshake(); err == nil {
 			t.Error("server accepts a client that offers only HTTP/2")
 		}
 		if log := n.log.String(); !strings.Contains(log, "TLS is enabled.") || strings.Contains(log, "http2") {
-			t.Errorf("log has no line about TLS, or mentions http2:\n%s", log)
+			t.Errorf("the log has no line about TLS, or it mentions http2:\n%s", log)
 		}
 		plain := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 16}, page)
 		for _, c := range []io.ReadWriter{plain.dial("10.0.0.1"), tls.Client(n.dial("10.0.0.1"), &tls.Config{InsecureSkipVerify: true})} {
@@ -51,10 +51,10 @@ func TestNoHTTP2(t *testing.T) {
 	})
 }
 
-// TestPasswordsWait checks that the request limit applies before passwords are checked, so that
-// guessed passwords cannot delay a scraper for long.
+// TestPasswordsWait checks that the request limit is applied before passwords are checked.
+// Otherwise clients that guess passwords could delay a scraper for long.
 func TestPasswordsWait(t *testing.T) {
-	// The hash belongs to the password swordfish, with the lowest cost of bcrypt.
+	// This is the bcrypt hash of the password swordfish, with the lowest cost.
 	file := webConfig(t, "basic_auth_users: {scraper: $2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG}\n")
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -92,11 +92,11 @@ func TestPasswordsWait(t *testing.T) {
 	})
 }
 
-// webConfig writes a web configuration with TLS and more lines, and returns its path.
+// webConfig writes a web configuration with TLS and the given lines, and returns its path.
 func webConfig(t *testing.T, more string) string {
 	t.Helper()
 	dir := t.TempDir()
-	certificate.Write(t, dir, "gpu-node") // time in a synctest bubble, in the year 2000
+	certificate.Write(t, dir, "gpu-node") // inside the bubble, so that the certificate is valid in its year 2000
 	file := filepath.Join(dir, "web.yml")
 	if err := os.WriteFile(file, []byte("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n"+more), 0o600); err != nil {
 		t.Fatal(err)

@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// listenAgain is the interval between two attempts to listen.
+	// listenAgain is the pause between two attempts to listen.
 	listenAgain = 5 * time.Second
 	// grace is the maximum time for open requests at shutdown. It is short because a driver upgrade
 	// waits for the exporter's pod.
 	grace = 300 * time.Millisecond
 )
 
-// Healthy responds with 200.
+// Healthy responds with status 200.
 func Healthy(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("healthy\n")) }
 
-// Ready responds with 200 while notYet returns an empty string. Otherwise it responds with the
-// reason.
+// Ready responds with status 200 if notYet returns an empty string. Otherwise it responds with
+// status 503 and the returned reason.
 func Ready(notYet func() string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if missing := notYet(); missing != "" {
@@ -39,18 +39,18 @@ func Ready(notYet func() string) http.HandlerFunc {
 	}
 }
 
-// Server serves a handler on the addresses of its configuration.
+// Server serves a handler on the configured addresses.
 type Server struct {
 	cfg           Config
 	log           *slog.Logger
 	overload      *overload
 	connections   *connections
 	pages, probes *queue
-	receiving     map[string]bool // paths
-	kept          []string        // headers
+	receiving     map[string]bool // paths with handlers that read request bodies
+	kept          []string        // names of the headers that handlers may read
 	serving       func()
 	tls           *TLS        // nil if the web configuration is used
-	served        atomic.Bool // serving was called
+	served        atomic.Bool // set after serving was called
 	inherited     []net.Listener
 	listening     atomic.Pointer[[]net.Listener] // nil while the server does not listen
 }
@@ -68,27 +68,27 @@ func New(cfg Config, log *slog.Logger) *Server {
 	}
 }
 
-// Receive lets the handler of a path read the bodies of requests. The handler sets the deadlines of
-// its connections. It must be called before Run.
+// Receive allows the handler of a path to read request bodies. The handler must set the deadlines
+// of its connections. Receive must be called before Run.
 func (s *Server) Receive(path string) { s.receiving[path] = true }
 
-// Keep lets handlers read a header. It must be called before Run. An empty name is ignored.
+// Keep allows handlers to read a header. Keep must be called before Run. An empty name is ignored.
 func (s *Server) Keep(header string) {
 	if header != "" {
 		s.kept = append(s.kept, http.CanonicalHeaderKey(header))
 	}
 }
 
-// Serving sets a function that is called once all addresses are served. The function may prevent
-// the program from opening addresses again; Run then returns later errors. Serving must be called
-// before Run.
+// Serving sets a function that is called once all addresses are served. After that, the function
+// may have prevented the program from opening addresses, so Run returns later errors instead of
+// retrying. Serving must be called before Run.
 func (s *Server) Serving(do func()) { s.serving = do }
 
-// Collector returns the metric of the server.
+// Collector returns a collector of the server's overload metric.
 func (s *Server) Collector() prometheus.Collector { return s.overload }
 
-// Run serves until the context ends. It retries an address that is in use, because a sidecar that
-// exits would make its pod not ready.
+// Run serves until the context ends. While an address is in use it retries and does not exit,
+// because a sidecar that exits would make its pod not ready.
 func (s *Server) Run(ctx context.Context, handler http.Handler) error {
 	logged := ""
 	for {
@@ -111,7 +111,8 @@ func (s *Server) Run(ctx context.Context, handler http.Handler) error {
 	}
 }
 
-// listenAndServe opens all addresses or none.
+// listenAndServe opens all addresses and serves on them. If it cannot open one of them, it closes
+// the others.
 func (s *Server) listenAndServe(ctx context.Context, handler http.Handler) error {
 	listeners := s.inherited
 	s.inherited = nil
@@ -139,9 +140,9 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []ne
 	var begun atomic.Int32
 	for _, l := range listeners {
 		server := s.newServer(handler)
-		// The toolkit adds basic auth to the handler when it starts to serve. It would add it again for
-		// each listener that shares a server. The server requests its base context after that and before
-		// the first connection.
+		// The toolkit adds basic auth to the server's handler when it starts to serve, so each listener
+		// needs its own server. The server calls BaseContext after basic auth was added and before it
+		// accepts the first connection.
 		server.BaseContext = func(net.Listener) context.Context {
 			server.Handler = s.guard(server.Handler)
 			if int(begun.Add(1)) == len(listeners) && s.serving != nil {

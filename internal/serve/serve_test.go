@@ -39,12 +39,12 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestPage checks that a separate page contains only the metrics of its registry, and that its
+// TestPage checks that a separate page contains only the metrics of its gatherer, and that its
 // failures are counted on the main page.
 func TestPage(t *testing.T) {
 	main, own := prometheus.NewRegistry(), prometheus.NewRegistry()
 	own.MustRegister(prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
-		for range 2 { // the duplicate fails
+		for range 2 { // a page with two equal metrics fails
 			ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("twice", "", nil, nil), prometheus.GaugeValue, 1)
 		}
 	}))
@@ -60,7 +60,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("page is\n%s\nwant\n%s", got, want)
 	}
 	if got, want := get(onMain), `promhttp_metric_handler_errors_total{cause="gathering"} 1`; !strings.Contains(got, want) {
-		t.Errorf("main page has no %s:\n%s", want, got)
+		t.Errorf("main page does not contain %s:\n%s", want, got)
 	}
 }
 
@@ -103,8 +103,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestServing checks that the function is called once when all addresses are served, and not while
-// the web configuration is invalid.
+// TestServing checks that the function set by Serving is called once, when all addresses are
+// served, and that it is not called while the web configuration is invalid.
 func TestServing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "web.yml")
 	for _, tt := range []struct {
@@ -126,13 +126,13 @@ func TestServing(t *testing.T) {
 				t.Error(err)
 			}
 			if calls.Load() != tt.want {
-				t.Errorf("called %d times, want %d", calls.Load(), tt.want)
+				t.Errorf("the function was called %d times, want %d", calls.Load(), tt.want)
 			}
 		})
 	}
 }
 
-// failure is a log that calls a function when the server cannot serve.
+// failure is a log handler that calls a function when the server logs that it cannot serve.
 type failure func()
 
 func (f failure) Write(line []byte) (int, error) {

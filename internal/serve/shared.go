@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// maxSpare limits the memory that is kept for the next response.
+// maxSpare is the maximum size of a buffer that is kept for the next response, in bytes.
 const maxSpare = 8 << 20
 
 // shared renders one response at a time. Identical requests that arrive meanwhile share the
-// response. Many scrapers cost little more than a single one. A response is complete before it is
-// sent, so a slow reader does not delay other readers.
+// response, so many scrapers need little more processor time than one scraper. A response is
+// complete before it is sent, so a slow reader does not delay other readers.
 //
-// [promhttp.HandlerOpts.CoalesceGather] is not suitable. Requests join an earlier request while any
-// of its responses is still being read, so overlapping scrapes would see an old page.
+// [promhttp.HandlerOpts.CoalesceGather] is not suitable: a request would join an earlier one until
+// all clients have read the response, so overlapping scrapes would see an old page.
 func shared(making chan struct{}, handler http.Handler) http.Handler {
 	var flights singleflight.Group
-	var spare atomic.Pointer[answer] // a buffer without readers
-	var last made                    // guarded by making
+	var spare atomic.Pointer[answer] // buffer of a response that has been sent
+	var last made                    // last response; guarded by making
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := keyOf(r)
 		flight, _, others := flights.Do(key, func() (any, error) {
@@ -51,32 +51,32 @@ func shared(making chan struct{}, handler http.Handler) http.Handler {
 }
 
 // OneAtATime renders one response of a handler at a time. Identical requests that arrive meanwhile share
-// the response. The handler reads no header except Accept and Accept-Encoding.
+// the response. The response must not depend on headers other than Accept and Accept-Encoding.
 func OneAtATime(handler http.Handler) http.Handler { return shared(make(chan struct{}, 1), handler) }
 
-// keyOf returns the key of requests that get the same response.
+// keyOf returns a key that is equal for requests with the same response.
 func keyOf(r *http.Request) string {
 	return strings.Join([]string{
 		strings.Join(r.Header["Accept"], ","), strings.Join(r.Header["Accept-Encoding"], ","), r.URL.RawQuery,
 	}, "\n")
 }
 
-// made is the key and the size of a response.
+// made contains the key and the size of a response.
 type made struct {
 	key  string
 	size int // in bytes
 }
 
-// answer is a response in memory. It has the methods of a buffer, which the encoder detects;
-// otherwise the encoder would add another small buffer.
+// answer is a response in memory. It embeds a buffer because the encoder detects the buffer's
+// methods; otherwise the encoder would add a small buffer of its own.
 type answer struct {
 	bytes.Buffer
 	header http.Header
 	status int
 }
 
-// newAnswer returns an answer with a buffer that is slightly larger than the given size. If the
-// buffer were too small, it would double when it grows.
+// newAnswer returns an answer with a buffer that is slightly larger than the given size, because a
+// buffer that is too small doubles when it grows.
 func newAnswer(room int) *answer {
 	return &answer{Buffer: *bytes.NewBuffer(make([]byte, 0, room+room/16))}
 }
@@ -92,7 +92,7 @@ func (a *answer) Header() http.Header { return a.header }
 // WriteHeader implements [http.ResponseWriter].
 func (a *answer) WriteHeader(status int) { a.status = status }
 
-// send is safe for concurrent use.
+// send sends the response to a client. It is safe for concurrent use.
 func (a *answer) send(w http.ResponseWriter) {
 	maps.Copy(w.Header(), a.header.Clone())
 	w.Header().Set("Content-Length", strconv.Itoa(a.Len()))

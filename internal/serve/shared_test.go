@@ -22,8 +22,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// gatherer counts its calls. After a delay it returns the number of calls as the value of several
-// series, with labels of a given length.
+// gatherer counts its calls. After a delay it returns several series that have the number of calls
+// as their value, and labels of a given length.
 type gatherer struct {
 	calls         atomic.Int64
 	series, label int
@@ -44,8 +44,8 @@ func pageOf(g prometheus.TransactionalGatherer) http.Handler {
 	return serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Page(g)
 }
 
-// TestShared checks that requests that arrive while a response is rendered share it, unless they
-// need another encoding, and that later requests do not.
+// TestShared checks that requests share a response if they arrive while it is rendered and accept
+// the same encoding, and that later requests get a new response.
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gatherer{series: 1, takes: time.Second}
@@ -86,8 +86,8 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// TestRoom checks that a response that is a little larger than the last response reuses the buffer
-// of a response that has been read.
+// TestRoom checks that a response slightly larger than the last one reuses the buffer of a response
+// that has been sent.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long, size := strings.Repeat("x", 2<<20), 1<<20
@@ -97,7 +97,7 @@ func TestRoom(t *testing.T) {
 			return []*dto.MetricFamily{{Name: new("m"), Type: dto.MetricType_GAUGE.Enum(), Metric: []*dto.Metric{{Label: []*dto.LabelPair{l}, Gauge: &dto.Gauge{Value: new(1.0)}}}}}
 		}))
 		ask := func() { h.ServeHTTP(discarder{}, httptest.NewRequest(http.MethodGet, "/", http.NoBody)) }
-		var two sync.WaitGroup // clients that share a response; its buffer is not reused
+		var two sync.WaitGroup // clients that share a response, so that its buffer is not reused
 		two.Go(ask)
 		two.Go(ask)
 		two.Wait()
@@ -119,15 +119,15 @@ type gathererFunc func() []*dto.MetricFamily
 
 func (f gathererFunc) Gather() ([]*dto.MetricFamily, func(), error) { return f(), func() {}, nil }
 
-// discarder discards a response.
+// discarder is a response writer that discards the response.
 type discarder struct{}
 
 func (discarder) Header() http.Header         { return make(http.Header) }
 func (discarder) WriteHeader(int)             {}
 func (discarder) Write(b []byte) (int, error) { return len(b), nil }
 
-// TestSlowReader checks that a client that reads slowly does not affect other clients. Each of
-// their scrapes is rendered again.
+// TestSlowReader checks that a client that reads slowly does not affect other clients. Each scrape
+// by another client is rendered again.
 func TestSlowReader(t *testing.T) {
 	g := &gatherer{series: 20_000, label: 1000} // more than the kernel buffers for a connection
 	server := httptest.NewServer(pageOf(g))
@@ -161,6 +161,6 @@ func TestSlowReader(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	if page, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(page), "19999\"} 1\n") {
-		t.Errorf("slow client received %d bytes, error %v; want the complete first rendering", len(page), err)
+		t.Errorf("the slow client received %d bytes, error %v; want the complete first response", len(page), err)
 	}
 }

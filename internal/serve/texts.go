@@ -18,29 +18,29 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// maxTexts limits the encoded families that a page keeps, in bytes. Most families of larger pages change
-// between scrapes.
+// maxTexts is the maximum size of the encoded families that are kept for a page, in bytes. On larger
+// pages, most families change between scrapes, so keeping more would not help.
 const maxTexts = 256 << 10
 
-// texts serves a gatherer in the text formats. Between scrapes most values are unchanged, so the text of an
-// unchanged family is reused. Compression is fast rather than small. The gatherer must not change a label pair that
-// it returned before. texts serves one request at a time, as [shared] requires. promhttp serves every other request,
-// and failures.
+// texts serves a gatherer in the text formats. Most values do not change between scrapes, so the text of an
+// unchanged family is reused. Compression is optimised for speed, not for size. The gatherer must not modify label
+// pairs that it has returned. texts serves only one request at a time, so it must be used below [shared]. Requests
+// for other formats and failed gatherings are served by promhttp.
 type texts struct {
 	gatherer prometheus.TransactionalGatherer
-	others   http.Handler // of result
+	others   http.Handler // serves result
 	result   *gatheredOnce
-	failed   *prometheus.CounterVec // promhttp's
+	failed   *prometheus.CounterVec // promhttp's counter of failures
 	log      *slog.Logger
 
-	format  expfmt.Format // of kept
-	kept    []familyText  // of the last response, in the order of the page
-	spare   []familyText  // of the response before, to be overwritten
+	format  expfmt.Format // format of kept
+	kept    []familyText  // families of the last response, in the order of the page
+	spare   []familyText  // families of the response before the last one, to be overwritten
 	scratch bytes.Buffer
 	encoder expfmt.Encoder // writes to scratch
 }
 
-// gatheredOnce gathers what was gathered already.
+// gatheredOnce is a gatherer that returns families that were already gathered.
 type gatheredOnce struct {
 	families []*dto.MetricFamily
 	err      error
@@ -58,7 +58,7 @@ func newTexts(gatherer prometheus.TransactionalGatherer, registry *prometheus.Re
 		ErrorHandling:     promhttp.ContinueOnError,
 		Registry:          registry,
 		EnableOpenMetrics: true,
-		// Responses of both can be concatenated.
+		// Responses with these two encodings can be concatenated.
 		OfferedCompressions: []promhttp.Compression{promhttp.Identity, promhttp.Gzip},
 	})
 	t.failed = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -94,16 +94,17 @@ func (t *texts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer compressors.Put(z)
 	z.Reset(w)
 	t.write(z, format, families)
-	_ = z.Close() // an error means that the client has gone
+	_ = z.Close() // an error means that the client disconnected
 }
 
-// compressors are not in use.
+// compressors contains compressors that are not in use.
 var compressors = sync.Pool{New: func() any {
 	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
 	return z
 }}
 
-// wantsGzip reports whether a client accepts gzip, and whether its header is a simple list of encodings.
+// wantsGzip reports whether a client accepts gzip, and whether its header Accept-Encoding is a simple
+// list.
 func wantsGzip(header http.Header) (wants, simple bool) {
 	accepted := strings.Join(header["Accept-Encoding"], ",")
 	if strings.ContainsAny(accepted, ";*") {
@@ -120,7 +121,7 @@ func wantsGzip(header http.Header) (wants, simple bool) {
 	return wants, true
 }
 
-// write writes the page and keeps its texts.
+// write writes the page and keeps the texts of its families for the next page.
 func (t *texts) write(w io.Writer, format expfmt.Format, families []*dto.MetricFamily) {
 	if format != t.format {
 		t.kept, t.format, t.encoder = nil, format, expfmt.NewEncoder(&t.scratch, format)
@@ -139,7 +140,7 @@ func (t *texts) write(w io.Writer, format expfmt.Format, families []*dto.MetricF
 			t.encodeTo(direct, f)
 			continue
 		}
-		_, _ = w.Write(text.text) // an error means that the client has gone
+		_, _ = w.Write(text.text) // an error means that the client disconnected
 		if room -= len(text.text); room >= 0 {
 			page = append(page, text)
 		}
@@ -147,12 +148,12 @@ func (t *texts) write(w io.Writer, format expfmt.Format, families []*dto.MetricF
 	clear(t.kept)
 	t.kept, t.spare = page, t.kept
 	if closer, ok := direct.(expfmt.Closer); ok {
-		_ = closer.Close() // the last line of OpenMetrics
+		_ = closer.Close() // writes the last line of OpenMetrics
 	}
 }
 
-// encode encodes a family into a text that may be kept, if its estimated size is at most room, in bytes. It overwrites the text of an
-// earlier response, and returns false if the family may not be kept.
+// encode encodes a family into a text that is kept, overwriting the text of an earlier response. It returns false if
+// the family cannot be kept, for example because its estimated size exceeds room, in bytes.
 func (t *texts) encode(to *familyText, f *dto.MetricFamily, room int) bool {
 	if leastSize(f) > room || !to.take(f) {
 		return false
@@ -163,7 +164,7 @@ func (t *texts) encode(to *familyText, f *dto.MetricFamily, room int) bool {
 	return true
 }
 
-// leastSize estimates the size of a family's text from its first series, in bytes.
+// leastSize estimates the size of a family's text in bytes, from the first series.
 func leastSize(f *dto.MetricFamily) int {
 	if len(f.Metric) == 0 {
 		return 0
@@ -175,7 +176,7 @@ func leastSize(f *dto.MetricFamily) int {
 	return size * len(f.Metric)
 }
 
-// encodeTo encodes a family. A family that cannot be encoded is counted, and the rest of the page is served.
+// encodeTo encodes a family. If this fails, it counts the failure, and the rest of the page is still served.
 func (t *texts) encodeTo(encoder expfmt.Encoder, f *dto.MetricFamily) {
 	if err := encoder.Encode(f); err != nil {
 		t.log.Debug("encode metric family", "err", err)
@@ -183,7 +184,8 @@ func (t *texts) encodeTo(encoder expfmt.Encoder, f *dto.MetricFamily) {
 	}
 }
 
-// A familyText is an encoded family of gauges or counters.
+// A familyText is the text of a family of gauges or counters, with the content from which it was
+// encoded.
 type familyText struct {
 	name, help string
 	kind       dto.MetricType
@@ -191,13 +193,14 @@ type familyText struct {
 	text       []byte
 }
 
-// A seriesText is the content of a series in a text.
+// A seriesText is the content of one series in a familyText.
 type seriesText struct {
 	labels []*dto.LabelPair
-	bits   uint64 // of the value
+	bits   uint64 // bits of the value
 }
 
-// take takes the content of a family. It returns false for a family with other content than gauges or counters.
+// take copies the content of a family. It returns false if the family contains anything other than gauges or
+// counters.
 func (t *familyText) take(f *dto.MetricFamily) bool {
 	t.help, t.kind, t.series = f.GetHelp(), f.GetType(), slices.Grow(t.series[:0], len(f.Metric))
 	for _, m := range f.Metric {
@@ -210,8 +213,8 @@ func (t *familyText) take(f *dto.MetricFamily) bool {
 	return true
 }
 
-// matches reports whether a family has this text. Values are compared, and the identity of labels. Created timestamps
-// are not in a text.
+// matches reports whether the text is still valid for a family. It compares values, and labels by identity. It
+// ignores created timestamps, because the text does not contain them.
 func (t *familyText) matches(f *dto.MetricFamily) bool {
 	if len(t.text) == 0 || t.help != f.GetHelp() || t.kind != f.GetType() || len(t.series) != len(f.Metric) {
 		return false

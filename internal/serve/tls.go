@@ -8,15 +8,16 @@ import (
 	"net/http"
 )
 
-// TLS is the certificate of a server without a web configuration.
+// TLS configures the certificate of a server that does not use the web configuration.
 type TLS struct {
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Rejected is called for each client that rejects the certificate.
 	Rejected func()
 }
 
-// Beside returns a server for another address, with TLS 1.3 and without a web configuration. It has the
-// limits of s, separately, and counts in the metric of s.
+// Beside returns a second server for another address, with TLS 1.3 and without the web configuration.
+// It has the same limits as s, but counts its own connections and requests. Overload is counted in the
+// metric of s.
 func (s *Server) Beside(address string, t TLS) *Server {
 	cfg := s.cfg
 	cfg.ListenAddresses, cfg.WebConfigFile = []string{address}, ""
@@ -34,8 +35,8 @@ func (s *Server) serveTLS(l net.Listener, server *http.Server) error {
 	}))
 }
 
-// handshakes receives the log of a server, where any client can cause lines. It reports the TLS
-// alerts of clients that reject a certificate.
+// handshakes receives the error log of a server and discards it, because any client can cause log
+// lines. It calls rejected for each TLS alert from a client that rejects the certificate.
 type handshakes struct{ rejected func() }
 
 // Write implements [io.Writer].

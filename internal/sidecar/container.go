@@ -1,7 +1,7 @@
 // Package sidecar defines the exporter's container and the patch that adds it to a pod.
 //
-// The generator of the manifests and the reconciler's webhook use it, so that both create the same
-// container.
+// The generator of the manifests and the reconciler's webhook both use this package, so that they
+// add the same container.
 package sidecar
 
 import (
@@ -11,24 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Name is the name of the container, of its port, and the prefix of its volumes' names. A pod
+// Name is the name of the container and of its port, and the prefix of its volumes' names. A pod
 // with such names already has the container.
 const Name = "gpuledger"
 
-// Port is the port of the exporter.
+// Port is the port on which the exporter listens.
 const Port = 9840
 
-// tokenPath is the path at which admission mounts the pod's ServiceAccount token, in every
-// container without another mount at exactly this path.
+// tokenPath is the path at which admission mounts the pod's ServiceAccount token. Admission omits a
+// container that already has a mount at exactly this path.
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a credential
 
-// mount is a folder that the exporter uses, with its path on the host.
+// mount is a folder on the host that the exporter uses.
 type mount struct {
 	name, path string
 	writable   bool
 }
 
-// hostFolders are the folders that the exporter reads, and the one folder that it writes.
+// hostFolders lists the folders that the exporter reads, and the one folder to which it writes.
 var hostFolders = []mount{
 	{name: "pod-resources", path: "/var/lib/kubelet/pod-resources"}, // allocated devices by container
 	{name: "pods-api", path: "/var/lib/kubelet/pods-api"},           // UIDs of pods, from Kubernetes 1.37
@@ -39,8 +39,8 @@ var hostFolders = []mount{
 
 // Container returns the exporter's container.
 //
-// It has no probes: in the device plugin's pod a failed probe would make that pod not ready and
-// stall a roll-out. The exporter reports errors in its metrics.
+// The container has no probes, because a failed probe would make the device plugin's pod not ready
+// and stall a roll-out. The exporter reports errors in its metrics.
 func Container(image string) corev1.Container {
 	c := PlainContainer(image)
 	c.Env = slices.Insert(c.Env, NVIDIAEnvAt, NVIDIAEnv...)
@@ -48,17 +48,17 @@ func Container(image string) corev1.Container {
 }
 
 // NVIDIAEnv contains the variables that make NVIDIA's container toolkit add the driver's library and the
-// GPUs.
+// GPUs to the container.
 var NVIDIAEnv = []corev1.EnvVar{
 	{Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"},
 	{Name: "NVIDIA_DRIVER_CAPABILITIES", Value: "utility"},
 }
 
-// NVIDIAEnvAt is the place of [NVIDIAEnv] among the container's variables.
+// NVIDIAEnvAt is the index of [NVIDIAEnv] in the container's list of variables.
 const NVIDIAEnvAt = 1
 
-// PlainContainer returns the exporter's container without NVIDIA's driver, for AMD's device plugin:
-// AMD's GPUs are read in /sys.
+// PlainContainer returns the exporter's container for AMD's device plugin. It does not get NVIDIA's
+// driver, because the exporter reads AMD's GPUs in /sys.
 func PlainContainer(image string) corev1.Container {
 	return corev1.Container{
 		Name:  Name,
@@ -94,9 +94,10 @@ func volumeMounts() []corev1.VolumeMount {
 
 // Volumes returns the volumes of [Container].
 //
-// The host's folders have no type: the kubelet would check it for the whole pod, and a failed
-// check would keep the device plugin from starting. The container runtime creates a missing
-// folder. If it cannot, only the exporter's container fails.
+// The volumes of host folders have no type. The kubelet would check the type before it starts the
+// pod, and a failed check would keep the device plugin from starting. Without a type, the container
+// runtime creates a missing folder. If it cannot create the folder, only the exporter's container
+// fails.
 func Volumes() []corev1.Volume {
 	var volumes []corev1.Volume
 	for _, m := range hostFolders {
@@ -109,38 +110,39 @@ func Volumes() []corev1.Volume {
 	}})
 }
 
-// The exporter's web configuration, with TLS and basic auth, is stored in a Secret under the
-// key web-config.yml.
+// These constants describe the exporter's web configuration with TLS and basic auth, which is
+// stored in a Secret under the key web-config.yml.
 const (
 	webFolder = "/etc/gpuledger"
 	WebArg    = "--web.config.file=" + webFolder + "/web-config.yml"
 )
 
-// WebVolume returns the volume of a Secret with a web configuration. It is optional, so that the
-// device plugin starts while the Secret is missing. The name must be valid for a Secret.
+// WebVolume returns the volume for the named Secret, which contains a web configuration. The volume
+// is optional, so that the device plugin starts even if the Secret is missing. The name must be a
+// valid name of a Secret.
 func WebVolume(secret string) corev1.Volume {
 	return corev1.Volume{Name: volumeName("web"), VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, Optional: new(true)},
 	}}
 }
 
-// WebMount returns the mount of [WebVolume].
+// WebMount returns the mount for [WebVolume].
 func WebMount() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: volumeName("web"), MountPath: webFolder, ReadOnly: true}
 }
 
-// NRIAnnotation is the annotation that requests all GPUs for the container from the GPU Operator's
-// NRI plugin, for its mode without a runtime class.
+// NRIAnnotation is the annotation by which the container requests all GPUs from the GPU Operator's
+// NRI plugin. The plugin is used if the operator is configured without a runtime class.
 const (
 	NRIAnnotation = "nvidia.cdi.k8s.io/container." + Name
 	NRIGPUs       = "management.nvidia.com/gpu=all"
 )
 
-// InjectedBy is the annotation that names the origin of an added container.
+// InjectedBy is the annotation that names the mechanism that added the container.
 const InjectedBy = "gpuledger.io/injected-by"
 
-// Annotations returns the annotations of a pod with the container. origin names the mechanism that
-// added the container, or is empty.
+// Annotations returns the annotations for a pod with the container. The value of [InjectedBy] is
+// origin; if origin is empty, the annotation is omitted.
 func Annotations(origin string) map[string]string {
 	annotations := map[string]string{NRIAnnotation: NRIGPUs}
 	if origin != "" {

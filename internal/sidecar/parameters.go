@@ -8,11 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ParametersName is the name of the ConfigMap with the parameters: the image, the nodes and other
-// settings of a cluster. Without the ConfigMap, the image or the nodes, no pod gets the container.
+// ParametersName is the name of the ConfigMap with the parameters, which are the image, the nodes
+// and other settings for a cluster. No pod gets the container if the ConfigMap, the image or the
+// nodes are missing.
 const ParametersName = "gpuledger-sidecar"
 
-// Parameters are the settings of a cluster. The admission policy reads the same keys by the same
+// Parameters are the settings for a cluster. The admission policy reads the same keys by the same
 // rules.
 type Parameters struct {
 	Image       string
@@ -20,13 +21,15 @@ type Parameters struct {
 	PullSecrets []string
 	WebSecret   string
 	SELinuxType string
-	// PullPolicy is the pull policy of the image. A value outside [PullPolicies] is ignored.
+	// PullPolicy is the pull policy for the image. A value that is not in [PullPolicies] is
+	// ignored.
 	PullPolicy string
-	// Nodes are the names of the selected nodes: their pods get the container. The name * selects all.
+	// Nodes lists the names of the nodes on which pods get the container. The name * selects all
+	// nodes.
 	Nodes []string
 }
 
-// Parse reads the data of the ConfigMap.
+// Parse reads the parameters from the data of the ConfigMap.
 func Parse(data map[string]string) Parameters {
 	return Parameters{
 		Image:       strings.TrimSpace(data["image"]),
@@ -50,19 +53,18 @@ func lines(text string) []string {
 	return all
 }
 
-// words returns items that are separated by commas, spaces and line ends. Other white space is a part
-// of an item.
+// words splits a text at commas, spaces and line ends. Other white space is part of an item.
 func words(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
 }
 
-// The patterns of valid names of an image and of a Secret.
+// These patterns match valid names of images and Secrets.
 const (
 	ImageName  = "[!-~]+"
 	SecretName = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
 )
 
-// PullPolicies are the valid pull policies. Other names would make the pod invalid.
+// PullPolicies lists the valid pull policies. Any other value would make the pod invalid.
 var PullPolicies = []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
 
 var (
@@ -73,14 +75,15 @@ var (
 // Reason is the reason why a pod does not get the container.
 type Reason string
 
-// The reasons that depend on the parameters.
+// These reasons depend on the parameters.
 const (
 	NoImage           Reason = "no_image"
 	InvalidSecretName Reason = "invalid_secret_name"
 	NodeNotSelected   Reason = "node_not_selected"
 )
 
-// Refuse returns the reason why a pod does not get the container, or an empty reason.
+// Refuse returns the reason why a pod does not get the container, or an empty reason if it gets the
+// container.
 func (p *Parameters) Refuse(pod *Pod) Reason {
 	invalid := func(name string) bool { return !validSecret.MatchString(name) }
 	selected := func(node string) bool { return slices.Contains(p.Nodes, node) }

@@ -7,18 +7,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Operation is an operation of a JSON patch (RFC 6902).
+// Operation is one operation in a JSON patch (RFC 6902).
 type Operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
 }
 
-// Add returns the operation that adds a value at a path.
+// Add returns an operation that adds a value at a path.
 func Add(path string, value any) Operation { return Operation{Op: "add", Path: path, Value: value} }
 
-// Patch returns the JSON patch that adds the container to a pod. It adds to lists and maps that may
-// be missing.
+// Patch returns the JSON patch that adds the container to a pod. It also adds the lists and maps
+// that are missing in the pod.
 func Patch(pod *Pod, p *Parameters) []Operation {
 	var patch []Operation
 	if !pod.Metadata.Annotations {
@@ -68,7 +68,7 @@ func (p *Parameters) container(pod *Pod) corev1.Container {
 	return c
 }
 
-// pullSecrets adds the Secrets that the pod does not have.
+// pullSecrets adds the pull Secrets that the pod does not have yet.
 func (p *Parameters) pullSecrets(pod *Pod) []Operation {
 	var patch []Operation
 	if len(p.PullSecrets) > 0 && len(pod.Spec.ImagePullSecrets) == 0 {

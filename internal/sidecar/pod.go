@@ -7,13 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AMDContainers are the names of the container of AMD's device plugin: in its static manifest, in the
+// AMDContainers lists the container names that AMD's device plugin has in its static manifest, in its
 // manifest with health checks, and in its Helm chart.
 var AMDContainers = []string{"amdgpu-dp-cntr", "amdgpu-dp-cntr-health", "amd-gpu-dp-cntr"}
 
-// Pod contains the fields of a pod, in JSON, that the patch depends on. Any client in the cluster
-// can send this text. This type needs little more memory than the text; the type of the Kubernetes
-// API needs hundreds of times as much for a list of empty containers.
+// Pod contains the fields of a pod on which the patch depends. It is decoded from JSON that any
+// client in the cluster can send, so it needs little more memory than the JSON text. For a list of
+// empty containers, the type in the Kubernetes API would need hundreds of times as much memory as
+// the text.
 type Pod struct {
 	Metadata struct {
 		Annotations filled `json:"annotations"`
@@ -53,8 +54,8 @@ func (f *filled) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// nodes returns the nodes that the pod names. The DaemonSet controller writes the name of the node into
-// the pod's affinity.
+// nodes returns the names of nodes in the pod's affinity. The DaemonSet controller sets the node of a
+// pod in this way.
 func (p *Pod) nodes() []string {
 	var names []string
 	for _, term := range p.Spec.Affinity.Node.Required.Terms {

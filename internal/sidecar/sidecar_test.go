@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// TestParse checks the separators of the parameters, which docs/install.md describes.
+// TestParse checks the separators in the parameters, which docs/install.md describes.
 func TestParse(t *testing.T) {
 	got := sidecar.Parse(map[string]string{
 		"image": "\tregistry.example.com/gpuledger:1\r\n", "arguments": "--a=b c\n\n  --d \r\n", "pullSecrets": "one, two\nthree,,four",
@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestRefuse checks which parameters and nodes keep a pod without the container.
+// TestRefuse checks with which parameters and nodes a pod does not get the container.
 func TestRefuse(t *testing.T) {
 	all := map[string]string{"image": "i", "nodes": "*"}
 	tests := []struct {
@@ -71,15 +71,16 @@ func onNode(name string) *corev1.Affinity {
 	}}}
 }
 
-// TestPatch checks the paths of the patch: it adds lists and maps only if the pod lacks them, and the
-// container after all volumes. test/e2e/deploy compares the pods of the webhook and of the policy.
+// TestPatch checks the paths in the patch. The patch adds lists and maps only if the pod lacks them,
+// and it adds the container after all volumes. test/e2e/deploy compares pods patched by the webhook
+// with pods patched by the policy.
 func TestPatch(t *testing.T) {
 	parameters := sidecar.Parse(map[string]string{"image": "i", "webSecret": "web", "pullSecrets": "a b"})
 	tests := []struct {
 		name    string
 		pod     corev1.Pod
 		first   []string // paths before the first volume
-		secrets []string // the last paths and values
+		secrets []string // the last paths and their values
 		amd     bool
 	}{
 		{
@@ -89,7 +90,7 @@ func TestPatch(t *testing.T) {
 			secrets: []string{"/spec/imagePullSecrets=[]", `/spec/imagePullSecrets/-={"name":"a"}`, `/spec/imagePullSecrets/-={"name":"b"}`},
 		},
 		{
-			name: "AMD's pod with everything", amd: true,
+			name: "AMD's pod with all lists and maps", amd: true,
 			pod: corev1.Pod{Spec: corev1.PodSpec{
 				Containers: []corev1.Container{{Name: "x"}, {Name: "amdgpu-dp-cntr-health"}}, Volumes: []corev1.Volume{{Name: "v"}},
 				ImagePullSecrets: []corev1.LocalObjectReference{{Name: "a"}},
@@ -118,7 +119,7 @@ func TestPatch(t *testing.T) {
 					}
 				case o.Path == "/spec/volumes/-":
 					if container {
-						t.Errorf("the volume %s follows the container", value)
+						t.Errorf("the volume %s is added after the container", value)
 					}
 				default:
 					first = append(first, o.Path)
@@ -143,7 +144,7 @@ func TestMemory(t *testing.T) {
 		}
 	})
 	if got := result.AllocedBytesPerOp(); got > int64(50*len(text)) {
-		t.Errorf("%d bytes for a text of %d", got, len(text))
+		t.Errorf("decoding a text of %[2]d bytes allocated %[1]d bytes", got, len(text))
 	}
 }
 

@@ -1,10 +1,10 @@
 package sidecar
 
-// The webhook that adds the container, as the manifests and the reconciler name it.
+// The manifests and the reconciler use these names for the webhook that adds the container.
 const (
 	// Path is the path of the webhook.
 	Path = "/sidecar"
-	// ServiceName is the name of the Service in front of the webhook, and of the Secret with its
+	// ServiceName is the name of the webhook's Service, and of the Secret with the webhook's
 	// certificates.
 	ServiceName = "gpuledger-webhook"
 	// origin is the value of [InjectedBy].

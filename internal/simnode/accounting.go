@@ -7,15 +7,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accounting is the driver's accounting mode. For every process on a GPU it contains the number of
-// samples during the life of the process, and the sums of the samples that name the process. It is
-// updated once a second.
+// accounting simulates the driver's accounting mode. For every process on a GPU it contains the
+// number of samples during the life of the process, and the sums of the samples that name the
+// process. The values are updated once a second.
 type accounting struct {
 	kept  []sums
 	shown []sums // values at the last update
 }
 
-// sums is the account of one process.
+// sums contains the account of one process.
 type sums struct {
 	id         gpu.ProcessID
 	samples    int
@@ -23,15 +23,15 @@ type sums struct {
 	last       time.Duration // time since the start at which the process was last present
 }
 
-// accountingPeriod is the interval of updates. accountingSpan is the time for which an account is
-// kept after its process ended; drivers limit the number of accounts instead.
+// accountingPeriod is the update interval. accountingSpan is the time for which an account is kept
+// after its process has ended; real drivers limit the number of accounts instead.
 const (
 	accountingPeriod = time.Second
 	accountingSpan   = time.Minute
 )
 
-// record adds the samples of one step that ends at the given time, during which the given loads
-// were present.
+// record adds the samples of a step to the accounts of the loads that were present in this step.
+// until is the end of the step.
 func (a *accounting) record(until time.Duration, taken []sample, loads []load) {
 	for _, l := range loads {
 		k := a.sumsOf(l.process.id)
@@ -50,7 +50,7 @@ func (a *accounting) record(until time.Duration, taken []sample, loads []load) {
 	}
 }
 
-// sumsOf returns the account of a process, and creates it if necessary.
+// sumsOf returns the account of a process. It creates the account if necessary.
 func (a *accounting) sumsOf(id gpu.ProcessID) *sums {
 	i := slices.IndexFunc(a.kept, func(k sums) bool { return k.id == id })
 	if i < 0 {
@@ -59,8 +59,8 @@ func (a *accounting) sumsOf(id gpu.ProcessID) *sums {
 	return &a.kept[i]
 }
 
-// writeAccounts adds the accounts that the driver reports for a board. The start of a process is
-// counted in hundredths of a second since boot.
+// writeAccounts adds the accounts that the driver reports for a board. A process's start time is in
+// hundredths of a second since boot.
 func writeAccounts(r *record, w *world, b *board) {
 	boot := w.start.Wall.Add(-w.start.Boot)
 	for _, k := range b.accounts.shown {

@@ -2,9 +2,9 @@ package simnode
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// Activity is the activity of one process on a GPU, or on an instance of it, during one step. The
-// driver reports only samples of the activity. A container that holds a GPU has one Activity
-// without a process for each replica or instance.
+// Activity describes the activity of one process on a GPU, or on an instance of a GPU, during one
+// step. The driver reports only samples of this activity. A container that holds a GPU also has one
+// Activity without a process for each replica or instance.
 type Activity struct {
 	GPU      string // UUID
 	Instance int    // position in the GPU's instances
@@ -15,8 +15,8 @@ type Activity struct {
 	Holds bool
 }
 
-// activity returns the contexts on all GPUs in the last step, busy or not, and the containers that
-// held GPUs.
+// activity returns an entry for each context on a GPU in the last step, even if it was idle, and
+// for each allocation.
 func (w *world) activity() []Activity {
 	var out []Activity
 	holders := w.holders()

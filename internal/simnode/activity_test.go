@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestWatch checks that Watch reports every step. The energy of a container must be the power of
-// its process times its activity, plus half of the floor. Two pods of scenario timeslice hold the
-// GPU.
+// TestWatch checks that Watch reports every step. Two pods hold the GPU in the scenario timeslice,
+// so the energy of each container must be the power of its process times the process's activity,
+// plus half of the floor.
 func TestWatch(t *testing.T) {
 	n := open(t, "timeslice")
 	var rows simnode.History
@@ -29,7 +29,7 @@ func TestWatch(t *testing.T) {
 	if len(rows) != 30 || len(busy) != 2 || len(rows[29].GPUs[1].Containers) != 2 {
 		t.Fatalf("%d rows, busy %v; want 30 rows and two containers", len(rows), busy)
 	}
-	const floor = 71 * 100 // energy of one step in mJ
+	const floor = 71 * 100 // energy of the floor in one step, in mJ
 	for _, c := range rows[29].GPUs[1].Containers {
 		if want := gpu.Millijoules(500*busy[c.Name] + 30*floor/2); c.Energy != want {
 			t.Errorf("%s used %d mJ with activity %d, want %d mJ", c.Name, c.Energy, busy[c.Name], want)

@@ -9,19 +9,21 @@ import (
 	"time"
 )
 
-// AMD contains the properties of an AMD GPU that the driver amdgpu exposes in files. Its UUID is
-// the driver's unique_id of 16 hex digits, and its MIG instances are compute partitions.
+// AMD contains the properties of an AMD GPU that the driver amdgpu exposes in files. For an AMD
+// GPU, the UUID in the scenario is the driver's unique_id with 16 hex digits, and the MIG instances
+// are compute partitions.
 type AMD struct {
-	Device, Class string // address on the PCI bus, in the format of sysfs
+	Device, Class string // PCI device id and class, in the format of sysfs
 	// Metrics is the revision of gpu_metrics: 1.3 or 1.7.
 	Metrics string
 	Units   int // compute units
-	// Dies is the number of compute dies (XCC) into which the GPU can be divided; 1 if it cannot be
-	// divided.
+	// Dies is the number of compute dies (XCC) into which the GPU can be divided. It is 1 if the
+	// GPU cannot be divided.
 	Dies int
-	// Hive is the id of its XGMI hive in 16 hex digits. It is empty for a GPU outside a hive.
+	// Hive is the id of the GPU's XGMI hive, as 16 hex digits. It is empty for a GPU that is not in
+	// a hive.
 	Hive string
-	// MemoryErrors is the interval of correctable errors of its memory, or 0 if there are none.
+	// MemoryErrors is the interval between correctable memory errors, or 0 if there are none.
 	MemoryErrors time.Duration
 }
 
@@ -38,7 +40,7 @@ func (sc *Scenario) hasGraphics() bool {
 	return slices.ContainsFunc(sc.Pods, func(p Pod) bool { return slices.ContainsFunc(p.Containers, inContainer) })
 }
 
-// mode returns the compute partition mode.
+// mode returns the GPU's compute partition mode.
 func (g *GPU) mode() string {
 	if g.MIG == nil {
 		return "SPX"
@@ -55,16 +57,17 @@ func (g *GPU) amdResource() string {
 	return "amd.com/" + strings.ToLower(g.mode()) + "_nps1"
 }
 
-// drmDevice is a device of the kernel's graphics system with its two nodes.
+// drmDevice is a device of the kernel's graphics subsystem, which has two device nodes.
 type drmDevice struct {
 	card, minor int
-	// name is the PCI address of a GPU, or the name of a platform device. The driver has a platform
-	// device for each part into which a GPU can be divided, except the first part, even if the GPU is
-	// not divided.
+	// name is the PCI address of a GPU, or the name of a platform device. The driver creates a
+	// platform device for each part into which a GPU can be divided, except the first part. It
+	// creates them even if the GPU is not divided.
 	name string
 }
 
-// drmDevices returns the devices of a GPU. card0 belongs to the management controller.
+// drmDevices returns the devices of a GPU. The numbers begin at card1, because card0 belongs to the
+// management controller.
 func (sc *Scenario) drmDevices(position int) []drmDevice {
 	next, platform := 0, 0
 	for i := range sc.GPUs[:position] {
@@ -91,7 +94,7 @@ func (g *GPU) kfdID(part int) string {
 }
 
 // occupy selects at random the process that runs on each part of the board at the end of a step.
-// Its waves occupy all compute units of the part.
+// The waves of this process occupy all compute units of the part.
 func (b *board) occupy(step int64, how Sampling, loads []load, random *rand.Rand) {
 	b.running = make([]uint32, b.partCount())
 	for part := range b.running {
@@ -117,7 +120,8 @@ func (g *GPU) unitsOf(part int) int {
 	return g.AMD.Units * g.MIG.Instances[part].Slices / g.MIG.Slices
 }
 
-// errorCounts returns the files with the error counts at a time after the driver was loaded.
+// errorCounts returns the files with the error counts, by path. elapsed is the time since the
+// driver was loaded.
 func (a *AMD) errorCounts(elapsed time.Duration) map[string]string {
 	var n time.Duration
 	if a.MemoryErrors > 0 {
@@ -134,7 +138,7 @@ func (g *GPU) checkAMD() error {
 	case g.AMD == nil:
 		return nil
 	case g.AMD.Dies < 1 || g.AMD.Metrics != "1.3" && g.AMD.Metrics != "1.7":
-		return fmt.Errorf("GPU %s: %d dies, revision %s of gpu_metrics", g.UUID, g.AMD.Dies, g.AMD.Metrics)
+		return fmt.Errorf("GPU %s: %d dies and revision %s of gpu_metrics: need at least 1 die and revision 1.3 or 1.7", g.UUID, g.AMD.Dies, g.AMD.Metrics)
 	case g.Replicas > 0:
 		return fmt.Errorf("GPU %s: AMD GPUs have no replicas", g.UUID)
 	case g.MIG != nil && len(g.MIG.Instances) > g.AMD.Dies:

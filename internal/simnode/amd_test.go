@@ -23,12 +23,12 @@ func sysFile(t *testing.T, n *simnode.Node, path ...string) string {
 	return strings.TrimSuffix(content(t, n, filepath.Join("sys", filepath.Join(path...))), "\n")
 }
 
-// ofGPU returns the path of a file of an AMD GPU below /sys.
+// ofGPU returns the path below /sys of a file in the folder of an AMD GPU.
 func ofGPU(g *simnode.GPU, file string) string {
 	return filepath.Join("bus/pci/devices", strings.ToLower(strings.TrimPrefix(g.Bus, "0000")), file)
 }
 
-// amdGPUs calls a function for each AMD GPU of a scenario.
+// amdGPUs calls a function for each AMD GPU in a scenario.
 func amdGPUs(t *testing.T, scenario string, do func(g *simnode.GPU)) {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -47,7 +47,8 @@ func amdGPUs(t *testing.T, scenario string, do func(g *simnode.GPU)) {
 	}
 }
 
-// TestGPUMetrics decodes gpu_metrics by the kernel's layouts, and compares it with the truth.
+// TestGPUMetrics decodes gpu_metrics according to the kernel's layouts and compares the values with
+// the truth.
 func TestGPUMetrics(t *testing.T) {
 	for _, tt := range []struct {
 		scenario                    string
@@ -69,13 +70,13 @@ func TestGPUMetrics(t *testing.T) {
 				energy := binary.NativeEndian.Uint64(m[24:])
 				truth := last.GPU(g.UUID)
 				if mJ := gpu.Millijoules(energy * 1000 / 65536); mJ != *truth.Counter || mJ-g.Counter != truth.Energy {
-					t.Errorf("%s: counter is %d mJ, truth %d and %d since the start", g.UUID, mJ, *truth.Counter, truth.Energy)
+					t.Errorf("%s: counter is %d mJ, but the truth is %d and %d since the start", g.UUID, mJ, *truth.Counter, truth.Energy)
 				}
 				power := int(binary.NativeEndian.Uint16(m[tt.power:]))
 				if want := int(truth.Energy-before.GPU(g.UUID).Energy) * 10 / 1000; power != want {
 					t.Errorf("%s: power is %d W, want %d", g.UUID, power, want)
 				}
-				// The sum of activity contains a sample for each millisecond.
+				// The activity sum contains one sample per millisecond.
 				busy, sum := int(binary.NativeEndian.Uint16(m[tt.busy:])), int(binary.NativeEndian.Uint32(m[tt.busySums:]))
 				if busy > 100 || sum > 100*3000 || busy > 0 != (sum > 0) {
 					t.Errorf("%s: %d %% busy, sum %d", g.UUID, busy, sum)
@@ -85,7 +86,7 @@ func TestGPUMetrics(t *testing.T) {
 	}
 }
 
-// TestPartitionActivity checks the sums of activity of a divided GPU and of its partitions.
+// TestPartitionActivity checks the activity sums of a divided GPU and of its partitions.
 func TestPartitionActivity(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, 2*time.Second, time.Second)
@@ -111,7 +112,7 @@ func TestPartitionActivity(t *testing.T) {
 	}
 }
 
-// TestErrorCounts checks the counts of errors of the GPU with errors.
+// TestErrorCounts checks the error counts of the GPU that has errors.
 func TestErrorCounts(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, 9*time.Second, time.Second)
@@ -133,8 +134,8 @@ func TestErrorCounts(t *testing.T) {
 	}
 }
 
-// TestCards checks the links of a GPU: from its card to its PCI device, from the driver, and the
-// devices of its parts.
+// TestCards checks the links between a GPU's card, its PCI device, its driver and the devices of
+// its parts.
 func TestCards(t *testing.T) {
 	n := open(t, "mi300x")
 	sys := filepath.Join(n.Dir(), "sys")
@@ -163,7 +164,7 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// kfdProcesses returns the files that amdkfd has for each process on each node, without values.
+// kfdProcesses returns the names of the files that amdkfd has for each process on each node.
 func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
 	t.Helper()
 	root := filepath.Join(n.Dir(), "sys/class/kfd/kfd/proc") + "/"
@@ -186,8 +187,8 @@ func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
 	return out
 }
 
-// TestKFD checks that amdkfd lists the processes of the truth, by nodes of its topology, and that
-// it lists a monitoring program, which has no queues.
+// TestKFD checks that amdkfd lists the processes in the truth, with the nodes of its topology that
+// they use, and that it also lists a monitoring program that has no queues.
 func TestKFD(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, time.Second, time.Second)
@@ -204,7 +205,8 @@ func TestKFD(t *testing.T) {
 		t.Errorf("%d nodes, ids %v", len(nodes), ids)
 	}
 	rows := history(t, n)
-	used := make(map[string]int) // GPUs by PID
+	// used contains the number of GPUs that each process uses, by PID.
+	used := make(map[string]int)
 	for _, g := range rows[len(rows)-1].GPUs {
 		for _, p := range g.Processes {
 			used[strconv.Itoa(int(p.PID))]++
@@ -239,8 +241,8 @@ func TestKFD(t *testing.T) {
 	}
 }
 
-// TestOccupancy checks that processes occupy all compute units of their GPU or partition in a part of
-// the time, and that two processes never occupy them at the same time.
+// TestOccupancy checks that processes occupy all compute units of their GPU or partition for part of
+// the time, and that two processes never occupy the same GPU or partition at the same time.
 func TestOccupancy(t *testing.T) {
 	n := open(t, "mi300x")
 	seen := make(map[string]map[string]int) // number of steps by node and compute units
@@ -286,7 +288,7 @@ func TestOccupancy(t *testing.T) {
 	}
 }
 
-// TestProcessOfKFDEnds checks that amdkfd's list follows the pods.
+// TestProcessOfKFDEnds checks that amdkfd no longer lists a process after its pod has ended.
 func TestProcessOfKFDEnds(t *testing.T) {
 	sc, err := simnode.Lookup("mixed")
 	if err != nil {
@@ -325,8 +327,8 @@ func TestDevicesOfAMD(t *testing.T) {
 	}
 }
 
-// TestHungFile checks that a reader of a file that hangs waits until the fault is cleared, and that
-// the file exists again.
+// TestHungFile checks that a reader of a hanging file waits until the fault is cleared, and that
+// the file can be read afterwards.
 func TestHungFile(t *testing.T) {
 	n := open(t, "mixed")
 	sc, err := simnode.Lookup("mixed")
@@ -358,7 +360,7 @@ func TestHungFile(t *testing.T) {
 	}
 }
 
-// TestFaultyFile checks files that are missing or have all bits set.
+// TestFaultyFile checks the faults that remove a file or set all bits of its content.
 func TestFaultyFile(t *testing.T) {
 	n := open(t, "mixed")
 	err := n.SetFaults(
@@ -385,7 +387,7 @@ func TestFaultyFile(t *testing.T) {
 	})
 }
 
-// TestAMDRefuses checks that scenarios that the model cannot represent are rejected.
+// TestAMDRefuses checks that Open rejects scenarios that the model cannot represent.
 func TestAMDRefuses(t *testing.T) {
 	sc, err := simnode.Lookup("mixed")
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// kfdRoot is the directory of amdkfd below /sys.
+// kfdRoot is the path of amdkfd's directory below /sys.
 const kfdRoot = "devices/virtual/kfd/kfd"
 
-// writeAMD adds the files of amdgpu and amdkfd that do not change, if the machine has AMD GPUs.
+// writeAMD adds the constant files of amdgpu and amdkfd, if the machine has AMD GPUs.
 func writeAMD(dir string, sc *Scenario) error {
 	if !sc.hasAMD() {
 		return nil
@@ -44,7 +44,7 @@ func writeAMD(dir string, sc *Scenario) error {
 	return link(dir, "class/kfd/kfd", kfdRoot)
 }
 
-// writeAMDGPU adds a GPU with its links and the devices of its parts.
+// writeAMDGPU adds a GPU's files and links, and the devices of its parts.
 func writeAMDGPU(dir string, sc *Scenario, position int) error {
 	g := &sc.GPUs[position]
 	address := sysfsAddress(g.Bus)
@@ -66,7 +66,7 @@ func writeAMDGPU(dir string, sc *Scenario, position int) error {
 	return nil
 }
 
-// writeDRM adds the nodes of a device in the kernel's graphics system.
+// writeDRM adds the nodes of a device in the kernel's graphics subsystem.
 func writeDRM(dir, folder string, nodes ...string) error {
 	for _, node := range nodes {
 		path := filepath.Join(folder, "drm", node)
@@ -80,7 +80,7 @@ func writeDRM(dir, folder string, nodes ...string) error {
 	return nil
 }
 
-// amdIdentity returns the constant files of a GPU.
+// amdIdentity returns the constant files of a GPU, by path below its folder.
 func (g *GPU) amdIdentity(position int) map[string]string {
 	files := map[string]string{
 		"unique_id": g.UUID, "serial_number": g.Serial, "product_name": g.Model, "product_number": g.Part,
@@ -148,14 +148,14 @@ func amdState(w *world, position int) map[string][]byte {
 	return files
 }
 
-// kfdNode is a node of amdkfd's topology.
+// kfdNode is a node in amdkfd's topology.
 type kfdNode struct{ id, properties string }
 
 // kfdNodes returns the nodes of a GPU, one for each part.
 func (sc *Scenario) kfdNodes(position int) []kfdNode {
 	g := &sc.GPUs[position]
 	var domain, bus int
-	// The address is in the kernel's format.
+	// location_id contains the PCI address in the kernel's format.
 	_, _ = fmt.Sscanf(sysfsAddress(g.Bus), "%x:%x:", &domain, &bus)
 	var nodes []kfdNode
 	for part := range g.partCount() {
@@ -168,7 +168,7 @@ func (sc *Scenario) kfdNodes(position int) []kfdNode {
 	return nodes
 }
 
-// decimal converts a hexadecimal number to decimal; an empty text is 0.
+// decimal converts a hexadecimal number to a decimal number. It converts an empty text to 0.
 func decimal(hex string) string {
 	n, _ := strconv.ParseUint(strings.TrimPrefix(hex, "0x"), 16, 64)
 	return strconv.FormatUint(n, 10)

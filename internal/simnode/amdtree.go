@@ -7,13 +7,14 @@ import (
 	"syscall"
 )
 
-// amdTree contains the files of amdgpu and amdkfd that change. They are replaced and not rewritten,
-// because a reader of the kernel's files also gets a complete value at each open. In real time they
-// can be as late as the step; see [maxLate].
+// amdTree contains the changing files of amdgpu and amdkfd. A changed file is replaced and not
+// rewritten, so that a reader gets a complete value at each open, as with the kernel's files. In
+// real time the files can be as late as the step; see [maxLate].
 type amdTree struct {
 	sys string
 	kfd kfdTree
-	// hung contains the paths of the files that are FIFOs. written contains the contents of the other files, by path.
+	// hung contains the paths of the files that hang, which are FIFOs. written contains the contents of the other
+	// files, by path.
 	hung    map[string]bool
 	written map[string]string
 }
@@ -26,8 +27,9 @@ func newAMDTree(dir string) amdTree {
 	}
 }
 
-// update writes the state of the world. A fault names a file of a GPU's folder instead of a call.
-// It can make the file hang, drop it, or fill it with all ones.
+// update writes the state of the world to the files. In a fault for an AMD GPU, the call is the
+// name of a file in the GPU's folder. The fault can make the file hang, remove it, or set all bits
+// of its content.
 func (t *amdTree) update(w *world, faults []Fault) error {
 	for i, b := range w.boards {
 		if b.AMD == nil {
@@ -58,7 +60,7 @@ func (t *amdTree) set(path string, content []byte, fault string) error {
 		delete(t.written, path)
 		return replaceByFIFO(path)
 	case t.hung[path]:
-		// When the only writer closes the FIFO, the waiting readers reach the end of the file.
+		// When the only writer closes the FIFO, all waiting readers reach the end of the file.
 		fifo, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
 			return err
@@ -86,7 +88,7 @@ func replaceByFIFO(path string) error {
 	return os.Rename(path+".new", path)
 }
 
-// close releases the readers that wait.
+// close unblocks the readers of files that hang.
 func (t *amdTree) close() error {
 	for path := range t.hung {
 		if err := t.set(path, nil, ""); err != nil {

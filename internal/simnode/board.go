@@ -14,7 +14,7 @@ const step = 100 * time.Millisecond
 // retention is the number of steps for which an account is kept in the truth after its last step.
 const retention = int64(time.Minute / step)
 
-// board is the state of a GPU, with its energy and the true accounts.
+// board is the state of a GPU, including its energy and the true accounts.
 type board struct {
 	GPU
 	index int  // index and minor number in the driver
@@ -23,20 +23,22 @@ type board struct {
 
 	energy, idle, retired gpu.Millijoules // energy since the start
 	containers, processes tally
-	// base is the value of the counter when energy was loadedAt.
+	// base is the value of the counter when the driver was last loaded, and loadedAt is the energy
+	// at that time.
 	base, loadedAt gpu.Millijoules
 
-	// busyTime is the busy time of each instance, by position, or of the whole board.
+	// busyTime contains the busy time of each instance, by position. It has one element if the
+	// board has no instances.
 	busyTime []time.Duration
-	// running is the process that runs on each instance of an AMD GPU at the end of the step; 0 for
-	// none.
+	// running contains the PID of the process that runs on each instance of an AMD GPU at the end
+	// of the step, or 0 if none runs.
 	running []uint32
 
-	// throttled is the time for which the GPU was throttled.
+	// throttled is the time for which the GPU was throttled, by cause.
 	throttled gpu.ThrottledTimes
 
-	// health contains the conditions, or nil without defects; healthAtLoad contains the conditions at
-	// the last load of the driver.
+	// health contains the conditions; it is nil for a GPU without defects. healthAtLoad contains the
+	// conditions at the time of the driver's last load.
 	health, healthAtLoad map[Condition]int64
 
 	power int // mean power of the last step in mW
@@ -44,18 +46,19 @@ type board struct {
 	busy  int // utilisation in the last step in percent
 	ring  ring
 	buffers
-	// accounts is used if accounting is on.
+	// accounts is used if accounting mode is on.
 	accounts accounting
 }
 
-// account is one container's (ID zero) or process's use of a board.
+// account contains the use of a board by one process, or by one container if the process ID is
+// zero.
 type account struct {
 	ProcessTruth
-	last int64 // last step in which it was on the board
+	last int64 // last step in which it used or held the board
 	held int64 // number of steps in which it held an instance
 }
 
-// load is one process's activity on a board during a step.
+// load describes the activity of one process on a board during a step.
 type load struct {
 	process  *process
 	instance int // position in the board's instances
@@ -64,14 +67,14 @@ type load struct {
 	percent  int
 }
 
-// holder is one allocation of a board, or of an instance of it, to a container.
+// holder is one allocation of a board, or of one of its instances, to a container.
 type holder struct {
 	*container
 	instance int
 }
 
-// part is a MIG instance, or the whole board if the board is not divided. It has slices, holders
-// and loads.
+// part describes the slices, holders and loads of a MIG instance, or of the whole board if the
+// board is not divided.
 type part struct {
 	slices  int
 	holders []holder
@@ -81,8 +84,8 @@ type part struct {
 // counter returns the GPU's own energy counter.
 func (b *board) counter() gpu.Millijoules { return b.base + b.energy - b.loadedAt }
 
-// draw adds the energy of one step. Each load gets its own energy, and each part gets the floor of
-// its slices.
+// draw adds the energy of one step. It charges each load for its own energy, and each part for the
+// floor of its slices.
 func (b *board) draw(now int64, parts []part) {
 	total := 0
 	for _, p := range parts {
@@ -107,7 +110,7 @@ func (b *board) draw(now int64, parts []part) {
 	b.retire(now - retention)
 }
 
-// addBusyTime adds the time that each instance, or the whole board, was busy in one step.
+// addBusyTime adds the time for which each instance, or the whole board, was busy in one step.
 func (b *board) addBusyTime(loads []load) {
 	percent := make([]int, b.partCount())
 	for _, l := range loads {
@@ -118,8 +121,8 @@ func (b *board) addBusyTime(loads []load) {
 	}
 }
 
-// chargeFloor charges a share of the floor to the containers that hold a part, or else to the loads
-// on the part, or else to idle.
+// chargeFloor charges a share of the floor to the containers that hold a part. If no container
+// holds it, chargeFloor charges the share to the loads on the part, and if there are none, to idle.
 func (b *board) chargeFloor(now int64, p part, floor gpu.Millijoules) {
 	switch {
 	case len(p.holders) > 0:
@@ -137,7 +140,8 @@ func (b *board) chargeFloor(now int64, p part, floor gpu.Millijoules) {
 	}
 }
 
-// parts returns the parts of a board at the given time. The last part contains the free slices.
+// parts returns the parts of a board at the given time. For a divided board, the last part contains
+// the free slices.
 func (b *board) parts(t time.Duration, holders []holder, loads []load) []part {
 	if b.MIG == nil {
 		return []part{{1, holders, loads}}
@@ -187,10 +191,11 @@ func (b *board) chargeHolder(now int64, h holder, loads []load, e gpu.Millijoule
 	}
 }
 
-// tally contains the accounts of a board's containers or processes in order of creation.
+// tally contains the accounts of a board's containers or processes, in the order of their creation.
 type tally struct {
 	list []*account
-	// byKey indexes the accounts, because the scenario storm has a thousand.
+	// byKey is an index of the accounts, because there are a thousand accounts in the scenario
+	// storm.
 	byKey map[accountKey]*account
 }
 
@@ -199,8 +204,8 @@ type accountKey struct {
 	container gpu.Owner
 }
 
-// add adds energy to the account with the same key, and creates it if necessary. The host is not
-// a container and has no account among the containers.
+// add adds energy to the account with the same key, and creates the account if necessary. The host
+// is not a container, so it has no account among the containers.
 func (t *tally) add(now int64, e ProcessTruth) {
 	key := accountKey{e.ProcessID, e.Owner}
 	if key == (accountKey{}) {
@@ -223,14 +228,14 @@ func (t *tally) add(now int64, e ProcessTruth) {
 func (b *board) retire(before int64) {
 	b.containers.retire(before, func(a *account) { b.retired += a.Energy })
 	b.processes.retire(before, func(a *account) {
-		if a.Owner == (gpu.Owner{}) { // otherwise the process is included in its container
+		if a.Owner == (gpu.Owner{}) { // otherwise the energy is retired with the container's account
 			b.retired += a.Energy
 		}
 	})
 }
 
-// hold adds a step to the containers that hold an instance, once for all replicas. They have
-// accounts.
+// hold adds a step to the held time of each container that holds an instance, once per container
+// even if it holds several replicas. All these containers have accounts.
 func (t *tally) hold(holders []holder) {
 	for i, h := range holders {
 		if !slices.ContainsFunc(holders[:i], func(o holder) bool { return o.container == h.container }) {
@@ -250,7 +255,7 @@ func (t *tally) retire(before int64, drop func(*account)) {
 	})
 }
 
-// truth returns the board's part of a row.
+// truth returns the board's part of a row of the truth.
 func (b *board) truth() GPUTruth {
 	t := GPUTruth{UUID: b.UUID, Serial: b.Serial, Energy: b.energy, Peak: int64(b.peak), Idle: b.idle, Retired: b.retired, Health: b.conditions()}
 	for _, a := range b.containers.list {
@@ -262,7 +267,7 @@ func (b *board) truth() GPUTruth {
 	return t
 }
 
-// split divides an amount into n nearly equal parts that add up to it.
+// split divides an amount into n nearly equal parts, which add up to the amount.
 func split(e gpu.Millijoules, n int) []gpu.Millijoules {
 	parts := make([]gpu.Millijoules, n)
 	for i := range parts {

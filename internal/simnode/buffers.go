@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// These are the sizes of the driver's buffers of samples (nvmlDeviceGetSamples). There are
-// powerBuffer samples of power, one every powerEvery, and busyBuffer samples of utilisation, which
-// are taken at the times of the ring's samples.
+// These are the sizes of the driver's sample buffers (nvmlDeviceGetSamples). The driver keeps the
+// last powerBuffer power samples, which it takes at the interval powerEvery, and the last
+// busyBuffer utilisation samples, which it takes at the same times as the samples in the ring.
 const (
 	powerBuffer = 120
 	powerEvery  = 20 * time.Millisecond
 	busyBuffer  = 99
 )
 
-// A point is a sample of a buffer, in mW or percent.
+// A point is a sample in a buffer. Its value is in mW or percent.
 type point struct {
 	at    time.Duration // time since the start
 	value int
 }
 
-// buffers contains the buffers of a GPU.
+// buffers contains the sample buffers of a GPU.
 type buffers struct {
 	random *rand.Rand
 	// watts and percents contain the samples, oldest first.
 	watts, percents []point
-	// means contains the power in each step of the last second and in this step, in mW.
+	// means contains the mean power of each step in the last second and of this step, in mW.
 	means []int
-	// worked is the busy time up to this step, and since is the busy time up to the last sample, which
-	// was taken at sampledAt.
+	// worked is the busy time before this step. since is the busy time before the last utilisation
+	// sample, which was taken at sampledAt.
 	worked, since, sampledAt time.Duration
 }
 
-// buffer adds the samples of the step that starts at a time. It is called after the energy of the
-// step was added. taken contains the samples of the ring.
+// buffer adds the samples of the step that starts at from. It must be called after the energy of
+// the step was added. taken contains the samples that the ring took in this step.
 func (b *board) buffer(how Sampling, from time.Duration, loads []load, taken []sample) {
 	if how.Power == 0 {
 		return
@@ -58,8 +58,9 @@ func (b *board) buffer(how Sampling, from time.Duration, loads []load, taken []s
 	b.worked += step * time.Duration(b.busy) / 100
 }
 
-// averaged returns the power in mW, averaged over a time up to a moment of this step. If the time
-// is shorter than a step, the power depends on whether a load runs at the moment.
+// averaged returns the power in mW, averaged over the time over, which ends at a moment in this
+// step. If the time is shorter than a step, the result depends on whether a load runs at this
+// moment.
 func (b *board) averaged(over, moment time.Duration, loads []load) int {
 	if over < step {
 		watts, at := b.Floor, b.random.IntN(100)
@@ -80,5 +81,5 @@ func (b *board) averaged(over, moment time.Duration, loads []load) int {
 	return sum / int((over-left)/time.Millisecond)
 }
 
-// lastOf returns the last values, but at most n.
+// lastOf returns at most n values from the end of a list.
 func lastOf[T any](values []T, n int) []T { return values[max(len(values)-n, 0):] }

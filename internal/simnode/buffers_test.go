@@ -9,14 +9,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestBuffers checks the driver's buffers of a GPU that draws 70 W, and 400 W more in half of every
-// second. The momentary power is high in half of the samples, and the power that is averaged over a
-// second is the mean of these samples. Power averaged over 100 ms takes 100 ms to rise or fall.
+// TestBuffers checks the driver's sample buffers for a GPU that draws 70 W, and 400 W more during
+// half of every second. Momentary power must be high in half of the samples, and power averaged
+// over a second must equal their mean. Power averaged over 100 ms takes 100 ms to rise or fall.
 func TestBuffers(t *testing.T) {
 	for _, tt := range []struct {
 		over      time.Duration
 		low, high int // W
-		between   int // samples
+		between   int // number of samples between low and high
 	}{{time.Millisecond, 70, 470, 0}, {100 * time.Millisecond, 70, 470, 4 * 4}, {time.Second, 270, 270, 0}} {
 		t.Run(tt.over.String(), func(t *testing.T) {
 			sc, err := simnode.Lookup("dgx-h100")
@@ -36,8 +36,9 @@ func TestBuffers(t *testing.T) {
 	}
 }
 
-// checkBuffers checks that a GPU has 120 samples of power, some of which are not near two values,
-// and that it was busy for half of the time of the samples of utilisation.
+// checkBuffers checks that a GPU has 120 power samples, of which the given number lies between two
+// values and the others lie near them. It also checks that the GPU was busy for half of the time
+// according to the utilisation samples.
 func checkBuffers(t *testing.T, state map[string][]fields, uuid string, low, high, between int) {
 	t.Helper()
 	count := func(name string, most, value int) (n int) {
@@ -64,6 +65,6 @@ func checkBuffers(t *testing.T, state map[string][]fields, uuid string, low, hig
 		}
 	}
 	if n != 99 || math.Abs(float64(sum)/99-50) > 5 {
-		t.Errorf("%d samples of utilisation with a mean of %.1f %%, want 99 and 50 %%", n, float64(sum)/99)
+		t.Errorf("%d utilisation samples with a mean of %.1f %%, want 99 and 50 %%", n, float64(sum)/99)
 	}
 }

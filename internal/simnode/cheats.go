@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// cheats is a machine on which tenants try to be charged less than their use.
+// cheats returns a machine on which tenants try to be charged for less than they use.
 func cheats() Scenario {
 	cheating, _, _ := Cheats()
 	return cheating
 }
 
-// Cheats returns a machine with one trick on each GPU. A tenant tries to be charged less, or a user
-// of the host tries to cause charges for other owners. It also returns the same machine with the
-// same work but without the tricks, and the names of the tricks in the order of the GPUs.
+// Cheats returns a machine with one trick on each GPU, by which a tenant tries to be charged less.
+// It also returns the same machine with the same work but without the tricks, and the names of the
+// tricks in the order of the GPUs.
 func Cheats() (cheating, honest Scenario, names []string) {
 	return playing("cheats", tricks)
 }
 
-// HostCheats is a variant of [Cheats] with users of the host. Their cgroups have the names of a
-// pod's cgroups.
+// HostCheats is a variant of [Cheats] in which users of the host try to cause charges for other
+// owners. The cgroups of these users have the names of a pod's cgroups.
 func HostCheats() (cheating, honest Scenario, names []string) {
 	return playing("host-cheats", hostTricks)
 }
@@ -31,7 +31,7 @@ func FleetingCheats() (cheating, honest Scenario, names []string) {
 	return playing("fleeting-cheats", fleetingTricks)
 }
 
-// playing returns a machine with one trick on each GPU.
+// playing returns the results of [Cheats] for a list of tricks.
 func playing(name string, tricks []trick) (cheating, honest Scenario, names []string) {
 	cheating = hgxH100(name, len(tricks))
 	cheating.Description = "8 H100; on each GPU a tenant tries another trick to pay for less than it uses"
@@ -51,13 +51,13 @@ func playing(name string, tricks []trick) (cheating, honest Scenario, names []st
 	return cheating, honest, names
 }
 
-// A trick is a way in which a tenant tries to be charged less. The cheating pods are in the
-// namespace mallory, and the neighbours are in team-a.
+// A trick is a way for a tenant or user to change charges. The cheating pods are in the namespace
+// mallory, and the neighbours are in team-a.
 type trick struct {
 	name string
 	// exclusive is set if the GPU is not shared by time-slicing.
 	exclusive bool
-	// play adds the pods to a scenario, with or without the trick.
+	// play adds the trick's pods to a scenario, with or without the trick.
 	play func(gpu int, sc *Scenario, cheating bool)
 }
 
@@ -70,7 +70,7 @@ var tricks = []trick{
 		}
 		sc.addPods(p, neighbour(g))
 	}},
-	{name: "its own MPS server", play: func(g int, sc *Scenario, cheating bool) {
+	{name: "an MPS server of the tenant", play: func(g int, sc *Scenario, cheating bool) {
 		p := worker("own-mps", g)
 		if cheating {
 			p.Containers[0].Processes[0].Work[0].Context = MPSClient
@@ -91,14 +91,14 @@ var tricks = []trick{
 		}
 		sc.addPods(p, neighbour(g))
 	}},
-	{name: "a cgroup inside the container named as another pod's", play: func(g int, sc *Scenario, cheating bool) {
+	{name: "a cgroup inside the container with the name of another pod's cgroup", play: func(g int, sc *Scenario, cheating bool) {
 		p, victim := worker("nested", g), neighbour(g)
 		if cheating {
 			p.Containers[0].Processes[0].Below = sc.cgroupOf(victim)
 		}
 		sc.addPods(p, victim)
 	}},
-	namedAsPod("a user's service named as a pod", "/user.slice/user-1000.slice/user@1000.service"),
+	namedAsPod("a user's service with the name of a pod", "/user.slice/user-1000.slice/user@1000.service"),
 	{name: "workers with a lifetime of 300 ms", exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
 		p := worker("fleeting", g)
 		if cheating {
@@ -106,7 +106,7 @@ var tricks = []trick{
 		}
 		sc.addPods(p)
 	}},
-	{name: "names that cut the log link, and an idle sidecar", play: func(g int, sc *Scenario, cheating bool) {
+	{name: "names that truncate the log link, and an idle sidecar", play: func(g int, sc *Scenario, cheating bool) {
 		p := worker("long", g)
 		if cheating {
 			p.Name, p.Containers[0].Name = strings.Repeat("p", 210), strings.Repeat("c", 28)
@@ -127,8 +127,8 @@ var tricks = []trick{
 	}},
 }
 
-// namedAsPod returns a trick in which a process of the host is in a cgroup with the name of a pod's cgroup.
-// This cgroup is below the cgroup of the process's service or user.
+// namedAsPod returns a trick in which a process on the host runs in a cgroup with the name of a pod's
+// cgroup. This cgroup is below the given cgroup, which belongs to the process's service or user.
 func namedAsPod(name, cgroup string) trick {
 	return trick{name: name, exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
 		victim := neighbour(g)
@@ -141,17 +141,17 @@ func namedAsPod(name, cgroup string) trick {
 	}}
 }
 
-// hostTricks contains places in which users other than root can name cgroups.
+// hostTricks contains the cgroups below which users other than root can create cgroups of any name.
 var hostTricks = []trick{
 	namedAsPod("a system service", "/system.slice/mallory.service"),
-	namedAsPod("a container of LXC", "/lxc.payload.mallory/system.slice"),
-	namedAsPod("an old container of LXC", "/lxc/mallory"),
+	namedAsPod("an LXC container", "/lxc.payload.mallory/system.slice"),
+	namedAsPod("a container of an old LXC", "/lxc/mallory"),
 	namedAsPod("a machine", "/machine.slice/systemd-nspawn@mallory.service/payload"),
 	namedAsPod("a scope", "/system.slice/run-u1.scope"),
-	namedAsPod("a job of OpenPBS", "/pbs_jobs.service/jobid/1234.pbs01"),
+	namedAsPod("an OpenPBS job", "/pbs_jobs.service/jobid/1234.pbs01"),
 }
 
-// fleetingTricks contains the ways to share a GPU with processes of 300 ms.
+// fleetingTricks contains ways to share a GPU with processes that run for 300 ms.
 var fleetingTricks = []trick{
 	{name: "one worker of 300 ms beside a steady pod", play: func(g int, sc *Scenario, cheating bool) {
 		sc.addPods(fleeting(worker("one", g), cheating), neighbour(g))
@@ -175,7 +175,7 @@ var fleetingTricks = []trick{
 	}},
 }
 
-// fleeting gives the processes of a pod a lifetime of 300 ms.
+// fleeting limits the lifetime of a pod's processes to 300 ms if cheating is set.
 func fleeting(p Pod, cheating bool) Pod {
 	for i := range p.Containers[0].Processes {
 		if cheating {
@@ -188,24 +188,24 @@ func fleeting(p Pod, cheating bool) Pod {
 // mpsServer is the name of nvidia-cuda-mps-server as the kernel truncates it.
 const mpsServer = "nvidia-cuda-mps"
 
-// worker is a pod of the cheating tenant that works on the GPU allocated to it.
+// worker returns a pod of the cheating tenant that works on the GPU allocated to the pod.
 func worker(name string, g int) Pod {
 	p := sharer(name, Parts(g, 0), Work{GPU: g, Watts: 500, Load: Constant(45), Memory: 10 * gib})
 	p.Namespace = "mallory"
 	return p
 }
 
-// neighbour is a pod of another tenant that works on the same GPU.
+// neighbour returns a pod of another tenant that works on the same GPU.
 func neighbour(g int) Pod {
 	return sharer("neighbour-"+string(rune('0'+g)), Parts(g, 1), Work{GPU: g, Watts: 480, Load: Constant(35), Memory: 10 * gib})
 }
 
-// idler is a process with an idle context on a GPU.
+// idler returns a process with an idle context on a GPU.
 func idler(g int, kind Context) Process {
 	return Process{Comm: "python3", Work: []Work{{GPU: g, Memory: gib / 2, Context: kind}}}
 }
 
-// addPods adds pods. On GPUs that are not shared, such processes hold part 0.
+// addPods adds pods to the scenario. On a GPU that is not shared, the pods hold part 0.
 func (sc *Scenario) addPods(pods ...Pod) {
 	for _, p := range pods {
 		for _, c := range p.Containers {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestCheatsAreVisible checks that the tricks of the scenario are visible to the exporter.
+// TestCheatsAreVisible checks that the exporter can see the effects of the tricks in the scenario.
 func TestCheatsAreVisible(t *testing.T) {
 	n := open(t, "cheats")
 	pids := make(map[string]bool)
@@ -33,16 +33,16 @@ func TestCheatsAreVisible(t *testing.T) {
 	}
 	links, err := filepath.Glob(filepath.Join(n.Dir(), "log/containers/ppp*"))
 	if err != nil || len(links) != 2 {
-		t.Fatalf("links of the pod with the long name: %q, error %v; want 2", links, err)
+		t.Fatalf("the pod with the long name has the links %q, error %v; want 2", links, err)
 	}
 	for _, link := range links {
 		if name := filepath.Base(link); len(name) != 255 {
-			t.Errorf("name of the link has %d bytes, want 255: %s", len(name), name)
+			t.Errorf("the name of a link has %d bytes, want 255: %s", len(name), name)
 		}
 	}
 	dirs, err := os.ReadDir(filepath.Join(n.Dir(), "log/pods"))
 	if err != nil || len(dirs) != len(sc.Pods) {
-		t.Errorf("%d directories of logs, want %d: %v", len(dirs), len(sc.Pods), err)
+		t.Errorf("%d log directories, want %d: %v", len(dirs), len(sc.Pods), err)
 	}
 }
 
@@ -53,11 +53,11 @@ func TestHonestTwin(t *testing.T) {
 		t.Errorf("%d GPUs, %d tricks, want one trick per GPU", len(cheating.GPUs), len(names))
 	}
 	if got, want := loads(cheating), loads(honest); got != want {
-		t.Errorf("load on each GPU with tricks: %v, without %v", got, want)
+		t.Errorf("load on each GPU with tricks: %v, without tricks: %v", got, want)
 	}
 }
 
-// loads returns the sum of the work on each of eight GPUs.
+// loads returns the total load on each of eight GPUs.
 func loads(sc simnode.Scenario) (sum [8]int) {
 	processes := make([]simnode.Process, 0, len(sc.Daemons))
 	for _, d := range sc.Daemons {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// validate returns an error for a scenario that the model cannot represent.
+// validate returns an error if the model cannot represent a scenario.
 func (sc *Scenario) validate() error {
 	if len(sc.Daemons) == 0 {
 		return errors.New("no daemons: a scenario must have a PID 1")
@@ -40,7 +40,7 @@ func (sc *Scenario) checkPod(p *Pod, busy busyTimes) error {
 		devices := slices.Clone(c.Devices)
 		for _, i := range c.Claims {
 			if i < 0 || i >= len(sc.Claims) {
-				return fmt.Errorf("container %s: no claim %d", c.Name, i)
+				return fmt.Errorf("container %s: claim %d does not exist", c.Name, i)
 			}
 			devices = append(devices, sc.Claims[i].Devices...)
 		}
@@ -58,7 +58,8 @@ func (sc *Scenario) checkPod(p *Pod, busy busyTimes) error {
 	return nil
 }
 
-// busyTimes contains the spans of processes on each GPU or instance with their maximum activity.
+// busyTimes contains the spans of the processes on each GPU or instance, with the maximum activity
+// in each span.
 type busyTimes map[Device][]busyTime
 
 type busyTime struct {
@@ -66,7 +67,8 @@ type busyTime struct {
 	percent int
 }
 
-// most returns the maximum activity on a device at the beginning of one of its spans, in percent.
+// most returns the maximum total activity on a device in percent. It is reached at the beginning of
+// a span.
 func (b busyTimes) most(d Device) (most int) {
 	for _, begins := range b[d] {
 		sum := 0
@@ -80,8 +82,8 @@ func (b busyTimes) most(d Device) (most int) {
 	return most
 }
 
-// checkProcess checks a process that exists for a span, and adds its maximum activity on each GPU
-// or instance to busy.
+// checkProcess checks a process that exists for the given span. It adds the maximum activity of the
+// process on each GPU or instance to busy.
 func (sc *Scenario) checkProcess(p Process, span Span, busy busyTimes) error {
 	if len(p.Comm) > 15 {
 		return fmt.Errorf("process %q: name is longer than 15 bytes", p.Comm)
@@ -96,13 +98,13 @@ func (sc *Scenario) checkProcess(p Process, span Span, busy busyTimes) error {
 		}
 		busy[d] = append(busy[d], busyTime{span, max(w.Load.Low, w.Load.High)})
 		if most := busy.most(d); most > 100 {
-			return fmt.Errorf("GPU %d can be %d %% busy", w.GPU, most)
+			return fmt.Errorf("the processes on GPU %d can make it %d %% busy, must be at most 100 %%", w.GPU, most)
 		}
 	}
 	return nil
 }
 
-// checkDevice checks that a device exists during a span.
+// checkDevice checks that a device exists during the whole span.
 func (sc *Scenario) checkDevice(d Device, span Span) error {
 	if d.GPU < 0 || d.GPU >= len(sc.GPUs) {
 		return fmt.Errorf("no GPU %d", d.GPU)

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// MIG is the partitioning of a GPU in MIG mode.
+// MIG describes how a GPU in MIG mode is partitioned.
 type MIG struct {
 	Slices    int // slices of the whole GPU
 	Instances []Instance
 }
 
-// Instance is a GPU instance with one compute instance that fills it. At another time, another
-// instance can have the same id.
+// Instance is a GPU instance with one compute instance of the same size. Another instance can have
+// the same id at another time.
 type Instance struct {
 	ID      int    // id of the GPU instance in the driver
 	Profile string // such as 3g.40gb
 	// ProfileID is the driver's id of the profile.
 	ProfileID int
 	Slices    int
-	// Start and Size give the placement of the instance, in memory slices.
+	// Start and Size describe the placement of the instance, in memory slices.
 	Start, Size int
 	Memory      int // MiB
 	Span
@@ -30,21 +30,21 @@ type Instance struct {
 // Device is a GPU, one replica of a shared GPU, or one instance of a GPU in MIG mode. It can be
 // allocated to a container.
 type Device struct {
-	GPU int // position among the GPUs of the scenario
+	GPU int // position in the scenario's list of GPUs
 	// Part is the number of the replica, or the position in the GPU's instances.
 	Part int
 }
 
-// Claim is a resource claim that DRA has satisfied.
+// Claim is a resource claim for which DRA has allocated devices.
 type Claim struct {
 	Namespace, Name string
 	Devices         []Device
-	// Admin is set for a claim with admin access. It may monitor devices of other owners and is
-	// not charged for them. The kubelet lists it like any other claim.
+	// Admin is set for a claim with admin access. Its pod may monitor devices of other owners and
+	// is not charged for them. The kubelet lists the claim like any other claim.
 	Admin bool
 }
 
-// GPUs returns whole GPUs.
+// GPUs returns devices for whole GPUs.
 func GPUs(positions ...int) []Device {
 	var out []Device
 	for _, g := range positions {
@@ -53,7 +53,7 @@ func GPUs(positions ...int) []Device {
 	return out
 }
 
-// Parts returns replicas, or instances, of one GPU.
+// Parts returns devices for replicas or instances of one GPU.
 func Parts(position int, parts ...int) []Device {
 	var out []Device
 	for _, p := range parts {
@@ -62,7 +62,8 @@ func Parts(position int, parts ...int) []Device {
 	return out
 }
 
-// partCount returns the number of MIG instances or replicas of a GPU that are offered now or later.
+// partCount returns the number of MIG instances or replicas of a GPU, including those that are
+// offered only at another time.
 func (g *GPU) partCount() int {
 	if g.MIG != nil {
 		return len(g.MIG.Instances)
@@ -89,8 +90,9 @@ func (g *GPU) instance(part int) int {
 	return part
 }
 
-// resource returns the extended resource under which the vendor's device plugin offers a part: with
-// the mixed strategy for MIG, and the default renaming for sharing.
+// resource returns the extended resource under which the vendor's device plugin offers a part. The
+// plugin is configured with the strategy mixed for MIG and with the default renaming for shared
+// GPUs.
 func (g *GPU) resource(part int) string {
 	switch {
 	case g.AMD != nil:
@@ -119,8 +121,8 @@ func (sc *Scenario) deviceID(d Device) string {
 	}
 }
 
-// nodeID returns the id that Google's device plugin on GKE gives a part. This plugin uses device
-// nodes and offers all parts as nvidia.com/gpu.
+// nodeID returns the id that Google's device plugin on GKE gives a part. This plugin names parts
+// after device nodes and offers all of them as nvidia.com/gpu.
 func (g *GPU) nodeID(minor, part int) string {
 	id := "nvidia" + strconv.Itoa(minor)
 	switch {
@@ -132,8 +134,8 @@ func (g *GPU) nodeID(minor, part int) string {
 	return id
 }
 
-// draName returns the name of a part in the pool of NVIDIA's DRA driver, which numbers GPUs by
-// their minor numbers.
+// draName returns the name of a part in the pool of NVIDIA's DRA driver. The driver identifies GPUs
+// by their minor numbers.
 func (g *GPU) draName(minor, part int) string {
 	name := "gpu-" + strconv.Itoa(minor)
 	if g.MIG == nil {

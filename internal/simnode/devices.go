@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Devices returns the directory of the device files of NVIDIA's driver. The fake library locks each
-// file that it opens.
+// Devices returns the directory with the device files of NVIDIA's driver. The fake library locks
+// each file that it opens.
 func (n *Node) Devices() string { return filepath.Join(n.dir, "dev") }
 
-// control is the device file that every process that uses a GPU opens.
+// control is the device file that every process opens if it uses a GPU.
 const control = "nvidiactl"
 
 func deviceFile(minor int) string { return fmt.Sprintf("nvidia%d", minor) }
@@ -29,7 +29,8 @@ func (n *Node) writeDevices() error {
 	return writeFiles(n.Devices(), files)
 }
 
-// ErrInUse is the error for an operation on a driver or a GPU that a process has opened.
+// ErrInUse is returned for an operation that is not possible because a process has opened the
+// driver or the GPU.
 var ErrInUse = errors.New("in use by another client")
 
 // Unload unloads NVIDIA's driver, unless a process has opened it.
@@ -41,7 +42,7 @@ func (n *Node) Unload() error {
 	return nil
 }
 
-// Reset resets a GPU, by its position in the scenario, unless a process has opened it.
+// Reset resets the GPU at a position in the scenario, unless a process has opened the GPU.
 func (n *Node) Reset(gpu int) error {
 	n.mu.Lock()
 	minor := n.world.boards[gpu].index

@@ -7,12 +7,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Fault is an injected fault of the driver library.
+// Fault is a fault that is injected into the driver library.
 type Fault struct {
 	GPU string // UUID, or * for every GPU
-	// Call is a function of NVML or DCGM without its version suffix, such as nvmlDeviceGetSerial,
-	// or *. For an AMD GPU, Call is the name of a changing file in the GPU's directory in /sys,
-	// such as gpu_metrics.
+	// Call is the name of an NVML or DCGM function without its version suffix, such as
+	// nvmlDeviceGetSerial, or * for every function. For an AMD GPU, Call is the name of a changing
+	// file in the GPU's directory in /sys, such as gpu_metrics.
 	Call string
 	// Do is fail:<return code>, delay:<ms>, hang (until the fault is cleared), drop, blank,
 	// glitch-low (half the energy) or glitch-high (10^12 mJ more). For a file of an AMD GPU, Do is
@@ -20,16 +20,17 @@ type Fault struct {
 	Do string
 }
 
-// Engine is the DCGM host engine of a node. By default the engine has the version of the library.
+// Engine describes the DCGM host engine of a node. By default it has the same version as the
+// library.
 type Engine struct {
 	Down    bool
 	Version string // such as 4.6.1
-	// Starts counts the restarts.
+	// Starts is the number of restarts.
 	Starts int
 }
 
-// record is the content of the fake driver library's state file: one record per line, with fields
-// separated by tabs. An absent field is not supported by the GPU.
+// record builds the content of the fake driver library's state file. The file has one record per
+// line, with fields separated by tabs. If a field is absent, the GPU does not support the value.
 type record struct{ bytes.Buffer }
 
 // line adds a record with the given name and alternating keys and values. It omits nil and empty
@@ -44,7 +45,7 @@ func (r *record) line(name string, fields ...any) {
 	r.WriteByte('\n')
 }
 
-// driverState renders the state of the driver in the world.
+// driverState returns the content of the driver's state file.
 func driverState(w *world, e Engine, faults []Fault, live bool) []byte {
 	var r record
 	var until any
@@ -81,7 +82,7 @@ func driverState(w *world, e Engine, faults []Fault, live bool) []byte {
 	return r.Bytes()
 }
 
-// writeBuffers adds the buffers of power and utilisation samples.
+// writeBuffers adds the power and utilisation samples in a board's buffers.
 func writeBuffers(r *record, w *world, b *board) {
 	for _, p := range b.watts {
 		r.line("power", "gpu", b.UUID, "time", w.start.Wall.Add(p.at).UnixMicro(), "value", p.value)
@@ -91,9 +92,10 @@ func writeBuffers(r *record, w *world, b *board) {
 	}
 }
 
-// writeProcesses adds the contexts on a board. In a private PID namespace the driver lists no
-// processes, because it omits processes that are not visible in the namespace (NVIDIA
-// open-gpu-kernel-modules, gpu_rmapi.c). Samples still contain their PIDs (kern_perf_ctrl.c).
+// writeProcesses adds the contexts on a board. If the exporter has a private PID namespace, the
+// driver lists no processes, because it omits processes that are not visible in the namespace
+// (NVIDIA open-gpu-kernel-modules, gpu_rmapi.c). Samples still contain the PIDs of these processes
+// (kern_perf_ctrl.c).
 func writeProcesses(r *record, w *world, gpu int) {
 	if w.scenario.PrivatePIDs {
 		return
@@ -113,7 +115,7 @@ func writeProcesses(r *record, w *world, gpu int) {
 	}
 }
 
-// kind returns the name of the process list that contains a context.
+// kind returns the name of the driver's process list in which a context appears.
 func kind(c Context) string {
 	switch c {
 	case Graphics:
@@ -125,7 +127,7 @@ func kind(c Context) string {
 	}
 }
 
-// writeInstance adds a MIG device: a GPU instance with its one compute instance.
+// writeInstance adds a MIG device, which is a GPU instance with its only compute instance.
 func writeInstance(r *record, b *board, position int) {
 	i := b.MIG.Instances[position]
 	fields := []any{
@@ -136,8 +138,8 @@ func writeInstance(r *record, b *board, position int) {
 	r.line("instance", fields...)
 }
 
-// healthyFabric is the health mask of links without a problem (nvml.h, NVML_GPU_FABRIC_HEALTH_MASK_*): bandwidth, recovery,
-// route and access timeout are FALSE, the configuration is correct.
+// healthyFabric is the health mask for links without a problem (nvml.h, NVML_GPU_FABRIC_HEALTH_MASK_*): the values for
+// bandwidth, recovery, route and access timeout are FALSE, and the configuration is correct.
 const healthyFabric = 2 | 2<<2 | 2<<4 | 2<<6 | 1<<8
 
 func writeGPU(r *record, w *world, b *board, used uint64) {
@@ -172,7 +174,8 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 		"processes", 1, "samples", flag(b.MIG == nil), "mig", flag(b.MIG != nil), "events", 8, "lost", flag(b.lost))...)
 }
 
-// state returns the fields of a board's load, remapped rows, throttled time and required recovery.
+// state returns the fields for a board's load, remapped rows, throttled time and required recovery
+// action.
 func state(b *board) []any {
 	var fields []any
 	if b.MIG == nil {
@@ -190,18 +193,18 @@ func state(b *board) []any {
 	if b.health == nil && b.Throttle == [gpu.NumThrottles]int{} {
 		return append(fields, "clocks_event_reasons", 0)
 	}
-	// A newer driver has counters of throttled time.
+	// Only newer drivers have counters of throttled time.
 	return append(fields,
 		"throttled_sw_thermal", b.throttled[gpu.ThrottleThermal].Nanoseconds()+b.sinceLoad(SoftwareThermal),
 		"throttled_hw_thermal", b.sinceLoad(HardwareThermal),
 		"throttled_power_brake", b.throttled[gpu.ThrottlePowerBrake].Nanoseconds()+b.sinceLoad(PowerBrake))
 }
 
-// zeroFields contains the DCGM fields that are 0 on a healthy GPU: replays, encoder and decoder,
-// violations, ECC errors, retired pages, NVLink traffic.
+// zeroFields contains the DCGM fields that are always 0 here: replays, encoder and decoder
+// utilisation, violations, ECC errors, retired pages and NVLink traffic.
 var zeroFields = []int{202, 206, 207, 240, 241, 242, 243, 310, 311, 312, 313, 390, 391, 449}
 
-// counters returns the fields of a board's energy counters.
+// counters returns the fields for a board's energy counters.
 func counters(w *world, b *board) []any {
 	switch b.Counts {
 	case CountsScoped:
@@ -219,13 +222,14 @@ func counters(w *world, b *board) []any {
 func (b *board) temperature() int       { return 29 + b.power/16_000 + int(b.health[Heat]) }
 func (b *board) memoryTemperature() int { return 34 + b.power/14_000 + int(b.health[Heat]) }
 
-// memoryReserved is the memory that the driver reserves, in bytes. An A10 reserves this amount.
+// memoryReserved is the memory that the driver reserves on each GPU, in bytes. The amount comes
+// from an A10.
 const memoryReserved = 490 << 20
 
-// memoryClock is in MHz.
+// memoryClock is the memory clock of every GPU, in MHz.
 const memoryClock = 2619
 
-// smClock returns the clock of a board's multiprocessors in MHz.
+// smClock returns the multiprocessor clock of a board in MHz.
 func smClock(b *board) int {
 	if b.busy == 0 {
 		return 345

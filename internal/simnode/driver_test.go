@@ -19,7 +19,7 @@ func TestSampleRing(t *testing.T) {
 	pids := make(map[string]int)
 	for _, s := range state["sample"] {
 		if s["gpu"] == idle {
-			t.Errorf("idle GPU has sample %v, want none", s)
+			t.Errorf("an idle GPU has the sample %v, want none", s)
 		}
 		if s["gpu"] != chat {
 			continue
@@ -32,7 +32,7 @@ func TestSampleRing(t *testing.T) {
 		pids[s["pid"]]++
 	}
 	if age := after(15*time.Second).Wall.UnixMicro() - last; age < 0 || age > 138_889 {
-		t.Errorf("newest sample is %d µs old, want 138889 at most", age)
+		t.Errorf("the newest sample is %d µs old, want at most 138889", age)
 	}
 	var sum int
 	for _, count := range pids {
@@ -50,7 +50,7 @@ func TestSamplesFollowActivity(t *testing.T) {
 	state := driverState(t, n)
 	resting := state["gpu"][4]
 	if resting["utilization"] != "0" || number(t, resting["power"]) > 80_000 {
-		t.Errorf("GPU during the pause: %v", resting)
+		t.Errorf("during the pause, the GPU reports %v", resting)
 	}
 	busyTime := 0
 	for _, s := range state["sample"] {
@@ -84,7 +84,7 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("GPU %d is module %s, want %s", i, g["module"], module)
 		}
 		if g["energy"] == g["energy_gpu"] || g["energy"] != g["energy_module"] {
-			t.Errorf("GPU %d: energy counter is not that of the module: %v", i, g)
+			t.Errorf("GPU %d: the energy counter is not the module's counter: %v", i, g)
 		}
 	}
 	if len(serials) != 2 {

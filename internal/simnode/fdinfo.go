@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// Every process on an AMD GPU has an open file of its render node. /proc/<pid>/fdinfo describes the
-// file, with the busy time of graphics (Linux, drm-usage-stats) but without the busy time of compute.
+// Every process that uses an AMD GPU has opened the GPU's render node. /proc/<pid>/fdinfo describes
+// the open file. It contains the busy time of graphics (Linux, drm-usage-stats) but not the busy time
+// of compute.
 
 // firstFile is the number of the first open file of a process.
 const firstFile = 8
 
-// addFiles adds the open files of a process. There are two for each AMD GPU, and the second file is
-// a duplicate of the first.
+// addFiles adds the open files of a process. For each AMD GPU there are two files, of which the
+// second is a duplicate of the first.
 func (sc *Scenario) addFiles(dir string, p *process) error {
 	for i, k := range p.work {
 		if sc.GPUs[k.GPU].AMD == nil {
@@ -37,12 +38,12 @@ func (sc *Scenario) addFiles(dir string, p *process) error {
 	return nil
 }
 
-// filesOf returns the numbers of the open files of a process's work, by the position of the work.
+// filesOf returns the file descriptors for one work of a process, given the position of the work.
 func filesOf(work int) []string {
 	return []string{strconv.Itoa(firstFile + 2*work), strconv.Itoa(firstFile + 2*work + 1)}
 }
 
-// clientOf describes an open file of a process's work.
+// clientOf returns the description of an open file for a process's work.
 func (sc *Scenario) clientOf(p *process, work int) string {
 	k := p.work[work]
 	text := fmt.Sprintf("pos:\t0\nflags:\t02100002\nmnt_id:\t27\nino:\t651\ndrm-driver:\tamdgpu\ndrm-client-id:\t%d\ndrm-pdev:\t%s\n"+
@@ -53,7 +54,7 @@ func (sc *Scenario) clientOf(p *process, work int) string {
 	return text
 }
 
-// updateFiles writes the busy time of graphics.
+// updateFiles updates the busy times of graphics in the descriptions of open files.
 func (t procTree) updateFiles(w *world) error {
 	for _, p := range w.processes() {
 		for i, k := range p.work {
@@ -70,7 +71,7 @@ func (t procTree) updateFiles(w *world) error {
 	return nil
 }
 
-// render adds the busy time of one step to the graphics processes on the AMD GPU at a position.
+// render adds the busy time of one step for the graphics processes on the AMD GPU at a position.
 func render(gpu int, loads []load) {
 	for _, l := range loads {
 		if l.context != Graphics || l.percent == 0 {

@@ -12,9 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestFiles checks the open files of the processes on a GPU that a graphics program and a ROCm
-// program use. It checks their device node, and the busy time of graphics, which amdkfd does not
-// list.
+// TestFiles checks the open files of a graphics program and a ROCm program on the same GPU. It
+// checks the device node, and the busy time of graphics, which amdkfd does not report.
 func TestFiles(t *testing.T) {
 	n := open(t, "vulkan")
 	run(t, n, 0, 5*time.Second, time.Second)
@@ -55,7 +54,7 @@ func TestFiles(t *testing.T) {
 			}
 		}
 		if len(files) != 2 || len(ids) != 1 {
-			t.Errorf("%s: %d files of %d clients, want 2 of one", p.Command, len(files), len(ids))
+			t.Errorf("%s: %d files of %d clients, want 2 files of 1 client", p.Command, len(files), len(ids))
 		}
 	}
 	if found != 4 {

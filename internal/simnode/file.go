@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// replaceFile replaces a file atomically: a reader sees the old or the new content.
+// replaceFile replaces a file atomically, so that a reader sees either the old or the new content.
 func replaceFile(path string, data []byte) error {
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, data, 0o644); err != nil {
@@ -14,7 +14,8 @@ func replaceFile(path string, data []byte) error {
 	return os.Rename(tmp, path)
 }
 
-// writeFiles creates a directory and writes files below it. It appends a newline to each content.
+// writeFiles creates a directory and writes files below it. It appends a newline to the content of
+// each file.
 func writeFiles(dir string, files map[string]string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -31,8 +32,8 @@ func writeFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// link creates a relative link, which ends with the name of its target, in the same way as in the
-// kernel's /sys. Both paths are below the given directory.
+// link creates a relative symbolic link, as the kernel does in /sys. The path of the link and the
+// path of the target are below the given directory.
 func link(dir, from, to string) error {
 	relative, err := filepath.Rel(filepath.Dir(from), filepath.Dir(to))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// gb200 is a compute tray of an NVL72 rack. Its driver has one energy counter per GPU.
+// gb200 returns a compute tray of an NVL72 rack. Its driver has one energy counter per GPU.
 func gb200() Scenario {
 	sc := gb200Tray("gb200", CountsScoped)
 	sc.Description = "4 GB200 GPUs on 2 boards of one chassis, in a fabric; energy counted per GPU"
@@ -15,9 +15,9 @@ func gb200() Scenario {
 	return sc
 }
 
-// gb200Module is the same tray with a driver that counts the energy of whole modules. Each GPU of a
-// module reports the energy of both GPUs. Its pods hold whole modules, so that the larger of a
-// board's two readings is the use of its pod.
+// gb200Module returns the same tray with a driver that counts the energy of whole modules, so that
+// each GPU reports the energy of both GPUs in its module. The pods hold whole modules, so the
+// larger of a board's two readings is the energy that its pod used.
 func gb200Module() Scenario {
 	sc := gb200Tray("gb200-module", CountsModule)
 	sc.Description = "the same tray; each GPU shows the energy of its whole module"
@@ -30,7 +30,7 @@ func gb200Module() Scenario {
 	return sc
 }
 
-// infer is a pod with one GPU and a load that rises repeatedly.
+// infer returns a pod with one GPU and a load that repeatedly rises.
 func infer(name string, g, watts int) Pod {
 	return Pod{Namespace: "serving", Name: name, QoS: "burstable", Containers: []Container{{
 		Name: "engine", Devices: GPUs(g),
@@ -40,8 +40,8 @@ func infer(name string, g, watts int) Pod {
 	}}}
 }
 
-// gb200Tray is the tray with a trainer on its first board. The module numbers do not follow the
-// order on the bus. Serial and chassis numbers are invented.
+// gb200Tray returns a tray with a training pod on its first board. The module numbers do not follow
+// the order on the bus. Serial and chassis numbers are invented.
 func gb200Tray(name string, counts Counts) Scenario {
 	sc := Scenario{
 		Name: name, Node: name + "-0",

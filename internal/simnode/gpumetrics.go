@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// blob is the content of a gpu_metrics file (Linux, kgd_pp_interface.h). All bits of a field that
-// is not set are ones, which means that the GPU does not report it.
+// blob is the content of a gpu_metrics file (Linux, kgd_pp_interface.h). If all bits of a field are
+// ones, the GPU does not report the field.
 type blob []byte
 
 // newBlob returns a blob with a header: u16 size, u8 format, u8 content.
@@ -27,10 +27,10 @@ func (b blob) u32(at int, v int64) { binary.NativeEndian.PutUint32(b[at:], uint3
 func (b blob) u64(at int, v uint64) { binary.NativeEndian.PutUint64(b[at:], v) }
 
 // accumulator converts energy to the unit of the driver's counter, 2⁻¹⁶ J. It rounds up, so that a
-// reader that rounds down gets the same millijoules.
+// reader that rounds down gets the original millijoules.
 func accumulator(e gpu.Millijoules) uint64 { return (uint64(e)*65536 + 999) / 1000 }
 
-// metrics returns the gpu_metrics file of a board.
+// metrics returns the content of a board's gpu_metrics file.
 func metrics(w *world, b *board) blob {
 	if b.AMD.Metrics == "1.3" {
 		return metrics13(w, b)
@@ -38,7 +38,7 @@ func metrics(w *world, b *board) blob {
 	return metrics17(w, b)
 }
 
-// metrics13 returns the file in the revision of MI200: gpu_metrics_v1_3.
+// metrics13 returns the content in the revision of MI200, gpu_metrics_v1_3.
 func metrics13(w *world, b *board) blob {
 	m := newBlob(120, 1, 3)
 	m.u16(4, b.temperature()) // edge
@@ -55,7 +55,7 @@ func metrics13(w *world, b *board) blob {
 	return m
 }
 
-// metrics17 returns the file in a revision of MI300: gpu_metrics_v1_7.
+// metrics17 returns the content in a revision of MI300, gpu_metrics_v1_7.
 func metrics17(w *world, b *board) blob {
 	m := newBlob(2208, 1, 7)
 	m.u16(4, b.temperature()+4) // hotspot
@@ -70,7 +70,7 @@ func metrics17(w *world, b *board) blob {
 		m.u32(44+4*residency, 0) // prochot_residency_acc to hbm_thm_residency_acc: clocks are not limited
 	}
 	m.u32(76, b.activitySum())                     // gfx_activity_acc
-	const partitions, stride, busy = 344, 232, 104 // xcp_stats, gfx_busy_acc in it
+	const partitions, stride, busy = 344, 232, 104 // offset and size of xcp_stats, offset of gfx_busy_acc in it
 	dies := b.AMD.Dies / b.partCount()
 	for part := range b.partCount() {
 		for die := range dies {
@@ -85,13 +85,13 @@ func metrics17(w *world, b *board) blob {
 	return m
 }
 
-// metricsPeriod is the interval of the firmware's samples of activity.
+// metricsPeriod is the interval between the firmware's activity samples.
 const metricsPeriod = time.Millisecond
 
-// activitySum returns the sum of the firmware's samples of activity, in percent, over a busy time.
+// activitySum returns the sum of the firmware's activity samples in percent for a given busy time.
 func activitySum(busy time.Duration) int64 { return int64(100 * busy / metricsPeriod) }
 
-// activitySum returns the sum over the whole board.
+// activitySum returns the sum of the activity samples for the whole board.
 func (b *board) activitySum() int64 {
 	if b.MIG == nil {
 		return activitySum(b.busyTime[0])

@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// Generation is the architecture of an NVIDIA GPU. It determines the health values that the driver
+// Generation is the architecture of an NVIDIA GPU. It determines which health values the driver
 // reports.
 type Generation int
 
-// The generations. A Turing GPU retires pages instead of remapping rows, and has no NVLink (T4). A
-// Blackwell GPU counts NVLink errors by link, in other fields (nvml.h, NVML_FI_DEV_NVLINK_COUNT_*).
+// These are the generations. A Turing GPU retires pages instead of remapping rows, and has no
+// NVLink (T4). A Blackwell GPU counts the NVLink errors of each link, in other fields (nvml.h,
+// NVML_FI_DEV_NVLINK_COUNT_*).
 const (
 	Hopper Generation = iota
 	Turing
@@ -19,19 +20,19 @@ const (
 	Blackwell
 )
 
-// Condition is an integer of a GPU's health: a count, a number of banks or links, or a state. The value
-// of the constant is the name of the condition in the truth.
+// Condition identifies a value of a GPU's health, which is an integer: a count, a number of banks or
+// links, or a state. The constant is the name of the condition in the truth.
 type Condition string
 
-// The conditions. Counts begin at the start of the simulation. Times are in ns.
+// These are the conditions. Counts begin at the start of the simulation. Times are in ns.
 const (
 	DRAMCorrectable   Condition = "dram_correctable"
 	DRAMUncorrectable Condition = "dram_uncorrectable"
 	SRAMUncorrectable Condition = "sram_uncorrectable"
-	RowsCorrectable   Condition = "rows_correctable" // remapped rows, or pages on Turing
+	RowsCorrectable   Condition = "rows_correctable" // remapped rows, or retired pages on Turing
 	RowsUncorrectable Condition = "rows_uncorrectable"
 	RowPending        Condition = "row_pending" // 1 if a row will be remapped at the next reset
-	BanksMax          Condition = "banks_max"   // banks of memory by spare rows
+	BanksMax          Condition = "banks_max"   // memory banks with the maximum number of spare rows
 	BanksHigh         Condition = "banks_high"
 	BanksPartial      Condition = "banks_partial"
 	BanksLow          Condition = "banks_low"
@@ -44,11 +45,11 @@ const (
 	PowerBrake        Condition = "power_brake_ns"
 	RecoveryAction    Condition = "recovery_action" // nvmlDeviceGpuRecoveryAction_t
 	ClockReduction    Condition = "clock_reduction_mhz"
-	Heat              Condition = "heat_celsius" // difference from the temperature that follows from the power
+	Heat              Condition = "heat_celsius" // added to the temperature that results from the power
 )
 
-// Defect adds By to a condition of an NVIDIA GPU at the start of its span, and then once in each
-// interval Every.
+// Defect adds By to a condition of an NVIDIA GPU at the start of the defect's span, and then once
+// in each interval Every.
 type Defect struct {
 	Condition Condition
 	Span
@@ -56,7 +57,7 @@ type Defect struct {
 	By    int64
 }
 
-// due reports whether the defect adds to its condition in the step that begins at a time.
+// due reports whether the defect changes its condition in the step that begins at the given time.
 func (d *Defect) due(t time.Duration) bool {
 	if d.Every == 0 {
 		return t == d.From
@@ -73,7 +74,7 @@ func (b *board) worsen(t time.Duration) {
 	}
 }
 
-// newHealth returns the health of a GPU at the start, or nil if it has no defects.
+// newHealth returns the initial health of a GPU, or nil if the GPU has no defects.
 func newHealth(g *GPU) map[Condition]int64 {
 	if len(g.Defects) == 0 {
 		return nil
@@ -81,7 +82,7 @@ func newHealth(g *GPU) map[Condition]int64 {
 	return map[Condition]int64{BanksMax: banks}
 }
 
-// sinceLoad returns a count since the driver was loaded.
+// sinceLoad returns the increase of a count since the driver was loaded.
 func (b *board) sinceLoad(c Condition) int64 { return b.health[c] - b.healthAtLoad[c] }
 
 // links is the number of NVLink links of a GPU, and banks is the number of its memory banks.
@@ -94,14 +95,14 @@ const (
 // (nvml.h, NVML_FI_DEV_*).
 var zeroHealth = []int{74, 76, 77, 78, 79, 94, 169, 173, 174, 175, 176, 177, 178, 179, 180, 181, 182, 183}
 
-// healthRecord collects the fields of a record.
+// healthRecord collects the fields for a health record.
 type healthRecord []any
 
 func (r *healthRecord) add(key string, value any) { *r = append(*r, key, value) }
 
 func (r *healthRecord) field(id int, value any) { r.add(fmt.Sprintf("field%d", id), value) }
 
-// writeHealth adds the health values that a GPU of its generation reports.
+// writeHealth adds the health values that a GPU of this generation reports.
 func writeHealth(r *record, b *board) {
 	fields := healthRecord{"gpu", b.UUID}
 	fields.field(1, 1)
@@ -109,7 +110,7 @@ func writeHealth(r *record, b *board) {
 	for _, id := range zeroHealth {
 		fields.field(id, 0)
 	}
-	traffic := uint64(b.counter()) // any number that only grows
+	traffic := uint64(b.counter()) // any number that never decreases
 	fields.field(82, b.memoryTemperature())
 	fields.field(188, b.MaxLimit*1000)
 	fields.field(189, b.MaxLimit*1000)
@@ -127,7 +128,7 @@ func writeHealth(r *record, b *board) {
 	}
 }
 
-// addLink adds the PCIe link, which is slow while the GPU is idle.
+// addLink adds the state of the PCIe link, which is slow while the GPU is idle.
 func (r *healthRecord) addLink(b *board) {
 	most := map[Generation]int{Turing: 3, Ampere: 4, Hopper: 5, Blackwell: 5}[b.Generation]
 	generation, state := 1, 8
@@ -145,8 +146,8 @@ func (r *healthRecord) addLink(b *board) {
 	}
 }
 
-// addMemory adds the errors of the memory since the driver was loaded, and over the life of the
-// board.
+// addMemory adds the memory errors since the driver was loaded, and the memory errors over the life
+// of the board.
 func (r *healthRecord) addMemory(b *board) {
 	r.field(11, b.sinceLoad(DRAMCorrectable))
 	r.field(12, b.sinceLoad(DRAMUncorrectable))
@@ -177,7 +178,7 @@ func (r *healthRecord) addMemory(b *board) {
 	r.add("banks_none", 0)
 }
 
-// writeLinks adds the NVLink links. All errors of single links are errors of the first link.
+// writeLinks adds the NVLink links. All link errors are reported for the first link.
 func writeLinks(r *record, b *board, traffic uint64) {
 	fields := healthRecord{"gpu", b.UUID, "field138.all", 9 * traffic, "field139.all", 9 * traffic}
 	if b.Generation != Blackwell {
@@ -199,7 +200,7 @@ func writeLinks(r *record, b *board, traffic uint64) {
 	}
 }
 
-// writeLinkErrors adds the errors of NVLink 5, with one record for each field.
+// writeLinkErrors adds the NVLink errors as NVLink 5 reports them, with one record for each field.
 func writeLinkErrors(r *record, b *board) {
 	errors := map[int]Condition{214: LinkRecoveries, 221: LinkCRCErrors}
 	for _, id := range []int{206, 207, 208, 211, 212, 213, 214, 219, 221} {
@@ -211,7 +212,7 @@ func writeLinkErrors(r *record, b *board) {
 	}
 }
 
-// linkKey returns the key of a field of a link.
+// linkKey returns the key for a field of one link.
 func linkKey(id, link int) string {
 	if link == 0 {
 		return fmt.Sprintf("field%d", id)
@@ -219,10 +220,11 @@ func linkKey(id, link int) string {
 	return fmt.Sprintf("field%d.%d", id, link)
 }
 
-// conditions returns the health of a board for the truth.
+// conditions returns a copy of a board's health for the truth.
 func (b *board) conditions() map[Condition]int64 { return maps.Clone(b.health) }
 
-// writeProfile adds the GPM metrics of a GPU by their numbers in nvml.h: activities in percent, rates in MiB/s.
+// writeProfile adds the GPM metrics of a GPU by their numbers in nvml.h. Activities are in percent, rates in
+// MiB/s.
 func writeProfile(r *record, b *board) {
 	r.line("health", "gpu", b.UUID, "gpm1", b.busy, "gpm2", b.busy, "gpm3", b.busy/2, "gpm5", b.busy/3, "gpm10", b.busy/2,
 		"gpm11", 0, "gpm12", b.busy/5, "gpm13", b.busy/10, "gpm20", 10*b.busy, "gpm21", 5*b.busy, "gpm60", 100*b.busy, "gpm61", 110*b.busy)

@@ -10,15 +10,15 @@ import (
 )
 
 // kfdTree is the directory of amdkfd's processes, /sys/class/kfd/kfd/proc. Processes appear and
-// disappear atomically, as in [procTree]. Its PIDs are PIDs in the initial namespace.
+// disappear atomically, as in [procTree]. The PIDs in it are PIDs in the initial namespace.
 type kfdTree struct {
 	dir, scratch string
-	// running contains the paths of the occupancies that are not 0.
+	// running contains the paths of the occupancy files with a value other than 0.
 	running map[string]bool
 }
 
-// start adds a process that uses AMD GPUs, other than for graphics. As in the kernel, the process
-// has files for only these GPUs.
+// start adds a process that uses AMD GPUs for anything but graphics. As in the kernel, there are
+// files only for the GPUs that the process uses.
 func (t *kfdTree) start(sc *Scenario, p *process) error {
 	files := make(map[string]string)
 	queues := 0
@@ -48,7 +48,7 @@ func (t *kfdTree) start(sc *Scenario, p *process) error {
 	return os.Rename(scratch, filepath.Join(t.dir, p.name()))
 }
 
-// end removes a process, if it used AMD GPUs.
+// end removes a process if it used AMD GPUs.
 func (t *kfdTree) end(p *process) error {
 	scratch := filepath.Join(t.scratch, p.name())
 	err := os.Rename(filepath.Join(t.dir, p.name()), scratch)

@@ -15,7 +15,8 @@ import (
 	podsapi "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 )
 
-// kubelet serves the kubelet's sockets. Its methods for requests are safe for concurrent use.
+// kubelet serves the kubelet's sockets. The methods that handle requests are safe for concurrent
+// use.
 type kubelet struct {
 	dir      string
 	scenario *Scenario
@@ -27,13 +28,13 @@ type kubelet struct {
 	random *rand.Rand
 }
 
-// openKubelet serves until the kubelet is closed.
+// openKubelet starts a kubelet, which serves until it is closed.
 func openKubelet(dir string, sc *Scenario) (*kubelet, error) {
 	k := &kubelet{dir: dir, scenario: sc, random: rand.New(rand.NewPCG(3, 4))}
 	return k, k.setRunning(!sc.NoKubelet)
 }
 
-// setRunning starts or stops the servers.
+// setRunning starts or stops the kubelet's servers.
 func (k *kubelet) setRunning(up bool) error {
 	switch served := len(k.sockets) > 0; {
 	case up && !served:
@@ -44,7 +45,7 @@ func (k *kubelet) setRunning(up bool) error {
 	return nil
 }
 
-// open serves pod-resources, and the Pods API if the scenario includes it.
+// open starts to serve the pod-resources API, and the Pods API if the scenario includes it.
 func (k *kubelet) open() error {
 	err := k.serve(podResourcesSocket(k.dir), func(r grpc.ServiceRegistrar) {
 		podresources.RegisterPodResourcesListerServer(r, &podResources{kubelet: k})
@@ -64,7 +65,7 @@ func (k *kubelet) open() error {
 	return nil
 }
 
-// serve creates the directory of a socket and serves on it.
+// serve creates the directory of a socket and starts to serve on the socket.
 func (k *kubelet) serve(path string, register func(grpc.ServiceRegistrar)) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -18,14 +18,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// dial connects to a node's kubelet in the same way as the exporter.
+// dial connects to a node's kubelet as the exporter does.
 func dial(t *testing.T, n *simnode.Node) v1.PodResourcesListerClient {
 	t.Helper()
 	i := slices.IndexFunc(n.Flags(), func(f string) bool { return strings.HasPrefix(f, "--kubelet.pod-resources-socket=") })
 	return v1.NewPodResourcesListerClient(connect(t, n.Flags()[i]))
 }
 
-// connect connects to the socket that a flag names.
+// connect connects to the socket that one of the node's flags names.
 func connect(t *testing.T, flag string) *grpc.ClientConn {
 	t.Helper()
 	_, socket, _ := strings.Cut(flag, "=")
@@ -37,7 +37,8 @@ func connect(t *testing.T, flag string) *grpc.ClientConn {
 	return conn
 }
 
-// holders returns the pods with GPUs, and their devices in the order of the response.
+// holders returns the pods that hold GPUs, and the devices of each pod in the order of the
+// response.
 func holders(t *testing.T, kubelet v1.PodResourcesListerClient) map[string][]string {
 	t.Helper()
 	list, err := kubelet.List(t.Context(), &v1.ListPodResourcesRequest{})
@@ -49,7 +50,7 @@ func holders(t *testing.T, kubelet v1.PodResourcesListerClient) map[string][]str
 		for _, c := range p.Containers {
 			for _, d := range c.Devices {
 				if d.ResourceName != "nvidia.com/gpu" || len(d.DeviceIds) != 1 {
-					t.Errorf("pod %s has %v, want an entry per device", p.Name, d)
+					t.Errorf("pod %s has %v, want one entry per device", p.Name, d)
 				}
 				held[p.Name] = append(held[p.Name], d.DeviceIds...)
 			}
@@ -75,7 +76,7 @@ func TestKubeletList(t *testing.T) {
 		orders[strings.Join(got["pretrain-0"], " ")] = true
 	}
 	if len(orders) < 2 {
-		t.Error("the order of devices never changed")
+		t.Error("all responses have the same order of devices")
 	}
 }
 
@@ -86,7 +87,7 @@ func TestKubeletGet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c := got.PodResources.Containers; len(c) != 1 || len(c[0].Devices) != 2 {
-		t.Errorf("moe-train-0 has %v", c)
+		t.Errorf("moe-train-0 has the devices %v", c)
 	}
 	_, err = kubelet.Get(t.Context(), &v1.GetPodResourcesRequest{PodNamespace: "research", PodName: "nobody"})
 	if status.Code(err) != codes.NotFound {
@@ -94,12 +95,12 @@ func TestKubeletGet(t *testing.T) {
 	}
 }
 
-// TestKubeletNames checks the kubelet's entries for every kind of allocation of a GPU or a part of
-// it. GPUs are numbered in the order of the scenario.
+// TestKubeletNames checks the kubelet's entries for every way in which a GPU or a part of a GPU can
+// be allocated. GPUs are numbered in the order of the scenario.
 func TestKubeletNames(t *testing.T) {
 	tests := []struct {
 		scenario string
-		want     map[string][]string // by pod
+		want     map[string][]string // devices by pod
 	}{
 		{"timeslice", map[string][]string{
 			"notebook-ada": {"nvidia.com/gpu.shared GPU#0::0"},
@@ -149,8 +150,8 @@ func TestKubeletNames(t *testing.T) {
 	}
 }
 
-// devices returns the devices of each pod: the device plugin's devices by resource and id, DRA
-// devices by claim, driver, pool, name and the number of CDI devices.
+// devices returns the devices of each pod. A device plugin's device is described by resource and
+// id, and a DRA device by claim, driver, pool, name and number of CDI devices.
 func devices(t *testing.T, n *simnode.Node) map[string][]string {
 	t.Helper()
 	list, err := dial(t, n).List(t.Context(), &v1.ListPodResourcesRequest{})

@@ -8,23 +8,24 @@ import (
 	"strconv"
 )
 
-// A Machine is one of several machines with the same scenario, to simulate a fleet. The zero
-// Machine is the unchanged scenario.
+// A Machine is one of several machines with the same scenario, which together simulate a fleet. The
+// zero Machine leaves the scenario unchanged.
 type Machine struct {
-	// Number changes every identity of the scenario: the node's name, serial numbers, UUIDs, pods.
-	// Trays of one chassis remain in the same chassis, at different heights.
+	// Number changes every identity in the scenario: the node name, serial numbers, UUIDs and pods.
+	// Trays of one chassis remain in the same chassis, but at different heights.
 	Number int
-	// Boot counts the earlier boots. A node is drained before it is powered off, so other pods run
-	// after the boot.
+	// Boot is the number of earlier boots. A node is drained before it is powered off, so different
+	// pods run after each boot.
 	Boot int
-	// Boards contains the boards that were moved here from other machines, by position.
+	// Boards contains the boards that were moved to this machine from other machines, by their
+	// position in this machine.
 	Boards map[int]Board
 }
 
-// Board is a board's original place: a position of a machine of the same scenario.
+// Board is the original place of a board: a position in a machine with the same scenario.
 type Board struct{ Machine, Position int }
 
-// On returns the scenario on a machine.
+// On returns the scenario as it runs on a machine.
 func (sc Scenario) On(m Machine) (Scenario, error) {
 	if m.Number < 0 || m.Boot < 0 {
 		return sc, fmt.Errorf("machine %d, boot %d: must not be negative", m.Number, m.Boot)
@@ -48,8 +49,8 @@ func (sc Scenario) On(m Machine) (Scenario, error) {
 	return sc, nil
 }
 
-// boards returns the GPUs of a machine. A moved board keeps its identity and gets its place in the
-// new machine.
+// boards returns the GPUs of a machine. A moved board keeps its identity, but has the place of its
+// position in the new machine.
 func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 	for position, b := range m.Boards {
 		for _, p := range []int{position, b.Position} {
@@ -84,7 +85,7 @@ func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 	return gpus, nil
 }
 
-// uuidOn returns the UUID of the GPU at the same position of another machine.
+// uuidOn returns the UUID of the GPU at the same position in another machine.
 func (g *GPU) uuidOn(machine int) string {
 	if g.AMD != nil {
 		return hexID(g.UUID, strconv.Itoa(machine))[:16]
@@ -92,8 +93,8 @@ func (g *GPU) uuidOn(machine int) string {
 	return "GPU-" + uuid(g.UUID, strconv.Itoa(machine))
 }
 
-// dmi returns the DMI files of the nth machine. The machines share a chassis that the GPUs also
-// report.
+// dmi returns the DMI files of the nth machine. If the GPUs report the chassis, all machines share
+// it.
 func (sc *Scenario) dmi(n int) map[string]string {
 	dmi := maps.Clone(sc.DMI)
 	dmi["product_uuid"] = uuid(dmi["product_uuid"], strconv.Itoa(n))
@@ -111,7 +112,7 @@ func (sc *Scenario) dmi(n int) map[string]string {
 // lastNumber matches the number at the end of a name.
 var lastNumber = regexp.MustCompile(`\d+$`)
 
-// addToNumber adds to the number at the end of a name and keeps its leading zeros.
+// addToNumber adds to the number at the end of a name. The number keeps its leading zeros.
 func addToNumber(name string, by int) string {
 	return lastNumber.ReplaceAllStringFunc(name, func(digits string) string {
 		n, _ := strconv.ParseInt(digits, 10, 64)

@@ -21,8 +21,8 @@ func on(t *testing.T, scenario string, m simnode.Machine) simnode.Scenario {
 	return sc
 }
 
-// TestOnZero checks that the zero machine is the unchanged scenario, on which all golden pages
-// depend.
+// TestOnZero checks that the zero machine leaves the scenario unchanged, because all golden pages
+// depend on this.
 func TestOnZero(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		got := on(t, sc.Name, simnode.Machine{})
@@ -32,7 +32,7 @@ func TestOnZero(t *testing.T) {
 	}
 }
 
-// TestMachinesDiffer checks that machines of a scenario have no identity in common.
+// TestMachinesDiffer checks that machines with the same scenario have no identity in common.
 func TestMachinesDiffer(t *testing.T) {
 	for _, scenario := range []string{"dgx-h100", "gb200", "jobs"} {
 		seen := make(map[string]int)
@@ -58,8 +58,8 @@ func TestMachinesDiffer(t *testing.T) {
 	}
 }
 
-// TestChassis checks that trays of a rack share its chassis and have their own places, and that
-// other machines have their own chassis.
+// TestChassis checks that the trays of a rack share a chassis and have different places in it, and
+// that other machines each have their own chassis.
 func TestChassis(t *testing.T) {
 	rack, tray := on(t, "gb200", simnode.Machine{}), on(t, "gb200", simnode.Machine{Number: 2})
 	want := *rack.GPUs[0].Place
@@ -75,8 +75,8 @@ func TestChassis(t *testing.T) {
 	}
 }
 
-// TestBoardMoves checks that a moved board keeps its identity but not its place, and that another
-// boot runs other pods.
+// TestBoardMoves checks that a moved board keeps its identity but not its place, and that different
+// pods run after another boot.
 func TestBoardMoves(t *testing.T) {
 	from := on(t, "gb200", simnode.Machine{})
 	before := on(t, "gb200", simnode.Machine{Number: 1})

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// mi300x is a machine with eight AMD GPUs. The last GPU is divided into eight partitions. A
+// mi300x returns a machine with eight AMD GPUs. The last GPU is divided into eight partitions. A
 // monitoring program has opened all GPUs. Serial numbers and ids are invented.
 func mi300x() Scenario {
 	sc := withoutNVIDIA("mi300x")
@@ -60,7 +60,8 @@ func mi300x() Scenario {
 	return sc
 }
 
-// mixed is a machine with GPUs of both vendors and both device plugins. gpuledger is in NVIDIA's plugin.
+// mixed returns a machine with the GPUs and the device plugins of both vendors. gpuledger runs in the
+// pod of NVIDIA's device plugin.
 func mixed() Scenario {
 	sc := hgxH100("mixed", 2)
 	sc.Description = "2 H100 and 2 MI210; a pod on each kind, a pod with a container on each, an idle MI210"
@@ -87,8 +88,8 @@ func mixed() Scenario {
 	return sc
 }
 
-// vulkan is a machine with an AMD GPU that graphics and a ROCm program share. The GPU is not
-// allocated to their pods, which mount its device nodes.
+// vulkan returns a machine with an AMD GPU that a graphics program and a ROCm program share. The
+// GPU is not allocated to their pods, which mount its device nodes instead.
 func vulkan() Scenario {
 	sc := withoutNVIDIA("vulkan")
 	sc.Description = "1 MI210 that no pod holds; graphics in one pod, and a ROCm program in another one"
@@ -106,7 +107,7 @@ func vulkan() Scenario {
 	return sc
 }
 
-// withoutNVIDIA is a machine without GPUs and without NVIDIA's daemon.
+// withoutNVIDIA returns a machine without GPUs and without NVIDIA's daemon.
 func withoutNVIDIA(name string) Scenario {
 	sc := Scenario{
 		Name: name, Node: name + "-0",
@@ -126,12 +127,12 @@ func withoutNVIDIA(name string) Scenario {
 	return sc
 }
 
-// managementController is the display of a management controller.
+// managementController returns the display device of a management controller.
 func managementController() PCIDevice {
 	return PCIDevice{Address: "0000:04:00.0", Vendor: "0x1a03", Device: "0x2000", Class: managementDisplay, Driver: "ast"}
 }
 
-// instinctMI300X is the nth GPU of a machine.
+// instinctMI300X returns the nth MI300X in a machine.
 func instinctMI300X(n int, bus string) GPU {
 	serial := fmt.Sprintf("PCB079220-%04d", 417+(n*7919)%997)
 	return GPU{
@@ -143,7 +144,7 @@ func instinctMI300X(n int, bus string) GPU {
 	}
 }
 
-// instinctMI210 is the nth GPU of a machine.
+// instinctMI210 returns the nth MI210 in a machine.
 func instinctMI210(n int, bus string) GPU {
 	serial := fmt.Sprintf("PCB052310-%04d", 118+(n*7919)%997)
 	return GPU{
@@ -155,7 +156,7 @@ func instinctMI210(n int, bus string) GPU {
 	}
 }
 
-// amdDevicePlugin is AMD's device plugin, with or without the exporter.
+// amdDevicePlugin returns the pod of AMD's device plugin, with or without the exporter.
 func amdDevicePlugin(injected bool) Pod {
 	p := Pod{Namespace: "kube-system", Name: "amdgpu-device-plugin-daemonset-m4t9z", QoS: "besteffort", Containers: []Container{
 		{Name: "amdgpu-dp-cntr", Processes: []Process{{Comm: "k8s-device-plug"}}},
@@ -166,8 +167,8 @@ func amdDevicePlugin(injected bool) Pod {
 	return p
 }
 
-// metricsExporter is a program for monitoring that has opened all GPUs. It has an open file for each
-// part.
+// metricsExporter returns a monitoring program that has opened all GPUs. It has an open file for
+// each part of a GPU.
 func metricsExporter(gpus int) Pod {
 	watch := Process{Comm: "amd-metrics-exp"}
 	for i := range gpus {

@@ -2,8 +2,8 @@ package simnode
 
 import "time"
 
-// mig is a machine with one divided and one undivided GPU. After 20 s the second instance is
-// replaced by an instance with fewer slices and the same id, and the pod of this instance is
+// mig returns a machine with one GPU in MIG mode and one whole GPU. After 20 s the second instance
+// is replaced by an instance with fewer slices and the same id, and the pod on this instance is
 // replaced by another pod.
 func mig() Scenario {
 	const change = 20 * time.Second
@@ -39,7 +39,8 @@ func mig() Scenario {
 	return sc
 }
 
-// migA100 is a machine with a divided GPU. Its driver does not report the busy time of instances.
+// migA100 returns a machine with a GPU in MIG mode. Its driver does not report the busy time of
+// instances.
 func migA100() Scenario {
 	sc := hgxH100("mig-a100", 1)
 	sc.Description = "1 A100 divided into 3g.20gb + 2g.10gb, two slices free; the GPU has no GPM"
@@ -59,7 +60,8 @@ func migA100() Scenario {
 	return sc
 }
 
-// These are profiles of an H100 with 80 GB, with a GPU instance id and a start.
+// These functions return instances with profiles of an H100 with 80 GB. Their arguments are the GPU
+// instance id and the start.
 func mig3g40gb(id, start int) Instance {
 	return Instance{ID: id, Profile: "3g.40gb", ProfileID: 9, Slices: 3, Start: start, Size: 4, Memory: 40320}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestMIGFloor checks that the floor of a GPU is divided over its instances by slices, and that
-// the floor of a free slice is idle.
+// TestMIGFloor checks that the floor of a GPU is divided among its instances in proportion to their
+// slices, and that the floor of free slices is idle.
 func TestMIGFloor(t *testing.T) {
 	n := open(t, "mig")
 	run(t, n, 0, 14*time.Second, time.Second)
@@ -23,7 +23,7 @@ func TestMIGFloor(t *testing.T) {
 		"small-0":    150*70*140 + 2*slice,
 		"reserved-0": slice,
 	}
-	// The floor of a step is divided in whole millijoules, which adds a rounding error.
+	// The floor of each step is divided into whole millijoules, which causes a rounding error.
 	for pod, e := range want {
 		if off := pods[pod] - e; off < -140 || off > 140 {
 			t.Errorf("%s used %d mJ, want %d", pod, pods[pod], e)
@@ -34,8 +34,8 @@ func TestMIGFloor(t *testing.T) {
 	}
 }
 
-// TestMIGDevices checks that the driver reports a MIG device for each instance, and the instance
-// of each process.
+// TestMIGDevices checks that the driver reports a MIG device for each instance, and for each
+// process the instance on which it runs.
 func TestMIGDevices(t *testing.T) {
 	n := open(t, "mig")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -77,13 +77,13 @@ func TestMIGDevices(t *testing.T) {
 	}
 	for _, s := range state["sample"] {
 		if s["gpu"] == divided["uuid"] {
-			t.Fatalf("divided GPU has sample %v, want none", s)
+			t.Fatalf("the GPU in MIG mode has the sample %v, want none", s)
 		}
 	}
 }
 
-// instance returns a record of an instance with the given id, profile, slices, profile id,
-// start, size and memory.
+// instance returns the expected record of an instance with the given id, profile, slices, profile
+// id, start, size and memory.
 func instance(g, got fields, id, profile, slices, number, start, size, memory string) fields {
 	return fields{
 		"gpu": g["uuid"], "uuid": got["uuid"], "gi": id, "ci": "0", "name": g["name"] + " MIG " + profile,
