@@ -100,8 +100,8 @@ func TestCertificateInSandbox(t *testing.T) {
 	}
 }
 
-// checkSandbox checks that the exporter runs in the sandbox, that its process and its name are
-// those that were started, and that all its threads have the system call filters.
+// checkSandbox checks that the exporter runs in the sandbox, that the process is the started
+// process and has the name gpuledger, and that all its threads have the system call filters.
 func (e *exporter) checkSandbox(filters int) {
 	e.t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", e.cmd.Process.Pid))

@@ -16,8 +16,8 @@ func TestAdapt(t *testing.T) {
 		environment map[string]string
 		uid         int
 		// owners contains the user ID that owns each existing path.
-		owners      map[string]int
-		want        [3]string      // values of socket, node and state
+		owners map[string]int
+		want   [3]string // values of socket, node and state
 	}{
 		{name: "workstation, root", want: [3]string{"", "desk", "/run/gpuledger"}},
 		{

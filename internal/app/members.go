@@ -53,8 +53,8 @@ type bus struct {
 	now     gpu.Clock
 	// counts contains the number of GPUs by vendor, and at is the time of the count on the boot
 	// clock.
-	counts  map[string]int
-	at      time.Duration  // boot clock
+	counts map[string]int
+	at     time.Duration // boot clock
 }
 
 // count returns the number of GPUs with the given classes, which belong to one vendor, or 0 if the

@@ -47,8 +47,8 @@ func TestRASErrorsContinue(t *testing.T) {
 	for i, tt := range []struct {
 		ce, ue, de int
 		// restart is set if the exporter restarts before the reading.
-		restart    bool
-		want       [2]float64
+		restart bool
+		want    [2]float64
 	}{
 		{ce: 100, ue: 1, de: 2, want: [2]float64{100, 3}},
 		{ce: 107, ue: 1, de: 3, want: [2]float64{107, 4}},

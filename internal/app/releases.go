@@ -19,11 +19,11 @@ const releaseEvery = time.Second
 
 // releases performs the releases that [ReleaseCommand] requests.
 type releases struct {
-	path    string // path of the state directory
-	source  *nvml.Source
-	now     gpu.Clock
-	log     *slog.Logger
-	stages  *stage.Set
+	path   string // path of the state directory
+	source *nvml.Source
+	now    gpu.Clock
+	log    *slog.Logger
+	stages *stage.Set
 	// last is the last request, inForce is set while the driver or a GPU is released, and logged is
 	// the last error that was logged.
 	last    nvml.Release

@@ -235,8 +235,8 @@ func TestSick(t *testing.T) {
 		scenario string
 		of       simnode.Generation
 		// The page is compared at the last scrape before checked.
-		checked  time.Duration
-		until    time.Duration
+		checked time.Duration
+		until   time.Duration
 	}{
 		{"sick", simnode.Hopper, 22 * time.Minute, 30 * time.Minute},
 		{"sick", simnode.Turing, 16 * time.Minute, 0},

@@ -62,7 +62,7 @@ func Parts(position int, parts ...int) []Device {
 	return out
 }
 
-// partCount returns the number of MIG instances or replicas of a GPU, including those that are
+// partCount returns the number of MIG instances or replicas of a GPU, including instances that are
 // offered only at another time.
 func (g *GPU) partCount() int {
 	if g.MIG != nil {

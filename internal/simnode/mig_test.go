@@ -91,8 +91,8 @@ func instance(g, got fields, id, profile, slices, number, start, size, memory st
 	}
 }
 
-// TestMIGInstanceReplaced checks that after 20 s a new instance has the id of the second instance,
-// and another pod holds it. The unchanged instance keeps its UUID.
+// TestMIGInstanceReplaced checks that after 20 s the second instance is replaced by an instance
+// with the same id, which another pod holds. The first instance keeps its UUID.
 func TestMIGInstanceReplaced(t *testing.T) {
 	n := open(t, "mig")
 	before := driverState(t, n)["instance"]
@@ -105,7 +105,7 @@ func TestMIGInstanceReplaced(t *testing.T) {
 	state := driverState(t, n)
 	now := byID(t, state["instance"])
 	if was, is := before[1], now["3"]; is["uuid"] == was["uuid"] || !strings.HasPrefix(is["uuid"], "MIG-") || is["profile"] != "15" {
-		t.Errorf("instance 3 was %v, is %v", was, is)
+		t.Errorf("instance 3 changed from %v to %v", was, is)
 	}
 	if len(now) != 3 || now["2"]["uuid"] != before[0]["uuid"] {
 		t.Errorf("instances %v", now)
@@ -141,7 +141,7 @@ func TestMIGWithoutGPM(t *testing.T) {
 	}
 }
 
-// byID returns the instances by the ids of their GPU instances.
+// byID returns the records of instances by their GPU instance ids.
 func byID(t *testing.T, instances []fields) map[string]fields {
 	t.Helper()
 	out := make(map[string]fields)

@@ -19,7 +19,7 @@ type Node struct {
 	dir  string
 	proc procTree
 	logs logTree
-	amd  amdTree // empty if there are no AMD GPUs
+	amd  amdTree // empty if the node has no AMD GPUs
 
 	mu      sync.Mutex
 	world   *world
@@ -32,8 +32,8 @@ type Node struct {
 }
 
 // Open creates a node in a directory, which must be empty or not exist, and serves the kubelet's
-// sockets until the node is closed. When it returns, the first state is on disk. The socket's path
-// must fit into 107 bytes, so the directory's name should be short.
+// sockets until the node is closed. When Open returns, the first state is on disk. The path of a
+// socket is limited to 107 bytes, so the directory's path should be short.
 func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
 	sc = sc.withUnits()
 	if err := sc.validate(); err != nil {
@@ -59,7 +59,7 @@ func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
 	return n, nil
 }
 
-// emptyDir creates the directories of a node and returns its absolute path.
+// emptyDir creates the directory of a node, which must be empty, and returns its absolute path.
 func emptyDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -80,7 +80,7 @@ func emptyDir(dir string) (string, error) {
 	return dir, nil
 }
 
-// begin writes the first state.
+// begin writes the first state of the node.
 func (n *Node) begin() error {
 	w := n.world
 	boot := uuid(w.scenario.Name, strconv.FormatInt(w.start.Wall.Add(-w.start.Boot).UnixNano(), 10))
@@ -109,13 +109,14 @@ func (n *Node) begin() error {
 	return errors.Join(n.truth.add(w.truth(), 0), n.publish())
 }
 
-// Step advances the node to a time, in whole steps of 100 ms since the start. It does nothing
-// until the next step is due.
+// Step advances the node to the given time, in whole steps of 100 ms since the start. If no step is
+// due, it does nothing.
 func (n *Node) Step(now gpu.Instant) error {
 	return n.Watch(now, func(Truth, []Activity) {})
 }
 
-// Watch is like Step, and also calls report after every step with the truth and the activity of that step.
+// Watch is like Step, but also calls report after every step, with the truth and the activity of this
+// step.
 func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -139,15 +140,15 @@ func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	return n.publish()
 }
 
-// maxLate is the maximum delay of a step in real time. If a step is later, driver calls for a GPU
-// wait for the step, because a real board's counter does not stop and then jump. The files of AMD
-// GPUs cannot make a reader wait, so on a busy machine their counters can stop and jump. Each file
-// is complete, but two files of a GPU may belong to different steps. A test in real time compares
-// such counters by value and not by time.
+// maxLate is the maximum delay of a step in real time. If a step is later than this, driver calls
+// for a GPU wait for it, because a real board's counter does not stop and then jump. AMD's files
+// cannot make a reader wait, so on a busy machine the counters in these files can stop and then
+// jump. Each file is complete, but two files of a GPU may belong to different steps. Therefore a
+// test in real time must compare such counters by value and not by time.
 const maxLate = 150 * time.Millisecond
 
-// RunLive steps the node in real time until the context ends. clock must be the clock from which
-// the start of the node was taken.
+// RunLive steps the node in real time until the context ends. The node's start must have been read
+// from the same clock.
 func (n *Node) RunLive(ctx context.Context, clock gpu.Clock) error {
 	if err := n.setLive(true); err != nil {
 		return err
@@ -172,14 +173,14 @@ func (n *Node) setLive(live bool) error {
 	return n.publish()
 }
 
-// due returns the time until the next step.
+// due returns the time that remains until the next step.
 func (n *Node) due(now gpu.Instant) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.world.elapsed() + step - now.Sub(n.world.start)
 }
 
-// apply updates the files of pods and processes.
+// apply updates the files that describe pods and processes.
 func (n *Node) apply(ch change) error {
 	for _, p := range ch.endedPods {
 		if err := n.end(p); err != nil {
@@ -225,7 +226,8 @@ func (n *Node) startProcesses(p *pod) error {
 	return nil
 }
 
-// startProcess adds a process to /proc, and then to the drivers that show processes in files.
+// startProcess adds a process to /proc, and then to the files of drivers that list processes in
+// files.
 func (n *Node) startProcess(p *process) error {
 	return errors.Join(n.proc.start(&n.world.scenario, p), n.amd.kfd.start(&n.world.scenario, p))
 }
@@ -251,9 +253,9 @@ func (n *Node) end(p *pod) error {
 	return nil
 }
 
-// publish updates the kubelet's pods, stops or starts the kubelet, and writes the truth and then
-// the driver's state. In this order the truth already contains a row with every counter value that
-// can be read through the driver.
+// publish updates the kubelet's pods, stops or starts the kubelet, and writes first the truth and
+// then the driver's state. Because of this order, the truth contains every counter value that can
+// be read through the driver.
 func (n *Node) publish() error {
 	n.kubelet.set(n.world.pods, n.world.at)
 	if err := n.kubelet.setRunning(n.world.kubelet); err != nil {
@@ -284,7 +286,7 @@ func (n *Node) publish() error {
 	return nil
 }
 
-// SetFaults replaces all injected faults, with immediate effect.
+// SetFaults replaces all injected faults. The change takes effect immediately.
 func (n *Node) SetFaults(faults ...Fault) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -303,8 +305,8 @@ func (n *Node) SetEngine(e Engine) error {
 // ClearFaults removes all injected faults.
 func (n *Node) ClearFaults() error { return n.SetFaults() }
 
-// Happen schedules events. Their times are relative to the current time. It drops the remaining
-// events of the scenario.
+// Happen schedules events, with times relative to the current time. It drops the scenario's
+// remaining events.
 func (n *Node) Happen(events ...Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -321,10 +323,11 @@ func (n *Node) Close() error {
 	return errors.Join(n.kubelet.close(), n.truth.close(), n.amd.close())
 }
 
-// Dir returns the node's directory, as an absolute path.
+// Dir returns the absolute path of the node's directory.
 func (n *Node) Dir() string { return n.dir }
 
-// Flags returns the exporter's flags for this node. The caller adds the driver library.
+// Flags returns the exporter's flags for this node. The caller must add the flag that selects the
+// driver library.
 func (n *Node) Flags() []string {
 	flags := []string{
 		"--path.procfs=" + n.proc.dir,
@@ -349,7 +352,7 @@ func (n *Node) Flags() []string {
 	return flags
 }
 
-// Env returns the environment of the process that loads the fake driver libraries.
+// Env returns the environment for the process that loads the fake driver libraries.
 func (n *Node) Env() []string {
 	return []string{
 		"GPULEDGER_FAKE_NVML_STATE=" + n.driverState(),
@@ -360,8 +363,8 @@ func (n *Node) Env() []string {
 	}
 }
 
-// EngineFlags returns additional flags that make the exporter also read the node's DCGM host engine
-// through the given fake library, which accepts any address.
+// EngineFlags returns additional flags that make the exporter also read the node's DCGM host
+// engine, through the given fake library. The library accepts any address.
 func (n *Node) EngineFlags(library string) []string {
 	return []string{
 		"--dcgm.address=127.0.0.1:5555", "--dcgm.library=" + library, "--dcgm.profiling", "--dcgm.fields=default",

@@ -2,9 +2,9 @@ package simnode
 
 import "time"
 
-// Pattern is the activity of a process on a GPU over time, in percent. If there is no period, it is
-// always High. If On is set, it is High in the first part of every period and Low in the rest.
-// Otherwise it rises from Low to High in every period.
+// Pattern describes the activity of a process on a GPU over time, in percent. Without a period, the
+// activity is always High. If On is set, the activity is High in the first part of every period and
+// Low in the rest. Otherwise it rises from Low to High in every period.
 type Pattern struct {
 	Low, High  int // percent
 	On, Period time.Duration
@@ -18,12 +18,13 @@ func Duty(percent int, on, period time.Duration) Pattern {
 	return Pattern{High: percent, On: on, Period: period}
 }
 
-// Ramp returns a pattern that changes linearly from one percentage to another in every period.
+// Ramp returns a pattern in which the activity changes linearly from one percentage to another in
+// every period.
 func Ramp(from, to int, period time.Duration) Pattern {
 	return Pattern{Low: from, High: to, Period: period}
 }
 
-// at returns the percentage at a time since the start.
+// at returns the activity in percent at the given time since the start.
 func (p Pattern) at(t time.Duration) int {
 	if p.Period == 0 {
 		return p.High

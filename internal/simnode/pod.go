@@ -8,10 +8,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// pod is a current or an ended pod. After its creation only its processes change.
+// pod is a pod that runs or has ended. After its creation only its processes change.
 type pod struct {
 	spec       *Pod
-	generation int // number among its predecessors and successors
+	generation int // number of predecessors that it has replaced
 	startStep  int64
 	name, uid  string
 	pause      *process // nil for a unit
@@ -25,7 +25,7 @@ type container struct {
 	processes []*process
 }
 
-// process is a process of a container, or of the host.
+// process is a process in a container or on the host.
 type process struct {
 	id        gpu.ProcessID
 	parent    uint32
@@ -33,11 +33,11 @@ type process struct {
 	cgroup    string
 	title     string
 	uid       int
-	owner     gpu.Owner // zero for a process of the host
+	owner     gpu.Owner // zero for a process on the host
 	work      []Work
-	startStep int64         // a step
-	lifetime  time.Duration // zero if there is no end
-	// rendered is the graphics busy time of the process on each AMD GPU, by position.
+	startStep int64         // step in which the process started
+	lifetime  time.Duration // zero if it has no limit
+	// rendered contains the graphics busy time of the process on each AMD GPU, by position.
 	rendered map[int]time.Duration
 }
 
@@ -59,7 +59,8 @@ func (w *world) newPod(spec *Pod, generation int, began time.Duration) *pod {
 	return p
 }
 
-// newUnit creates a unit, which is a pod with one container and without a pause process.
+// newUnit creates a unit, which is represented by a pod with one container and without a pause
+// process.
 func (w *world) newUnit(spec *Pod, generation int, began time.Duration) *pod {
 	u := spec.Unit
 	c := &container{Owner: u.Owner(), spec: &spec.Containers[0]}
@@ -86,7 +87,8 @@ func (w *world) newContainer(p *pod, spec *Container, began time.Duration) *cont
 	return c
 }
 
-// spawn gives a process its identity. The start is counted in hundredths of a second since boot.
+// spawn sets the PID and the start time of a process. The start time is in hundredths of a second
+// since boot.
 func (w *world) spawn(p process, began time.Duration) *process {
 	p.startStep, p.rendered = w.steps, nil
 	p.id = gpu.ProcessID{PID: w.nextPID, Start: uint64(began / (10 * time.Millisecond))}
@@ -108,8 +110,8 @@ func (p *pod) all() []*process {
 	return all
 }
 
-// cgroupPath returns the path of a container in the unified hierarchy, with the systemd driver
-// and containerd.
+// cgroupPath returns the path of a container's cgroup in the unified hierarchy, as the systemd
+// driver and containerd create it.
 func cgroupPath(qos, uid, id string) string {
 	slice, parent := "kubepods", "/kubepods.slice/"
 	if qos != "" {

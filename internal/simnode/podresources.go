@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// podResources responds like the kubelet's pod-resources API. There is one entry per device, in an
-// order that changes between calls (KEP-606).
+// podResources implements the kubelet's pod-resources API. A response contains one entry per
+// device, in an order that changes between calls (KEP-606).
 type podResources struct {
 	v1.UnimplementedPodResourcesListerServer
 	*kubelet
@@ -40,7 +40,7 @@ func (k *podResources) Get(_ context.Context, r *v1.GetPodResourcesRequest) (*v1
 	return nil, status.Errorf(codes.NotFound, "pod %s in namespace %s not found", r.PodName, r.PodNamespace)
 }
 
-// GetAllocatableResources implements the kubelet's API. It returns only the devices of device
+// GetAllocatableResources implements the kubelet's API. It returns only devices from device
 // plugins.
 func (k *podResources) GetAllocatableResources(context.Context, *v1.AllocatableResourcesRequest) (*v1.AllocatableResourcesResponse, error) {
 	k.mu.Lock()
@@ -67,7 +67,7 @@ func (k *podResources) resources(p *pod) *v1.PodResources {
 	return r
 }
 
-// devices returns the entries for the devices of the device plugin.
+// devices returns the entries for devices from the device plugin.
 func (k *podResources) devices(devices []Device) []*v1.ContainerDevices {
 	var out []*v1.ContainerDevices
 	for _, d := range devices {
@@ -82,9 +82,9 @@ func (k *podResources) devices(devices []Device) []*v1.ContainerDevices {
 	return out
 }
 
-// claim returns the entry of a resource claim. The entry does not show admin access. As in the
-// kubelet (GetDynamicResources of its container manager), each device also lists the CDI devices of
-// the devices before it.
+// claim returns the entry for a resource claim. The entry does not show admin access. As in the
+// kubelet (GetDynamicResources in its container manager), each device also lists the CDI devices of
+// all earlier devices.
 func (k *podResources) claim(c *Claim) *v1.DynamicResource {
 	out := &v1.DynamicResource{ClaimName: c.Name, ClaimNamespace: c.Namespace}
 	uid := uuid(k.scenario.Name, "claim", c.Namespace, c.Name)

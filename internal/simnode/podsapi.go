@@ -9,7 +9,7 @@ import (
 	podsapi "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 )
 
-// podsAPI responds like the kubelet's Pods API (Kubernetes 1.37, gate PodsAPI), except its
+// podsAPI implements the kubelet's Pods API (Kubernetes 1.37, feature gate PodsAPI), except the
 // watch, which the exporter does not use.
 type podsAPI struct {
 	podsapi.UnimplementedPodsServer
@@ -40,9 +40,9 @@ func (k *podsAPI) GetPod(_ context.Context, r *podsapi.GetPodRequest) (*podsapi.
 	return nil, status.Errorf(codes.NotFound, "pod with UID %s not found", r.PodUID)
 }
 
-// marshal returns the pod as core/v1 protobuf with the few fields that identify it
-// (k8s.io/api/core/v1/generated.proto). The module with the type is large and not needed
-// otherwise.
+// marshal encodes the few fields that identify the pod as a core/v1 Pod in protobuf
+// (k8s.io/api/core/v1/generated.proto). The module that contains the type is not used, because it
+// is large and not needed otherwise.
 func (p *pod) marshal() []byte {
 	meta := appendField(nil, 1, p.name)           // ObjectMeta.name
 	meta = appendField(meta, 3, p.spec.Namespace) // ObjectMeta.namespace
@@ -56,7 +56,7 @@ func (p *pod) marshal() []byte {
 	return appendField(appendField(nil, 1, meta), 3, state) // Pod.metadata, Pod.status
 }
 
-// appendField appends a field that has a length, such as a string or a message.
+// appendField appends a length-delimited field, such as a string or a message.
 func appendField[T string | []byte](to []byte, number protowire.Number, value T) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(to, number, protowire.BytesType), []byte(value))
 }

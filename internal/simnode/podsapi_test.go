@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// apiPod is a pod as the Pods API reports it.
+// apiPod contains the fields of a pod in the Pods API.
 type apiPod struct {
 	namespace, name, uid, phase string
 	containers                  map[string]string // ids by name
@@ -43,7 +43,7 @@ func decode(t *testing.T, message []byte) map[protowire.Number][]string {
 	return out
 }
 
-// decodePod reads a core/v1 Pod (k8s.io/api/core/v1/generated.proto).
+// decodePod decodes a core/v1 Pod from protobuf (k8s.io/api/core/v1/generated.proto).
 func decodePod(t *testing.T, data []byte) apiPod {
 	t.Helper()
 	top := decode(t, data)
@@ -56,7 +56,8 @@ func decodePod(t *testing.T, data []byte) apiPod {
 	return p
 }
 
-// TestPodsAPI checks that the Pods API agrees with the log links, which contain every container.
+// TestPodsAPI checks that the Pods API reports the same containers as the log links, which exist
+// for every container.
 func TestPodsAPI(t *testing.T) {
 	n := open(t, "timeslice")
 	run(t, n, 0, time.Second, time.Second)
@@ -95,7 +96,7 @@ func TestPodsAPI(t *testing.T) {
 	}
 }
 
-// logLinks returns the links of a node's containers and their targets.
+// logLinks returns the log links of a node's containers, with their targets.
 func logLinks(t *testing.T, node string) map[string]string {
 	t.Helper()
 	dir := filepath.Join(node, "log/containers")
@@ -118,7 +119,7 @@ func TestNoPodsAPI(t *testing.T) {
 	n := open(t, "mig")
 	_, socket, _ := strings.Cut(flagOf(n, "--kubelet.pods-api-socket="), "=")
 	if _, err := os.Stat(filepath.Dir(socket)); !os.IsNotExist(err) {
-		t.Errorf("directory of the socket: %v, want it missing", err)
+		t.Errorf("the directory of the socket: %v, want it missing", err)
 	}
 }
 

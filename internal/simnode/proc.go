@@ -10,27 +10,27 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// procTree is a /proc directory. Processes appear and disappear atomically, as in the kernel's tree,
-// because they are prepared in a neighbouring directory and then renamed.
+// procTree simulates a /proc directory. Processes appear and disappear atomically, as in the real
+// /proc, because their directories are prepared in a neighbouring directory and then renamed.
 type procTree struct {
 	dir, scratch string
-	// private is set for the tree of the exporter container's own PID namespace, which has one
-	// process.
+	// private is set if the tree shows the private PID namespace of the exporter's container, which
+	// has one process.
 	private bool
 }
 
-// exporter is the name of the exporter's process.
+// exporter is the process name of the exporter.
 const exporter = "gpuledger"
 
-// These are the links of processes to their PID namespaces. The inode number of the initial
-// namespace is a constant (PROC_PID_INIT_INO in the kernel).
+// These are targets of the links from processes to their PID namespaces. The inode number of the
+// initial namespace is a constant (PROC_PID_INIT_INO in the kernel).
 const (
 	initialNamespace = "pid:[4026531836]"
 	privateNamespace = "pid:[4026532781]"
 )
 
-// write creates the files that belong to no process: /proc/stat with the boot time, and the boot
-// id.
+// write creates the files that do not belong to a process: /proc/stat with the boot time, and the
+// boot id.
 func (t procTree) write(boot string, start gpu.Instant) error {
 	if err := os.MkdirAll(t.scratch, 0o755); err != nil {
 		return err
@@ -44,8 +44,8 @@ func (t procTree) write(boot string, start gpu.Instant) error {
 			"btime %d\nprocesses 26442\nprocs_running 1\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0", btime)})
 }
 
-// view returns a process as the tree shows it, and reports whether the tree shows it. In its own
-// PID namespace the exporter is PID 1, in the root of its cgroup namespace.
+// view returns a process as it appears in the tree, and reports whether the tree shows the process.
+// In its private PID namespace the exporter is PID 1, in the root of its cgroup namespace.
 func (t procTree) view(p *process) (shown *process, ok bool) {
 	if !t.private {
 		return p, true
@@ -116,8 +116,8 @@ func (p *process) cgroupFile() string {
 	return p.cgroup
 }
 
-// stat returns the line of /proc/<pid>/stat, 52 fields (proc(5)). Field 2 is the name, without
-// any quoting. Field 22 is the start time.
+// stat returns the line in /proc/<pid>/stat, which has 52 fields (proc(5)). Field 2 is the name,
+// which is not quoted. Field 22 is the start time.
 func (p *process) stat() string {
 	return fmt.Sprintf("%d (%s) S %d %d %d 0 -1 4194560 "+ // 1-9
 		"1450 0 3 0 12 7 0 0 20 0 1 0 "+ // 10-21

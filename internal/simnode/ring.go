@@ -7,24 +7,24 @@ import (
 )
 
 // Sampling configures the driver's utilisation samples. The zero value is the most favourable
-// setting for rules that use samples. It has the same rate as NVIDIA's ring: 72 samples in 10
-// seconds (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h).
+// setting for rules that use samples. It has the same sampling rate as NVIDIA's ring, which is 72
+// samples in 10 seconds (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h).
 type Sampling struct {
-	// PerSecond is the sampling rate in hertz; 0 means 7.2. NVIDIA documents 1 to 6 Hz by
-	// product.
+	// PerSecond is the sampling rate in hertz; 0 means 7.2. NVIDIA documents rates from 1 to 6 Hz,
+	// depending on the product.
 	PerSecond float64
-	// Even distributes the samples over processes exactly in proportion to their activity, without
-	// the noise of random samples.
+	// Even distributes the samples among processes exactly in proportion to their activity, without
+	// the noise of random sampling.
 	Even bool
 	// Idle selects the process that a sample names on an idle GPU.
 	Idle Names
-	// Power is the time over which the driver averages its samples of power, at most a second. If it is 0,
-	// the driver keeps no such samples.
+	// Power is the time over which the driver averages its power samples, at most a second. If it is 0,
+	// the driver keeps no power samples.
 	Power time.Duration
 }
 
-// Names selects the process that a sample names while nothing runs. The text in the driver's header
-// allows three interpretations, and public traces do not show which one is right.
+// Names selects the process that a sample names while no work runs. The text in the driver's header
+// allows three interpretations, and public traces do not show which interpretation is right.
 type Names int
 
 // These are the interpretations of the header.
@@ -37,8 +37,8 @@ const (
 // ringSpan is the length of the driver's sample ring.
 const ringSpan = 10 * time.Second
 
-// ring contains the process-utilisation samples of one GPU. A sample is the busy percentage
-// and the one process that was active at that moment.
+// ring contains the process utilisation samples of one GPU. A sample contains the busy percentage
+// and the one process that was active at the time of the sample.
 type ring struct {
 	samples []sample
 	next    int64 // number of the next sample since the start
@@ -52,7 +52,7 @@ type sample struct {
 	busy, memory int           // percent
 }
 
-// at returns the time, since the start, of the k-th sample.
+// at returns the time of the k-th sample since the start.
 func (s Sampling) at(k int64) time.Duration {
 	if s.PerSecond == 0 {
 		const ringLength = 72
@@ -61,9 +61,9 @@ func (s Sampling) at(k int64) time.Duration {
 	return time.Duration(float64(k) / s.PerSecond * float64(time.Second))
 }
 
-// record takes the samples that are due until the given time, while the given loads run, and
-// drops the samples that left the ring. It returns all taken samples, including unnamed ones,
-// which are not in the ring.
+// record takes the samples that are due until the given time, while the given loads run, and drops
+// samples that are older than the ring. It returns all samples that it took, including samples that
+// name no process, which are not in the ring.
 func (r *ring) record(how Sampling, until time.Duration, loads []load, random *rand.Rand) (taken []sample) {
 	for ; how.at(r.next) <= until; r.next++ {
 		s := r.take(how, loads, random)
@@ -105,7 +105,7 @@ func (r *ring) take(how Sampling, loads []load, random *rand.Rand) sample {
 // evenly returns the k-th number of an even sequence below n: multiples of the golden ratio
 // without their integer part.
 func evenly(k int64, n int) int {
-	const ratio = 2654435769 // of 2³²
+	const ratio = 2654435769 // fraction of 2³²
 	return int(uint64(uint32(k)*ratio) * uint64(n) >> 32)
 }
 
@@ -119,8 +119,8 @@ func pick(loads []load, point int) uint32 {
 	return 0
 }
 
-// sampledAs returns the load to which the driver attributes a load's samples: an MPS client's
-// samples name its server.
+// sampledAs returns the load that a load's samples name. The samples of an MPS client name its
+// server.
 func sampledAs(l load, loads []load) load {
 	if l.context != MPSClient {
 		return l

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Scenario describes a machine, its workloads and its events, as data.
+// A Scenario describes a machine, its workloads and its events.
 type Scenario struct {
 	Name        string
 	Description string // one line
@@ -16,19 +16,18 @@ type Scenario struct {
 	// DMI contains the files of /sys/class/dmi/id.
 	DMI  map[string]string
 	GPUs []GPU
-	// Devices are the other devices on the PCI bus.
+	// Devices contains the devices on the PCI bus other than GPUs.
 	Devices []PCIDevice
-	// Daemons contains the processes of the host. The first process has PID 1.
+	// Daemons contains the processes on the host. The first process has PID 1.
 	Daemons []Daemon
 	Pods    []Pod
 	Units   []Unit
-	// Files contains the files that exist from the start, by their path below the directory of the
-	// node.
+	// Files contains files that exist from the start, by their path below the node's directory.
 	Files map[string]string
 	// NoKubelet is set on a machine without Kubernetes.
 	NoKubelet bool
-	// Claims contains the resource claims that DRA has satisfied. A node has either a device plugin or
-	// a DRA driver: with claims, the device plugin offers none of its GPUs.
+	// Claims contains the resource claims for which DRA has allocated devices. A node has either a
+	// device plugin or a DRA driver, so if there are claims, the device plugin offers no GPUs.
 	Claims []Claim
 	// GooglePlugin selects Google's device plugin on GKE instead of NVIDIA's plugin.
 	GooglePlugin bool
@@ -37,43 +36,45 @@ type Scenario struct {
 	// PrivatePIDs is set if the exporter's container has its own PID namespace, because hostPID is not
 	// set.
 	PrivatePIDs bool
-	// Events contains events that happen at their time, in order.
+	// Events contains the events, sorted by time.
 	Events []Event
 	// Sampling configures the driver's utilisation samples.
 	Sampling Sampling
-	// If NoTruth is set, only the first row of the truth is written. With thousands of short-lived
-	// processes the rows would be long.
+	// If NoTruth is set, only the first row of the truth is written. It is set for scenarios with
+	// thousands of short-lived processes, because the rows would be long.
 	NoTruth bool
 }
 
-// Driver contains the driver's versions.
+// Driver contains the versions of the driver.
 type Driver struct{ Version, NVML string }
 
-// GPU describes the identity and the power of one physical GPU.
+// GPU describes one physical GPU.
 type GPU struct {
-	UUID   string // for AMD, the driver's unique_id of 16 hex digits
+	UUID   string // for an AMD GPU, the driver's unique_id with 16 hex digits
 	Bus    string // address in NVML's format: 00000000:1B:00.0
 	Model  string
 	Serial string // serial number of the board; two GPUs may share a board
 	Part   string
 	VBIOS  string
 	Place  *Place  // nil if the GPU reports no platform info
-	Fabric *Fabric // nil if the GPU is in no NVLink fabric
-	// Floor is the power in watts while nothing runs.
+	Fabric *Fabric // nil if the GPU is not in an NVLink fabric
+	// Floor is the power in watts while no work runs.
 	Floor    int
 	Limit    int    // enforced power limit in watts
 	MaxLimit int    // highest limit that can be set, in watts
 	Memory   uint64 // bytes
-	// Counter is the value of the board's counter at the start of the simulation.
+	// Counter is the value of the board's energy counter at the start of the simulation.
 	Counter gpu.Millijoules
 	Counts  Counts
-	// Replicas is the number of replicas that the device plugin offers, by time-slicing or MPS;
-	// 0 if the GPU is not shared.
+	// Replicas is the number of replicas that the device plugin offers, through time-slicing or
+	// MPS. It is 0 if the GPU is not shared.
 	Replicas int
 	MIG      *MIG // nil if the GPU is not in MIG mode
-	// GPM is set if the driver reports the busy time of instances, which Hopper and newer GPUs support.
+	// GPM is set if the driver reports the busy time of instances, as it does for Hopper and newer
+	// GPUs.
 	GPM bool
-	// Throttle is the part of the time for which the driver throttles the GPU, in percent by cause.
+	// Throttle contains the percentage of the time for which the driver throttles the GPU, by
+	// cause.
 	Throttle [gpu.NumThrottles]int
 	// Generation determines the health values that an NVIDIA GPU reports.
 	Generation Generation
@@ -86,72 +87,72 @@ type GPU struct {
 	AMD *AMD
 }
 
-// Place is the place of a GPU in its chassis.
+// Place describes where a GPU is in its chassis.
 type Place struct {
 	Chassis                        string // at most 15 bytes
 	Slot, Tray, Host, Peer, Module int
 }
 
-// Fabric is the fully configured NVLink domain of a GPU.
+// Fabric describes the NVLink domain of a GPU. The domain is fully configured.
 type Fabric struct {
 	Cluster string // 32 hex digits
 	Clique  int
 }
 
-// Counts is the kind of energy counters that a GPU's driver offers.
+// Counts identifies which energy counters a GPU's driver offers.
 type Counts int
 
-// These are the kinds of energy counters. On a board of two GPUs, nvmlDeviceGetTotal-
-// EnergyConsumption counts the whole module on either GPU.
+// These are the possible sets of energy counters. On a board with two GPUs,
+// nvmlDeviceGetTotalEnergyConsumption returns the energy of the whole module for either GPU.
 const (
-	CountsGPU    Counts = iota // only the plain counter, which counts the GPU
-	CountsScoped               // the plain counter, and field 191 for both the GPU and the module
-	CountsModule               // the plain counter, and field 191 for only the module
+	CountsGPU    Counts = iota // the plain counter counts the GPU
+	CountsScoped               // the plain counter counts the module; field 191 has both scopes
+	CountsModule               // the plain counter counts the module; field 191 has only the module's scope
 )
 
-// PCIDevice is a device on the PCI bus other than the scenario's GPUs. The numbers are in the
-// format of sysfs.
+// PCIDevice is a device on the PCI bus that is not one of the scenario's GPUs. The numbers are in
+// the format of sysfs.
 type PCIDevice struct {
 	Address, Vendor, Device, Class string
 	Driver                         string // kernel driver to which the device is bound, or empty
 	Function                       string // address of the physical function if the device is a virtual function, or empty
 }
 
-// Daemon is a process of the host.
+// Daemon is a process on the host.
 type Daemon struct {
-	Cgroup string // path in the unified hierarchy
+	Cgroup string // path of its cgroup in the unified hierarchy
 	Process
 }
 
-// Process is a program and its work on GPUs.
+// Process describes a process and its work on GPUs.
 type Process struct {
 	Comm string // at most 15 bytes, without NUL and newline
-	// Title is the beginning of its command line.
+	// Title is the beginning of the process's command line.
 	Title string
 	UID   int
 	Work  []Work
-	// Below is a path below the container's cgroup, which a runtime inside the container creates. It is
-	// usually empty.
+	// Below is the path of a cgroup below the container's cgroup, as a runtime inside the container
+	// creates it. It is usually empty.
 	Below string
-	// Lifetime, if set, is the time after which a process of a container is replaced by another
+	// Lifetime, if set, is the time after which a process in a container is replaced by another
 	// process.
 	Lifetime time.Duration
 }
 
 // Work describes the use of one GPU by a process. The process has a context on this GPU.
 type Work struct {
-	GPU int // position among the GPUs of the scenario
-	// Instance is the position of the process's MIG instance among the instances of the GPU.
+	GPU int // position in the scenario's list of GPUs
+	// Instance is the position of the process's MIG instance in the GPU's list of instances.
 	Instance int
-	// Watts is the power of the process in addition to the floor while the process keeps the GPU, or
-	// the instance, completely busy. It differs between processes, which an exporter cannot measure.
+	// Watts is the power that the process adds to the floor while it keeps the GPU, or the instance,
+	// completely busy. This power differs between processes; an exporter cannot measure it.
 	Watts   int
 	Load    Pattern
 	Memory  uint64 // bytes
 	Context Context
 }
 
-// Context is the kind of a context on a GPU.
+// Context is the kind of context that a process has on a GPU.
 type Context int
 
 // These are the kinds of contexts. The work of MPS clients runs through the context of their
@@ -162,22 +163,23 @@ const (
 	Graphics
 	MPSServer // listed as a compute context
 	MPSClient
-	Monitor // no context; amdkfd lists every process that opened its device
+	Monitor // no context; amdkfd lists every process that has opened its device
 )
 
-// Pod is a pod with its containers.
+// Pod describes a pod with its containers.
 type Pod struct {
 	Namespace, Name string
 	QoS             string // burstable, besteffort, or empty for guaranteed
 	Containers      []Container
-	// Lifetime, if set, is the time after which a pod is replaced, after a pause, by another pod
-	// with the same GPUs and another name, UID and processes.
+	// Lifetime, if set, is the time after which a pod ends. After a pause, it is replaced by
+	// another pod with the same GPUs but another name, UID and processes.
 	Lifetime, Pause time.Duration
 	Span
 	Unit *Unit // set if the pod represents a unit
 }
 
-// Span is the time in which something exists, since the start. The zero Span has no end.
+// Span is the time in which an object exists, relative to the start. The zero Span begins at the
+// start and has no end.
 type Span struct {
 	From  time.Duration
 	Until time.Duration // exclusive; 0 for no end
@@ -186,31 +188,31 @@ type Span struct {
 // covers reports whether the span includes a time.
 func (s Span) covers(t time.Duration) bool { return t >= s.From && (s.Until == 0 || t < s.Until) }
 
-// Container is a container with its allocations and processes.
+// Container describes a container with its allocations and processes.
 type Container struct {
 	Name      string
 	Devices   []Device // devices from the device plugin
-	Claims    []int    // positions among the claims of the scenario
+	Claims    []int    // positions in the scenario's list of claims
 	Processes []Process
 }
 
-// Event is an event of the machine.
+// Event describes an event on the machine.
 type Event struct {
 	At  time.Duration // time since the start
 	Do  Action
-	GPU int // position among the GPUs of the scenario, for FallOff, ReportXID and ResetGPU
+	GPU int // position in the scenario's list of GPUs; used by FallOff, ReportXID and ResetGPU
 	XID int // for ReportXID
-	// Driver is the driver to load, for LoadDriver; nil loads the same driver again.
+	// Driver is the driver that LoadDriver loads; nil loads the same driver again.
 	Driver *Driver
 }
 
 // Action is the kind of an event.
 type Action int
 
-// The actions. A GPU that was lost from the bus draws no power and counts no energy. It remains on
-// the PCI bus, and in the driver as a lost GPU, until the driver is reloaded. Without a driver no
-// work runs, but processes survive, unlike on a real machine. Without a kubelet pods still start
-// and end.
+// These are the actions. A GPU that was lost draws no power and counts no energy. It remains on the
+// PCI bus, and in the driver as a lost GPU, until the driver is reloaded. While no driver is loaded
+// no work runs, but processes survive, unlike on a real machine. Pods start and end even while the
+// kubelet is stopped.
 const (
 	FallOff      Action = iota // the GPU is lost, XID 79; not for AMD
 	UnloadDriver               // every call of NVIDIA's driver fails

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestChurn checks that every second two pods are replaced in the kubelet's list, the log links,
+// TestChurn checks that two pods are replaced every second: in the kubelet's list, the log links,
 // /proc and the driver's process lists.
 func TestChurn(t *testing.T) {
 	n := open(t, "churn")
@@ -40,7 +40,7 @@ func TestChurn(t *testing.T) {
 				t.Error(err)
 			}
 			if slices.Contains(before, p["pid"]) {
-				t.Errorf("process %s still exists after its pod", p["pid"])
+				t.Errorf("process %s still exists after its pod has ended", p["pid"])
 			}
 		}
 		before = pids
@@ -79,12 +79,12 @@ func TestPause(t *testing.T) {
 		got = append(got, there)
 	}
 	if want := "1 1 1 - - 2 2 2 - - 3"; strings.Join(got, " ") != want {
-		t.Errorf("number of the pod per 100 ms: %v, want %s", got, want)
+		t.Errorf("number of the running pod in each 100 ms: %v, want %s", got, want)
 	}
 }
 
 // TestKubeletRestart checks that a stopped kubelet has no socket, and that a restarted kubelet
-// creates a new socket and lists the pods that were created meanwhile.
+// creates a new socket and lists the pods that started meanwhile.
 func TestKubeletRestart(t *testing.T) {
 	sc, err := simnode.Lookup("churn")
 	if err != nil {
@@ -96,7 +96,7 @@ func TestKubeletRestart(t *testing.T) {
 	run(t, n, 0, 2*time.Second, 100*time.Millisecond)
 	_, socket, _ := strings.Cut(flagOf(n, "--kubelet.pod-resources-socket="), "=")
 	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("socket of a stopped kubelet: %v, want it missing", err)
+		t.Errorf("the socket of a stopped kubelet: %v, want it missing", err)
 	}
 	run(t, n, 2*time.Second, 4*time.Second, 100*time.Millisecond)
 	after := holders(t, dial(t, n))
@@ -105,7 +105,7 @@ func TestKubeletRestart(t *testing.T) {
 	}
 }
 
-// TestLost checks a GPU that is lost from the bus, and a driver that is reloaded without it.
+// TestLost checks a GPU that falls off the bus, and a reload of the driver that removes this GPU.
 func TestLost(t *testing.T) {
 	n := open(t, "lost")
 	dead := driverState(t, n)["gpu"][2]
@@ -128,7 +128,7 @@ func TestLost(t *testing.T) {
 		t.Error(err)
 	}
 	if g := history(t, n)[131].GPU(dead["uuid"]); g.Counter != nil || g.Energy == 0 {
-		t.Errorf("truth of the lost GPU: %+v", g)
+		t.Errorf("the truth of the lost GPU is %+v", g)
 	}
 }
 
@@ -186,12 +186,12 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"directory in use", full, good, "is not empty"},
 		{"long directory", filepath.Join(t.TempDir(), strings.Repeat("x", 100)), good, "choose a shorter directory"},
-		{"too busy", t.TempDir(), with(simnode.Process{Comm: "x", Work: busy}), "GPU 0 can be 101 % busy"},
+		{"too busy", t.TempDir(), with(simnode.Process{Comm: "x", Work: busy}), "GPU 0 can make it 101 % busy"},
 		{"no such GPU", t.TempDir(), with(simnode.Process{Comm: "x", Work: []simnode.Work{{GPU: 8}}}), "no GPU 8"},
 		{"long name", t.TempDir(), with(simnode.Process{Comm: "sixteen-bytes---"}), "longer than 15 bytes"},
 		{"no such GPU to hold", t.TempDir(), holding(good, simnode.Container{Devices: simnode.GPUs(8)}), "pod ns/pod: container : no GPU 8"},
 		{"no such replica", t.TempDir(), holding(good, simnode.Container{Devices: simnode.Parts(0, 1)}), "GPU 0 has no part 1"},
-		{"no such claim", t.TempDir(), holding(good, simnode.Container{Claims: []int{0}}), "no claim 0"},
+		{"no such claim", t.TempDir(), holding(good, simnode.Container{Claims: []int{0}}), "claim 0 does not exist"},
 		{"instance ends too early", t.TempDir(), holding(divided, simnode.Container{Devices: simnode.Parts(0, 1)}), "instance 1 does not exist during the whole life of the pod"},
 		{"instance begins too late", t.TempDir(), holding(divided, simnode.Container{Devices: simnode.Parts(0, 3)}), "instance 3 does not exist during the whole life of the pod"},
 		{"no PID 1", t.TempDir(), simnode.Scenario{Name: "none"}, "PID 1"},

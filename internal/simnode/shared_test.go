@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// used returns the energy of a GPU after a number of seconds. It returns the energy per pod, the
-// total and the idle energy.
+// used returns the energy that a GPU has used after a number of seconds: by pod, in total and idle.
 func used(t *testing.T, n *simnode.Node, position, seconds int) (pods map[string]gpu.Millijoules, total, idle gpu.Millijoules) {
 	t.Helper()
 	g := history(t, n)[10*seconds].GPUs[position]
@@ -22,12 +21,12 @@ func used(t *testing.T, n *simnode.Node, position, seconds int) (pods map[string
 	return pods, g.Energy, g.Idle
 }
 
-// TestTimeslice checks that the floor of a shared GPU is charged by replicas, and the rest to
-// the pod of each process.
+// TestTimeslice checks that the floor of a shared GPU is divided among its pods by replicas, and
+// that the energy of each process is charged to its pod.
 func TestTimeslice(t *testing.T) {
 	n := open(t, "timeslice")
 	run(t, n, 0, 10*time.Second, time.Second)
-	const floor = 68 * 10_000 // energy of 10 s in mJ
+	const floor = 68 * 10_000 // energy of the floor in 10 s, in mJ
 	pods, total, idle := used(t, n, 0, 10)
 	want := map[string]gpu.Millijoules{
 		"notebook-ada": 420*25*40 + floor/5,
@@ -70,16 +69,16 @@ func TestMPS(t *testing.T) {
 	}
 	pods, total, _ := used(t, n, 0, 10)
 	if daemon := pods["nvidia-device-plugin-mps-control-daemon-9qzwt"]; daemon != 0 {
-		t.Errorf("control daemon used %d mJ, want 0", daemon)
+		t.Errorf("the control daemon used %d mJ, want 0", daemon)
 	}
-	const floor = 68 * 10_000 // energy of 10 s in mJ
+	const floor = 68 * 10_000 // energy of the floor in 10 s, in mJ
 	if got, want := pods["rerank-0"], gpu.Millijoules(610*40*60+floor/2); got != want {
-		t.Errorf("rerank-0 used %d mJ of %d, want %d", got, total, want)
+		t.Errorf("rerank-0 used %d mJ of %d mJ, want %d mJ", got, total, want)
 	}
 }
 
-// TestDRA checks that two pods with one claim both hold it, and that a claim with admin access
-// has no holder.
+// TestDRA checks that two pods that share a claim both hold its devices, and that a claim with
+// admin access holds none.
 func TestDRA(t *testing.T) {
 	n := open(t, "dra")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -95,8 +94,8 @@ func TestDRA(t *testing.T) {
 	}
 }
 
-// TestHog checks that the floor is charged to a GPU's holder, independently of the processes on the
-// GPU.
+// TestHog checks that the floor is charged to the holder of a GPU, independently of the processes
+// that use the GPU.
 func TestHog(t *testing.T) {
 	n := open(t, "hog")
 	run(t, n, 0, 10*time.Second, time.Second)

@@ -2,8 +2,8 @@ package simnode
 
 import "time"
 
-// trainer is a machine with four H100 and a pod that trains on all of them, with the same load on
-// each.
+// trainer returns a machine with four H100 and a pod that trains on all of them, with the same load
+// on each GPU.
 func trainer(name string) Scenario {
 	sc := hgxH100(name, 4)
 	pod := Pod{Namespace: "research", Name: "pretrain-0", Containers: []Container{{Name: "trainer", Devices: GPUs(0, 1, 2, 3)}}}
@@ -15,9 +15,9 @@ func trainer(name string) Scenario {
 	return sc
 }
 
-// sick is a machine with a board that gets worse and is lost. Its XID errors follow NVIDIA's catalogue. 74 is an NVLink error,
-// 48 is an uncorrectable memory error, 63 is a recorded row remap, 94 is a contained error, and 154 is a changed recovery
-// action.
+// sick returns a machine with a board that has more and more errors and is finally lost. The XID errors follow NVIDIA's
+// catalogue: 74 is an NVLink error, 48 an uncorrectable memory error, 63 a recorded row remap, 94 a contained error,
+// and 154 a changed recovery action.
 func sick() Scenario {
 	sc := trainer("sick")
 	sc.Description = "4 H100; a board has memory and NVLink errors, fewer spare rows after 4 min, uncorrectable errors after 6 min, and is lost after 22 min"
@@ -52,7 +52,8 @@ func sick() Scenario {
 	return sc
 }
 
-// throttled is a machine with two GPUs that are much slower than the other GPUs under the same load.
+// throttled returns a machine with two GPUs that are much slower than the other GPUs under the same
+// load.
 func throttled() Scenario {
 	sc := trainer("throttled")
 	sc.Description = "4 H100 under the same load; from 1 to 17 min one is too hot, and the power brake slows another down"
@@ -62,7 +63,7 @@ func throttled() Scenario {
 	return sc
 }
 
-// during returns the defects that change a condition for a time.
+// during returns the defects that change a condition for a limited time.
 func during(span Span, c Condition, by int64) []Defect {
 	return []Defect{{Condition: c, Span: Span{From: span.From}, By: by}, {Condition: c, Span: Span{From: span.Until}, By: -by}}
 }

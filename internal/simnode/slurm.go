@@ -7,18 +7,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// slurm is a machine of a Slurm cluster with cgroup v2 and Slurm 26.05 or newer, which names the
-// cgroup of a job by its SLUID.
+// slurm returns a machine in a Slurm cluster with cgroup v2 and Slurm 26.05 or newer. These
+// versions name the cgroup of a job by its SLUID.
 func slurm() Scenario {
 	sc := machineWithoutKubelet("slurm", 6)
 	sc.Description = "6 H100 of a Slurm cluster; a job of 2 GPUs, 2 jobs that share one, a job without work, a job that is requeued after 10 s"
-	sc.Files = map[string]string{"held/5": "4600 1003\n"} // file of a job that ended without its epilog
+	sc.Files = map[string]string{"held/5": "4600 1003\n"} // file of a job for which no epilog ran
 	shared := map[string]string{"held/2": "4712\n4713\n"}
 	tuner := SlurmJob("4712", "s8FXKTA79XAR01", 1002, nil, Work{GPU: 2, Watts: 450, Load: Constant(30), Memory: 20 * gib})
 	tuner.Devices, tuner.Files = GPUs(2), shared
 	eval := SlurmJob("4713", "s8FXKTA79XAR02", 1003, nil, Work{GPU: 2, Watts: 450, Load: Constant(25), Memory: 12 * gib})
 	eval.Devices = GPUs(2)
-	eval.Cgroup = "/system.slice/gpu-a_slurmstepd.scope/s8FXKTA79XAR02" // cgroup of another slurmd
+	eval.Cgroup = "/system.slice/gpu-a_slurmstepd.scope/s8FXKTA79XAR02" // in the cgroup of another slurmd
 	first := SlurmJob("4715", "s8FXKTA79XAR04", 1001, GPUs(4), Work{GPU: 4, Watts: 600, Load: Constant(50), Memory: 40 * gib})
 	again := SlurmJob("4715", "s8FXKTB00000T5", 1001, GPUs(4), Work{GPU: 4, Watts: 600, Load: Constant(50), Memory: 40 * gib})
 	first.Until, again.From = 10*time.Second, 12*time.Second
@@ -32,7 +32,8 @@ func slurm() Scenario {
 	return sc
 }
 
-// slurmV1 is a machine of a Slurm cluster with cgroup v1, which names jobs by their id.
+// slurmV1 returns a machine in a Slurm cluster with cgroup v1, where the cgroups of jobs are named
+// by job id.
 func slurmV1() Scenario {
 	sc := machineWithoutKubelet("slurm-v1", 3)
 	sc.Description = "3 H100 of a Slurm cluster with cgroup v1; a job of one GPU, a job without work, an idle GPU"
@@ -43,7 +44,7 @@ func slurmV1() Scenario {
 	return sc
 }
 
-// machineWithoutKubelet is a machine without Kubernetes, with the exporter as a service.
+// machineWithoutKubelet returns a machine without Kubernetes that runs the exporter as a service.
 func machineWithoutKubelet(name string, gpus int) Scenario {
 	sc := hgxH100(name, gpus)
 	sc.NoKubelet, sc.Sampling.Even = true, true
@@ -51,8 +52,8 @@ func machineWithoutKubelet(name string, gpus int) Scenario {
 	return sc
 }
 
-// SlurmJob returns a job with its step daemons. If the job has work, it also has a process. The job
-// has the files that gpuledger's prolog writes. A job without devices has no files.
+// SlurmJob returns a job with its step daemons. If the job has work, it also has a process. If the
+// job has devices, it also has the files that gpuledger's prolog writes.
 func SlurmJob(id, sluid string, uid int, devices []Device, work ...Work) Unit {
 	u := Unit{
 		Unit: gpu.Unit{Manager: "slurm", Name: id}, Cgroup: "/system.slice/slurmstepd.scope/" + sluid, Devices: devices,
@@ -77,7 +78,7 @@ func SlurmJob(id, sluid string, uid int, devices []Device, work ...Work) Unit {
 	return u
 }
 
-// onV1 moves a job to cgroup v1, where not every controller has Slurm's hierarchy.
+// onV1 moves a job to cgroup v1, where not every controller contains Slurm's cgroups.
 func onV1(u Unit) Unit {
 	uid := u.Processes[len(u.Processes)-1].UID
 	job := fmt.Sprintf("/slurm_gpu-a/uid_%d/job_%s%%s", uid, u.Name)

@@ -8,7 +8,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// maxSocketPath is the longest path that fits into sockaddr_un with its terminating NUL.
+// maxSocketPath is the length of the longest path that fits into sockaddr_un together with its
+// terminating NUL.
 const maxSocketPath = 107
 
 // socket is a gRPC server on a unix socket.
@@ -17,7 +18,7 @@ type socket struct {
 	served chan error // receives the result of Serve
 }
 
-// openSocket serves on a path until it is closed.
+// openSocket starts a server on a path. It serves until it is closed.
 func openSocket(path string, register func(grpc.ServiceRegistrar)) (*socket, error) {
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("socket path %s has %d bytes, limit is %d: choose a shorter directory",
@@ -33,8 +34,8 @@ func openSocket(path string, register func(grpc.ServiceRegistrar)) (*socket, err
 	return s, nil
 }
 
-// close stops the server and removes the socket. The error of a server that was stopped before
-// it served is ignored.
+// close stops the server and removes the socket. If the server was stopped before it served, the
+// resulting error is ignored.
 func (s *socket) close() error {
 	s.server.Stop()
 	if err := <-s.served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {

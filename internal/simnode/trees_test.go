@@ -36,13 +36,13 @@ func TestProcIsReadable(t *testing.T) {
 				checkProcess(t, n, p)
 			}
 			if _, err := fs.Self(); err != nil {
-				t.Errorf("no exporter process: %v", err)
+				t.Errorf("the tree has no exporter process: %v", err)
 			}
 		})
 	}
 }
 
-// checkProcess checks one process directory with the library that the exporter uses.
+// checkProcess checks one process directory with the library that the exporter uses to read /proc.
 func checkProcess(t *testing.T, n *simnode.Node, p procfs.Proc) {
 	t.Helper()
 	stat, err := p.Stat()
@@ -76,8 +76,8 @@ func checkProcess(t *testing.T, n *simnode.Node, p procfs.Proc) {
 	}
 }
 
-// TestPIDNamespace checks that the exporter's PID namespace is the initial one, unless it has
-// its own and is the only process in it.
+// TestPIDNamespace checks that the exporter is in the initial PID namespace or, in a scenario with
+// private PIDs, the only process in its own PID namespace.
 func TestPIDNamespace(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
@@ -100,12 +100,12 @@ func TestPIDNamespace(t *testing.T) {
 			if sc.Name != "no-hostpid" {
 				kfd, _ := filepath.Glob(filepath.Join(n.Dir(), "sys/class/kfd/kfd/proc/*")) // the pattern is valid
 				if listed += len(kfd); namespace != "pid:[4026531836]" || alone || listed == 0 {
-					t.Errorf("namespace %s with %d processes, %d on GPUs, want the initial one", namespace, len(processes), listed)
+					t.Errorf("PID namespace %s with %d processes, %d on GPUs; want the initial namespace", namespace, len(processes), listed)
 				}
 				return
 			}
 			if namespace == "pid:[4026531836]" || !alone || listed != 0 {
-				t.Errorf("namespace %s with %d processes, %d on GPUs, want one with a single process", namespace, len(processes), listed)
+				t.Errorf("PID namespace %s with %d processes, %d on GPUs; want a namespace with a single process", namespace, len(processes), listed)
 			}
 			if used := driverState(t, n)["gpu"][0]["memory_used"]; number(t, used) < 70<<30 {
 				t.Errorf("used memory is %s bytes, want at least 70 GiB", used)
@@ -114,8 +114,8 @@ func TestPIDNamespace(t *testing.T) {
 	}
 }
 
-// TestProcessesAgree checks that the processes that the driver reports exist, and that their
-// start times agree with the truth and with the boot time.
+// TestProcessesAgree checks that the processes that the driver reports exist in /proc, and that
+// their start times agree with the truth and the boot time.
 func TestProcessesAgree(t *testing.T) {
 	n := open(t, "dgx-h100")
 	run(t, n, 0, time.Second, time.Second)
@@ -144,7 +144,7 @@ func TestProcessesAgree(t *testing.T) {
 			}
 			names[stat.Comm] = true
 			if got := (gpu.ProcessID{PID: p.PID, Start: stat.Starttime}); got != p.ProcessID || stat.Comm != p.Command {
-				t.Errorf("/proc has %v %q, truth has %v %q", got, stat.Comm, p.ProcessID, p.Command)
+				t.Errorf("/proc has %v %q, but the truth has %v %q", got, stat.Comm, p.ProcessID, p.Command)
 			}
 		}
 	}
@@ -188,7 +188,7 @@ func TestSysIsReadable(t *testing.T) {
 				}
 			}
 			if gpus != 0 || len(devices) != len(sc.GPUs)+len(sc.Devices) {
-				t.Errorf("%d GPUs too few, %d PCI devices, want %d", gpus, len(devices), len(sc.GPUs)+len(sc.Devices))
+				t.Errorf("%d GPUs are missing; %d PCI devices, want %d", gpus, len(devices), len(sc.GPUs)+len(sc.Devices))
 			}
 			dmi, err := fs.DMIClass()
 			if err != nil {
@@ -217,12 +217,12 @@ func TestLogLinks(t *testing.T) {
 		}
 		m := target.FindStringSubmatch(to)
 		if m == nil {
-			t.Fatalf("target of link %s is %s", l.Name(), to)
+			t.Fatalf("the target of link %s is %s", l.Name(), to)
 		}
 		prefix := m[2] + "_" + m[1] + "_" + m[3] + "-"
 		id, ok := strings.CutPrefix(l.Name(), prefix)
 		if !ok || !regexp.MustCompile(`^[0-9a-f]{64}\.log$`).MatchString(id) {
-			t.Errorf("name of link %s does not match its target %s", l.Name(), to)
+			t.Errorf("the name of link %s does not match its target %s", l.Name(), to)
 		}
 		got = append(got, prefix)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Truth is one row of the truth: the state of the model after one step.
+// Truth is one row of the truth, which describes the state of the model after one step.
 type Truth struct {
 	// Time is in nanoseconds since the Unix epoch. Boot is in nanoseconds since boot.
 	Time int64 `json:"time_unix_ns"`
@@ -25,17 +25,17 @@ type Truth struct {
 //
 //	Energy = Idle + Retired + Σ Containers + Σ Processes outside containers
 //
-// exactly. The use by a process in a container is included in the use of the container. A container
-// that holds a GPU without any process still gets a share of the floor.
+// exactly. The use of a container includes the use by its processes. A container that holds a GPU
+// is charged a share of the floor even if it has no process.
 type GPUTruth struct {
 	UUID   string `json:"uuid"`
 	Serial string `json:"serial"`
-	// Counter is the counter that the driver reports for this GPU. It is the counter of the GPU if
-	// there is one, and otherwise the counter of its module. It is nil while the GPU is lost or the
-	// driver is not loaded.
+	// Counter is the energy counter that the driver reports for this GPU: the GPU's own counter or,
+	// if it has none, the counter of its module. It is nil while the GPU is lost or the driver is
+	// not loaded.
 	Counter *gpu.Millijoules `json:"counter_mj"`
 	Energy  gpu.Millijoules  `json:"energy_mj"`
-	// Peak is the highest power of all steps until now, in mW.
+	// Peak is the highest power of a step until now, in mW.
 	Peak int64 `json:"peak_mw"`
 	// Idle is the part of the floor that is charged to no owner. Retired is the energy of containers
 	// and processes that ended at least a minute ago and are no longer listed.
@@ -43,7 +43,8 @@ type GPUTruth struct {
 	Retired    gpu.Millijoules  `json:"retired_mj"`
 	Containers []ContainerTruth `json:"containers,omitempty"`
 	Processes  []ProcessTruth   `json:"processes,omitempty"`
-	// Health contains the conditions of a GPU with defects, and its XID errors as xid_<code>.
+	// Health contains the conditions of a GPU with defects, and the numbers of its XID errors as
+	// xid_<code>.
 	Health map[Condition]int64 `json:"health,omitempty"`
 }
 
@@ -51,13 +52,13 @@ type GPUTruth struct {
 type ContainerTruth struct {
 	gpu.Owner
 	Energy gpu.Millijoules `json:"energy_mj"`
-	// Held is the time in ms for which the container held the GPU by allocation, summed over its
-	// instances. Several replicas of one instance count once.
+	// Held is the time in ms for which the container held the GPU by allocation, summed over
+	// instances. Several replicas of one GPU or instance count once.
 	Held int64 `json:"held_ms,omitempty"`
 }
 
-// ProcessTruth is the true use of a GPU by one process. The container is empty for a process of
-// the host.
+// ProcessTruth is the true use of a GPU by one process. The owner is empty for a process on the
+// host.
 type ProcessTruth struct {
 	gpu.ProcessID
 	Command string `json:"name"`
@@ -72,7 +73,7 @@ type ModuleTruth struct {
 	Containers []ContainerTruth `json:"containers,omitempty"`
 }
 
-// Sum returns the right side of the GPU's equation.
+// Sum returns the right side of the equation in the comment of [GPUTruth].
 func (g *GPUTruth) Sum() gpu.Millijoules {
 	sum := g.Idle + g.Retired
 	for _, c := range g.Containers {
@@ -86,7 +87,7 @@ func (g *GPUTruth) Sum() gpu.Millijoules {
 	return sum
 }
 
-// Since returns the use of each container since an earlier row of the same GPU.
+// Since returns the energy that each container used since an earlier row about the same GPU.
 func (g *GPUTruth) Since(earlier *GPUTruth) map[gpu.Owner]gpu.Millijoules {
 	used := make(map[gpu.Owner]gpu.Millijoules)
 	for _, c := range g.Containers {
@@ -100,7 +101,7 @@ func (g *GPUTruth) Since(earlier *GPUTruth) map[gpu.Owner]gpu.Millijoules {
 	return used
 }
 
-// GPU returns the truth of one GPU, or nil if there is none.
+// GPU returns the truth about the GPU with a UUID, or nil if the row does not contain it.
 func (t *Truth) GPU(uuid string) *GPUTruth {
 	for i := range t.GPUs {
 		if t.GPUs[i].UUID == uuid {
@@ -113,8 +114,8 @@ func (t *Truth) GPU(uuid string) *GPUTruth {
 // History is a sequence of rows, oldest first.
 type History []Truth
 
-// Find returns the newest row in which a GPU's counter has a given value, for example a value
-// read through the driver, or nil.
+// Find returns the newest row in which a GPU's counter has the given value, or nil if there is
+// none. The value may have been read through the driver, for example.
 func (h History) Find(uuid string, counter gpu.Millijoules) *Truth {
 	for i := len(h) - 1; i >= 0; i-- {
 		if g := h[i].GPU(uuid); g != nil && g.Counter != nil && *g.Counter == counter {
@@ -124,8 +125,8 @@ func (h History) Find(uuid string, counter gpu.Millijoules) *Truth {
 	return nil
 }
 
-// ReadTruth reads a file of the truth, which contains the newest row or the history. It skips an
-// incomplete last row.
+// ReadTruth reads a file with the newest row or the history of the truth. It skips an incomplete
+// last row.
 func ReadTruth(path string) (History, error) {
 	f, err := os.Open(path)
 	if err != nil {

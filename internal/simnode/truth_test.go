@@ -48,18 +48,18 @@ func checkRow(t *testing.T, row *simnode.Truth) {
 		g := &row.GPUs[i]
 		boards[g.Serial] += g.Energy
 		if g.Sum() != g.Energy {
-			t.Fatalf("boot %d, %s: sum of the parts %d mJ, board %d mJ", row.Boot, g.UUID, g.Sum(), g.Energy)
+			t.Fatalf("boot %d, %s: the parts sum to %d mJ, but the board used %d mJ", row.Boot, g.UUID, g.Sum(), g.Energy)
 		}
 		checkProcesses(t, g)
 	}
 	for _, m := range row.Modules {
 		if m.Energy != boards[m.Serial] {
-			t.Fatalf("module %s has %d mJ, its GPUs %d mJ", m.Serial, m.Energy, boards[m.Serial])
+			t.Fatalf("module %s has %d mJ, but its GPUs have %d mJ", m.Serial, m.Energy, boards[m.Serial])
 		}
 	}
 }
 
-// checkProcesses checks that a container's processes use no more than the container.
+// checkProcesses checks that a container's processes use no more energy than the container.
 func checkProcesses(t *testing.T, g *simnode.GPUTruth) {
 	t.Helper()
 	used := make(map[gpu.Owner]gpu.Millijoules)
@@ -68,12 +68,12 @@ func checkProcesses(t *testing.T, g *simnode.GPUTruth) {
 	}
 	for _, c := range g.Containers {
 		if used[c.Owner] > c.Energy {
-			t.Fatalf("%v: processes used %d mJ, container %d mJ", c.Owner, used[c.Owner], c.Energy)
+			t.Fatalf("%v: the processes used %d mJ, but the container only %d mJ", c.Owner, used[c.Owner], c.Energy)
 		}
 	}
 }
 
-// checkRise checks that no value falls, except the counter of a reloaded driver.
+// checkRise checks that no value decreases, except the counters when the driver is reloaded.
 func checkRise(t *testing.T, before, row *simnode.Truth) {
 	t.Helper()
 	for i := range row.GPUs {
@@ -112,7 +112,7 @@ func TestTruthIsPlausible(t *testing.T) {
 	}
 }
 
-// TestCounterHasRow checks that every counter of the driver has a row in the truth.
+// TestCounterHasRow checks that the truth has a row with every counter value of the driver.
 func TestCounterHasRow(t *testing.T) {
 	for _, tt := range []struct{ scenario, field string }{
 		{"dgx-h100", "energy"}, {"gb200", "energy_gpu"}, {"gb200-module", "energy_module"},
@@ -128,15 +128,15 @@ func TestCounterHasRow(t *testing.T) {
 				}
 				row := rows.Find(g["uuid"], gpu.Millijoules(counter))
 				if row == nil || row.Boot != int64(start.Boot+3*time.Second) {
-					t.Errorf("%s: counter %d is in row %v, want the last row", g["uuid"], counter, row)
+					t.Errorf("%s: the counter value %d is in row %v, want the last row", g["uuid"], counter, row)
 				}
 			}
 		})
 	}
 }
 
-// TestModuleCounter checks that the GPUs of a module report the same counter, and that it rises
-// by the energy of both.
+// TestModuleCounter checks that the GPUs of a module report the same counter, and that this counter
+// increases by the energy of both GPUs.
 func TestModuleCounter(t *testing.T) {
 	n := open(t, "gb200-module")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -153,7 +153,7 @@ func TestModuleCounter(t *testing.T) {
 			}
 			gpus++
 			if rise := *g.Counter - *first.GPUs[i].Counter; rise != m.Energy {
-				t.Errorf("%s: counter rose by %d mJ, module %s used %d", g.UUID, rise, m.Serial, m.Energy)
+				t.Errorf("%s: the counter increased by %d mJ, but module %s used %d mJ", g.UUID, rise, m.Serial, m.Energy)
 			}
 		}
 		if gpus != 2 {
@@ -165,13 +165,13 @@ func TestModuleCounter(t *testing.T) {
 	}
 	for _, g := range driverState(t, n)["gpu"] {
 		if _, ok := g["energy_gpu"]; ok {
-			t.Errorf("%s has its own counter", g["uuid"])
+			t.Errorf("%s has a counter of its own", g["uuid"])
 		}
 	}
 }
 
 // TestStepIsDeterministic checks that the result depends only on the scenario and the time, and not
-// on the steps.
+// on the times at which Step is called.
 func TestStepIsDeterministic(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -253,7 +253,8 @@ func TestReadTruthLeavesOutUnfinishedRow(t *testing.T) {
 	}
 }
 
-// TestTruthSparse checks that the sparse history contains every hundredth row, without processes.
+// TestTruthSparse checks that the sparse history contains every hundredth row of the history,
+// without processes.
 func TestTruthSparse(t *testing.T) {
 	n := open(t, "timeslice")
 	run(t, n, 0, 31*time.Second, time.Second)
@@ -275,7 +276,7 @@ func TestTruthSparse(t *testing.T) {
 }
 
 // TestTruthHeld checks the time for which containers hold a GPU, including containers with two replicas. It also
-// checks the highest power of the GPU, because two processes use 500 W in 40 % of the time.
+// checks the highest power of the GPU, on which two processes each draw 500 W for 40 % of the time.
 func TestTruthHeld(t *testing.T) {
 	sc, err := simnode.Lookup("timeslice")
 	if err != nil {
@@ -298,6 +299,6 @@ func TestTruthHeld(t *testing.T) {
 		t.Errorf("held time in ms (-want +got):\n%s", diff)
 	}
 	if want := int64(1000 * (sc.GPUs[1].Floor + 2*500*40/100)); last.GPUs[1].Peak != want {
-		t.Errorf("highest power %d mW, want %d", last.GPUs[1].Peak, want)
+		t.Errorf("the highest power is %d mW, want %d", last.GPUs[1].Peak, want)
 	}
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Unit is a job, container, service or user outside pods.
+// Unit is a job, a container outside pods, a service or a user.
 type Unit struct {
 	gpu.Unit
-	// Cgroup is the path in the unified hierarchy, to which the Below of each process is appended. It
-	// may also be the lines of a cgroup file with %s in place of Below.
+	// Cgroup is the unit's path in the unified hierarchy, to which the field Below of each process is
+	// appended. It may also consist of the lines of a cgroup file with %s in place of Below.
 	Cgroup    string
 	Processes []Process
-	Devices   []Device // held
-	// Files contains files that exist while the unit exists, by their path below the directory of the
-	// node. A prolog or a container engine writes such files.
+	Devices   []Device // devices that the unit holds
+	// Files contains files that exist as long as the unit, by their path below the node's directory.
+	// On a real machine, a prolog or a container engine writes such files.
 	Files map[string]string
 	Span
 }
 
-// withUnits returns the scenario with its units as pods, so that they start, end and are charged in
-// the same way.
+// withUnits returns the scenario with its units converted to pods, so that units start, end and are
+// charged in the same way as pods.
 func (sc Scenario) withUnits() Scenario {
 	sc.Pods = append([]Pod(nil), sc.Pods...)
 	for i := range sc.Units {
@@ -39,7 +39,7 @@ func (sc Scenario) withUnits() Scenario {
 	return sc
 }
 
-// cgroup returns the content of a process's cgroup file.
+// cgroup returns the content of the cgroup file for a process in the unit.
 func (u *Unit) cgroup(below string) string {
 	if strings.Contains(u.Cgroup, "%s") {
 		return strings.ReplaceAll(u.Cgroup, "%s", below)
@@ -47,7 +47,7 @@ func (u *Unit) cgroup(below string) string {
 	return u.Cgroup + below
 }
 
-// removeNodeFiles removes files; another unit may have removed them before.
+// removeNodeFiles removes files. A file that another unit has already removed is not an error.
 func removeNodeFiles(dir string, files map[string]string) error {
 	for name := range files {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -57,15 +57,15 @@ func removeNodeFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// heldDir is the directory of prologs, and dockerRoot and podmanRoot are the directories of the
-// container engines, below the directory of the node.
+// heldDir is the directory to which prologs write. dockerRoot and podmanRoot are the directories of
+// the container engines. All are below the node's directory.
 const (
 	heldDir    = "held"
 	dockerRoot = "docker"
 	podmanRoot = "podman"
 )
 
-// unitFlags returns the exporter's flags for units. Only a Slurm node has a prolog.
+// unitFlags returns the exporter's flags for units. Only a Slurm node has prologs.
 func (n *Node) unitFlags() (flags []string) {
 	if slices.ContainsFunc(n.world.scenario.Units, func(u Unit) bool { return u.Manager == "slurm" }) {
 		flags = []string{"--units.held-dir=" + filepath.Join(n.dir, heldDir)}

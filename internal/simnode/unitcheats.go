@@ -9,14 +9,14 @@ import (
 )
 
 // UnitCheats is a variant of [Cheats] on a machine without Kubernetes. On each GPU a job, container
-// or user tries to be charged less, or to cause charges for a job that shares the GPU.
+// or user tries to be charged less, or tries to cause charges for a job on the same GPU.
 func UnitCheats() (cheating, honest Scenario, names []string) { return playTricks(unitTricks) }
 
 // ManagerCheats is a variant of [UnitCheats] in which owners imitate units of other managers.
 func ManagerCheats() (cheating, honest Scenario, names []string) { return playTricks(managerTricks) }
 
-// playTricks returns a machine with tricks, the same machine without tricks, and the names of the
-// tricks.
+// playTricks returns a machine with tricks, the same machine without the tricks, and the names of
+// the tricks.
 func playTricks(tricks []unitTrick) (cheating, honest Scenario, names []string) {
 	cheating = machineWithoutKubelet("unit-cheats", len(tricks))
 	honest = cheating
@@ -38,35 +38,35 @@ func playTricks(tricks []unitTrick) (cheating, honest Scenario, names []string) 
 	return cheating, honest, names
 }
 
-// A unitTrick is a way in which a unit tries to be charged less.
+// A unitTrick is a way for a unit to change charges.
 type unitTrick struct {
 	name string
 	unit func(gpu int) Unit
 	play func(mallory, victim *Unit)
-	// exclusive is set if no other job uses the GPU.
+	// exclusive is set if the GPU is not shared with another job.
 	exclusive bool
 }
 
 var unitTricks = []unitTrick{
-	{"a session's cgroup named as a job", mallorySession, func(mallory, victim *Unit) {
+	{"a session's cgroup with the name of a job's cgroup", mallorySession, func(mallory, victim *Unit) {
 		mallory.Processes[0].Below = "/user@1666.service" + victim.Cgroup + "/step_0/user/task_0"
 	}, false},
-	{"a container's cgroup named as a job", malloryContainer, func(mallory, victim *Unit) {
+	{"a container's cgroup with the name of a job's cgroup", malloryContainer, func(mallory, victim *Unit) {
 		mallory.Processes[0].Below = victim.Cgroup + "/step_0/user/task_0"
 	}, false},
-	{"a cgroup inside a job named as another job", malloryJob, func(mallory, victim *Unit) {
+	{"a cgroup inside a job with the name of another job's cgroup", malloryJob, func(mallory, victim *Unit) {
 		worker := &mallory.Processes[len(mallory.Processes)-1]
 		worker.Below += victim.Cgroup + "/step_0/user/task_0"
 	}, false},
-	{"a cgroup inside a job named as a container", malloryJob, func(mallory, _ *Unit) {
+	{"a cgroup inside a job with the name of a container's cgroup", malloryJob, func(mallory, _ *Unit) {
 		worker := &mallory.Processes[len(mallory.Processes)-1]
 		worker.Below += "/docker/" + hexID("docker", "anything")
 	}, false},
-	{"a process with the name and the title of another job's daemon", malloryJob, func(mallory, victim *Unit) {
+	{"a process with the name and title of another job's daemon", malloryJob, func(mallory, victim *Unit) {
 		worker := &mallory.Processes[len(mallory.Processes)-1]
 		worker.Comm, worker.Title = "slurmstepd", "slurmstepd: ["+victim.Name+".batch]"
 	}, false},
-	{"a service's cgroup named as a session", malloryService, func(mallory, _ *Unit) {
+	{"a service's cgroup with the name of a session's cgroup", malloryService, func(mallory, _ *Unit) {
 		mallory.Processes[0].Below = "/user.slice/user-1001.slice/session-1.scope"
 	}, false},
 	{"idle contexts and other names", malloryJob, func(mallory, _ *Unit) {
@@ -83,24 +83,24 @@ var unitTricks = []unitTrick{
 }
 
 var managerTricks = []unitTrick{
-	{"a user's cgroup named as a PBS job", mallorySession, func(mallory, _ *Unit) {
+	{"a user's cgroup with the name of a PBS job's cgroup", mallorySession, func(mallory, _ *Unit) {
 		mallory.Processes[0].Below = "/user@1666.service/pbs_jobs.service/jobid/1.server"
 	}, false},
-	{"a user's service named as a Flux job", mallorySession, func(mallory, _ *Unit) {
+	{"a user's service with the name of a Flux job", mallorySession, func(mallory, _ *Unit) {
 		mallory.Processes[0].Below = "/user@1666.service/app.slice/imp-shell-0-f2rKx9.service"
 	}, false},
-	{"a user's slice named as a slice of users", mallorySession, func(mallory, _ *Unit) {
+	{"a user's slice with the name of a slice of users", mallorySession, func(mallory, _ *Unit) {
 		mallory.Processes[0].Below = "/user@1666.service/user.slice/user-1001.slice/session-1.scope"
 	}, false},
-	{"a container's cgroup named as a machine", malloryContainer, func(mallory, _ *Unit) {
+	{"a container's cgroup with the name of a machine's cgroup", malloryContainer, func(mallory, _ *Unit) {
 		mallory.Processes[0].Below = "/lxc.payload.web"
 	}, false},
-	{"a service's cgroup named as an HTCondor slot", malloryService, func(mallory, _ *Unit) {
+	{"a service's cgroup with the name of an HTCondor slot's cgroup", malloryService, func(mallory, _ *Unit) {
 		mallory.Processes[0].Below = "/condor.service/condor_execute_slot1_1@exec7.example.com"
 	}, false},
 }
 
-// malloryWork is the work of the cheating units.
+// malloryWork returns the work of a cheating unit.
 func malloryWork(g int) Work {
 	return Work{GPU: g, Watts: 500, Load: Constant(40), Memory: 8 * gib}
 }
@@ -120,7 +120,7 @@ func malloryService(g int) Unit {
 
 func malloryJob(g int) Unit {
 	u := SlurmJob(fmt.Sprint(660+g), fmt.Sprintf("s8FXKTA79XAS%02d", g), 1666, GPUs(g), malloryWork(g))
-	// Both jobs hold the GPU.
-	u.Files[fmt.Sprintf("held/%d", g)] = fmt.Sprintf("%d\n%d\n", 660+g, 900+g) // a job that does not exist holds no GPU
+	// Both jobs hold the GPU on which they run.
+	u.Files[fmt.Sprintf("held/%d", g)] = fmt.Sprintf("%d\n%d\n", 660+g, 900+g) // this job does not exist, so it holds no GPU
 	return u
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// workstation is a machine of several users, without Kubernetes and without a scheduler.
+// workstation returns a machine that several users share, without Kubernetes and without a
+// scheduler.
 func workstation() Scenario {
 	sc := machineWithoutKubelet("workstation", 3)
 	sc.Description = "3 H100 without a scheduler; a Docker container that holds a GPU, a Podman container, a service, two users"
@@ -29,7 +30,7 @@ func workstation() Scenario {
 	return sc
 }
 
-// session is a user with one process.
+// session returns a user's unit with one process.
 func session(uid int, below string, work Work) Unit {
 	return Unit{
 		Unit: gpu.Unit{Manager: "user", Name: fmt.Sprint(uid)}, Cgroup: fmt.Sprintf("/user.slice/user-%d.slice", uid),
@@ -37,7 +38,7 @@ func session(uid int, below string, work Work) Unit {
 	}
 }
 
-// dockerContainer is a Docker Compose container.
+// dockerContainer returns a container of Docker Compose.
 func dockerContainer(name string, devices []Device, work Work) Unit {
 	id := hexID("docker", name)
 	ids := ""
@@ -58,7 +59,7 @@ func dockerContainer(name string, devices []Device, work Work) Unit {
 	}
 }
 
-// podmanContainer is a container of root's Podman.
+// podmanContainer returns a container of root's Podman.
 func podmanContainer(name string, work Work) Unit {
 	id := hexID("podman", name)
 	return Unit{

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// world is the model without any files: the workloads, their power and the driver's state.
+// world is the model: the workloads, their power and the driver's state. It does not write files.
 type world struct {
 	scenario Scenario
 	start    gpu.Instant
@@ -24,18 +24,19 @@ type world struct {
 	pending []pendingPod // successors of ended pods
 	nextPID uint32
 	driver  driver
-	kubelet bool    // running
-	events  []Event // events that are still to happen
+	// kubelet is set while the kubelet runs.
+	kubelet bool
+	events  []Event // events that have not happened yet
 }
 
 // pendingPod is the successor of an ended pod, during the pause before its start.
 type pendingPod struct {
 	spec       *Pod
 	generation int
-	until      int64 // a step
+	until      int64 // step in which the pause ends
 }
 
-// driver is the state of NVIDIA's driver without the state of the GPUs.
+// driver is the state of NVIDIA's driver, except the state of each GPU.
 type driver struct {
 	generation int
 	loaded     bool
@@ -72,14 +73,15 @@ func newWorld(sc Scenario, start gpu.Instant) *world {
 	return w
 }
 
-// beforeStart returns a time before the start on the boot clock, but not before boot.
+// beforeStart returns the boot-clock time that is the given duration before the start, but at least
+// 0.
 func (w *world) beforeStart(d time.Duration) time.Duration { return max(w.start.Boot-d, 0) }
 
 // elapsed returns the simulated time since the start.
 func (w *world) elapsed() time.Duration { return time.Duration(w.steps) * step }
 
-// change is the result of one step. It contains the pods that ended and the pods that started, and
-// for the remaining pods the processes that ended and started.
+// change is the result of one step: the pods that ended and the pods that started, and the
+// processes that ended and started in the remaining pods.
 type change struct {
 	endedPods, startedPods           []*pod
 	endedProcesses, startedProcesses []*process
@@ -100,7 +102,7 @@ func (w *world) advance() change {
 		case b.AMD != nil:
 			b.occupy(w.steps, w.scenario.Sampling, loads[i], w.random)
 			render(i, loads[i])
-		case b.MIG == nil: // a GPU in MIG mode has no such samples
+		case b.MIG == nil: // a GPU in MIG mode has no samples
 			taken = b.ring.record(w.scenario.Sampling, until, loads[i], w.random)
 			if b.Accounting {
 				b.accounts.record(until, taken, loads[i])
@@ -119,7 +121,7 @@ func (w *world) advance() change {
 	return ch
 }
 
-// replacePods ends the pods with an expired lifetime and starts the pods that are due.
+// replacePods ends pods after their lifetime and starts the pods that are due.
 func (w *world) replacePods() change {
 	var ch change
 	var living []*pod
@@ -155,7 +157,7 @@ func (w *world) replacePods() change {
 	return ch
 }
 
-// replaceProcesses ends the processes with an expired lifetime and starts their successors.
+// replaceProcesses ends processes after their lifetime and starts their successors.
 func (w *world) replaceProcesses(ch change) change {
 	for _, p := range w.pods {
 		for _, c := range p.containers {
@@ -171,7 +173,7 @@ func (w *world) replaceProcesses(ch change) change {
 	return ch
 }
 
-// startPending starts the pods that waited for the pause after their predecessor.
+// startPending starts the pods for which the pause after their predecessor has ended.
 func (w *world) startPending() []*pod {
 	var started []*pod
 	w.pending = slices.DeleteFunc(w.pending, func(v pendingPod) bool {
@@ -211,7 +213,7 @@ func (w *world) applyEvent(e Event) {
 	}
 }
 
-// reportXID delivers an XID error of a board to the clients of the driver.
+// reportXID adds an XID error of a board, which the driver reports to its clients.
 func (w *world) reportXID(b *board, code int) {
 	w.driver.xids = append(w.driver.xids, xid{b.UUID, code})
 	if b.health != nil {
@@ -219,8 +221,8 @@ func (w *world) reportXID(b *board, code int) {
 	}
 }
 
-// renumber simulates a driver load: unreachable GPUs are omitted, and energy counters start at
-// zero.
+// renumber simulates the loading of the driver. Unreachable GPUs are omitted, and energy counters
+// start at zero.
 func (w *world) renumber() {
 	for _, b := range w.boards {
 		if b.gone = b.lost; b.AMD == nil && !b.gone {
@@ -230,13 +232,13 @@ func (w *world) renumber() {
 	w.number()
 }
 
-// restart sets the counters that the driver has for a board to zero.
+// restart sets the driver's counters for a board to zero.
 func (b *board) restart() {
 	b.base, b.loadedAt, b.ring.samples, b.accounts = 0, b.energy, nil, accounting{}
 	b.healthAtLoad = maps.Clone(b.health)
 }
 
-// number numbers the GPUs of NVIDIA's driver and returns their count.
+// number assigns the indices of the GPUs in NVIDIA's driver and returns the number of GPUs.
 func (w *world) number() int {
 	next := 0
 	for _, b := range w.boards {
@@ -251,8 +253,8 @@ func (w *world) number() int {
 // down reports whether a board is lost or its driver is not loaded.
 func (w *world) down(b *board) bool { return b.lost || b.AMD == nil && !w.driver.loaded }
 
-// holders returns, for each board, the containers that hold it by allocation, once for each
-// replica or instance.
+// holders returns the containers that hold each board by allocation. A container appears once for
+// each replica or instance that it holds.
 func (w *world) holders() [][]holder {
 	holders := make([][]holder, len(w.boards))
 	for _, p := range w.pods {
@@ -265,7 +267,7 @@ func (w *world) holders() [][]holder {
 	return holders
 }
 
-// held returns the devices that a container holds. Devices with admin access do not count.
+// held returns the devices that a container holds, without devices with admin access.
 func (w *world) held(c *Container) []Device {
 	held := slices.Clone(c.Devices)
 	for _, i := range c.Claims {
@@ -276,8 +278,8 @@ func (w *world) held(c *Container) []Device {
 	return held
 }
 
-// loads returns, for each board, its processes with a context, and the current activity of each. On
-// a lost GPU, or without a driver, no process is active.
+// loads returns the processes with a context on each board, and their current activity. On a lost
+// GPU, or without a driver, no process is active.
 func (w *world) loads() [][]load {
 	loads := make([][]load, len(w.boards))
 	for _, p := range w.processes() {
@@ -305,7 +307,7 @@ func (w *world) processes() []*process {
 
 // memoryUsed returns the memory in use on a board, in bytes.
 func (w *world) memoryUsed(gpu int) uint64 {
-	used := uint64(gib / 2) // memory that the driver uses
+	used := uint64(gib / 2) // memory that the driver itself uses
 	for _, p := range w.processes() {
 		for _, k := range p.work {
 			if k.GPU == gpu {
@@ -316,7 +318,7 @@ func (w *world) memoryUsed(gpu int) uint64 {
 	return used
 }
 
-// module returns the energy counter of a board with all its GPUs.
+// module returns the energy counter of the module to which a GPU belongs.
 func (w *world) module(serial string) gpu.Millijoules {
 	var sum gpu.Millijoules
 	for _, b := range w.boards {
@@ -327,7 +329,7 @@ func (w *world) module(serial string) gpu.Millijoules {
 	return sum
 }
 
-// modulePower returns the power of a board with all its GPUs, in mW.
+// modulePower returns the power of the module to which a GPU belongs, in mW.
 func (w *world) modulePower(serial string) int {
 	sum := 0
 	for _, b := range w.boards {
@@ -338,7 +340,7 @@ func (w *world) modulePower(serial string) int {
 	return sum
 }
 
-// truth returns the row of the last step.
+// truth returns the row of the truth for the last step.
 func (w *world) truth() Truth {
 	t := Truth{
 		Time: w.start.Wall.Add(w.elapsed()).UnixNano(),
@@ -358,7 +360,8 @@ func (w *world) truth() Truth {
 	return t
 }
 
-// modules sums the GPUs that share a board, in order of appearance.
+// modules returns the sums over the GPUs of each board with several GPUs, in the order of the
+// boards' first GPUs.
 func modules(gpus []GPUTruth) []ModuleTruth {
 	var out []ModuleTruth
 	for _, serial := range shared(gpus) {
@@ -373,7 +376,7 @@ func modules(gpus []GPUTruth) []ModuleTruth {
 	return out
 }
 
-// shared returns the serials of boards with more than one GPU.
+// shared returns the serial numbers of boards with more than one GPU.
 func shared(gpus []GPUTruth) []string {
 	var out []string
 	seen := make(map[string]int)

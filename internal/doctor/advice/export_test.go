@@ -23,7 +23,7 @@ func GPULabels() (all []string) {
 // GPUResources returns the pattern that matches the names of GPU resources.
 func GPUResources() string { return gpuResources.String() }
 
-// Conditions returns the sorted names of the policy conditions that the program knows.
+// Conditions returns the sorted names of the policy conditions that the program evaluates.
 func Conditions() []string { return slices.Sorted(maps.Keys(checks)) }
 
 // Scheduled reports whether the DaemonSet controller would create a pod with this specification on a

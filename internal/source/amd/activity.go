@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// sums contains the sums of activity in one gpu_metrics file.
+// sums contains the activity sums from one gpu_metrics file.
 type sums struct {
 	at                gpu.Instant
 	activity, samples value
@@ -20,21 +20,21 @@ func sumsOf(m metrics, at gpu.Instant) sums {
 	return sums{at: at, activity: m.activitySum, samples: m.samples, busy: m.busy}
 }
 
-// average returns the average of an activity between two sums, from 0 to 1, over the given number
-// of samples. It is unknown if a sum fell or grew too much.
+// average returns the average activity between two sums over the given number of samples, from 0 to
+// 1. It is unknown if the sum decreased or increased too much.
 func average(from, to value, samples uint64) (float64, bool) {
 	if !from.ok || !to.ok || samples == 0 || to.n < from.n {
 		return 0, false
 	}
 	share := float64(to.n-from.n) / float64(samples) / 100
-	// Each sum is rounded separately.
+	// Each of the two sums may have been rounded.
 	if share > 1+1/float64(samples) {
 		return 0, false
 	}
 	return min(share, 1), true
 }
 
-// count returns the number of samples between two sums.
+// count returns the number of samples between these sums and later sums.
 func (s sums) count(later sums) uint64 {
 	if !s.samples.ok || !later.samples.ok || later.samples.n < s.samples.n {
 		return 0
@@ -42,8 +42,8 @@ func (s sums) count(later sums) uint64 {
 	return later.samples.n - s.samples.n
 }
 
-// readActivity adds the activity since the last reading: the activity of the GPU, and of its
-// partitions or processes.
+// readActivity adds the activity of the GPU and of its partitions or processes since the last
+// reading.
 func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy, uses map[uint32]use) {
 	samples := r.last.count(now)
 	if share, known := average(r.last.activity, now.activity, samples); known {
@@ -60,11 +60,12 @@ func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy, 
 	weigh(out, occupied, uses, span)
 }
 
-// maxSpan is the longest time between two readings. The activity of a longer time is unknown.
+// maxSpan is the longest time between two readings over which activity is computed. The activity
+// over a longer time is unknown.
 const maxSpan = 10 * time.Second
 
 // readInstances adds the average activity of the partitions. If the activity of one partition is
-// unknown, the activity of all is unknown.
+// unknown, it adds nothing.
 func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, samples uint64, span gpu.Span) {
 	if len(p.Instances) > maxPartitions {
 		return
@@ -84,17 +85,18 @@ func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, 
 	out.Instances, out.InstancesKnown = instances, true
 }
 
-// engines is the number of engines in the busy time of a client: graphics and compute.
+// engines is the number of engines whose time is summed in the busy time of a client: graphics and
+// compute.
 const engines = 2
 
-// noise is a share of the time. A smaller difference between the activity of the GPU and the busy
-// times of its clients does not count as other work.
+// noise is the maximum difference between the GPU's activity and the busy times of its clients, as
+// a share of the time, that is not attributed to other work.
 const noise = 0.05
 
-// weigh divides the GPU's activity between its processes. DRM clients get their busy time. The rest
-// is divided between the other processes by their occupancy at one moment; if there is only one,
-// this process gets the whole rest. If the GPU worked and no process had work, or if a busy time is
-// impossible, the activity is unknown.
+// weigh divides the GPU's activity among its processes. DRM clients get their busy time. The rest
+// is divided among the other processes by their occupancy at one moment; if there is only one other
+// process, it gets the whole rest. The activity is unknown if the GPU worked but no process had
+// work, or if a busy time is impossible.
 func weigh(out *gpu.Reading, occupied []occupancy, uses map[uint32]use, span gpu.Span) {
 	busy := out.Gauges[gpu.Utilization]
 	if busy == nil || !out.ContextsKnown {

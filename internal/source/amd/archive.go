@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// archived contains the patterns of the files that the source reads, below sysfs.
+// archived contains patterns for the files that the source reads below the mount point of sysfs.
 var archived = []string{
 	"module/amdgpu/version",
 	"class/kfd/kfd/topology/generation_id",
@@ -21,7 +21,7 @@ var archived = []string{
 	"class/kfd/kfd/proc/*/vram_*", "class/kfd/kfd/proc/*/queues/*/gpuid", "class/kfd/kfd/proc/*/stats_*/cu_occupancy",
 }
 
-// ofDevice contains the patterns of files below the folder of a GPU.
+// ofDevice contains patterns for the files that the source reads below the folder of a GPU.
 var ofDevice = []string{
 	"vendor", "class", "device", "uevent", "unique_id", "serial_number", "product_name", "product_number", "vbios_version",
 	"current_compute_partition", "available_compute_partition", "current_memory_partition",
@@ -31,10 +31,10 @@ var ofDevice = []string{
 	"xgmi_hive_info/xgmi_hive_id",
 }
 
-// Archive writes a tar archive of the files that the source reads on this machine, so that a test
-// can replay them. Unique ids, including ids of hives, and serial numbers are replaced by invented
-// values, which are numbered in the order in which they are found. A file that cannot be read is
-// omitted. Archive fails if the driver is not loaded, and hangs if a GPU hangs.
+// Archive writes a tar archive with the files that the source reads on this machine, so that a test
+// can replay them. It replaces unique ids (including the ids of hives) and serial numbers by
+// invented values, which are numbered in the order in which they are found. It omits files that
+// cannot be read. Archive fails if the driver is not loaded, and hangs if a GPU hangs.
 func Archive(w io.Writer, sys, proc string) error {
 	cards, err := scan(sys)
 	if err != nil {
@@ -63,14 +63,15 @@ func Archive(w io.Writer, sys, proc string) error {
 	return cmp.Or(a.err, a.tar.Close())
 }
 
-// An archive is a tar archive that is being written, with the first error.
+// An archive is a tar archive that is being written. It keeps the first error.
 type archive struct {
 	tar   *tar.Writer
-	masks map[string]string // by original
+	masks map[string]string // replacements by original value
 	err   error
 }
 
-// addDevice adds the render node of a device and, if number is not negative, the link of its card.
+// addDevice adds the render node of a device. If number is not negative, it also adds the link of
+// the device's card.
 func (a *archive) addDevice(number int, folder, minor string) {
 	if minor != "" {
 		a.write(tar.Header{Name: folder + "/drm/renderD" + minor + "/", Typeflag: tar.TypeDir, Mode: 0o755}, nil)
@@ -113,11 +114,11 @@ func (a *archive) write(h tar.Header, content []byte) {
 	}
 }
 
-// topologyID matches lines in the properties of a node of the topology. These lines contain the
-// decimal unique ids of the node's GPU and hive.
+// topologyID matches the lines in the properties of a topology node that contain the unique ids of
+// the node's GPU and hive, in decimal.
 var topologyID = regexp.MustCompile(`(?m)^(unique_id|hive_id) [1-9][0-9]*$`)
 
-// masked returns the content of a file without unique ids and serial numbers.
+// masked returns the content of a file with replaced unique ids and serial numbers.
 func (a *archive) masked(name string, content []byte) []byte {
 	text := strings.TrimSpace(string(content))
 	switch name {
@@ -148,7 +149,7 @@ func (a *archive) maskDecimal(original string) string {
 	return strconv.FormatUint(masked, 10)
 }
 
-// mask returns the replacement of a unique id or serial number. The same original always gets the
+// mask returns the replacement for a unique id or serial number. The same original always gets the
 // same replacement.
 func (a *archive) mask(original string) string {
 	if a.masks[original] == "" {

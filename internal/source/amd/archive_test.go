@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 )
 
-// extract returns the tree of an archive.
+// extract returns a tree with the files in an archive.
 func extract(t *testing.T, archive io.Reader) *tree {
 	t.Helper()
 	d := &tree{t: t, root: t.TempDir(), health: true}
@@ -51,10 +51,11 @@ func extract(t *testing.T, archive io.Reader) *tree {
 	}
 }
 
-// hive is the id of an XGMI hive, in the form that the driver writes.
+// hive is the id of an XGMI hive in the driver's format.
 const hive = "6566135270000634472"
 
-// machine returns a tree with a GPU in eight partitions, an undivided GPU, and processes.
+// machine returns a tree with a GPU that has eight partitions, a GPU without partitions, and
+// processes.
 func machine(t *testing.T) *tree {
 	d := one(t)
 	d.health = true
@@ -84,8 +85,8 @@ func machine(t *testing.T) *tree {
 	return d
 }
 
-// TestReplay archives a machine, and compares the report from the archive with the report from the
-// machine. Only identities differ.
+// TestReplay archives a machine and checks that the report from the archive differs from the report
+// from the machine only in identities.
 func TestReplay(t *testing.T) {
 	d := machine(t)
 	var archive bytes.Buffer
@@ -95,7 +96,7 @@ func TestReplay(t *testing.T) {
 	content := archive.String()
 	for _, secret := range []string{id1, id2, "69225100000", "6493716418264924188", hive} {
 		if strings.Contains(content, secret) {
-			t.Errorf("the archive has %s", secret)
+			t.Errorf("the archive contains %s", secret)
 		}
 	}
 	r := extract(t, &archive)
@@ -117,10 +118,10 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-var updateTrees = flag.Bool("update-trees", false, "write the reports of the archives in testdata/trees, and our own archive")
+var updateTrees = flag.Bool("update-trees", false, "write the reports for the archives in testdata/trees, and the archive simulated.tar")
 
-// TestTrees replays the archives in testdata/trees, and compares each report with a golden report.
-// The archive simulated.tar comes from the simulated machine of this test; other archives come from
+// TestTrees replays the archives in testdata/trees and compares each report with a golden report.
+// The archive simulated.tar comes from the simulated machine in this test; other archives come from
 // real machines.
 func TestTrees(t *testing.T) {
 	if *updateTrees {
@@ -175,8 +176,8 @@ func rename(r *gpu.Report, names map[string]string) {
 	}
 }
 
-// TestArchiveFails checks that archiving fails if there is no driver, and does not fail if a file
-// is missing.
+// TestArchiveFails checks that Archive fails without a driver and if the archive cannot be written,
+// but not if a file is missing.
 func TestArchiveFails(t *testing.T) {
 	d := newTree(t)
 	d.unload()
@@ -195,7 +196,7 @@ func TestArchiveFails(t *testing.T) {
 
 var errFull = errors.New("disk is full")
 
-// full is a file on a full disk.
+// full is a writer that fails like a file on a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 )
 
-// TestContract runs the tests of the contract that apply to AMD's GPUs.
+// TestContract runs those tests of the source contract that apply to AMD's GPUs.
 func TestContract(t *testing.T) {
 	gputest.Limits{GPU: asAMD, Without: map[string]string{
 		"samples are given once": "amdkfd has no samples of processes; see TestOccupancy",
@@ -25,7 +25,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// unplaced removes the positions, because they depend on the other GPUs; TestPositions checks them.
+// unplaced removes the GPUs' positions, which depend on other GPUs; TestPositions checks the
+// positions.
 type unplaced struct{ *amd.Source }
 
 func (s unplaced) Read(ctx context.Context) (gpu.Report, error) {
@@ -36,7 +37,7 @@ func (s unplaced) Read(ctx context.Context) (gpu.Report, error) {
 	return report, err
 }
 
-// asAMD changes a described GPU to an AMD GPU.
+// asAMD changes a GPU that the contract describes to an AMD GPU.
 func asAMD(g *gputest.GPU) {
 	g.Reading.Gauges[gpu.MemoryReserved] = nil
 	d, r := &g.Device, &g.Reading
@@ -61,8 +62,8 @@ func asAMD(g *gputest.GPU) {
 	r.Contexts = contexts
 }
 
-// place returns the number of a described GPU on the PCI bus. A GPU keeps this number when its index
-// changes.
+// place returns the number that a described GPU has on the PCI bus. The GPU keeps this number when
+// its index changes.
 func place(uuid string) int { return 0x1b + int(uuid[len(uuid)-1]-'0') }
 
 // change makes the tree describe a node with AMD GPUs.
@@ -122,7 +123,7 @@ func (d *tree) addGPU(node int, g gputest.GPU) {
 	}
 }
 
-// addProcesses writes the files of amdkfd for the GPU, unless its processes are unknown.
+// addProcesses writes amdkfd's files for the GPU, unless the GPU's processes are unknown.
 func (d *tree) addProcesses(node int, bus string, r gpu.Reading) {
 	if !r.ContextsKnown {
 		return
@@ -144,7 +145,7 @@ func (d *tree) addProcesses(node int, bus string, r gpu.Reading) {
 	}
 }
 
-// metricsOf returns the file of a reading, in revision 1.3.
+// metricsOf returns a gpu_metrics file of revision 1.3 with the values of a reading.
 func metricsOf(r gpu.Reading) blob {
 	b := newBlob(1, 3, 120)
 	number := func(at int, v *float64, unit float64) {
@@ -162,5 +163,5 @@ func metricsOf(r gpu.Reading) blob {
 	return b
 }
 
-// counterOf returns the smallest counter value, in units of 2⁻¹⁶ J, that is at least the energy.
+// counterOf converts energy to a counter value in units of 2⁻¹⁶ J, rounded up.
 func counterOf(e gpu.Millijoules) uint64 { return (uint64(e)<<16 + 999) / 1000 }

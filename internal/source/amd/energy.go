@@ -6,23 +6,24 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A meter is the source of a GPU's energy. The source rarely changes. Power is always integrated,
-// so that the ledger can continue with another source.
+// A meter selects the source of a GPU's energy, which rarely changes. It always integrates power,
+// so that the ledger can continue if the source changes.
 type meter struct {
 	kind gpu.EnergySource
-	// missed counts the readings since the last reading with a counter. found counts the readings with
-	// a counter while another source is used.
+	// missed is the number of readings since the last reading with a counter. found is the number of
+	// successive readings with a counter.
 	missed, found int
 	integral      gpu.PowerIntegral
 }
 
-// patience is the number of readings without a counter after which the integral of power is used,
-// and the number of readings with a counter after which the counter is used again.
+// patience is the number of successive readings without a counter after which the integral of power
+// is used, and the number of successive readings with a counter after which the counter is used
+// again.
 const patience = 3
 
-// read returns the energy of a reading and the integral of power, if they are known. power is in W;
-// a negative power is unknown. definite is set if gpu_metrics was read, so that a missing counter
-// is not caused by a failed read.
+// read returns the energy for a reading and the integral of power, as far as they are known. power
+// is in W; a negative value means unknown. definite is set if gpu_metrics was read, because a
+// missing counter then means that the GPU reports none.
 func (m *meter) read(counter value, power float64, definite bool, at gpu.Instant) (energy, sum *gpu.Millijoules) {
 	if power >= 0 {
 		sum = new(m.integral.Add(uint32(min(power*1000, math.MaxUint32)), at.Boot))
@@ -48,12 +49,12 @@ func (m *meter) choose(counter, power, definite bool) {
 	}
 	m.found = 0
 	m.missed++
-	unread := m.kind == gpu.EnergyNone && !definite // the first readings may fail
+	unread := m.kind == gpu.EnergyNone && !definite // the first reads may fail
 	switch {
 	case m.missed < patience && (unread || m.kind == gpu.EnergyCounter):
 	case power:
 		m.kind = gpu.EnergyPower
-	case m.kind == gpu.EnergyCounter && !definite: // no source can be read at present
+	case m.kind == gpu.EnergyCounter && !definite: // keep the source, because no source can be read now
 	case m.kind == gpu.EnergyCounter:
 		m.kind = gpu.EnergyNone
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// step is one reading of a meter: the counter in 2⁻¹⁶ J and the power in W. A value of -1 means
-// that there is none.
+// step describes one reading of a meter, with the counter in 2⁻¹⁶ J and the power in W. A power of
+// -1 means that there is none.
 type step struct {
-	counter  uint64 // 0 for none
+	counter  uint64 // 0 if there is none
 	power    float64
 	unread   bool // gpu_metrics could not be read
 	source   gpu.EnergySource
@@ -21,7 +21,7 @@ type step struct {
 	withheld bool // the reading contains no energy
 }
 
-// TestMeter checks which counter is read, with one reading per second.
+// TestMeter checks which source the meter selects, with one reading per second.
 func TestMeter(t *testing.T) {
 	const joule = 1 << 16
 	none, power, counter := gpu.EnergyNone, gpu.EnergyPower, gpu.EnergyCounter
@@ -36,7 +36,7 @@ func TestMeter(t *testing.T) {
 			{power: 200.5, source: power, energy: 350_250},
 		},
 		"nothing": {{power: -1, source: none, withheld: true}, {power: -1, source: none, withheld: true}},
-		"a second die that begins to count": {
+		"the counter of a second die begins to count": {
 			{power: -1, source: none, withheld: true},
 			{power: -1, source: none, withheld: true},
 			{counter: 2 * joule, power: 100, source: counter, energy: 2000},
@@ -83,7 +83,7 @@ func TestMeter(t *testing.T) {
 			for i, s := range steps {
 				got, sum := m.read(value{s.counter, s.counter > 0}, s.power, !s.unread, gpu.Instant{Boot: time.Duration(i+1) * time.Second})
 				if (sum == nil) != (s.power < 0) || m.kind == power && s.power >= 0 && *sum != *got {
-					t.Errorf("reading %d: sum of power %v beside %v", i, sum, got)
+					t.Errorf("reading %d: the integral of power is %v although the power is %v", i, sum, got)
 				}
 				if m.kind != s.source || (got == nil) != s.withheld || got != nil && *got != s.energy {
 					t.Errorf("reading %d: source %q, energy %v; want %q, %d mJ, withheld %v", i, m.kind, got, s.source, s.energy, s.withheld)
@@ -93,9 +93,9 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// FuzzEnergy charges a sequence of files to a book, and checks that the book never has more energy
-// than the board can draw. Each step takes 12 bytes of the input: the counter, the power, the
-// missing values, and the time since the last reading.
+// FuzzEnergy settles a book from a sequence of files and checks that the book never contains more
+// energy than the board can draw. Each step uses 12 bytes of the input for the counter, the power,
+// the missing values, and the time since the last reading.
 func FuzzEnergy(f *testing.F) {
 	sequence := func(steps ...[4]uint64) (in []byte) {
 		for _, s := range steps {
@@ -139,7 +139,7 @@ func FuzzEnergy(f *testing.F) {
 			}
 			begun = true
 			if b := book.State().Books[uuid]; b != nil && float64(b.Energy) > bound+1 {
-				t.Fatalf("the book has %d mJ, the board could draw %.0f mJ", b.Energy, bound)
+				t.Fatalf("the book contains %d mJ, but the board could draw only %.0f mJ", b.Energy, bound)
 			}
 		}
 	})

@@ -12,22 +12,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Graphics, media and Vulkan use a GPU through DRM and are unknown to amdkfd. /proc/<pid>/fdinfo
-// describes this use for each open file of a device node (Linux, drm-usage-stats). Reading these
-// files requires CAP_SYS_PTRACE if the processes belong to other users, and Landlock denies it.
+// Graphics, media and Vulkan programs use a GPU through DRM, so amdkfd does not list them.
+// /proc/<pid>/fdinfo describes this use for each device node that a process has opened (Linux,
+// drm-usage-stats). Reading these files for processes of other users requires CAP_SYS_PTRACE.
+// Landlock denies reading them.
 
-// A clientFile is an open file of a device node.
+// A clientFile is a device node that a process has opened.
 type clientFile struct {
 	pid  uint32
-	path string // path of its description
+	path string // path of the description in fdinfo
 }
 
-// maxClientFiles is the maximum number of open files of device nodes that are read.
+// maxClientFiles is the maximum number of opened device nodes that are read.
 const maxClientFiles = 4096
 
-// listClientFiles returns the open files of device nodes by the name of the node, such as
-// renderD128. It does not query a GPU. It omits processes that cannot be read, and returns the
-// first error.
+// listClientFiles returns the device nodes that processes have opened, by the name of the node,
+// such as renderD128. It does not query a GPU. It omits processes that cannot be read, and returns
+// the first error.
 func listClientFiles(proc string) (files map[string][]clientFile, first error) {
 	files = make(map[string][]clientFile)
 	entries, first := os.ReadDir(proc)
@@ -52,13 +53,13 @@ func listClientFiles(proc string) (files map[string][]clientFile, first error) {
 	return files, first
 }
 
-// A client describes the use of a GPU by one DRM client.
+// A client describes how one DRM client uses a GPU.
 type client struct {
 	id, address string
 	memory      uint64        // bytes
 	busy        time.Duration // busy time of the engines gfx and compute
-	// used is set if an engine was ever busy. Without this condition, monitoring programs would count,
-	// because they also open a device node.
+	// used is set if an engine was ever busy. It distinguishes clients from monitoring programs, which
+	// also open a device node.
 	used bool
 }
 
@@ -94,20 +95,21 @@ func parseClient(text string) (c client, ok bool) {
 	return c, driver == "amdgpu" && c.id != "" && c.busy >= 0
 }
 
-// use describes a process's use of the GPU through DRM since the last reading.
+// use describes how a process has used the GPU through DRM since the last reading.
 type use struct {
 	memory uint64
 	busy   time.Duration
 }
 
-// readClients returns the use of the GPU by each process. Busy time may fall for a moment, so the
-// larger value counts. A client that was unknown until now gets no busy time.
+// readClients returns how each process has used the GPU through DRM. The driver's busy time may
+// decrease for a moment, so the highest value is used. A client that is read for the first time
+// gets no busy time.
 func (r *reader) readClients() map[uint32]use {
 	uses := make(map[uint32]use)
 	clients := make(map[string]client)
 	for _, f := range r.files {
 		text, err := readFile(f.path)
-		if err != nil { // the process has ended or closed the file
+		if err != nil { // the process has ended or has closed the file
 			continue
 		}
 		c, ok := parseClient(string(text))

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// addClient creates an open file of a process, with the busy time of the engine gfx.
+// addClient adds a device node that a process has opened. busy is the busy time of the engine gfx.
 func (d *tree) addClient(pid, fd int, node, id, address string, busy time.Duration) {
 	d.t.Helper()
 	f := fmt.Sprintf("proc/%d/", pid)
@@ -28,7 +28,7 @@ func (d *tree) addClient(pid, fd int, node, id, address string, busy time.Durati
 		id, address, busy.Nanoseconds()))
 }
 
-// work sets the busy time of a client with two open files.
+// work sets the busy time of a client that has opened its device node twice.
 func (d *tree) work(busy time.Duration) {
 	d.addClient(200, 3, "/dev/dri/renderD128", "2", bus1, busy)
 	d.addClient(200, 4, "/dev/dri/card1", "2", bus1, busy)
@@ -42,23 +42,23 @@ func media(t *testing.T) *tree {
 	d.write(metrics1, string(mi300(10, 500).u16(12, 80)))
 	d.write(kfdProc+"100/vram_40011", "4096\n")
 	d.write(kfdProc+"100/stats_40011/cu_occupancy", "304\n")
-	d.addClient(100, 3, "/dev/dri/renderD128", "1", bus1, 0) // every process of amdkfd has such a file
+	d.addClient(100, 3, "/dev/dri/renderD128", "1", bus1, 0) // every process that amdkfd lists has such a file
 	d.work(time.Second)
 	d.addClient(200, 5, "/dev/dri/renderD128", "3", bus1, time.Minute)
 	d.addClient(201, 3, "/dev/dri/renderD128", "9", bus1, 0) // never worked
 	d.addClient(300, 3, "/dev/dri/renderD129", "4", bus1, 0) // another node
 	d.addClient(301, 3, "/dev/dri/renderD128", "5", bus2, 0) // another GPU
-	d.addClient(302, 3, "/dev/nvidia0", "6", bus1, 0)        // this node is not a device of DRM
+	d.addClient(302, 3, "/dev/nvidia0", "6", bus1, 0)        // not a DRM device node
 	d.addClient(303, 3, "/dev/dri/renderD128", "", bus1, 0)  // no id
 	d.addClient(202, 3, "/dev/dri/renderD128", "10", bus1, 0)
 	d.write("proc/202/fdinfo/3", "drm-driver:\tamdgpu\ndrm-client-id:\t10\ndrm-pdev:\t"+bus1+"\ndrm-engine-dec:\t77 ns\n")
-	d.write("proc/self/fdinfo/3", "drm-driver:\tamdgpu\n")      // no process
-	d.write("proc/304/fdinfo/3", "drm-driver:\ti915\n")         // not open
+	d.write("proc/self/fdinfo/3", "drm-driver:\tamdgpu\n")      // not the folder of a process
+	d.write("proc/304/fdinfo/3", "drm-driver:\ti915\n")         // not a file of amdgpu
 	d.addClient(305, 3, "/dev/dri/renderD128", "8", bus1, -1e9) // malformed
 	return d
 }
 
-// usesOf reads a tree twice, and calls step in between. It returns the memory and the activity of
+// usesOf reads a tree twice and calls step in between. It returns the memory and the activity of
 // each process.
 func usesOf(t *testing.T, d *tree, step func()) (memory map[uint32]uint64, activity map[uint32]float64) {
 	t.Helper()
@@ -81,8 +81,8 @@ func usesOf(t *testing.T, d *tree, step func()) (memory map[uint32]uint64, activ
 	return memory, activity
 }
 
-// TestClients checks which processes use a GPU through DRM, and that they get their busy time while
-// the processes of amdkfd share the rest.
+// TestClients checks which processes count as DRM clients, and that these get their busy time while
+// the processes that amdkfd lists share the rest.
 func TestClients(t *testing.T) {
 	tests := map[string]struct {
 		step func(*tree)
@@ -92,7 +92,7 @@ func TestClients(t *testing.T) {
 		"no client works": {func(*tree) {}, map[uint32]float64{100: 0.8}},
 		"busy time falls": {func(d *tree) { d.work(0) }, map[uint32]float64{100: 0.8}},
 		"busy time jumps": {func(d *tree) { d.work(time.Hour) }, nil},
-		"amdkfd's is waiting": {func(d *tree) {
+		"the process of amdkfd waits": {func(d *tree) {
 			d.write(kfdProc+"100/stats_40011/cu_occupancy", "0\n")
 			d.work(1700 * time.Millisecond)
 		}, map[uint32]float64{100: 0.1, 200: 0.7}},
@@ -116,8 +116,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestTwoWaiting checks that the rest of the GPU's activity is unknown if neither of two processes of
-// amdkfd occupies the GPU when it is read.
+// TestTwoWaiting checks that activity is unknown if amdkfd lists two processes and neither of them
+// occupies the GPU at the time of the reading.
 func TestTwoWaiting(t *testing.T) {
 	d := media(t)
 	_, activity := usesOf(t, d, func() {
@@ -132,8 +132,8 @@ func TestTwoWaiting(t *testing.T) {
 	}
 }
 
-// TestNoClients checks that DRM clients are ignored by default and on a divided GPU, and that an
-// unreadable list of files of a process is logged once.
+// TestNoClients checks that DRM clients are ignored by default and on a GPU with partitions, and
+// that an unreadable list of a process's open files is logged once.
 func TestNoClients(t *testing.T) {
 	d := media(t)
 	d.clients = false
@@ -146,7 +146,7 @@ func TestNoClients(t *testing.T) {
 		t.Errorf("processes %v, want no client of DRM", memory)
 	}
 	if os.Getuid() == 0 {
-		t.Log("root can list all files: refused ones are not tested")
+		t.Log("root can list all files, so refused access is not tested")
 		return
 	}
 	d = media(t)
@@ -159,7 +159,8 @@ func TestNoClients(t *testing.T) {
 	}
 }
 
-// FuzzClient checks that no description leads to more activity than the time between two readings.
+// FuzzClient checks that, for any description, the activity does not exceed the time between two
+// readings.
 func FuzzClient(f *testing.F) {
 	f.Add("drm-driver:\tamdgpu\ndrm-client-id:\t2\ndrm-pdev:\t0000:1b:00.0\ndrm-engine-gfx:\t5 ns\n", "drm-engine-gfx:\t18446744073709551615 ns")
 	f.Fuzz(func(t *testing.T, first, second string) {

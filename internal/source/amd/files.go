@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// maxFile is the largest file that is read. The files of the driver are at most one page long.
+// maxFile is the maximum size of a file that is read, in bytes. The driver's files are at most one
+// page long.
 const maxFile = 64 << 10
 
 var errTooLong = errors.New("file is too long")
@@ -19,7 +20,7 @@ var errTooLong = errors.New("file is too long")
 // readFile returns the content of a file.
 func readFile(path ...string) ([]byte, error) { return readUpTo(maxFile, path...) }
 
-// readUpTo returns the content of a file of a limited length.
+// readUpTo returns the content of a file. It returns an error if the file is longer than the limit.
 func readUpTo(limit int, path ...string) ([]byte, error) {
 	f, err := os.Open(filepath.Join(path...))
 	if err != nil {
@@ -33,11 +34,11 @@ func readUpTo(limit int, path ...string) ([]byte, error) {
 	return content, err
 }
 
-// page is the smallest size of a page. One read of a file in sysfs returns at most a page.
+// page is the minimum page size of a kernel. One read from a file in sysfs returns at most a page.
 const page = 4 << 10
 
-// readAll reads at least a page in each call. The driver returns only whole lines of gpu_vram_bad_pages. If a line does not
-// fit into the buffer, the driver returns no data, like at the end of the file.
+// readAll reads a file with a buffer of at least a page in each call. The driver returns only whole lines of
+// gpu_vram_bad_pages. If a line does not fit into the buffer, the driver returns no data, as if the file had ended.
 func readAll(r io.Reader, limit int) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(bufio.NewReaderSize(r, page), int64(limit)+1))
 	if err == nil && len(content) > limit {
@@ -46,8 +47,8 @@ func readAll(r io.Reader, limit int) ([]byte, error) {
 	return content, err
 }
 
-// readText returns the content of a file without surrounding space, or an empty string if the file
-// is unreadable.
+// readText returns the content of a file without surrounding white space, or an empty string if the
+// file cannot be read.
 func readText(path ...string) string {
 	content, err := readFile(path...)
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// badPages reads a file as the kernel does for each read of gpu_vram_bad_pages (Linux, amdgpu_ras_sysfs_badpages_read and
-// kernfs_file_read_iter). Each read returns at most a page, and only whole lines that leave room for one more byte.
+// badPages is a reader that behaves like the kernel when gpu_vram_bad_pages is read (Linux,
+// amdgpu_ras_sysfs_badpages_read and kernfs_file_read_iter). Each read returns at most a page, and only whole lines
+// that leave room for one more byte.
 type badPages struct {
 	t    *testing.T
 	left string
@@ -16,7 +17,7 @@ type badPages struct {
 
 func (b *badPages) Read(buffer []byte) (int, error) {
 	if len(buffer) < page {
-		b.t.Errorf("a read of %d bytes, want a page at least", len(buffer))
+		b.t.Errorf("a read of %d bytes, want at least a page", len(buffer))
 	}
 	lines := (min(len(buffer), page) - 1) / line
 	n := copy(buffer, b.left[:min(lines*line, len(b.left))])
@@ -27,16 +28,16 @@ func (b *badPages) Read(buffer []byte) (int, error) {
 	return n, nil
 }
 
-// line is the length of a line.
+// line is the length of a line in bytes.
 const line = len("0xabcdabcd : 0x12345678 : R\n")
 
-// TestBadPagesInParts reads files of up to three pages of memory.
+// TestBadPagesInParts reads files that are up to three memory pages long.
 func TestBadPagesInParts(t *testing.T) {
 	for lines := range 3*page/line + 1 {
 		content := strings.Repeat("0x000a0002 : 0x00001000 : R\n", lines)
 		got, err := readAll(&badPages{t, content}, maxBadPages)
 		if err != nil || !bytes.Equal(got, []byte(content)) {
-			t.Errorf("%d lines: %d read, error %v", lines, len(got)/line, err)
+			t.Errorf("%d lines, of which %d were read, error %v", lines, len(got)/line, err)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// readHealth reads the values that [gpu.HealthInfos] and the driver share. A value that the GPU does not report is
-// absent.
+// readHealth reads those values of [gpu.HealthInfos] that the driver reports. A value that the GPU does not report
+// is absent.
 func (r *reader) readHealth() []gpu.HealthValue {
 	var h healthValues
 	r.addMemoryErrors(&h)
@@ -25,8 +25,8 @@ func (r *reader) readHealth() []gpu.HealthValue {
 	return h
 }
 
-// maxMillidegrees is higher than the temperature of any sensor, and maxMicrowatts is higher than
-// any power limit.
+// maxMillidegrees is higher than any real temperature, and maxMicrowatts is higher than any power
+// limit.
 const (
 	maxMillidegrees = 200_000
 	maxMicrowatts   = 1e11
@@ -37,22 +37,24 @@ func (v value) below(limit uint64) value { return value{v.n, v.ok && v.n < limit
 
 type healthValues []gpu.HealthValue
 
-// add adds a value, divided by the number of units in a base unit, if the value is known.
+// add adds a value, if it is known, in base units. The value is divided by the number of its units
+// per base unit.
 func (h *healthValues) add(metric gpu.HealthMetric, v value, units float64, labels ...string) {
 	if v.ok {
 		*h = append(*h, gpu.HealthValue{Metric: metric, Labels: labels, Value: float64(v.n) / units})
 	}
 }
 
-// memoryOf contains the kind of memory for each block that counts memory errors (Linux, amdgpu_ras.h). Other
+// memoryOf maps each block that counts memory errors to its kind of memory (Linux, amdgpu_ras.h). Other
 // blocks are links, buses and processors.
 var memoryOf = map[string]string{
 	"umc": "dram",
 	"gfx": "sram", "sdma": "sram", "mmhub": "sram", "athub": "sram", "hdp": "sram", "vcn": "sram", "jpeg": "sram",
 }
 
-// memoryCounters returns the counts of memory errors by block. In the GPU's memory, deferred errors are uncorrectable too: the driver counts
-// each error as one of them (Linux, umc_v12_0.c).
+// memoryCounters returns the counts of memory errors by block. Deferred errors in the GPU's memory are added to the
+// uncorrectable errors, because the driver counts each uncorrectable error either as uncorrectable or as deferred
+// (Linux, umc_v12_0.c).
 func (r *reader) memoryCounters() (all []gpu.Counter) {
 	for _, e := range r.ras {
 		memory, kind, part := memoryOf[e.Block], string(e.Type), e.Block
@@ -67,8 +69,8 @@ func (r *reader) memoryCounters() (all []gpu.Counter) {
 	return all
 }
 
-// addMemoryErrors adds the sums of the blocks' errors. A sum is absent while a count that was known before is unknown,
-// because it would fall.
+// addMemoryErrors adds the sums of the errors over all blocks. A sum is absent while a count that was known earlier is
+// unknown, because the sum would decrease.
 func (r *reader) addMemoryErrors(h *healthValues) {
 	counts := make(map[rasKey]uint64, len(r.ras))
 	for _, e := range r.ras {
@@ -89,10 +91,11 @@ func (r *reader) addMemoryErrors(h *healthValues) {
 	}
 }
 
-// maxBadPages is the largest list of pages that is read, in bytes. A line has 28.
+// maxBadPages is the maximum size of the list of pages that is read, in bytes. A line has 28 bytes.
 const maxBadPages = 1 << 20
 
-// addRetiredPages adds the pages that the driver no longer uses because of uncorrectable errors.
+// addRetiredPages adds the number of pages that the driver no longer uses because of uncorrectable
+// errors.
 func (r *reader) addRetiredPages(h *healthValues) {
 	path := filepath.Join(r.card.folder, "ras", "gpu_vram_bad_pages")
 	if !exists(path) {
@@ -111,8 +114,8 @@ func (r *reader) addRetiredPages(h *healthValues) {
 	h.add(gpu.RetiredPagesPending, value{min(pending, 1), true}, 1)
 }
 
-// parseBadPages counts the lines of gpu_vram_bad_pages, such as "0x00000001 : 0x00001000 : R". A line contains the number
-// of the page, its size, and a letter: R for a reserved page, P for a pending page or F for a page that could not be
+// parseBadPages counts the lines of gpu_vram_bad_pages, such as "0x00000001 : 0x00001000 : R". A line contains the page
+// number, the page size and a letter: R for a reserved page, P for a pending page, or F for a page that could not be
 // reserved (Linux, amdgpu_ras.c).
 func parseBadPages(content string) (retired, pending uint64, err error) {
 	if content = strings.TrimSpace(content); content == "" {
@@ -140,8 +143,8 @@ func isHex(text string) bool {
 	return prefixed && err == nil
 }
 
-// addPCIe adds the link of the PCI device. The maximum speed and width depend on the GPU and on the port above it. The
-// replays are the sum of NAKs in both directions.
+// addPCIe adds the values of the PCIe link. The maximum speed and width depend on both the GPU and the port above it.
+// The number of replays is the sum of NAKs in both directions.
 func (r *reader) addPCIe(h *healthValues) {
 	device, port := r.card.folder, ""
 	if path, err := filepath.EvalSymlinks(device); err == nil {
@@ -154,14 +157,15 @@ func (r *reader) addPCIe(h *healthValues) {
 	h.add(gpu.PCIeErrors, r.number("pcie_replay_count").below(1<<63), 1, "replay")
 }
 
-// linkWidth reads a number of lanes. The file contains 0 or 63 while the link is down, and 255 if the width is unknown
-// (Linux, pci-sysfs.c).
+// linkWidth reads the number of lanes. The file contains 0 or 63 while the link is down, and 255 if the width is
+// unknown (Linux, pci-sysfs.c).
 func linkWidth(folder, name string) value {
 	n, err := readNumber(folder, name)
 	return value{n, err == nil && n > 0 && n <= maxLanes}
 }
 
-// linkGeneration reads a speed, which is "Unknown" while the link is down.
+// linkGeneration reads the speed of a link and returns its PCIe generation. The speed is "Unknown"
+// while the link is down.
 func linkGeneration(folder, name string) value {
 	g := generations[strings.TrimSuffix(readText(folder, name), " PCIe")]
 	return value{g, g > 0}
@@ -175,36 +179,38 @@ func lower(a, b value) value {
 	return a
 }
 
-// maxLanes is the largest width of a PCIe link.
+// maxLanes is the maximum width of a PCIe link.
 const maxLanes = 32
 
-// generations contains the PCIe generation by the speed (Linux, pci_speed_string). Older kernels write whole numbers
-// without a decimal.
+// generations maps the speed of a link to its PCIe generation (Linux, pci_speed_string). Older kernels write whole
+// numbers without a decimal point.
 var generations = map[string]uint64{
 	"2.5 GT/s": 1, "5.0 GT/s": 2, "5 GT/s": 2, "8.0 GT/s": 3, "8 GT/s": 3, "16.0 GT/s": 4, "16 GT/s": 4,
 	"32.0 GT/s": 5, "32 GT/s": 5, "64.0 GT/s": 6,
 }
 
-// clockLimits contains the labels of the residencies in gpu_metrics, in the order of that file.
+// clockLimits contains the label for each residency in gpu_metrics, in the order of the file.
 var clockLimits = [numLimits]string{"prochot", "power_cap", "socket_thermal", "regulator_thermal", "memory_thermal"}
 
-// A limitMeter measures the time for which a reason limited the clocks. The firmware counts cycles of its own, of
-// unknown length: the time is their share of all cycles between two readings. It begins with the first reading.
+// A limitMeter measures the time for which each reason limited the clocks. The firmware counts its own cycles,
+// which have an unknown length. The time between two readings is therefore multiplied by the share of cycles in
+// which the clocks were limited. The first reading only sets the start.
 type limitMeter struct {
 	limits [numLimits]limit
-	// thermal is the time for which heat limited the clocks. Such limits overlap: between two readings the longest one counts.
+	// thermal is the time for which heat limited the clocks. Several thermal limits may overlap, so only the longest
+	// time between two readings is added.
 	thermal time.Duration
 }
 
-// A limit is the meter of one reason.
+// A limit measures the time for one reason.
 type limit struct {
-	cycles, all  uint64 // of the last reading
+	cycles, all  uint64 // limited cycles and all cycles at the last reading
 	at           gpu.Instant
 	seconds      float64
 	begun, known bool
 }
 
-// add adds the time since the last reading.
+// add adds the limited times since the last reading.
 func (x *limitMeter) add(m metrics, at gpu.Instant) {
 	longest := 0.0
 	for i := range x.limits {
@@ -215,7 +221,8 @@ func (x *limitMeter) add(m metrics, at gpu.Instant) {
 	x.thermal += time.Duration(longest * float64(time.Second))
 }
 
-// add adds the time since the last reading, unless a count fell or grew more than all cycles. It returns the added seconds.
+// add adds the limited time since the last reading and returns it in seconds. It adds nothing if a count decreased, or
+// if there were more limited cycles than cycles.
 func (l *limit) add(cycles, all value, at gpu.Instant) (grown float64) {
 	if l.known = cycles.ok && all.ok; !l.known {
 		return 0
@@ -230,10 +237,12 @@ func (l *limit) add(cycles, all value, at gpu.Instant) (grown float64) {
 	return grown
 }
 
-// isThermal reports whether a limit is for heat. The machine asserts PROCHOT, for a reason that the driver does not report.
+// isThermal reports whether a limit is caused by heat. PROCHOT is not included, because the machine asserts it for a
+// reason that the driver does not report.
 func isThermal(limit int) bool { return strings.HasSuffix(clockLimits[limit], "_thermal") }
 
-// throttled returns the time for which heat limited the clocks, or nil if the last reading did not report it.
+// throttled returns the time for which heat limited the clocks, or nil if the last reading contained no
+// thermal limit.
 func (x *limitMeter) throttled() *gpu.ThrottledTimes {
 	for i := range x.limits {
 		if isThermal(i) && x.limits[i].known {
@@ -243,7 +252,7 @@ func (x *limitMeter) throttled() *gpu.ThrottledTimes {
 	return nil
 }
 
-// values adds the times that the last reading reported.
+// values adds the limited time for each reason that the last reading contained.
 func (x *limitMeter) values(h *healthValues) {
 	for i := range x.limits {
 		if x.limits[i].known {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// healthFiles contains files in the folder of a GPU, in the formats of the kernel's documentation
-// (gpu/amdgpu/ras.rst, driver-misc.rst, thermal.rst, ABI/testing/sysfs-bus-pci).
+// healthFiles contains files in the folder of a GPU, in the formats that the kernel's documentation
+// describes (gpu/amdgpu/ras.rst, driver-misc.rst, thermal.rst, ABI/testing/sysfs-bus-pci).
 var healthFiles = map[string]string{
 	"current_link_width": "8\n", "max_link_width": "16\n", "current_link_speed": "16.0 GT/s PCIe\n", "max_link_speed": "32.0 GT/s PCIe\n",
 	"pcie_replay_count":      "7\n",
@@ -28,7 +28,7 @@ var healthFiles = map[string]string{
 	"hwmon/hwmon3/power1_cap": "650000000\n", "hwmon/hwmon3/power1_cap_default": "750000000\n", "hwmon/hwmon3/power1_cap_max": "760000000\n",
 }
 
-// healthWant returns the expected values of healthFiles.
+// healthWant returns the values that are expected from healthFiles.
 func healthWant() map[string]float64 {
 	return map[string]float64{
 		"pcie_link_width": 8, "pcie_link_width_max": 16, "pcie_link_generation": 4, "pcie_link_generation_max": 5, "pcie_errors_total replay": 7,
@@ -49,8 +49,8 @@ func healthy(t *testing.T) *tree {
 	return d
 }
 
-// healthAfter reads the only GPU of a tree every ten seconds, each time after a step of the test, and returns
-// the health of the GPU.
+// healthAfter calls the steps of a test at intervals of ten seconds, reads the only GPU of the tree after
+// each step, and returns the health from each reading.
 func healthAfter(t *testing.T, d *tree, steps ...func()) (got []map[string]float64) {
 	t.Helper()
 	clock := gputest.NewClock()
@@ -75,8 +75,8 @@ func healthAfter(t *testing.T, d *tree, steps ...func()) (got []map[string]float
 	return got
 }
 
-// TestHealth checks the values of all files. A value must be absent if its file is missing, and no value may be
-// read unless health is enabled.
+// TestHealth checks the values from all files. It also checks that a value is absent if its file is missing,
+// and that no values are read unless health is enabled.
 func TestHealth(t *testing.T) {
 	d := healthy(t)
 	got := healthAfter(t, d, func() {}, func() {
@@ -90,11 +90,11 @@ func TestHealth(t *testing.T) {
 	d = healthy(t)
 	d.health = false
 	if got := healthAfter(t, d, func() {}); len(got[0]) > 0 {
-		t.Errorf("values although they are disabled: %v", got[0])
+		t.Errorf("health is disabled, but there are values: %v", got[0])
 	}
 }
 
-// TestHealthInterval checks that the health is read every ten seconds, and not at each tick.
+// TestHealthInterval checks that the health is read only every ten seconds.
 func TestHealthInterval(t *testing.T) {
 	d := healthy(t)
 	clock := gputest.NewClock()
@@ -117,8 +117,8 @@ func TestHealthInterval(t *testing.T) {
 	}
 }
 
-// TestDamagedHealth checks that invalid content of a file removes only the values of this file, and that the next valid
-// content restores them.
+// TestDamagedHealth checks that invalid content in a file removes only the values of this file, and that the values
+// return with the next valid content.
 func TestDamagedHealth(t *testing.T) {
 	contents := map[string]string{
 		"text": "none", "negative": "-1", "too large": "18446744073709551615", "larger": "99999999999999999999", "a fraction": "1.5", "bytes": strings.Repeat("\xff", 16),
@@ -157,17 +157,17 @@ func TestDamagedHealth(t *testing.T) {
 				t.Errorf("values at the end (-want +got):\n%s", diff)
 			}
 			if n := strings.Count(d.log.String(), "\n"); n > 1 {
-				t.Errorf("%d lines in the log, want one at most:\n%s", n, &d.log)
+				t.Errorf("%d lines in the log, want at most one:\n%s", n, &d.log)
 			}
 		})
 	}
 }
 
-// port is the folder of a port of the root complex.
+// port is the folder of a PCIe root port.
 const port = "sys/devices/pci0000:16/0000:16:01.0"
 
-// plug moves the folder of a GPU to its location in sysfs, below the folder of a port. The folder of the bus
-// contains a link to it.
+// plug moves the folder of a GPU below the folder of a port, as in the real sysfs. The folder of the bus
+// then contains a link to the folder.
 func (d *tree) plug(address string) {
 	d.t.Helper()
 	d.mkdir(port)
@@ -177,7 +177,7 @@ func (d *tree) plug(address string) {
 	d.link(folder(address), port+"/"+address)
 }
 
-// TestHealthNumbers checks contents with a special meaning.
+// TestHealthNumbers checks special values in files.
 func TestHealthNumbers(t *testing.T) {
 	var many strings.Builder
 	for i := range 3000 {
@@ -222,7 +222,7 @@ func TestHealthNumbers(t *testing.T) {
 	}
 }
 
-// TestHealthHangs checks that a file that hangs delays only its GPU.
+// TestHealthHangs checks that a hanging file delays only the readings of its GPU.
 func TestHealthHangs(t *testing.T) {
 	d := healthy(t)
 	d.addCard(9, bus2, id2)
@@ -231,12 +231,12 @@ func TestHealthHangs(t *testing.T) {
 	s := gputest.Hasty(d.open(gputest.NewClock().Now))
 	r := gputest.Eventually(t, s, "the other GPU is read", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 1 })
 	if r.Readings[0].UUID != id2 {
-		t.Errorf("a reading of %s, want the other GPU's", r.Readings[0].UUID)
+		t.Errorf("a reading of %s, want a reading of the other GPU", r.Readings[0].UUID)
 	}
 }
 
-// TestClockLimits checks the times in which clocks were limited. In revision 1.7 the compiler places the counter of
-// cycles at offset 40, followed by the residencies of PROCHOT, PPT, socket, voltage regulator and HBM.
+// TestClockLimits checks the times for which the clocks were limited. In revision 1.7 the cycle counter is at
+// offset 40, according to a compiler. The residencies of PROCHOT, PPT, socket, voltage regulator and HBM follow.
 func TestClockLimits(t *testing.T) {
 	d := one(t)
 	d.health = true
@@ -248,8 +248,8 @@ func TestClockLimits(t *testing.T) {
 	const start = math.MaxUint32 - 40_000
 	got := healthAfter(t, d,
 		set(start, 5, 700, 0),
-		set(start+10_000, 5, 3_200, 10_000), // a quarter of ten seconds, and the whole ten seconds
-		set(start+20_000, 5, 3_100, 10_000), // one count falls
+		set(start+10_000, 5, 3_200, 10_000), // a quarter of ten seconds, and all of the ten seconds
+		set(start+20_000, 5, 3_100, 10_000), // one count decreases
 		set(start+30_000, 5, 3_100+20_000, 15_000),
 		set(100, 0, 0, 0), // a reload of the driver, or an overflow
 		set(10_100, 5_000, 0, 0),
@@ -269,9 +269,10 @@ func TestClockLimits(t *testing.T) {
 	}
 }
 
-// TestMemoryCounters checks the counts of memory errors that are summed for the record. In the GPU's memory a deferred error is an
-// uncorrectable error in data that was not used yet, which the driver counts as deferred only (Linux, umc_v12_0.c); in other blocks it
-// may be the use of such data. A count that falls is absent until the next one continues from it.
+// TestMemoryCounters checks the counts of memory errors that are summed for the record. In the GPU's memory, a deferred
+// error is an uncorrectable error in data that was not used yet; the driver counts it only as deferred (Linux,
+// umc_v12_0.c). In other blocks a deferred error may be the use of such data. A count that decreases is absent until
+// the next count continues from it.
 func TestMemoryCounters(t *testing.T) {
 	d := healthy(t)
 	clock := gputest.NewClock()
@@ -300,7 +301,7 @@ func TestMemoryCounters(t *testing.T) {
 	check("not read again yet", read(time.Second, "ue: 1\nce: 13\nde: 5\n"))
 	delete(want, "dram correctable, umc")
 	delete(want, "dram uncorrectable, umc deferred")
-	check("two counts fall", read(10*time.Second, "ue: 1\nce: 2\nde: 0\n"))
+	check("two counts decrease", read(10*time.Second, "ue: 1\nce: 2\nde: 0\n"))
 	want["dram correctable, umc"], want["dram uncorrectable, umc deferred"] = 3, 0
 	check("they continue", read(10*time.Second, "ue: 1\nce: 3\nde: 0\n"))
 	d.health = false
@@ -309,8 +310,9 @@ func TestMemoryCounters(t *testing.T) {
 	check("without health", read(10*time.Second, "ue: 1\nce: 3\nde: 0\n"))
 }
 
-// TestThrottled checks the time for which heat limited the clocks. Limits of socket, voltage regulator and HBM overlap, so the longest one of
-// each time between two readings counts. PROCHOT and the power limit do not count. Firmware without these residencies reports no time.
+// TestThrottled checks the time for which heat limited the clocks. The limits of socket, voltage regulator and HBM may
+// overlap, so only the longest of them is added between two readings. PROCHOT and the power limit are not thermal.
+// Without thermal residencies there is no time.
 func TestThrottled(t *testing.T) {
 	d := one(t)
 	clock := gputest.NewClock()
@@ -324,10 +326,10 @@ func TestThrottled(t *testing.T) {
 	for i, tt := range []struct{ got, want *gpu.ThrottledTimes }{
 		{read(1000, 7, 7, 100, 100, 100), thermal(0)},
 		{read(3000, 1007, 2007, 100, 100, 100), thermal(0)},
-		{read(5000, 1007, 2007, 600, 1100, 350), thermal(time.Second)},                                 // a quarter, half and an eighth of two seconds
-		{read(7000, 1007, 2007, 2600, 1100, 350), thermal(3 * time.Second)},                            // all of them
+		{read(5000, 1007, 2007, 600, 1100, 350), thermal(time.Second)},                                 // a quarter, a half and an eighth of two seconds
+		{read(7000, 1007, 2007, 2600, 1100, 350), thermal(3 * time.Second)},                            // all of two seconds
 		{read(100, 0, 0, 0, 0, 0), thermal(3 * time.Second)},                                           // a reload
-		{read(2100, 0, 0, 0, 0, 500), thermal(3500 * time.Millisecond)},                                // a quarter
+		{read(2100, 0, 0, 0, 0, 500), thermal(3500 * time.Millisecond)},                                // a quarter of two seconds
 		{read(4100, 0, 0, math.MaxUint32, math.MaxUint32, 1000), thermal(4 * time.Second)},             // not reported
 		{read(6100, 0, 0, math.MaxUint32, math.MaxUint32, math.MaxUint32), nil},                        // no limit for heat
 		{read(8100, 0, 0, math.MaxUint32, math.MaxUint32, 2000), thermal(5 * time.Second)},             // a quarter of four seconds
@@ -339,7 +341,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestSumFalls checks that the sum of several blocks is absent while one count is unknown.
+// TestSumFalls checks that the sum over several blocks is absent while one of the counts is
+// unknown.
 func TestSumFalls(t *testing.T) {
 	d := healthy(t)
 	const name = "ecc_errors_total sram correctable"

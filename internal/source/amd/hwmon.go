@@ -8,17 +8,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// hwmon contains the values of the driver's hwmon folder, which reports no energy.
+// hwmon contains the values from the driver's hwmon folder, which contains no energy.
 type hwmon struct {
 	power, limit       value // µW
 	temperature        value // m°C
 	clock, memoryClock value // Hz
 }
 
-// errNoHwmon is the error while no value of hwmon can be read.
+// errNoHwmon is returned if no value of hwmon can be read.
 var errNoHwmon = errors.New("read hwmon: no value")
 
-// findHwmon finds the folder. Its number changes when the driver is reloaded.
+// findHwmon finds the hwmon folder. The number in its name changes when the driver is reloaded.
 func (r *reader) findHwmon() {
 	folders, _ := filepath.Glob(filepath.Join(r.card.folder, "hwmon", "hwmon*")) // the pattern is valid
 	r.hwmon = ""
@@ -30,8 +30,8 @@ func (r *reader) findHwmon() {
 	}
 }
 
-// readHwmon reads the power limit, and other values only if gpu_metrics lacks them, because some
-// files of hwmon query the firmware. Older firmware reports the average power.
+// readHwmon reads the power limit. It reads other values only if gpu_metrics lacks them, because
+// reading some files of hwmon queries the firmware. Older firmware reports the average power.
 func (r *reader) readHwmon(m metrics) (hwmon, error) {
 	if r.hwmon == "" {
 		return hwmon{}, errNoHwmon
@@ -57,8 +57,8 @@ func (r *reader) readHwmon(m metrics) (hwmon, error) {
 	return h, nil
 }
 
-// sensor reads a value of hwmon. A value of 0 counts as missing, because the power and the power
-// limit are 0 on the second die of an MI250.
+// sensor reads a value of hwmon. It treats 0 as missing, because the power and the power limit are
+// 0 on the second die of an MI250.
 func (r *reader) sensor(name string) value {
 	n, err := readNumber(r.hwmon, name)
 	if err != nil || n == 0 {
@@ -67,11 +67,11 @@ func (r *reader) sensor(name string) value {
 	return value{n, true}
 }
 
-// maxSensors is higher than the number of temperatures or clocks of a GPU.
+// maxSensors is higher than the number of temperatures or clocks that a GPU reports.
 const maxSensors = 3
 
-// labelled reads an input of a kind, such as temp. It uses the first of the labels that is
-// available.
+// labelled reads an input of the given kind, such as temp. It uses the first of the given labels
+// that the GPU has.
 func (r *reader) labelled(kind string, labels ...string) value {
 	for _, label := range labels {
 		for i := range maxSensors {

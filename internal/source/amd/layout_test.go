@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// definitions lists the members of the kernel's structures for gpu_metrics (Linux, kgd_pp_interface.h) in their order,
-// with their types and with shorter names. The compiler computes their offsets.
+// definitions contains the kernel's structures for gpu_metrics (Linux, kgd_pp_interface.h), with shorter names. The
+// members have the original order and types, so a compiler can compute their offsets.
 const definitions = `
 #include <stddef.h>
 #include <stdint.h>
@@ -51,8 +51,8 @@ struct partition { HEADER uint16_t clock[8], soc[4], vclk[4], dclk[4], memClock,
 #define CLOCK(s) offsetof(struct s, clock), sizeof(uint16_t)
 `
 
-// TestLayouts compares the offsets of all values with the offsets that the compiler computes. Golden blobs cannot
-// detect an error in the table, because they use the same offsets.
+// TestLayouts compares the offsets of all values with the offsets that a compiler computes. Golden blobs cannot
+// detect a wrong offset in the table, because they use the same offsets.
 func TestLayouts(t *testing.T) {
 	var program bytes.Buffer
 	program.WriteString(definitions + "int main(void) {\n")
@@ -88,7 +88,7 @@ func TestLayouts(t *testing.T) {
 	show(1, 8, "v1_8", counted, "xcp_2")
 	program.WriteString("return 0; }\n")
 
-	got := map[revision]layout{{1, 0, 80}: layouts[revision{1, 0, 80}]} // revisions of old GPUs, without a definition in this file
+	got := map[revision]layout{{1, 0, 80}: layouts[revision{1, 0, 80}]} // revision of old GPUs, for which there is no definition
 	for line := bufio.NewScanner(bytes.NewReader(compiled(t, program.Bytes()))); line.Scan(); {
 		var rev revision
 		var l layout
@@ -106,12 +106,12 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestPartitionLayout compares the layout of the file of a partition with the offsets that the
-// compiler computes.
+// TestPartitionLayout compares the layout of a partition's file with the offsets that a compiler
+// computes.
 func TestPartitionLayout(t *testing.T) {
 	program := definitions + `int main(void) { printf("%zu %zu", sizeof(struct partition), offsetof(struct partition, busy)); return 0; }`
 	if got, want := string(compiled(t, []byte(program))), fmt.Sprint(xcpSize, " ", xcpBusy); got != want {
-		t.Errorf("the compiler's size and place are %s, the table's %s", got, want)
+		t.Errorf("size and offset are %s according to the compiler, but %s in the table", got, want)
 	}
 }
 

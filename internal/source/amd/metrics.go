@@ -10,22 +10,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// metrics contains the values of one gpu_metrics file. Each value may be missing.
+// metrics contains the values from one gpu_metrics file. Each value may be missing.
 type metrics struct {
 	edge, hotspot value            // °C
 	power         value            // W
 	activity      value            // percentage of time with busy compute units, averaged by the firmware
 	energy        value            // 2⁻¹⁶ J since the driver was loaded
-	activitySum   value            // sum of the activity over all samples of the firmware, 32 bits, wraps
-	samples       value            // number of these samples, 32 bits, wraps
+	activitySum   value            // sum of the activity in all samples of the firmware; 32 bits, wraps
+	samples       value            // number of these samples; 32 bits, wraps
 	clock, memory value            // MHz
-	limits        [numLimits]value // residencies of clock limits; the unit is the same firmware cycle as for samples
-	// busy contains, for each partition and compute die (XCC), a sum like activitySum, but with 64
+	limits        [numLimits]value // residencies of clock limits, in the same firmware cycles as samples
+	// busy contains a sum like activitySum for each partition and compute die (XCC), but with 64
 	// bits.
 	busy [maxPartitions]busySums
 }
 
-// value is a number that the driver reports; it may be missing.
+// value is a number from the driver, which may be missing.
 type value struct {
 	n  uint64
 	ok bool
@@ -39,28 +39,30 @@ const (
 	maxXCC    = 8
 )
 
-// A field is the place of a number in a layout. The zero value stands for a missing field.
+// A field describes where a number is in a layout. The zero value stands for a missing field.
 type field struct{ at, width int }
 
-// A layout contains the places of the values in one revision of gpu_metrics.
+// A layout describes where the values are in one revision of gpu_metrics.
 type layout struct {
 	edge, hotspot, power, activity, energy, activitySum, samples, clock, memClock field
 	limits                                                                        [numLimits]field
-	// partitions is the place of the first partition, stride is the distance to the next partition, and
-	// busy is the place of the sums within each partition. If stride is 0, there are no partitions.
+	// partitions is the offset of the first partition, stride is the distance to the next partition,
+	// and busy is the offset of the sums within each partition. If stride is 0, the layout has no
+	// partitions.
 	partitions, stride, busy int
 }
 
-// A revision of gpu_metrics is its format, its content and its size in bytes. The size selects one of the two layouts
-// of revision 1.6.
+// A revision of gpu_metrics is identified by its format, its content and its size in bytes. The size distinguishes
+// the two layouts of revision 1.6.
 type revision struct {
 	format, content uint8
 	size            int
 }
 
 // layouts contains the layouts of the known revisions that have a fixed layout (Linux,
-// kgd_pp_interface.h). No layout extends another one. Revision 1.0 has a counter of 32 bits that
-// wraps within minutes; it is not read. Formats 2 and 3 belong to processors with graphics.
+// kgd_pp_interface.h). No layout extends another layout. The energy counter in revision 1.0 is not
+// read, because it has 32 bits and wraps within minutes. Formats 2 and 3 are omitted, because they
+// belong to processors with graphics.
 var layouts = map[revision]layout{
 	{1, 0, 80}: {
 		edge: u16(16), hotspot: u16(18), activity: u16(28), power: u16(34), clock: u16(54), memClock: u16(58),
@@ -98,7 +100,7 @@ func u16(at int) field { return field{at, 2} }
 func u32(at int) field { return field{at, 4} }
 func u64(at int) field { return field{at, 8} }
 
-// limitsAt returns the fields of the residencies, which are consecutive.
+// limitsAt returns the fields for the residencies, which are consecutive.
 func limitsAt(at int) (limits [numLimits]field) {
 	for i := range limits {
 		limits[i] = u32(at + 4*i)
@@ -106,7 +108,7 @@ func limitsAt(at int) (limits [numLimits]field) {
 	return limits
 }
 
-// discrete is the layout at the start of the revisions 1.1 to 1.3.
+// discrete is the layout that the revisions 1.1 to 1.3 have in common.
 var discrete = layout{
 	edge: u16(4), hotspot: u16(6), activity: u16(16), power: u16(22), energy: u64(24),
 	clock: u16(54), memClock: u16(58), activitySum: u32(80),
@@ -157,8 +159,8 @@ func (l *layout) decode(file []byte) metrics {
 	return m
 }
 
-// read returns the number at the place of the field. If all bits are ones, the GPU does not report
-// the number. A field without width has no value.
+// read returns the number in a field. If all bits are ones, the GPU does not report the number. A
+// missing field has no value.
 func (f field) read(file []byte) value {
 	var n, none uint64
 	switch f.width {
@@ -177,9 +179,9 @@ func (f field) read(file []byte) value {
 	return value{n, true}
 }
 
-// clean drops impossible values. Newer firmware no longer reports the energy, and sets 32 bits of
-// the 64-bit field to ones. The second die of an MI250 reports an energy and a power of 0, because
-// the first die reports the power of both dies.
+// clean drops impossible values. Newer firmware no longer reports the energy, and sets only 32 bits
+// of the 64-bit field to ones. The second die of an MI250 reports an energy and a power of 0,
+// because the first die reports the values of both dies.
 func (m *metrics) clean() {
 	drop := func(v *value, valid bool) {
 		if !valid {
@@ -193,8 +195,8 @@ func (m *metrics) clean() {
 	drop(&m.hotspot, m.hotspot.n < 200)
 }
 
-// millijoules converts a counter of 2⁻¹⁶ J. It is used only for counters and not for differences,
-// so the remainder below a millijoule is not lost.
+// millijoules converts a counter in 2⁻¹⁶ J. It must be used only for counters and not for
+// differences, so that remainders below a millijoule are not lost.
 func millijoules(counter uint64) gpu.Millijoules {
 	high, low := bits.Mul64(counter, 1000)
 	return gpu.Millijoules(high<<48 | low>>16)

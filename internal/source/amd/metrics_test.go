@@ -18,13 +18,14 @@ import (
 
 var update = flag.Bool("update", false, "write the golden blobs")
 
-// place is a number at an offset of a blob, with its width in bytes.
+// place is a number at an offset in a blob, with its width in bytes.
 type place struct {
 	at, width int
 	n         uint64
 }
 
-// build returns a blob of a revision. Fields without a place are missing values.
+// build returns a blob of a revision. All bits outside the given places are ones, which means
+// missing values.
 func build(format, content uint8, size int, places ...place) []byte {
 	b := make([]byte, size)
 	for i := range b {
@@ -50,7 +51,7 @@ func put(b []byte, places ...place) {
 	}
 }
 
-// attributes returns a blob of revision 1.9 with a value for each attribute.
+// attributes returns a blob of revision 1.9 with the given attributes.
 func attributes(list ...attributeValue) []byte {
 	b := make([]byte, 8)
 	for _, a := range list {
@@ -73,12 +74,12 @@ type attributeValue struct {
 // is returns a value that is not missing.
 func is(n uint64) value { return value{n, true} }
 
-// board contains the values of a GPU with revision 1.4 or later, at the offsets that all these
-// revisions share.
+// board contains the values of a GPU with revision 1.4 or later, at the offsets that these
+// revisions have in common.
 var board = []place{{4, 2, 61}, {10, 2, 713}, {12, 2, 87}}
 
-// goldens contains a blob of each known revision and of each sentinel, with the expected values.
-// The offsets come from the public definitions in Linux.
+// goldens contains a blob for each known revision and for each special value, with the expected
+// metrics. The offsets come from the public definitions in Linux.
 var goldens = map[string]struct {
 	blob []byte
 	want metrics
@@ -133,8 +134,8 @@ var goldens = map[string]struct {
 	"1.9, an attribute of bytes": {attributes(attributeValue{0, 0, []uint64{61}}), metrics{hotspot: is(61)}},
 }
 
-// limited contains the residencies of the boards that report residencies. In revision 1.9, early drivers write 32 bits
-// and later drivers write 64 bits.
+// limited contains the residencies that some of the boards report. In revision 1.9, early drivers write them with 32
+// bits and later drivers with 64 bits.
 var limited = [numLimits]value{is(11), is(12), is(13), is(14), is(15)}
 
 var (
@@ -154,7 +155,7 @@ func partitioned(m metrics) metrics {
 
 var unexported = cmp.AllowUnexported(metrics{}, value{})
 
-// TestDecode decodes the golden blobs, which must not change.
+// TestDecode decodes the golden blobs. It also checks that the blobs have not changed.
 func TestDecode(t *testing.T) {
 	for name, tt := range goldens {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +170,7 @@ func TestDecode(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.blob, blob); diff != "" {
-				t.Errorf("the golden blob differs from the test's (-test +golden):\n%s", diff)
+				t.Errorf("the golden blob differs from the blob in the test (-test +golden):\n%s", diff)
 			}
 			got, err := decode(blob)
 			if err != nil {
@@ -190,8 +191,8 @@ func TestDecodeLonger(t *testing.T) {
 	}
 }
 
-// TestEveryRevision checks that each known revision has a golden blob, and that its fields are
-// inside the blob.
+// TestEveryRevision checks that each known revision has a golden blob, and that all fields of its
+// layout are inside the blob.
 func TestEveryRevision(t *testing.T) {
 	for rev, l := range layouts {
 		if _, ok := goldens[fmt.Sprintf("%d.%d", rev.format, rev.content)]; !ok {
@@ -208,7 +209,7 @@ func TestEveryRevision(t *testing.T) {
 	}
 }
 
-// TestTorn checks that no value is used from a file that ends early.
+// TestTorn checks that no value is used from a truncated file.
 func TestTorn(t *testing.T) {
 	for name, tt := range goldens {
 		for n := range tt.blob {
@@ -219,24 +220,25 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestUnknown checks that unknown revisions and known revisions with another size are not decoded.
+// TestUnknown checks that unknown revisions, and known revisions with an unknown size, are not
+// decoded.
 func TestUnknown(t *testing.T) {
 	tests := map[string][]byte{
-		"a later content":          build(1, 10, 4000),
-		"a later format":           build(4, 0, 120),
-		"a processor":              build(2, 4, 168),
-		"a draft of 1.6":           build(1, 6, 376),
-		"all ones":                 build(0xff, 0xff, 0xffff),
-		"all zeros":                make([]byte, 120),
-		"1.9 with a count too big": func() []byte { b := attributes(); put(b, place{4, 4, math.MaxUint32}); return b }(),
-		"1.9 with a count too small": func() []byte {
+		"a later content":                  build(1, 10, 4000),
+		"a later format":                   build(4, 0, 120),
+		"a processor":                      build(2, 4, 168),
+		"a draft of 1.6":                   build(1, 6, 376),
+		"all ones":                         build(0xff, 0xff, 0xffff),
+		"all zeros":                        make([]byte, 120),
+		"1.9 with a count that is too big": func() []byte { b := attributes(); put(b, place{4, 4, math.MaxUint32}); return b }(),
+		"1.9 with a count that is too small": func() []byte {
 			b := attributes(attributeValue{2, 3, []uint64{713}})
 			put(b, place{4, 4, 0})
 			return b
 		}(),
-		"1.9 with an unknown type":  attributes(attributeValue{8, 3, nil}),
-		"1.9 without a value":       attributes(attributeValue{2, 3, nil}),
-		"1.9 without its attribute": build(1, 9, 4),
+		"1.9 with an unknown type":     attributes(attributeValue{8, 3, nil}),
+		"1.9 without a value":          attributes(attributeValue{2, 3, nil}),
+		"1.9 with a missing attribute": build(1, 9, 4),
 	}
 	for name, blob := range tests {
 		if m, err := decode(blob); err == nil {
@@ -254,7 +256,7 @@ func TestMillijoules(t *testing.T) {
 			t.Errorf("%d units are %d mJ, want %s", counter, got, want)
 		}
 	}
-	// If energy is added in steps of one unit, no remainder is lost.
+	// If the counter increases in steps of one unit, no remainder may be lost.
 	var sum gpu.Millijoules
 	for counter := range uint64(65536) {
 		sum += millijoules(counter+1) - millijoules(counter)
@@ -264,7 +266,7 @@ func TestMillijoules(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that no file makes the decoder panic, and that the decoded values are possible.
+// FuzzDecode checks that the decoder never panics, and that all decoded values are possible.
 func FuzzDecode(f *testing.F) {
 	for _, tt := range goldens {
 		f.Add(tt.blob)

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// models contains names, by PCI device id, for GPUs without a product name, for example in virtual
-// machines.
+// models contains model names by PCI device id. They are used for GPUs without a product name, for
+// example in virtual machines.
 var models = map[string]string{
 	"0x738c": "AMD Instinct MI100",
 	"0x7408": "AMD Instinct MI250X",
@@ -19,12 +19,12 @@ var models = map[string]string{
 	"0x74b5": "AMD Instinct MI300X VF",
 }
 
-// shared contains the PCI device ids of modules that report one power and energy for more than one
-// GPU. An MI250 has two GPUs; its firmware reports the module's values on the first GPU and 0 on
-// the other (Linux, aldebaran_ppt.c). An MI300A contains processor cores in addition to the GPU.
+// shared contains the PCI device ids of modules that report power and energy for more than one GPU.
+// An MI250 has two GPUs; its firmware reports the module's values on the first GPU and 0 on the
+// other (Linux, aldebaran_ppt.c). The values of an MI300A include its processor cores.
 var shared = []string{"0x7408", "0x740c", "0x74a0"}
 
-// scopeOf returns the scope of a GPU's energy by its PCI device id.
+// scopeOf returns the scope of a GPU's energy according to the PCI device id.
 func scopeOf(device string) gpu.EnergyScope {
 	if slices.Contains(shared, device) {
 		return gpu.ScopeModule
@@ -32,8 +32,8 @@ func scopeOf(device string) gpu.EnergyScope {
 	return gpu.ScopeGPU
 }
 
-// divideModules marks the energy of a GPU as the energy of its module if another GPU of the board
-// reports no energy. This handles modules with an unknown device id.
+// divideModules marks the energy of a GPU as the energy of its module if another GPU on the same
+// board reports no energy. This is needed for modules with an unknown device id.
 func divideModules(report *gpu.Report) {
 	for i := range report.Devices {
 		d := &report.Devices[i]

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// divide divides the GPU and its compute dies into the partitions of a mode. The partitions' render
-// nodes follow the GPU's render node, and their platform devices are numbered from 3.
+// divide divides the GPU and its compute dies into the partitions of a mode. The render nodes of
+// the partitions follow the render node of the GPU, and the platform devices are numbered from 3.
 func (d *tree) divide(mode string, partitions int) {
 	d.t.Helper()
 	d.remove("sys/class/kfd/kfd/topology/nodes")
@@ -33,7 +33,7 @@ func (d *tree) divide(mode string, partitions int) {
 	d.renumbered()
 }
 
-// partition returns partition n of a mode.
+// partition returns the expected partition n of a mode.
 func partition(n int, mode, device string, slices int) gpu.Partition {
 	return gpu.Partition{
 		ID: fmt.Sprint(n), Profile: mode, ProfileID: -1, Start: -1, Slices: slices,
@@ -41,7 +41,7 @@ func partition(n int, mode, device string, slices int) gpu.Partition {
 	}
 }
 
-// TestPartitions divides a GPU while it is running.
+// TestPartitions checks a GPU that is divided while the source runs.
 func TestPartitions(t *testing.T) {
 	dpx := &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{partition(0, "DPX", bus1, 4), partition(1, "DPX", "amdgpu_xcp_3", 4)}}
 	cpx := &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{partition(0, "CPX", bus1, 1)}}
@@ -69,7 +69,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestNumberedByMinor checks partitions without a number in their locations.
+// TestNumberedByMinor checks partitions whose numbers are not in their locations, so that their
+// minor numbers are used.
 func TestNumberedByMinor(t *testing.T) {
 	d := one(t)
 	d.divide("DPX", 2)
@@ -86,8 +87,8 @@ func TestNumberedByMinor(t *testing.T) {
 	}
 }
 
-// TestPartitionProcesses checks that a process is assigned to the partition that contains most of
-// its memory.
+// TestPartitionProcesses checks that a process is assigned to the partition on which it has the
+// most memory.
 func TestPartitionProcesses(t *testing.T) {
 	d := one(t)
 	d.divide("CPX", 8)
@@ -150,9 +151,9 @@ func TestPartitionActivity(t *testing.T) {
 	}{
 		{"first", file(1000, [2][4]uint64{{5, 5, 5, 5}, {7, 7, 7, 7}}), time.Second, nil},
 		{"second", file(2000, [2][4]uint64{{100_005, 50_005, 50_005, 5}, {7, 7, 7, 25_007}}), time.Second, map[string]float64{"0": 0.5, "1": 0.0625}},
-		{"a sum that fell", file(3000, [2][4]uint64{{100_005, 50_005, 50_005, 4}, {7, 7, 7, 25_007}}), time.Second, nil},
+		{"a sum that decreased", file(3000, [2][4]uint64{{100_005, 50_005, 50_005, 4}, {7, 7, 7, 25_007}}), time.Second, nil},
 		{"after it", file(4000, [2][4]uint64{{100_005, 50_005, 50_005, 4}, {7, 7, 7, 25_007}}), time.Second, map[string]float64{"0": 0, "1": 0}},
-		{"after a long time", file(5000, [2][4]uint64{{100_005, 50_005, 50_005, 4}, {7, 7, 7, 25_007}}), time.Hour, nil},
+		{"a reading after a long time", file(5000, [2][4]uint64{{100_005, 50_005, 50_005, 4}, {7, 7, 7, 25_007}}), time.Hour, nil},
 		{"no sums", string(mi300(10, 500)), time.Second, nil},
 	}
 	for _, step := range steps {
@@ -162,9 +163,9 @@ func TestPartitionActivity(t *testing.T) {
 	}
 }
 
-// TestPartitionFiles checks the activity of partitions that have separate files, which is the case with revision 1.9 of
-// gpu_metrics. The numbers of the attributes are positions in the kernel's enum amdgpu_metrics_attr_id, counted in that file: 4 is
-// the activity, 9 is the number of samples, and 43 is the sums of the dies.
+// TestPartitionFiles checks the activity of partitions that have separate files, as with revision 1.9 of gpu_metrics.
+// The attributes' numbers are positions in the kernel's enum amdgpu_metrics_attr_id, counted by hand: 4 is the
+// activity, 9 is the number of samples, and 43 identifies the sums of the dies.
 func TestPartitionFiles(t *testing.T) {
 	attribute := func(kind, id uint64, values ...uint64) []byte {
 		b := binary.LittleEndian.AppendUint64(nil, kind<<20|id<<10|uint64(len(values)))
@@ -224,8 +225,8 @@ func TestPartitionFiles(t *testing.T) {
 	}
 }
 
-// TestHangsAlone checks that a GPU with a hanging gpu_metrics does not delay the others, is logged
-// once, and keeps its place in the list.
+// TestHangsAlone checks that a GPU with a hanging gpu_metrics file does not delay other GPUs, is
+// logged once, and keeps its place in the list.
 func TestHangsAlone(t *testing.T) {
 	d := one(t)
 	d.addCard(2, bus2, id2)
@@ -237,7 +238,7 @@ func TestHangsAlone(t *testing.T) {
 	for range 3 {
 		r := gputest.Eventually(t, hasty, "the other GPU is read", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 1 })
 		if len(r.Devices) != 2 || r.Readings[0].UUID != id2 {
-			t.Errorf("%d devices, a reading of %s", len(r.Devices), r.Readings[0].UUID)
+			t.Errorf("%d devices and a reading of %s", len(r.Devices), r.Readings[0].UUID)
 		}
 	}
 	d.release(metrics1, string(mi300(11, 500)))
@@ -253,14 +254,14 @@ func TestHangsAlone(t *testing.T) {
 	}
 }
 
-// TestAllHang checks that the driver as a whole counts as not responding while no GPU responds.
+// TestAllHang checks that Read returns an error while no GPU responds.
 func TestAllHang(t *testing.T) {
 	d := one(t)
 	s := gputest.Hasty(d.open(gputest.NewClock().Now))
 	d.hang(metrics1)
 	for range 2 {
 		if r, err := s.Read(t.Context()); err == nil {
-			t.Errorf("the only GPU hangs, and yet the report has %d devices", len(r.Devices))
+			t.Errorf("the only GPU hangs, but the report has %d devices", len(r.Devices))
 		}
 	}
 }

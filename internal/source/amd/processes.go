@@ -14,20 +14,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// maxProcesses is the maximum number of processes of amdkfd that are read.
+// maxProcesses is the maximum number of processes in amdkfd's list that are read.
 const maxProcesses = 4096
 
-// occupancy is a process on the GPU, with the number of compute units on which its waves run at one
+// occupancy is a process on the GPU and the number of compute units on which its waves run at one
 // moment.
 type occupancy struct {
 	pid   uint32
 	units value
 }
 
-// readContexts reads the processes on the GPU from /sys/class/kfd/kfd/proc, and returns their
-// occupancy. Each process that opened /dev/kfd is listed in this folder. A process is on the GPU if
-// it has memory or a queue on the GPU. If access to a file is refused, all processes are unknown;
-// otherwise they would seem to have ended.
+// readContexts reads the processes on the GPU from /sys/class/kfd/kfd/proc and returns their
+// occupancy. This folder lists each process that has opened /dev/kfd. A process is on the GPU if it
+// has memory or a queue there. If access to a file is refused, all processes are unknown, because
+// otherwise the process would seem to have ended.
 func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	root := filepath.Join(r.cfg.Sys, "class/kfd/kfd/proc")
 	entries, err := os.ReadDir(root)
@@ -60,9 +60,9 @@ func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	return occupied
 }
 
-// context returns the context of a process, if it has a context on the GPU. If the process uses
-// several partitions, the context names the partition with the most memory, because it can name
-// only one instance.
+// context returns the context of a process if it has one on the GPU. A context can name only one
+// instance, so if the process uses several partitions, the context names the partition on which it
+// has the most memory.
 func (r *reader) context(folder string, pid uint32) (c gpu.Context, on bool, err error) {
 	c.PID = pid
 	var most uint64
@@ -95,11 +95,11 @@ func (r *reader) context(folder string, pid uint32) (c gpu.Context, on bool, err
 	return c, on, nil
 }
 
-// refused reports whether access to a file was denied. A missing file is not an error: the process
-// has ended, or may not use the GPU.
+// refused reports whether access to a file was denied. It ignores a missing file, because the
+// process may have ended or may not use the GPU.
 func refused(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
-// hasQueue reports whether a process has a queue on a node.
+// hasQueue reports whether a process has a queue on the given node.
 func (r *reader) hasQueue(folder string, n node) (bool, error) {
 	queues, err := os.ReadDir(filepath.Join(folder, "queues"))
 	if refused(err) {

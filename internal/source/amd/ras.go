@@ -14,24 +14,24 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// rasFile matches the files of error counts in the folder ras of a GPU. Each file has a line for
-// each type of error, such as "ue: 0" (Linux, amdgpu_ras.c).
+// rasFile matches the names of files with error counts in a GPU's folder ras. Each file has one
+// line per type of error, such as "ue: 0" (Linux, amdgpu_ras.c).
 var rasFile = regexp.MustCompile(`^([a-z0-9_]{1,32})_err_count$`)
 
-// rasTypes contains the types of errors by their name in the files. Only newer GPUs report deferred
-// errors.
+// rasTypes maps the names of error types in the files to their labels. Only newer GPUs report
+// deferred errors.
 var rasTypes = map[string]gpu.RASType{"ce": gpu.RASCorrectable, "ue": gpu.RASUncorrectable, "de": gpu.RASDeferred}
 
 const (
-	// maxBlocks is higher than the number of blocks of any GPU.
+	// maxBlocks is higher than the number of blocks in any GPU.
 	maxBlocks = 64
 	// maxErrors is the largest plausible increase of a count between two readings.
 	maxErrors = 1 << 20
 )
 
-// errorCount is the state of one count. A new number is accepted if its increase over the accepted
-// number is plausible. Otherwise it is held. It is accepted if the next number continues from it,
-// which happens after a reload of the driver.
+// errorCount is the state of one count. A new number is accepted if its increase over the last
+// accepted number is plausible. Otherwise it is kept as pending, and accepted if the next number
+// continues from it, as after a reload of the driver.
 type errorCount struct {
 	accepted uint64
 	held     *uint64
@@ -54,8 +54,8 @@ type rasKey struct {
 	kind  gpu.RASType
 }
 
-// readRAS reads the counts of errors. A block with a file that cannot be read or is malformed is
-// omitted, and logged once.
+// readRAS reads the error counts. It omits a block if its file cannot be read or is malformed, and
+// logs this once.
 func (r *reader) readRAS() []gpu.RASErrors {
 	folder := filepath.Join(r.card.folder, "ras")
 	entries, _ := os.ReadDir(folder) // the folder is missing on GPUs without RAS
@@ -71,7 +71,7 @@ func (r *reader) readRAS() []gpu.RASErrors {
 		}
 		counts, err := readCounts(filepath.Join(folder, e.Name()))
 		if err != nil {
-			r.logOnce("some counts of errors are unknown", err)
+			r.logOnce("some error counts are unknown", err)
 			continue
 		}
 		for kind, n := range counts {
@@ -86,7 +86,8 @@ func (r *reader) readRAS() []gpu.RASErrors {
 	return out
 }
 
-// plausible reports whether a count can be reported. The first count can always be reported.
+// plausible reports whether a number is a plausible successor of an earlier number. The first
+// number is always plausible.
 func (r *reader) plausible(key rasKey, n uint64) bool {
 	c := r.errors[key]
 	if c == nil {
@@ -99,10 +100,10 @@ func (r *reader) plausible(key rasKey, n uint64) bool {
 	return c.see(n)
 }
 
-// errNoCount is the error for an empty file of counts.
+// errNoCount is returned for a file without counts.
 var errNoCount = errors.New("no count")
 
-// readCounts returns the counts in a file by type. Each line must be valid.
+// readCounts returns the counts in a file by type of error. Each line must be valid.
 func readCounts(path string) (map[gpu.RASType]uint64, error) {
 	content, err := readFile(path)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 
 const ras1 = "sys/bus/pci/devices/" + bus1 + "/ras/"
 
-// errorsAfter reads a GPU every ten seconds, each time after a step, and returns the counts of errors.
+// errorsAfter calls the steps of a test at intervals of ten seconds, reads a GPU after each step, and
+// returns the error counts.
 func errorsAfter(t *testing.T, d *tree, steps ...func()) (got []string) {
 	t.Helper()
 	clock := gputest.NewClock()
@@ -37,7 +38,7 @@ func errorsAfter(t *testing.T, d *tree, steps ...func()) (got []string) {
 	return got
 }
 
-// TestErrors checks the counts of errors by block and type.
+// TestErrors checks the error counts by block and type.
 func TestErrors(t *testing.T) {
 	d := one(t)
 	d.write(ras1+"umc_err_count", "ue: 1\nce: 12\nde: 3\n")
@@ -54,7 +55,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestDamagedErrors checks that a malformed file gives no counts, and does not affect another file.
+// TestDamagedErrors checks that a malformed file leads to no counts and does not affect other
+// files.
 func TestDamagedErrors(t *testing.T) {
 	for name, content := range map[string]string{
 		"empty": "", "no number": "ue:\nce: 1\n", "negative": "ue: -1\nce: 1\n", "unknown type": "ue: 0\nxe: 1\n", "twice": "ue: 0\nue: 1\n",
@@ -78,8 +80,8 @@ func TestDamagedErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsFall checks that a count that falls or jumps is reported after the next count continues
-// from it, and that a single wrong number is not reported.
+// TestErrorsFall checks that a count that decreases or jumps is reported only when the next count
+// continues from it, and that a single wrong number is not reported.
 func TestErrorsFall(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -112,7 +114,7 @@ func TestErrorsFall(t *testing.T) {
 	}
 }
 
-// TestManyBlocks checks that files that exceed the limit are ignored.
+// TestManyBlocks checks that only a limited number of files is read.
 func TestManyBlocks(t *testing.T) {
 	d := one(t)
 	for i := range 100 {
@@ -123,7 +125,7 @@ func TestManyBlocks(t *testing.T) {
 	}
 }
 
-// FuzzErrors checks that no content of a file leads to a count that is not in the file.
+// FuzzErrors checks that, for any content, each reported count is in the file.
 func FuzzErrors(f *testing.F) {
 	f.Add("ue: 0\nce: 12\nde: 3\n")
 	f.Add("ue: 4294967295")

@@ -11,15 +11,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A reader reads one GPU. It is used only in the lane of the GPU. Nodes and platforms are set by
-// the source while the lane is idle.
+// A reader reads one GPU. It is used only in the GPU's lane. The source sets nodes, platforms and
+// files while the lane is idle.
 type reader struct {
 	cfg       Config
 	card      card
 	nodes     []node
 	platforms map[string]string
-	// files contains the open files of the GPU's device nodes, if DRM clients are read. clients
-	// contains the clients of the last reading by their ids.
+	// files contains the GPU's device nodes that processes have opened, if DRM clients are read.
+	// clients contains the clients in the last reading, by id.
 	files   []clientFile
 	clients map[string]client
 	// former is the reader of the previous GPU in the slot, until the new GPU is identified.
@@ -30,25 +30,26 @@ type reader struct {
 	hwmon  string        // folder of hwmon, or empty if it is unknown
 	scope  gpu.EnergyScope
 	meter  meter
-	last   sums // at the last reading
-	// ras contains the counts of errors at the last identification, and errors contains the states of
+	last   sums // sums at the last reading
+	// ras contains the error counts at the last identification, and errors contains the states of
 	// these counts.
 	ras    []gpu.RASErrors
 	errors map[rasKey]*errorCount
-	// health and counters contain the values of the last identification, replaced and never changed.
+	// health and counters contain the values at the last identification. The slices are replaced and
+	// never modified.
 	health   []gpu.HealthValue
 	counters []gpu.Counter
 	limited  limitMeter
-	// logged contains the problems that were logged for the GPU.
+	// logged contains the problems of the GPU that were logged.
 	logged map[string]bool
 }
 
-// identityAge is the time after which the identity is read again, because a part may have been
-// unreadable, and power limits can change. Error counts are read at the same interval, because this
-// read queries registers of the GPU.
+// identityAge is the time after which the identity is read again, because a part of it may have
+// been unreadable and power limits can change. Error counts are read at the same interval and not
+// at each tick, because this queries registers of the GPU.
 const identityAge = 10 * time.Second
 
-// look reads the GPU, after identifying it if necessary.
+// look identifies the GPU if necessary, and reads it.
 func (r *reader) look() look {
 	now := r.cfg.Now().Boot
 	l := look{reader: r, began: now}
@@ -65,8 +66,8 @@ func (r *reader) look() look {
 	return l
 }
 
-// read returns one reading, or an error if neither gpu_metrics nor hwmon could be read. It also reads the health if
-// the interval has passed.
+// read returns one reading, or an error if neither gpu_metrics nor hwmon could be read. If health is set, it also
+// reads the health.
 func (r *reader) read(health bool) (*gpu.Reading, error) {
 	out := &gpu.Reading{UUID: r.device.UUID, RASErrors: r.ras}
 	began := r.cfg.Now()
@@ -95,7 +96,7 @@ func (r *reader) read(health bool) (*gpu.Reading, error) {
 	return out, nil
 }
 
-// readMetrics reads gpu_metrics. A revision that is not known is logged once.
+// readMetrics reads gpu_metrics. It logs an unknown revision once.
 func (r *reader) readMetrics() (metrics, error) {
 	file, err := readFile(r.card.folder, "gpu_metrics")
 	if err != nil {
@@ -108,7 +109,7 @@ func (r *reader) readMetrics() (metrics, error) {
 	return m, err
 }
 
-// logOnce logs a problem of the GPU when it first occurs.
+// logOnce logs a problem of the GPU when the problem first occurs.
 func (r *reader) logOnce(problem string, err error) {
 	if r.logged[problem] {
 		return
@@ -120,8 +121,8 @@ func (r *reader) logOnce(problem string, err error) {
 	r.cfg.Log.Warn("GPU is read in part", "gpu", r.device.UUID, "problem", problem, "err", err)
 }
 
-// readGauges adds the gauges in base units. Firmware that reports only the hottest spot reports no
-// edge temperature.
+// readGauges adds the gauges in base units. Some firmware reports only the temperature of the
+// hottest spot and no edge temperature.
 func (r *reader) readGauges(out *gpu.Reading, m metrics, h hwmon) {
 	set := func(g gpu.Gauge, v value, units float64) {
 		if v.ok {
@@ -160,7 +161,7 @@ func first(values ...value) value {
 	return value{}
 }
 
-// number reads a number of the device.
+// number reads a number from a file in the device's folder.
 func (r *reader) number(name string) value {
 	n, err := readNumber(r.card.folder, name)
 	return value{n, err == nil}
@@ -179,7 +180,8 @@ func (r *reader) readEnergy(out *gpu.Reading, m metrics, definite bool) {
 	}
 }
 
-// identify reads the identity of the GPU. Only the unique id is required. Strings are unchanged.
+// identify reads the identity of the GPU. Only the unique id is required. Strings from the driver
+// are not changed.
 func (r *reader) identify() error {
 	text := func(name string) string { return readText(r.card.folder, name) }
 	uuid := text("unique_id")
@@ -212,7 +214,8 @@ func (r *reader) identify() error {
 	return nil
 }
 
-// hive returns the GPU's XGMI hive, or nil if it has none. All GPUs of a hive are connected.
+// hive returns the GPU's XGMI hive as a fabric, or nil if the GPU has none. All GPUs in a hive are
+// connected.
 func (r *reader) hive() *gpu.Fabric {
 	id := r.number("xgmi_hive_info/xgmi_hive_id")
 	if !id.ok || id.n == 0 || id.n == math.MaxUint64 {

@@ -23,12 +23,13 @@ const (
 	joule     = 1 << 16
 )
 
-// mi300 returns a file of revision 1.7 with the given energy in joules and power in watts.
+// mi300 returns a gpu_metrics file of revision 1.7 with the given energy in joules and power in
+// watts.
 func mi300(joules uint64, watts uint16) blob {
 	return newBlob(1, 7, 2208).u64(24, joules*joule).u16(10, watts)
 }
 
-// one returns a tree with one GPU, for which amdkfd has a node.
+// one returns a tree with one GPU and its node in amdkfd's topology.
 func one(t *testing.T) *tree {
 	d := newTree(t)
 	d.addCard(1, bus1, id1)
@@ -38,8 +39,8 @@ func one(t *testing.T) *tree {
 	return d
 }
 
-// energies reads the source once a second, each time after a step of the test, and returns the
-// energy in joules and its source.
+// energies calls the steps of a test once a second, reads the source after each step, and returns
+// the energy in joules and the kind of energy source.
 func energies(t *testing.T, d *tree, steps ...func()) (got []string) {
 	clock := gputest.NewClock()
 	s := d.open(clock.Now)
@@ -61,8 +62,8 @@ func energies(t *testing.T, d *tree, steps ...func()) (got []string) {
 	return got
 }
 
-// TestDamaged checks that no value is used from a file that is short, torn or of an unknown
-// revision, and that hwmon is read instead.
+// TestDamaged checks that no value is used from a gpu_metrics file that is too short, truncated or
+// of an unknown revision, and that hwmon is read instead.
 func TestDamaged(t *testing.T) {
 	whole := string(mi300(10, 500))
 	tests := map[string]string{
@@ -90,8 +91,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestUnreadable checks that a GPU with unreadable files stays listed, and that the log contains
-// one line.
+// TestUnreadable checks that a GPU with unreadable files remains listed, and that the error is
+// logged once.
 func TestUnreadable(t *testing.T) {
 	d := one(t)
 	got := energies(t, d, func() {}, func() { d.remove(metrics1) }, func() {}, func() { d.write(metrics1, string(mi300(12, 500))) })
@@ -103,7 +104,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestNoID checks that a GPU without a unique id, which occurs in processors, is not listed.
+// TestNoID checks that a GPU without a unique id is not listed. Integrated GPUs have no unique id.
 func TestNoID(t *testing.T) {
 	for _, id := range []string{"", "0000000000000000", "ffffffffffffffff"} {
 		d := one(t)
@@ -155,8 +156,8 @@ func TestHive(t *testing.T) {
 	}
 }
 
-// TestModule checks an MI250: both GPUs have the serial number of the module, and the first GPU has
-// the energy of the module.
+// TestModule checks an MI250. Both GPUs have the serial number of the module, but only the first
+// GPU has energy, which is the energy of the module.
 func TestModule(t *testing.T) {
 	for _, device := range []string{"0x740c", "0xffff"} {
 		d := one(t)
@@ -174,7 +175,7 @@ func TestModule(t *testing.T) {
 			t.Errorf("device %s: energy %q of %q, and %q of %q", device, first.EnergySource, first.EnergyScope, second.EnergySource, second.EnergyScope)
 		}
 		if r.Readings[1].Energy != nil || r.Readings[1].Gauges[gpu.Power] != nil {
-			t.Errorf("the second GPU has energy %v, power %v", r.Readings[1].Energy, r.Readings[1].Gauges[gpu.Power])
+			t.Errorf("the second GPU has the energy %v and the power %v", r.Readings[1].Energy, r.Readings[1].Gauges[gpu.Power])
 		}
 		if first.Serial != second.Serial || first.Serial != "692251000001" {
 			t.Errorf("serial numbers %q and %q", first.Serial, second.Serial)
@@ -182,7 +183,7 @@ func TestModule(t *testing.T) {
 	}
 }
 
-// TestRecordedFolder checks a tree of folders instead of links to devices.
+// TestRecordedFolder checks a tree that has folders in place of links to devices.
 func TestRecordedFolder(t *testing.T) {
 	d := newTree(t)
 	d.mkdir("sys/class/drm")
@@ -205,22 +206,23 @@ func TestRecordedFolder(t *testing.T) {
 	}
 }
 
-// TestProcesses checks which processes of amdkfd are on a GPU.
+// TestProcesses checks which of the processes that amdkfd lists are on a GPU.
 func TestProcesses(t *testing.T) {
 	d := one(t)
 	d.addCard(2, bus2, id2)
 	d.addNode(2, "40022", 0x1c00, 129, 8)
 	d.write(metrics2, string(mi300(10, 500)))
-	d.write(kfdProc+"100/vram_40011", "4096\n") // memory
-	d.write(kfdProc+"101/vram_40011", "0\n")    // a queue
+	// Process 100 has memory, and process 101 has a queue.
+	d.write(kfdProc+"100/vram_40011", "4096\n")
+	d.write(kfdProc+"101/vram_40011", "0\n")
 	d.write(kfdProc+"101/queues/0/gpuid", "40022\n")
 	d.write(kfdProc+"101/queues/7/gpuid", "40011\n")
-	d.write(kfdProc+"102/vram_40011", "0\n") // opened /dev/kfd only
+	d.write(kfdProc+"102/vram_40011", "0\n") // has only opened /dev/kfd
 	d.mkdir(kfdProc + "102/queues")
 	d.write(kfdProc+"103/vram_40022", "5\n")      // may use only the other GPU
 	d.mkdir(kfdProc + "104")                      // has ended
 	d.mkdir(kfdProc + "105/queues/3")             // its queue has ended
-	d.write(kfdProc+"106/vram_40011", "nonsense") // one queue; the memory is unknown
+	d.write(kfdProc+"106/vram_40011", "nonsense") // has a queue, but its memory is unknown
 	d.write(kfdProc+"106/queues/0/gpuid", "40011")
 	d.write(kfdProc+"0/vram_40011", "1")
 	d.write(kfdProc+"self/vram_40011", "1")
@@ -236,7 +238,8 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestProcessesUnknown checks that processes are unknown without amdkfd, and if there are too many.
+// TestProcessesUnknown checks that processes are unknown without amdkfd, and if amdkfd lists too
+// many.
 func TestProcessesUnknown(t *testing.T) {
 	tests := map[string]func(*tree){
 		"no amdkfd": func(d *tree) { d.remove("sys/class/kfd") },
@@ -256,8 +259,8 @@ func TestProcessesUnknown(t *testing.T) {
 	}
 }
 
-// TestOccupancy checks that the GPU's activity is divided between processes by the compute units
-// that they occupy.
+// TestOccupancy checks that the GPU's activity is divided among processes in proportion to the
+// compute units that they occupy.
 func TestOccupancy(t *testing.T) {
 	tests := map[string]struct {
 		busy        uint16
@@ -266,7 +269,7 @@ func TestOccupancy(t *testing.T) {
 		unavailable bool
 	}{
 		"two":              {80, map[int]string{100: "30", 101: "10"}, map[uint32]float64{100: 0.6, 101: 0.2}, false},
-		"one of two":       {80, map[int]string{100: "304", 101: "0"}, map[uint32]float64{100: 0.8}, false},
+		"one of two works": {80, map[int]string{100: "304", 101: "0"}, map[uint32]float64{100: 0.8}, false},
 		"idle":             {0, map[int]string{100: "0", 101: "0"}, nil, false},
 		"idle, just ended": {0, map[int]string{100: "8", 101: "0"}, nil, false},
 		"busy, not seen":   {80, map[int]string{100: "0", 101: "0"}, nil, true},
@@ -310,8 +313,8 @@ func TestOccupancy(t *testing.T) {
 	}
 }
 
-// TestUtilization checks that the sums of activity take precedence over the firmware's average,
-// unless they fell or are impossible.
+// TestUtilization checks that the activity sums take precedence over the firmware's average, unless
+// a sum decreased or is impossible.
 func TestUtilization(t *testing.T) {
 	tests := map[string]struct {
 		sum, samples uint32

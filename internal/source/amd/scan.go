@@ -12,9 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// PCIClasses match the GPUs that are read. They are processing accelerators, 3D controllers, and
-// other display controllers, such as MI100 and MI200. Processors with integrated graphics also have
-// the last of these classes, but they have no unique id.
+// PCIClasses match the GPUs that are read: processing accelerators, 3D controllers, and other
+// display controllers such as MI100 and MI200. Integrated GPUs also have the last of these classes,
+// but they have no unique id.
 var PCIClasses = []gpu.PCIClass{
 	{Vendor: vendorID, Class: "0x1200", Driver: driverName},
 	{Vendor: vendorID, Class: "0x0302", Driver: driverName},
@@ -26,7 +26,7 @@ const (
 	driverName = "amdgpu"
 )
 
-// driverFolders contains folders that exist while the driver is loaded.
+// driverFolders contains folders of which at least one exists while the driver is loaded.
 var driverFolders = []string{"bus/pci/drivers/" + driverName, "module/" + driverName}
 
 var (
@@ -35,14 +35,14 @@ var (
 	platformName = regexp.MustCompile(`^amdgpu_xcp_[0-9]{1,4}$`)
 )
 
-// A card is a GPU that the driver serves.
+// A card is a GPU that uses the driver.
 type card struct {
 	address string // address on the PCI bus, such as 0000:1b:00.0
 	folder  string // folder of its files
 	number  int    // in card<number>
 }
 
-// scan lists the GPUs sorted by number.
+// scan lists the GPUs, sorted by the number of their card.
 func scan(sys string) ([]card, error) {
 	if !slices.ContainsFunc(driverFolders, func(f string) bool { return exists(sys, f) }) {
 		return nil, fmt.Errorf("driver amdgpu is not loaded: no %s", filepath.Join(sys, driverFolders[0]))
@@ -74,7 +74,7 @@ func address(folder string) string {
 	if target, err := os.Readlink(folder); err == nil {
 		return filepath.Base(target)
 	}
-	for line := range strings.Lines(readText(folder, "uevent")) { // the folder of a recorded tree
+	for line := range strings.Lines(readText(folder, "uevent")) { // a recorded tree has folders in place of links
 		if slot, ok := strings.CutPrefix(strings.TrimSpace(line), "PCI_SLOT_NAME="); ok {
 			return slot
 		}
@@ -90,8 +90,8 @@ func isGPU(folder string) bool {
 	})
 }
 
-// readPlatforms returns the names of the platform devices of partitions by the minor number of
-// their render node.
+// readPlatforms returns the names of the partitions' platform devices, by the minor number of the
+// render node.
 func readPlatforms(sys string) map[string]string {
 	names := make(map[string]string)
 	root := filepath.Join(sys, "devices/platform")

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source"
 )
 
-// A slot is the place of a GPU on the PCI bus, and its lane.
+// A slot is a place on the PCI bus, with the lane for the GPU in it.
 type slot struct {
 	card
 	present   bool
@@ -20,11 +20,11 @@ type slot struct {
 	files     []clientFile
 
 	lane lane.Lane[look]
-	// reader is nil before the first look. While the lane is busy, it belongs to the lane.
+	// reader is nil before the first look. While the lane is busy, the reader belongs to the lane.
 	reader  *reader
-	device  gpu.Device   // as of the last call; without a UUID before the first call
+	device  gpu.Device   // device at the last call; it has no UUID before the first call
 	reading *gpu.Reading // reading of this tick, or nil if there is none
-	err     error        // time of the last look
+	err     error        // error of the last look
 	health  source.Health
 }
 
@@ -37,7 +37,8 @@ type look struct {
 	err     error
 }
 
-// drain accepts a result that arrived after its Read had ended, and reports whether there was one.
+// drain accepts the result of a late call, which arrived after its Read had ended. It reports
+// whether there was such a result.
 func (x *slot) drain(now time.Duration) bool {
 	x.reading = nil
 	if !x.lane.Busy() {
@@ -54,7 +55,7 @@ func (x *slot) drain(now time.Duration) bool {
 	return true
 }
 
-// begin starts a call on the GPU, unless the last call has not returned yet.
+// begin starts a call that reads the GPU, unless the last call has not returned yet.
 func (x *slot) begin(cfg Config) {
 	if x.lane.Busy() {
 		return
@@ -62,7 +63,7 @@ func (x *slot) begin(cfg Config) {
 	if x.reader == nil || x.reader.card != x.card {
 		old := x.reader
 		x.reader = &reader{cfg: cfg, card: x.card}
-		if old != nil { // the slot may contain the same GPU with another number
+		if old != nil { // the slot may contain the same GPU with another card number
 			x.reader.former = old
 		}
 	}
@@ -92,10 +93,10 @@ func (x *slot) accept(l look) {
 	x.device, x.reader, x.reading, x.err = l.device, l.reader, l.reading, l.err
 }
 
-// errUnlisted is the error for a lost GPU.
+// errUnlisted is the reason that is logged for a lost GPU.
 var errUnlisted = errors.New("driver does not list it")
 
-// condition returns the present health of the GPU in a slot, with the reason.
+// condition returns the current health of the GPU in a slot, with the reason.
 func (x *slot) condition() (source.Health, error) {
 	switch {
 	case x.lane.Busy():

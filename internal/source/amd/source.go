@@ -13,35 +13,36 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Vendor is the vendor of the source's devices.
+// Vendor is the vendor name of the source's devices.
 const Vendor = "AMD"
 
 // Config is the configuration of a [Source].
 type Config struct {
 	// Sys and Proc are the directories where sysfs and procfs are mounted.
 	Sys, Proc string
-	// Clients makes the source read DRM clients, which are unknown to amdkfd.
+	// Clients makes the source also read DRM clients, which amdkfd does not list.
 	Clients bool
 	// Health enables [gpu.Reading.Health].
 	Health bool
-	// CallTimeout is the maximum time for which a Read waits for late GPUs. It must be positive.
+	// CallTimeout is the maximum time for which a Read waits for GPUs. It must be positive.
 	CallTimeout time.Duration
-	// Now may be called from several goroutines.
+	// Now may be called by several goroutines at the same time.
 	Now gpu.Clock
 	Log *slog.Logger
 }
 
-// Source reads the AMD GPUs of the node.
+// Source reads the AMD GPUs of a node.
 type Source struct {
 	cfg Config
 
 	mu       sync.Mutex // permits one Read or Close at a time; guards the fields below
 	slots    []*slot
 	topology topology
-	// platforms contains the names of the partitions' devices, as of the last reading of the topology.
+	// platforms contains the names of the partitions' platform devices at the last reading of the
+	// topology.
 	platforms map[string]string
-	// files contains the open files of device nodes by node, as of the last reading of the topology.
-	// unread is set after some files could not be listed.
+	// files contains the device nodes that processes had opened at the last reading of the topology,
+	// by node. unread is set once some of them could not be listed.
 	files  map[string][]clientFile
 	unread bool
 	closed bool
@@ -50,12 +51,13 @@ type Source struct {
 // New returns a source. It reads nothing before the first Read.
 func New(cfg Config) *Source { return &Source{cfg: cfg} }
 
-// errLate means that no GPU responds.
+// errLate is returned if no GPU responds in time.
 var errLate = errors.New("call timed out")
 
-// Read returns the current readings of all GPUs. It takes about [Config.CallTimeout] at most. An
-// error means that the driver is not loaded or that no GPU responds; a GPU that does not respond is
-// missing from the readings. A GPU that the driver no longer lists is missing from the devices.
+// Read returns the current readings of all GPUs. It takes at most about [Config.CallTimeout]. It
+// returns an error if the driver is not loaded or if no GPU responds. If only some GPUs do not
+// respond, the report has no readings of them. GPUs that the driver no longer lists are not among
+// the report's devices.
 func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +83,7 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// refresh reads the topology again if it changed or is old.
+// refresh reads the topology again if it has changed or was read too long ago.
 func (s *Source) refresh() {
 	now := s.cfg.Now().Boot
 	t := s.topology
@@ -100,8 +102,8 @@ func (s *Source) refresh() {
 	}
 }
 
-// place assigns a slot and a position to each GPU, by the number of its card. A slot remains after
-// its GPU was lost, because a call may be in flight and the GPU may return.
+// place assigns a slot and a position to each GPU, in the order of their card numbers. A slot
+// remains after its GPU was lost, because a call may be in flight and the GPU may return.
 func (s *Source) place(cards []card) {
 	for _, x := range s.slots {
 		x.present = false
@@ -132,7 +134,8 @@ func (s *Source) slotOf(address string) *slot {
 	return nil
 }
 
-// visit reads all GPUs concurrently, and reports the results that arrive before ctx ends.
+// visit reads all GPUs concurrently and returns a report of the results that arrive before ctx
+// ends.
 func (s *Source) visit(ctx context.Context) (gpu.Report, error) {
 	now := s.cfg.Now().Boot
 	answers, present := 0, 0
@@ -175,8 +178,8 @@ func (s *Source) visit(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// driver describes the driver. A driver that is part of the kernel has the same version as the
-// kernel.
+// driver returns the description of the driver. A driver that is part of the kernel has the version
+// of the kernel.
 func (s *Source) driver() gpu.Driver {
 	version := readText(s.cfg.Sys, "module/amdgpu/version")
 	if version == "" {
@@ -185,8 +188,8 @@ func (s *Source) driver() gpu.Driver {
 	return gpu.Driver{Vendor: Vendor, Name: "amdgpu", Version: version}
 }
 
-// Close prevents further reads. It does not wait for a call in flight, because such a call holds
-// only an open file.
+// Close prevents further reads. It does not wait for calls in flight, because such a call only
+// keeps a file open.
 func (s *Source) Close(time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

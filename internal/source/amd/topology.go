@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// topologyAge is the time after which the topology is read again. Partitions rarely change, and
-// amdkfd counts the changes in generation_id.
+// topologyAge is the time after which the topology is read again even if amdkfd's generation_id,
+// which counts changes, is the same. Partitions rarely change.
 const topologyAge = 10 * time.Second
 
-// topology contains the nodes of amdkfd by the PCI address of their GPU.
+// topology contains the nodes in amdkfd's topology, by the PCI address of their GPU.
 type topology struct {
 	nodes      map[string][]node
 	generation string
@@ -28,7 +28,7 @@ type node struct {
 	id     string // gpu_id, which names the files of a process
 	minor  string // minor number of its render node
 	number int    // number of the partition on its GPU
-	xcc    int    // compute dies
+	xcc    int    // number of compute dies
 }
 
 // readTopology reads the topology. Without amdkfd the topology is empty.
@@ -44,7 +44,8 @@ func readTopology(sys string) topology {
 		}
 		p := properties(readText(root, "nodes", e.Name(), "properties"))
 		location := p["location_id"]
-		// The number of a partition is in the highest bits, above the bus, device and function.
+		// The highest bits, above the bus, device and function, contain the number of the
+		// partition.
 		n := node{id: id, number: int(location >> 28 & 0xf), xcc: int(min(p["num_xcc"], 64))}
 		if minor := p["drm_render_minor"]; minor > 0 {
 			n.minor = strconv.FormatUint(minor, 10)
@@ -58,8 +59,8 @@ func readTopology(sys string) topology {
 	return t
 }
 
-// number gives numbers to the partitions of a GPU, in the order of their render nodes. If the
-// driver reports numbers, these are kept.
+// number numbers the partitions of a GPU in the order of their render nodes, unless the driver has
+// already numbered them.
 func number(nodes []node) {
 	slices.SortFunc(nodes, func(a, b node) int {
 		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(len(a.minor), len(b.minor)), cmp.Compare(a.minor, b.minor))
@@ -69,7 +70,7 @@ func number(nodes []node) {
 	}
 }
 
-// properties parses lines that contain a name and a number.
+// properties parses a file in which each line contains a name and a number.
 func properties(text string) map[string]uint64 {
 	p := make(map[string]uint64)
 	for line := range strings.Lines(text) {
@@ -81,7 +82,7 @@ func properties(text string) map[string]uint64 {
 	return p
 }
 
-// pciAddress formats an address as the kernel does, from a domain and a number of bus, device and
+// pciAddress formats a PCI address as the kernel does. location encodes the bus, the device and the
 // function.
 func pciAddress(domain, location uint64) string {
 	return fmt.Sprintf("%04x:%02x:%02x.%x", domain, location>>8&0xff, location>>3&0x1f, location&7)

@@ -16,12 +16,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 )
 
-// A tree is a directory with the driver's files.
+// A tree is a directory with the driver's files, and the source that reads them.
 type tree struct {
 	t    testing.TB
 	root string
 	log  strings.Builder // clock of the source
-	// generation counts the changes of amdkfd's topology.
+	// generation is the number of changes of amdkfd's topology.
 	generation int
 	// clients is set if DRM clients are read.
 	clients bool
@@ -35,7 +35,7 @@ func newTree(t testing.TB) *tree {
 	return d
 }
 
-// load creates the folders that exist while the driver is loaded.
+// load creates the folders that exist only while the driver is loaded.
 func (d *tree) load() {
 	d.mkdir("sys/bus/pci/drivers/amdgpu")
 	d.mkdir("sys/class/kfd/kfd/proc")
@@ -66,7 +66,8 @@ func (d *tree) mkdir(name string) {
 	}
 }
 
-// write replaces a file, as sysfs does for a reader that opens it again.
+// write replaces a file, so that a reader sees the new content only after it opens the file again,
+// as in sysfs.
 func (d *tree) write(name, content string) {
 	d.t.Helper()
 	d.mkdir(filepath.Dir(name))
@@ -96,7 +97,7 @@ func (d *tree) remove(name string) {
 	}
 }
 
-// link makes a link to another place in the tree.
+// link creates a symbolic link to another path in the tree.
 func (d *tree) link(name, target string) {
 	d.t.Helper()
 	d.mkdir(filepath.Dir(name))
@@ -110,7 +111,7 @@ func (d *tree) link(name, target string) {
 	}
 }
 
-// hang makes each read of a file hang until the test ends or the file is released.
+// hang makes each read of a file hang until the file is released or the test ends.
 func (d *tree) hang(name string) {
 	d.t.Helper()
 	d.remove(name)
@@ -120,13 +121,13 @@ func (d *tree) hang(name string) {
 	d.t.Cleanup(func() { d.release(name, "") })
 }
 
-// release ends the reads of a file that hang, and gives the file the content.
+// release ends the hanging reads of a file and replaces the file by one with the given content.
 func (d *tree) release(name, content string) {
 	info, err := os.Lstat(d.path(name))
 	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return
 	}
-	// Readers still have the pipe open while a file with the content takes its name.
+	// Readers still have the pipe open when it is replaced by a file with the content.
 	old := d.path(name) + ".old"
 	if err := os.Rename(d.path(name), old); err != nil {
 		d.t.Error(err)
@@ -135,15 +136,15 @@ func (d *tree) release(name, content string) {
 		d.write(name, content)
 	}
 	pipe, err := os.OpenFile(old, os.O_WRONLY|syscall.O_NONBLOCK, 0)
-	if err == nil { // otherwise there is no reader
+	if err == nil { // there is a reader
 		_ = pipe.Close()
 	}
 }
 
-// folder returns the folder of a GPU on the PCI bus.
+// folder returns the path of a GPU's folder on the PCI bus.
 func folder(address string) string { return "sys/bus/pci/devices/" + address }
 
-// addCard creates a GPU with a number.
+// addCard creates a GPU with the given card number.
 func (d *tree) addCard(number int, address, uniqueID string) {
 	f := folder(address)
 	d.write(f+"/vendor", "0x1002")
@@ -154,8 +155,8 @@ func (d *tree) addCard(number int, address, uniqueID string) {
 	d.link(fmt.Sprintf("sys/class/drm/card%d/device", number), f)
 }
 
-// addNode creates a node of amdkfd's topology. The location has a partition's number in its highest
-// bits.
+// addNode creates a node in amdkfd's topology. The highest bits of the location contain the number
+// of a partition.
 func (d *tree) addNode(n int, gpuID string, location uint32, minor, xcc int) {
 	f := fmt.Sprintf("sys/class/kfd/kfd/topology/nodes/%d", n)
 	d.write(f+"/gpu_id", gpuID)

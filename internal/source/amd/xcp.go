@@ -10,21 +10,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// xcpFile is the file with the metrics of one partition, below the folder of its device (Linux,
-// amdgpu_xcp.c). Since revision 1.9, gpu_metrics contains no metrics of partitions.
+// xcpFile is the path of the file with the metrics of one partition, below the folder of the
+// partition's device (Linux, amdgpu_xcp.c). Since revision 1.9, gpu_metrics itself contains no
+// metrics of partitions.
 const xcpFile = "xcp/xcp_metrics"
 
-// These are the size of xcp_metrics in revision 1.0, and the offset of the sums of the dies (struct amdgpu_partition_metrics_v1_0,
-// gfx_busy_acc).
+// These are the size of xcp_metrics in revision 1.0, and the offset of the dies' sums in it (struct
+// amdgpu_partition_metrics_v1_0, gfx_busy_acc).
 const (
 	xcpSize = 488
 	xcpBusy = 168
 )
 
-// busySums contains the sums of activity of each compute die of a partition.
+// busySums contains the activity sum of each compute die in a partition.
 type busySums = [maxXCC]value
 
-// readPartitions reads the sums of the partitions if gpu_metrics contains none.
+// readPartitions reads the activity sums of the partitions from their files if gpu_metrics contains
+// none.
 func (r *reader) readPartitions(m *metrics) {
 	p := r.device.Partitions
 	if p == nil || m.busy != [maxPartitions]busySums{} {
