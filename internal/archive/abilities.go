@@ -55,8 +55,8 @@ type lister interface {
 
 // partitioned is a sink that partitions its tables by month.
 type partitioned interface {
-	// PartitionsEnd returns the end of the last month with partitions, counted without a gap from the current month. The
-	// result is zero if the program can create partitions.
+	// PartitionsEnd returns the end of the unbroken sequence of months with partitions that begins with the current month.
+	// The result is zero if the program can create partitions.
 	PartitionsEnd(ctx context.Context, now time.Time) (time.Time, error)
 }
 

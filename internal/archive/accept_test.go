@@ -51,7 +51,7 @@ func TestAcceptedAgain(t *testing.T) {
 }
 
 // TestGoneCluster checks that the hours of a removed cluster need no further command after the removal is accepted, and
-// that no more hours are filed two days later.
+// that filing stops two days later.
 func TestGoneCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

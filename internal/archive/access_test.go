@@ -34,7 +34,7 @@ func TestEventAddresses(t *testing.T) {
 		check(t, os.WriteFile(file, []byte(text), 0o600))
 		return "--web.config.file=" + file
 	}
-	credentials := map[string]bool{ // the credentials make every address valid
+	credentials := map[string]bool{ // whether the credentials make every address valid
 		"":                           false,
 		"--events.token-file=tokens": true,
 		"--events.insecure":          true,

@@ -90,7 +90,7 @@ type archive struct {
 
 	found, failed atomic.Bool // found is set if an hour is filed; failed is set if an hour was refused or a sink failed
 
-	// turn admits one reader at a time, because an hour needs much memory while it is read.
+	// turn admits one reader at a time, because reading an hour takes much memory.
 	turn      chan struct{}
 	latest    lastHour
 	sequences []*sequence

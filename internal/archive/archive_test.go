@@ -112,7 +112,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestParse checks that the error of an invalid argument names the argument.
+// TestParse checks that the error about an invalid argument names the argument.
 func TestParse(t *testing.T) {
 	for _, args := range [][]string{
 		{"twice"},

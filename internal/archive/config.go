@@ -50,10 +50,10 @@ type Config struct {
 	to          moment
 	// If Again is set, hours that are already filed are also replaced.
 	Again bool
-	// CloseAfter is the time between the end of a month and its closing; 0 means that months are never closed. The hours
-	// of a closed month are corrected by separate rows.
+	// CloseAfter is the time from the end of a month until the month is closed; 0 means that months are never closed. The
+	// hours of a closed month are corrected by separate rows.
 	CloseAfter time.Duration
-	// Team is the label of pods or namespaces with the name of the team.
+	// Team is the name of the pod or namespace label that contains the team.
 	Team string
 	// Accept is the argument of the command "accept": the cluster for which hours are filed although samples are missing.
 	// Reason is filed with these hours.
@@ -66,8 +66,8 @@ type Config struct {
 	// Progress shows the progress of a long back-fill, or hides it if the text is empty. If Progress is nil, no progress
 	// is shown.
 	Progress func(text string)
-	// Prune is set by the command "prune", which deletes the hours before Before. If DryRun is set, it
-	// only prints these hours.
+	// Prune is set by the command "prune", which deletes the hours before Before. If DryRun is set, the command only
+	// prints these hours.
 	Prune  bool
 	Before moment
 	DryRun bool
@@ -151,10 +151,9 @@ func (c *Config) command(args []string) ([]string, error) {
 	return args[1:], nil
 }
 
-// named reports whether the first arguments are names and not flags. The parameter names is the number of these
-// arguments.
-func named(args []string, names int) bool {
-	return len(args) >= names && !slices.ContainsFunc(args[:names], func(arg string) bool { return strings.HasPrefix(arg, "-") })
+// named reports whether the first n arguments are names and not flags.
+func named(args []string, n int) bool {
+	return len(args) >= n && !slices.ContainsFunc(args[:n], func(arg string) bool { return strings.HasPrefix(arg, "-") })
 }
 
 func (c *Config) acceptCommand(args []string) ([]string, error) {

@@ -19,7 +19,7 @@ func eventDestinations(c *Config) (all []events.Destination) {
 	return all
 }
 
-// newReceiver returns the handler of events.
+// newReceiver returns the HTTP handler that receives events.
 func newReceiver(c Config, log *slog.Logger) *events.Receiver {
 	if i := slices.IndexFunc(c.places, func(p sinks.Place) bool { return p.Folder != "" }); i >= 0 && c.Events.DeadLetter == "" {
 		c.Events.DeadLetter = filepath.Join(c.places[i].Folder, "dead-letters.jsonl")

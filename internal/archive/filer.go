@@ -283,10 +283,10 @@ func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, 
 	return err
 }
 
-// maxAbsence is the time for which the nodes of the last filed hour are expected.
+// maxAbsence is the time for which the nodes of the last filed hour are still expected.
 const maxAbsence = 7 * 24 * time.Hour
 
-// nodes returns the nodes of a cluster in the last filed hour within a period, which excludes
+// nodes returns the nodes in the last filed hour of a cluster within a period. The period excludes
 // until.
 func (f *filer) nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	r, ok := f.sink.(reader)

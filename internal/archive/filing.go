@@ -100,7 +100,7 @@ func public(value string) (string, bool) {
 	}
 	u.Fragment, u.RawFragment = "", ""
 	switch scheme {
-	case "s3": // the parameters of the URL are flags
+	case "s3": // the parameters of the URL set flags
 		u.User = nil
 	case "http", "https":
 		u.User = nil
@@ -112,7 +112,7 @@ func public(value string) (string, bool) {
 	return u.String(), true
 }
 
-// localURL returns the URL of an absolute path. The parameters are flags, which contain no secret.
+// localURL returns the URL of an absolute path. The parameters of the URL set flags, which contain no secret.
 func localURL(scheme, rest string) (string, bool) {
 	path, parameters, found := strings.Cut(rest, "?")
 	path, err := url.PathUnescape(strings.TrimPrefix(path, "//"))

@@ -13,10 +13,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// refusal is the reason for not filing an hour, because its data may be incomplete.
+// refusal explains why an hour is not filed: its data may be incomplete.
 type refusal struct {
 	error
-	acceptable bool // can be accepted by an operator
+	acceptable bool // an operator can accept the hour
 }
 
 func (r *refusal) Unwrap() error { return r.error }
@@ -59,8 +59,8 @@ type coverage struct {
 	// before contains the nodes with boards in the previous hour, or in the last filed hour. kept
 	// contains the nodes with boards in the filed rows of this hour.
 	before, kept []string
-	// spacings contains the distances between samples by node. scrapes contains the times of the
-	// successful scrapes by target.
+	// spacings contains the distances between the samples of each node. scrapes contains the times of
+	// the successful scrapes of each target.
 	spacings map[string]*spacing
 	scrapes  map[string][][]int64
 	// sampledAfter means that there are samples after the hour, or that all nodes of the cluster
@@ -156,7 +156,7 @@ func (c *coverage) lagging() error {
 	return nil
 }
 
-// some returns the first node names, as a list for an error text.
+// some returns the first node names for an error text, separated by commas.
 func some(nodes []string) string { return strings.Join(nodes[:min(3, len(nodes))], ", ") }
 
 // silent returns the nodes that have no samples, not even samples of a failed scrape.

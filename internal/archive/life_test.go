@@ -31,7 +31,7 @@ type machine struct {
 type life struct {
 	machines []machine
 	lists    []string // programs that list Nodes: shards of kube-state-metrics, or the reconciler
-	dark     [2]int   // including the times in which Prometheus is down
+	dark     [2]int   // nothing is scraped from the first minute until before the second, for example because Prometheus is down
 	minutes  int
 }
 

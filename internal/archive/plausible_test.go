@@ -14,8 +14,8 @@ import (
 )
 
 // TestImplausible checks that an hour in which a board draws 3 kW is refused for this reason,
-// unless the flag allows it. In the other hours it checks the number of pods that neither the
-// reconciler nor kube-state-metrics names.
+// unless --gpu.max-power allows it. In the other hours it checks the number of pods that neither
+// the reconciler nor kube-state-metrics names.
 func TestImplausible(t *testing.T) {
 	s := foldtest.NewStore()
 	joules := 0.0

@@ -23,8 +23,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// TestRun checks that an archive catches up in every sink, files each hour some minutes after its
-// end, and ends immediately.
+// TestRun checks that an archive catches up in every sink, files each hour some minutes after its end, and ends
+// immediately when it is stopped.
 func TestRun(t *testing.T) {
 	simulate(t, func(w *world) {
 		one, oneDir := w.folder("one")
@@ -254,7 +254,7 @@ func TestStoreDown(t *testing.T) {
 		stop()
 		want := first(8)
 		delete(want, 1)
-		delete(want, 2) // the query for the opening values of this hour has the same time
+		delete(want, 2) // the opening values of this hour are read at the time for which the store fails
 		if diff := cmp.Diff(want, w.filed(dir, "east")); diff != "" {
 			w.Errorf("hours (-want +filed):\n%s", diff)
 		}

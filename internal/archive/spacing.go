@@ -77,7 +77,8 @@ func (s *spacing) thinned(scrapes [][]int64) bool {
 	})
 }
 
-// half reports whether a series has at most half as many samples as times lies within it.
+// half reports whether a series has at most half as many samples as there are given times between
+// its first and its last sample.
 func (x sparse) half(times []int64) bool {
 	n := 0
 	for _, at := range times {

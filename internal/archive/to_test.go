@@ -47,7 +47,7 @@ func TestTo(t *testing.T) {
 	})
 }
 
-// TestToOfAccept checks that --to of accept can be the end of the hours or the URL of a sink.
+// TestToOfAccept checks that, with the command accept, --to can be the end of the hours or the URL of a sink.
 func TestToOfAccept(t *testing.T) {
 	c, err := Parse([]string{"accept", "east", "--from=2026-03-01", "--to=2026-03-02", "--to=file:x", "--reason=x"})
 	if err != nil || !c.Until.Equal(noon.Truncate(24*time.Hour).AddDate(0, 0, 1)) || len(c.places) != 1 || c.places[0].Folder != "x" {

@@ -26,7 +26,7 @@ var capacityColumns = columns[capacityRow]{
 	{"pending_ms", "PENDING", print.Span, func(r capacityRow) any { return number(r.pending) }},
 }
 
-// capacityDays is the number of days that are read by default.
+// capacityDays is the length of the period that is read by default.
 const capacityDays = 30 * day
 
 // partModel identifies a model in a part of the selected time. A part is a day, or the last hour.
@@ -180,8 +180,8 @@ func (c *capacity) charge(start time.Time, charge table.Charge) {
 	s.idle += max(charge.GPUTime-charge.Active, 0)
 }
 
-// each calls add for each filed hour from one time until another, and for each part that contains
-// the hour, with the states of the GPU's model.
+// each calls add for each filed hour in a period, and for each part that contains the hour. It
+// passes the states of the GPU's model.
 func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time, to *states)) {
 	hours := c.filed[s.Cluster]
 	first, _ := slices.BinarySearchFunc(hours, from, time.Time.Compare)

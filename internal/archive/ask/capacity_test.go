@@ -66,7 +66,7 @@ func answers(t *testing.T, r result, key ...string) map[string]map[string]any {
 }
 
 // TestCapacity compares the states of GPUs on each day and in the last hour with the states that were drawn for each
-// GPU and hour. In each hour, a node is silent, a GPU is lost, or a GPU is present and partly allocated.
+// GPU and hour. In an hour, a node may be silent, a GPU may be lost, or a GPU may be present and partly allocated.
 func TestCapacity(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 4))
 	const length, unfiled = 66, 40
@@ -190,8 +190,8 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// TestPendingUnknown checks that an archive, and a store without the rule, report that pending GPU hours are unknown
-// and where to read them.
+// TestPendingUnknown checks that an archive and a store without the rule report that pending GPU hours are unknown, and
+// name a source for these hours.
 func TestPendingUnknown(t *testing.T) {
 	server := httptest.NewServer(foldtest.API{Store: boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })})
 	defer server.Close()

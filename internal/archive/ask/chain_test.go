@@ -70,8 +70,8 @@ func TestVerifyChain(t *testing.T) {
 	}
 }
 
-// TestSign checks that a signed statement verifies, and that a changed statement does not.
-// TestOpenSSL in make e2e verifies the signature with openssl.
+// TestSign checks that a signed statement is valid, and that a changed statement is not. TestOpenSSL in make e2e
+// verifies the signature with openssl.
 func TestSign(t *testing.T) {
 	folder, keys := chainedBooks(t)
 	r := run(t, "statement", "--books="+folder, "--month=2026-10", "--prices="+file(t, prices), "--sign="+filepath.Join(keys, "chain.pem"))

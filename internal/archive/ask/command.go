@@ -66,7 +66,7 @@ func commands() []command {
 			name: "history", reach: clusterReach, details: true, argument: "SERIAL…", several: true, help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
 		}, {
 			name: "ran", reach: chargeReach, details: true, argument: "SERIAL", optional: true, help: "the pods that used a board, or the boards that a pod or workload used",
-			excluded: [][2]string{{"at", "from"}, {"at", "since"}}, // the argument is an hour
+			excluded: [][2]string{{"at", "from"}, {"at", "since"}}, // with --at, the period is one hour
 			extra: func(fs *flag.FlagSet, o *options) {
 				at(fs, o)
 				fs.StringVar(&o.Pod, "pod", "", "`pod` as namespace/pod")
@@ -156,7 +156,7 @@ func find(name string) *command {
 	return nil
 }
 
-// The exit statuses.
+// These are the exit statuses.
 const (
 	ok      = 0
 	failed  = 1
@@ -294,7 +294,7 @@ func (o *options) write(t Terminal, r *Reply) error {
 	return a.Write(t.Out, o.Output, r.Style)
 }
 
-// errRules is the error if rules are to be verified. The check would always succeed.
+// errRules rejects the verification of rules, because the check would always succeed.
 var errRules = errors.New("rules cannot be verified, because they compute the energy without a pod or unit as the remainder: " +
 	"set --store.read=samples, read an archive with --books, or set --prove to compare the rules with the samples")
 

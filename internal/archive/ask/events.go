@@ -33,8 +33,8 @@ type silence struct {
 	from, until   time.Time
 }
 
-// boardEvents returns the events of boards, sorted by time. A board that is in the first filed hour of its cluster has
-// no arrival.
+// boardEvents returns the events of boards, sorted by time. There is no arrival for a board in the first filed hour of
+// its cluster.
 func boardEvents(ctx context.Context, source books.Source, of books.Query) ([]boardEvent, error) {
 	uuids, first, err := changed(ctx, source, of)
 	if err != nil || len(uuids) == 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// placed is a GPU that is in a place during some hours of failingFleet, from "from" to before "until". Its serial
-// number and model are derived from its name.
+// placed is a GPU in a place, during some hours of failingFleet. The hour until is excluded. The serial number and the
+// model of the GPU are derived from its name.
 type placed struct {
 	board, node, slot, address string
 	from, until                int
@@ -21,9 +21,9 @@ type placed struct {
 
 // failingFleet contains boards in six hours. The test asks for the hours from 2 on:
 //   - A1 is lost after hour 3, A2 is replaced by A3 after hour 2, the lifetime errors of A4 grow in hour 3, A6 requires a reset in hour 4.
-//   - A5 has two GPUs, old errors and no failure. A7 was lost before.
-//   - B1 has an uncorrectable error of SRAM and no record of its lifetime. B2 requires a reset in its second slot. B3 failed only before.
-//   - B4 has no record, and its node is silent at the end. C1 is missing from hour 2 on.
+//   - A5 has two GPUs, old errors and no failure. A7 was lost before hour 2.
+//   - B1 has an uncorrectable SRAM error and no count of lifetime errors. B2 requires a reset in its second slot. B3 failed only before hour 2.
+//   - B4 has no error counts, and its node is silent at the end. C1 is missing from hour 2 on.
 var failingFleet = []placed{
 	{"A1", "n1", "1", "1", 0, 4, nil},
 	{"A2", "n1", "2", "2", 0, 3, nil},

@@ -32,7 +32,7 @@ var (
 	}
 )
 
-// allocationMethod identifies the method by which energy is split, which docs/energy.md describes.
+// allocationMethod identifies the method by which energy is split (see docs/energy.md).
 const allocationMethod = "gpuledger-energy-1"
 
 // sku describes a kind of charge.

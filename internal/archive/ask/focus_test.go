@@ -123,8 +123,8 @@ east/vision,2026-10-01T00:00:00Z,3600,0.2,400,80
 	}
 }
 
-// TestSkuPrice checks the rules for SkuPriceId in FOCUS 1.2. It must be consistent over time and over billing accounts,
-// belong to one SkuId, and not depend on the price, which is in the unit prices.
+// TestSkuPrice checks the rules for SkuPriceId in FOCUS 1.2. The id must be consistent over time and over billing
+// accounts, belong to one SkuId, and not contain a price, because separate columns contain the unit prices.
 func TestSkuPrice(t *testing.T) {
 	var hours []*table.Hour
 	for n, cluster := range []string{"east", "west", "east"} {

@@ -66,8 +66,8 @@ func (q *question) hoursColumns() columns[stretch] {
 	}
 }
 
-// stretches joins consecutive hours of a cluster. The filed hours are given, sorted by time, and the hours between them
-// are missing.
+// stretches joins consecutive hours of a cluster. The given hours are filed and sorted by time, and the hours between
+// them are missing.
 func stretches(cluster string, of books.Query, hours []books.Hour) (all []stretch) {
 	next := of.From
 	add := func(s stretch) {

@@ -61,7 +61,7 @@ var inputColumns = columns[input]{
 	{"carbon", "", print.Text, func(i input) any { return unless(i.unknown, i.grams) }},
 }
 
-// component is the name of a group.
+// component returns the name of a group.
 func component(c table.Charge, columns []string) (name string) {
 	if c.Reason != "" {
 		return cmp.Or(c.Cluster, "cluster") + "/unattributed"

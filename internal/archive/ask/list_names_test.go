@@ -43,7 +43,7 @@ func rack(t *testing.T) string {
 }
 
 // TestList checks the answers about lists of names: a spreadsheet with warranty dates, a column
-// that a flag names, and lines from standard input. The answers have the order of the list, and
+// that a flag names, and lines from standard input. The answers are in the order of the list, and
 // contain a row for each unknown name.
 func TestList(t *testing.T) {
 	folder := rack(t)

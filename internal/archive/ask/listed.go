@@ -19,7 +19,7 @@ type listed struct {
 	errors *table.GPU
 }
 
-// listed returns the boards that have a given name, with their stays from the given stays.
+// listed returns the boards that have a given name, once for each of their stays in all.
 func (q *question) listed(n named, all []*Stay, until time.Time) (boards []*listed) {
 	if n.unknown != nil {
 		return []*listed{n.unlisted()}

@@ -32,8 +32,8 @@ var ErrScope = errors.New("outside the scope of this reader")
 // others is the reason under which charges outside the scope of a reader are shown.
 const others = "others"
 
-// reach is the smallest scope in which a question can be answered. Its zero value requires the whole of the books, so a
-// new question is refused to all readers with a scope.
+// reach is the smallest scope in which a question can be answered. Its zero value requires all books, so a new question
+// is refused to all readers with a scope.
 type reach int
 
 const (

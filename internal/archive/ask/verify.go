@@ -303,16 +303,16 @@ func missingHours(of books.Query, hours map[time.Time]int64) string {
 	return ranges(of.From, of.Until, func(hour time.Time) bool { _, ok := hours[hour]; return !ok })
 }
 
-// ranges lists, as ranges, the hours of a period for which is returns true.
-func ranges(from, until time.Time, is func(time.Time) bool) (text string) {
+// ranges lists the selected hours of a period, as ranges.
+func ranges(from, until time.Time, selected func(time.Time) bool) (text string) {
 	n := 0
 	for at := from; at.Before(until); {
-		if !is(at) {
+		if !selected(at) {
 			at = at.Add(time.Hour)
 			continue
 		}
 		end := at
-		for end.Before(until) && is(end) {
+		for end.Before(until) && selected(end) {
 			end = end.Add(time.Hour)
 		}
 		if n++; n > maxRanges {

@@ -37,7 +37,7 @@ type Query struct {
 	Checks, Rows bool
 }
 
-// Board is one GPU of a board in one place.
+// Board identifies one GPU of a board in one place.
 type Board struct {
 	Cluster, Node, UUID, Serial, ChassisSerial, ChassisSlot, PCIBusID string
 	// Hours is the number of hours in which the board was scraped in this place; see [Source.Counted].

@@ -23,7 +23,7 @@ const Unattributed = "unattributed"
 // rules.
 const maxSampleHours = 10_000
 
-// family is a family of recording rules. Their labels contain the columns.
+// family is a family of recording rules. columns contains the columns that are labels of these rules.
 type family struct {
 	name    string
 	columns []string

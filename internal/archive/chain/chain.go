@@ -63,7 +63,7 @@ func Sums(cluster string, month time.Time, sums, filed [][]any) table.Entry {
 
 // Archive reads the data that Adopt requires.
 type Archive interface {
-	// Rows returns the rows of a table and cluster from one moment until before another.
+	// Rows returns the rows of a table and cluster in a period, which excludes until.
 	Rows(t table.Table, from, until time.Time) ([][]any, error)
 }
 

@@ -25,7 +25,7 @@ type object struct {
 	t       *testing.T
 	version int
 	data    string // value of the key checkpoints.jsonl
-	others  int    // number of the next updates that another archive precedes
+	others  int    // number of further updates before which another archive adds a checkpoint
 	puts    int
 }
 

@@ -80,7 +80,7 @@ func readCarbon(path, zones string) (*Carbon, error) {
 	return c, c.divide("--carbon="+path, rows, intervals)
 }
 
-// parseZones parses a list of the zones of clusters.
+// parseZones parses the zone of each cluster.
 func parseZones(text string) (map[string]string, error) {
 	clusters := make(map[string]string)
 	for field := range strings.SplitSeq(text, ",") {

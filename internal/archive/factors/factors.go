@@ -96,8 +96,8 @@ func (f Factors) Cost(u Use) (cost float64, known bool) {
 	return float64(u.Energy)/kilowattHour*f.PUE.Of(u.Cluster)*perKWh + float64(u.GPUTime)/hour*perHour, known
 }
 
-// Grams returns the carbon emissions of a use in grams of CO2 equivalent. They are the energy
-// multiplied by the PUE and by the intensity at the hour. known is false if the intensity is
+// Grams returns the carbon emissions of a use in grams of CO2 equivalent. The emissions are the
+// energy multiplied by the PUE and by the intensity at the hour. known is false if the intensity is
 // unknown.
 func (f Factors) Grams(u Use) (grams float64, known bool) {
 	if f.Carbon == nil {

@@ -79,12 +79,12 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// opens matches the characters that begin an inline element of CommonMark 0.31 (chapter 6: backslash
-// escapes, entities, code spans, emphasis, links, images, autolinks and raw HTML), of GitHub's tables,
-// strikethrough and autolinks, or a closing sequence of a heading.
+// opens matches the characters that begin an inline element of CommonMark 0.31 (chapter 6: backslash escapes, entities,
+// code spans, emphasis, links, images, autolinks and raw HTML), or a closing sequence of a heading. It also matches the
+// characters of GitHub's tables, strikethrough and autolinks.
 var opens = regexp.MustCompile("[&`*_\\[\\]!<>|~#$@]|(?i:https?://|ftp://|www\\.)")
 
-// block matches the start of a block (chapters 4 and 5): thematic breaks, headings, code, HTML, quotes, lists.
+// block matches the start of a block (chapters 4 and 5): thematic breaks, headings, code, HTML, quotes and lists.
 var block = regexp.MustCompile("^(\\s|[-+*_=#>`~<|]|\\d{1,9}[.)])")
 
 // checkMarkdown checks that a text in Markdown shows a label unchanged.

@@ -26,7 +26,8 @@ type Period struct {
 	Scrape      time.Duration
 }
 
-// lag is the maximum time between the end of the use that the last scrape before a moment contains and this moment.
+// lag returns a duration. The last scrape before a moment contains all use that ended at least this long before the
+// moment.
 func (p Period) lag() time.Duration { return p.Scrape + settled }
 
 // Owner is a pod or a unit. Scope is the namespace of a pod, or the manager of a unit. A unit has no UID.
