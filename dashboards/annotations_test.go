@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAnnotations checks that every dashboard marks moved boards and lost GPUs of the chosen cluster, by variables that it has.
+// TestAnnotations checks that every dashboard marks moved boards and lost GPUs of the selected cluster, and that their
+// queries use only variables of the dashboard.
 func TestAnnotations(t *testing.T) {
 	files, texts := dashboards(t)
 	for name, text := range texts {

@@ -18,10 +18,10 @@ import (
 
 // foreign lists the metrics of other exporters that a panel may query.
 var foreign = []string{
-	"up", "scrape_samples_scraped", "scrape_duration_seconds", // Prometheus
-	"gpuledger_build_info",  // every target has one
-	"DCGM_FI_DEV_GPU_TEMP",  // dcgm-exporter
-	"kube_namespace_labels", // kube-state-metrics
+	"up", "scrape_samples_scraped", "scrape_duration_seconds", // metric of Prometheus
+	"gpuledger_build_info",  // Prometheus adds it to every target
+	"DCGM_FI_DEV_GPU_TEMP",  // metrics of dcgm-exporter
+	"kube_namespace_labels", // metrics of kube-state-metrics
 }
 
 // file is the part of a dashboard that the tests read.
@@ -42,7 +42,7 @@ type variable struct {
 	Datasource source
 }
 
-// expression returns the variable's query, empty for the default of a text box.
+// expression returns the variable's query. It is empty for the default value of a text box.
 func (v variable) expression() string {
 	var query struct{ Query string }
 	if v.Type != "query" || json.Unmarshal(v.Query, &query) != nil {
@@ -77,7 +77,7 @@ type property struct {
 
 type source struct{ Type, UID string }
 
-// own is the only valid data source of a panel: the selected one.
+// own is the only valid data source of a panel: the data source that the user selected.
 var own = source{"prometheus", "${datasource}"}
 
 // dashboards reads all dashboards by file name.
@@ -102,7 +102,7 @@ func dashboards(t *testing.T) (map[string]file, map[string][]byte) {
 	return files, texts
 }
 
-// uids are used by alerts and bookmarks, and never change.
+// uids lists the dashboards' UIDs. Alerts and bookmarks use them, so they never change.
 var uids = map[string]string{
 	"incident.json": "gpuledger-incident",
 	"chassis.json":  "gpuledger-chassis",
@@ -129,11 +129,11 @@ func TestDashboards(t *testing.T) {
 		if refresh, err := time.ParseDuration(f.Refresh); err != nil || refresh < 30*time.Second {
 			t.Errorf("%s: refresh %q, want 30s or more", name, f.Refresh)
 		}
-		// Grafana 10 supports 39, and later versions migrate it.
+		// Grafana 10 supports 39, and later Grafana versions migrate a dashboard from it.
 		if f.SchemaVersion != 39 {
 			t.Errorf("%s: schemaVersion %d", name, f.SchemaVersion)
 		}
-		// the size limit of a ConfigMap
+		// size limit of a ConfigMap
 		if len(texts[name]) >= 1<<20 {
 			t.Errorf("%s: %d bytes", name, len(texts[name]))
 		}
@@ -151,7 +151,7 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// rateOfRecord matches counters that only the record has.
+// rateOfRecord matches rates of counters that only the record contains.
 var rateOfRecord = regexp.MustCompile(`gpuledger_(board|allocation|unit_allocation)_`)
 
 func TestPanels(t *testing.T) {
@@ -164,7 +164,7 @@ func TestPanels(t *testing.T) {
 		for _, p := range f.Panels {
 			where := name + ": panel " + p.Title
 			if p.Title == "" || titles[p.Title] {
-				t.Errorf("%s: a title of its own is missing", where)
+				t.Errorf("%s: the panel has no title, or another panel has the same title", where)
 			}
 			titles[p.Title] = true
 			if len(p.Description) < 20 {
@@ -191,7 +191,7 @@ func TestPanels(t *testing.T) {
 				if q.Datasource != own {
 					t.Errorf("%s: data source %v", where, q.Datasource)
 				}
-				// The record is scraped once a minute, independently of Grafana's scrape interval.
+				// The record is scraped once a minute, regardless of Grafana's scrape interval.
 				if rateOfRecord.MatchString(q.Expr) && strings.Contains(q.Expr, "$__rate_interval") && q.Interval != "1m" {
 					t.Errorf("%s: the least step is %q, want 1m", where, q.Interval)
 				}
@@ -200,8 +200,8 @@ func TestPanels(t *testing.T) {
 	}
 }
 
-// leastWidths are the widths of columns, in pixels, that show their longest value: a Deployment, a StatefulSet, a time, a
-// serial number of 13 digits, NVIDIA H100 80GB HBM3, exclusive.
+// leastWidths are the minimum widths of columns, in pixels, at which their longest value is not cut: a Deployment, a
+// StatefulSet, a time, a serial number of 13 characters, NVIDIA H100 80GB HBM3, exclusive.
 var leastWidths = map[string]float64{
 	"Kind": 100, "From": 165, "Until": 165, "Last reported": 165, "Serial number": 125, "Board": 125, "Chassis": 125, "Model": 195, "UUID": 345,
 	"Held as": 90, "GPU hours": 90, "Active GPU hours": 150, "Energy": 100, "Idle": 90, "Cost": 80, "Fault": 110,
@@ -210,7 +210,8 @@ var leastWidths = map[string]float64{
 // autoWidth is the minimum width of a column without a configured width in Grafana's tables.
 const autoWidth = 150
 
-// innerWidth is the width of a panel in a window of 1500 pixels: a grid of 24 columns, margins and borders.
+// innerWidth is the width of a panel over the whole grid in a window of 1500 pixels, without the window's
+// margins and borders.
 func (p panel) innerWidth() float64 { return p.GridPos.W*(1500-24)/24 - 8 - 2 }
 
 // widths computes the width of each column as Grafana does: columns without a configured width share the remaining space.
@@ -265,11 +266,11 @@ func TestWidths(t *testing.T) {
 	}
 }
 
-// leastRows are the rows of tables that must be visible without scrolling.
+// leastRows are the numbers of rows that a table must show without scrolling, by the table's title.
 var leastRows = map[string]float64{"Teams": 8, "Namespaces": 8, "Users of units": 6, "Namespaces, full hours": 6, "Workloads, full hours": 6}
 
-// TestRows checks the heights of tables: in Grafana a row of the grid has 30 pixels and a margin of 8, the title and the header of
-// a table have 40 and 36, and each row has 36.
+// TestRows checks the heights of tables: in Grafana, a row of the grid is 30 pixels high with a margin of 8 pixels. A
+// table's title is 40 pixels high, its header 36 pixels, and each of its rows 36 pixels.
 func TestRows(t *testing.T) {
 	files, _ := dashboards(t)
 	for title, least := range leastRows {
@@ -298,7 +299,7 @@ func TestClusters(t *testing.T) {
 		for _, p := range files[name].Panels {
 			_, outermost, _ := strings.Cut(p.Targets[0].Expr, " by (")
 			if p.Type == "table" && strings.HasPrefix(outermost, "cluster,") && p.widths()["Cluster"] == 0 {
-				t.Errorf("%s: panel %s has rows of several clusters that look the same", name, p.Title)
+				t.Errorf("%s: panel %s shows rows of several clusters without a column for the cluster", name, p.Title)
 			}
 		}
 	}
@@ -364,8 +365,8 @@ var (
 	used      = regexp.MustCompile(`\$\{?([a-zA-Z]\w*)`)
 )
 
-// recentRate matches rates of the record over four minutes, the interval of Grafana in short ranges, or over
-// six minutes, in which four scrapes may fail. The record is scraped every minute.
+// recentRate matches rates of the record over four or six minutes. Four minutes are Grafana's interval in
+// short time ranges, because the record is scraped every minute. Over six minutes, four scrapes may fail.
 var recentRate = regexp.MustCompile(`rate\(gpuledger_(?:board|allocation|unit_allocation)_\w+\{[^}]*\}\[[46]m\]\)`)
 
 // TestVariables checks that every used variable exists, and that rates use Grafana's interval,
@@ -377,7 +378,7 @@ func TestVariables(t *testing.T) {
 		for _, v := range f.Templating.List {
 			for _, m := range used.FindAllStringSubmatch(v.expression(), -1) {
 				if !slices.Contains(names, m[1]) {
-					t.Errorf("%s: variable %s uses $%s, which is not before it", name, v.Name, m[1])
+					t.Errorf("%s: variable %s uses $%s, which is not defined before it", name, v.Name, m[1])
 				}
 			}
 			names = append(names, v.Name)
@@ -385,14 +386,14 @@ func TestVariables(t *testing.T) {
 		for _, p := range f.Panels {
 			for _, q := range p.Targets {
 				if fixedRate.MatchString(recentRate.ReplaceAllString(q.Expr, "")) {
-					t.Errorf("%s: panel %s takes a rate over a fixed time: %s", name, p.Title, q.Expr)
+					t.Errorf("%s: panel %s computes a rate over a fixed interval: %s", name, p.Title, q.Expr)
 				}
 				if !strings.Contains(q.Expr, `cluster=~"$cluster"`) {
-					t.Errorf("%s: panel %s does not ask for the chosen cluster: %s", name, p.Title, q.Expr)
+					t.Errorf("%s: panel %s does not select the chosen cluster: %s", name, p.Title, q.Expr)
 				}
 				for _, m := range used.FindAllStringSubmatch(q.Expr, -1) {
 					if !slices.Contains(names, m[1]) && !strings.HasPrefix(m[1], "__") {
-						t.Errorf("%s: panel %s uses $%s, which no variable is called", name, p.Title, m[1])
+						t.Errorf("%s: panel %s uses $%s, but no variable has this name", name, p.Title, m[1])
 					}
 				}
 			}
@@ -418,7 +419,7 @@ func TestLinks(t *testing.T) {
 		uid, query, _ := strings.Cut(strings.TrimPrefix(target, "/d/"), "?")
 		to, ok := byUID[uid]
 		if !ok {
-			t.Errorf("%s: link %s leads nowhere", name, target)
+			t.Errorf("%s: link %s has no target", name, target)
 			return
 		}
 		for pair := range strings.SplitSeq(query, "&") {
@@ -432,7 +433,7 @@ func TestLinks(t *testing.T) {
 	for name, text := range texts {
 		links := link.FindAllSubmatch(text, -1)
 		if n := bytes.Count(text, []byte("/d/")); n != len(links) {
-			t.Errorf("%s: %d links were read of %d", name, len(links), n)
+			t.Errorf("%s: %d of %d links were read", name, len(links), n)
 		}
 		for _, l := range links {
 			var target string
@@ -451,7 +452,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// fire fills the link of an alert as Prometheus does.
+// fire fills in the template of an alert's link, as Prometheus does.
 func fire(t *testing.T, link string, labels map[string]string) string {
 	t.Helper()
 	parsed, err := template.New("link").Option("missingkey=zero").Parse("{{ $labels := . }}" + link)

@@ -1,5 +1,5 @@
-// Package dashboards is the folder of the Grafana dashboards, which tools/dashboards
-// writes. It holds their tests and no code.
+// Package dashboards contains the Grafana dashboards, which tools/dashboards writes, and the tests of the
+// dashboards. It contains no other code.
 package dashboards
 
 //go:generate go -C ../tools/dashboards run . ../../dashboards

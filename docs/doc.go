@@ -1,5 +1,4 @@
-// Package docs is the folder of the documentation. It has tests, and a program that writes the
-// generated pages.
+// Package docs contains the documentation, its tests, and a program that writes the generated pages.
 package docs
 
 //go:generate go run -ldflags=-extldflags=-Wl,-z,lazy ./gen .

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/alerts"
 )
 
-// pages returns the text of every Markdown page of this folder and of the root, by path.
+// pages returns the text of every Markdown page in this folder and in the root of the repository, by path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("../*.md")
@@ -50,9 +50,9 @@ var (
 // maxHeading is the maximum number of characters in a heading.
 const maxHeading = 80
 
-// limits are the maximum numbers of words of the README, of pages about one subject, and of all
-// other pages together. The README must stay short, because readers decide by its first screens.
-// Reference pages are generated, so they are not counted.
+// limits are the maximum numbers of words of the README, of pages about one subject, and of all other pages
+// together. The README must stay short, because readers decide after its first screens. Reference pages are
+// generated, so they are not counted.
 var (
 	limits = map[string]int{
 		"../README.md":     1200,
@@ -78,10 +78,10 @@ var (
 	reference = []string{"accuracy.md", "metrics.md", "flags.md", "tables.md"}
 )
 
-// others means all pages directly in this folder without their own limit.
+// others is the name of the limit for all pages directly in this folder that have no limit of their own.
 const others = "other pages"
 
-// TestLengths checks the numbers of words of pages, and the lengths of headings.
+// TestLengths checks the number of words on each page and the length of each heading.
 func TestLengths(t *testing.T) {
 	count := make(map[string]int)
 	for name, text := range pages(t) {
@@ -94,7 +94,7 @@ func TestLengths(t *testing.T) {
 		}
 		for _, match := range heading.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
 			if n := len([]rune(match[1])); n > maxHeading {
-				t.Errorf("%s: a heading of %d characters, at most %d: %s", name, n, maxHeading, match[1])
+				t.Errorf("%s: a heading has %d characters, must have at most %d: %s", name, n, maxHeading, match[1])
 			}
 		}
 	}
@@ -157,8 +157,8 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestDecisions checks that the records of decisions are numbered, fit on a screen, have the same three sections, and are linked by
-// design.md under their titles.
+// TestDecisions checks that the records of decisions are numbered, fit on one screen and have the same three sections,
+// and that design.md links each record by its title.
 func TestDecisions(t *testing.T) {
 	names, err := filepath.Glob("decisions/*")
 	check(t, err)
@@ -189,8 +189,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// fragments returns the targets of links within a page: its headings, as GitHub spells them, and
-// its anchors.
+// fragments returns the targets of links within a page: the anchors that GitHub makes from its headings, and
+// explicit anchors.
 func fragments(text string) (names []string) {
 	for _, match := range heading.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
 		names = append(names, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(match[1]), ""), " ", "-"))
@@ -223,7 +223,7 @@ func TestNames(t *testing.T) {
 	named := regexp.MustCompile("gpuledger_[a-z][a-z0-9_]*|gpuledger:[a-z0-9_]+:[a-z0-9_]+|`make [a-z0-9-]+")
 	for page, text := range pages(t) {
 		for _, name := range named.FindAllString(text, -1) {
-			// A name that ends in "_" represents several names.
+			// A name that ends in "_" is the prefix of several names.
 			if !known[strings.TrimPrefix(name, "`")] && !strings.HasSuffix(name, "_") {
 				t.Errorf("%s names %s, which does not exist", page, name)
 			}
@@ -231,7 +231,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestTargets checks that `make help` lists at most 20 targets, and that CONTRIBUTING.md describes every target with a comment.
+// TestTargets checks that `make help` lists at most 20 targets, and that CONTRIBUTING.md describes every target that
+// has a comment in the Makefile.
 func TestTargets(t *testing.T) {
 	listed, contributing := 0, read(t, "../CONTRIBUTING.md")
 	for _, match := range regexp.MustCompile(`(?m)^([a-z0-9-]+):[^=\n]* (##?) .`).FindAllStringSubmatch(read(t, "../Makefile"), -1) {
@@ -247,7 +248,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestFlags checks that every flag in the pages exists, if it begins like one of our flags.
+// TestFlags checks that every flag in the pages exists, if its prefix is one of ours.
 func TestFlags(t *testing.T) {
 	known := make(map[string]bool)
 	for _, match := range regexp.MustCompile("(?m)^\\| `(--[a-z.-]+)").FindAllStringSubmatch(read(t, "flags.md"), -1) {

@@ -65,7 +65,7 @@ func flagsPage() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// sinkTable writes the URLs of sinks.
+// sinkTable writes the table of the sinks' URLs.
 func sinkTable(out *bytes.Buffer) {
 	fmt.Fprint(out, "\n## URLs of sinks\n\n`gpuledger-archive --to` may be repeated. A parameter has the meaning of the flag with the same name, for one sink; `--books` reads all sinks except the last two.\n\n"+
 		"| URL | rows are | parameters | same as |\n|---|---|---|---|\n")
@@ -83,7 +83,7 @@ func rows(flags *flag.FlagSet) []string {
 
 // questionRows returns the rows of the flags of all commands, sorted by name. The row of a flag that only some commands have names them.
 func questionRows(commands map[string]*flag.FlagSet) []string {
-	of := make(map[string][]string) // the commands by row
+	of := make(map[string][]string) // the commands that have the flag, by row
 	for _, command := range slices.Sorted(maps.Keys(commands)) {
 		for _, r := range rows(commands[command]) {
 			of[r] = append(of[r], "`"+command+"`")
@@ -99,7 +99,7 @@ func questionRows(commands map[string]*flag.FlagSet) []string {
 	return all
 }
 
-// row returns the row of a flag. Back quotes in the usage mark the kind of its value.
+// row returns the row of a flag. Back quotes in the flag's usage mark the name of its value.
 func row(f *flag.Flag) string {
 	kind, usage := flag.UnquoteUsage(f)
 	name := "--" + f.Name

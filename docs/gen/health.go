@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// healthPage returns health.md with the table of rules. The rest of the page is written by hand.
+// healthPage returns health.md with the table of rules. Only the table is generated.
 func healthPage(old string) ([]byte, error) {
 	var table strings.Builder
 	table.WriteString("| code | meaning | advice | again | alert | source |\n|---|---|---|---|---|---|\n")

@@ -12,7 +12,7 @@ var pages = map[string]func(old string) ([]byte, error){
 	"health.md": healthPage, "dcgm.md": dcgmPage,
 }
 
-// whole returns the function that generates a whole page.
+// whole returns a generator for a page that contains only generated text.
 func whole(page func() ([]byte, error)) func(string) ([]byte, error) {
 	return func(string) ([]byte, error) { return page() }
 }

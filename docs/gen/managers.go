@@ -8,7 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// managersPage returns managers.md with the table of the managers in the exporter. The rest of the page is written by hand.
+// managersPage returns managers.md with the table of the managers that the exporter supports. Only the table is
+// generated.
 func managersPage(old string) ([]byte, error) {
 	var table strings.Builder
 	table.WriteString("| manager | unit | from |\n|---|---|---|\n")

@@ -18,8 +18,8 @@ import (
 //go:embed metrics.md.tmpl
 var metricsTemplate string
 
-// family is a table of metrics. Labels that all its metrics share, and a shared flag, are written
-// above the table and not in each row.
+// family is a table of metrics. Labels and a flag that all its metrics share are written above the table and
+// not in each row.
 type family struct {
 	Name    string
 	Labels  []string
@@ -27,15 +27,15 @@ type family struct {
 	Metrics []metric.Metric
 }
 
-// cost is the number of series that one more object adds.
+// cost is the number of series that each additional object adds.
 type cost struct {
 	Per    string
 	Series int
-	// Hidden contains, by flag, how many of these series the flag can hide.
+	// Hidden contains the number of these series that each flag can hide, by flag.
 	Hidden []hidden
 }
 
-// hidden is the number of series that a flag can hide.
+// hidden is a number of series that can be hidden, and the flag that hides them.
 type hidden struct {
 	Flag   string
 	Series int
@@ -78,14 +78,14 @@ func pageOf(p metric.Page) exporterPage {
 func parts() []section {
 	var ps []section
 	for _, p := range reconciler.Catalogue() {
-		if p.Metrics[0].Name != serve.Metric.Name { // the same on all programs
+		if p.Metrics[0].Name != serve.Metric.Name { // shared by all programs
 			ps = append(ps, section{families(p.Metrics), p.Labels})
 		}
 	}
 	return ps
 }
 
-// archivePart returns the metrics of the archive, without the metric of serving.
+// archivePart returns the metrics of the archive, without the metric about HTTP requests.
 func archivePart() section {
 	metrics := slices.DeleteFunc(archive.Catalogue(), func(m metric.Metric) bool { return m.Name == serve.Metric.Name })
 	return section{families(metrics), archive.Labels()}
@@ -108,7 +108,7 @@ func families(metrics []metric.Metric) []family {
 	return fs
 }
 
-// share moves the labels and the flag that all metrics share to the family.
+// share moves the labels and the flag that all metrics of the family have in common to the family.
 func (f *family) share() {
 	f.Labels, f.Flag = slices.Clone(f.Metrics[0].Labels), f.Metrics[0].Flag
 	for _, m := range f.Metrics[1:] {
@@ -144,7 +144,7 @@ func costs(metrics []metric.Metric) []cost {
 	return cs
 }
 
-// hide counts series that a flag can hide.
+// hide counts the series that a flag can hide.
 func (c *cost) hide(flag string, series int) {
 	i := slices.IndexFunc(c.Hidden, func(h hidden) bool { return h.Flag == flag })
 	if i < 0 {

@@ -16,7 +16,7 @@ const tablesHead = `# Tables of the archive
 [archive.md](archive.md) describes how gpuledger-archive files these tables. Times are in UTC, energy is in millijoules, durations are in milliseconds.
 `
 
-// tablesTail has @ for backquotes.
+// tablesTail contains @ in place of back quotes.
 const tablesTail = `
 ## DuckDB
 
@@ -124,7 +124,7 @@ func tablesPage() ([]byte, error) {
 		fmt.Fprintf(out, "\n## %s\n\nEach row is %s.\n\n| column | type | |\n|---|---|---|\n", t.Name, t.Help)
 		for _, c := range t.Columns {
 			if types[c.Type] == "" {
-				return nil, fmt.Errorf("the column %s of %s has no type", c.Name, t.Name)
+				return nil, fmt.Errorf("column %s of table %s has no type", c.Name, t.Name)
 			}
 			fmt.Fprintf(out, "| `%s` | %s | %s |\n", c.Name, types[c.Type], c.Help)
 		}

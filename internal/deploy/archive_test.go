@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive"
 )
 
-// archiveIn returns the pod of the archive in a rendered file, and its ConfigMap.
+// archiveIn returns the archive's pod and its ConfigMap from a rendered file.
 func archiveIn(t *testing.T, file string) (pod corev1.PodSpec, settings corev1.ConfigMap) {
 	t.Helper()
 	for _, document := range files(t)[file] {
@@ -37,8 +37,8 @@ func archiveIn(t *testing.T, file string) (pod corev1.PodSpec, settings corev1.C
 	return pod, settings
 }
 
-// TestArchive checks that the archive's arguments use each key of its ConfigMap, and are valid with
-// their values.
+// TestArchive checks that the archive's arguments use each key of its ConfigMap, and are valid with the
+// values of the ConfigMap.
 func TestArchive(t *testing.T) {
 	for _, file := range []string{"archive-deployment.yaml", "archive-cronjob.yaml", "example.yaml"} {
 		pod, settings := archiveIn(t, file)

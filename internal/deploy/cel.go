@@ -10,12 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// literal formats a value of the Kubernetes API as an expression of the Common Expression
-// Language (CEL). The type is the path of fields from the object to the value, such as
-// Object.spec.containers.
+// literal formats a value of the Kubernetes API as an expression in the Common Expression Language (CEL). Its
+// type in CEL is the path of fields from the object to the value, such as Object.spec.containers.
 //
-// A string "${name}" becomes the policy's variable of that name. A value that CEL does not support
-// panics, so that generating the manifests fails, before a cluster gets an invalid policy.
+// A string "${name}" becomes the policy's variable with this name. literal panics if CEL does not support the
+// value, so an invalid policy is never generated.
 func literal(typ string, value any) string {
 	return celValue(typ, reflect.ValueOf(value))
 }
@@ -42,10 +41,10 @@ func celValue(typ string, v reflect.Value) string {
 	case reflect.Bool, reflect.Int32, reflect.Int64:
 		return fmt.Sprint(v.Interface())
 	}
-	panic(fmt.Sprintf("%s: no CEL for a %s", typ, v.Type()))
+	panic(fmt.Sprintf("%s: cannot write a %s in CEL", typ, v.Type()))
 }
 
-// celFields returns a struct's non-zero fields, in the order of the type.
+// celFields returns a struct's non-zero fields, in the order of the type's declaration.
 func celFields(typ string, v reflect.Value) []string {
 	var fields []string
 	for i := range v.NumField() {
@@ -53,7 +52,7 @@ func celFields(typ string, v reflect.Value) []string {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case v.Field(i).IsZero():
-		case field.Anonymous && name == "": // embedded
+		case field.Anonymous && name == "": // embedded field
 			fields = append(fields, celFields(typ, v.Field(i))...)
 		default:
 			fields = append(fields, name+": "+celValue(typ+"."+name, v.Field(i)))

@@ -20,7 +20,7 @@ func TestLiteral(t *testing.T) {
 		{"empty list", []string(nil), "[]"},
 		{"map in order", map[string]string{"b": "2", "a": "1"}, "{'a': '1', 'b': '2'}"},
 		{
-			"fields that are set, by their names in the API",
+			"set fields, by their names in the API",
 			corev1.Container{Name: "c", Ports: []corev1.ContainerPort{{ContainerPort: 1}}},
 			"T{name: 'c', ports: [T.ports{containerPort: 1}]}",
 		},

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestChartInjector checks for Kubernetes versions and APIs which kind of admission adds the sidecar, and that the
-// values of the webhook have an effect.
+// TestChartInjector checks for each Kubernetes version, and its served APIs, whether the policy or the webhook
+// adds the sidecar. It also checks that the webhook's values have an effect.
 func TestChartInjector(t *testing.T) {
 	const policy, webhook = "MutatingAdmissionPolicygpuledger", "MutatingWebhookConfigurationgpuledger"
 	tests := []struct {
@@ -47,12 +47,12 @@ func TestChartInjector(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "kind: Secret") || strings.Contains(text, "namespace: gpuledger\n") || strings.Contains(text, "serviceaccount:gpuledger:") {
-		t.Error("the objects contain the Secret of the reconciler's certificates, or the default namespace")
+		t.Error("the objects contain the Secret with the reconciler's certificates, or the default namespace")
 	}
 }
 
-// TestChartDevicePlugin checks the network policy of the device plugin's pods: by default it is the
-// component's policy, and labels of the values replace the platform's labels.
+// TestChartDevicePlugin checks the network policy for the device plugin's pods. By default it is the
+// component's policy. Labels from the values replace the platform's labels.
 func TestChartDevicePlugin(t *testing.T) {
 	tests := []struct{ values, namespace, component string }{
 		{"operator", "gpu-operator", "isolation-operator"},

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/deploy"
 )
 
-// TestChartImages checks that Artifact Hub scans the images of the values.
+// TestChartImages checks that every image that Artifact Hub scans is an image from the values.
 func TestChartImages(t *testing.T) {
 	text, err := os.ReadFile(chartSource + "Chart.yaml")
 	check(t, err)
@@ -40,7 +40,7 @@ func TestChartImages(t *testing.T) {
 	}
 }
 
-// TestChartVersion checks that the chart and its README have the version of the manifests.
+// TestChartVersion checks that the chart and its README name the same version as the manifests.
 func TestChartVersion(t *testing.T) {
 	text, err := os.ReadFile(chartSource + "Chart.yaml")
 	check(t, err)

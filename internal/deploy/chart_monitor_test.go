@@ -42,7 +42,7 @@ func TestChartServiceMonitor(t *testing.T) {
 			}
 		}
 		if len(selector) == 0 || services["PodMonitorgpuledgergpuledger"] != nil || services["PodMonitorgpuledgergpuledger-reconciler"] == nil {
-			t.Errorf("%s: no selector, or another set of PodMonitors", mode)
+			t.Errorf("%s: selector is missing, or the PodMonitors differ", mode)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestChartOwners checks that kinds in the values become a get-only role, which the role for owners
-// includes, and that other forms are rejected.
+// TestChartOwners checks that the kinds in reconciler.owners become a role with only the verb get, which the
+// aggregated role for owners includes. Invalid forms of the value must be rejected.
 func TestChartOwners(t *testing.T) {
 	rendered, err := template(t, valuesOf("standalone"), `--set-json=reconciler.owners=[{"group": "example.com", "resources": ["trainings", "sweeps"]}]`)
 	check(t, err)

@@ -17,9 +17,9 @@ import (
 
 const (
 	chartSource = "../../charts/gpuledger/"
-	// chart is the output folder of make chart.
+	// chart is the folder into which make chart writes the chart.
 	chart = "../../bin/chart/gpuledger"
-	// helmEnv is the variable with the folder of the helm that tools/servers built.
+	// helmEnv is the environment variable that contains the folder of helm, which tools/servers builds.
 	helmEnv = "GPULEDGER_E2E_HELM"
 )
 
@@ -41,18 +41,18 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// template renders the chart in the namespace gpuledger. A Helm 3 that is built without its scripts
-// assumes Kubernetes 1.20.
+// template renders the chart in the namespace gpuledger. The Kubernetes version is set, because a Helm 3 that
+// was not built with its own scripts assumes 1.20.
 func template(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	return helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--skip-tests", "--kube-version=1.37.0"}, args...)...)
 }
 
-// valuesOf returns the option with a file of values in charts/gpuledger/ci.
+// valuesOf returns the option for helm that names a file of values in charts/gpuledger/ci.
 func valuesOf(name string) string { return "--values=" + chartSource + "ci/" + name + "-values.yaml" }
 
 // TestChart checks that the chart renders the objects of the overlays and of the kustomizations in
-// charts/gpuledger/ci, from the values beside them.
+// charts/gpuledger/ci, with the values beside these kustomizations.
 func TestChart(t *testing.T) {
 	names, err := filepath.Glob(chartSource + "ci/*-values.yaml")
 	check(t, err)
@@ -79,9 +79,9 @@ func TestChart(t *testing.T) {
 
 var hashOfArchive = regexp.MustCompile(`(gpuledger-archive)-[0-9a-z]{10}\b`)
 
-// objects returns the objects of a text by kind, namespace and name, without the differences that
-// the chart must have: Helm creates the namespace, objects have Helm's labels, and the archive's
-// pods have an annotation in place of the hash in the name of their ConfigMap.
+// objects returns the objects of a text by kind, namespace and name, without the expected differences between
+// the chart and the overlays. Helm creates the namespace and adds its labels. In place of a hash in the name
+// of the ConfigMap, the archive's pods have an annotation.
 func objects(t *testing.T, text string) map[string]any {
 	t.Helper()
 	all := make(map[string]any)
@@ -102,14 +102,14 @@ func objects(t *testing.T, text string) map[string]any {
 		}
 		key := fmt.Sprint(object["kind"], at(object, "metadata", "namespace"), at(object, "metadata", "name"))
 		if all[key] != nil {
-			t.Errorf("%s is there twice", key)
+			t.Errorf("%s is rendered twice", key)
 		}
 		all[key] = object
 	}
 	return all
 }
 
-// TestChartLint checks the chart with helm's own rules.
+// TestChartLint checks the chart with helm lint.
 func TestChartLint(t *testing.T) {
 	if out, err := helm(t, "lint", "--strict", chart); err != nil {
 		t.Errorf("%v\n%s", err, out)

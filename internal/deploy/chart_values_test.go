@@ -12,14 +12,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/deploy"
 )
 
-// TestChartValues checks that every value changes the objects in both modes of the exporter, or is rejected by its name, and that
-// an unknown key beside it is an error. Keys in global may be for other charts of the release.
+// TestChartValues checks for both modes of the exporter that every value changes the objects, or is rejected with an
+// error that names it. An unknown key beside the value must be an error, except in global, which may contain keys for
+// other charts of the release.
 func TestChartValues(t *testing.T) {
 	text, err := os.ReadFile(chartSource + "values.yaml")
 	check(t, err)
 	values, err := deploy.Values(text)
 	check(t, err)
-	sections, unchanged := make(map[string]bool), make(map[string]string) // by the arguments
+	sections, unchanged := make(map[string]bool), make(map[string]string) // unchanged contains rendered objects by arguments
 	for _, v := range values {
 		if v.Default == nil {
 			continue
@@ -48,7 +49,7 @@ func TestChartValues(t *testing.T) {
 	}
 }
 
-// baseOf returns the values that a section's values need to have an effect.
+// baseOf returns the values that must be set so that a section's values have an effect.
 func baseOf(section, mode string) []string {
 	args := []string{valuesOf("everything")}
 	if mode == "sidecar" {
@@ -77,7 +78,7 @@ func baseOf(section, mode string) []string {
 	return args
 }
 
-// checkValue checks that one of some other values of a setting changes the objects, or is rejected.
+// checkValue checks that at least one other value of a setting changes the objects or is rejected.
 func checkValue(t *testing.T, v *deploy.Value, base []string, before string) {
 	t.Helper()
 	others := []string{another(t, v)}
@@ -96,7 +97,7 @@ func checkValue(t *testing.T, v *deploy.Value, base []string, before string) {
 	t.Errorf("none of %v has an effect or is rejected", others)
 }
 
-// another64 is a digest of an image.
+// another64 is the digest of another image.
 const another64 = `"sha256:0000000000000000000000000000000000000000000000000000000000000000"`
 
 // special contains new values for settings that accept only certain values.
@@ -137,7 +138,8 @@ var special = map[string]string{
 	"reconciler.owners":                 `[{"group": "example.com", "resources": ["another"]}]`,
 }
 
-// another returns a value that differs from the default and from the values in charts/gpuledger/ci.
+// another returns values for a setting that differ from its default and from the values in
+// charts/gpuledger/ci.
 func another(t *testing.T, v *deploy.Value) string {
 	t.Helper()
 	if text := special[v.Name()]; text != "" {
@@ -159,11 +161,12 @@ func another(t *testing.T, v *deploy.Value) string {
 	return string(text)
 }
 
-// TestChartKubernetes checks which clusters and values the chart rejects, and the reasons.
+// TestChartKubernetes checks which Kubernetes versions and which values the chart rejects, and that the error
+// contains the reason.
 func TestChartKubernetes(t *testing.T) {
 	tests := []struct {
 		args []string
-		want string // a part of the error, or empty
+		want string // part of the error; empty if the chart renders
 	}{
 		{[]string{"--kube-version=1.30.0"}, ""},
 		{[]string{"--kube-version=1.29.9"}, "1.30"},

@@ -11,11 +11,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// DaemonSet returns the exporter's own DaemonSet, for clusters without a device plugin to add it
-// to. The overlays select its nodes.
+// DaemonSet returns the exporter's own DaemonSet, for clusters without a device plugin to which the exporter
+// could be added. The overlays select the nodes.
 //
-// A roll-out stops the old exporter of a node before it starts the new one, because two
-// exporters would report every series twice.
+// During a roll-out, the old exporter on a node stops before the new exporter starts, because two exporters
+// would report every series twice.
 func DaemonSet() *appsv1.DaemonSet {
 	labels := map[string]string{"app.kubernetes.io/name": Name, "app.kubernetes.io/component": "exporter"}
 	all := maps.Clone(labels)
@@ -38,7 +38,8 @@ func DaemonSet() *appsv1.DaemonSet {
 					HostPID:                      true,
 					NodeSelector:                 map[string]string{corev1.LabelOSStable: "linux"},
 					PriorityClassName:            "system-node-critical",
-					// The exporter stops within a second. A driver upgrade waits for it.
+					// The exporter stops within a second, so a short grace period is enough, and a driver upgrade, which
+					// waits for the exporter, is not delayed.
 					TerminationGracePeriodSeconds: new(int64(5)),
 					Tolerations: []corev1.Toleration{
 						{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},

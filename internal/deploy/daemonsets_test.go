@@ -12,9 +12,9 @@ import (
 	syaml "sigs.k8s.io/yaml"
 )
 
-// TestOneDaemonSet checks that each overlay reads and scrapes the exporters of exactly one
-// DaemonSet: the overlay's own or, with the policy, a DaemonSet in the policy's namespace. A user
-// of the cluster could create any other namespace.
+// TestOneDaemonSet checks that the reconciler and Prometheus in each overlay read the exporters of exactly
+// one DaemonSet. This is the overlay's own DaemonSet or, with the policy, a DaemonSet in the policy's
+// namespace. Another namespace would not be safe, because a user of the cluster could create it.
 func TestOneDaemonSet(t *testing.T) {
 	overlays := 0
 	for file, documents := range files(t) {
@@ -37,7 +37,7 @@ func TestOneDaemonSet(t *testing.T) {
 			}
 		}
 		if read == nil {
-			continue // the file removes the objects of an overlay
+			continue // this file removes the objects of an overlay
 		}
 		overlays++
 		t.Run(file, func(t *testing.T) {

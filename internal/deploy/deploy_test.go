@@ -20,8 +20,8 @@ import (
 
 const manifests = "../../manifests/"
 
-// TestYAML checks that unmarshalled output equals the input, so that no significant field is
-// pruned.
+// TestYAML checks that the unmarshalled output equals the input, because pruning must not remove a
+// significant field.
 func TestYAML(t *testing.T) {
 	want := deploy.DaemonSet()
 	text, err := deploy.YAML(want)
@@ -65,8 +65,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestTarget checks that the patches' target matches the device plugin's DaemonSet and no other
-// DaemonSet of its chart. Kustomize matches whole names.
+// TestTarget checks that the patches' target matches the device plugin's DaemonSet and no other DaemonSet of
+// its chart. Kustomize matches the whole name against the target.
 func TestTarget(t *testing.T) {
 	target := regexp.MustCompile("^(" + deploy.DevicePluginName + ")$")
 	for name, want := range map[string]bool{
@@ -88,8 +88,8 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// TestNamespaces checks that the documentation lists every place with the device plugin's
-// namespace, for clusters with another namespace.
+// TestNamespaces checks that the documentation lists every place that contains the device plugin's namespace,
+// for clusters in which the namespace differs.
 func TestNamespaces(t *testing.T) {
 	page, err := os.ReadFile("../../docs/platforms.md")
 	check(t, err)
@@ -163,8 +163,8 @@ func TestKubeletRoot(t *testing.T) {
 	}
 }
 
-// TestVariables checks that a command stops if one of its variables is not set, for example in
-// another shell months later.
+// TestVariables checks that each documented command stops if one of its variables is not set, for example
+// because the shell is a new one.
 func TestVariables(t *testing.T) {
 	page, err := os.ReadFile("../../docs/install.md")
 	check(t, err)

@@ -24,15 +24,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
-// eventsSecret is the Secret with the token of events.
+// eventsSecret is the Secret that contains the token for events.
 const eventsSecret = "gpuledger-events"
 
-// withEvents are values that send events to the archive of the chart.
+// withEvents are values with which the reconciler sends events to the chart's archive.
 const withEvents = "--set=archive.enabled=true,archive.events.enabled=true,archive.events.cluster=east,archive.postgresUrl=postgres://archive@db/assets"
 
-// TestEventsToken checks, for the overlay and the chart, that the archive requires the token of a Secret,
-// that the reconciler sends it, that each pod has only its key of the Secret, and that no manifest has
-// a token.
+// TestEventsToken checks, for the overlay and the chart, that the archive requires a token from a Secret and
+// that the reconciler sends this token. Each pod must mount only its own key of the Secret, and no manifest
+// may contain a token.
 func TestEventsToken(t *testing.T) {
 	overlay, err := os.ReadFile(rendering + "example.yaml")
 	check(t, err)
@@ -85,7 +85,8 @@ func mountedKey(t *testing.T, pod *corev1.PodSpec, secret string) (path string, 
 	return path, keys
 }
 
-// tokenFile returns the token file of a program with arguments, which must be valid.
+// tokenFile returns the token file of a program that runs with the given arguments. It fails if the arguments
+// are invalid.
 func tokenFile(t *testing.T, name string, args []string) string {
 	t.Helper()
 	if name == "gpuledger-archive" {
@@ -101,8 +102,8 @@ func tokenFile(t *testing.T, name string, args []string) string {
 	return c.Events.TokenFile
 }
 
-// TestArchiveIngress checks that only the reconciler and Prometheus reach an archive that receives events,
-// with the network policies that come with it.
+// TestArchiveIngress checks that the network policies let only the reconciler and Prometheus reach an archive
+// that receives events.
 func TestArchiveIngress(t *testing.T) {
 	documents := make(map[string][]string)
 	for _, component := range []string{"events", "isolation"} {
@@ -123,7 +124,7 @@ func TestArchiveIngress(t *testing.T) {
 				continue
 			}
 			if !slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeIngress) {
-				t.Errorf("%s: %s does not limit who connects", name, policy.Name)
+				t.Errorf("%s: %s does not limit the clients", name, policy.Name)
 			}
 			for _, rule := range policy.Spec.Ingress {
 				if len(rule.Ports) != 1 || rule.Ports[0].Port.IntValue() != 9841 {
@@ -135,7 +136,7 @@ func TestArchiveIngress(t *testing.T) {
 			}
 		}
 		if diff := gocmp.Diff(want, from); diff != "" {
-			t.Errorf("%s: who reaches the archive (-want +got):\n%s", name, diff)
+			t.Errorf("%s: clients of the archive (-want +got):\n%s", name, diff)
 		}
 	}
 }
@@ -153,8 +154,8 @@ func peerName(peer *networkingv1.NetworkPolicyPeer) string {
 	return peer.String()
 }
 
-// TestSecretModes checks that the Secrets of archive and reconciler are readable only by their
-// group, which includes the program's user.
+// TestSecretModes checks that the mounted Secrets of the archive and the reconciler are readable only by the
+// owner and by a group to which the program's user belongs.
 func TestSecretModes(t *testing.T) {
 	volumes := 0
 	rendered(t, func(t *testing.T, w *workload) {
@@ -171,7 +172,7 @@ func TestSecretModes(t *testing.T) {
 				t.Errorf("%s has the mode %v, want 0440", volume.Name, mode)
 			}
 			if s := pod.SecurityContext; s.FSGroup == nil || s.RunAsGroup == nil || *s.FSGroup != *s.RunAsGroup {
-				t.Errorf("the group of the files is %v, and of the program %v", s.FSGroup, s.RunAsGroup)
+				t.Errorf("the group of the files is %v, the group of the program is %v", s.FSGroup, s.RunAsGroup)
 			}
 		}
 	})
@@ -180,8 +181,8 @@ func TestSecretModes(t *testing.T) {
 	}
 }
 
-// TestChartToken checks that the chart makes a new random token, that an upgrade keeps the
-// cluster's token, and that the archive accepts it only for that cluster.
+// TestChartToken checks that an installation creates a random token, that an upgrade keeps the token of the
+// Secret in the cluster, and that the archive accepts the token only for this cluster.
 func TestChartToken(t *testing.T) {
 	secret := func(chart string, args ...string) (token, tokens string) {
 		text, err := helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--skip-tests", "--kube-version=1.37.0", withEvents}, args...)...)
@@ -194,7 +195,7 @@ func TestChartToken(t *testing.T) {
 	if len(first) < 40 || first == second || tokens != "east "+first+"\n" {
 		t.Errorf("tokens %q and %q, for the archive %q", first, second, tokens)
 	}
-	only := t.TempDir() // only the chart's Secret: the cluster has no other kind
+	only := t.TempDir() // helm reads only the Secret, because the server has no other kind
 	for _, file := range []string{"Chart.yaml", "values.yaml", "templates/_names.tpl", "templates/events.yaml"} {
 		text, err := os.ReadFile(filepath.Join(chart, file))
 		check(t, err)
@@ -223,8 +224,8 @@ func decode(t *testing.T, text any) string {
 	return string(decoded)
 }
 
-// clusterWith serves the part of an API that helm's lookup reads: a Secret with a token. It returns the
-// kubeconfig.
+// clusterWith serves the part of the Kubernetes API that helm's function lookup reads: a Secret that contains
+// a token. It returns the path of a kubeconfig for this API.
 func clusterWith(t *testing.T, token string) string {
 	t.Helper()
 	answers := map[string]any{

@@ -6,11 +6,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// HostPatches returns, by the name of a program, the kustomize patches of the policy that add the exporter
-// to the pods of this program in place of the device plugin's pods. The chart's values have the same names.
+// HostPatches returns kustomize patches for the policy. Each adds the exporter to the pods of another program
+// instead of the device plugin's pods. The keys are the programs' names in the chart's values.
 //
-// DCGM Exporter's chart names its container "exporter", like other programs, so the image is
-// compared, too.
+// DCGM Exporter's chart names its container "exporter", but so do the charts of other programs, so the image
+// is compared as well.
 func HostPatches() map[string][]sidecar.Operation {
 	return map[string][]sidecar.Operation{
 		"dcgm-exporter": hostPatch("is-dcgm-exporter",

@@ -5,12 +5,11 @@ import "github.com/gpuledger/gpuledger/internal/sidecar"
 // Name is the name of the container, and of most objects.
 const Name = sidecar.Name
 
-// partOf are the labels of every generated object. They are used to find all objects for their
-// removal.
+// partOf contains the labels of every generated object, by which the removal finds all objects.
 var partOf = map[string]string{"app.kubernetes.io/part-of": Name}
 
-// Image is the exporter's image without a tag. The manifests name it by version, because the
-// digest is known only after the release is built. Users can pin the digest.
+// Image is the exporter's image without a tag. The manifests name a version, because the digest is known only
+// after the release is built. Users can pin the digest.
 const Image = "ghcr.io/gpuledger/gpuledger"
 
 // Tag is the image tag in the manifests of this repository.

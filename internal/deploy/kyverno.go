@@ -9,12 +9,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// Kyverno returns an example of [Policy] as a MutatingPolicy of Kyverno, for clusters that do not serve
-// MutatingAdmissionPolicy and allow no other webhook.
+// Kyverno returns [Policy] as a MutatingPolicy of Kyverno, as an example for clusters that neither serve
+// MutatingAdmissionPolicy nor allow another webhook.
 //
-// Kyverno evaluates the same expressions. It has no parameters: the first variable reads their ConfigMap, and a
-// missing ConfigMap is an error, which is ignored. Kyverno itself evaluates the conditions, because the API server
-// does not know the variable.
+// Kyverno evaluates the same expressions. A MutatingPolicy has no parameters, so the first variable reads the
+// ConfigMap. A missing ConfigMap is an error, which is ignored. Kyverno evaluates the conditions itself, because
+// the variable is undefined in the API server.
 func Kyverno(namespace string) map[string]any {
 	spec := Policy().Spec
 	constraints := spec.MatchConstraints
@@ -46,7 +46,7 @@ func Kyverno(namespace string) map[string]any {
 	}
 }
 
-// ofVariable returns an expression that reads the parameters from the variable.
+// ofVariable changes an expression so that it reads the parameters from the variable.
 func ofVariable(expression string) string {
 	return strings.ReplaceAll(expression, "params.?", "variables.parameters.?")
 }

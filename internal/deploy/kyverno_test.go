@@ -14,11 +14,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kyvernoEnv is the variable with the folder of Kyverno's command line.
+// kyvernoEnv is the environment variable that contains the folder of Kyverno's command line.
 const kyvernoEnv = "GPULEDGER_E2E_KYVERNO"
 
-// TestKyverno checks with Kyverno's command line that the example's policy adds the container of the kustomize patch to a pod of the device
-// plugin, but not on another node, for another user, or without the ConfigMap's image.
+// TestKyverno checks with Kyverno's command line that the example adds the same container as the kustomize patch to a
+// pod of the device plugin. The example must not change a pod on another node, a pod of another user, or any pod if the
+// ConfigMap contains no image.
 func TestKyverno(t *testing.T) {
 	text, err := os.ReadFile(manifests + "components/sidecar/container.yaml")
 	check(t, err)
@@ -55,8 +56,8 @@ func TestKyverno(t *testing.T) {
 	}
 }
 
-// applyKyverno returns a pod of the device plugin on a node, as Kyverno changes it if a user creates it while the ConfigMap
-// selects gpu-1.
+// applyKyverno returns a pod of the device plugin, for a node, after Kyverno's changes. The given user creates the pod,
+// and the ConfigMap selects the node gpu-1.
 func applyKyverno(t *testing.T, node, user, image string) (pod corev1.Pod) {
 	t.Helper()
 	folder := t.TempDir()
@@ -90,7 +91,7 @@ spec: {resources: [{apiVersion: v1, kind: ConfigMap, metadata: {name: gpuledger-
 		t.Fatalf("%v\n%s", err, out)
 	}
 	text, err := os.ReadFile(filepath.Join(folder, "changed.yaml"))
-	if os.IsNotExist(err) { // nothing was changed
+	if os.IsNotExist(err) { // no change
 		text, err = os.ReadFile(filepath.Join(folder, "pod.yaml"))
 	}
 	check(t, err)

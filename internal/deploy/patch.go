@@ -8,12 +8,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// PodPatch returns the kustomize patch of a device plugin's DaemonSet without the container. It
-// is a merge patch, because the list of volumes and the annotations may be missing.
+// PodPatch returns the kustomize patch for everything in a device plugin's DaemonSet except the container. It
+// is a merge patch, because the DaemonSet may have no list of volumes and no annotations.
 func PodPatch() *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
-		ObjectMeta: metav1.ObjectMeta{Name: "any"}, // the patch's target selects the name
+		ObjectMeta: metav1.ObjectMeta{Name: "any"}, // ignored, because the patch's target selects the name
 		Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Annotations: sidecar.Annotations("kustomize")},
 			Spec:       corev1.PodSpec{HostPID: true, Volumes: sidecar.Volumes()},
@@ -21,15 +21,15 @@ func PodPatch() *appsv1.DaemonSet {
 	}
 }
 
-// ContainerPatch returns the kustomize patch that appends the container. A merge patch would put
-// it first, and the kubelet starts containers in order: the device plugin would wait for the
+// ContainerPatch returns the kustomize patch that appends the container. A merge patch would put the
+// container first. Because the kubelet starts containers in order, the device plugin would then wait for the
 // exporter's image.
 func ContainerPatch() []sidecar.Operation {
 	return []sidecar.Operation{sidecar.Add("/spec/template/spec/containers/-", sidecar.Container(Image+Tag))}
 }
 
-// WebPatch returns the kustomize patch that adds a web configuration from a Secret to the
-// exporter's own DaemonSet.
+// WebPatch returns the kustomize patch that mounts a web configuration from a Secret into the exporter's own
+// DaemonSet.
 func WebPatch(secret string) []sidecar.Operation {
 	const container = "/spec/template/spec/containers/0"
 	return []sidecar.Operation{

@@ -12,14 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// pluginLabel is the label by which the GPU Operator pauses the device plugin of a node.
-// k8s-driver-manager and mig-parted use these values.
+// pluginLabel is the label by which the GPU Operator pauses the device plugin on a node. k8s-driver-manager
+// and mig-parted use these values.
 const pluginLabel = "nvidia.com/gpu.deploy.device-plugin"
 
 var pauses = []string{"paused-for-driver-upgrade", "paused-for-mig-change"}
 
-// TestPausedNodes checks that the exporter's own DaemonSet leaves the nodes on which the GPU Operator pauses the
-// clients of the driver, by any label that selects the node, and runs on others.
+// TestPausedNodes checks that the exporter's own DaemonSet does not run on nodes on which the GPU Operator
+// pauses the driver's clients. Each of the labels that select a node is tried. The DaemonSet must run on
+// other nodes.
 func TestPausedNodes(t *testing.T) {
 	checked := 0
 	rendered(t, func(t *testing.T, w *workload) {
@@ -54,7 +55,7 @@ func TestPausedNodes(t *testing.T) {
 	}
 }
 
-// nodeTerms returns the alternatives of a pod's node affinity, or one empty alternative.
+// nodeTerms returns the alternatives of a pod's node affinity, or one empty alternative if it has none.
 func nodeTerms(pod corev1.PodSpec) []corev1.NodeSelectorTerm {
 	if pod.Affinity == nil {
 		return []corev1.NodeSelectorTerm{{}}

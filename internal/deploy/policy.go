@@ -15,19 +15,19 @@ import (
 // ParametersNamespace is the namespace of the ConfigMap with the policy's parameters.
 const ParametersNamespace = "gpuledger"
 
-// pluginContainers are the names of the container of NVIDIA's device plugin (in the static
-// manifest, the Helm chart and the GPU Operator) and of AMD's device plugin.
+// pluginContainers are the names of the device plugins' containers: for NVIDIA, the names in the static
+// manifest, in the Helm chart and in the GPU Operator, and for AMD, all names.
 var pluginContainers = slices.Concat([]string{"nvidia-device-plugin-ctr", "nvidia-device-plugin"}, sidecar.AMDContainers)
 
-// creators are the users of the DaemonSet controller: its own account, and the account of the
-// controller manager.
+// creators are the users as which the DaemonSet controller creates pods: its own account, or the account of
+// the controller manager.
 var creators = []string{"system:serviceaccount:kube-system:daemon-set-controller", "system:kube-controller-manager"}
 
 // Policy returns the policy that adds the container to the device plugin's pods.
 //
-// Its errors are ignored, so that they do not keep a device plugin from starting. This applies to
-// its expressions, but not to a pod that it makes invalid: the API server rejects that pod. Each
-// condition therefore excludes a kind of pod that cannot get the container.
+// Errors in the policy's expressions are ignored, so that they do not keep a device plugin from starting.
+// However, the API server rejects a pod that the policy makes invalid. Each condition therefore excludes a
+// kind of pod to which the container cannot be added.
 func Policy() *admissionv1.MutatingAdmissionPolicy {
 	return &admissionv1.MutatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicy"},
@@ -47,7 +47,7 @@ func Policy() *admissionv1.MutatingAdmissionPolicy {
 	}
 }
 
-// Binding returns the binding that activates the policy, with its parameters.
+// Binding returns the binding that activates the policy and names its parameters.
 func Binding() *admissionv1.MutatingAdmissionPolicyBinding {
 	return &admissionv1.MutatingAdmissionPolicyBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicyBinding"},
@@ -62,9 +62,9 @@ func Binding() *admissionv1.MutatingAdmissionPolicyBinding {
 	}
 }
 
-// matchConstraints restricts the policy to pods of one namespace: gpuledger's own, which has no
-// device plugin. Each overlay with the policy replaces it with the namespace of its device
-// plugin.
+// matchConstraints restricts the policy to pods in one namespace. Here this is gpuledger's own namespace,
+// which contains no device plugin. Each overlay with the policy replaces it with the namespace of the
+// overlay's device plugin.
 func matchConstraints() *admissionv1.MatchResources {
 	return &admissionv1.MatchResources{
 		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
@@ -82,33 +82,33 @@ func matchConstraints() *admissionv1.MatchResources {
 // pluginCondition is the name of the condition that selects the device plugin's pods.
 const pluginCondition = "is-a-device-plugin"
 
-// matchConditions select the pods that get the container, together with [parameterConditions]. All
-// conditions must hold.
+// matchConditions select the pods that get the container, together with [parameterConditions]. All conditions
+// must be true.
 func matchConditions() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{
-		// The policy grants the host's PIDs. A user who can create pods must not get them by
-		// naming a container like the device plugin's container.
+		// The policy grants the host's PIDs. A user who can create pods must not get this right by copying the name
+		// of the device plugin's container.
 		{Name: "created-by-the-daemonset-controller", Expression: "request.userInfo.username in " + literal("", creators)},
 		{Name: "owned-by-a-daemonset", Expression: "object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet' && o.?controller.orValue(false))"},
 		{Name: pluginCondition, Expression: "object.spec.containers.exists(c, c.name in " + literal("", pluginContainers) + ")"},
-		// Windows has no hostPID, and its containers have no uid.
+		// Windows pods support neither hostPID nor a numeric user.
 		{Name: "runs-linux", Expression: "object.spec.?os.name.orValue('linux') == 'linux' && " +
 			"object.spec.?nodeSelector[?'" + corev1.LabelOSStable + "'].orValue('linux') == 'linux'"},
-		// shareProcessNamespace is invalid together with the host's PIDs.
+		// shareProcessNamespace cannot be combined with hostPID.
 		{Name: "shares-no-processes", Expression: "!object.spec.?shareProcessNamespace.orValue(false)"},
 		// In the host's network the exporter's port would be a port of the node. A pod that already
 		// uses it, such as the replaced pod, would keep the device plugin from being scheduled.
 		{Name: "has-a-network-of-its-own", Expression: "!object.spec.?hostNetwork.orValue(false)"},
 		{Name: "has-users-of-the-host", Expression: "!has(object.spec.hostUsers) || object.spec.hostUsers"},
-		// The sum of the containers' requests may not exceed the pod's own.
+		// The sum of the containers' requests must not exceed the requests of the pod.
 		{Name: "has-no-resources-of-its-own", Expression: "!has(object.spec.resources)"},
 		{Name: "not-yet", Expression: "!(object.spec.containers + object.spec.?initContainers.orValue([])).exists(c, c.name == 'gpuledger') && " +
 			"!object.spec.?volumes.orValue([]).exists(v, v.name.startsWith('gpuledger-'))"},
 	}
 }
 
-// parameterConditions are the conditions on the parameters. A webhook's match conditions cannot read
-// them; [sidecar.Parameters.Refuse] has the same rules.
+// parameterConditions are the conditions that read the parameters. A webhook's match conditions cannot read
+// parameters, so [sidecar.Parameters.Refuse] implements the same rules.
 func parameterConditions() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{
 		// A container without an image, or with a space in its name, would make the pod invalid.
@@ -117,8 +117,8 @@ func parameterConditions() []admissionv1.MatchCondition {
 		// optional Secret may be missing, but its name must be valid.
 		{Name: "names-secrets", Expression: trimmed("webSecret") + ".matches('^(" + sidecar.SecretName + ")?$') && " +
 			words("pullSecrets") + ".all(s, s.matches('^" + sidecar.SecretName + "$'))"},
-		// Without the parameter no node is selected, so that a lost setting never extends a
-		// roll-out to more nodes.
+		// If the parameter is missing, no node is selected, so a lost setting never extends a roll-out to more
+		// nodes.
 		{Name: "is-on-a-chosen-node", Expression: "'*' in " + words("nodes") + " || " +
 			"object.spec.?affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.orValue([])" +
 			".exists(t, t.?matchFields.orValue([]).exists(f, f.key == 'metadata.name' && " +
@@ -126,14 +126,14 @@ func parameterConditions() []admissionv1.MatchCondition {
 	}
 }
 
-// parameter returns the expression of a parameter's value, which is empty if it is missing.
+// parameter returns the expression for a parameter's value, which is empty if the parameter is missing.
 func parameter(key string) string { return fmt.Sprintf("params.?data.?%s.orValue('')", key) }
 
-// trimmed returns the expression of a parameter without leading and trailing white space.
+// trimmed returns the expression for a parameter's value without leading and trailing white space.
 func trimmed(key string) string { return parameter(key) + ".trim()" }
 
-// words returns the expression of a parameter as a list. Its items are separated by commas,
-// spaces and line ends.
+// words returns the expression for a parameter's value as a list. Its items are separated by commas, spaces
+// and line ends.
 func words(key string) string {
 	return parameter(key) + `.replace(',', ' ').replace('\n', ' ').split(' ').filter(w, w != '')`
 }
@@ -147,7 +147,7 @@ func variables() []admissionv1.Variable {
 		{Name: "selinuxType", Expression: trimmed("selinuxType")},
 		{Name: "pullPolicy", Expression: trimmed("pullPolicy")},
 		{Name: "amd", Expression: "object.spec.containers.exists(c, c.name in " + literal("", sidecar.AMDContainers) + ")"},
-		// The path of the container after it is appended.
+		// path of the container after it is appended
 		{Name: "container", Expression: "'/spec/containers/' + string(size(object.spec.containers))"},
 	}
 }
@@ -159,7 +159,7 @@ func (o operation) String() string {
 	return fmt.Sprintf("JSONPatch{op: 'add', path: %s, value: %s}", o.path, o.value)
 }
 
-// mutation returns the expression of the JSON patch: a concatenation of lists. Some of them are
+// mutation returns the expression for the JSON patch. It concatenates lists of operations, some of which are
 // empty for some pods.
 func mutation() string {
 	always := []operation{
@@ -197,8 +197,8 @@ func annotate(key, value string) operation {
 	return operation{"'/metadata/annotations/' + jsonpatch.escapeKey(" + celString(key) + ")", celString(value)}
 }
 
-// forNVIDIA returns the operations that add the annotation, and the differences between [sidecar.Container]
-// and [sidecar.PlainContainer].
+// forNVIDIA returns the operations that add the annotation and change [sidecar.PlainContainer] into
+// [sidecar.Container].
 func forNVIDIA() []operation {
 	operations := []operation{annotate(sidecar.NRIAnnotation, sidecar.NRIGPUs)}
 	for i, env := range sidecar.NVIDIAEnv {
@@ -212,7 +212,7 @@ func addVolume(volume corev1.Volume) operation {
 	return operation{"'/spec/volumes/-'", literal("Object.spec.volumes", volume)}
 }
 
-// when returns the expression of operations that apply only under a condition.
+// when returns the expression for operations that apply only if a condition is true.
 func when(condition string, operations ...operation) string {
 	return "(" + condition + " ? " + list(operations) + " : [])"
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestOverlaysNamed checks that the table of docs/install.md names every overlay, and the ways of
-// sharing a GPU that make the policy ignore the device plugin.
+// TestOverlaysNamed checks that the table of docs/install.md names every overlay, and each way of sharing a
+// GPU for which the policy ignores the device plugin's pods.
 func TestOverlaysNamed(t *testing.T) {
 	overlays, err := filepath.Glob(manifests + "overlays/*")
 	check(t, err)
@@ -30,9 +30,9 @@ func TestOverlaysNamed(t *testing.T) {
 	}
 }
 
-// TestReadme checks that a page that describes the installation contains each command of a release in
-// the README's table, so that the tests that run the pages' commands run these too. None needs a clone.
-// The commands before a release build first.
+// TestReadme checks the commands in the README's table. Each command for a release must also be on a page
+// about the installation, because tests run the commands of those pages, and must not need a clone of the
+// repository. The commands for today build the programs first.
 func TestReadme(t *testing.T) {
 	var pages strings.Builder
 	for _, name := range []string{"README.md", "charts/gpuledger/README.md", "docs/packages.md"} {
@@ -62,7 +62,7 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	if commands != 5 || built != 4 {
-		t.Errorf("%d commands of a release and %d that build, want 5 and 4", commands, built)
+		t.Errorf("%d commands for a release and %d that build, want 5 and 4", commands, built)
 	}
 	for _, match := range regexp.MustCompile("releases/download/v[0-9.]+/([a-z-]+)[.]yaml").FindAllStringSubmatch(table, -1) {
 		if _, err := os.Stat(manifests + "overlays/" + match[1]); err != nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// rendering is the output folder of make manifests.
+// rendering is the folder into which make manifests writes.
 const rendering = "../../bin/manifests/"
 
 // files returns the documents of every rendered file.
@@ -58,7 +58,7 @@ type workload struct {
 	} `json:"spec"`
 }
 
-// rendered calls f for every workload of every rendered file.
+// rendered calls f for every workload in every rendered file.
 func rendered(t *testing.T, f func(t *testing.T, w *workload)) {
 	t.Helper()
 	for file, documents := range files(t) {
@@ -104,7 +104,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// arguments returns a container's arguments with $(NAME) replaced as the kubelet does.
+// arguments returns a container's arguments after it replaced $(NAME) like the kubelet.
 func arguments(c *corev1.Container) []string {
 	args := slices.Clone(c.Args)
 	for i := range args {
@@ -148,8 +148,8 @@ func TestLeastPrivilege(t *testing.T) {
 	})
 }
 
-// TestLeastPrivilegeInOtherPods checks that the container that a patch or the policy adds to a
-// device plugin's pod has no more rights than the container of a rendered DaemonSet.
+// TestLeastPrivilegeInOtherPods checks the container that a patch or the policy adds to a device plugin's
+// pod. It must not have more rights than the container in a rendered DaemonSet.
 func TestLeastPrivilegeInOtherPods(t *testing.T) {
 	patch, err := os.ReadFile(manifests + "components/sidecar/container.yaml")
 	check(t, err)
@@ -170,19 +170,19 @@ func TestLeastPrivilegeInOtherPods(t *testing.T) {
 	}
 }
 
-// checkPrivileges checks a container's rights and its writable folders.
+// checkPrivileges checks which rights a container has and which folders it can write to.
 func checkPrivileges(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	t.Helper()
 	s, ofPod := c.SecurityContext, pod.SecurityContext
 	if s == nil || s.Capabilities == nil {
-		t.Errorf("%s has no security context or no capabilities in it", c.Name)
+		t.Errorf("%s has no security context, or its security context has no capabilities", c.Name)
 		return
 	}
 	if ofPod == nil {
 		ofPod = &corev1.PodSecurityContext{}
 	}
-	// GKE opens the GPUs' device files only for privileged containers. A container that is
-	// privileged and may not gain privileges is invalid.
+	// GKE opens the GPUs' device files only for privileged containers. A privileged container must be allowed to
+	// gain privileges; otherwise the API server rejects the pod.
 	privileged := s.Privileged != nil && *s.Privileged
 	if privileged != (t.Name() == "TestLeastPrivilege/gke.yaml/gpuledger") {
 		t.Errorf("%s is privileged: %v, want this only for the exporter on GKE", c.Name, privileged)
@@ -204,7 +204,7 @@ func checkPrivileges(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	}
 	exporter := c.Name == deploy.Name
 	user, nonRoot := cmp.Or(s.RunAsUser, ofPod.RunAsUser), cmp.Or(s.RunAsNonRoot, ofPod.RunAsNonRoot)
-	// Apart from the exporter, only init containers that clean a host run as root.
+	// Apart from the exporter, only the init containers that clean up a host run as root.
 	root := exporter || slices.ContainsFunc(pod.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 	if user == nil || root != (*user == 0) || !root && (nonRoot == nil || !*nonRoot) {
 		t.Errorf("%s: user %v, not root: %v", c.Name, user, nonRoot)
@@ -246,7 +246,7 @@ func resources(t *testing.T) map[string][][]byte {
 	return documents
 }
 
-// TestPartOf checks that every object has the label that is used to find it for removal.
+// TestPartOf checks that every object has the label by which the removal finds it.
 func TestPartOf(t *testing.T) {
 	objects, all := 0, files(t)
 	maps.Copy(all, resources(t))
@@ -265,8 +265,8 @@ func TestPartOf(t *testing.T) {
 	}
 }
 
-// TestOneVersion checks that manifests and documentation name the same version everywhere. A
-// release with another version is rejected.
+// TestOneVersion checks that manifests and documentation name the same version everywhere. The release
+// workflow rejects another version.
 func TestOneVersion(t *testing.T) {
 	version := regexp.MustCompile(`gpuledger(?:-reconciler|-archive)?:(v[\w.-]+)|\?ref=(v[\w.-]+)|\bV=(v[\w.-]+)|refs/tags/(v[\w.-]+\w)|releases/download/(v[\w.-]+)`)
 	var names []string
@@ -295,8 +295,8 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
-// TestOneImage checks that an overlay names the exporter's image once, in kustomize's images, and
-// that the policy's parameters and the DaemonSet that pulls the image use this image.
+// TestOneImage checks that an overlay names the exporter's image once, in the field images of the
+// kustomization, and that the policy's parameters and the prepull DaemonSet use this image.
 func TestOneImage(t *testing.T) {
 	overlay, err := os.ReadFile(manifests + "overlays/example/kustomization.yaml")
 	check(t, err)
@@ -321,8 +321,7 @@ func TestOneImage(t *testing.T) {
 	}
 }
 
-// TestOpenShift checks that the service account of the Job that removes labels may run as its user
-// on OpenShift.
+// TestOpenShift checks that OpenShift lets the Job that removes labels run as the user in its manifest.
 func TestOpenShift(t *testing.T) {
 	var account string
 	for _, document := range files(t)["uninstall-labels.yaml"] {
@@ -340,8 +339,8 @@ func TestOpenShift(t *testing.T) {
 	t.Errorf("no role binding allows %s to use nonroot-v2", account)
 }
 
-// TestPodSecurity checks that the project's namespaces set all three modes of Pod Security. If
-// one is not set and the cluster has a default, kubectl prints a warning for each workload.
+// TestPodSecurity checks that the project's namespaces set all three modes of Pod Security. If one mode is
+// not set, a cluster's default for this mode applies, and kubectl may print a warning for each workload.
 func TestPodSecurity(t *testing.T) {
 	namespaces := 0
 	for file, documents := range files(t) {
@@ -365,8 +364,8 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
-// TestTolerations checks that the reconciler and its clean-up can be scheduled if every node has
-// the taint of the control plane or of GPUs.
+// TestTolerations checks that the reconciler and its clean-up can be scheduled if every node has the taint of
+// a control plane or a taint for GPUs.
 func TestTolerations(t *testing.T) {
 	rendered(t, func(t *testing.T, w *workload) {
 		if w.Kind == "DaemonSet" {
@@ -381,7 +380,7 @@ func TestTolerations(t *testing.T) {
 	})
 }
 
-// TestWithoutNVIDIA checks that the exporter on AMD's nodes has no NVIDIA setting.
+// TestWithoutNVIDIA checks that the exporter on AMD nodes has no NVIDIA setting.
 func TestWithoutNVIDIA(t *testing.T) {
 	found := false
 	rendered(t, func(t *testing.T, w *workload) {

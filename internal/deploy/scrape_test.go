@@ -13,20 +13,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
-// scrape contains the settings that both forms of a scrape configuration have.
+// scrape contains the settings that a PodMonitor and a scrape configuration of Prometheus have in common.
 type scrape struct {
 	Namespaces  []string
 	Path        any
 	Interval    any
 	SampleLimit any
 	HonorLabels any
-	Relabel     []any // rules for targets
-	Metrics     []any // rules for samples
+	Relabel     []any // relabeling rules for targets
+	Metrics     []any // relabeling rules for samples
 }
 
-// TestScrape checks that the configuration for Prometheus alone equals the PodMonitors,
-// including the defaults of the Prometheus operator. It does not have to drop labels that only
-// the operator adds.
+// TestScrape checks that the configuration for Prometheus alone equals the PodMonitors, including the
+// defaults of the Prometheus operator. The configuration need not drop the labels that only the operator
+// adds.
 func TestScrape(t *testing.T) {
 	monitors := podMonitors(t)
 	for _, config := range scrapeConfigs(t) {
@@ -62,7 +62,7 @@ func TestScrapedDaemonSet(t *testing.T) {
 	}
 }
 
-// scrapedDaemonSets returns the DaemonSets, as namespace/name, to which the endpoints' rules
+// scrapedDaemonSets returns the DaemonSets, as namespace/name, to which the endpoints' relabeling rules
 // restrict the discovered pods.
 func scrapedDaemonSets(t *testing.T, namespaces, endpoints []any, rules string) []string {
 	t.Helper()
@@ -76,7 +76,7 @@ func scrapedDaemonSets(t *testing.T, namespaces, endpoints []any, rules string) 
 			}
 		}
 		if len(kept) == 0 || daemonSets != nil && !cmp.Equal(daemonSets, kept) {
-			t.Fatalf("one endpoint keeps the pods of %q, another those of %q", kept, daemonSets)
+			t.Fatalf("one endpoint keeps the pods of %q, another the pods of %q", kept, daemonSets)
 		}
 		daemonSets = kept
 	}
@@ -91,9 +91,8 @@ func scrapedDaemonSets(t *testing.T, namespaces, endpoints []any, rules string) 
 	return daemonSets
 }
 
-// TestHandOver checks that the series of the cluster continue under one instance after a change
-// of leader, and that the series of each replica stay separate: two targets must not write the
-// same series.
+// TestHandOver checks that the cluster's series keep the same instance after a change of leader, and that
+// each replica's own series have separate instances. Two targets must not write the same series.
 func TestHandOver(t *testing.T) {
 	rule, _ := podMonitors(t)["gpuledger-reconciler"].Metrics[0].(map[string]any)
 	shared := regexp.MustCompile("^(?:" + rule["regex"].(string) + ")$")
@@ -137,7 +136,7 @@ func podMonitors(t *testing.T) map[string]scrape {
 
 func jobOf(endpoint map[string]any) (string, scrape) {
 	rules := list(endpoint["relabelings"])
-	// The first rule sets the job. The last rule drops the labels that the operator adds.
+	// The first rule sets the job. The last rule drops labels that the operator adds.
 	return rules[0].(map[string]any)["replacement"].(string), scrape{
 		Path: endpoint["path"], Interval: endpoint["interval"], HonorLabels: endpoint["honor_labels"],
 		Relabel: without(without(rules[1:], "labeldrop"), "keep"), Metrics: list(endpoint["metric_relabelings"]),
@@ -164,9 +163,8 @@ func scrapeConfigsOf(t *testing.T, text []byte, want int) []map[string]any {
 	return config.ScrapeConfigs
 }
 
-// TestScrapeMachine checks that the configuration for machines without Kubernetes in
-// docs/machine.md differs from the configuration for a cluster only in how targets are discovered
-// and named, and that it sets the same labels.
+// TestScrapeMachine checks that the configuration for machines without Kubernetes in docs/machine.md differs
+// from the configuration for a cluster only in the discovery and naming of targets, and sets the same labels.
 func TestScrapeMachine(t *testing.T) {
 	page, err := os.ReadFile("../../docs/machine.md")
 	check(t, err)
@@ -196,7 +194,7 @@ func TestScrapeMachine(t *testing.T) {
 
 var capital = regexp.MustCompile("[A-Z]")
 
-// snake converts the operator's keys in a value to Prometheus' keys.
+// snake converts the operator's keys in a value (camel case) to the keys of Prometheus (snake case).
 func snake(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -230,7 +228,7 @@ func list(value any) []any {
 	return items
 }
 
-// without returns the rules without the given action.
+// without returns the rules except those with the given action.
 func without(rules []any, action string) []any {
 	var others []any
 	for _, rule := range rules {

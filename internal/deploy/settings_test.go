@@ -23,7 +23,8 @@ func withTests(t *testing.T, args ...string) map[string]any {
 	return objects(t, text)
 }
 
-// podsOf returns the pods of all workloads and the pod of helm test by the kind and name of their objects.
+// podsOf returns the pods of all workloads, and the pod of helm test, by the kind and name of the object that
+// defines them.
 func podsOf(t *testing.T, all map[string]any) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	pods := make(map[string]corev1.PodTemplateSpec)
@@ -43,7 +44,7 @@ func podsOf(t *testing.T, all map[string]any) map[string]corev1.PodTemplateSpec 
 	return pods
 }
 
-// into converts an object to its type of the Kubernetes API.
+// into converts an object to its type in the Kubernetes API.
 func into(t *testing.T, object, typed any) {
 	t.Helper()
 	text, err := json.Marshal(object)
@@ -51,19 +52,19 @@ func into(t *testing.T, object, typed any) {
 	check(t, json.Unmarshal(text, typed))
 }
 
-// everyPod are values with all pods, including the pod of helm test.
+// everyPod contains values that enable all pods, including the pod of helm test.
 var everyPod = []string{
 	valuesOf("everything"), "--set=dashboards.enabled=false,prometheusRule.enabled=false,web.existingSecret=",
 	"--set=image.pullPolicy=Never",
 }
 
-// TestChartRegistry checks that one value moves every image to another registry, with the rule of
-// references of images: the first part is a registry if it has a dot or a port, or is localhost.
+// TestChartRegistry checks that one value moves every image to another registry, by the usual rule for image
+// references: the first part is a registry if it contains a dot or a port, or is localhost.
 func TestChartRegistry(t *testing.T) {
 	digest := "@sha256:" + strings.Repeat("0a", 32)
 	tests := []struct {
 		set  string
-		want []string // images of archive, exporter and reconciler
+		want []string // images of the archive, the exporter and the reconciler
 	}{
 		{"global.imageRegistry=", []string{
 			"ghcr.io/gpuledger/gpuledger-archive:v0.1.0", "ghcr.io/gpuledger/gpuledger:v0.1.0", "ghcr.io/gpuledger/gpuledger-reconciler:v0.1.0",
@@ -105,8 +106,8 @@ func TestChartRegistry(t *testing.T) {
 	}
 }
 
-// TestChartPullSecrets checks that all pods have the secrets of the chart and of the charts around it,
-// in both forms that charts use.
+// TestChartPullSecrets checks that all pods have the pull secrets from the chart's values and from the global
+// values, in both forms that charts use.
 func TestChartPullSecrets(t *testing.T) {
 	set := []string{"--set-json=imagePullSecrets=" + `[{"name": "ours"}]`, "--set-json=global.imagePullSecrets=" + `["theirs", {"name": "ours"}, {"name": "more"}]`}
 	want := []corev1.LocalObjectReference{{Name: "ours"}, {Name: "theirs"}, {Name: "more"}}
@@ -194,8 +195,7 @@ func TestChartTypes(t *testing.T) {
 	}
 }
 
-// TestChartArchivePod checks the settings of the archive's pod that other charts have under the
-// same names.
+// TestChartArchivePod checks the settings of the archive's pod that have the same names in other charts.
 func TestChartArchivePod(t *testing.T) {
 	base := []string{"--set=archive.enabled=true"}
 	all := withTests(t, append(base, "--set-json=archive="+`{
@@ -235,7 +235,7 @@ func TestChartArchivePod(t *testing.T) {
 	}
 }
 
-// TestChartSELinux checks that the options of the values do not remove another restriction.
+// TestChartSELinux checks that SELinux options in the values do not remove another restriction.
 func TestChartSELinux(t *testing.T) {
 	before := podsOf(t, withTests(t))["DaemonSet gpuledger"].Spec.Containers[0].SecurityContext
 	got := podsOf(t, withTests(t, "--set=securityContext.seLinuxOptions.type=spc_t"))["DaemonSet gpuledger"].Spec.Containers[0].SecurityContext
@@ -245,8 +245,8 @@ func TestChartSELinux(t *testing.T) {
 	}
 }
 
-// TestArchiveEgress checks that the network policy opens the ports of the archive's addresses, in all
-// places where they can be set.
+// TestArchiveEgress checks that the network policy opens the ports of all addresses that the archive connects to, for
+// each value that can contain an address.
 func TestArchiveEgress(t *testing.T) {
 	ports := func(t *testing.T, set string) []int32 {
 		args := []string{"--set=archive.enabled=true,networkPolicy.enabled=true"}
@@ -280,7 +280,7 @@ func TestArchiveEgress(t *testing.T) {
 		{`{"postgresUrl": "postgres://archive@[fd00::17]:5435/assets"}`, []int32{5435}},
 		{`{"postgresUrl": "postgres://archive@[fd00::17]/assets"}`, nil},
 		{`{"postgresUrl": "postgresql:///assets?host=db&port=5436&sslmode=require"}`, []int32{5436}},
-		{`{"postgresUrl": "postgres://archive:5437@db/assets"}`, nil}, // a password
+		{`{"postgresUrl": "postgres://archive:5437@db/assets"}`, nil}, // password that looks like a port
 		{`{"mysqlUrl": "mysql://archive@mysql:3307/assets?tls=true"}`, []int32{3307}},
 		{`{"s3": {"url": "s3://assets/fleet", "endpoint": "http://minio.storage:9000"}}`, []int32{9000}},
 		{`{"s3": {"url": "s3://assets/fleet", "endpoint": "minio.storage:9000"}}`, []int32{9000}},

@@ -15,15 +15,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// Strings with a format. An empty string is valid where it is the default.
+// Schemas of strings with a format. An empty string is valid where it is the default.
 type (
 	absolutePath string
-	duration     string // Prometheus's format
-	image        string // a repository with its registry
-	name         string // of a Kubernetes object
+	duration     string // duration in the format of Prometheus
+	image        string // repository with its registry
+	name         string // name of a Kubernetes object
 )
 
-// Objects of the Prometheus operator and of this chart.
+// Types of objects of the Prometheus operator and of this chart.
 type (
 	namedSecret struct {
 		Name name `json:"name"`
@@ -32,7 +32,7 @@ type (
 		Name     name         `json:"name"`
 		HostPath absolutePath `json:"hostPath"`
 	}
-	// owner is a list of kinds that own pods.
+	// owner lists the kinds of one API group that own pods.
 	owner struct {
 		Group     string   `json:"group"`
 		Resources []string `json:"resources"`
@@ -66,8 +66,8 @@ type (
 	}
 )
 
-// settingTypes are the types of settings that their defaults do not fully show, by the last key of
-// a setting or, where that is ambiguous, by its name. A value is a schema, or a value of the Go
+// settingTypes contains the types of settings for which the default does not show the type. The key is the
+// last key of the setting or, if that is ambiguous, the whole name. The value is a schema or a value of a Go
 // type.
 var settingTypes = map[string]any{
 	"additionalLabels":            map[string]string{},
@@ -121,10 +121,10 @@ var settingTypes = map[string]any{
 	"updateStrategy":              appsv1.DaemonSetUpdateStrategy{},
 }
 
-// quantity is the format of a resource.Quantity, without signs: no setting may be negative.
+// quantity is the format of a resource.Quantity without signs, because no setting may be negative.
 const quantity = `^([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$`
 
-// leaves are the schemas of Go types that are not structs.
+// leaves contains the schemas of Go types that are not built from their fields.
 var leaves = map[reflect.Type]*schema{
 	reflect.TypeFor[absolutePath]():       {Type: "string", Pattern: `^/`},
 	reflect.TypeFor[duration]():           {Type: "string", Pattern: `^(0|([0-9]+y)?([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$`},
@@ -149,7 +149,7 @@ func choice[S ~string](values ...S) *schema {
 	return s
 }
 
-// types collects the schemas of structs by their names.
+// types collects the schemas of structs, by name.
 type types map[string]*schema
 
 // of returns the schema of a Go type of the Kubernetes API. A field without omitempty is required.
@@ -174,14 +174,14 @@ func (d types) of(t reflect.Type) (*schema, error) {
 		return &schema{Type: "object", Additional: values}, err
 	case reflect.Struct:
 		if d[t.Name()] == nil {
-			d[t.Name()] = section("") // before its fields, which may contain it
+			d[t.Name()] = section("") // set before its fields, because they may contain the type
 			if err := d.addFields(d[t.Name()], t); err != nil {
 				return nil, err
 			}
 		}
 		return &schema{Ref: "#/definitions/" + t.Name()}, nil
 	}
-	return nil, fmt.Errorf("no schema for %s", t)
+	return nil, fmt.Errorf("no schema for Go type %s", t)
 }
 
 func (d types) addFields(s *schema, t reflect.Type) error {

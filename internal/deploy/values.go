@@ -10,17 +10,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A Value is a line of the chart's values.yaml: a setting with its default, or a section of
-// settings.
+// A Value describes a line of the chart's values.yaml: a setting with its default, or the start of a section.
 type Value struct {
-	Path    []string // the keys from the root
-	Comment string   // the sentences above the line
-	Choices []string // the allowed values, if the comment lists them
-	Default any      // nil for a section
-	Text    string   // the default as it is written
+	Path    []string // keys from the root
+	Comment string   // comment above the line
+	Choices []string // allowed values, if the comment lists them
+	Default any      // default value; nil for a section
+	Text    string   // text of the default value
 }
 
-// Name returns the path as the option --set of helm takes it.
+// Name returns the path in the form of helm's option --set.
 func (v *Value) Name() string { return strings.Join(v.Path, ".") }
 
 var (
@@ -43,7 +42,7 @@ func Values(text []byte) ([]Value, error) {
 		}
 		match := valueLine.FindStringSubmatch(line)
 		if match == nil || len(match[1])/2 > len(path) {
-			return nil, fmt.Errorf("line %d: not a key with its value: %s", number+1, line)
+			return nil, fmt.Errorf("line %d: must be a key with its value: %s", number+1, line)
 		}
 		path = append(path[:len(match[1])/2:len(match[1])/2], match[2])
 		value, err := newValue(path, comment, match[3])
@@ -78,12 +77,12 @@ func newValue(path, comment []string, text string) (Value, error) {
 	return v, nil
 }
 
-// schema is the part of a JSON schema (draft 7) that the chart uses.
+// schema contains the fields of a JSON schema (draft 7) that the chart uses.
 type schema struct {
 	Version     string             `json:"$schema,omitempty"`
 	Comment     string             `json:"description,omitempty"`
 	Ref         string             `json:"$ref,omitempty"`
-	Type        any                `json:"type,omitempty"` // a string, or several
+	Type        any                `json:"type,omitempty"` // a string or a list of strings
 	Choices     []string           `json:"enum,omitempty"`
 	Pattern     string             `json:"pattern,omitempty"`
 	Minimum     *int               `json:"minimum,omitempty"`
@@ -91,11 +90,12 @@ type schema struct {
 	Items       *schema            `json:"items,omitempty"`
 	Properties  map[string]*schema `json:"properties,omitempty"`
 	Required    []string           `json:"required,omitempty"`
-	Additional  any                `json:"additionalProperties,omitempty"` // false, or the schema of values with free keys
+	Additional  any                `json:"additionalProperties,omitempty"` // false, or the schema of the values of a map
 	Definitions types              `json:"definitions,omitempty"`
 }
 
-// rejected contains settings of other charts that a template rejects with an error message.
+// rejected lists settings that other charts support, but that a template of this chart rejects with an error
+// message.
 var rejected = []string{"nameOverride", "fullnameOverride"}
 
 // Schema returns the JSON schema of the chart's values. It rejects unknown keys, except in maps such as

@@ -10,8 +10,9 @@ import (
 // Webhook returns the webhook that adds the container on clusters without MutatingAdmissionPolicy. The
 // reconciler serves it.
 //
-// Like the policy, it does not keep a device plugin from starting: the API server ignores a webhook that
-// fails, and waits two seconds for it. The components copy the namespace and the pods from the policy.
+// Like the policy, the webhook does not keep a device plugin from starting, because the API server waits at
+// most two seconds for it and ignores its failure. The kustomize components copy the namespace and the
+// selection of pods from the policy.
 func Webhook() *admissionv1.MutatingWebhookConfiguration {
 	constraints := matchConstraints()
 	return &admissionv1.MutatingWebhookConfiguration{

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/deploy"
 )
 
-// TestFence checks that the policy that limits the reconciler compares every field of a webhook except
-// caBundle.
+// TestFence checks that the policy that limits the reconciler compares every field of a webhook configuration
+// except caBundle.
 func TestFence(t *testing.T) {
 	text, err := os.ReadFile(manifests + "components/webhook/fence.yaml")
 	check(t, err)
@@ -38,8 +38,8 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestSameConditions checks that the webhook has the policy's rules and the conditions that do not read
-// parameters, and that their number is less than the API server's limit of 64.
+// TestSameConditions checks that the webhook has the policy's rules and all conditions that do not read
+// parameters. The API server's limit is 64 conditions.
 func TestSameConditions(t *testing.T) {
 	policy, webhook := deploy.Policy().Spec, deploy.Webhook().Webhooks[0]
 	var want []admissionv1.MatchCondition

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/accuracy"
 )
 
-// library is the fake driver, compiled once for the package.
+// library is the path of the fake driver, which is compiled once for the package.
 var library string
 
 func TestMain(m *testing.M) {
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// length is a fifth of the time that the table in docs/energy.md uses, so that the test is short.
-// Therefore there are fewer samples, and a gap is a larger part of the time.
+// length is a fifth of the time that the table in docs/energy.md uses, so that the test is short. There are
+// therefore fewer samples, and a gap is a larger part of the time.
 const length = 2 * time.Minute
 
 func run(t *testing.T, c accuracy.Case, length time.Duration) accuracy.Result {
@@ -43,9 +43,9 @@ func run(t *testing.T, c accuracy.Case, length time.Duration) accuracy.Result {
 	return r
 }
 
-// TestCases checks that the books balance to the millijoule, and that the signal's error is within
-// three standard errors of the samples plus 1.5 % for changes within a tick and for idle power that
-// is not learned yet.
+// TestCases checks that the books balance to the millijoule, and that the signal's error is at most three
+// standard errors of the samples plus 1.5 %. The 1.5 % allow for changes within a tick and for idle power
+// that is not learned yet.
 func TestCases(t *testing.T) {
 	for _, c := range accuracy.Cases(length) {
 		t.Run(c.Name, func(t *testing.T) {
@@ -62,9 +62,9 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// checkRules checks the expected results of the other rules. With process statistics, a process
-// that is on the GPU all the time gets all energy of the GPU, in addition to the charges of other
-// processes. Shares of the power add up to little more than this energy.
+// checkRules checks the expected results of the other rules. DCGM's process statistics charge all energy of
+// the GPU to each process that is on it all the time, in addition to the charges of other processes. The
+// shares by SM utilisation add up to little more than the energy of the GPU.
 func checkRules(t *testing.T, r accuracy.Result) {
 	t.Helper()
 	all := 0.0
@@ -85,7 +85,7 @@ func checkRules(t *testing.T, r accuracy.Result) {
 	}
 }
 
-// contexts counts the charged processes of a pod, which excludes MPS servers.
+// contexts returns the number of a pod's charged processes. An MPS server is not charged.
 func contexts(p simnode.Pod) (n float64) {
 	for _, q := range p.Containers[0].Processes {
 		if len(q.Work) > 0 && q.Work[0].Context != simnode.MPSServer {
@@ -95,8 +95,8 @@ func contexts(p simnode.Pod) (n float64) {
 	return n
 }
 
-// TestDefinitions compares both truths with parts calculated by hand. The idle power is 70 W. The
-// work is 560 W × 81 % and 430 W × 9 %, or 240 W × 1 % beside an idle holder.
+// TestDefinitions compares the parts according to both truths with parts that were calculated by hand. The
+// idle power is 70 W. The work is 560 W × 81 % and 430 W × 9 %, or 240 W × 1 % beside an idle holder.
 func TestDefinitions(t *testing.T) {
 	want := map[string][2]float64{ // floor shared, user pays
 		"90 to 10": {(453.6 + 35) / 562.3, (453.6 + 70*0.81 + 7./2) / 562.3},
@@ -119,7 +119,7 @@ func TestDefinitions(t *testing.T) {
 		}
 	}
 	if len(want) > 0 {
-		t.Errorf("no such cases: %v", want)
+		t.Errorf("cases not found: %v", want)
 	}
 }
 
@@ -145,9 +145,9 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-// TestCompare checks the energy in wrong accounts. With idle time it must be less than with the
-// rule of the first edition, and on saturated GPUs it must not be more. The same must hold for
-// other ways to take samples.
+// TestCompare checks the energy in wrong accounts. For GPUs with idle time it must be less than by the rule
+// of the first edition. For saturated GPUs it must not be more. With other samplings, only GPUs with idle
+// time are checked.
 func TestCompare(t *testing.T) {
 	for i, how := range accuracy.Samplings()[:3] {
 		t.Run(how.Name, func(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 
 const (
 	tick = time.Second
-	// refresh is the interval at which the mappers read allocations while containers come and go.
+	// refresh is the interval at which the mappers read the allocations while containers start and stop.
 	refresh = 2 * time.Second
-	// phase is the delay of the exporter's start after the node's start, so that workloads do not change
-	// on its ticks and the counter was not just refreshed.
+	// phase is the delay of the exporter's start after the node's start, so that workloads do not change on its
+	// ticks and so that the energy counter was not updated immediately before a tick.
 	phase = 450 * time.Millisecond
 )
 
@@ -33,21 +33,23 @@ type bench struct {
 	world    world
 	ledger   ledger
 	config   app.Config
-	exporter *app.Node // nil while it is down
+	exporter *app.Node // nil while the exporter is down
 	now      gpu.Instant
 
 	journal journal
 	pidInfo pidInfoRule
 	smShare smShareRule
-	// previous and scraped are independent of the exporter, and continue while the exporter is down.
+	// previous and scraped are rules that do not depend on the exporter, so they continue while the exporter is
+	// down.
 	previous previousRule
 	scraped  scrapedRule
 }
 
-// Play runs a case for some time. The library is the fake driver (package fakes). Only one case can
-// run at a time, because a process has one environment.
+// Play runs a case for the given length of simulated time. The library is the path of the fake driver
+// (package fakes). Only one case can run at a time, because the cases set environment variables of the
+// process.
 func Play(ctx context.Context, library string, c Case, length time.Duration) (r Result, err error) {
-	dir, err := os.MkdirTemp("", "node") // short, because it contains a socket
+	dir, err := os.MkdirTemp("", "node") // the path is short, because it contains a socket
 	if err != nil {
 		return Result{}, err
 	}
@@ -67,7 +69,7 @@ func Play(ctx context.Context, library string, c Case, length time.Duration) (r 
 	return b.result()
 }
 
-// configure points the exporter and the fake driver to the node.
+// configure makes the exporter and the fake driver use the simulated node.
 func (b *bench) configure(library string) (err error) {
 	for _, env := range b.node.Env() {
 		name, value, _ := strings.Cut(env, "=")
@@ -75,13 +77,13 @@ func (b *bench) configure(library string) (err error) {
 			return err
 		}
 	}
-	// A busy machine must not change the result.
+	// Real time must not affect the result, even if the machine is busy.
 	flags := append(b.node.Flags(), "--nvml.library="+library, "--nvml.call-timeout=30s", "--retention=30s")
 	b.config, err = app.Parse(flags, func(string) string { return "" })
 	return err
 }
 
-// play advances the time, with a tick in every second in which the exporter runs.
+// play advances the time, with one tick of the exporter for every second in which the exporter runs.
 func (b *bench) play(ctx context.Context, length time.Duration) error {
 	if err := b.advance(phase); err != nil {
 		return err
@@ -113,11 +115,11 @@ func (b *bench) advance(d time.Duration) error {
 	})
 }
 
-// look runs one tick of the exporter, and starts it if it was down.
+// look runs one tick of the exporter. If the exporter was down, look starts it first.
 func (b *bench) look(ctx context.Context, t time.Duration) error {
 	if b.exporter == nil {
 		b.exporter = app.NewNode(b.config, func() gpu.Instant { return b.now }, slog.New(slog.DiscardHandler))
-		b.smShare.there = nil // it keeps no state over a restart
+		b.smShare.there = nil // this rule keeps no state when the exporter restarts
 	}
 	if t%refresh == 0 {
 		if err := b.exporter.Mapper.Refresh(ctx); err != nil {
@@ -142,7 +144,7 @@ func (b *bench) look(ctx context.Context, t time.Duration) error {
 	return nil
 }
 
-// snapshot returns the exporter's data of the GPU.
+// snapshot returns the exporter's data for the GPU.
 func (b *bench) snapshot() (*gpu.GPU, error) {
 	snap := b.exporter.Sampler.Latest()
 	if snap == nil || len(snap.GPUs) != 1 || snap.GPUs[0].Reading == nil || snap.GPUs[0].Book == nil {
@@ -151,7 +153,7 @@ func (b *bench) snapshot() (*gpu.GPU, error) {
 	return &snap.GPUs[0], nil
 }
 
-// stop ends the exporter in the same way as SIGTERM, if it runs.
+// If the exporter runs, stop ends it in the same way as SIGTERM.
 func (b *bench) stop() error {
 	if b.exporter == nil {
 		return nil

@@ -7,30 +7,30 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A Case is a GPU with a workload, and the times at which the exporter runs.
+// A Case describes a GPU, its workload, and the time in which the exporter does not run.
 type Case struct {
 	Name     string
 	Scenario simnode.Scenario
 	// Down is the time in which the exporter does not run. It is zero if the exporter always runs.
 	Down simnode.Span
-	// Unseen is set if the driver does not report the decisive activity, so there is no limit for the
-	// signal's error.
+	// Unseen is set if the driver does not report the activity that decides the charges. Then the signal's error
+	// has no limit.
 	Unseen bool
 	// Limit is the limit of the signal's error as a share of the GPU's energy. If it is zero, the limit
 	// of all cases applies.
 	Limit float64
 }
 
-// A Sampling is a way in which a driver takes its samples.
+// A Sampling describes how a driver takes its samples.
 type Sampling struct {
 	Name string
 	simnode.Sampling
 }
 
-// moment is the averaging time of power samples that show the power of a moment.
+// moment is the averaging time for power samples that show momentary power.
 const moment = time.Millisecond
 
-// Samplings returns the ways, most favourable first.
+// Samplings returns the samplings, sorted from most to least favourable for the ledger.
 func Samplings() []Sampling {
 	return []Sampling{
 		{"name a process with a context while nothing runs", simnode.Sampling{Power: moment}},
@@ -44,7 +44,7 @@ func Samplings() []Sampling {
 	}
 }
 
-// Sampled returns cases in which samples are taken in the given way.
+// Sampled returns cases with the given sampling.
 func Sampled(cases []Case, how Sampling) []Case {
 	for i := range cases {
 		cases[i].Scenario.Sampling = how.Sampling
@@ -52,8 +52,8 @@ func Sampled(cases []Case, how Sampling) []Case {
 	return cases
 }
 
-// Cases returns the cases for a length of time. Every holder holds one replica, or one instance, of
-// one GPU. Except in cases of equal work, no two pods draw the same power.
+// Cases returns the cases for a length of time. Every holder holds one replica or one instance of the same
+// GPU. No two pods draw the same power, except in cases with equal work.
 func Cases(length time.Duration) []Case {
 	return []Case{
 		sliced("two equally busy",
@@ -93,8 +93,8 @@ func Cases(length time.Duration) []Case {
 	}
 }
 
-// notebooks is a GPU with light users. Half of them work occasionally, and the others work for a
-// moment in every second.
+// notebooks returns a case with light users of one GPU. Half of them work occasionally, and the others work
+// for a moment in every second.
 func notebooks(n int) Case {
 	var pods []simnode.Pod
 	for i := range n {
@@ -108,7 +108,8 @@ func notebooks(n int) Case {
 	return sliced(fmt.Sprintf("%d notebooks", n), pods...)
 }
 
-// ownMPS is a pod with its own MPS server and its clients, beside a pod without one.
+// ownMPS returns a case in which a pod runs its own MPS server and clients, beside a pod without an MPS
+// server.
 func ownMPS() Case {
 	c := sliced("a pod with its own MPS server beside a pod without one",
 		pod("mps", 420, simnode.Constant(40)),
@@ -122,7 +123,7 @@ func ownMPS() Case {
 	return c
 }
 
-// bystander is a pod that holds the GPU and has no process, beside a pod with a context.
+// bystander returns a case in which one pod holds the GPU without a process, beside a pod with a context.
 func bystander() Case {
 	holder := pod("holds", 0, simnode.Constant(0))
 	holder.Containers[0].Processes[0].Work = nil
@@ -131,9 +132,9 @@ func bystander() Case {
 	return c
 }
 
-// sharedJobs is a GPU that two Slurm jobs hold. Two pods would have the same results. Most of the
-// signal's error comes from samples that name a process while nothing runs. Without such samples the
-// error is below 0.5 %.
+// sharedJobs returns a case in which two Slurm jobs hold one GPU. Two pods in their place would give the same
+// results. Most of the signal's error comes from samples that name a process while nothing runs. Without such
+// samples the error is below 0.5 %.
 func sharedJobs() Case {
 	c := sliced("Slurm's jobs 4711, in bursts, and 4712, smooth, on one GPU")
 	bursts := simnode.SlurmJob("4711", "s8FXKTA79XAR00", 1001, simnode.GPUs(0),
@@ -147,7 +148,7 @@ func sharedJobs() Case {
 	return c
 }
 
-// idleJob is a GPU that a Slurm job holds, although it does not work.
+// idleJob returns a case in which a Slurm job holds a GPU but does not work.
 func idleJob() Case {
 	c := sliced("Slurm's job 4713 holds a GPU without work")
 	c.Scenario.NoKubelet = true
@@ -155,8 +156,8 @@ func idleJob() Case {
 	return c
 }
 
-// amdJobs is an AMD GPU that two Slurm jobs use. The driver has no samples of processes; the
-// occupancy is read once a tick.
+// amdJobs returns a case in which two Slurm jobs use one AMD GPU. The driver provides no samples of
+// processes, so the exporter reads their occupancy once a tick.
 func amdJobs() Case {
 	c := sliced("AMD: Slurm's jobs 4714 and 4715 on one MI300X")
 	c.Scenario.NoKubelet, c.Scenario.GPUs, c.Limit = true, instinct(), 0.045
@@ -167,8 +168,8 @@ func amdJobs() Case {
 	return c
 }
 
-// amdPartitions is [divided] on an AMD GPU in DPX mode. The driver measures the activity of each
-// partition.
+// amdPartitions returns a case like [divided] for an AMD GPU in DPX mode. The driver measures the activity of
+// each partition.
 func amdPartitions(length time.Duration) Case {
 	c := divided("AMD: MI300X in DPX mode, each half idle at times", length, true)
 	c.Scenario.Pods[0].Name, c.Scenario.Pods[1].Name = "first", "second"
@@ -179,8 +180,8 @@ func amdPartitions(length time.Duration) Case {
 	return c
 }
 
-// amdGraphics is an AMD GPU that a graphics program and a ROCm program use. The driver reports the
-// busy time of graphics. The rest of the GPU's busy time belongs to the ROCm program.
+// amdGraphics returns a case in which a graphics program and a ROCm program use one AMD GPU. The driver
+// reports the busy time of graphics. The rest of the GPU's busy time belongs to the ROCm program.
 func amdGraphics() Case {
 	c := sliced("AMD: graphics beside a program of ROCm on one MI300X",
 		pod("rocm", 560, simnode.Duty(50, 5300*time.Millisecond, 9700*time.Millisecond)),
@@ -193,7 +194,7 @@ func amdGraphics() Case {
 	return c
 }
 
-// instinct is an AMD GPU.
+// instinct returns an AMD GPU.
 func instinct() []simnode.GPU {
 	return []simnode.GPU{{
 		UUID: "52a7f6533dd081c7", Bus: "00000000:05:00.0", Model: "AMD Instinct MI300X OAM", Serial: "PCB079220-0417",
@@ -205,8 +206,8 @@ func instinct() []simnode.GPU {
 // Sampled reports whether the driver takes samples of processes.
 func (c *Case) Sampled() bool { return c.Scenario.GPUs[0].MIG == nil && c.Scenario.GPUs[0].AMD == nil }
 
-// bursts is a pod that works occasionally, for less than a tick, beside a pod that works all the
-// time.
+// bursts returns a case in which one pod works occasionally, for less than a tick, and another pod works all
+// the time.
 func bursts(name string, accounting bool) Case {
 	c := sliced(name,
 		pod("burst", 610, simnode.Duty(44, 900*time.Millisecond, 9100*time.Millisecond)),
@@ -215,7 +216,7 @@ func bursts(name string, accounting bool) Case {
 	return c
 }
 
-// churning is a GPU that is idle first, and then has jobs that start and stop.
+// churning returns a case in which the GPU is idle at first. Later, jobs start and stop on it.
 func churning() Case {
 	c := sliced("jobs that start and stop beside a steady one",
 		pod("steady", 450, simnode.Constant(40)),
@@ -227,8 +228,8 @@ func churning() Case {
 	return c
 }
 
-// divided is a GPU with two MIG instances. In various fifths of the time, one of them works, both
-// work, or neither works.
+// divided returns a case with two MIG instances. In each fifth of the time, one instance works, both work, or
+// neither works.
 func divided(name string, length time.Duration, gpm bool) Case {
 	first := pod("on-3g", 260, simnode.Pattern{High: 80, On: length * 2 / 5, Period: length})
 	second := pod("on-4g", 330, simnode.Pattern{Low: 70, On: length / 5, Period: length * 2 / 3})
@@ -244,7 +245,7 @@ func divided(name string, length time.Duration, gpm bool) Case {
 	return c
 }
 
-// restarted is a case in which the exporter is replaced in the middle.
+// restarted returns a case in which the exporter restarts in the middle.
 func restarted(length time.Duration) Case {
 	c := sliced("the exporter is restarted, and away for five seconds",
 		pod("left", 480, simnode.Constant(60)),
@@ -253,14 +254,14 @@ func restarted(length time.Duration) Case {
 	return c
 }
 
-// fleeting is a GPU with processes that often start and end between two ticks.
+// fleeting returns a case with processes that often start and end between two ticks.
 func fleeting() Case {
 	return sliced("jobs shorter than a tick beside a steady one",
 		pod("steady", 450, simnode.Constant(60)),
 		lasting(700*time.Millisecond, pod("job", 540, simnode.Constant(20))))
 }
 
-// sliced is a case of pods that share one GPU.
+// sliced returns a case in which the given pods share one GPU.
 func sliced(name string, pods ...simnode.Pod) Case {
 	for i := range pods {
 		pods[i].Containers[0].Devices = simnode.Parts(0, i)
@@ -282,7 +283,8 @@ func sliced(name string, pods ...simnode.Pod) Case {
 	}}
 }
 
-// pod is a pod with one process and its power in watts while it keeps the GPU fully busy.
+// pod returns a pod with one process. The power, in watts, is drawn while the process keeps the GPU fully
+// busy.
 func pod(name string, watts int, load simnode.Pattern) simnode.Pod {
 	return simnode.Pod{Namespace: "team-a", Name: name, QoS: "burstable", Containers: []simnode.Container{{
 		Name:      "main",
@@ -290,7 +292,7 @@ func pod(name string, watts int, load simnode.Pattern) simnode.Pod {
 	}}}
 }
 
-// lasting is a pod that is replaced by a similar one after a lifetime.
+// lasting returns a pod that is replaced by a similar pod after each lifetime.
 func lasting(lifetime time.Duration, p simnode.Pod) simnode.Pod {
 	p.Lifetime = lifetime
 	return p

@@ -10,11 +10,11 @@ import (
 type rule int
 
 const (
-	truth    rule = iota // the model with a shared floor
-	userPays             // the model in which users pay
-	perfect              // gpuledger with perfect samples
-	charged              // gpuledger as it charged
-	previous             // gpuledger's first edition
+	truth    rule = iota // the truth if the holders always share the floor
+	userPays             // the truth if the users pay the floor, as a difference from truth
+	perfect              // gpuledger's rule with perfect samples
+	charged              // the charges of the exporter
+	previous             // the rule of gpuledger's first edition
 	smShare              // share of SM utilisation, without idle power
 	scraped              // share of SM utilisation at every scrape
 	pidInfo              // DCGM's process statistics
@@ -33,7 +33,7 @@ func (c charges) sum() float64 {
 	return sum
 }
 
-// scaled returns amounts in the same proportions that sum to a total.
+// scaled returns amounts with the same proportions and the given total.
 func (c charges) scaled(total float64) charges {
 	out, sum := make(charges, len(c)), c.sum()
 	for owner, e := range c {
@@ -42,7 +42,7 @@ func (c charges) scaled(total float64) charges {
 	return out
 }
 
-// An entry contains the charges for the time up to a boot-clock time.
+// An entry contains the charges by one rule for the time that ends at a boot-clock time.
 type entry struct {
 	at time.Duration
 	by rule
@@ -54,7 +54,7 @@ type journal []entry
 
 func (j *journal) add(at time.Duration, by rule, c charges) { *j = append(*j, entry{at, by, c}) }
 
-// between returns the sums of the charges for the time between two boot-clock times.
+// between returns the total charges between two boot-clock times, by rule.
 func (j journal) between(from, to time.Duration) [rules]charges {
 	var sums [rules]charges
 	for r := range sums {

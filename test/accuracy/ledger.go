@@ -2,7 +2,8 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// A ledger follows a book. Accounts that retire were read before.
+// A ledger reads the charges from a book. It has read the final energy of an account before the account
+// retires.
 type ledger struct{ last charges }
 
 // read returns the charges since the last read.

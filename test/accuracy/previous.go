@@ -2,11 +2,11 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// A previousRule charges in the same way as the first edition of gpuledger, from the same readings.
-// The energy between two readings goes to the only owner with a context. If there are several such
-// owners, it is divided by activity or, if there is no activity, over the holders of replicas. If
-// there is no context, it goes to the holders. Otherwise it goes to no owner. It supports neither
-// MIG nor gaps.
+// A previousRule charges in the same way as the first edition of gpuledger, from the same readings. The
+// energy between two readings is charged to the only owner with a context. If several owners have contexts,
+// the energy is divided by activity or, if there is no activity, among the holders of replicas. If no owner
+// has a context, the energy is charged to the holders or, if there are none, to no owner. The rule supports
+// neither MIG nor gaps.
 type previousRule struct {
 	last  *gpu.Millijoules
 	there map[string]bool

@@ -16,7 +16,7 @@ type Result struct {
 	// Energy is the true energy of the GPU, Booked is the energy in its book, and Accounts is the
 	// energy in the book's accounts.
 	Energy, Booked, Accounts gpu.Millijoules
-	// Slack is the share of time without work.
+	// Slack is the share of the time in which the GPU did not work.
 	Slack  float64
 	Owners []Owner
 }
@@ -25,13 +25,13 @@ type Result struct {
 // share of the GPU's energy.
 type Owner struct {
 	Name string
-	// Sample is set for a single pod of a kind. The kind also includes this pod.
+	// Sample is set if this is a single pod. The owner for the pod's kind includes its energy as well.
 	Sample bool
-	// Truth is the true energy if the holders always share the floor. UserPays is the true energy if
-	// the workers are charged the floor while the GPU works. Perfect is the charge of the ledger's rule with perfect
-	// samples. Charged is the charge of the exporter.
+	// Truth is the true energy if the holders always share the floor. UserPays is the true energy if the users pay
+	// the floor while the GPU works. Perfect is the charge of the ledger's rule with perfect samples. Charged is the
+	// charge of the exporter.
 	Truth, UserPays, Perfect, Charged float64
-	// Bound is two standard errors of the driver's samples, or 0 if there are none.
+	// Bound is two standard errors of the driver's samples, or 0 if the driver takes none.
 	Bound float64
 	// Previous, SMShare, Scraped and PIDInfo are the charges of the other rules.
 	Previous, SMShare, Scraped, PIDInfo float64
@@ -43,8 +43,8 @@ func (o *Owner) Signal() float64 { return o.Charged - o.Perfect }
 // Model is the error of gpuledger's rule with perfect samples.
 func (o *Owner) Model() float64 { return o.Perfect - o.Truth }
 
-// Wrong returns the share of energy that a rule put into wrong accounts according to a definition
-// of the truth. This is half the sum of the errors.
+// Wrong returns the share of the energy that a rule charged to wrong accounts, according to a definition of
+// the truth. It is half of the sum of the errors.
 func (r *Result) Wrong(by, truth func(Owner) float64) float64 {
 	sum := 0.0
 	for _, o := range r.Owners {
@@ -55,7 +55,8 @@ func (r *Result) Wrong(by, truth func(Owner) float64) float64 {
 	return sum / 2
 }
 
-// The arguments of [Result.Wrong]. FloorShared and UserPays are the definitions of the truth.
+// These are arguments for [Result.Wrong]. FloorShared and UserPays are the two definitions of the truth, and
+// the others are rules.
 var (
 	FloorShared = func(o Owner) float64 { return o.Truth }
 	UserPays    = func(o Owner) float64 { return o.UserPays }
@@ -66,8 +67,8 @@ var (
 	PIDInfo     = func(o Owner) float64 { return o.PIDInfo }
 )
 
-// Check returns an error if the book does not balance, with itself and with the GPU, or if the
-// signal's error exceeds an owner's tolerance.
+// Check returns an error if the book does not balance with its accounts and with the GPU, or if the signal's
+// error exceeds an owner's tolerance.
 func (r *Result) Check(tolerance func(Owner) float64) error {
 	if r.Booked != r.Energy || r.Accounts != r.Booked {
 		return fmt.Errorf("%s: the GPU consumed %d mJ, its book has %d mJ, its accounts hold %d mJ", r.Name, r.Energy, r.Booked, r.Accounts)
@@ -80,7 +81,7 @@ func (r *Result) Check(tolerance func(Owner) float64) error {
 	return nil
 }
 
-// result ends the bench.
+// result stops the exporter and returns the result of the case.
 func (b *bench) result() (Result, error) {
 	g, err := b.snapshot()
 	if err != nil {
@@ -91,7 +92,7 @@ func (b *bench) result() (Result, error) {
 	}
 	sums := b.journal.between(start.Boot+phase, g.Book.Settled.Boot)
 	energy := sums[truth].sum()
-	sums[scraped] = sums[scraped].scaled(energy) // the last scrape of the rule is some seconds ago
+	sums[scraped] = sums[scraped].scaled(energy) // in this rule, the last scrape was some seconds ago
 	r := Result{
 		Case: b.Case, Slack: b.world.slack / b.world.steps, Energy: gpu.Millijoules(math.Round(energy)), Booked: g.Book.Energy, Accounts: g.Book.Sum(),
 	}
@@ -104,7 +105,7 @@ func (b *bench) result() (Result, error) {
 	return r, nil
 }
 
-// owner returns the sum of the energy of some owners.
+// owner returns the energy of some owners together, as one Owner.
 func (b *bench) owner(name string, members []string, sums [rules]charges, energy float64) Owner {
 	share := func(by charges) (sum float64) {
 		for _, m := range members {
@@ -130,13 +131,13 @@ func (b *bench) worst(k kind, sums [rules]charges, energy float64) (worst Owner)
 	return worst
 }
 
-// A kind is one owner, or pods that replaced one another.
+// A kind contains a single owner, or all pods that replaced one another.
 type kind struct {
 	name    string
 	members []string
 }
 
-// kinds returns the owners that any rule charged.
+// kinds returns the owners that any rule charged, by kind.
 func (b *bench) kinds(sums [rules]charges) []kind {
 	owners := make(map[string]bool)
 	for _, c := range sums {

@@ -2,15 +2,15 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// A scrapedRule charges like queries that multiply the GPU's energy since the last scrape by each
-// process's current share of the SM utilisation, or in equal parts if there is no utilisation.
-// Scrapes are 15 seconds apart.
+// A scrapedRule charges like queries that multiply the GPU's energy since the last scrape by each process's
+// current share of the SM utilisation. If there is no utilisation, all processes are charged equally. The
+// time between scrapes is 15 seconds.
 type scrapedRule struct {
 	ticks int
 	last  *gpu.Millijoules
 }
 
-const scrapeEvery = 15 // ticks
+const scrapeEvery = 15 // number of ticks
 
 // read returns the charges since the last reading.
 func (r *scrapedRule) read(g *gpu.GPU) charges {

@@ -2,16 +2,15 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// An smShareRule charges like exporters that multiply power by the share of SM utilisation, such as
-// Kepler (sustainable-computing-io/kepler 13944a6, internal/device/gpu/nvidia/collector.go,
-// internal/monitor/process.go). The board's power at the tick, minus the idle power, is multiplied
-// by the time since the last tick. The result is divided over the processes that are listed at both
-// ticks, by their share of the SM utilisation. If there is no utilisation, it is divided equally.
-// Idle power is the lowest power without a process on the GPU, and 0 before such a power was seen.
-// Kepler reads the samples of the last ten seconds every five seconds. This rule uses the samples
-// and ticks of the ledger.
+// An smShareRule charges like exporters that multiply power by the share of SM utilisation, such as Kepler
+// (sustainable-computing-io/kepler 13944a6, internal/device/gpu/nvidia/collector.go,
+// internal/monitor/process.go). At each tick, the rule multiplies the board's power minus the idle power by
+// the time since the last tick. It divides this energy among the processes that are listed at both ticks, by
+// their share of the SM utilisation, or equally if there is no utilisation. The idle power is the lowest
+// power that was read without a process on the GPU. It is 0 before the first such reading. Kepler reads the
+// samples of the last ten seconds every five seconds. This rule uses the samples and ticks of the ledger.
 type smShareRule struct {
-	idle  *float64 // in W; nil until it was seen
+	idle  *float64 // in W; nil before the first reading without a process
 	at    gpu.Instant
 	there map[gpu.ProcessID]bool
 }
@@ -38,7 +37,7 @@ func (r *smShareRule) read(g *gpu.GPU) charges {
 	return c
 }
 
-// smShares returns the share of each process; the shares are equal if there is no signal.
+// smShares returns the share of each process. The shares are equal if no process has SM utilisation.
 func smShares(processes []gpu.LiveProcess) []float64 {
 	shares := make([]float64, len(processes))
 	var total float64

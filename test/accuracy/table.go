@@ -9,11 +9,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// maxRows is the maximum number of owners with their own rows in a case.
+// maxRows is the maximum number of owners in a case for which each owner has a row.
 const maxRows = 4
 
-// Table returns results as a table. All numbers are percentages of the GPU's energy. The errors of
-// other rules are differences from the truth with a shared floor.
+// Table formats results as a table. All numbers are percentages of the GPU's energy. The errors of other
+// rules are differences from the truth with a shared floor.
 func Table(results []Result) *markdown.Table {
 	t := markdown.NewTable("owner", "user pays", "floor shared", "gpuledger", "error, user pays", "error, floor shared", "of the model", "of the signal", "± 2σ of the samples",
 		"first edition", "SM share", "SM share, 15 s", "pid info")
@@ -44,7 +44,7 @@ func (r *Result) cells(o *Owner) []string {
 	}
 }
 
-// unlessMIG returns the cell of a rule without support for MIG.
+// unlessMIG returns a cell for a rule that does not support MIG.
 func (r *Result) unlessMIG(cell string) string {
 	if r.Scenario.GPUs[0].MIG != nil {
 		return "–"
@@ -52,8 +52,8 @@ func (r *Result) unlessMIG(cell string) string {
 	return cell
 }
 
-// A Summary is the average share of energy in wrong accounts over cases, according to the truth
-// with a shared floor. UserPays is gpuledger's error according to the other truth.
+// A Summary contains the share of energy in wrong accounts for each rule, averaged over cases, according to
+// the truth with a shared floor. UserPays is gpuledger's share according to the other truth.
 type Summary struct {
 	Cases                                         int
 	UserPays, Charged, Previous, SMShare, Scraped float64
@@ -85,7 +85,7 @@ func (s *Summary) add(r *Result) {
 	}
 }
 
-// saturated is the share of time without work up to which a GPU counts as saturated.
+// A GPU counts as saturated if the share of time without work is at most saturated.
 const saturated = 0.15
 
 // Summarize returns the averages over the cases with idle time and over the saturated cases. It
@@ -108,22 +108,22 @@ func Summarize(results []Result) (idle, busy Summary) {
 func Compare(idle, busy Summary) error {
 	switch {
 	case idle.Cases == 0 || busy.Cases == 0:
-		return fmt.Errorf("%d cases with idle time and %d saturated ones: nothing to compare", idle.Cases, busy.Cases)
+		return fmt.Errorf("%d cases with idle time and %d saturated cases: need both to compare", idle.Cases, busy.Cases)
 	case idle.Charged > 0.6*idle.Previous:
 		return fmt.Errorf("with idle time %s %% are in wrong accounts, by the first edition's rule %s %%", percent(idle.Charged), percent(idle.Previous))
 	case busy.Charged > busy.Previous+0.005:
-		return fmt.Errorf("on saturated GPUs %s %% are in wrong accounts, by the first edition's rule %s %%", percent(busy.Charged), percent(busy.Previous))
+		return fmt.Errorf("on saturated GPUs %s %% of the energy is in wrong accounts, with the first edition's rule %s %%", percent(busy.Charged), percent(busy.Previous))
 	}
 	return nil
 }
 
-// A Run contains the results of all cases for one way to take samples.
+// A Run contains the results of all cases for one sampling.
 type Run struct {
 	Name    string
 	Results []Result
 }
 
-// Ranges returns the energy in wrong accounts for each way to take samples.
+// Ranges returns the energy in wrong accounts for each sampling.
 func Ranges(runs []Run) *markdown.Table {
 	t := markdown.NewTable("the driver's samples",
 		"gpuledger, idle time, user pays", "worst account", "floor shared", "worst account", "first edition", "SM share", "SM share, 15 s",
@@ -139,9 +139,8 @@ func Ranges(runs []Run) *markdown.Table {
 	return t
 }
 
-// Worst returns the mean energy in wrong accounts and the worst account according to both truths,
-// over all ways to take samples. It does so for cases with idle time, for saturated cases, and for
-// light loads.
+// Worst returns the mean energy in wrong accounts and the worst account according to both truths, over all
+// samplings. It returns rows for cases with idle time, for saturated cases and for light loads.
 func Worst(runs []Run, light []tenants.Row) *markdown.Table {
 	t := markdown.NewTable("", "user pays: in wrong accounts", "worst account", "floor shared: in wrong accounts", "worst account")
 	var results []Result

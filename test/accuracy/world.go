@@ -10,18 +10,17 @@ import (
 // step is the time step of the model.
 const step = 100 * time.Millisecond
 
-// A world follows the model: the true energy of each owner, and its energy by gpuledger's rule with
+// A world computes, from the model, the true energy of each owner and its charge by gpuledger's rule with
 // perfect samples.
 type world struct {
 	gpu simnode.GPU
-	// perSecond is the driver's number of samples per second.
+	// perSecond is the number of samples per second that the driver takes.
 	perSecond float64
 	last      simnode.GPUTruth
-	// steps is the number of all steps, and slack is the idle time in them.
+	// steps is the number of all steps, and slack is the idle time, in steps.
 	steps, slack float64
-	// The following fields describe steps in which several owners were busy, or one owner was busy
-	// beside another. They contain the number of such steps, the energy of the work, and the charges of
-	// this work according to the rule.
+	// The following fields describe the steps in which several owners had a context: the number of these steps,
+	// the energy of the work, and the charges for this work by the rule.
 	sharedSteps  int
 	sharedEnergy float64
 	shared       charges
@@ -38,7 +37,7 @@ func newWorld(sc simnode.Scenario) world {
 	return w
 }
 
-// truth returns the true energy of all owners in the step that ends with a row.
+// truth returns the true energy of all owners in the step that ends with the given row.
 func (w *world) truth(row simnode.GPUTruth) charges {
 	used := make(charges)
 	for c, e := range row.Since(&w.last) {
@@ -62,9 +61,8 @@ func (w *world) truth(row simnode.GPUTruth) charges {
 	return used
 }
 
-// workingFloor returns the difference between the two truths in a step. While an owner works, the
-// floor is paid by the users in proportion to their work, and not by the owners that pay it
-// otherwise.
+// workingFloor returns the difference between the two truths in a step. While any owner works, the owners
+// that work pay the floor in proportion to their work. At other times, the holders pay it.
 func (w *world) workingFloor(on []simnode.Activity) charges {
 	moved := make(charges)
 	for i := range w.instances() {
@@ -104,9 +102,9 @@ func (w *world) instances() int {
 	return len(w.gpu.MIG.Instances)
 }
 
-// perfect returns the charges of a step by gpuledger's rule. The floor of idle time goes to the
-// holders or, if there are none, to all owners with a context. The rest is divided over all owners
-// by busy time. On a MIG instance, both parts are proportional to its slices.
+// perfect returns the charges of a step by gpuledger's rule. The floor in idle time is charged to the holders
+// or, if there are none, to all owners with a context. The rest is divided among all owners by busy time. On
+// a MIG instance, both parts are proportional to its slices.
 func (w *world) perfect(energy float64, on []simnode.Activity) charges {
 	holding, contexts, work := make(charges), make(charges), make(charges)
 	total, busy := w.slices(), 0.0
@@ -150,7 +148,7 @@ func (w *world) perfect(energy float64, on []simnode.Activity) charges {
 	return bill
 }
 
-// perfectMIG returns the same for MIG instances, each held by one pod.
+// perfectMIG does the same for MIG instances, each held by one pod.
 func (w *world) perfectMIG(energy float64, on []simnode.Activity) charges {
 	rest, work, busy := make(charges), make(charges), 0.0
 	for _, a := range on {
@@ -177,7 +175,7 @@ func (w *world) perfectMIG(energy float64, on []simnode.Activity) charges {
 	return bill
 }
 
-// owner returns the name of an activity's owner.
+// owner returns the name of the owner of an activity.
 func owner(a simnode.Activity) string {
 	if a.Name == "" {
 		return "(host)"
@@ -201,9 +199,9 @@ func (w *world) slices() float64 {
 	return float64(w.gpu.MIG.Slices)
 }
 
-// bound returns two standard errors of the energy of some owners, as measured by random samples.
-// For a share p and n samples the standard error is √(p(1-p)/n). It is 0 if the driver takes no
-// samples.
+// bound returns twice the standard error of the energy that random samples measure for some owners. For a
+// share p and n samples, the standard error is √(p(1-p)/n). The bound is 0 on a GPU with MIG, and if no step
+// was shared.
 func (w *world) bound(owners []string) float64 {
 	if w.gpu.MIG != nil || w.sharedSteps == 0 {
 		return 0

@@ -21,7 +21,7 @@ type Alert struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// Rules are the recording and alerting rules of a file.
+// Rules contains the recording and alerting rules of a file.
 type Rules struct {
 	Groups []struct {
 		Rules []struct {
@@ -31,7 +31,7 @@ type Rules struct {
 	} `json:"groups"`
 }
 
-// Read returns the alerts and the recorded names in the rule files of a folder.
+// Read returns the alerts and the names of recorded series from the rule files of a folder.
 func Read(folder string) (alerts []Alert, recorded []string, err error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil {
@@ -55,10 +55,10 @@ func Read(folder string) (alerts []Alert, recorded []string, err error) {
 	return alerts, recorded, nil
 }
 
-// Cases counts the unit tests of an alert in which it fires, and in which it does not.
+// Cases contains the number of unit tests in which an alert fires, and the number in which it does not.
 type Cases struct{ Firing, Silent int }
 
-// ReadCases returns the cases of each alert in promtool's test files.
+// ReadCases returns the cases of each alert from the test files for promtool.
 func ReadCases(files ...string) (map[string]Cases, error) {
 	cases := make(map[string]Cases)
 	for _, file := range files {
@@ -99,8 +99,7 @@ func decode(file string, into any) error {
 	return nil
 }
 
-// Runbook returns the name of an alert's runbook: GPULedgerGPULost has
-// gpuledger-gpu-lost.md.
+// Runbook returns the file name of an alert's runbook, such as gpuledger-gpu-lost.md for GPULedgerGPULost.
 func Runbook(alert string) string {
 	var name strings.Builder
 	rest, _ := strings.CutPrefix(alert, "GPULedger")

@@ -41,21 +41,21 @@ func read(t *testing.T) (all []alerts.Alert, recorded []string) {
 	return all, recorded
 }
 
-// named matches a label in an annotation.
+// named matches a label that an annotation contains.
 var named = regexp.MustCompile(`\$labels\.(\w+)`)
 
-// TestAlerts checks that every alert has the labels and annotations that notifications and runbook
-// addresses need, and queries existing metrics.
+// TestAlerts checks that every alert has the labels and annotations that notifications need, links its
+// runbook, and queries existing metrics.
 func TestAlerts(t *testing.T) {
 	all, recorded := read(t)
 	exists := promql.Known(slices.Concat(foreign, recorded)...)
 	seen := make(map[string]bool)
 	for _, a := range all {
 		t.Run(a.Alert, func(t *testing.T) {
-			// On a cordoned node a second rule of the same name fires with another severity.
+			// For cordoned nodes there may be a second rule with the same name and another severity.
 			key := a.Alert + " " + a.Labels["severity"]
 			if seen[key] || !regexp.MustCompile(`^GPULedger([A-Z]+[a-z]*)+$`).MatchString(a.Alert) {
-				t.Error("the name is there twice, or is not CamelCase after GPULedger")
+				t.Error("the name is not unique, or is not CamelCase after GPULedger")
 			}
 			seen[key] = true
 			if s := a.Labels["severity"]; !slices.Contains([]string{"critical", "warning", "notice"}, s) {
@@ -74,32 +74,31 @@ func TestAlerts(t *testing.T) {
 				t.Errorf("dashboard %s: want /d/gpuledger-…, and every value through urlquery", d)
 			}
 			if !regexp.MustCompile(`{{ with \$labels\.cluster }}[?&]var-cluster={{ \. \| urlquery }}{{ end }}$`).MatchString(d) {
-				t.Errorf("dashboard %s: want the cluster at the end, where there is one", d)
+				t.Errorf("dashboard %s: want the cluster as the last parameter, if the alert has one", d)
 			}
 			labels := promql.Labels(a.Expr)
 			for _, text := range a.Annotations {
 				for _, m := range named.FindAllStringSubmatch(text, -1) {
 					if !slices.Contains(labels, m[1]) {
-						t.Errorf("an annotation has the label %s; the alert has %v", m[1], labels)
+						t.Errorf("an annotation contains the label %s; the alert has %v", m[1], labels)
 					}
 				}
 			}
 			metrics := promql.Metrics(a.Expr)
 			if len(metrics) == 0 {
-				t.Error("it queries no metric")
+				t.Error("the alert queries no metric")
 			}
 			for _, m := range metrics {
 				if !exists(m) {
-					t.Errorf("there is no metric %s", m)
+					t.Errorf("metric %s does not exist", m)
 				}
 			}
 		})
 	}
 }
 
-// TestCordoned checks that each critical alert about the hardware of a node is a notice with the same content on a cordoned
-// node.
-// GPULedgerDuplicateGPU is about two nodes and always critical.
+// TestCordoned checks that each critical alert about a node's hardware has a second rule with the same content, which
+// fires as a notice on a cordoned node. GPULedgerDuplicateGPU concerns two nodes and is always critical.
 func TestCordoned(t *testing.T) {
 	const cordoned = " on (cluster, node) kube_node_spec_unschedulable == 1"
 	all, _ := read(t)
@@ -117,7 +116,7 @@ func TestCordoned(t *testing.T) {
 	}
 }
 
-// TestCases checks that every alert has a case in which it fires and one in which it does not.
+// TestCases checks that every alert has a test case in which it fires and a test case in which it does not.
 func TestCases(t *testing.T) {
 	files, err := filepath.Glob(rules + "/tests/alerts*.yaml")
 	if err != nil || len(files) == 0 {
@@ -137,7 +136,7 @@ func TestCases(t *testing.T) {
 		delete(cases, a.Alert)
 	}
 	if len(cases) > 0 {
-		t.Errorf("cases of alerts that there are not: %v", cases)
+		t.Errorf("cases of alerts that do not exist: %v", cases)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -145,16 +144,16 @@ func TestCases(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range regexp.MustCompile(`dashboard: "([^"]*=(&[^"]*)?)"`).FindAllStringSubmatch(string(text), -1) {
-			t.Errorf("%s: the link %s fills a variable with nothing", file, m[1])
+			t.Errorf("%s: the link %s sets a variable to an empty value", file, m[1])
 		}
 	}
 }
 
-// headings are the sections of a runbook.
+// headings lists the sections of a runbook.
 var headings = []string{"Meaning", "Impact", "Diagnosis", "Mitigation"}
 
-// TestRunbooks checks that every alert has a runbook and every runbook an alert, and that they
-// query existing metrics.
+// TestRunbooks checks that every alert has a runbook, that every runbook belongs to an alert, and that
+// runbooks query existing metrics.
 func TestRunbooks(t *testing.T) {
 	files, err := filepath.Glob(runbooks + "/gpuledger-*.md")
 	if err != nil {
@@ -204,7 +203,7 @@ func TestRunbooks(t *testing.T) {
 		for _, query := range promdoc.Blocks(string(text)) {
 			for _, m := range promql.Metrics(query) {
 				if !exists(m) {
-					t.Errorf("%s: there is no metric %s", filepath.Base(file), m)
+					t.Errorf("%s: metric %s does not exist", filepath.Base(file), m)
 				}
 			}
 		}

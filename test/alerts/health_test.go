@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// matched matches the XID errors of an alert.
+// matched matches the list of XID errors in an alert's query.
 var matched = regexp.MustCompile(`xid=~"([^"]+)"`)
 
 // TestHealthRules checks that every alert in the table of advice exists, and that GPULedgerXID fires for the XID errors that the
@@ -34,18 +34,18 @@ func TestHealthRules(t *testing.T) {
 	want := make(map[uint64]bool)
 	for _, r := range health.Rules {
 		if r.Alert != "" && !slices.Contains(names, r.Alert) {
-			t.Errorf("%s: there is no alert %s", r.Code, r.Alert)
+			t.Errorf("%s: alert %s does not exist", r.Code, r.Alert)
 		}
 		want[r.XID] = want[r.XID] || r.Alert == "GPULedgerXID"
 	}
 	for code := range uint64(1000) {
 		if got := xids.MatchString(fmt.Sprint(code)); got != want[code] {
-			t.Errorf("XID %d fires GPULedgerXID: %v, in the table of advice: %v", code, got, want[code])
+			t.Errorf("XID %d fires GPULedgerXID: %v, the table of advice assigns it: %v", code, got, want[code])
 		}
 	}
 }
 
-// TestSlowdowns checks that the finding of throttled GPUs has the reasons of the alert.
+// TestSlowdowns checks that the finding about throttled GPUs and the alert name the same reasons.
 func TestSlowdowns(t *testing.T) {
 	all, _ := read(t)
 	want := `clock_limit=~"` + strings.Join(gpu.Slowdowns[:], "|") + `"`
@@ -56,10 +56,10 @@ func TestSlowdowns(t *testing.T) {
 	}
 }
 
-// row matches a row of the runbook: codes, meaning, advice, action.
+// row matches a row of the runbook's table: codes, meaning, advice, action.
 var row = regexp.MustCompile(`(?m)^\| ([\d, to]+) \|[^|]+\| (\w+) \|`)
 
-// TestXIDRunbook checks that the runbook has the advice of the table.
+// TestXIDRunbook checks that the runbook gives the advice in the table.
 func TestXIDRunbook(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(runbooks, "gpuledger-xid.md"))
 	if err != nil {
@@ -81,7 +81,7 @@ func TestXIDRunbook(t *testing.T) {
 	}
 }
 
-// codes returns the codes of "63", "119, 120" or "144 to 150".
+// codes returns the codes in a text such as "63", "119, 120" or "144 to 150".
 func codes(t *testing.T, text string) (out []uint64) {
 	t.Helper()
 	first, last, isRange := strings.Cut(text, " to ")

@@ -32,7 +32,7 @@ func (c *checker) changes(g int) spans {
 	return union(out...)
 }
 
-// owned returns the times at which the exporter could detect that a GPU was held or used.
+// owned returns the times in which the exporter could detect that a GPU was held or used.
 func (c *checker) owned(g int) spans {
 	var all []span
 	for i := range c.Owners {
@@ -54,8 +54,9 @@ func (c *checker) checkMore(s *Shot, g int) {
 // mostWatts is the power limit of the node's boards.
 const mostWatts = 700
 
-// twice returns the energy that may be counted twice on a GPU until a time. A counter that returns half of a small value,
-// and then the whole value, looks like a late counter after a reset. The board can draw this amount of energy.
+// twice returns the energy that may be counted twice on a GPU until a time. If a counter returns half of a small value
+// and then the whole value, this looks like a late counter after a reset. The exporter then accepts at most the energy
+// that the board can draw in this time.
 func (c *checker) twice(g int, at time.Duration) (sum int64) {
 	for _, s := range c.by(counterLow, g) {
 		if s.to <= at+tick {
@@ -82,21 +83,21 @@ func (c *checker) checkEnd(s *Shot) {
 	}
 }
 
-// checkLess checks that all energy that a reading could see was counted, and that the rest is at
-// most the bound on the page.
+// checkLess checks that all energy that a reading could detect was counted, and that the uncounted energy is
+// at most the bound on the page.
 func (c *checker) checkLess(s *Shot, g int, began time.Duration) {
 	uuid := c.GPUs[g].UUID
 	counted := s.sum(Series{Name: gpuEnergy, UUID: uuid})
 	due := union(span{began + around + c.slack, s.At - settled - c.slack})
 	dropped := c.smear(g, c.hidden(dropsEnergy, g).wider(around+c.slack, settled+c.slack))
 	if used := c.energy(g, due.minus(dropped)) - rounding; counted < used {
-		c.breaks(ruleEnergyLess, uuid, s.At, "counted %d mJ, a reading could see %d mJ", counted, used)
+		c.breaks(ruleEnergyLess, uuid, s.At, "counted %d mJ, readings could detect %d mJ", counted, used)
 	}
 	if !c.Bounded() {
 		return
 	}
 	bound := s.sum(Series{Name: uncountedBound, UUID: uuid})
-	half := c.energy(g, c.by(counterLow, g)) / 2 // such a counter returns half of the energy
+	half := c.energy(g, c.by(counterLow, g)) / 2 // these counters return half of the energy
 	if used := c.energy(g, due) - half - rounding; used-counted > bound {
 		c.breaks(ruleBound, uuid, s.At, "%d mJ are missing, the bound is %d mJ", used-counted, bound)
 	}

@@ -8,8 +8,8 @@ import (
 
 const testGPU = "GPU-test"
 
-// testPlay is a play with honest pages. Pod a holds a replica from 10 to 60 s, and pod b holds another
-// replica from 30 to 60 s without working. The exporter's first reading is at 1 s.
+// testPlay is a play whose pages contain no errors. Pod a holds a replica from 10 to 60 s, and pod b holds
+// another replica from 30 to 60 s without working. The exporter's first reading is at 1 s.
 func testPlay() *Play {
 	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	p := &Play{Began: began, Schedule: Schedule{
@@ -25,7 +25,7 @@ func testPlay() *Play {
 	return p
 }
 
-// honest returns a page that is complete up to its time.
+// honest returns a page without errors that is complete up to its time.
 func (p *Play) honest(at time.Duration) Shot {
 	s := Shot{At: at, Series: make(map[Series]Sample), Read: map[string]time.Time{testGPU: p.Began.Add(at)}}
 	t := truth{Play: p}
@@ -60,20 +60,20 @@ func (s *Shot) add(name, owner, split string, by int64) {
 	s.Series[k] = v
 }
 
-// move moves energy from an unattributed reason to another reason.
+// move moves unattributed energy from one reason to another.
 func (s *Shot) move(from, to string, mj int64) {
 	s.add(unattributedEnergy, "", from, -mj)
 	s.add(unattributedEnergy, "", to, mj)
 }
 
-// unmap moves idle energy and energy of pod a to processes of unknown containers.
+// unmap moves idle energy and the energy of pod a to the reason unmapped.
 func (s *Shot) unmap() {
 	s.move("idle", "unmapped", 3_900_000)
 	s.add(containerEnergy, "a", "shared", -2_000_000)
 	s.add(unattributedEnergy, "", "unmapped", 2_000_000)
 }
 
-// TestChecks makes one kind of error in honest pages at a time, and expects that the corresponding
+// TestChecks makes one kind of error at a time in pages without errors, and checks that the corresponding
 // rule detects it.
 func TestChecks(t *testing.T) {
 	if found := Check(testPlay()); len(found) > 0 {
@@ -130,7 +130,7 @@ func TestChecks(t *testing.T) {
 	}
 	for _, rule := range Rules {
 		if !slices.ContainsFunc(tests, func(tt damage) bool { return tt.rule == rule }) {
-			t.Errorf("no page breaks rule %q", rule)
+			t.Errorf("no case breaks rule %q", rule)
 		}
 	}
 	for _, tt := range tests {
@@ -139,14 +139,13 @@ func TestChecks(t *testing.T) {
 			tt.damage(p, &p.Shots[2])
 			found := Check(p)
 			if !slices.ContainsFunc(found, func(v Violation) bool { return v.Rule == tt.rule }) {
-				t.Errorf("rule %q did not find it, found are %v", tt.rule, found)
+				t.Errorf("rule %q did not detect the error; detected: %v", tt.rule, found)
 			}
 		})
 	}
 }
 
-// TestExplained checks that during blindness values are accepted that a page without blindness must
-// not contain.
+// TestExplained checks that during blindness the checker accepts values that it otherwise rejects.
 func TestExplained(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -172,8 +171,8 @@ func TestExplained(t *testing.T) {
 	}
 }
 
-// TestRestarts checks that the checker accepts a gap after a restart until the boot id is readable, an allocation of an
-// unknown pod until /proc shows it, and no new book.
+// TestRestarts checks that the checker accepts a gap after a restart until the boot id is readable, and an allocation
+// of an unknown pod until /proc shows the pod. It must not accept a new book.
 func TestRestarts(t *testing.T) {
 	down := blindness{hidesAll, everyGPU, span{71 * time.Second, 75 * time.Second}, ""}
 	noBoot := blindness{hidesOwners | hidesBoot, everyGPU, span{72 * time.Second, 95 * time.Second}, "proc missing"}

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// A counter is the energy counter of a GPU as the driver returns it, in millijoules. It follows the
-// true counter of the board, except during a spell.
+// A counter simulates the energy counter that the driver returns for a GPU, in millijoules. It follows the
+// board's true counter, except during a spell.
 type counter struct {
-	truth  []reading // the last ten seconds, oldest first
-	base   int64     // the true value at which it shows 0
+	truth  []reading // last ten seconds, oldest first
+	base   int64     // true value at which the counter shows 0
 	frozen bool
 	value  int64         // shown value while frozen; last shown value while late
 	late   time.Duration // delay behind the truth
 }
 
-// A reading is a true value and the time from which it is true.
+// A reading is a true value and the time from which it holds.
 type reading struct {
 	at    time.Duration
 	value int64
@@ -45,14 +45,14 @@ func (c *counter) shown() int64 {
 			shown = r
 		}
 	}
-	if c.late > 0 { // it does not change until its delayed value is higher
+	if c.late > 0 { // the counter does not change until its delayed value is higher
 		c.value = max(c.value, shown.value-c.base)
 		return c.value
 	}
 	return shown.value - c.base
 }
 
-// show returns a state of the driver with the counters that the driver shows.
+// show returns the driver's state with the counters that the driver shows.
 func (m *machine) show(at time.Duration, state []byte) []byte {
 	var out bytes.Buffer
 	next := 0
@@ -66,7 +66,7 @@ func (m *machine) show(at time.Duration, state []byte) []byte {
 	return out.Bytes()
 }
 
-// replace replaces the counter in the record of a GPU.
+// replace replaces the value of the counter in the line for a GPU.
 func (c *counter) replace(at time.Duration, line []byte) []byte {
 	before, rest, found := bytes.Cut(line, []byte("\tenergy="))
 	if !found {

@@ -18,11 +18,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// Programs are the paths of the exporter and of the fake driver library.
+// Programs contains the paths of the exporter and of the fake driver library.
 type Programs struct{ Exporter, Library string }
 
-// A machine is the simulated node of a schedule with its exporter. Its methods are not safe for
-// concurrent use, except address.
+// A machine is the simulated node of a schedule, with its exporter. Except for address, the methods are not
+// safe for concurrent use.
 type machine struct {
 	schedule *Schedule
 	programs Programs
@@ -30,21 +30,21 @@ type machine struct {
 	node     *simnode.Node
 	started  gpu.Instant
 
-	exporter *program.Program // nil while it is down
+	exporter *program.Program // nil while the exporter is down
 	lives    int
-	downAt   time.Duration // since when
+	downAt   time.Duration // time at which the exporter ended
 	blind    []blindness
 	faults   []simnode.Fault
 	counters []counter
 	mute     []io.Closer
-	mounted  bool // folder of the state directory
+	mounted  bool // the folder of the state directory is mounted
 
 	prolog      prologMode
 	prologSince time.Duration
 	held        map[string]string
 
 	mu  sync.Mutex
-	url string // address of the exporter; empty while it is down
+	url string // address of the exporter; empty while the exporter is down
 }
 
 // openMachine starts the node without an exporter.
@@ -104,16 +104,16 @@ func (m *machine) publish() error {
 
 func (m *machine) driverState() string { return m.group.Path("driver.tsv") }
 
-// flags returns the exporter's flags. Later flags override the node's flags.
+// flags returns the exporter's flags. Flags that follow the node's flags override them.
 func (m *machine) flags() []string {
 	return append(m.node.Flags(),
 		"--web.listen-address=127.0.0.1:0", "--log.format=json", "--retention=1h",
-		"--collector.health=false", // its counters begin again when the driver is loaded
+		"--collector.health=false", // these counters restart when the driver is loaded
 		"--nvml.library="+m.programs.Library, "--nvml.call-timeout=2s",
 		"--path.procfs="+m.group.Path(procLink), "--state.path="+m.stateDir(), "--units.held-dir="+m.heldDir())
 }
 
-// launch starts the exporter, unless it runs.
+// launch starts the exporter if it does not run.
 func (m *machine) launch(Spell) error {
 	if m.exporter != nil {
 		return nil
@@ -132,11 +132,11 @@ func (m *machine) launch(Spell) error {
 	return nil
 }
 
-// follow waits until the exporter serves.
+// follow waits until the exporter serves, and sets its URL.
 func (m *machine) follow(p *program.Program) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	_ = p.Wait(ctx, func() error { // a spell ends it, or the pages show its end
+	_ = p.Wait(ctx, func() error { // the wait may fail because a spell ended the exporter; otherwise the pages show the failure
 		address := listening(p.Log)
 		if address == "" {
 			return errors.New("not listening")
@@ -190,7 +190,7 @@ func (m *machine) end(by func(*program.Program)) error {
 	return nil
 }
 
-// note records that the exporter could not read a source, for all GPUs.
+// note records a time in which the exporter could not read the given data, for all GPUs.
 func (m *machine) note(what hides, when span) {
 	m.blind = append(m.blind, blindness{what, everyGPU, when, ""})
 }

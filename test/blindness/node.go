@@ -6,17 +6,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// This is the namespace of all pods of a schedule.
+// namespace is the namespace of all pods in a schedule.
 const namespace = "team"
 
-// scenario returns the schedule's node for the simulation, which has no spells.
+// scenario returns the scenario of the schedule's node, which contains no spells.
 func (s *Schedule) scenario() (simnode.Scenario, error) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {
 		return sc, err
 	}
 	sc.Name, sc.Node = "blindness", "blindness-0"
-	sc.GPUs, sc.Pods = sc.GPUs[:len(s.GPUs)], sc.Pods[:1] // the device plugin's
+	sc.GPUs, sc.Pods = sc.GPUs[:len(s.GPUs)], sc.Pods[:1] // keep the pod of the device plugin
 	sc.PodsAPI = s.Seed%2 == 0
 	sc.NoTruth = true
 	for i, b := range s.GPUs {
@@ -51,7 +51,7 @@ func (o *Owner) pod() simnode.Pod {
 	}
 }
 
-// unit returns a job without files. The machine writes the files.
+// unit returns a job without files. The machine writes the prolog's files.
 func (o *Owner) unit(i int) simnode.Unit {
 	u := simnode.SlurmJob(o.Name, fmt.Sprintf("s8FXKTA79XA%03d", i), jobUser, nil, o.work()...)
 	u.Span = simnode.Span{From: o.From, Until: o.Until}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// charged returns the values of an owner on a page.
+// charged returns the sum of an owner's values on a page.
 func (s *Shot) charged(o *Owner, ofPod, ofJob, split string) int64 {
 	name := ofPod
 	if o.Job {
@@ -29,26 +29,26 @@ func (c *checker) checkOwner(s *Shot, o *Owner) {
 	if total := s.charged(o, containerEnergy, unitEnergy, ""); total > 0 {
 		limit := c.energy(o.GPU, c.smear(o.GPU, c.presence(o)).within(span{0, s.At + tick})) + c.twice(o.GPU, s.At) + rounding
 		if total > limit {
-			c.breaks(rulePresent, o.Name, s.At, "pays %d mJ, while it was there the GPU used %d mJ", total, limit)
+			c.breaks(rulePresent, o.Name, s.At, "is charged %d mJ, but the GPU used %d mJ while the owner was present", total, limit)
 		}
 	}
 	if alone := s.charged(o, containerEnergy, unitEnergy, "exclusive"); alone > 0 {
 		limit := c.energy(o.GPU, c.alone(o).within(span{0, s.At + tick})) + c.unsampled(o, s.At) + rounding
 		if alone > limit {
-			c.breaks(ruleExclusive, o.Name, s.At, "%d mJ are exclusive, while it was alone the GPU used %d mJ", alone, limit)
+			c.breaks(ruleExclusive, o.Name, s.At, "is charged %d mJ as exclusive, but the GPU used %d mJ while the owner was alone", alone, limit)
 		}
 	}
 	c.checkActive(s, o)
 }
 
-// checkActive checks that an owner that is known to hold its GPU is credited with at least the time
-// for which it worked. The books are late while the kubelet does not respond.
+// checkActive checks that an owner that is known to hold its GPU is credited with a held time of at least its
+// active time. The books are late while the kubelet does not respond.
 func (c *checker) checkActive(s *Shot, o *Owner) {
 	known := max(c.learnt(o, o.From+poll+tick+c.slack, false), c.relearnt(o)) + settled
 	if c.hidden(hidesPods, everyGPU).wider(0, poll+tick+c.slack).covers(known - settled) {
 		known += unsettled
 	}
-	if known > o.Until { // it may have ended before it was known
+	if known > o.Until { // the owner may have ended before the exporter detected it
 		return
 	}
 	filed := !o.Job || c.hidden(hidesJobs|liesAboutJobs, o.GPU).wider(tick, poll).within(o.life()).length() == 0
@@ -58,8 +58,8 @@ func (c *checker) checkActive(s *Shot, o *Owner) {
 	}
 }
 
-// relearnt returns the time at which the pod of an allocation is known again after a restart. The
-// kubelet's list contains no UIDs, so this is the time at which /proc shows the pod.
+// relearnt returns the time at which the pod of an allocation is known again after a restart of the exporter.
+// The kubelet's list contains no UIDs, so this is the time at which /proc shows the pod.
 func (c *checker) relearnt(o *Owner) (at time.Duration) {
 	for _, s := range c.forgotten(o) {
 		at = max(at, s.to)
@@ -79,8 +79,7 @@ func (c *checker) forgotten(o *Owner) (out spans) {
 	return out
 }
 
-// presence returns the times in which an owner may be charged, which is its life plus the
-// tolerances.
+// presence returns the times in which an owner may be charged. These are its lifetime plus the tolerances.
 func (c *checker) presence(o *Owner) spans {
 	at := o.life().wider(around+c.slack, around+c.slack)
 	if o.Holds {
@@ -98,13 +97,13 @@ func (c *checker) presence(o *Owner) spans {
 	return union(at)
 }
 
-// alone returns the times in which an owner may have been alone, from the view of the exporter.
+// alone returns the times in which the exporter may have considered an owner to be alone.
 func (c *checker) alone(o *Owner) spans {
 	return c.smear(o.GPU, c.presence(o).minus(c.others(o)))
 }
 
-// unfiled reports whether an exporter sees the work of a job before the prolog's file that names the job, so that
-// it cannot detect that the job holds its GPU.
+// unfiled reports whether an exporter may see a job's work before it sees the prolog's file that names the job.
+// Until then, the exporter cannot detect that the job holds its GPU.
 func (c *checker) unfiled(o *Owner) bool {
 	hidden := c.hidden(hidesJobs|liesAboutJobs, o.GPU).wider(tick, poll+tick)
 	if !o.Job || hidden.covers(o.From) {
@@ -115,8 +114,8 @@ func (c *checker) unfiled(o *Owner) bool {
 	})
 }
 
-// unsampled returns the energy that may be exclusive although strangers are on the GPU. A context
-// without an allocation counts only if it works, and the driver's samples of a second may miss a small
+// unsampled returns the energy that may be charged as exclusive although other owners use the GPU. A context
+// without an allocation is considered only if it works, and the driver's samples in a second may miss a small
 // load.
 func (c *checker) unsampled(o *Owner, at time.Duration) (sum int64) {
 	for i := range c.Owners {
@@ -131,38 +130,38 @@ func (c *checker) unsampled(o *Owner, at time.Duration) (sum int64) {
 	return sum
 }
 
-// checkHeldMore checks that an owner did not hold its GPU for longer than the true time. If /proc does not
-// show the end of a pod, the next list of the kubelet shows it.
+// checkHeldMore checks that an owner is not credited with more held time than the true time. If /proc does
+// not show the end of a pod, the next list of the kubelet shows it.
 func (c *checker) checkHeldMore(s *Shot, o *Owner) {
 	var limit time.Duration
 	if o.Holds {
 		limit = o.life().within(span{0, s.At}).length() + poll + tick + c.slack
 		for _, w := range c.hidden(hidesPods, o.GPU).minus(spans{always}.minus(c.hidden(hidesOwners, o.GPU))) {
-			if w.wider(poll+tick, tick).covers(o.Until) { // no reading showed the end
+			if w.wider(poll+tick, tick).covers(o.Until) { // no reading showed the end of the owner
 				limit += w.to - w.from
 			}
 		}
 	}
 	if held := s.held(o); held > limit {
-		c.breaks(ruleHeldMore, o.Name, s.At, "held for %v, at most %v are true", held, limit)
+		c.breaks(ruleHeldMore, o.Name, s.At, "is credited with %v of held time, the true time is at most %v", held, limit)
 	}
 }
 
-// checkHeldLess checks, on the last page, that the held time of an owner is the true time, except for
-// time that no reading could see.
+// checkHeldLess checks, on the last page, that an owner is credited with its true held time, except for time
+// that no reading could detect.
 func (c *checker) checkHeldLess(s *Shot, o *Owner, began time.Duration) {
 	if !o.Holds {
 		return
 	}
 	due := union(o.life().within(span{began, s.At - settled - c.slack})).minus(c.unseen(o))
 	if held := s.held(o); held < due.length()-poll-tick-c.slack {
-		c.breaks(ruleHeldLess, o.Name, s.At, "held for %v, %v are true", held, due.length())
+		c.breaks(ruleHeldLess, o.Name, s.At, "is credited with %v of held time, the true time is %v", held, due.length())
 	}
 }
 
-// unseen returns the times in which no reading could see that an owner held its GPU, because of
-// blindness at the beginning or the end of the owner. An owner that was seen before and after the
-// blindness held the GPU during it.
+// unseen returns the times in which no reading could detect that an owner held its GPU, because of blindness
+// when the owner began or ended. If the exporter detected the owner before and after the blindness, the owner
+// also counts as the holder during the blindness.
 func (c *checker) unseen(o *Owner) spans {
 	var out []span
 	begins := append(c.hidden(hidesOwners, o.GPU), c.unread(o.GPU)...)
@@ -172,7 +171,7 @@ func (c *checker) unseen(o *Owner) spans {
 	}
 	for _, w := range c.hidden(hidesPods, o.GPU) {
 		if !o.Job && w.wider(tick, poll+tick).covers(o.From) && o.Until < w.to+poll+tick+c.slack {
-			out = append(out, o.life()) // the kubelet never listed it
+			out = append(out, o.life()) // the kubelet never listed the owner
 		}
 	}
 	out = append(out, c.forgotten(o)...)

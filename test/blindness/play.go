@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// A Play is a schedule that was played. It contains the times in which the exporter really could
-// not read a source, and the pages of the exporter.
+// A Play is a schedule that was played. It contains the exporter's pages, and the actual times in which the
+// exporter could not read a source.
 type Play struct {
 	Schedule
 	// Began is the wall-clock time of the start.
@@ -21,9 +21,9 @@ type Play struct {
 	unloaded []span
 	// late is the longest delay of a simulated step.
 	late time.Duration
-	// Mounted is unset if the state directory could not be mounted, so that its spells did nothing.
+	// Mounted is unset if the state directory could not be mounted, so its spells had no effect.
 	Mounted bool
-	// Log is the end of the log of the last exporter.
+	// Log is the end of the log from the exporter that ran last.
 	Log string
 }
 
@@ -35,7 +35,7 @@ type blindness struct {
 	what hides
 	gpu  int
 	span
-	by string // the kind of spell; empty for the end of an exporter
+	by string // kind of the spell; empty if the exporter ended
 }
 
 const (

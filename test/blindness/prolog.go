@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// prologMode is the content of the prolog's files.
+// prologMode describes the content of the prolog's files.
 type prologMode int
 
 const (
@@ -16,14 +16,14 @@ const (
 	prologMissing
 	// prologFalse means that the files name a job that does not exist.
 	prologFalse
-	// prologLate means that jobs that begin are missing in the files.
+	// prologLate means that the files do not contain jobs that begin during the spell.
 	prologLate
 )
 
 // falseJob is the job that false files name.
 const falseJob = "999"
 
-// prologs returns the beginning or the end of a spell.
+// prologs returns a function that begins or ends a spell.
 func prologs(mode prologMode) func(*machine, Spell) error {
 	return func(m *machine, s Spell) error {
 		m.prolog, m.prologSince = mode, s.From
@@ -31,7 +31,8 @@ func prologs(mode prologMode) func(*machine, Spell) error {
 	}
 }
 
-// writeHeld writes the files of Slurm's prolog and epilog that changed, one for each GPU and one for each job.
+// writeHeld writes the changed files of Slurm's prolog and epilog. There is one file for each GPU and one for
+// each job.
 func (m *machine) writeHeld(at time.Duration) error {
 	files := make(map[string]string)
 	for i := range m.schedule.Owners {
@@ -51,8 +52,8 @@ func (m *machine) writeHeld(at time.Duration) error {
 	return m.replaceHeld(files)
 }
 
-// replaceHeld makes the files of the directory equal to the given files. It does not touch a
-// correct file, because the time of writing counts.
+// replaceHeld makes the files in the directory equal to the given files. It does not write a file that is
+// already correct, because the exporter uses the modification time.
 func (m *machine) replaceHeld(files map[string]string) error {
 	for name, text := range files {
 		if m.held[name] == text {
@@ -81,7 +82,7 @@ func (m *machine) replaceHeld(files map[string]string) error {
 
 func (m *machine) heldDir() string { return m.group.Path("held") }
 
-// openHeld creates the directories of the prolog, to which only root can write.
+// openHeld creates the directories for the prolog's files, with permission to write only for root.
 func (m *machine) openHeld() error {
 	return os.MkdirAll(filepath.Join(m.heldDir(), "jobs"), 0o755)
 }

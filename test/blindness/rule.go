@@ -35,7 +35,7 @@ const (
 func Check(p *Play) []Violation {
 	c := &checker{truth: truth{p, p.slack()}, seen: make(map[string]bool), broken: make(map[string]int)}
 	if len(p.Shots) == 0 {
-		return []Violation{{ruleCounters, "there is no page"}}
+		return []Violation{{ruleCounters, "the play has no page"}}
 	}
 	for i := range p.Shots {
 		c.checkShot(&p.Shots[i])
@@ -45,7 +45,7 @@ func Check(p *Play) []Violation {
 	return c.found
 }
 
-// Bounded reports whether the pages of a play state the bound of uncounted energy.
+// Bounded reports whether the pages of a play contain the bound of uncounted energy.
 func (p *Play) Bounded() bool {
 	for k := range p.Shots[len(p.Shots)-1].Series {
 		if k.Name == uncountedBound {
@@ -55,7 +55,7 @@ func (p *Play) Bounded() bool {
 	return false
 }
 
-// mostTexts is the number of violations of a rule that are described.
+// mostTexts is the maximum number of violations that are described for each rule.
 const mostTexts = 5
 
 // A checker collects the violations of a play.
@@ -81,14 +81,14 @@ func (c *checker) breaks(rule, subject string, at time.Duration, format string, 
 	c.found = append(c.found, Violation{rule, text})
 }
 
-// checkShot makes the checks that apply to every page.
+// checkShot runs the checks that apply to every page.
 func (c *checker) checkShot(s *Shot) {
 	for g, b := range c.GPUs {
 		c.checkBalance(s, b.UUID)
 		c.checkReasons(s, g)
 		c.checkMore(s, g)
 		if age, quiet := c.age(s, g); quiet && age > mostSlack+2*tick {
-			c.breaks(ruleRead, b.UUID, s.At, "the last reading is %v old", age)
+			c.breaks(ruleRead, b.UUID, s.At, "the age of the last reading is %v", age)
 		}
 	}
 	for i := range c.Owners {
@@ -96,14 +96,14 @@ func (c *checker) checkShot(s *Shot) {
 	}
 }
 
-// checkBalance checks the equation of a GPU.
+// checkBalance checks that the accounts of a GPU add up to its energy.
 func (c *checker) checkBalance(s *Shot, uuid string) {
 	var parts int64
 	for _, name := range []string{containerEnergy, unitEnergy, unattributedEnergy, retiredEnergy} {
 		parts += s.sum(Series{Name: name, UUID: uuid})
 	}
 	if whole := s.sum(Series{Name: gpuEnergy, UUID: uuid}); whole != parts {
-		c.breaks(ruleBalance, uuid, s.At, "the GPU has %d mJ, its accounts %d mJ", whole, parts)
+		c.breaks(ruleBalance, uuid, s.At, "the GPU has %d mJ, its accounts have %d mJ", whole, parts)
 	}
 }
 
@@ -116,7 +116,7 @@ func (c *checker) checkSeries() {
 			was, known := last[k]
 			subject := fmt.Sprintf("%s{%s %s %s%s}", k.Name, k.UUID, k.Owner, k.Split, k.Rest)
 			if known && v.Value < was.Value {
-				c.breaks(ruleCounters, subject, s.At, "fell from %d to %d", was.Value, v.Value)
+				c.breaks(ruleCounters, subject, s.At, "decreased from %d to %d", was.Value, v.Value)
 			}
 			if known && !v.Created.Equal(was.Created) {
 				c.breaks(ruleCounters, subject, s.At, "was created at %v, and then at %v", was.Created, v.Created)
@@ -127,7 +127,7 @@ func (c *checker) checkSeries() {
 	end := &c.Shots[len(c.Shots)-1]
 	for k, v := range last {
 		if _, there := end.Series[k]; !there {
-			c.breaks(ruleCounters, fmt.Sprintf("%s{%s %s %s%s}", k.Name, k.UUID, k.Owner, k.Split, k.Rest), end.At, "is missing, it was %d", v.Value)
+			c.breaks(ruleCounters, fmt.Sprintf("%s{%s %s %s%s}", k.Name, k.UUID, k.Owner, k.Split, k.Rest), end.At, "is missing, the last value was %d", v.Value)
 		}
 	}
 }

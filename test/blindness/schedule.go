@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Schedule is a node with its owners, and with the spells in which the exporter cannot read a
-// source. All times count from the start.
+// A Schedule describes a node, the owners on the node, and the spells in which the exporter cannot read a
+// source. All times are measured from the start.
 type Schedule struct {
 	Seed   uint64
 	Length time.Duration
@@ -17,13 +17,13 @@ type Schedule struct {
 	Spells []Spell
 }
 
-// A Board is one GPU and its constant power.
+// A Board describes a GPU and its constant power.
 type Board struct {
 	UUID  string
-	Floor int // watts
+	Floor int // in W
 	// Replicas is 0 if the device plugin does not share the GPU.
 	Replicas int
-	// Jobs is set if Slurm allocates the GPU.
+	// Jobs is set if Slurm and not the kubelet allocates the GPU.
 	Jobs bool
 }
 
@@ -48,14 +48,14 @@ func (o *Owner) life() span { return span{o.From, o.Until} }
 // works reports whether the owner works on its GPU.
 func (o *Owner) works() bool { return o.Context && o.Percent > 0 }
 
-// step is the step of the simulated node. Owners begin and end at multiples of this step.
+// step is the time step of the simulated node. Owners begin and end at multiples of this step.
 const step = 100 * time.Millisecond
 
-// calm is the time without blindness at the end, after which all values that the exporter could read
-// are on the page. It covers a poll of the kubelet and a retry.
+// calm is the time without blindness at the end of a schedule. It includes a poll of the kubelet and a retry,
+// so that the last page contains all values that the exporter could read.
 const calm = 25 * time.Second
 
-// Draw returns the schedule of a seed. The same seed and length result in the same schedule.
+// Draw returns the schedule for a seed. It returns the same schedule for the same seed and length.
 func Draw(seed uint64, length time.Duration) Schedule {
 	random := rand.New(rand.NewPCG(seed, 39))
 	s := Schedule{Seed: seed, Length: length}
@@ -114,7 +114,7 @@ func (s *Schedule) addOwners(random *rand.Rand, o Owner, budget int) {
 	}
 }
 
-// addSpells adds one spell for every 25 seconds, and at least one.
+// addSpells adds one spell for every 25 seconds of the schedule, but at least one.
 func (s *Schedule) addSpells(random *rand.Rand) {
 	until := s.Length - calm
 	for range 1 + int(until/(25*time.Second)) {
@@ -127,7 +127,7 @@ func (s *Schedule) addSpells(random *rand.Rand) {
 	}
 }
 
-// fits reports whether a spell concerns the node and no other spell of its group at the same time.
+// fits reports whether a spell applies to the node and does not overlap another spell of its group.
 func (s *Schedule) fits(spell Spell) bool {
 	kind := Kinds[spell.Kind]
 	if kind.group == groupKubelet && !s.has(false) || kind.group == groupProlog && !s.has(true) {
@@ -142,7 +142,7 @@ func (s *Schedule) fits(spell Spell) bool {
 	return true
 }
 
-// has reports whether the schedule contains a job, or a pod.
+// has reports whether the schedule contains a job (if job is set) or a pod.
 func (s *Schedule) has(job bool) bool {
 	for _, o := range s.Owners {
 		if o.Job == job {

@@ -11,15 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestDraw checks that a seed always results in the same schedule, that 500 schedules contain every
-// kind of spell, that no GPU is busy for more than 100 % of the time, and that no device is held
-// twice.
+// TestDraw checks that Draw returns the same schedule for the same seed, that 500 schedules contain every
+// kind of spell, that no GPU is busy for more than 100 % of the time, and that no device is held twice.
 func TestDraw(t *testing.T) {
 	times := make([]int, len(Kinds))
 	for seed := range uint64(500) {
 		s := Draw(seed, 4*time.Minute)
 		if diff := cmp.Diff(s, Draw(seed, 4*time.Minute)); diff != "" {
-			t.Fatalf("seed %d has two schedules (-first +second):\n%s", seed, diff)
+			t.Fatalf("seed %d has two different schedules (-first +second):\n%s", seed, diff)
 		}
 		for _, spell := range s.Spells {
 			times[spell.Kind]++
@@ -55,7 +54,8 @@ func (s *Schedule) checkUse(t *testing.T) {
 	}
 }
 
-// TestTruth compares the energy of the model with the simulated boards, which use another model.
+// TestTruth compares the energy in the model with the energy of the simulated boards, which is computed from
+// another model.
 func TestTruth(t *testing.T) {
 	for seed := range uint64(8) {
 		s := Draw(seed, 2*time.Minute)
@@ -116,7 +116,7 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// TestSpans checks the arithmetic of sets of moments.
+// TestSpans checks the operations on spans.
 func TestSpans(t *testing.T) {
 	at := func(from, to int) span { return span{time.Duration(from), time.Duration(to)} }
 	a := union(at(8, 9), at(1, 3), at(2, 5), at(7, 7))

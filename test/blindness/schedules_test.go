@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	// The packages of the binary. Without this import go test would use a cached result after a
-	// change of them.
+	// This imports the packages of the exporter's binary. Without it, go test would use a cached result after a
+	// change to these packages.
 	_ "github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 	"github.com/gpuledger/gpuledger/test/blindness"
@@ -24,8 +24,8 @@ import (
 
 var (
 	schedules = flag.Int("schedules", 12, "number of schedules that TestSchedules plays")
-	first     = flag.Uint64("seed", 1, "seed of its first schedule")
-	listed    = flag.String("seeds", "", "seeds of its schedules, such as 3,47,51, instead of consecutive ones")
+	first     = flag.Uint64("seed", 1, "seed of the first schedule of TestSchedules")
+	listed    = flag.String("seeds", "", "seeds of the schedules of TestSchedules, such as 3,47,51, instead of consecutive seeds")
 	together  = flag.Int("together", 12, "number of schedules that are played at a time")
 	length    = flag.Duration("length", 75*time.Second, "length of a schedule")
 	verbose   = flag.Bool("details", false, "print each schedule")
@@ -57,7 +57,7 @@ func TestSchedules(t *testing.T) {
 	fmt.Fprint(os.Stdout, table)
 }
 
-// seeds returns the seeds of the schedules.
+// seeds returns the seeds that the flags select.
 func seeds(t *testing.T) []uint64 {
 	var out []uint64
 	if *listed == "" {
@@ -76,7 +76,7 @@ func seeds(t *testing.T) []uint64 {
 	return out
 }
 
-// playOne plays the schedule of a seed.
+// playOne plays the schedule for a seed.
 func playOne(t *testing.T, programs blindness.Programs, seed uint64, table *blindness.Table) {
 	s := blindness.Draw(seed, *length)
 	play, err := blindness.Run(context.Background(), s, programs)

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// A Shot contains those counters of a page that continue after a restart of the exporter, and the
-// time of the page since the start.
+// A Shot contains the time of a page since the start of the play, and the page's counters that continue after
+// a restart of the exporter.
 type Shot struct {
 	At     time.Duration
 	Series map[Series]Sample
@@ -31,7 +31,7 @@ type Series struct {
 	Rest string
 }
 
-// Sample is the value of a counter in thousandths: millijoules or milliseconds.
+// Sample is the value of a counter in millijoules or milliseconds.
 type Sample struct {
 	Value   int64
 	Created time.Time
@@ -51,7 +51,7 @@ const (
 	lastReading        = "gpuledger_gpu_last_reading_timestamp_seconds"
 )
 
-// NewShot returns a Shot with the counters of a page.
+// NewShot returns a Shot for a page.
 func NewShot(at time.Duration, page exposition.Page) Shot {
 	s := Shot{At: at, Series: make(map[Series]Sample), Read: make(map[string]time.Time)}
 	for name, family := range page {
@@ -87,7 +87,7 @@ func seriesOf(name string, m *dto.Metric) Series {
 	return s
 }
 
-// sum adds up the matching series. An empty text matches any value.
+// sum adds up the series that match the given labels. An empty text matches any value.
 func (s *Shot) sum(match Series) (sum int64) {
 	for k, v := range s.Series {
 		if k.Name == match.Name && fits(match.UUID, k.UUID) && fits(match.Owner, k.Owner) && fits(match.Split, k.Split) {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A span is a part of a play, in time since its start.
+// A span is a time range in a play, measured from the start of the play.
 type span struct{ from, to time.Duration }
 
-// always covers every play.
+// always is a span that covers every play.
 var always = span{-time.Hour, time.Hour}
 
 func (s span) length() time.Duration { return max(s.to-s.from, 0) }
@@ -21,8 +21,7 @@ func (s span) meets(o span) bool { return s.from < o.to && o.from < s.to }
 
 func (s span) within(o span) span { return span{max(s.from, o.from), min(s.to, o.to)} }
 
-// spans is a set of moments. It consists of spans in chronological order that do not touch each
-// other.
+// spans is a set of moments. Its spans are in chronological order and do not touch each other.
 type spans []span
 
 // union returns the moments that are in any span.
@@ -56,7 +55,7 @@ func (a spans) minus(b spans) spans {
 	return union(out...)
 }
 
-// within returns the moments of a that are in a span.
+// within returns the moments of a that are in the given span.
 func (a spans) within(s span) spans {
 	return a.minus(spans{always}.minus(union(s)))
 }
@@ -69,7 +68,8 @@ func (a spans) length() time.Duration {
 	return sum
 }
 
-// wider returns the moments that are at most the given times before or after a moment of a.
+// wider returns the moments that are at most the given time before, or at most the given time after, a moment
+// of a.
 func (a spans) wider(before, after time.Duration) spans {
 	var out []span
 	for _, s := range a {
@@ -78,7 +78,7 @@ func (a spans) wider(before, after time.Duration) spans {
 	return union(out...)
 }
 
-// after returns the first moment from t on that is not in any span.
+// after returns the first moment, at t or later, that is not in any span.
 func (a spans) after(t time.Duration) time.Duration {
 	for _, s := range a {
 		if s.covers(t) {
@@ -88,7 +88,7 @@ func (a spans) after(t time.Duration) time.Duration {
 	return t
 }
 
-// meeting returns the spans of a that share a moment with b.
+// meeting returns the spans of a that overlap b.
 func (a spans) meeting(b spans) spans {
 	return slices.DeleteFunc(slices.Clone(a), func(s span) bool { return b.within(s).length() == 0 })
 }

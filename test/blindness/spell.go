@@ -9,13 +9,13 @@ import (
 // A Spell is a time in which the exporter cannot read a source, or reads wrong data from it.
 type Spell struct {
 	Kind        int // position in Kinds
-	GPU         int // GPU that the spell concerns, if the kind concerns one GPU
+	GPU         int // GPU of the spell, if the kind of spell affects only one GPU
 	From, Until time.Duration
 }
 
 func (s Spell) span() span { return span{s.From, s.Until} }
 
-// group is a resource of the node. A group has one spell at a time.
+// group is a resource of the node that a spell affects. There is at most one spell of a group at a time.
 type group string
 
 const (
@@ -40,38 +40,39 @@ const (
 	liesAboutJobs
 	// hidesContexts hides the list of processes on a GPU.
 	hidesContexts
-	// hidesOwners hides the owner of a process, and whether a pod is alive.
+	// hidesOwners hides the owner of a process and the state of a pod's processes.
 	hidesOwners
-	// hidesBoot hides the boot id. An exporter that starts has no books while the boot id is unknown.
+	// hidesBoot hides the boot id. An exporter that starts cannot continue the books until the boot id is known.
 	hidesBoot
-	// hidesEnergy: the counter. The next change of the counter covers the whole time since the last
-	// change.
+	// hidesEnergy hides the energy counter. The next change of the counter contains the energy of the whole time
+	// since the last change.
 	hidesEnergy
-	// dropsEnergy means that the energy of the counter around the change cannot be known.
+	// dropsEnergy means that the energy around a change of the counter cannot be determined.
 	dropsEnergy
-	// hidesActivity: samples.
+	// hidesActivity hides the samples of activity.
 	hidesActivity
-	// hidesBooks means that no page contains newer books.
+	// hidesBooks means that the pages do not show newer books.
 	hidesBooks
 
 	hidesGPU = hidesContexts | hidesEnergy | hidesActivity
 	hidesAll = hidesPods | hidesJobs | hidesGPU | hidesOwners
 )
 
-// A Kind is a kind of spell. The times in which the exporter is down are recorded by the machine.
+// A Kind describes a kind of spell. The machine records the times in which the exporter is down.
 type Kind struct {
 	Name  string
 	group group
 	hides hides
-	// perGPU is set if the kind concerns one GPU.
+	// perGPU is set if a spell affects only one GPU.
 	perGPU bool
-	// faults are faults of the driver. Their GPU is set later if the kind concerns one GPU.
+	// faults contains the driver's faults during the spell. Their GPU is set later if perGPU is set.
 	faults []simnode.Fault
-	// begin and end make all other changes. They are nil if there are none.
+	// begin and end make all other changes at the start and the end of the spell. They are nil if there are no
+	// such changes.
 	begin, end func(*machine, Spell) error
 }
 
-// driverCall returns a kind in which a driver call fails or hangs.
+// driverCall returns a kind of spell in which a driver call fails or hangs.
 func driverCall(name, call, do string, what hides, perGPU bool) Kind {
 	return Kind{Name: name, group: groupDriver, hides: what, perGPU: perGPU, faults: []simnode.Fault{{GPU: "*", Call: call, Do: do}}}
 }

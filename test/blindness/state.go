@@ -15,8 +15,8 @@ func (m *machine) stateDir() string { return m.group.Path("state") }
 
 func (m *machine) filler() string { return m.group.Path("state", "filler") }
 
-// openState mounts the state directory. Without the permission to mount, it is a plain directory, and
-// its spells have no effect.
+// openState mounts the state directory. If the test may not mount file systems, the state directory is a
+// plain directory, and spells of the state directory have no effect.
 func (m *machine) openState() error {
 	if err := os.Mkdir(m.stateDir(), 0o755); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (m *machine) closeState() error {
 	return unix.Unmount(m.stateDir(), unix.MNT_DETACH)
 }
 
-// fillState fills the file system to the last page.
+// fillState fills the file system completely.
 func (m *machine) fillState(Spell) error {
 	if !m.mounted {
 		return nil
@@ -65,8 +65,8 @@ func (m *machine) emptyState(Spell) error {
 	return os.Remove(m.filler())
 }
 
-// protectState restarts the exporter on a read-only file system, because files that are open for
-// writing keep the file system writable.
+// protectState stops the exporter, makes the file system read-only and starts the exporter again. This order
+// is necessary because a file system with files that are open for writing cannot become read-only.
 func (m *machine) protectState(s Spell) error {
 	if !m.mounted {
 		return nil
@@ -93,7 +93,7 @@ func (m *machine) releaseState(Spell) error {
 func (m *machine) remount(flags uintptr) error {
 	err := unix.Mount("state", m.stateDir(), "tmpfs", unix.MS_REMOUNT|unix.MS_NODEV|unix.MS_NOSUID|flags, "size=1m")
 	if err != nil {
-		return fmt.Errorf("mount the state directory again: %w", err)
+		return fmt.Errorf("remount the state directory: %w", err)
 	}
 	return nil
 }

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A Table counts the results of plays. It is safe for concurrent use.
+// A Table collects the results of plays. It is safe for concurrent use.
 type Table struct {
 	mu    sync.Mutex
 	plays int
-	// spells counts the spells of each kind, and broken counts the plays that violate a rule during
-	// such a spell.
+	// spells is the number of spells of each kind. broken is the number of these spells in plays that violated a
+	// rule.
 	spells, broken map[string]int
-	failed         map[string][]uint64 // seeds by rule
+	failed         map[string][]uint64 // seeds by violated rule
 	bounded        bool
 	unmounted      bool
 	slack          time.Duration
@@ -69,13 +69,13 @@ func (t *Table) String() string {
 		fmt.Fprintf(&b, "%-22s %6d  %s\n", rule, len(seeds), text)
 	}
 	if t.unmounted {
-		b.WriteString("\nspells of the state directory did nothing: mounting it needs root\n")
+		b.WriteString("\nspells of the state directory had no effect, because mounting it requires root\n")
 	}
 	fmt.Fprintf(&b, "\n%d schedules; the machine was late by at most %v\n", t.plays, t.slack.Round(10*time.Millisecond))
 	return b.String()
 }
 
-// String describes a play: GPUs, owners, spells, and what the last page shows.
+// String describes a play: GPUs, owners, spells, and the values on the last page.
 func (p *Play) String() string {
 	var b strings.Builder
 	for g, d := range p.GPUs {

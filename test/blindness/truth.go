@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A truth describes the true state in a play, and uses only the schedule.
+// A truth returns the true state in a play, which it derives only from the schedule.
 type truth struct {
 	*Play
 	slack time.Duration
 }
 
-// energy is the energy of a GPU in some spans, in millijoules. The GPU draws its constant power, and
-// each process draws its own power while it works.
+// energy returns the energy that a GPU used in the given spans, in millijoules. The GPU draws its constant
+// power, and each process draws its own power while it works.
 func (t *truth) energy(g int, in spans) int64 {
 	watts := float64(t.GPUs[g].Floor) * in.length().Seconds()
 	for i := range t.Owners {
@@ -25,7 +25,7 @@ func (t *truth) energy(g int, in spans) int64 {
 	return int64(watts * 1000)
 }
 
-// hidden returns the times in which any of the given kinds of data was hidden on a GPU.
+// hidden returns the times in which any of the given kinds of data was hidden for a GPU.
 func (p *Play) hidden(what hides, g int) spans {
 	var out []span
 	for _, b := range p.blind {
@@ -51,9 +51,9 @@ func (a spans) covers(t time.Duration) bool {
 	return slices.ContainsFunc(a, func(s span) bool { return s.covers(t) })
 }
 
-// unread returns the times in which no reading of a GPU was complete, because its processes or its
-// energy were unknown. After the end of an exporter, the books continue from the last settled interval
-// of the last save, as soon as the next exporter can read the boot id.
+// unread returns the times in which no complete reading of a GPU was possible, because its processes or its
+// energy were unknown. After the end of an exporter, the books continue from the last settled interval of the
+// last save, as soon as the next exporter can read the boot id.
 func (t *truth) unread(g int) spans {
 	var lost []span
 	waits := union(append(t.hidden(hidesPods|hidesContexts|hidesOwners, g), span{0, starting + poll})...)
@@ -80,18 +80,18 @@ func (t *truth) unread(g int) spans {
 	return union(lost...)
 }
 
-// smeared returns the spans in which the counter was not read or did not change. The energy of such a span may be booked as
-// one amount, so if the owners change within it, this change has no energy of its own.
+// smeared returns the spans in which the counter was not read or did not change. The ledger may book the energy of such
+// a span as one amount, so it cannot divide the energy at a change of owners within the span.
 func (t *truth) smeared(g int) spans {
 	all := append(t.hidden(hidesEnergy|dropsEnergy, g), t.unread(g)...)
 	return union(union(all...).wider(around+t.slack, settled+latest+t.slack)...)
 }
 
-// latest is the maximum time by which a counter is late.
+// latest is the maximum delay of an energy counter in a schedule.
 const latest = 6 * time.Second
 
-// smear adds the smeared spans that overlap a set of moments, because their whole energy may belong
-// to this set.
+// smear adds to a set of moments the smeared spans that overlap it, because the whole energy of these spans
+// may be booked in the set.
 func (t *truth) smear(g int, in spans) spans {
 	return union(append(slices.Clone(in), t.smeared(g).meeting(in)...)...)
 }
@@ -119,14 +119,14 @@ func (t *truth) noticed(o *Owner) spans {
 		}
 	}
 	out := union(known)
-	if o.Job && !o.works() { // the prolog's files are the only source
+	if o.Job && !o.works() { // the prolog's files are the only source for this job
 		out = out.minus(t.hidden(hidesJobs|liesAboutJobs, o.GPU).wider(tick, poll+around+t.slack))
 	}
 	return out
 }
 
-// hiddenWith returns the kinds of blindness that hide the allocation of an owner. The prolog's files do
-// not depend on the kubelet.
+// hiddenWith returns the kinds of blindness that hide the allocation of an owner. A job's allocation comes
+// from the prolog's files and does not depend on the kubelet.
 func (o *Owner) hiddenWith() hides {
 	if o.Job {
 		return hidesJobs | liesAboutJobs
@@ -134,9 +134,9 @@ func (o *Owner) hiddenWith() hides {
 	return hidesPods
 }
 
-// learnt returns the time at which the exporter could detect an owner, by its work or by its
-// allocation. This is the start of the work or allocation, or the end of the blindness at that
-// time.
+// learnt returns the time at which the exporter could detect an owner, by its work or by its allocation. This
+// is the time at which the work or the allocation starts or, if the exporter is blind then, the end of the
+// blindness.
 func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 	after := around + t.slack
 	for again := true; again; {
@@ -160,7 +160,7 @@ func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 }
 
 // suspected returns the times in which the exporter must assume that there may be a pod that it cannot
-// see, because the allocations have expired while the kubelet did not respond.
+// detect, because the allocations expired while the kubelet did not respond.
 func (t *truth) suspected(o *Owner) time.Duration {
 	for _, w := range t.hidden(hidesPods, o.GPU) {
 		if w.wider(tick, poll).covers(o.From) && t.hidden(hidesAll&^hidesPods, o.GPU).within(w.wider(tick, expired)).length() == 0 {
@@ -170,8 +170,7 @@ func (t *truth) suspected(o *Owner) time.Duration {
 	return always.to
 }
 
-// others returns the times in which the exporter could detect that another owner held or used the
-// GPU of an owner.
+// others returns the times in which the exporter could detect that another owner held or used the same GPU.
 func (t *truth) others(o *Owner) spans {
 	var all []span
 	for i := range t.Owners {
@@ -182,5 +181,5 @@ func (t *truth) others(o *Owner) spans {
 	return union(all...)
 }
 
-// until returns the moments from the start to a time.
+// until returns the moments from the start of the play to a time.
 func until(at time.Duration) spans { return union(span{0, at}) }

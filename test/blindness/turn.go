@@ -10,7 +10,7 @@ type turn struct {
 	Spell
 	at  time.Duration
 	end bool
-	// began is the time at which the spell really began. It is used when the spell ends.
+	// began is the actual time at which the spell began. It is set for the turn that ends the spell.
 	began *time.Duration
 }
 
@@ -25,7 +25,7 @@ func (s *Schedule) turns() []turn {
 	return out
 }
 
-// turn begins or ends a spell, and records the time.
+// turn performs a turn and records its actual time.
 func (p *Play) turn(m *machine, t turn) error {
 	kind := Kinds[t.Kind]
 	do := kind.begin
@@ -50,7 +50,7 @@ func (p *Play) turn(m *machine, t turn) error {
 		seen.gpu = t.GPU
 	}
 	if kind.end == nil && len(kind.faults) == 0 {
-		seen.to = seen.from + step // the spell was immediately over
+		seen.to = seen.from + step // the spell ended immediately
 	}
 	p.blind = append(p.blind, seen)
 	if kind.Name == driverReloaded {
@@ -59,7 +59,7 @@ func (p *Play) turn(m *machine, t turn) error {
 	return nil
 }
 
-// setFaults adds or removes the driver's faults of a spell.
+// setFaults adds or removes the driver's faults that a spell causes.
 func (m *machine) setFaults(kind Kind, t turn) error {
 	if len(kind.faults) == 0 {
 		return nil

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Write writes a certificate for host names or IP addresses, which is its own authority, and its key
-// into the files cert.pem and key.pem of a folder. It is valid for a day.
+// Write writes a self-signed certificate for host names or IP addresses, and its key, to the files cert.pem
+// and key.pem in a folder. The certificate is valid for a day.
 func Write(t testing.TB, folder string, hosts ...string) {
 	t.Helper()
 	template := &x509.Certificate{

@@ -15,14 +15,14 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// hangTimeout detects a hang; a busy machine does not reach it.
+// hangTimeout is long enough for a busy machine; a longer wait is a hang.
 const hangTimeout = 5 * time.Minute
 
 // Hierarchies returns the directories of writable cgroup hierarchies by version, v1 or v2, or skips the test.
 func Hierarchies(t *testing.T) map[string]string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root may make cgroups")
+		t.Skip("only root may create cgroups")
 	}
 	mounts, err := procfs.GetMounts()
 	if err != nil {
@@ -33,7 +33,7 @@ func Hierarchies(t *testing.T) map[string]string {
 	for _, m := range mounts {
 		version := map[string]string{"cgroup": "v1", "cgroup2": "v2"}[m.FSType]
 		if _, cpuset := m.SuperOptions["cpuset"]; version == "" || cpuset || found[version] != "" {
-			continue // a new cpuset has no CPUs, and takes no process
+			continue // a new cpuset has no CPUs, so no process can be moved to it
 		}
 		try := filepath.Join(m.MountPoint, "gpuledger-try-"+strconv.Itoa(os.Getpid()))
 		if err := errors.Join(os.Mkdir(try, 0o755), os.Remove(try)); err != nil {
@@ -43,13 +43,14 @@ func Hierarchies(t *testing.T) map[string]string {
 		found[version] = m.MountPoint
 	}
 	if len(found) == 0 {
-		t.Skip("no cgroup can be made here:", refused)
+		t.Skip("no cgroup can be created here:", refused)
 	}
 	t.Log("cgroups:", found)
 	return found
 }
 
-// New creates a cgroup below a hierarchy and returns its directory. It is removed at the end of the test.
+// New creates a cgroup below a hierarchy and returns its directory. The cgroup is removed at the end of the
+// test.
 func New(t *testing.T, hierarchy, path string) string {
 	t.Helper()
 	dir := hierarchy
@@ -57,7 +58,7 @@ func New(t *testing.T, hierarchy, path string) string {
 		dir = filepath.Join(dir, segment)
 		err := os.Mkdir(dir, 0o755)
 		if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) {
-			t.Skip("no cgroup can be made here:", err)
+			t.Skip("no cgroup can be created here:", err)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +69,8 @@ func New(t *testing.T, hierarchy, path string) string {
 	return dir
 }
 
-// remove removes an empty cgroup, which is busy for a moment after its last process ended.
+// remove removes an empty cgroup. It retries, because the cgroup stays busy for a moment after its last
+// process ended.
 func remove(t *testing.T, dir string) {
 	for end := time.Now().Add(hangTimeout); ; {
 		err := os.Remove(dir)
@@ -82,7 +84,7 @@ func remove(t *testing.T, dir string) {
 	}
 }
 
-// Start starts a process that does nothing in a cgroup. It ends with the test at the latest.
+// Start starts an idle process in a cgroup. The process ends at the end of the test or earlier.
 func Start(t *testing.T, cgroup string) *exec.Cmd {
 	t.Helper()
 	path, err := exec.LookPath("sleep")
@@ -101,7 +103,7 @@ func Start(t *testing.T, cgroup string) *exec.Cmd {
 	return cmd
 }
 
-// Stop ends a process and waits, once.
+// Stop ends a process and waits for it. A second call has no effect.
 func Stop(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	if cmd.ProcessState != nil {

@@ -24,15 +24,17 @@ import (
 )
 
 const (
-	// quiet is the time in which the exporter is not scraped. It includes health reads, which are ten seconds apart.
+	// quiet is the time in which the exporter is not scraped. It includes several reads of health, which the
+	// exporter makes every ten seconds.
 	quiet = time.Minute
-	// scrapes is the number of scrapes of the C program.
+	// scrapes is the number of times that the C program is scraped.
 	scrapes = 200
 )
 
-// health compares quiet nodes of 8 GPUs with and without the values of health and profiles, and the smallest program in C with
-// the same driver calls and series. All run at the same time, so that other work on the machine affects all. The fake driver reads a
-// file, so its time is not the time of a real driver.
+// health compares three programs on quiet nodes with 8 GPUs: the exporter with health and profiling, the exporter
+// without them, and a minimal C program with the same driver calls and series. All run at the same time, so other work
+// on the machine affects them equally. The fake driver only reads a file, so its time does not show the time of a real
+// driver.
 func health(ctx context.Context, out *strings.Builder) error {
 	g, err := program.Open("cost")
 	if err != nil {
@@ -84,7 +86,7 @@ func compareHealth(ctx context.Context, g *program.Group, out *strings.Builder) 
 	return healthScrapes(ctx, out)
 }
 
-// healthScrapes measures a scrape with and without the values of health.
+// healthScrapes measures the cost of a scrape with and without health values.
 func healthScrapes(ctx context.Context, out *strings.Builder) error {
 	t := markdown.NewTable("scrape of 8 GPUs", "series", "processor time", "with gzip")
 	for _, as := range []renderer{healthy, ours} {
@@ -102,7 +104,8 @@ func healthScrapes(ctx context.Context, out *strings.Builder) error {
 	return nil
 }
 
-// addHealth adds all values of health to the n-th snapshot. Amounts of data, temperatures and utilisations change.
+// addHealth adds all health values to the n-th snapshot. Amounts of data, temperatures and utilisations differ
+// between snapshots.
 func addHealth(s *gpu.Snapshot, n int) {
 	for i := range s.GPUs {
 		r := s.GPUs[i].Reading
@@ -120,7 +123,7 @@ func addHealth(s *gpu.Snapshot, n int) {
 	}
 }
 
-// labelsOf returns the combinations of the values of labels.
+// labelsOf returns all combinations of label values.
 func labelsOf(names []string) [][]string {
 	all := [][]string{nil}
 	for _, name := range names {
@@ -136,14 +139,14 @@ func labelsOf(names []string) [][]string {
 	return all
 }
 
-// node is a running exporter.
+// node is a running program that serves the metrics of a node.
 type node struct {
 	name, url string
 	proc      procfs.Proc
 	started   time.Time
 }
 
-// startNode starts a quiet node, and scrapes it until its memory is used.
+// startNode starts a quiet node, and scrapes it until its memory no longer grows.
 func startNode(ctx context.Context, g *program.Group, flags ...string) (*node, error) {
 	name := strings.Join(flags, " ")
 	exporter := g.Path("gpuledger" + strings.NewReplacer("=", "-", " ", "").Replace(name))
@@ -173,7 +176,8 @@ func startNode(ctx context.Context, g *program.Group, flags ...string) (*node, e
 	return n, err
 }
 
-// startMinimal starts the C program with the simulated driver and the page of an exporter.
+// startMinimal starts the C program with the simulated driver of an exporter and a copy of the exporter's
+// page.
 func startMinimal(ctx context.Context, g *program.Group, of *node) (*node, error) {
 	path, copied := g.Path("minimal"), g.Path("page")
 	page, err := of.get(ctx, "/metrics")
@@ -193,7 +197,7 @@ func startMinimal(ctx context.Context, g *program.Group, of *node) (*node, error
 	if err != nil {
 		return nil, err
 	}
-	// Like the exporter in its sandbox, it cannot write the fake driver's log.
+	// Like the exporter in its sandbox, the C program cannot write the fake driver's log.
 	p, err := g.Start("minimal", "/usr/bin/env", environment[i], "GPULEDGER_FAKE_NVML_LOG="+g.Path("missing", "log"),
 		path, library, program.Port(address), copied)
 	if err != nil {
@@ -207,7 +211,8 @@ func startMinimal(ctx context.Context, g *program.Group, of *node) (*node, error
 	return n, err
 }
 
-// driverTime returns the processor time that the C program's ticks, and the reads of health and profiles in them, take in a second.
+// driverTime returns the processor time per second of the C program's ticks, and the part of this time for reads of
+// health and profiles.
 func (n *node) driverTime(ctx context.Context) (ticks, reads time.Duration, err error) {
 	body, err := n.get(ctx, "/usage")
 	if err != nil {
@@ -218,7 +223,8 @@ func (n *node) driverTime(ctx context.Context) (ticks, reads time.Duration, err 
 	return time.Duration(float64(ticks) / seconds), time.Duration(float64(reads) / seconds), err
 }
 
-// scrape returns the processor time of a scrape of the C program, which takes the same time at each scrape.
+// scrape returns the mean processor time for a scrape of the C program. The time hardly varies between
+// scrapes.
 func (n *node) scrape(ctx context.Context) (time.Duration, error) {
 	used, err := usedDuring([]*node{n}, func() (err error) {
 		for range scrapes {
@@ -239,13 +245,13 @@ func seriesOf(page []byte) (series int) {
 	return series
 }
 
-// usedDuring returns the processor time of each node during a call.
+// usedDuring returns the processor time that each program uses during a call.
 func usedDuring(nodes []*node, call func() error) ([]time.Duration, error) {
 	all := make([]time.Duration, len(nodes))
 	add := func(sign time.Duration) (err error) {
 		for i, n := range nodes {
 			var t unix.Timespec
-			err = errors.Join(err, unix.ClockGettime(int32(^n.proc.PID<<3|2), &t)) // the process's clock, as of clock_getcpuclockid
+			err = errors.Join(err, unix.ClockGettime(int32(^n.proc.PID<<3|2), &t)) // clock of the process, with the id that clock_getcpuclockid returns
 			all[i] += sign * time.Duration(t.Nano())
 		}
 		return err
@@ -268,7 +274,7 @@ func (n *node) get(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// procOf returns the process that runs a program.
+// procOf returns the process that runs the program with this path.
 func procOf(path string) (procfs.Proc, error) {
 	all, err := procfs.AllProcs()
 	if err != nil {

@@ -19,19 +19,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// accept is Prometheus' default header.
+// accept is the header Accept that Prometheus sends by default.
 const accept = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5," +
 	"text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 
-// load is a way to scrape a page.
+// load describes how a page is scraped.
 type load struct {
 	renderer renderer
 	size     size
-	scrapers int // at the same time, each again and again
+	scrapers int // number of concurrent scrapers; each scrapes without a pause
 	gzip     bool
 }
 
-// result has the average cost of a scrape for the server, and the durations of scrapes.
+// result contains the server's average cost of a scrape, and the durations of scrapes.
 type result struct {
 	load
 	series, bytes int
@@ -39,7 +39,7 @@ type result struct {
 	p50, p99 time.Duration
 }
 
-// server is a page in its own process.
+// server is a process that serves one page.
 type server struct {
 	cmd    *exec.Cmd
 	url    string
@@ -72,7 +72,7 @@ func start(ctx context.Context, l load) (*server, error) {
 
 func (s *server) stop() {
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // returns that it was killed
+	_ = s.cmd.Wait() // its only error is that the process was killed
 }
 
 func (s *server) get(ctx context.Context, path string, gzip bool, to io.Writer) (int64, error) {
@@ -104,16 +104,16 @@ func (s *server) used(ctx context.Context) (u usage, err error) {
 }
 
 const (
-	// rounds is the number of repetitions. The cheapest round counts, because other work on the
-	// machine only adds to the cost.
+	// rounds is the number of repetitions. The result is the cheapest round, because other work on the machine
+	// can only increase the cost.
 	rounds = 3
-	// seriesAtOnce is the number of series scraped in a round, with at least scrapesAtOnce scrapes,
-	// enough for a 99th percentile.
+	// seriesAtOnce is the number of series that are scraped in a round. A round has at least scrapesAtOnce
+	// scrapes, which are enough for a 99th percentile.
 	seriesAtOnce  = 100_000
 	scrapesAtOnce = 112
 )
 
-// measure scrapes a page in its own process.
+// measure starts a server for a page and measures its scrapes.
 func measure(ctx context.Context, l load) (result, error) {
 	r := result{load: l}
 	s, err := start(ctx, l)
@@ -133,7 +133,7 @@ func measure(ctx context.Context, l load) (result, error) {
 			r.series++
 		}
 	}
-	if _, _, err := s.scrape(ctx, l, 5); err != nil { // warm up
+	if _, _, err := s.scrape(ctx, l, 5); err != nil { // warm-up
 		return r, err
 	}
 	for i := range rounds {
@@ -170,7 +170,8 @@ func (s *server) round(ctx context.Context, r result) (result, error) {
 	return r, nil
 }
 
-// scrape lets each scraper scrape n times. It returns the sorted durations and the number of bytes.
+// scrape makes each scraper scrape the given number of times. It returns the sorted durations and the number
+// of bytes.
 func (s *server) scrape(ctx context.Context, l load, each int) (took []time.Duration, read int64, err error) {
 	times, counts := make([][]time.Duration, l.scrapers), make([]int64, l.scrapers)
 	g, ctx := errgroup.WithContext(ctx)

@@ -1,6 +1,6 @@
-// Cost measures the costs of the exporter for a node: its page, compared with the same bytes served
-// statically and with a plain registry of the same series, and its tick. It prints Markdown tables,
-// or writes them into a file between two markers.
+// Cost measures the exporter's cost of a page and of a tick. It compares the page with the same bytes as a
+// static page, and with a plain registry that contains the same series. It prints Markdown tables, or writes
+// the tables between two markers of a file.
 package main
 
 import (
@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		if len(args) == 0 {
-			fmt.Println(part.String()) // as soon as it is there: all of it takes minutes
+			fmt.Println(part.String()) // printed immediately, because all sections together take minutes
 		}
 		fmt.Fprintln(&out, part.String())
 	}
@@ -44,8 +44,8 @@ func run(ctx context.Context, args []string) error {
 	return markdown.Put(args[0], "make bench", "\n"+out.String())
 }
 
-// pages compares the ways to serve a page. Compressed responses are not compared with the static
-// page, which was compressed before.
+// pages compares the ways to serve a page. Compressed responses are not compared with the static page,
+// because that page is compressed in advance.
 func pages(ctx context.Context, out *strings.Builder) error {
 	t := markdown.NewTable("page", "scrapers", "gzip", "processor time", "× static", "× plain", "allocated", "allocations", "median", "p99")
 	for _, s := range []size{{8, 2, 11}, {8, 10, 10}} {
@@ -69,8 +69,8 @@ func pages(ctx context.Context, out *strings.Builder) error {
 	return nil
 }
 
-// row is a result with the cost of the same scrapes of a static page and of a plain registry; zero
-// if there is no comparison.
+// row is a result, and the cost of the same scrapes of a static page and of a plain registry. These costs are
+// zero if there is no comparison.
 type row struct {
 	result
 	static, plain time.Duration
@@ -98,7 +98,7 @@ func (r row) cells() []string {
 	}
 }
 
-// growth measures the cost of a series on nodes of all sizes.
+// growth measures the cost of a series for nodes of several sizes.
 func growth(ctx context.Context, out *strings.Builder) error {
 	t := markdown.NewTable("node", "series", "processor time", "per series", "allocated per series", "bytes per series", "with gzip")
 	for _, s := range []size{{8, 0, 0}, {8, 1, 0}, {8, 2, 11}, {8, 10, 10}, {16, 14, 9}} {

@@ -14,8 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// memory measures the resident memory of the exporter on simulated nodes. It needs the programs in
-// bin.
+// memory measures the resident memory of the exporter on simulated nodes. The programs must be in bin.
 func memory(ctx context.Context, out *strings.Builder) error {
 	t := markdown.NewTable("node of 8 GPUs", "resident", "program file and libraries", "anonymous", "Go heap in use")
 	for _, n := range []struct {
@@ -36,11 +35,12 @@ func memory(ctx context.Context, out *strings.Builder) error {
 	return nil
 }
 
-// residence is the resident memory of a process, in bytes.
+// residence contains the resident memory of a process, in bytes.
 type residence struct{ all, file, anonymous, heap uint64 }
 
 const (
-	// scrapesFirst and scrapeInterval give the exporter half a minute and both pages to serve.
+	// scrapesFirst and scrapeInterval define the scrapes before the measurement: they take half a minute and
+	// read both pages.
 	scrapesFirst   = 15
 	scrapeInterval = 2 * time.Second
 )
@@ -88,9 +88,9 @@ func resident(ctx context.Context, args []string) (r residence, err error) {
 	return residence{status.VmRSS, status.RssFile, status.RssAnon, uint64(heap)}, err
 }
 
-// install copies a program as a container runtime unpacks it. The kernel maps the pages of a file
-// in the units in which they were written: a program right after its link would be mapped as a
-// whole.
+// install copies a program in the same way as a container runtime unpacks it. The kernel maps the pages of a
+// file in the units in which they were written, and a program that was just linked would be mapped as one
+// unit.
 func install(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {

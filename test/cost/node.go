@@ -8,7 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// size is the number of GPUs, of containers on each GPU, and of processes in each container.
+// size contains the number of GPUs, the number of containers on each GPU, and the number of processes in each
+// container.
 type size struct{ gpus, containers, processes int }
 
 func (s size) String() string {
@@ -17,8 +18,8 @@ func (s size) String() string {
 
 var boot = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
 
-// snapshot returns such a node at its n-th tick. Labels have realistic lengths, and GPUs report
-// everything except MIG devices and an NVLink domain.
+// snapshot returns the snapshot of a node with this size at the n-th tick. Labels have realistic lengths, and
+// GPUs report everything except MIG devices and an NVLink domain.
 func (s size) snapshot(n int) *gpu.Snapshot {
 	at := boot.Add(90*time.Minute + time.Duration(n)*time.Second)
 	snap := &gpu.Snapshot{
@@ -65,8 +66,8 @@ func (s size) gpu(i, n int, at time.Time) gpu.GPU {
 	return g
 }
 
-// fill adds a container with its processes to the GPU. Names and amounts vary realistically,
-// because gzip's result depends on it.
+// fill adds a container with its processes to the GPU. Names and amounts vary realistically, because the
+// compressed size depends on this.
 func (s size) fill(g *gpu.GPU, j, n int) {
 	r := rand.New(rand.NewPCG(1, uint64(j)))
 	joules := func() gpu.Millijoules { return gpu.Millijoules(r.IntN(1e9) + n*r.IntN(1e6)) }

@@ -27,7 +27,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// renderer is a way to serve the series of a node.
+// renderer names a way to serve the series of a node.
 type renderer string
 
 const (
@@ -38,10 +38,10 @@ const (
 	static    renderer = "static"
 )
 
-// usage is the use of a process since its start.
+// usage contains the resources that a process has used since its start.
 type usage struct {
 	CPU         time.Duration
-	Bytes       uint64 // allocated
+	Bytes       uint64 // number of allocated bytes
 	Allocations uint64
 }
 
@@ -58,14 +58,14 @@ func used() usage {
 	runtime.ReadMemStats(&m)
 	var r unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
-		panic(err) // it fails for a wrong argument only
+		panic(err) // Getrusage fails only for an invalid argument
 	}
 	return usage{time.Duration(r.Utime.Nano() + r.Stime.Nano()), m.TotalAlloc, m.Mallocs}
 }
 
-// serveOne serves one page of a node until it is ended; arguments are the arguments of
-// [server.start]. Its own process separates the page's cost from the cost of the scrapers, and its
-// heap from the heaps of other pages.
+// serveOne serves one page of a node until the process is killed. The arguments come from start. A separate
+// process keeps the page's cost apart from the cost of the scrapers, and its heap apart from the heaps of
+// other pages.
 func serveOne(args []string) error {
 	var n [3]int
 	for i := range n {
@@ -90,8 +90,8 @@ func serveOne(args []string) error {
 	return (&http.Server{Handler: mux, ReadHeaderTimeout: time.Second}).Serve(l)
 }
 
-// newHandler returns the handler of the page. Every scrape has another snapshot than the one
-// before, with the same series and other values, like after a tick.
+// newHandler returns the handler of the page. Every scrape uses the next snapshot, which has the same series
+// and other values, as after a tick.
 func newHandler(as renderer, s size) http.Handler {
 	var snapshots [4]*gpu.Snapshot
 	for i := range snapshots {
@@ -121,8 +121,8 @@ func newHandler(as renderer, s size) http.Handler {
 	return metrics.Main(c)
 }
 
-// constantMetrics are the same series as constant metrics, created at every scrape from descriptors
-// and label values that were created once. The responses are shared like ours.
+// constantMetrics serves the same series as constant metrics. They are created at every scrape from
+// descriptors and label values that were created once. Responses are shared as in gpuledger.
 type constantMetrics []constant
 
 type constant struct {
@@ -167,8 +167,8 @@ func (all constantMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// register registers the same series in the usual way: as vectors of counters and gauges that are
-// set once.
+// register registers the same series in the usual way, as vectors of counters and gauges whose values are set
+// once.
 func register(registry *prometheus.Registry, c *collector.Collector) {
 	families, done, _ := c.Gather()
 	defer done()
@@ -199,7 +199,8 @@ func labels(m *dto.Metric) (names, values []string) {
 	return names, values
 }
 
-// serveBytes serves the handler's current response, compressed once if the client accepts that.
+// serveBytes serves the handler's current response, which is compressed only once, if the client accepts
+// compression.
 func serveBytes(handler http.Handler) http.Handler {
 	answers := make(map[string]*httptest.ResponseRecorder)
 	for _, encoding := range []string{"", "gzip"} {

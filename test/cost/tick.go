@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// world responds to a sampler from memory, so that driver, kubelet and /proc cost nothing. Only
+// world answers a sampler's calls from memory, so that the driver, the kubelet and /proc cost nothing. Only
 // time and energy change between ticks.
 type world struct {
 	now         gpu.Instant
@@ -83,10 +83,10 @@ func (w *world) Used([]gpu.Device, map[gpu.Owner][]string) {}
 // ticks is the number of ticks in a round.
 const ticks = 1000
 
-// tick measures the cost of one tick of a node.
+// tick measures the cost of one tick for a node.
 func tick(ctx context.Context, s size) (each usage, err error) {
 	cli.LimitFootprint(cli.ExporterGrowth)
-	dir, err := os.MkdirTemp("/dev/shm", "gpuledger") // a tmpfs, as in production
+	dir, err := os.MkdirTemp("/dev/shm", "gpuledger") // on a tmpfs, as in production
 	if err != nil {
 		return each, err
 	}
@@ -107,7 +107,7 @@ func tick(ctx context.Context, s size) (each usage, err error) {
 	}
 	run(100)
 	if accounts := processAccounts(sa.Latest()); accounts != s.gpus*s.containers*s.processes {
-		return each, fmt.Errorf("%d processes have an account", accounts)
+		return each, fmt.Errorf("%d processes have an account, need more", accounts)
 	}
 	for i := range rounds {
 		before := used()

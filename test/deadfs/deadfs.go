@@ -1,4 +1,4 @@
-// Package deadfs mounts file systems that never respond, like a network file system whose server is
+// Package deadfs mounts file systems that never respond, like a network file system with a server that is
 // down.
 package deadfs
 
@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount mounts a file system over a directory: a FUSE file system with a program that reads no
-// request. Every call on it waits until revive or the end of the test unmounts it. It skips the
-// test if mounting is not permitted.
+// Mount mounts a file system over a directory: a FUSE file system, for which no program reads the requests.
+// Every call on the file system waits until revive or the end of the test unmounts it. Mount skips the test
+// if mounting is not permitted.
 func Mount(t testing.TB, dir string) (revive func()) {
 	t.Helper()
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
@@ -22,14 +22,14 @@ func Mount(t testing.TB, dir string) (revive func()) {
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d", device.Fd(), os.Getuid(), os.Getgid())
 	if err := unix.Mount("dead", dir, "fuse", unix.MS_NODEV|unix.MS_NOSUID, options); err != nil {
 		_ = device.Close()
-		t.Skipf("mounting needs root: %v", err)
+		t.Skipf("mounting requires root: %v", err)
 	}
 	mounted := true
 	revive = func() {
 		if mounted {
 			mounted = false
 			_ = unix.Unmount(dir, unix.MNT_DETACH)
-			_ = device.Close() // which ends the calls that wait
+			_ = device.Close() // this ends the waiting calls
 		}
 	}
 	t.Cleanup(revive)

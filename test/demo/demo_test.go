@@ -25,8 +25,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// TestDemo starts the demo. When Prometheus has scraped all nodes twice, every question of docs/ask.md must have an answer. When the
-// third node has lost its last GPU, every panel of every dashboard must have data.
+// TestDemo starts the demo. After Prometheus has scraped all nodes twice, every question in docs/ask.md must have an
+// answer. After the third node has lost its last GPU, every panel of every dashboard must have data.
 func TestDemo(t *testing.T) {
 	rules, err := filepath.Abs("../../dashboards/rules/*.yaml")
 	if err != nil {
@@ -65,7 +65,8 @@ func TestDemo(t *testing.T) {
 	})
 }
 
-// loses returns the UUID of the only GPU that is lost while the demo runs, two minutes after the start of its node.
+// loses returns the UUID of the only GPU that is lost while the demo runs. It is lost two minutes after its node
+// starts.
 func (d *demo) loses(t *testing.T) (uuid string) {
 	t.Helper()
 	for _, n := range d.nodes {
@@ -84,17 +85,18 @@ func (d *demo) loses(t *testing.T) (uuid string) {
 }
 
 var (
-	// span matches a command of the page: in its text and tables, and in its examples with the line that follows.
+	// span matches a command in the text and tables of the page. example matches a command in an example, and the
+	// next line.
 	span    = regexp.MustCompile("`((?:where|history|ran|statement|idle|moves|missing|verify|report|capacity)(?: [^`]*)?)`")
 	example = regexp.MustCompile(`(?m)^\$ bin/gpuledger-archive (.*)\n(.*)$`)
-	// settling matches the notices in the first minutes of an hour, when the samples, the archive or the rules do not have the last
-	// hour. On the first of a month it is the last hour of the books.
+	// settling matches notices that are correct in the first minutes of an hour, in which the samples, the archive or the
+	// rules do not contain the last hour yet. On the first day of a month, this may be the last hour of the books.
 	settling = regexp.MustCompile(`(?m)^! incomplete: (1 of \d+ hours|the period until \S+ 00:00 has not ended,) .*$`)
-	// option matches options of the page that stand alone, and the command to which they belong.
+	// option matches options on the page that are named without their command, statement.
 	option = regexp.MustCompile("`(--format=[a-z-]+)`")
 )
 
-// documented returns the commands of the page docs/ask.md, and which of them must fail.
+// documented returns the commands on the page docs/ask.md, and the commands that must fail.
 func documented(t *testing.T) (commands []string, failing map[string]bool) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/ask.md")
@@ -104,7 +106,7 @@ func documented(t *testing.T) (commands []string, failing map[string]bool) {
 	failing = make(map[string]bool)
 	for _, m := range span.FindAllStringSubmatch(string(page), -1) {
 		switch m[1] {
-		case "where", "history", "ran", "report": // a name in the text, not a question
+		case "where", "history", "ran", "report": // the name of a command in the text, not a question
 		default:
 			commands = append(commands, m[1])
 		}
@@ -130,8 +132,8 @@ func (d *demo) used(t *testing.T) time.Duration {
 	return time.Duration(page.Sum("process_cpu_seconds_total", nil) * float64(time.Second))
 }
 
-// questions asks all questions of the page, with names and times of the demo. It limits their processor time, which does
-// not depend on other programs: on one idle processor all have an answer in a minute.
+// questions runs all questions on the page, with names and times from the demo. It limits the server's processor time,
+// which does not depend on other programs, so that one idle processor can answer all questions in a minute.
 func (d *demo) questions(t *testing.T) {
 	commands, failing := documented(t)
 	if len(commands) < 14 {
@@ -145,7 +147,7 @@ func (d *demo) questions(t *testing.T) {
 	month := time.Date(now.Year(), now.Month()-1, 1, 0, 0, 0, 0, time.UTC)
 	names := strings.NewReplacer(
 		"SERIAL", serial, "namespace/pod", "serving/infer-0", "kind/name", "Deployment/infer", "2026-10", month.Format("2006-01"),
-		"statement --compare", "statement --compare --from="+now.AddDate(0, 0, -7).Format(time.DateOnly), // the books begin with the month before
+		"statement --compare", "statement --compare --from="+now.AddDate(0, 0, -7).Format(time.DateOnly), // the books begin with the previous month
 	)
 	bin, err := filepath.Abs(filepath.Join(d.programs.Bin, "gpuledger-archive"))
 	if err != nil {
@@ -155,7 +157,7 @@ func (d *demo) questions(t *testing.T) {
 	defer func() {
 		spent += d.used(t)
 		if t.Logf("%d questions: %.1f s of processor time", len(commands), spent.Seconds()); spent > time.Minute {
-			t.Errorf("the questions took %.1f s of processor time, want at most 60 s", spent.Seconds())
+			t.Errorf("the questions used %.1f s of processor time, want at most 60 s", spent.Seconds())
 		}
 	}()
 	for _, command := range commands {
@@ -171,7 +173,7 @@ func (d *demo) questions(t *testing.T) {
 		spent += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		if failing[command] {
 			if err == nil {
-				t.Errorf("%s: no error, although the page has one:\n%s", command, answer)
+				t.Errorf("%s: no error, although the page shows an error:\n%s", command, answer)
 			}
 			continue
 		}
@@ -187,7 +189,7 @@ func (d *demo) questions(t *testing.T) {
 	}
 }
 
-// readPages checks that the web pages have rows.
+// readPages checks that the tables of the web pages have rows.
 func (d *demo) readPages(t *testing.T) {
 	board, err := d.nodes[2].Simulated()
 	if err != nil {
@@ -212,8 +214,9 @@ func (d *demo) readPages(t *testing.T) {
 	}
 }
 
-// seam checks that the past continues with the nodes: in its last and their first minutes no board moved, arrived or was
-// lost, each has one place, and nothing is missing. The GPU that its scenario loses may be lost already.
+// seam checks the transition from the simulated past to the running nodes. In the minutes before and after it, no board
+// may move, arrive or be lost, each board must have one place, and no series may be missing. Only the GPU that is lost
+// in its scenario may be lost already.
 func (d *demo) seam(t *testing.T) {
 	loses := d.loses(t)
 	bin := filepath.Join(d.programs.Bin, "gpuledger-archive")
@@ -235,7 +238,7 @@ func (d *demo) seam(t *testing.T) {
 		`group by (UUID) (last_over_time(gpuledger_placement_info{UUID!="` + loses + `"}[1h])) unless on (UUID) gpuledger_placement_info`,
 		`gpuledger_placement_info unless on (UUID, node, serial, pci_bus_id) last_over_time(gpuledger_placement_info[1h] offset 10m)`,
 		`ALERTS{alertname=~".*(Moved|Replaced|Missing).*", UUID!="` + loses + `"}`,
-		// The sums of hours that the dashboards show exist in each minute.
+		// The hourly sums in the dashboards must exist in each minute.
 		`count_over_time((group(last_over_time(gpuledger:namespace_energy_joules:increase1h[59m])))[4h:1m]) < 240`,
 	} {
 		found, err := prometheus.Query(t.Context(), "http://"+d.listen, query, time.Now())
@@ -245,7 +248,7 @@ func (d *demo) seam(t *testing.T) {
 	}
 }
 
-// silent are the panels that must be empty here.
+// silent lists the panels that must be empty in the demo, with the reason.
 var silent = map[string]string{
 	"health/Nodes without exporter":             "all exporters run",
 	"health/Nodes that should have an exporter": "the demo has no reconciler",
@@ -259,8 +262,8 @@ var silent = map[string]string{
 	"gpu-life/Spare rows and recovery":          "no board has memory errors",
 }
 
-// chance are the panels that may be empty at one moment: they must have a result at some time of
-// the range.
+// chance lists the panels that may be empty at the end of the time range. They must have a result at some
+// time in the range.
 var chance = map[string]bool{
 	"energy/Pods that hold idle GPUs":  true,
 	"energy/Units that hold idle GPUs": true,
@@ -291,8 +294,8 @@ func (d *demo) wait(t *testing.T, ask func() error) {
 	}
 }
 
-// panels evaluates the queries of all panels at the end of the default time range of their dashboard. A range that ends
-// now ends later at each attempt: the first results of a rule are as old as its first evaluation.
+// panels evaluates the queries of all panels at the end of the default time range of their dashboard. If the range ends
+// now, each attempt uses a later end, because a rule has no results before its first evaluation.
 func (d *demo) panels(t *testing.T) {
 	files, err := filepath.Glob("../../dashboards/*.json")
 	if err != nil || len(files) == 0 {
@@ -337,18 +340,18 @@ func (d *demo) panels(t *testing.T) {
 	}
 	for title := range silent {
 		if !seen[title] {
-			t.Errorf("there is no panel %s", title)
+			t.Errorf("panel %s does not exist", title)
 		}
 	}
 	for title := range chance {
 		if !seen[title] {
-			t.Errorf("there is no panel %s", title)
+			t.Errorf("panel %s does not exist", title)
 		}
 	}
 }
 
-// moment returns a Grafana time such as now-1M/M: the start of that month, or its end. It has only
-// the forms of the dashboards.
+// moment returns the start or the end of a Grafana time such as now-1M/M. It supports only the forms in the
+// dashboards.
 func moment(text string, end bool) time.Time {
 	now := time.Now().UTC()
 	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -360,7 +363,7 @@ func moment(text string, end bool) time.Time {
 		return month.AddDate(0, -1, 0)
 	case "now-24h/h":
 		return now.Truncate(time.Hour).Add(-24 * time.Hour)
-	case "now-1h/h": // the end of that hour
+	case "now-1h/h": // end of the hour
 		return now.Truncate(time.Hour)
 	case "now":
 		return now
@@ -395,7 +398,7 @@ func value(file, name, length, interval string) string {
 	case name == "chassis_serial":
 		return "1820925190655"
 	case name == "serial" && file == "gpu-life":
-		return "1653924024700" // the board that was moved
+		return "1653924024700" // the board that moved
 	}
 	return ".*"
 }

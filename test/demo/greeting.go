@@ -5,12 +5,12 @@ import (
 	"io"
 )
 
-// greet prints the addresses, and questions to start with.
+// greet prints the addresses, and some questions for a start.
 func (d *demo) greet(w io.Writer) {
 	fmt.Fprint(w, "\ngpuledger on simulated nodes\n\n")
 	serial := ""
 	for _, n := range d.nodes {
-		sc, _ := n.Simulated() // it runs
+		sc, _ := n.Simulated() // no error: the node already runs this scenario
 		serial = sc.GPUs[2].Serial
 		fmt.Fprintf(w, "  cluster %s  %-8s %s\n", n.Cluster, sc.Node, n.URL())
 	}

@@ -1,5 +1,5 @@
-// Demo runs a fleet to look at: four simulated nodes in two clusters, a Prometheus with the rules of
-// dashboards/rules and the history of up to two months, and the archive. A board is moved while it runs.
+// Demo runs a simulated fleet for demonstrations: four nodes in two clusters, a Prometheus with the rules in
+// dashboards/rules and a history of up to two months, and the archive. While the demo runs, it moves a board.
 package main
 
 import (
@@ -34,18 +34,18 @@ func main() {
 	}
 }
 
-// demo is the fleet and how it is run.
+// demo contains the settings and the running programs of the demo.
 type demo struct {
 	programs      fleet.Programs
 	listen, rules string
 	scrape, move  time.Duration
 
 	fleet  *fleet.Fleet
-	nodes  []fleet.Node // the first two can exchange boards
+	nodes  []fleet.Node // boards can move between the first two
 	booted []*program.Program
 
-	archive string // folder
-	config  string // file of gpuledger-archive
+	archive string // folder with the archive's files
+	config  string // configuration file of gpuledger-archive
 	pages   string // address of the web pages
 }
 
@@ -74,7 +74,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.watch(ctx)
 }
 
-// free checks that no other server has an address: it would answer in place of the demo's Prometheus.
+// free checks that no server listens on an address. Such a server would answer in place of the demo's
+// Prometheus.
 func free(address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -92,7 +93,7 @@ func wait(ctx context.Context, t time.Duration) error {
 	}
 }
 
-// start starts the nodes, the server with their past, and the archive.
+// start starts the nodes, the Prometheus with their past, and the archive.
 func (d *demo) start(ctx context.Context) (err error) {
 	for _, n := range world() {
 		d.nodes = append(d.nodes, n.Node)
@@ -101,7 +102,7 @@ func (d *demo) start(ctx context.Context) (err error) {
 	if d.booted, err = d.fleet.BootAll(ctx, d.nodes); err != nil {
 		return err
 	}
-	fmt.Println("demo: makes up the books of the last full month and of this month")
+	fmt.Println("demo: simulates the books of the last full month and of this month")
 	if err := d.load(ctx, "prometheus", booted); err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (d *demo) start(ctx context.Context) (err error) {
 	return d.startArchive(ctx, server.URL(), archive)
 }
 
-// startArchive starts the archive of all clusters, in a folder of the fleet.
+// startArchive starts the archive for all clusters, with a folder of the fleet as its sink.
 func (d *demo) startArchive(ctx context.Context, store, address string) error {
 	d.archive = d.fleet.Path("archive")
 	p, err := d.fleet.Start("archive", filepath.Join(d.programs.Bin, "gpuledger-archive"), "run",
@@ -140,7 +141,7 @@ func (d *demo) startArchive(ctx context.Context, store, address string) error {
 	return d.servePages(ctx)
 }
 
-// servePages starts the web pages about the books of Prometheus, which begin with the last month.
+// servePages starts the web pages about the books in Prometheus, which begin with the last month.
 func (d *demo) servePages(ctx context.Context) (err error) {
 	if d.pages, err = program.FreeAddress(); err != nil {
 		return err
@@ -152,7 +153,7 @@ func (d *demo) servePages(ctx context.Context) (err error) {
 	return p.Ready(ctx, "http://"+d.pages+"/metrics")
 }
 
-// moveBoard moves a board from the first node to the second, and prints it.
+// moveBoard moves a board from the first node to the second, and prints the move.
 func (d *demo) moveBoard(ctx context.Context) error {
 	from, err := d.nodes[0].Simulated()
 	if err != nil {
@@ -176,7 +177,7 @@ func (d *demo) watch(ctx context.Context) error {
 	for _, p := range d.booted {
 		go func() {
 			<-p.Ended()
-			ended <- p.Name + " ended by itself:\n" + p.Tail()
+			ended <- p.Name + " ended unexpectedly:\n" + p.Tail()
 		}()
 	}
 	select {

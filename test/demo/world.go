@@ -19,13 +19,13 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// settled is the time that the nodes run before their pages are read for the past.
+	// settled is the time for which the nodes run before their pages are read to create the past.
 	settled = 12 * time.Second
 )
 
-// world returns the nodes: two trays of one chassis, a machine with short jobs and a Slurm node. A
-// board of the third machine was lost and replaced; later another one was moved there from the
-// fourth machine.
+// world returns the nodes: two trays of one chassis, a machine with short jobs and a Slurm node. A board of
+// the third machine was lost and replaced. Later, another board was moved from the fourth machine to the
+// third.
 func world() []past.Node {
 	var nodes [4]past.Node
 	nodes[0].Cluster, nodes[0].Scenario = "east", "gb200"
@@ -46,13 +46,14 @@ func world() []past.Node {
 	return nodes[:]
 }
 
-// begin returns the begin of the past: the rules need an hour before the first full month.
+// begin returns the time at which the past begins. It is before the first full month, because the rules need
+// an earlier hour.
 func begin(now time.Time) time.Time {
 	now = now.UTC()
 	return time.Date(now.Year(), now.Month()-1, 1, 0, 0, 0, 0, time.UTC).Add(-2 * time.Hour)
 }
 
-// load loads the past of the nodes into the folder of a server that is not started yet.
+// load loads the past of the nodes into the folder of a server that has not started yet.
 func (d *demo) load(ctx context.Context, server string, booted time.Time) error {
 	select {
 	case <-ctx.Done():
@@ -90,8 +91,8 @@ func (d *demo) load(ctx context.Context, server string, booted time.Time) error 
 	return nil
 }
 
-// owners writes the rules for the series that the reconciler and kube-state-metrics have in a cluster, and returns
-// their file.
+// owners writes rules for the series that the reconciler and kube-state-metrics serve in a cluster, and returns
+// the path of the file.
 func (d *demo) owners() (string, error) {
 	set := func(expr, label, value, from, pattern string) string {
 		return fmt.Sprintf("label_replace(%s, %q, %q, %q, %q)", expr, label, value, from, pattern)
@@ -110,11 +111,12 @@ func (d *demo) owners() (string, error) {
 	return file, errors.Join(err, os.WriteFile(file, rules, 0o600))
 }
 
-// settings writes the configuration of gpuledger-archive with prices and returns, and returns its file.
+// settings writes the configuration of gpuledger-archive, with files of prices and RMAs. It returns the path
+// of the configuration.
 func (d *demo) settings(store string) (string, error) {
 	board := func(position, machine int) string {
-		sc, _ := simnode.Lookup("jobs")                           // it runs
-		at, _ := sc.On(simnode.Machine{Number: machine, Boot: 0}) // the same
+		sc, _ := simnode.Lookup("jobs")                           // no error: the node already runs this scenario
+		at, _ := sc.On(simnode.Machine{Number: machine, Boot: 0}) // no error, for the same reason
 		return at.GPUs[position].Serial
 	}
 	file := d.fleet.Path("config.yaml")

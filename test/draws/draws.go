@@ -1,9 +1,10 @@
-// Package draws sets how often tests draw random cases: a few for each change, many in make test-draws.
+// Package draws defines the number of random cases that tests draw: a few by default, and many in make
+// test-draws.
 package draws
 
 import "os"
 
-// Of returns a number of draws: few, or many if GPULEDGER_DRAWS is "all".
+// Of returns many if GPULEDGER_DRAWS is "all", and few otherwise.
 func Of(few, many int) int {
 	if os.Getenv("GPULEDGER_DRAWS") == "all" {
 		return many

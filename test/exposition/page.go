@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Page is one scrape, by metric name.
+// Page contains the metric families of one scrape, by metric name.
 type Page map[string]*dto.MetricFamily
 
 // Parse parses a page in the text format.
@@ -49,7 +49,7 @@ func Value(m *dto.Metric) float64 {
 	return m.Untyped.GetValue()
 }
 
-// Matches returns the samples of a metric whose labels include the given ones.
+// Matches returns the samples of a metric that have the given labels.
 func (p Page) Matches(name string, want map[string]string) []*dto.Metric {
 	var out []*dto.Metric
 	for _, m := range p[name].GetMetric() {
@@ -61,7 +61,7 @@ func (p Page) Matches(name string, want map[string]string) []*dto.Metric {
 	return out
 }
 
-// Sum adds up the samples of a metric, in the metric's own unit.
+// Sum adds up the samples of a metric, in the unit of the metric.
 func (p Page) Sum(name string, want map[string]string) float64 {
 	var sum float64
 	for _, m := range p.Matches(name, want) {
@@ -120,7 +120,7 @@ func Scrape(ctx context.Context, url string) (Page, error) {
 	return Parse(response.Body)
 }
 
-// ScrapeCreated is like Scrape, but uses the format that has created timestamps.
+// ScrapeCreated is like Scrape, but requests the format that contains created timestamps.
 func ScrapeCreated(ctx context.Context, url string) (Page, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -3,7 +3,7 @@ package fatal
 
 import "testing"
 
-// If ends a test if there is an error.
+// If ends a test if err is not nil.
 func If(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

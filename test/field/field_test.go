@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// kinds are the functions that the cases test, by the first word of a block.
+// kinds contains the tested functions, by the first line of a block.
 var kinds = map[string]func(t *testing.T, input string) string{
 	"pci":      countPCI,
 	"xid":      kernelXID,
@@ -31,7 +31,7 @@ var kinds = map[string]func(t *testing.T, input string) string{
 	"serial":   func(_ *testing.T, s string) string { return gpu.Identity(s) },
 }
 
-// TestReadme checks the number of cases in the README.
+// TestReadme checks that the README states the correct number of cases.
 func TestReadme(t *testing.T) {
 	files := glob(t, "cases/*.txt")
 	text, err := os.ReadFile("../../README.md")
@@ -43,9 +43,11 @@ func TestReadme(t *testing.T) {
 // source is the first line of each case.
 var source = regexp.MustCompile(`^# Source: https://\S+$`)
 
-// TestCases plays every case. A file has its source, comments, and blocks that are separated by
-// empty lines. The first line of a block is a kind, the others have an input and the expected
-// result: input => result. With a result in its first line, the block is one input.
+// TestCases plays every case. result. With a result in its first line, the block is one input. => A file
+// contains its source, comments, and blocks that are separated by empty lines. The first line of a block is a
+// kind. Each other line contains an input and the expected result: input => result. If the first line
+// contains a result, the rest of the block is a single input. => result. With a result in its first line, the
+// block is one input.
 func TestCases(t *testing.T) {
 	for _, file := range glob(t, "cases/*.txt") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
@@ -70,7 +72,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// play runs a block, and reports whether it has any input.
+// play runs a block, and reports whether the block contains an input.
 func play(t *testing.T, block string) bool {
 	t.Helper()
 	var lines []string
@@ -111,8 +113,8 @@ func cutResult(line string) (input, result string, found bool) {
 	return strings.TrimRight(line[:i], " "), strings.TrimSpace(line[i+2:]), true
 }
 
-// countPCI returns the number of GPUs on a PCI bus. A line has the address of a device and its
-// files; driver and physfn are links.
+// countPCI returns the number of GPUs on a PCI bus. A line contains the address of a device and its files;
+// driver and physfn are links.
 func countPCI(t *testing.T, input string) string {
 	t.Helper()
 	sys := t.TempDir()

@@ -13,12 +13,12 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// A kustomization patches a DaemonSet.
+// A kustomization is a kustomize file that patches a DaemonSet.
 type kustomization struct {
 	Patches []struct{ Patch string }
 }
 
-// A daemonSet has the nodes of its pods.
+// A daemonSet contains the fields that select the nodes of its pods.
 type daemonSet struct {
 	Spec struct {
 		Template struct {
@@ -67,7 +67,7 @@ func terms(t *testing.T, folder string) (all [][]expression) {
 	}
 	for _, p := range k.Patches {
 		var d daemonSet
-		if strings.HasPrefix(p.Patch, "-") { // a list of operations
+		if strings.HasPrefix(p.Patch, "-") { // JSON patch, which is a list of operations
 			continue
 		}
 		if err := yaml.Unmarshal([]byte(p.Patch), &d); err != nil {
@@ -98,7 +98,7 @@ func selectNode(t *testing.T, input string) string {
 	return ""
 }
 
-// isGPU reports whether devices of a resource are GPUs by default.
+// isGPU reports whether the devices of a resource count as GPUs by default.
 func isGPU(_ *testing.T, resource string) string {
 	if regexp.MustCompile(podmapper.DefaultResources).MatchString(resource) {
 		return "GPU"
@@ -106,7 +106,7 @@ func isGPU(_ *testing.T, resource string) string {
 	return ""
 }
 
-// TestLabelsHaveCases checks that a case has each label that selects nodes.
+// TestLabelsHaveCases checks that the cases cover each label that selects nodes.
 func TestLabelsHaveCases(t *testing.T) {
 	var cases strings.Builder
 	for _, file := range glob(t, "cases/*.txt") {
@@ -126,7 +126,7 @@ func TestLabelsHaveCases(t *testing.T) {
 			for _, e := range term {
 				found++
 				if !strings.Contains(cases.String(), " "+e.Key+"=") {
-					t.Errorf("%s: no case has the label %s", folder, e.Key)
+					t.Errorf("%s: no case contains the label %s", folder, e.Key)
 				}
 			}
 		}

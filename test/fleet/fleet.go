@@ -1,6 +1,6 @@
-// Package fleet runs a fleet on one machine, on loopback: simulated nodes with the real exporter, a
-// real Prometheus for each cluster, and their long-term stores. The demo and the tests of the
-// long-term record use it.
+// Package fleet runs a fleet on the loopback network of one machine. The fleet consists of simulated nodes
+// with the real exporter, a real Prometheus for each cluster, and long-term stores. The demo and the tests of
+// the long-term record use it.
 package fleet
 
 import (
@@ -13,19 +13,19 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// Programs has the folders of the programs that a fleet runs.
+// Programs contains the folders of the programs that a fleet runs.
 type Programs struct {
-	Bin        string // with gpuledger, simnode and lib/libnvidia-ml.so.1, as make build leaves them
+	Bin        string // contains gpuledger, simnode and lib/libnvidia-ml.so.1, as written by make build
 	Prometheus prometheus.Programs
-	Thanos     string // with thanos; needed by fleets that start a part of it
-	History    string // with backfill; needed by fleets with a past
+	Thanos     string // contains thanos; needed by fleets that start components of it
+	History    string // contains backfill; needed by fleets with a past
 }
 
-// Flags defines the flags for the folders that the demo needs.
+// Flags defines the flags of the demo that set these folders.
 func (p *Programs) Flags() {
-	flag.StringVar(&p.Bin, "bin", "bin", "`folder` that make build filled")
-	flag.StringVar((*string)(&p.Prometheus), "prometheus", "", "`folder` with prometheus, as tools/servers prints it")
-	flag.StringVar(&p.History, "history", "", "`folder` with backfill, as tools/servers prints it")
+	flag.StringVar(&p.Bin, "bin", "bin", "`folder` to which make build writes programs")
+	flag.StringVar((*string)(&p.Prometheus), "prometheus", "", "`folder` of prometheus, as printed by tools/servers")
+	flag.StringVar(&p.History, "history", "", "`folder` of backfill, as printed by tools/servers")
 }
 
 // Fleet is a running fleet. Its methods must not be called concurrently.
@@ -43,7 +43,7 @@ func Open(programs Programs) (*Fleet, error) {
 	return &Fleet{Group: group, programs: programs}, err
 }
 
-// find checks that the programs exist that every fleet needs.
+// find checks that the programs that every fleet needs exist.
 func (p Programs) find() error {
 	for _, path := range []string{
 		filepath.Join(p.Bin, "simnode"), filepath.Join(p.Bin, "gpuledger"), filepath.Join(string(p.Prometheus), "prometheus"),

@@ -9,16 +9,16 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// These environment variables name the folders of programs for tests, in addition to
-// prometheus.Env: from make build, from Thanos, and from tools/history.
+// Like prometheus.Env, these environment variables contain folders of programs for tests: the folders from
+// make build, of Thanos, and of tools/history.
 const (
 	BinEnv     = "GPULEDGER_E2E_BIN"
 	ThanosEnv  = "GPULEDGER_E2E_THANOS"
 	HistoryEnv = "GPULEDGER_E2E_HISTORY"
 )
 
-// OpenFor opens a fleet with the programs in the environment. The fleet ends with the test, and
-// prints the logs if the test failed.
+// OpenFor opens a fleet with the programs in the environment. The fleet ends with the test. If the test
+// failed, it prints the logs.
 func OpenFor(t testing.TB) *Fleet {
 	t.Helper()
 	programs, err := fromEnv()

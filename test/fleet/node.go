@@ -15,11 +15,11 @@ type Node struct {
 	Cluster  string
 	Scenario string
 	Machine  simnode.Machine
-	Address  string   // of the exporter; the same after each boot
-	Flags    []string // further flags of the exporter
+	Address  string   // address of the exporter, which does not change between boots
+	Flags    []string // additional flags of the exporter
 }
 
-// Simulated returns the node's scenario, with its name and GPUs.
+// Simulated returns the node's scenario, which contains the node's name and GPUs.
 func (n Node) Simulated() (simnode.Scenario, error) {
 	sc, err := simnode.Lookup(n.Scenario)
 	if err != nil {
@@ -31,8 +31,8 @@ func (n Node) Simulated() (simnode.Scenario, error) {
 // URL returns the address of the exporter's metrics.
 func (n Node) URL() string { return "http://" + n.Address + "/metrics" }
 
-// Boot starts a node and waits until its exporter serves. Stop shuts the node down, and Kill cuts
-// its power.
+// Boot starts a node and waits until its exporter serves pages. The methods of the returned program shut the
+// node down (Stop) or cut its power (Kill).
 func (f *Fleet) Boot(ctx context.Context, n Node) (*program.Program, error) {
 	sc, err := n.Simulated()
 	if err != nil {
@@ -55,7 +55,7 @@ func (f *Fleet) Boot(ctx context.Context, n Node) (*program.Program, error) {
 	return p, p.Ready(ctx, n.URL())
 }
 
-// BootAll gives each node an address, and boots them.
+// BootAll assigns an address to each node and boots the nodes.
 func (f *Fleet) BootAll(ctx context.Context, nodes []Node) (booted []*program.Program, err error) {
 	for i := range nodes {
 		if nodes[i].Address, err = program.FreeAddress(); err != nil {
@@ -70,10 +70,10 @@ func (f *Fleet) BootAll(ctx context.Context, nodes []Node) (booted []*program.Pr
 	return booted, nil
 }
 
-// MoveBoard moves the first board of the first node, which has two GPUs, to the second board's
-// place in the second node, while both are off. The first node gets a new board.
+// MoveBoard moves the first board of the first node to the place of the second board in the second node,
+// while both nodes are off. The board has two GPUs. The first node gets a new board.
 func (f *Fleet) MoveBoard(ctx context.Context, nodes []Node, booted []*program.Program) (err error) {
-	const spare = 9 // the machine that the new board came from
+	const spare = 9 // the machine from which the new board came
 	nodes[0].Machine.Boards = map[int]simnode.Board{0: {Machine: spare, Position: 0}, 1: {Machine: spare, Position: 1}}
 	nodes[1].Machine.Boards = map[int]simnode.Board{2: {Machine: 0, Position: 0}, 3: {Machine: 0, Position: 1}}
 	for i := range 2 {

@@ -10,15 +10,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// Prometheus is the Prometheus of a cluster, or the common one of all clusters.
+// Prometheus describes the Prometheus of a cluster, or a common Prometheus for all clusters.
 type Prometheus struct {
 	Name    string
-	Cluster string // the external label; if empty, series have the clusters of their nodes
+	Cluster string // the external label; if it is empty, each series has the cluster of its node
 	Address string
-	Nodes   []Node // what it scrapes
+	Nodes   []Node // nodes that Prometheus scrapes
 	Scrape  time.Duration
-	Rules   []string // files, with patterns
-	Archive string   // address of the archive that it scrapes, if any
+	Rules   []string // patterns of rule files
+	Archive string   // address of the archive that Prometheus scrapes, if any
 	// RemoteWrite is the URL to which all samples are sent, if any.
 	RemoteWrite string
 	Flags       []string
@@ -30,8 +30,8 @@ func (p Prometheus) URL() string { return "http://" + p.Address }
 // object is a part of a configuration. JSON is valid YAML.
 type object map[string]any
 
-// config returns the server's configuration. Scraping is as in manifests/prometheus, except for the
-// discovery.
+// config returns the server's configuration. The scrape configuration is the same as in manifests/prometheus,
+// except for the discovery.
 func (p Prometheus) config() ([]byte, error) {
 	var targets []object
 	for _, n := range p.Nodes {
@@ -68,8 +68,8 @@ func (p Prometheus) config() ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// StartPrometheus starts a server and waits until it is ready. A server that is started again under
-// its name keeps its data.
+// StartPrometheus starts a server and waits until it is ready. If a server with the same name is started
+// again, it keeps its data.
 func (f *Fleet) StartPrometheus(ctx context.Context, p Prometheus) (*program.Program, error) {
 	config, err := p.config()
 	if err != nil {
@@ -80,7 +80,7 @@ func (f *Fleet) StartPrometheus(ctx context.Context, p Prometheus) (*program.Pro
 	return s.Start(ctx)
 }
 
-// Server returns a Prometheus of the fleet that scrapes nothing, for a loaded history.
+// Server returns a Prometheus of the fleet that scrapes nothing, into which a history can be loaded.
 func (f *Fleet) Server(name, address string) prometheus.Server {
 	return prometheus.Server{Programs: f.programs.Prometheus, Group: f.Group, Name: name, Address: address}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// Receive is a Thanos Receive for every cluster's Prometheus.
+// Receive describes a Thanos Receive to which the Prometheus of each cluster writes.
 type Receive struct {
 	HTTP, GRPC, Write string // addresses
 }
@@ -26,7 +26,7 @@ func NewReceive() (r Receive, err error) {
 	return r, nil
 }
 
-// RemoteWrite returns the URL for a Prometheus.
+// RemoteWrite returns the URL to which a Prometheus writes.
 func (r Receive) RemoteWrite() string { return "http://" + r.Write + "/api/v1/receive" }
 
 // StartReceive starts a Receive and waits until it is ready. If it is started again, it keeps its
@@ -41,8 +41,8 @@ func (f *Fleet) StartReceive(ctx context.Context, r Receive) (*program.Program, 
 	return p, p.Ready(ctx, "http://"+r.HTTP+"/-/ready")
 }
 
-// StartQuery starts a Thanos Query over components, each by its gRPC address, and
-// returns its URL once it is ready.
+// StartQuery starts a Thanos Query for components at the given gRPC addresses, and returns its URL when it is
+// ready.
 func (f *Fleet) StartQuery(ctx context.Context, components ...string) (url string, err error) {
 	http, err := program.FreeAddress()
 	if err != nil {
@@ -63,8 +63,8 @@ func (f *Fleet) StartQuery(ctx context.Context, components ...string) (url strin
 	return "http://" + http, p.Ready(ctx, "http://"+http+"/-/ready")
 }
 
-// StartStore uploads the blocks of a folder to a bucket, with the label of a cluster,
-// and starts a Thanos Store that serves them. It returns the gRPC address.
+// StartStore uploads the blocks in a folder to a bucket, with the cluster as a label, and starts a Thanos
+// Store that serves the blocks. It returns the gRPC address.
 func (f *Fleet) StartStore(ctx context.Context, blocks map[string]string) (grpc string, err error) {
 	bucket, err := json.Marshal(object{"type": "FILESYSTEM", "config": object{"directory": f.Path("bucket")}})
 	if err != nil {

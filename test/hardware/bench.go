@@ -13,17 +13,17 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// bench is the GPU with the running exporter, and the previous observations. An observation serves
-// several comparisons and is made once, when the first of them needs it.
+// bench contains the GPU, the running exporter, and the observations so far. An observation is used by
+// several comparisons. It is made only once, when the first comparison needs it.
 type bench struct {
 	options
 	gpu   *driver.Device
 	group *program.Group
 	proc  procTree
 	url   string
-	rate  float64 // of the load generator, once known
+	rate  float64 // rate of the load generator; 0 until it is measured
 
-	idle     once[float64] // in W, without contexts
+	idle     once[float64] // power in W without contexts
 	held     once[held]
 	step     once[step]
 	ring     once[time.Duration]
@@ -66,15 +66,15 @@ func (b *bench) scrape(ctx context.Context) (exposition.Page, error) {
 	return exposition.Scrape(ctx, b.url+"/metrics")
 }
 
-// gauge returns the value of one of the GPU's series.
+// gauge returns the value of a series of the GPU.
 func (b *bench) gauge(p exposition.Page, name string) (float64, error) {
 	for _, m := range p.Matches(name, map[string]string{"UUID": b.gpu.UUID}) {
 		return exposition.Value(m), nil
 	}
-	return 0, fmt.Errorf("the exporter has no %s", name)
+	return 0, fmt.Errorf("the exporter does not serve %s", name)
 }
 
-// compare makes the comparisons one after the other.
+// compare runs the comparisons one after the other.
 func (b *bench) compare(ctx context.Context, log io.Writer) []result {
 	var results []result
 	for _, c := range comparisons {
@@ -85,10 +85,10 @@ func (b *bench) compare(ctx context.Context, log io.Writer) []result {
 	return results
 }
 
-// timeout is the maximum time of a comparison with its observation.
+// timeout is the maximum time for a comparison, including its observation.
 const timeout = 3 * time.Minute
 
-// compareOne makes one comparison. It does not wait for a call of the driver that hangs.
+// compareOne runs one comparison. It does not wait for a driver call that hangs.
 func (b *bench) compareOne(ctx context.Context, c comparison) result {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -111,15 +111,15 @@ func (b *bench) compareOne(ctx context.Context, c comparison) result {
 		return r
 	case <-ctx.Done():
 	}
-	select { // the loads end
+	select { // ends the loads
 	case r := <-done:
 		return r
 	case <-time.After(timeout / 6):
-		return result{comparison: c, finding: notRun, reason: "timeout: a call of the driver does not return"}
+		return result{comparison: c, finding: notRun, reason: "timeout: a driver call does not return"}
 	}
 }
 
-// once keeps the first result of a function.
+// once stores the first result of a function.
 type once[T any] struct {
 	made  bool
 	value T
@@ -129,13 +129,13 @@ type once[T any] struct {
 func (o *once[T]) get(ctx context.Context, observe func(context.Context) (T, error)) (T, error) {
 	if !o.made {
 		o.made = true
-		o.err = errors.New("interrupted") // this happens if the driver hangs
+		o.err = errors.New("interrupted") // a call was interrupted, because the driver hangs
 		o.value, o.err = observe(ctx)
 	}
 	return o.value, o.err
 }
 
-// wait waits for a time, unless the bench is interrupted.
+// wait waits for the given time, unless the bench is interrupted.
 func wait(ctx context.Context, t time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -145,7 +145,7 @@ func wait(ctx context.Context, t time.Duration) error {
 	}
 }
 
-// until calls a function every interval until a time.
+// until calls a function at every interval until the given time.
 func until(ctx context.Context, end time.Time, every time.Duration, do func() error) error {
 	for time.Now().Before(end) {
 		if err := do(); err != nil {

@@ -13,15 +13,15 @@ import (
 // A comparison compares one assumption with the GPU.
 type comparison struct {
 	question, assumed string
-	// place is the file with the assumption, constant is the name of the assumption in this file, and
-	// code is its text. code is empty if the file only relies on the assumption.
+	// place is the file that contains the assumption, constant is the name of the assumption in this file, and
+	// code is the text of its value. code is empty if the file only relies on the assumption.
 	place, constant, code string
-	// low and high limit the values of the measurement that agree.
+	// low and high are the limits between which a measured value agrees with the assumption.
 	low, high float64
 	measure   func(context.Context, *bench) (measured, error)
 }
 
-// measured is a value with its text on the page.
+// measured contains a measured value, and its text on the page.
 type measured struct {
 	value float64
 	text  string
@@ -73,7 +73,7 @@ var comparisons = []comparison{
 		0.95, 1.05, ofStep(func(s *step) (measured, error) {
 			counter := s.energy
 			if len(s.energyGPU) > 0 {
-				counter = s.energyGPU // the exporter prefers it
+				counter = s.energyGPU // preferred by the exporter
 			}
 			return percent(s.full(counter).slope() / s.loadPower()), nil
 		}),
@@ -154,7 +154,7 @@ var comparisons = []comparison{
 	},
 	{
 		"Equal work smooth and in bursts: charge of the smooth one", "its work ± 8 points", "docs/energy.md", "How accurate", "",
-		// This is three standard errors of the samples of a minute.
+		// This range is three standard errors of the samples in a minute.
 		-0.08, 0.08, ofPair((*bench).smoothAndBursts, charge),
 	},
 	{
@@ -179,7 +179,7 @@ var comparisons = []comparison{
 	},
 }
 
-// These are the processes that samples may name while no work runs.
+// These values stand for the processes that samples may name while no work runs.
 const (
 	namesNone float64 = iota
 	namesLast
@@ -206,7 +206,8 @@ func ofStep(measure func(*step) (measured, error)) func(context.Context, *bench)
 	}
 }
 
-// ofPower measures the power samples in seconds. The delays are in the order of the samples.
+// ofPower returns a function that measures a time, in seconds, from the power samples and their delays. The
+// delays are in the same order as the samples.
 func ofPower(measure func(s *step, samples, delays series) float64) func(context.Context, *bench) (measured, error) {
 	return ofStep(func(s *step) (measured, error) {
 		var samples, delays series
@@ -237,12 +238,12 @@ func (b *bench) smoothAndBursts(ctx context.Context) (pair, error) {
 	})
 }
 
-// charge compares the exporter's charge of the first load with its work.
+// charge compares the exporter's charge for the first load with the load's work.
 func charge(p pair) measured {
 	return measured{p.charged - p.work, fmt.Sprintf("%.1f %% for %.1f %% of the work", 100*p.charged, 100*p.work)}
 }
 
-// scope compares the plain counter with the power that the GPU reports.
+// scope compares the default energy counter with the power that the GPU reports.
 func (s *step) scope() (measured, error) {
 	rate, power := s.full(s.energy).slope(), s.loadPower()
 	text := fmt.Sprintf("%.2f × the GPU's power", rate/power)
@@ -252,12 +253,12 @@ func (s *step) scope() (measured, error) {
 		}
 	}
 	if len(s.energyGPU) == 0 && len(s.energyModule) > 0 {
-		rate = power // the exporter divides the module's energy
+		rate = power // in this case, the exporter divides the module's energy
 	}
 	return measured{rate / power, text}, nil
 }
 
-// samplePeriod returns the median time between samples of the working process.
+// samplePeriod returns the median time between samples that name the working process.
 func (s *step) samplePeriod() float64 {
 	var times series
 	for _, r := range s.rows {
@@ -268,7 +269,7 @@ func (s *step) samplePeriod() float64 {
 	return median(times.gaps())
 }
 
-// names returns the process that samples name a second after the end of the work.
+// names returns the process that samples name later than a second after the end of the work.
 func (s *step) names() measured {
 	var pids []int
 	for _, r := range s.rows {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestPlaces checks that the file of each assumption exists and contains the name of the assumption,
-// and that constants have the values that the page prints.
+// TestPlaces checks that the file of each assumption exists and contains the name of the assumption, and that
+// each constant has the value that the page prints.
 func TestPlaces(t *testing.T) {
 	for _, c := range comparisons {
 		path := filepath.Join("../..", c.place)
@@ -57,8 +57,8 @@ func constant(t *testing.T, path, name string) (text string) {
 	return text
 }
 
-// TestOutcomes checks the finding for a value inside the range, a value outside the range, a
-// missing value and an error.
+// TestOutcomes checks the outcome for a value inside the range, a value outside the range, a missing value
+// and an error.
 func TestOutcomes(t *testing.T) {
 	for _, tt := range []struct {
 		value float64

@@ -18,7 +18,7 @@ type load struct {
 	bench *bench
 }
 
-// work is the report of a load.
+// work contains the report of a load about its work.
 type work struct {
 	Rate       float64       `json:"rate"`
 	Iterations float64       `json:"iterations"`
@@ -30,7 +30,7 @@ type work struct {
 func (w work) began() time.Time { return time.Unix(0, w.BeganNs) }
 func (w work) ended() time.Time { return time.Unix(0, w.EndedNs) }
 
-// start starts a load as an owner with its name, and returns when its context is open.
+// start starts a load as a separate owner with the given name, and returns when the load's context is open.
 func (b *bench) start(ctx context.Context, name string, args ...string) (*load, error) {
 	args = append([]string{"--library=" + b.cuda, "--bus=" + b.gpu.Bus}, args...)
 	if b.rate > 0 {
@@ -54,26 +54,26 @@ func (b *bench) start(ctx context.Context, name string, args ...string) (*load, 
 	return l, nil
 }
 
-// line waits for a line of the load's output.
+// line waits for the n-th line of the load's output.
 func (l *load) line(ctx context.Context, n int) (w work, err error) {
 	err = l.Wait(ctx, func() error {
 		text, err := os.ReadFile(l.Log)
 		if err != nil {
 			return err
 		}
-		lines := bytes.Split(text, []byte("\n")) // the last line is incomplete or empty
+		lines := bytes.Split(text, []byte("\n")) // the last element is an incomplete or empty line
 		if len(lines) < n+2 {
-			return fmt.Errorf("no line %d of %s", n+1, l.Name)
+			return fmt.Errorf("line %d of %s is missing", n+1, l.Name)
 		}
 		return json.Unmarshal(lines[n], &w)
 	})
 	return w, err
 }
 
-// result waits for the end of the work.
+// result waits for the end of the work and returns the report.
 func (l *load) result(ctx context.Context) (work, error) { return l.line(ctx, 1) }
 
-// worked reports whether the work is done, or the load has ended.
+// worked reports whether the load has done its work or has ended.
 func (l *load) worked() bool {
 	select {
 	case <-l.Ended():

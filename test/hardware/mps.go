@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// served is the result of two clients of an MPS server at full load.
+// served contains the results for two clients of an MPS server at full load.
 type served struct {
-	named  float64 // share of the samples' work that names the server
-	listed float64 // share of the clients in the list of MPS contexts
+	named  float64 // share of the work in the samples that name the server
+	listed float64 // share of the clients that are in the list of MPS contexts
 }
 
 const control = "nvidia-cuda-mps-control"
@@ -36,7 +36,7 @@ func (b *bench) observeMPS(ctx context.Context) (s served, err error) {
 	defer func() {
 		quit := exec.Command(path)
 		quit.Env, quit.Stdin = append(os.Environ(), environment...), strings.NewReader("quit\n")
-		_ = quit.Run() // the client may have ended
+		_ = quit.Run() // an error means that the daemon may have ended already
 		daemon.Stop()
 	}()
 	var clients []*load
@@ -51,7 +51,7 @@ func (b *bench) observeMPS(ctx context.Context) (s served, err error) {
 	return b.readMPS(ctx, clients)
 }
 
-// readMPS reads lists and samples while the clients work.
+// readMPS reads the process lists and the samples while the clients work.
 func (b *bench) readMPS(ctx context.Context, clients []*load) (s served, err error) {
 	if err := wait(ctx, 4*time.Second); err != nil {
 		return s, err

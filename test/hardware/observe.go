@@ -12,7 +12,7 @@ import (
 // settle is the time after which the power of a GPU no longer depends on earlier work.
 const settle = 6 * time.Second
 
-// power returns the mean of the power readings over a time.
+// power returns the mean of the power readings over the given time.
 func (b *bench) power(ctx context.Context, over time.Duration) (float64, error) {
 	var watts []float64
 	err := until(ctx, time.Now().Add(over), 50*time.Millisecond, func() error {
@@ -30,7 +30,7 @@ func (b *bench) observeIdle(ctx context.Context) (float64, error) {
 	return b.power(ctx, 8*time.Second)
 }
 
-// held is a GPU with one context, in which no work runs.
+// held contains the readings of a GPU that has one context and runs no work.
 type held struct {
 	power, learned float64 // power in W according to the driver and to the exporter
 	tick           float64 // time in s between readings of the exporter
@@ -62,7 +62,7 @@ func (b *bench) observeHeld(ctx context.Context) (h held, err error) {
 		return h, err
 	}
 	measured := map[string]string{"UUID": b.gpu.UUID, "source": "measured"}
-	if len(p.Matches("gpuledger_gpu_idle_power_info", measured)) > 0 { // if it is not set, the value is an estimate
+	if len(p.Matches("gpuledger_gpu_idle_power_info", measured)) > 0 { // otherwise the value is an estimate
 		h.learned, err = b.gauge(p, "gpuledger_gpu_idle_power_watts")
 	}
 	return h, err
@@ -83,12 +83,12 @@ func (b *bench) ticks(ctx context.Context, over time.Duration) (float64, error) 
 	return mean(times.changes().gaps()), err
 }
 
-// step contains the readings of a GPU that goes from full load to rest. Another context on it never
-// works.
+// step contains the readings of a GPU that changes from full load to no load. Another context on the GPU
+// never works.
 type step struct {
 	work          work
 	worker, other int // PIDs
-	// W and J. A series is empty if the GPU does not report it.
+	// Powers are in W, energies are in J. A series is empty if the GPU does not report the value.
 	power, instant, energy, energyGPU, energyModule series
 	rows                                            []seen[driver.Row]
 	samples                                         []seen[driver.Sample]
@@ -140,7 +140,7 @@ func (b *bench) observeStep(ctx context.Context) (s step, err error) {
 	return s, err
 }
 
-// readValues adds a reading of each value that the GPU reports.
+// readValues reads each value that the GPU reports and adds it to its series.
 func (s *step) readValues(gpu *driver.Device) {
 	add := func(to *series, value float64, err error) {
 		if err == nil {
@@ -160,7 +160,8 @@ func (s *step) readValues(gpu *driver.Device) {
 	field(&s.energyModule, driver.EnergyField, driver.ScopeModule)
 }
 
-// full returns the part of a series at full load, without the time that averaging may take.
+// full returns the part of a series at full load, without the start, in which readings may still be averaged
+// over earlier work.
 func (s *step) full(of series) series {
 	return of.between(s.work.began().Add(4*time.Second), s.work.ended().Add(-100*time.Millisecond))
 }
@@ -188,7 +189,7 @@ func (b *bench) observeRing(ctx context.Context) (kept time.Duration, err error)
 	err = until(ctx, time.Now().Add(22*time.Second), 100*time.Millisecond, func() error {
 		rows, err := b.gpu.Utilization(w.began())
 		if i := slices.IndexFunc(rows, func(r driver.Row) bool { return r.PID == first.PID() }); i >= 0 {
-			kept = max(kept, time.Since(rows[i].At)) // the newest sample remains until it leaves the ring
+			kept = max(kept, time.Since(rows[i].At)) // the newest sample stays visible until it leaves the ring
 		}
 		return err
 	})
@@ -197,8 +198,7 @@ func (b *bench) observeRing(ctx context.Context) (kept time.Duration, err error)
 
 // pair contains the results of two loads that run at the same time.
 type pair struct {
-	// share is the part of the first load in the work, in the charges of the exporter, and in the
-	// samples.
+	// These are the shares of the first load in the work, in the exporter's charges, and in the samples..
 	work, charged, sampled float64
 	busy, seen             float64 // share of the time in which the GPU was busy, according to the loads and to the samples
 }
@@ -232,8 +232,8 @@ func (b *bench) observePair(ctx context.Context, first, second []string) (p pair
 	return p, err
 }
 
-// watch adds up the samples of two loads until both have ended their work, and returns the mean busy
-// share in the windows of ten seconds before each reading.
+// watch adds up the samples of two loads until both have finished their work. It also returns the mean busy
+// share in the ten seconds before each reading.
 func (b *bench) watch(ctx context.Context, loads [2]*load) (sums [2]float64, busy float64, err error) {
 	const window = 10 * time.Second
 	var whole []float64
@@ -263,8 +263,8 @@ func (b *bench) watch(ctx context.Context, loads [2]*load) (sums [2]float64, bus
 	return sums, median(whole), nil
 }
 
-// charged returns the energies that the exporter has charged to two loads. It ends the loads. An
-// interval is settled after at most ten seconds.
+// charged returns the energies that the exporter has charged to two loads. It first ends the loads, and then
+// waits, because an interval is settled after at most ten seconds.
 func (b *bench) charged(ctx context.Context, loads [2]*load, names [2]string) (joules [2]float64, err error) {
 	for _, l := range loads {
 		l.Stop()

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// finding is the outcome of a comparison.
+// finding is the kind of outcome of a comparison.
 type finding string
 
 const (
@@ -17,7 +17,7 @@ const (
 	notRun  finding = "not run"
 )
 
-// result is the outcome of a comparison. The reason is set if the comparison was not run.
+// result describes the outcome of a comparison. The reason is set if the comparison could not be run.
 type result struct {
 	comparison
 	measured measured
@@ -79,7 +79,7 @@ func (p page) String() string {
 	return out.String()
 }
 
-// text returns the measured value, if there is one.
+// text returns the text of the measured value, if there is one.
 func (r result) text() string {
 	if r.finding == notRun {
 		return ""
@@ -87,7 +87,7 @@ func (r result) text() string {
 	return cell(r.measured.text)
 }
 
-// where returns the place of the assumption.
+// where returns the place of the assumption in the code.
 func (r result) where() string {
 	if r.constant == "" {
 		return "`" + r.place + "`"

@@ -7,14 +7,16 @@ import (
 	"strconv"
 )
 
-// procTree is the /proc of the exporter: copies of the files of the loads, with their own cgroups.
-// Therefore each load is a separate owner, although there is no root user and no container engine.
+// procTree is a directory that replaces /proc for the exporter. It contains copies of the loads' files, with
+// a separate cgroup for each load. Therefore each load is a separate owner, although the command needs
+// neither root nor a container engine.
 type procTree struct{ dir string }
 
-// cgroups is the cgroup above the cgroups of the loads.
+// cgroups is the parent of the loads' cgroups.
 const cgroups = "/gpuledger-hardware"
 
-// write creates the files that belong to no process, and process 1, which stands for the exporter.
+// write creates the files that belong to no process, and the files of process 1, which represents the
+// exporter.
 func (t procTree) write() error {
 	if err := os.MkdirAll(filepath.Join(t.dir, "sys/kernel/random"), 0o755); err != nil {
 		return err
@@ -31,8 +33,8 @@ func (t procTree) write() error {
 	if err := os.Mkdir(ns, 0o755); err != nil {
 		return err
 	}
-	// The driver reports PIDs in the namespace of this process. The tree has the kernel's number of the
-	// initial namespace, so that the exporter uses these PIDs.
+	// The driver reports PIDs in the namespace of this process. The tree contains the kernel's number for the
+	// initial PID namespace, so the exporter uses these PIDs unchanged.
 	if err := os.Symlink("pid:[4026531836]", filepath.Join(ns, "pid")); err != nil {
 		return err
 	}

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// point is a reading of a value at a time.
+// point is a reading of a value and its time.
 type point struct {
 	at    time.Time
 	value float64
 }
 
-// series is sorted by time.
+// series contains points, sorted by time.
 type series []point
 
-// between returns the part of the series within a time.
+// between returns the part of the series between two times.
 func (s series) between(from, to time.Time) series {
 	var out series
 	for _, p := range s {
@@ -45,7 +45,7 @@ func (s series) changes() series {
 	return out
 }
 
-// gaps returns the times between the points in seconds.
+// gaps returns the times between successive points, in seconds.
 func (s series) gaps() []float64 {
 	var out []float64
 	for i := 1; i < len(s); i++ {
@@ -54,8 +54,8 @@ func (s series) gaps() []float64 {
 	return out
 }
 
-// slope returns the rise per second between the first and the last change, so that steps of a
-// counter do not matter.
+// slope returns the rise per second between the first and the last change, so that the step size of a counter
+// has no effect.
 func (s series) slope() float64 {
 	c := s.changes()
 	if len(c) < 2 {
@@ -77,7 +77,8 @@ func (s series) fall(moment time.Time) float64 {
 	return math.NaN()
 }
 
-// levels returns the medians in the second before a moment and in the last two seconds.
+// levels returns the median in the second before a moment, and the median in the last two seconds of the
+// series.
 func (s series) levels(moment time.Time) (before, after float64) {
 	if len(s) == 0 {
 		return math.NaN(), math.NaN()
@@ -86,8 +87,8 @@ func (s series) levels(moment time.Time) (before, after float64) {
 	return median(s.between(moment.Add(-time.Second), moment).values()), median(s.between(end.Add(-2*time.Second), end).values())
 }
 
-// lag returns the seconds by which a counter is behind at the end of work. This is the energy of the
-// work that it counts afterwards, expressed in seconds of the work.
+// lag returns the seconds by which a counter is late at the end of the work. It divides the energy of the
+// work that the counter adds afterwards by the power of the work.
 func (s series) lag(moment time.Time) float64 {
 	c := s.changes()
 	end := c.between(moment, moment.Add(time.Hour))
@@ -102,7 +103,7 @@ func (s series) lag(moment time.Time) float64 {
 	return after/(work-rest) - moment.Sub(last.at).Seconds()
 }
 
-// median returns the middle value, or NaN if there is none.
+// median returns the median, or NaN if there are no values.
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
 func quantile(values []float64, q float64) float64 {

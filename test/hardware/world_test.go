@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	// These are the packages of the exporter. Without this import go test would use a cached result
-	// after a change of them.
+	// These are the packages of the exporter. Without this import, go test would use a cached result after a
+	// change to these packages.
 	_ "github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 	"github.com/gpuledger/gpuledger/test/program"
@@ -22,23 +22,23 @@ import (
 
 const uuid = "GPU-11111111-2222-3333-4444-555555555555"
 
-// assumed is a GPU that meets all assumptions of the exporter, and other is a GPU that meets none;
-// see live.h.
+// assumed describes a GPU that meets all assumptions of the exporter, and other a GPU that meets none; live.h
+// describes the fields.
 const (
 	assumed = "floor=60000 context=27500 busy=400000 average=1000 refresh=100 sample=139 delay=100 ring=10000 names=context scoped=1 buffer=20 buffer_average=20 buffer_delay=50"
 	other   = "floor=140000 context=0 busy=300000 average=3000 instant=1500 refresh=400 late=900 sample=500 delay=700 ring=5000 names=none scope=140 half=1 favour=1 clients=1 buffer=200 buffer_average=2000 buffer_delay=600"
 )
 
-// faults make the other GPU slow, and its process lists empty.
+// faults makes the other GPU slow and its process lists empty.
 var faults = []string{
 	"fault\tgpu=*\tcall=nvmlDeviceGetClockInfo\tdo=delay:900",
 	"fault\tgpu=*\tcall=nvmlDeviceGetComputeRunningProcesses\tdo=drop",
 	"fault\tgpu=*\tcall=nvmlDeviceGetMPSComputeRunningProcesses\tdo=drop",
 }
 
-// TestWorlds runs the bench with the exporter and loads on both GPUs, with fake drivers at the C ABI.
-// Every comparison must agree for the first GPU, and differ for the second, because a comparison that
-// cannot fail proves nothing.
+// TestWorlds runs the bench with the exporter and loads on both GPUs, with fake drivers at the C ABI. Every
+// comparison must agree for the first GPU and differ for the second GPU, because a comparison that cannot
+// fail proves nothing.
 func TestWorlds(t *testing.T) {
 	programs := build(t)
 	for _, tt := range []struct {
@@ -68,7 +68,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// outcome returns the finding about a question on the page.
+// outcome returns the finding for a question on the page.
 func outcome(text, question string) finding {
 	for line := range strings.Lines(text) {
 		cells := strings.Split(line, "|")
@@ -110,14 +110,14 @@ func build(t *testing.T) programs {
 	return programs(dir)
 }
 
-// reportBuffers reports whether the fake driver has buffers of power samples.
+// reportBuffers reports whether the fake driver provides buffers of power samples.
 func (p programs) reportBuffers(t *testing.T) bool {
 	text, err := os.ReadFile(filepath.Join(string(p), "libnvidia-ml.so.1"))
 	check(t, err)
 	return bytes.Contains(text, []byte("nvmlDeviceGetSamples\x00"))
 }
 
-// mps is a fake MPS daemon. In the foreground it starts a server, which has a context. Without
+// mps is a script that replaces the MPS daemon. With -f it starts a server, which has a context. Without
 // arguments it ends the server.
 const mps = `#!/bin/bash
 here="$GPULEDGER_FAKE_CUDA_DIR"
@@ -174,7 +174,7 @@ func TestNoGPU(t *testing.T) {
 	}
 }
 
-// TestLoad compares the report of a load with the kernels that the fake driver has run.
+// TestLoad compares the report of a load with the kernels that the fake driver ran.
 func TestLoad(t *testing.T) {
 	p, dir := build(t), t.TempDir()
 	for mode, ns := range map[string]float64{"full": 400e6, "smooth": 400e6, "bursts": 400e6, "hold": 0} {

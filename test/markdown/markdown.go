@@ -1,4 +1,4 @@
-// Package markdown reads the commands of the documents, and writes the tables of measurements into them.
+// Package markdown reads the commands in the documents, and writes tables of measurements into the documents.
 package markdown
 
 import (
@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// Table is a table that is readable as text. Its first column is text, the others are numbers.
+// Table is a table that is readable as text. Its first column contains text, and the others contain numbers.
 type Table struct {
 	rows   [][]string
-	widths []int // in characters
+	widths []int // widths of the columns, in characters
 }
 
 // NewTable returns a table without rows.
@@ -31,7 +31,7 @@ func (t *Table) Add(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// String writes the table.
+// String formats the table as Markdown.
 func (t *Table) String() string {
 	var out strings.Builder
 	for i, row := range t.rows {
@@ -62,7 +62,7 @@ func (t *Table) rule(out *strings.Builder) {
 	out.WriteString("\n")
 }
 
-// Put replaces the text in a file between the markers of a command, as [Replace] does.
+// Put replaces the text between the markers of a command in a file, in the same way as [Replace].
 func Put(file, command, text string) error {
 	old, err := os.ReadFile(file)
 	if err != nil {
@@ -75,14 +75,14 @@ func Put(file, command, text string) error {
 	return os.WriteFile(file, []byte(changed), 0o644)
 }
 
-// Replace returns a page with another text between the markers of a command, which are HTML
-// comments on separate lines: <!-- COMMAND: begin --> and <!-- COMMAND: end -->.
+// Replace returns a page with new text between the markers of a command. The markers are HTML comments on
+// separate lines: <!-- COMMAND: begin --> and <!-- COMMAND: end -->.
 func Replace(page, command, text string) (string, error) {
 	begin, end := "<!-- "+command+": begin -->\n", "<!-- "+command+": end -->\n"
 	before, rest, found := strings.Cut(page, begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
-		return "", fmt.Errorf("no lines %q and %q", strings.TrimSpace(begin), strings.TrimSpace(end))
+		return "", fmt.Errorf("lines %q and %q are missing", strings.TrimSpace(begin), strings.TrimSpace(end))
 	}
 	return before + begin + text + end + after, nil
 }

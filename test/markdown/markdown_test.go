@@ -25,8 +25,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestPut checks that the text around the markers is unchanged, and that a file without markers is
-// not written.
+// TestPut checks that the text around the markers is unchanged, and that Put does not write a file without
+// markers.
 func TestPut(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "doc.md")
 	write := func(text string) {
@@ -55,8 +55,8 @@ func TestPut(t *testing.T) {
 	holds("before\n<!-- make x: begin -->\nnew\n<!-- make x: end -->\nafter\n")
 }
 
-// TestCommands checks that output and text outside the blocks are left out, and that here-documents
-// are complete.
+// TestCommands checks that Commands omits output and text outside console blocks, and includes the whole
+// here-document.
 func TestCommands(t *testing.T) {
 	text := "```console\n$ first --flag\nits output\n$ cat > file <<EOF\na: line\n\nlast\nEOF\n$ third\n```\n\n```sh\n$ other\n```\n"
 	want := []string{"first --flag", "cat > file <<EOF\na: line\n\nlast\nEOF\n", "third"}

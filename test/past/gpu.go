@@ -9,17 +9,17 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// gpu is a GPU at a position of a node, in an era.
+// gpu describes a GPU at a position in a node, in one era.
 type gpu struct {
 	*Node
 	*builder
 	target       map[string]string
 	position     int
-	now          string // the UUID of the GPU that is there now
+	now          string // UUID of the GPU that is now at this position
 	uuid, serial string
 }
 
-// labels returns labels of the GPU and its target.
+// labels returns the given labels, the labels of the GPU and the labels of its target.
 func (g *gpu) labels(of map[string]string) map[string]string {
 	all := maps.Clone(of)
 	maps.Copy(all, g.target)
@@ -27,7 +27,7 @@ func (g *gpu) labels(of map[string]string) map[string]string {
 	return all
 }
 
-// era adds the series of the GPU in an era in which it was held.
+// era adds the series of the GPU for an era, with the owners that held it.
 func (g *gpu) era(s span, held []hold) {
 	there, losses := s, [][2]int64{{s.from, 0}}
 	for _, f := range g.Faults {
@@ -68,8 +68,8 @@ func (g *gpu) era(s span, held []hold) {
 	}
 }
 
-// accounts adds the accounts of the owners of the GPU, and returns the knots of its energy and of the part
-// without an owner.
+// accounts adds the accounts of the GPU's owners. It returns the knots for the GPU's energy, and the knots
+// for the energy without an owner.
 func (g *gpu) accounts(there span, held []hold) (energy, idle [][2]int64) {
 	random := rand.New(rand.NewPCG(uint64(there.from), uint64(g.position)))
 	floor, limit := int64(70+g.position%5), int64(620)
@@ -99,7 +99,8 @@ func (g *gpu) accounts(there span, held []hold) (energy, idle [][2]int64) {
 			watts := floor + (limit-floor)*active/100
 			board += (to - from) * 60 * 1000 * watts
 			energy = append(energy, [2]int64{to, board})
-			// Each of two owners is charged for half of it. All factors are even.
+			// If there are two owners, each is charged half of it. All factors are even, so the halves are whole
+			// numbers.
 			a.charge(to, (to-from)*60*1000*watts, (to-from)*60*10*floor*(100-active), (to-from)*60*10*active)
 			from = to
 		}
@@ -112,7 +113,8 @@ func (g *gpu) accounts(there span, held []hold) (energy, idle [][2]int64) {
 	return energy, idle
 }
 
-// accounts has the knots of the accounts of each owner of a GPU, which share it equally.
+// accounts contains the knots for the accounts of one owner of a GPU. All owners share the GPU equally, so
+// their accounts are the same.
 type accounts struct {
 	owners                        int64
 	energy, idle, active          int64
@@ -127,7 +129,7 @@ func newAccounts(h hold) *accounts {
 	}
 }
 
-// charge adds amounts until a minute, in millijoules and milliseconds.
+// charge adds amounts, in millijoules and milliseconds, for the time until a minute.
 func (a *accounts) charge(to, energy, idle, active int64) {
 	a.energy, a.idle, a.active = a.energy+energy/a.owners, a.idle+idle/a.owners, a.active+active/a.owners
 	a.energies = append(a.energies, [2]int64{to, a.energy})
@@ -135,7 +137,7 @@ func (a *accounts) charge(to, energy, idle, active int64) {
 	a.actives = append(a.actives, [2]int64{to, a.active})
 }
 
-// add adds the series of the owners.
+// add adds the series of each owner.
 func (a *accounts) add(g *gpu, h hold) {
 	exclusive, always := a.energies, [][2]int64{{h.from, 0}, {h.to, (h.to - h.from) * 60_000}}
 	if a.owners > 1 {

@@ -1,10 +1,10 @@
-// Package past makes up the record of simulated nodes before they booted, so that a fleet begins with
-// the books of a month. Its last pods and boards are on the nodes' pages: the record continues with
-// the first scrape.
+// Package past invents the record of simulated nodes for the time before they booted, so that a fleet begins
+// with the books of a month. At the end of the past, the pods and boards are the same as on the nodes' pages,
+// so the first scrape continues the record.
 //
-// Every value is a whole number of millijoules, milliseconds or events in every minute, so the accounts
-// of a GPU add up to its board. Everything begins and ends at multiples of three minutes, when all series have
-// samples.
+// Every value is a whole number of millijoules, milliseconds or events in every minute, so the accounts of a
+// GPU add up to the energy of its board. All series begin and end at multiples of three minutes, at which each
+// series has a sample.
 package past
 
 import (
@@ -18,34 +18,34 @@ import (
 	"github.com/gpuledger/gpuledger/test/fleet"
 )
 
-// Series is a series as tools/history/backfill reads it: knots have a minute since 1970 and a value in
-// thousandths, with lines between them.
+// Series is a series in the input format of tools/history/backfill. Each knot consists of a minute since 1970
+// and a value in thousandths. Between knots, the value changes linearly.
 type Series struct {
 	Labels map[string]string `json:"labels"`
 	Knots  [][2]int64        `json:"knots"`
 }
 
-// Node is a node that runs, and its past.
+// Node describes a running node and its past.
 type Node struct {
 	fleet.Node
-	// Record and Metrics are the paths of its pages.
+	// Record and Metrics are its pages.
 	Record, Metrics exposition.Page
-	// Eras are its earlier states, earliest first.
+	// Eras contains its earlier states, earliest first.
 	Eras []Era
-	// Faults are faults of its boards.
+	// Faults contains the faults of its boards.
 	Faults []Fault
 }
 
-// Era is the time of a node before it was shut down.
+// Era describes a node until one of its earlier shutdowns.
 type Era struct {
-	End     time.Duration // before the end of the past
+	End     time.Duration // time before the end of the past
 	Machine simnode.Machine
 }
 
-// Fault is an XID error of a GPU. With Lost, the driver lists the GPU no longer.
+// Fault is an XID error of a GPU. If Lost is set, the driver no longer lists the GPU after the error.
 type Fault struct {
-	At   time.Duration // before the end of the past
-	GPU  int           // position
+	At   time.Duration // time before the end of the past
+	GPU  int           // position of the GPU
 	XID  string
 	Lost bool
 }
@@ -57,10 +57,10 @@ const (
 	tick = 3
 )
 
-// ticks rounds minutes down to the last sample.
+// ticks rounds a minute down to the minute of the last sample.
 func ticks(minutes int64) int64 { return minutes - minutes%tick }
 
-// Of returns the past of nodes from one time until another, in full minutes.
+// Of returns the past of nodes between two times, in full minutes.
 func Of(nodes []Node, begin, end time.Time) (all []Series, err error) {
 	b := &builder{begin: ticks(begin.Unix() / 60), end: ticks(end.Unix() / 60)}
 	for i := range nodes {
@@ -74,7 +74,7 @@ func Of(nodes []Node, begin, end time.Time) (all []Series, err error) {
 
 // builder collects series.
 type builder struct {
-	begin, end int64 // minutes, the last one not included
+	begin, end int64 // first minute, and the minute after the last one
 	series     []Series
 	pods       map[pod]*span
 }
@@ -85,14 +85,14 @@ type pod struct{ cluster, namespace, name, uid string }
 // span is a range of minutes, including the last.
 type span struct{ from, to int64 }
 
-// add adds a series of a metric.
+// add adds a series for a metric.
 func (b *builder) add(metric string, labels map[string]string, knots ...[2]int64) {
 	all := maps.Clone(labels)
 	all["__name__"] = metric
 	b.series = append(b.series, Series{all, knots})
 }
 
-// constant adds a series with one value.
+// constant adds a series with a constant value.
 func (b *builder) constant(metric string, labels map[string]string, s span, value int64) {
 	b.add(metric, labels, [2]int64{s.from, value}, [2]int64{s.to, value})
 }

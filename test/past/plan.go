@@ -12,10 +12,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// Teams are the teams of namespaces.
+// Teams contains the team of each namespace.
 var Teams = map[string]string{"research": "models", "serving": "products", "speech": "assistants", "vision": "robotics"}
 
-// PodName matches the name of a pod and the name of its workload in it. Pods of Services belong to Deployments.
+// PodName matches the name of a pod, and the name of the workload as a part of it. Pods of Services belong to
+// Deployments.
 const (
 	PodName  = `(.+?)(-[0-9]+)?(-[0-9a-f]{5})?(-[0-9]+)?`
 	Services = `infer|chat|embed`
@@ -31,7 +32,8 @@ func Workload(pod string) (kind, name string) {
 	return "Job", name
 }
 
-// work are the workloads of the past: namespace, name, and the percentage of the time with work.
+// work lists the workloads in the past, each with its namespace, its name, and the percentage of the time in
+// which it works.
 var work = []struct {
 	namespace, name string
 	load            int64
@@ -45,16 +47,16 @@ var work = []struct {
 	{"vision", "notebook", 3},
 }
 
-// users are the users of the past's units, with their accounts.
+// users lists the users of units in the past, and their accounts.
 var users = [][2]string{{"user1001", "physics"}, {"user1002", "physics"}, {"user1003", "chemistry"}}
 
-// owner is a pod or a unit, with the labels of its accounts.
+// owner describes a pod or a unit by the labels of its accounts.
 type owner struct {
 	unit   bool
 	labels map[string]string
 }
 
-// prefix returns the prefix of the metrics of an owner's accounts.
+// prefix returns the name prefix of the metrics for an owner's accounts.
 func (o owner) prefix() string {
 	if o.unit {
 		return "gpuledger_unit_allocation_"
@@ -62,14 +64,14 @@ func (o owner) prefix() string {
 	return "gpuledger_allocation_"
 }
 
-// hold is the time in which owners hold GPUs, including the last minute.
+// hold describes the time in which owners hold GPUs. It includes the minute to.
 type hold struct {
 	from, to int64
 	owners   []owner
 	base     int64
 }
 
-// load returns the percentage of the time with work in an hour. Services have less work at night.
+// load returns the percentage of an hour in which the owners work. Services work less at night.
 func (h hold) load(minute int64, random *rand.Rand) int64 {
 	load := h.base + random.Int64N(9) - 4
 	if hour := minute / 60 % 24; h.base < 60 && h.base > 10 && (hour < 7 || hour > 20) {
@@ -78,20 +80,20 @@ func (h hold) load(minute int64, random *rand.Rand) int64 {
 	return min(max(load, 0), 99)
 }
 
-// plan has the owners of a node's GPUs.
+// plan creates the owners of a node's GPUs.
 type plan struct {
 	*Node
 	*builder
 	random  *rand.Rand
-	groups  [][]int         // positions that are held together
-	now     map[int][]owner // by position
+	groups  [][]int         // groups of positions that are held together
+	now     map[int][]owner // current owners by position
 	chassis string
 	node    string
 	units   bool
 	last    int // number of the last pod or unit
 }
 
-// newPlan reads who holds the GPUs of a node now.
+// newPlan reads the current owners of a node's GPUs.
 func newPlan(n *Node, now simnode.Scenario, b *builder, seed uint64) *plan {
 	p := &plan{Node: n, builder: b, random: rand.New(rand.NewPCG(seed, 1)), now: make(map[int][]owner), node: now.Node, units: now.NoKubelet, last: int(seed) * 1000}
 	if place := now.GPUs[0].Place; place != nil {
@@ -118,7 +120,7 @@ func newPlan(n *Node, now simnode.Scenario, b *builder, seed uint64) *plan {
 	return p
 }
 
-// era returns who holds each GPU in an era. The last era ends with the present owners.
+// era returns the owners of each GPU in an era. The last era ends with the current owners.
 func (p *plan) era(s span, last bool) map[int][]hold {
 	held := make(map[int][]hold)
 	for _, group := range p.groups {
@@ -152,7 +154,7 @@ func (p *plan) era(s span, last bool) map[int][]hold {
 	return held
 }
 
-// busy returns the percentage of the time in which a present owner works.
+// busy returns the percentage of the time in which a current owner works.
 func (p *plan) busy(o owner) int64 {
 	of := map[string]string{"UUID": o.labels["UUID"]}
 	for _, name := range []string{"pod_uid", "unit"} {
@@ -163,7 +165,7 @@ func (p *plan) busy(o owner) int64 {
 	return int64(100 * p.Record.Sum(o.prefix()+"active_seconds_total", of) / max(1, p.Record.Sum(o.prefix()+"gpu_seconds_total", of)))
 }
 
-// lend gives GPUs to a new pod or unit.
+// lend sets a new pod or unit as the owner.
 func (p *plan) lend(h *hold) {
 	p.last++
 	o := owner{unit: p.units}
@@ -182,7 +184,7 @@ func (p *plan) lend(h *hold) {
 	p.own(o, *h)
 }
 
-// own adds what is known of an owner.
+// own records the pod of an owner, or adds the info series of its unit.
 func (p *plan) own(o owner, h hold) {
 	if !o.unit {
 		of := pod{p.Cluster, o.labels["namespace"], o.labels["pod"], o.labels["pod_uid"]}
@@ -198,7 +200,7 @@ func (p *plan) own(o owner, h hold) {
 			if p.now[0][0].labels["unit"] != labels["unit"] || p.present(o) {
 				continue
 			}
-			// A unit of the past has the labels of an existing unit.
+			// A unit in the past gets its labels from a current unit.
 			u := users[p.last%len(users)]
 			labels["unit"], labels["user"], labels["account"] = o.labels["unit"], u[0], u[1]
 			labels["uid"] = strings.TrimPrefix(u[0], "user")

@@ -7,7 +7,7 @@ import (
 	"net"
 )
 
-// Listener is a listener without a network. Make it with make.
+// Listener is a listener that uses no network. Create it with make.
 type Listener chan net.Conn
 
 // Accept implements [net.Listener].

@@ -8,9 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Build builds our programs in cmd as they are shipped, into a folder. The exporter and the
-// simulated node bind the driver's functions lazily, and the others need no C compiler: see the
-// Makefile.
+// Build builds our programs in cmd into a folder, with the same flags as for a release. The exporter and the
+// simulated node bind the driver's functions lazily. The other programs need no C compiler. See the Makefile.
 func Build(ctx context.Context, dir string, names ...string) error {
 	for _, name := range names {
 		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -extldflags=-Wl,-z,lazy",

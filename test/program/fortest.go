@@ -2,10 +2,10 @@ package program
 
 import "testing"
 
-// OpenFor opens a group that ends with a test, and prints the logs if the test failed.
+// OpenFor opens a group that ends with a test. If the test failed, it prints the logs.
 func OpenFor(t testing.TB) *Group {
 	t.Helper()
-	t.TempDir() // The test's folders are removed after this function's cleanup: a program that runs writes into them.
+	t.TempDir() // the test's folders are removed after the cleanup below, because programs write into them until they end
 	g, err := Open("test")
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package program runs real programs for tests and the demo on loopback, with their logs in one
-// folder. They end with the process that started them, even if it is killed.
+// Package program runs real programs for tests and the demo on loopback, with their logs in one folder. The
+// programs end with the process that started them, even if that process is killed.
 package program
 
 import (
@@ -15,13 +15,14 @@ import (
 	"time"
 )
 
-// Group is a set of programs and their folder. Its methods must not be called concurrently.
+// Group contains programs and their folder. Its methods must not be called concurrently.
 type Group struct {
 	dir     string
 	running []*Program
 }
 
-// Open creates a folder for programs, which Close removes. Its name is short, for sockets.
+// Open creates a folder for programs, which Close removes. The name of the folder is short, because it may
+// contain sockets.
 func Open(name string) (*Group, error) {
 	dir, err := os.MkdirTemp("", name)
 	return &Group{dir: dir}, err
@@ -48,14 +49,14 @@ func (g *Group) Start(name, path string, args ...string) (*Program, error) {
 	return p, nil
 }
 
-// Logs writes the last lines of every program's log.
+// Logs returns the last lines of every program's log.
 func (g *Group) Logs(w io.Writer) {
 	for _, p := range g.running {
-		fmt.Fprintf(w, "--- the end of the log of %s:\n%s\n", p.Name, p.Tail())
+		fmt.Fprintf(w, "--- end of the log of %s:\n%s\n", p.Name, p.Tail())
 	}
 }
 
-// Kill kills all programs; their data is not needed.
+// Kill kills all programs. Use it if their data is not needed.
 func (g *Group) Kill() {
 	for _, p := range g.running {
 		p.Kill()
@@ -70,8 +71,8 @@ func (g *Group) Close() error {
 	return os.RemoveAll(g.dir)
 }
 
-// The kernel chooses the ports of outgoing connections from the ports after lastPort, so they cannot take the port of a program that
-// is restarted.
+// The kernel chooses the ports of outgoing connections from the ports after lastPort, so an outgoing connection cannot
+// take the port of a program that is restarted.
 const firstPort, lastPort = 10_000, 32_767
 
 // FreeAddress returns a loopback address without a listener.
@@ -86,8 +87,8 @@ func FreeAddress() (string, error) {
 	return "", err
 }
 
-// WaitFree waits until no program listens on an address, at most ten seconds. The kernel kills the exporter of a killed simnode, but
-// not before simnode's own end is reported.
+// WaitFree waits until no program listens on an address, for at most ten seconds. This is needed after simnode was
+// killed: the kernel also kills simnode's exporter, but possibly after it reports the end of simnode.
 func WaitFree(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -106,6 +107,6 @@ func WaitFree(ctx context.Context, address string) error {
 
 // Port returns the port of an address.
 func Port(address string) string {
-	_, port, _ := net.SplitHostPort(address) // it is FreeAddress's
+	_, port, _ := net.SplitHostPort(address) // the address is valid, because it comes from FreeAddress
 	return port
 }

@@ -16,19 +16,19 @@ import (
 )
 
 // ErrEnded means that a program ended unexpectedly.
-var ErrEnded = errors.New("ended by itself")
+var ErrEnded = errors.New("ended unexpectedly")
 
 // Program is a process with its log in a file.
 type Program struct {
 	Name string
-	Log  string // the file
+	Log  string // path of the log
 
 	process *os.Process
-	ended   chan struct{} // closed when it is gone
+	ended   chan struct{} // closed when the process has ended
 }
 
-// start runs a command in its own process group, so that Ctrl-C on the terminal reaches it only
-// through its parent. The kernel kills it when this process ends.
+// start runs a command in its own process group, so that Ctrl-C on the terminal reaches the command only
+// through this process. The kernel kills the command when this process ends.
 func start(name, log string, cmd *exec.Cmd) (*Program, error) {
 	file, err := os.Create(log)
 	if err != nil {
@@ -40,12 +40,12 @@ func start(name, log string, cmd *exec.Cmd) (*Program, error) {
 	p := &Program{Name: name, Log: log, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The signal comes with the end of the thread, so the thread must continue.
+		// The kernel sends the signal when the thread that started the command ends, so this thread must continue.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is in its log
+			_ = cmd.Wait() // the log shows how the process ended
 			close(p.ended)
 		}
 	}()
@@ -62,15 +62,15 @@ func (p *Program) Ended() <-chan struct{} { return p.ended }
 // PID returns the process id.
 func (p *Program) PID() int { return p.process.Pid }
 
-// Kill ends the program like a power cut.
+// Kill ends the program abruptly, like a power cut.
 func (p *Program) Kill() {
-	_ = p.process.Kill() // it may have ended
+	_ = p.process.Kill() // the process may have ended already
 	<-p.ended
 }
 
-// Stop sends SIGTERM, and SIGKILL after ten seconds.
+// Stop sends SIGTERM and, if the program still runs after ten seconds, SIGKILL.
 func (p *Program) Stop() {
-	_ = p.process.Signal(syscall.SIGTERM) // it may have ended
+	_ = p.process.Signal(syscall.SIGTERM) // the process may have ended already
 	select {
 	case <-p.ended:
 	case <-time.After(10 * time.Second):
@@ -78,8 +78,8 @@ func (p *Program) Stop() {
 	}
 }
 
-// Wait calls ask until it returns nil, the program has ended (ErrEnded), or the context is done. An
-// error includes the last lines of the log.
+// Wait calls ask until ask returns nil, the program has ended (ErrEnded), or the context is done. The
+// returned error includes the last lines of the log.
 func (p *Program) Wait(ctx context.Context, ask func() error) error {
 	for {
 		err := ask()
@@ -96,8 +96,8 @@ func (p *Program) Wait(ctx context.Context, ask func() error) error {
 	}
 }
 
-// Ready waits like Wait until a page is served, at most two minutes, long enough for a busy
-// machine.
+// Ready waits like Wait until the program serves a page. It waits for at most two minutes, which is long
+// enough for a busy machine.
 func (p *Program) Ready(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -118,10 +118,10 @@ func (p *Program) Ready(ctx context.Context, url string) error {
 	})
 }
 
-// information matches a line of a Kubernetes program's log at level info.
+// information matches a log line at level info from a Kubernetes program.
 var information = regexp.MustCompile(`^I\d{4} `)
 
-// Tail returns the last lines of the program's log that may explain a failure.
+// Tail returns the last lines of the program's log, without lines that cannot explain a failure.
 func (p *Program) Tail() string {
 	data, err := os.ReadFile(p.Log)
 	if err != nil {

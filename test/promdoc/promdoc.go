@@ -10,12 +10,12 @@ import (
 
 // A Query is a block of PromQL in a document, with its position.
 type Query struct {
-	Part  string // the heading of the first level above it
-	Title string // the heading of the third level above it: the question
-	Text  string // as it is written, with variables such as $serial
+	Part  string // heading of level 1 above the query
+	Title string // heading of level 3 above the query, which is the question
+	Text  string // text as written, with variables such as $serial
 }
 
-// Doc has the queries of a document in order.
+// Doc contains the queries of a document in order.
 type Doc []Query
 
 // Read parses the queries of a Markdown file. A heading has one query, and titles are unique.
@@ -50,8 +50,7 @@ func Read(file string) (Doc, error) {
 
 var block = regexp.MustCompile("(?ms)^ *```promql\n(.*?)^ *```$")
 
-// Blocks returns the blocks of PromQL in a document without headings for queries, such as a
-// runbook.
+// Blocks returns the blocks of PromQL in a document that has no headings for queries, such as a runbook.
 func Blocks(document string) []string {
 	var queries []string
 	for _, m := range block.FindAllStringSubmatch(document, -1) {
@@ -71,8 +70,8 @@ func (d Doc) Part(heading string) Doc {
 	return part
 }
 
-// Query returns the query under a heading with its variables replaced. Each variable of the query
-// must be given; others may be.
+// Query returns the query under a heading, with the values of its variables. Each variable in the query must
+// be given. Other variables are ignored.
 func (d Doc) Query(title string, variables map[string]string) (string, error) {
 	q, err := d.find(title)
 	if err != nil {
@@ -87,10 +86,10 @@ func (d Doc) find(title string) (Query, error) {
 			return q, nil
 		}
 	}
-	return Query{}, fmt.Errorf("the document does not ask %q", title)
+	return Query{}, fmt.Errorf("the document lacks the question %q", title)
 }
 
-// variable matches Grafana's variables; $1 is a group of label_replace.
+// variable matches Grafana's variables, but not $1, which is a group in label_replace.
 var variable = regexp.MustCompile(`\$[A-Za-z_]+`)
 
 // Variables returns the names of the query's variables, without the dollar sign.
@@ -102,7 +101,7 @@ func (q Query) Variables() []string {
 	return names
 }
 
-// Fill replaces variables by values.
+// Fill replaces variables with values.
 func (q Query) Fill(variables map[string]string) (string, error) {
 	for _, name := range q.Variables() {
 		if _, ok := variables[name]; !ok {

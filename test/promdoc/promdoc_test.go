@@ -53,7 +53,7 @@ func TestQuery(t *testing.T) {
 		{title: "Where", variables: map[string]string{"serial": "1", "n": "2", "more": "3"}, want: "up{serial=\"1\"}\n* 2\n"},
 		{title: "Where", variables: map[string]string{"serial": "1"}, err: `fill "Where": no value for $n`},
 		{title: "Who", want: doc[1].Text},
-		{title: "When", err: `does not ask "When"`},
+		{title: "When", err: `lacks the question "When"`},
 	}
 	for _, tt := range tests {
 		got, err := doc.Query(tt.title, tt.variables)

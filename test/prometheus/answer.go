@@ -7,15 +7,16 @@ import (
 	"strings"
 )
 
-// Answer is the expected result of a query: the labels that identify its samples, and their values.
+// Answer describes the expected result of a query: the labels that identify a sample, and the values of the
+// samples.
 type Answer struct {
 	By   []string
-	Want map[string]float64 // by the values of these labels, separated by spaces
+	Want map[string]float64 // expected values; the key contains the values of Labels, separated by spaces
 	Off  float64            // maximum absolute error
-	Part float64            // and maximum relative error
+	Part float64            // maximum relative error, in addition to the absolute error
 }
 
-// Differences returns the differences from a result, a line for each.
+// Differences returns the differences between the answer and a result, one line for each.
 func (a Answer) Differences(got []Sample) []string {
 	var wrong []string
 	seen := make(map[string]bool)
@@ -27,7 +28,7 @@ func (a Answer) Differences(got []Sample) []string {
 			wrong = append(wrong, fmt.Sprintf("unexpected: %v = %v", s.Labels, s.Value))
 		case seen[key]:
 			wrong = append(wrong, fmt.Sprintf("%q twice: %v", key, s.Labels))
-		// The negation is also true for NaN.
+		// The negated comparison is also true for NaN.
 		case !(math.Abs(s.Value-want) <= a.Off+a.Part*math.Abs(want)):
 			wrong = append(wrong, fmt.Sprintf("%q is %v, want %v", key, s.Value, want))
 		}

@@ -1,5 +1,5 @@
-// Package prometheus runs a real Prometheus for tests and the demo, loads a history into it, and
-// queries it or any server with its API.
+// Package prometheus runs a real Prometheus for tests and the demo, loads a history into it, and queries it
+// or any other server with the same API.
 package prometheus
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// Env is the environment variable with the folder of Programs.
+// Env is the environment variable that contains the folder of Programs.
 const Env = "GPULEDGER_E2E_PROMETHEUS"
 
-// Programs is the folder with prometheus and promtool, as tools/servers prints it.
+// Programs is the folder that contains prometheus and promtool, as printed by tools/servers.
 type Programs string
 
-// FromEnv returns the folder in the environment.
+// FromEnv returns the folder that the environment variable contains.
 func FromEnv() (Programs, error) {
 	dir := os.Getenv(Env)
 	if dir == "" {
@@ -32,22 +32,22 @@ func FromEnv() (Programs, error) {
 // Promtool runs promtool.
 func (p Programs) Promtool(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(string(p), "promtool"), args...)
-	cmd.Env = append(os.Environ(), "GOGC=400") // fewer collections save a quarter of the processor time
+	cmd.Env = append(os.Environ(), "GOGC=400") // fewer garbage collections save a quarter of the processor time
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
 	}
 	return nil
 }
 
-// Server is a Prometheus on loopback. Its data are in the group's folder under its name; a server
-// that is started again keeps them.
+// Server is a Prometheus on loopback. Its data is in the group's folder, under the server's name. A server
+// that is started again keeps its data.
 type Server struct {
 	Programs
 	Group   *program.Group
 	Name    string
 	Address string
-	Config  []byte // YAML; nothing is done by itself if empty
-	Agent   bool   // scrapes and sends, but cannot be queried
+	Config  []byte // configuration in YAML; if it is empty, the server scrapes and evaluates nothing
+	Agent   bool   // the server only scrapes and sends, and cannot be queried
 	Flags   []string
 }
 
@@ -85,9 +85,9 @@ func (s Server) Load(ctx context.Context, openMetrics []byte) error {
 	return s.Promtool(ctx, "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=240h", text, s.data())
 }
 
-// Evaluate adds the results of a rule file over the server's history. It starts the server and
-// stops it. Rules that read results of other rules need another Evaluate after that: the results
-// are added at the end, because rules that see a part of them choose other labels.
+// Evaluate adds the results of a rule file for the server's history. It starts the server and stops it again.
+// All results are added at the end, because rules that see only a part of them would choose other labels.
+// Rules that read results of other rules therefore need a second call of Evaluate.
 func (s Server) Evaluate(ctx context.Context, rules string, from, to time.Time) error {
 	results := s.data() + ".rules"
 	if err := s.evaluate(ctx, rules, from, to, results); err != nil {
@@ -100,7 +100,7 @@ func (s Server) Evaluate(ctx context.Context, rules string, from, to time.Time) 
 	return errors.Join(err, os.Remove(results))
 }
 
-// evaluate writes the results of a rule file as blocks.
+// evaluate stores the results of a rule file in blocks.
 func (s Server) evaluate(ctx context.Context, rules string, from, to time.Time, results string) error {
 	p, err := s.Start(ctx)
 	if err != nil {

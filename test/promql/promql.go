@@ -21,12 +21,12 @@ var (
 	word     = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
 	operator = regexp.MustCompile(`^(and|or|unless|bool|offset|by|without|on|ignoring|group_left|group_right|sum|min|max|avg|count|group|topk|bottomk|inf|nan)$`)
 	number   = regexp.MustCompile(`\b[0-9][0-9a-zA-Z_.]*`)
-	variable = regexp.MustCompile(`\$\{?[a-zA-Z_]\w*\}?`) // of Grafana, in the place of a number
+	variable = regexp.MustCompile(`\$\{?[a-zA-Z_]\w*\}?`) // variable of Grafana in the place of a number
 	byName   = regexp.MustCompile(`__name__=~"([^"]*)"`)
 )
 
-// Metrics returns the names of the metrics in an expression. A name given by a pattern is returned
-// as the pattern.
+// Metrics returns the names of the metrics in an expression. If an expression contains a pattern for names,
+// the pattern is returned.
 func Metrics(expr string) []string {
 	var names []string
 	for _, m := range byName.FindAllStringSubmatch(expr, -1) {
@@ -51,8 +51,8 @@ var (
 	joined  = regexp.MustCompile(`\bgroup_left\s*\(([^()]*)\)`)
 )
 
-// Labels returns the labels of an expression's series: the grouping labels first, then labels that a
-// join adds.
+// Labels returns the labels that an expression's series have. These are the grouping labels, followed by the
+// labels that a join adds.
 func Labels(expr string) []string {
 	expr = quoted.ReplaceAllString(expr, "")
 	var labels []string
@@ -64,8 +64,8 @@ func Labels(expr string) []string {
 	return labels
 }
 
-// Known returns a function that reports whether a metric exists, or all metrics of a pattern: in
-// one of our programs, or among the others.
+// Known returns a function that reports whether a metric, or each metric that a pattern matches, exists in
+// one of our programs or in the given list of other metrics.
 func Known(others ...string) func(name string) bool {
 	metrics := append(collector.Catalogue(), archive.Catalogue()...)
 	for _, page := range reconciler.Catalogue() {

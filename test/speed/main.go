@@ -1,9 +1,8 @@
-// Speed asks the questions of docs/queries.md about boards and their history on a real Prometheus
-// with 90 days of 8,000 GPUs, and prints how long each takes: the query in the document and, if it
-// reads the hourly roll-up, the same on the record itself. Then it asks the queries of the
-// dashboard Fleet that read its whole time range, evaluates the recording rules, and runs the
-// commands for people. It prints the processor time of the server as well, which depends little on
-// other work on the machine.
+// Speed measures the queries in docs/queries.md about boards and their history, on a real Prometheus that
+// contains 90 days of 8,000 GPUs. It prints the duration of each query. If the query reads the hourly
+// roll-up, Speed also measures the same query on the record itself. Then it measures the queries in the
+// dashboard "Fleet" that read the whole time range, the recording rules, and the commands for people. It also
+// prints the processor time of the server, which depends little on other work on the machine.
 package main
 
 import (
@@ -33,12 +32,12 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var s speed
-	flag.StringVar((*string)(&s.programs), "prometheus", "", "`folder` with prometheus, as tools/servers prints it")
-	flag.StringVar(&s.history, "history", "", "`program` that writes the history, of tools/history")
-	flag.StringVar(&s.program, "archive", "", "gpuledger-archive, the `program` whose commands are measured; empty for none")
+	flag.StringVar((*string)(&s.programs), "prometheus", "", "`folder` of prometheus, as printed by tools/servers")
+	flag.StringVar(&s.history, "history", "", "`program` from tools/history that writes the history")
+	flag.StringVar(&s.program, "archive", "", "path of gpuledger-archive, the `program` that runs the commands; if empty, commands are not measured")
 	flag.IntVar(&s.gpus, "gpus", 8000, "`number` of GPUs")
 	flag.IntVar(&s.days, "days", 90, "`number` of days")
-	flag.Func("only", "ask only questions whose title matches this `regexp`", func(text string) (err error) {
+	flag.Func("only", "measure only questions with a title that matches this `regexp`", func(text string) (err error) {
 		s.only, err = regexp.Compile(text)
 		return err
 	})
@@ -49,19 +48,19 @@ func main() {
 	}
 }
 
-// speed is a measurement.
+// speed contains the settings and the state of a measurement.
 type speed struct {
 	programs   prometheus.Programs
 	history    string
 	program    string
 	gpus, days int
-	only       *regexp.Regexp // nil for all
+	only       *regexp.Regexp // nil for all questions
 
-	server string // URL
+	server string // URL of Prometheus
 	end    time.Time
 }
 
-// limit is the maximum time of a question in docs/performance.md.
+// limit is the maximum processor time of a question, as stated in docs/performance.md.
 const limit = 2 * time.Second
 
 func (s *speed) run(ctx context.Context) (err error) {
@@ -95,7 +94,7 @@ func (s *speed) run(ctx context.Context) (err error) {
 	return s.askPeople(ctx)
 }
 
-// askFleet prints a row for each query of the dashboard Fleet that reads its time range.
+// askFleet prints a row for each query in the dashboard "Fleet" that reads the whole time range.
 func (s *speed) askFleet(ctx context.Context) error {
 	text, err := os.ReadFile("dashboards/fleet.json")
 	if err != nil {
@@ -126,7 +125,7 @@ func (s *speed) askFleet(ctx context.Context) error {
 	return nil
 }
 
-// start writes the history and starts a Prometheus on it.
+// start writes the history and starts a Prometheus that contains it.
 func (s *speed) start(ctx context.Context, group *program.Group) (err error) {
 	p := prometheus.Server{
 		Programs: s.programs, Group: group, Name: "history",
@@ -137,7 +136,7 @@ func (s *speed) start(ctx context.Context, group *program.Group) (err error) {
 	}
 	write := exec.CommandContext(ctx, s.history, "--out="+group.Path(p.Name), fmt.Sprintf("--gpus=%d", s.gpus), fmt.Sprintf("--days=%d", s.days))
 	write.Stdout, write.Stderr = os.Stdout, os.Stderr
-	s.end = time.Now().Truncate(24 * time.Hour).Add(-2 * time.Hour) // the rules' last hour is known after it
+	s.end = time.Now().Truncate(24 * time.Hour).Add(-2 * time.Hour) // at this time the rules have results for the last hour
 	if err := write.Run(); err != nil {
 		return fmt.Errorf("write the history: %w", err)
 	}
@@ -146,7 +145,7 @@ func (s *speed) start(ctx context.Context, group *program.Group) (err error) {
 	return err
 }
 
-// ask prints a row for each window of a question.
+// ask measures a question with each window and prints a row for each.
 func (s *speed) ask(ctx context.Context, q promdoc.Query) error {
 	for _, window := range windows(q) {
 		text, err := q.Fill(map[string]string{
@@ -173,7 +172,8 @@ func (s *speed) ask(ctx context.Context, q promdoc.Query) error {
 	return nil
 }
 
-// windows returns the values of $window to measure: an hour, and a month where rules have the hours.
+// windows returns the values of $window that are measured: an hour and, if the query reads hourly results of
+// rules, also a month.
 func windows(q promdoc.Query) []string {
 	switch {
 	case !slices.Contains(q.Variables(), "window"):
@@ -188,14 +188,14 @@ func windows(q promdoc.Query) []string {
 // rollUp is the series that questions about months read.
 const rollUp = "gpuledger:placement_info:present1h"
 
-// cost is the cost of a query and the length of its result.
+// cost contains the cost of a query and the number of elements in its result.
 type cost struct {
 	elements  int
-	time, cpu time.Duration // cpu is that of the server
+	time, cpu time.Duration // cpu is the processor time of the server
 	client    time.Duration
 }
 
-// print prints a row and marks a question that takes too long.
+// print prints a row, and marks a question that exceeds the limit.
 func (c cost) print(title, window, record string) {
 	slow := ""
 	if c.cpu > limit {

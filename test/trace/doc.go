@@ -1,3 +1,4 @@
-// Package trace applies the patches of docs/design.md to a copy of the repository: a gauge, an amount of a charge, a manager of units, a kind of owner.
-// Its tests fail if a patch does not fit the code, changes another number of files than the page states, or has no effect.
+// Package trace applies the patches that docs/design.md describes to copies of the repository. The patches add a gauge,
+// an amount of a charge, a manager of units, and other things. The tests fail if a patch cannot be applied, changes a
+// different number of files than the page states, or has no effect.
 package trace

@@ -10,10 +10,11 @@ import (
 	"testing"
 )
 
-// hunk is a piece of a unified diff. Its line numbers are ignored, so that a patch fits while the lines around its changes stay.
+// hunk is a part of a unified diff. Its line numbers are ignored, so a patch can be applied as long as the lines around
+// its changes stay the same.
 type hunk struct{ file, before, after string }
 
-// readPatch parses a patch of the folder testdata.
+// readPatch parses a patch in the folder testdata.
 func readPatch(t *testing.T, name string) (hunks []hunk) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name+".patch"))
@@ -46,7 +47,7 @@ func readPatch(t *testing.T, name string) (hunks []hunk) {
 	return hunks
 }
 
-// apply changes the text of a file by the hunks for it. The lines of each must occur exactly once.
+// apply applies hunks to the text of a file. The old lines of each hunk must occur exactly once in the text.
 func apply(text, file string, hunks []hunk) (string, error) {
 	for _, h := range hunks {
 		if h.file != file {
@@ -69,12 +70,12 @@ func filesOf(hunks []hunk) (names []string) {
 	return slices.Compact(names)
 }
 
-// counted returns the files that docs/design.md counts: all but tests.
+// counted returns the files that docs/design.md counts, which are all files except tests.
 func counted(hunks []hunk) []string {
 	return slices.DeleteFunc(filesOf(hunks), func(name string) bool { return strings.HasSuffix(name, "_test.go") })
 }
 
-// patch returns the changed files of a folder by name.
+// patch returns the text of the changed files in a folder, by path.
 func patch(t *testing.T, dir string, hunks []hunk) (changed map[string]string) {
 	t.Helper()
 	changed = make(map[string]string)
@@ -90,8 +91,8 @@ func patch(t *testing.T, dir string, hunks []hunk) (changed map[string]string) {
 	return changed
 }
 
-// TestFileCounts checks that each patch fits the present code, and that docs/design.md states the number of files that it changes
-// and names each of them. CONTRIBUTING.md states the same numbers.
+// TestFileCounts checks that each patch can be applied to the current code. docs/design.md must state the number of
+// files that the patch changes and must name each file. CONTRIBUTING.md must state the same numbers.
 func TestFileCounts(t *testing.T) {
 	page, err := os.ReadFile("../../docs/design.md")
 	if err != nil {
@@ -99,7 +100,7 @@ func TestFileCounts(t *testing.T) {
 	}
 	rows := regexp.MustCompile(`(?m)^\|[^|]*\[[^]]*\]\(\.\./test/trace/testdata/([a-z]+)\.patch\)[^|]*\| (\d+) \|(.*)\|$`).FindAllStringSubmatch(string(page), -1)
 	if len(rows) != len(changes) {
-		t.Fatalf("design.md has %d changes, there are %d", len(rows), len(changes))
+		t.Fatalf("design.md describes %d changes, but there are %d", len(rows), len(changes))
 	}
 	contributing, err := os.ReadFile("../../CONTRIBUTING.md")
 	if err != nil {

@@ -17,13 +17,14 @@ import (
 
 var build = flag.Bool("build", false, "build and test a copy of the repository with each patch")
 
-// change is a patch, the commands that a contributor runs after it, and lines that the files then contain.
+// change describes a patch, the commands that a contributor runs after applying it, and lines that files must
+// then contain.
 type change struct {
 	commands []string
-	shows    map[string]string // a regular expression by file
+	shows    map[string]string // regular expression by file
 }
 
-// The golden pages and the generated pages are written by the commands themselves.
+// The commands themselves write the golden files and the generated pages.
 const (
 	pages    = "go test ./collector -update"
 	generate = "go generate ./docs"
@@ -72,8 +73,8 @@ var changes = map[string]change{
 	},
 }
 
-// TestTrace applies each patch to a copy of the repository and runs its commands. Other files than those of the patch change only
-// if they are generated.
+// TestTrace applies each patch to a copy of the repository and runs its commands. Apart from the files in the patch,
+// only generated files may change.
 func TestTrace(t *testing.T) {
 	if !*build {
 		t.Skip("builds most packages once for each patch: make trace runs it")
@@ -101,12 +102,13 @@ func TestTrace(t *testing.T) {
 					t.Errorf("%s changed, but is neither generated nor in the patch", file)
 				}
 			}
-			t.Logf("%s: %d files changed by hand; its tests pass", name, len(counted(hunks)))
+			t.Logf("%s: %d files changed by hand; the tests pass", name, len(counted(hunks)))
 		})
 	}
 }
 
-// TestFirstChange runs the first commands of CONTRIBUTING.md in a copy: a changed line fails its test, and -update accepts it.
+// TestFirstChange runs the first commands of CONTRIBUTING.md in a copy of the repository. A test must fail because of
+// the changed line, and must pass after -update.
 func TestFirstChange(t *testing.T) {
 	if !*build {
 		t.Skip("builds a copy of the repository: make trace runs it")
@@ -141,7 +143,7 @@ func TestFirstChange(t *testing.T) {
 // generated matches golden files and the generated pages.
 var generated = regexp.MustCompile(`/testdata/|^docs/(metrics|flags|tables|managers)\.md$`)
 
-// skipped matches the folders that no change touches and the copy leaves out.
+// skipped matches the folders that the copy omits, because no change affects them.
 var skipped = regexp.MustCompile(`(^|/)(\.git|bin|node_modules)$`)
 
 // walk calls do for each file of a tree, with its path in the tree.
@@ -190,7 +192,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// run executes a command. Its tests are linked as those of make test, so that they share the build cache.
+// run executes a command. It uses the same linker flags as make test, so that both share the build cache.
 func run(t *testing.T, dir, command string) {
 	t.Helper()
 	args := strings.Fields(command)

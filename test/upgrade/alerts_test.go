@@ -19,13 +19,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// hours is the time after which alerts are compared.
+// hours is the number of hours after which the firing alerts are compared.
 const hours = 3
 
 // anAlert matches the name of a firing alert in the output of promtool.
 var anAlert = regexp.MustCompile(`(?m)^\s*alertname: (\w+)`)
 
-// alertChanges returns the differences between the alerts that fire for the pages of both versions, by the rules of each.
+// alertChanges returns the differences between the alerts that fire for the pages of both versions, for the rules of
+// each version.
 func alertChanges(t *testing.T, pages [2]exposition.Page) (all []string) {
 	t.Helper()
 	for rules, folder := range map[string]string{"these rules": "../../dashboards/rules", "earlier rules": Previous(t).Source("dashboards", "rules")} {
@@ -38,7 +39,7 @@ func alertChanges(t *testing.T, pages [2]exposition.Page) (all []string) {
 	return all
 }
 
-// firing returns the alerts that fire when a node serves a page for hours.
+// firing returns the alerts that fire after a node has served a page for the given hours.
 func firing(t *testing.T, folder string, page exposition.Page) (all []string) {
 	t.Helper()
 	programs, err := prometheus.FromEnv()
@@ -72,12 +73,12 @@ func firing(t *testing.T, folder string, page exposition.Page) (all []string) {
 	return slices.Compact(all)
 }
 
-// input returns the series of a page for promtool, as they are scraped in a cluster.
+// input returns the series of a page in the format of promtool, with the labels that they get in a cluster.
 func input(page exposition.Page) (series []map[string]string) {
 	for name, family := range page {
 		for _, m := range family.GetMetric() {
 			labels := map[string]string{"cluster": "east", "node": "n", "instance": "n"}
-			maps.Copy(labels, exposition.Labels(m)) // they are honored
+			maps.Copy(labels, exposition.Labels(m)) // the scrape configuration honors these labels
 			var list []string
 			for label, value := range labels {
 				list = append(list, fmt.Sprintf("%s=%q", label, value))
@@ -91,8 +92,8 @@ func input(page exposition.Page) (series []map[string]string) {
 	return series
 }
 
-// history returns the values of a series in promtool's notation. Energy and time grow in proportion, so that sums stay equal, GPUs are read
-// every minute, and all other values stay.
+// history returns the values of a series in promtool's notation. Energies and times grow in proportion, so that sums
+// stay equal. GPUs are read every minute. All other values are constant.
 func history(name string, value float64) string {
 	switch {
 	case name == "gpuledger_gpu_last_reading_timestamp_seconds":

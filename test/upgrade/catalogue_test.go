@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// pages is the path of this version's program pages.
+// pages is the path of the program pages of this version.
 var pages string
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// read runs a program pages and returns its output.
+// read runs the program pages of a version and returns its output.
 func read(t testing.TB, path, what, input string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path, what)
@@ -59,13 +59,13 @@ func read(t testing.TB, path, what, input string) []byte {
 	return out
 }
 
-// family is a metric of a catalogue.
+// family describes a metric in a catalogue.
 type family struct {
 	Name, Type, Page string
 	Labels           []string
 }
 
-// catalogue returns the metrics of a version by name and program.
+// catalogue returns the metrics of a version, by program and name.
 func catalogue(t *testing.T, path string) map[string]family {
 	t.Helper()
 	var all []family
@@ -81,7 +81,7 @@ func catalogue(t *testing.T, path string) map[string]family {
 	return families
 }
 
-// minus returns the elements of a list that another list lacks, each after a sign.
+// minus returns the elements of a list that another list lacks, each with the given sign as a prefix.
 func minus(sign string, list, other []string) (all []string) {
 	for _, s := range list {
 		if !slices.Contains(other, s) {
@@ -91,8 +91,8 @@ func minus(sign string, list, other []string) (all []string) {
 	return all
 }
 
-// TestUpgradeMetrics compares the metrics of all programs. A new metric is not a difference. All other changes break queries or begin new
-// series.
+// TestUpgradeMetrics compares the metrics of all programs. A new metric is not a difference. All other changes break
+// queries or start new series.
 func TestUpgradeMetrics(t *testing.T) {
 	earlier, now := catalogue(t, Previous(t).Program("pages")), catalogue(t, pages)
 	var found []string
@@ -114,10 +114,11 @@ func TestUpgradeMetrics(t *testing.T) {
 	Compare(t, "metric", found)
 }
 
-// expressionKeys are the keys of expressions in dashboards and in files of rules.
+// expressionKeys are the keys of expressions in dashboards and rule files.
 var expressionKeys = []string{"expr", "query", "definition"}
 
-// expressions returns the expressions in a value of JSON, and the templates of annotations, which can contain queries.
+// expressions returns the expressions in a JSON value, and the templates in annotations, because a template can
+// contain a query.
 func expressions(value any) (all []string) {
 	switch v := value.(type) {
 	case []any:
@@ -135,7 +136,7 @@ func expressions(value any) (all []string) {
 	return all
 }
 
-// readings returns the expressions of the rules and dashboards in a folder, and the names that the rules record.
+// readings returns the expressions in the rules and dashboards of a folder, and the names that the rules record.
 func readings(t *testing.T, folder string) (texts, recorded []string) {
 	t.Helper()
 	check(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -167,7 +168,7 @@ var (
 	aMetric = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
 )
 
-// reads reports whether an expression reads a metric, by its name or a pattern.
+// reads reports whether an expression reads a metric, by name or by a pattern.
 func reads(text, name string) bool {
 	for _, match := range byName.FindAllStringSubmatch(text, -1) {
 		if regexp.MustCompile("^(?:" + match[1] + ")$").MatchString(name) {
@@ -177,7 +178,8 @@ func reads(text, name string) bool {
 	return slices.Contains(aMetric.FindAllString(text, -1), name)
 }
 
-// missing returns the metrics and labels that expressions read and that the version out lacks, in contrast to the version in.
+// missing returns the metrics and labels that expressions read and that exist in the version in, but not in the version
+// out.
 func missing(texts []string, in, out map[string]family) (all []string) {
 	for key, is := range in {
 		was, known := out[key]

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// helmEnv is the environment variable with the folder of helm.
+// helmEnv is the environment variable that contains the folder of helm.
 const helmEnv = "GPULEDGER_E2E_HELM"
 
-// template renders a chart with a file of values.
+// template renders a chart with a values file.
 func template(t *testing.T, chart, values string) (string, error) {
 	t.Helper()
 	folder := os.Getenv(helmEnv)
@@ -35,7 +35,8 @@ func template(t *testing.T, chart, values string) (string, error) {
 	return string(out), err
 }
 
-// fixed are the immutable fields of objects by kind. An upgrade of the release that changes them fails.
+// fixed contains the immutable fields of objects, by kind. An upgrade of the release fails if it changes such
+// a field.
 var fixed = map[string][][]string{
 	"Deployment":         {{"spec", "selector"}},
 	"DaemonSet":          {{"spec", "selector"}},
@@ -43,7 +44,7 @@ var fixed = map[string][][]string{
 	"RoleBinding":        {{"roleRef"}},
 }
 
-// at returns a field of a value.
+// at returns the field at a path in a value.
 func at(value any, path ...string) any {
 	for _, key := range path {
 		fields, _ := value.(map[string]any)
@@ -71,7 +72,7 @@ func rendered(t *testing.T, text string) map[string]map[string]any {
 	return all
 }
 
-// changed returns the objects that the next chart lacks, and the changes of immutable fields.
+// changed returns the objects that the new chart lacks, and the changes of immutable fields.
 func changed(before, after map[string]map[string]any) (all []string) {
 	for name, was := range before {
 		is, ok := after[name]
@@ -88,7 +89,8 @@ func changed(before, after map[string]map[string]any) (all []string) {
 	return all
 }
 
-// TestUpgradeChart checks that this chart accepts the values of the earlier one, and that its objects can replace the earlier ones.
+// TestUpgradeChart checks that this chart accepts the values of the earlier chart, and that its objects can replace the
+// objects of the earlier chart.
 func TestUpgradeChart(t *testing.T) {
 	previous := Previous(t)
 	files, err := filepath.Glob(previous.Source("charts", "gpuledger", "ci", "*-values.yaml"))

@@ -28,14 +28,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// node is a simulated node with a fake driver of this version, which exporters of both versions read.
+// node is a simulated node with the fake driver of this version. Exporters of both versions read it.
 type node struct {
 	*simnode.Node
 	group   *program.Group
 	library string
 }
 
-// newNode starts the node of a scenario in real time.
+// newNode starts the simulated node of a scenario, in real time.
 func newNode(t *testing.T, scenario string) node {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -66,7 +66,7 @@ type exporter struct {
 	url string
 }
 
-// start starts the exporter of a version with the node's state directory.
+// start starts the exporter of the given version with the node's state directory.
 func (n node) start(t *testing.T, v Version) exporter {
 	t.Helper()
 	address := program.AddressFor(t)
@@ -89,7 +89,8 @@ func (e exporter) scrape(t *testing.T) exposition.Page {
 	return page
 }
 
-// charged scrapes until every GPU was charged as much more as before, and returns the last page.
+// charged scrapes until the energy of every GPU has increased enough since the page before, and returns the
+// last page.
 func (e exporter) charged(t *testing.T, before exposition.Page) exposition.Page {
 	t.Helper()
 	const energy, more = "gpuledger_gpu_energy_joules_total", 100_000
@@ -108,7 +109,7 @@ func (e exporter) charged(t *testing.T, before exposition.Page) exposition.Page 
 	}
 }
 
-// balances checks that every book of a page balances to the millijoule.
+// balances checks that every book on a page balances to the millijoule.
 func balances(t *testing.T, page exposition.Page) {
 	t.Helper()
 	for _, uuid := range page.UUIDs() {
@@ -123,11 +124,12 @@ func balances(t *testing.T, page exposition.Page) {
 	}
 }
 
-// ofProcess are the prefixes of the metrics about the process, which restart with it, and of the metric with its version.
+// ofProcess lists the prefixes of the metrics about the process, which restart with the process, and of the metric with
+// the program's version.
 var ofProcess = []string{"gpuledger_stage_", "gpuledger_http_", "gpuledger_build_", "gpuledger_scrape_"}
 
-// kept compares the series of a page with the series of the next version's page: it checks that no counter fell or began again, and
-// returns the differences of labels.
+// kept compares the series on a page with the series on the page of the next version. It checks that no counter
+// decreased or restarted, and returns the differences between the labels.
 func kept(t *testing.T, before, after exposition.Page) (changes []string) {
 	t.Helper()
 	for name, family := range before {
@@ -140,27 +142,28 @@ func kept(t *testing.T, before, after exposition.Page) (changes []string) {
 		}
 		counter, static := family.GetType() == dto.MetricType_COUNTER, strings.HasSuffix(name, "_info")
 		if !counter && !static {
-			continue // gauges come and go with their readings
+			continue // gauges depend on the current readings
 		}
 		for _, was := range family.GetMetric() {
 			found := after.Matches(name, exposition.Labels(was))
 			if len(found) != 1 {
-				t.Errorf("%s%v has %d series after it", name, exposition.Labels(was), len(found))
+				t.Errorf("%s%v has %d series on the next page, want 1", name, exposition.Labels(was), len(found))
 				continue
 			}
 			is := found[0]
 			if counter && exposition.Value(is) < exposition.Value(was) {
-				t.Errorf("%s%v fell from %v to %v", name, exposition.Labels(was), exposition.Value(was), exposition.Value(is))
+				t.Errorf("%s%v decreased from %v to %v", name, exposition.Labels(was), exposition.Value(was), exposition.Value(is))
 			}
 			if a, b := was.GetCounter().GetCreatedTimestamp(), is.GetCounter().GetCreatedTimestamp(); counter && !a.AsTime().Equal(b.AsTime()) {
-				t.Errorf("%s%v was created %v, then %v", name, exposition.Labels(was), a.AsTime(), b.AsTime())
+				t.Errorf("%s%v was created at %v, then at %v", name, exposition.Labels(was), a.AsTime(), b.AsTime())
 			}
 		}
 	}
 	return changes
 }
 
-// relabelled returns the difference of the names of labels, or empty if there is none.
+// relabelled returns the difference between the label names of two families, or an empty text if there is
+// none.
 func relabelled(before, after *dto.MetricFamily) string {
 	if len(before.GetMetric()) == 0 || len(after.GetMetric()) == 0 {
 		return ""
@@ -178,8 +181,8 @@ func relabelled(before, after *dto.MetricFamily) string {
 	return strings.Join(slices.Concat(minus("-", was, is), minus("+", is, was)), "")
 }
 
-// documents returns the pages in JSON that an exporter serves, by path. An earlier exporter may
-// lack some. Readers ignore new fields.
+// documents returns the JSON pages that an exporter serves, by path. An earlier exporter may not serve all of
+// them.
 func (e exporter) documents(t *testing.T) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -195,7 +198,7 @@ func (e exporter) documents(t *testing.T) map[string]string {
 	return all
 }
 
-// fields adds the paths of the fields in a value of JSON to a set, with their types.
+// fields adds the paths and types of the fields in a JSON value to a set.
 func fields(into map[string]bool, path string, value any) {
 	switch v := value.(type) {
 	case nil:
@@ -216,7 +219,8 @@ func fields(into map[string]bool, path string, value any) {
 	}
 }
 
-// lost returns the fields of a page that the page of the next version lacks.
+// lost returns the fields of a page that the page of the next version lacks. New fields are allowed, because
+// readers ignore them.
 func lost(t *testing.T, path, before, after string) []string {
 	t.Helper()
 	sets := [2]map[string]bool{{}, {}}
@@ -231,15 +235,15 @@ func lost(t *testing.T, path, before, after string) []string {
 	return minus("-", slices.Sorted(maps.Keys(sets[0])), slices.Sorted(maps.Keys(sets[1])))
 }
 
-// run is the result of running the earlier exporter, this exporter, the earlier exporter again and
-// this exporter again on a node.
+// run contains the results of running four exporters on a node: the earlier exporter, this exporter, the
+// earlier exporter again, and this exporter again.
 type run struct {
 	series, json, forgotten []string
-	// pages are the pages of metrics of the first and the second run.
+	// pages contains the pages with metrics of the first and the second exporter.
 	pages [2]exposition.Page
 }
 
-// play runs the exporters one after the other on a node and its state directory.
+// play runs the exporters one after the other on a node, with the same state directory.
 func play(t *testing.T, scenario string) (r run) {
 	t.Helper()
 	previous, current := Previous(t), Current(t)
@@ -264,7 +268,7 @@ func play(t *testing.T, scenario string) (r run) {
 
 	e = n.start(t, previous)
 	known := maps.Clone(after)
-	maps.DeleteFunc(known, func(name string, _ *dto.MetricFamily) bool { return before[name] == nil }) // new metrics
+	maps.DeleteFunc(known, func(name string, _ *dto.MetricFamily) bool { return before[name] == nil }) // removes the metrics that are new in this version
 	kept(t, known, e.scrape(t))
 	back := e.charged(t, after)
 	balances(t, back)
@@ -279,8 +283,8 @@ func play(t *testing.T, scenario string) (r run) {
 	return r
 }
 
-// forgotten returns the new counters that an exporter does not continue after the earlier one ran in between: the earlier one does not keep them
-// in its state file.
+// forgotten returns the new counters that restart if the earlier exporter ran in between, because the earlier exporter
+// does not keep them in its state file.
 func forgotten(before, after, again exposition.Page) (names []string) {
 	for name, family := range after {
 		if before[name] != nil || family.GetType() != dto.MetricType_COUNTER {
@@ -296,8 +300,8 @@ func forgotten(before, after, again exposition.Page) (names []string) {
 	return names
 }
 
-// readers checks that the reconcilers of both versions decode the inventory of each exporter to the same values, and that this version reads
-// the health of the earlier exporter, if it has that page.
+// readers checks that the reconcilers of both versions decode the inventory of each exporter to the same values. It
+// also checks that this version can read the health page of the earlier exporter, if that page exists.
 func readers(t *testing.T, exporters ...map[string]string) {
 	t.Helper()
 	for i, documents := range exporters {
@@ -315,7 +319,7 @@ func readers(t *testing.T, exporters ...map[string]string) {
 	}
 }
 
-// absent returns the paths of the values of a document that another document lacks or that differ there.
+// absent returns the paths of the values in a document that are missing or different in another document.
 func absent(path string, of, in any) (all []string) {
 	switch v := of.(type) {
 	case map[string]any:
@@ -339,24 +343,25 @@ func absent(path string, of, in any) (all []string) {
 	return all
 }
 
-// scenarios have pods, a throttled GPU, MIG instances, and jobs and containers outside pods.
+// scenarios lists scenarios with pods, a throttled GPU, MIG instances, and jobs and containers outside pods.
 var scenarios = []string{"dgx-h100", "timeslice", "mig", "slurm", "workstation"}
 
-// TestUpgradeExporter runs, on simulated nodes, the earlier exporter, this exporter on its state file, the earlier exporter on the new
-// file, and this exporter again. No counter falls or begins again, except new counters, which the earlier exporter does not keep; labels
-// and fields of JSON stay, and books balance. Then it compares the alerts that fire for the pages of both versions.
+// TestUpgradeExporter runs four exporters one after the other on simulated nodes: the earlier exporter, this exporter
+// with the same state file, the earlier exporter with the new state file, and this exporter again. No counter may
+// decrease or restart, except for new counters, which the earlier exporter does not keep. Labels and JSON fields must
+// stay, and books must balance. Then the test compares the alerts that fire for the pages of both versions.
 func TestUpgradeExporter(t *testing.T) {
 	var series, documents, lost, fired []string
 	for _, scenario := range scenarios {
 		t.Run(scenario, func(t *testing.T) {
 			r := play(t, scenario)
 			series, documents, lost = append(series, r.series...), append(documents, r.json...), append(lost, r.forgotten...)
-			if scenario == "dgx-h100" { // promtool takes some seconds
+			if scenario == "dgx-h100" { // promtool takes several seconds
 				fired = append(fired, alertChanges(t, r.pages)...)
 			}
 		})
 	}
-	if t.Failed() { // the differences are not complete
+	if t.Failed() { // without the alerts, the list of differences is incomplete
 		return
 	}
 	Compare(t, "series", series)

@@ -1,5 +1,6 @@
-// Package upgrade compares an earlier version with this one: programs, metrics, rules, flags and files. The file
-// previous names the version. The file expected lists each difference that users have to know, with its reason.
+// Package upgrade compares the programs, metrics, rules, flags and files of an earlier version with this
+// version. The file "previous" names the earlier version. The file "expected" lists each difference that affects
+// users, with the reason.
 package upgrade
 
 import (
@@ -12,21 +13,21 @@ import (
 	"testing"
 )
 
-// Env is the environment variable with the output of tools/previous.
+// Env is the environment variable that contains the output folder of tools/previous.
 const Env = "GPULEDGER_E2E_PREVIOUS"
 
-// currentEnv is the environment variable with the programs of this version.
+// currentEnv is the environment variable that contains the folder of this version's programs.
 const currentEnv = "GPULEDGER_E2E_BIN"
 
-// Version is a version of all programs.
+// Version describes a version of all programs.
 type Version struct {
-	Programs string // folder
+	Programs string // folder of the programs
 }
 
 // Program returns the path of a program.
 func (v Version) Program(name string) string { return filepath.Join(v.Programs, name) }
 
-// Source returns the path of a file of an earlier version.
+// Source returns the path of a source file of an earlier version.
 func (v Version) Source(name ...string) string {
 	return filepath.Join(append([]string{v.Programs, "source"}, name...)...)
 }
@@ -54,13 +55,13 @@ func Current(t testing.TB) Version {
 	return Version{folder}
 }
 
-// kinds are the kinds of differences. A test compares all differences of a kind at once.
+// kinds lists the kinds of differences. Each kind is compared by one test, all differences at once.
 var kinds = []string{"metric", "rule", "alert", "series", "forgotten", "json", "flag", "values", "objects"}
 
 //go:embed expected
 var expected string
 
-// difference is a line of the file expected.
+// difference is a line of the file "expected".
 type difference struct{ kind, item, reason string }
 
 // parse returns the differences in a text. Empty lines and lines that begin with # are ignored.
@@ -91,7 +92,7 @@ func Compare(t testing.TB, kind string, found []string) {
 	}
 }
 
-// unexpected returns the problems of differences.
+// unexpected returns a message for each found difference that is not expected, and for each expected difference that was not found.
 func unexpected(all []difference, kind string, found []string) (problems []string) {
 	known := make(map[string]bool)
 	for _, d := range all {

@@ -13,7 +13,8 @@ import (
 //go:embed previous
 var previous string
 
-// TestFiles checks that the file previous has a tag or a whole commit, and that the file expected is valid and has no difference twice.
+// TestFiles checks that the file "previous" contains a tag or a full commit hash, and that the file "expected" is valid
+// and contains each difference only once.
 func TestFiles(t *testing.T) {
 	if !regexp.MustCompile(`^(v\d+\.\d+\.\d+|[0-9a-f]{40})\n$`).MatchString(previous) {
 		t.Errorf("previous: %q", previous)
@@ -25,13 +26,14 @@ func TestFiles(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, d := range all {
 		if seen[d.kind+d.item] {
-			t.Errorf("%s | %s is there twice", d.kind, d.item)
+			t.Errorf("%s | %s is listed twice", d.kind, d.item)
 		}
 		seen[d.kind+d.item] = true
 	}
 }
 
-// TestUnexpected checks that a new difference and a line without a difference are problems.
+// TestUnexpected checks that a difference without a line in the file, and a line without a difference, are
+// reported.
 func TestUnexpected(t *testing.T) {
 	all, err := parse("# comment\n\nflag | gpuledger --old | renamed\nflag | gpuledger --gone | removed\nmetric | m | removed\n")
 	if err != nil {

@@ -1,2 +1,2 @@
-// Package words checks the text of the repository against the list of words.txt.
+// Package words checks the text of the repository against the list in words.txt.
 package words

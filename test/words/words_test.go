@@ -39,7 +39,7 @@ func rules(t *testing.T) []rule {
 		pattern = strings.ReplaceAll(pattern, " ", `(?:[ \t]+|[ \t]*\n[ \t]*)`)
 		end := `\b`
 		if strings.HasSuffix(pattern, "]") || strings.HasSuffix(pattern, `\.`) {
-			end = "" // a punctuation mark, after which no word begins
+			end = "" // the pattern ends in a punctuation mark, after which no word has to begin
 		}
 		rules = append(rules, rule{regexp.MustCompile(`(?i)\b(?:` + pattern + `)` + end), strings.TrimSpace(advice)})
 	}
@@ -49,7 +49,7 @@ func rules(t *testing.T) []rule {
 // skipped matches generated files and third-party files.
 var skipped = regexp.MustCompile(`(^|/)(\.git|bin|node_modules|testdata|golden)/|^LICENSE$`)
 
-// TestWords checks that no comment, string or document uses a word of the list.
+// TestWords checks that no comment, string or document uses a word on the list.
 func TestWords(t *testing.T) {
 	rules := rules(t)
 	files := 0
@@ -85,8 +85,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// prose returns the text of a file with everything else blanked out, on the same lines; nil
-// if the kind of file is not read.
+// prose returns the text of a file, on the same lines, and replaces everything else with spaces. It returns
+// nil if this kind of file is not checked.
 func prose(t *testing.T, path string) []byte {
 	t.Helper()
 	if !texts.MatchString(path) {
@@ -106,18 +106,18 @@ func prose(t *testing.T, path string) []byte {
 }
 
 var (
-	// texts are the files that are checked: by extension, and files without an extension, such as
+	// texts matches the files that are checked, by extension. It includes files without an extension, such as
 	// scripts.
 	texts = regexp.MustCompile(`\.(go|md|yaml|yml|html|tmpl|c|h|js|mjs|jsx|css|sql|service)$|(^|/)[A-Za-z][A-Za-z-]*$|/\.ci/run$`)
-	// code is what Markdown shows as code, and the targets of links.
+	// code matches code and the targets of links in Markdown.
 	code = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)")
-	// imports are the lines of JavaScript with the names of modules.
+	// imports matches lines of JavaScript that import modules.
 	imports = regexp.MustCompile(`(?m)^import .*$`)
-	// marks begin the lines of comments.
+	// marks matches the mark at the beginning of a comment line.
 	marks = regexp.MustCompile(`(?m)^(\s*)(//|#)`)
 )
 
-// blank returns as many lines without text.
+// blank returns the same number of lines, without the text.
 func blank(text []byte) []byte {
 	return append([]byte(" · "), bytes.Repeat([]byte("\n"), bytes.Count(text, []byte("\n")))...)
 }
@@ -156,8 +156,8 @@ func goProse(t *testing.T, path string, text []byte) []byte {
 	return marks.ReplaceAll(kept, []byte("${1}  "))
 }
 
-// TestRules checks that the rules find each example of testdata/found.txt and no example of testdata/allowed.txt. A "⏎" stands for a
-// line break.
+// TestRules checks that the rules find each example in testdata/found.txt and no example in testdata/allowed.txt. A "⏎"
+// stands for a line break.
 func TestRules(t *testing.T) {
 	rules := rules(t)
 	for name, want := range map[string]bool{"found": true, "allowed": false} {

@@ -2,7 +2,7 @@ package worlds
 
 import "time"
 
-// These are the length of a day, and the metric of placements with its hourly roll-up.
+// These constants are the length of a day, the metric of placements, and the metric's hourly roll-up.
 const (
 	Daily     = 24 * time.Hour
 	Placement = "gpuledger_placement_info"
@@ -17,8 +17,8 @@ func place(node, machine, uuid, serial, chassis, slot string) map[string]string 
 	}
 }
 
-// These are the stays of the boards. A name is a serial number, and a letter of the node if the
-// board was in several nodes.
+// These are the stays of the boards. A variable's name is the serial number, followed by the letter of the
+// node if the board was in several nodes, or by the letter of the GPU.
 var (
 	S1a = place("a", "machine-a", "GPU-1", "S1", "C1", "1")
 	S1b = place("b", "machine-b", "GPU-1", "S1", "C2", "3")
@@ -32,8 +32,8 @@ var (
 	S8  = place("c", "machine-c", "GPU-8", "S8", "C1", "1")
 )
 
-// Boards returns the record of ten days. In it boards move, arrive, are lost or are renamed. There are two replicas
-// of a Prometheus, scrape gaps, and pods on some boards.
+// Boards returns the record of ten days. Boards move, arrive, are lost, or get new names of their nodes. Some
+// boards are scraped by two replicas of Prometheus. There are scrape gaps, and pods on some boards.
 func Boards() *History {
 	const end = 10*Daily + time.Hour
 	h := New(time.Minute)
@@ -45,7 +45,7 @@ func Boards() *History {
 	put(S1a, 0, 3*Daily)
 	put(S1b, 3*Daily+2*time.Hour, end)
 	put(S2, 0, end)
-	for _, replica := range []string{"1", "2"} { // of Prometheus
+	for _, replica := range []string{"1", "2"} { // replicas of Prometheus
 		put(With(S3a, "prometheus_replica", replica), 0, end)
 		put(With(S3b, "prometheus_replica", replica), 0, end)
 	}
@@ -61,7 +61,7 @@ func Boards() *History {
 	return h
 }
 
-// These are pods, with the labels of their boards.
+// These are the labels of pods, including the labels of their boards.
 var (
 	Trainer = With(S1a, "namespace", "alpha", "pod", "train", "pod_uid", "u1")
 	Server1 = With(S1b, "namespace", "beta", "pod", "serve", "pod_uid", "u2")
@@ -72,7 +72,7 @@ func allocation(metric string, labels map[string]string) string {
 	return Series(metric, Parse(Some(labels, "node", "UUID", "serial", "chassis_serial", "namespace", "pod", "pod_uid")))
 }
 
-// charge adds the energy of pods on the boards. One board is away for two days.
+// charge adds the energy of pods on the boards. One pod is missing for two days.
 func (h *History) charge(end time.Duration) {
 	for _, p := range []struct {
 		labels   map[string]string

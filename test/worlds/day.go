@@ -10,7 +10,7 @@ import (
 // Day is the day of the statements, which is the 24 hours after the first hour.
 var Day = Span{time.Hour, 25 * time.Hour}
 
-// Statements returns a day with all events that make it difficult to add up counters.
+// Statements returns a day that contains all events that make counters difficult to add up.
 var Statements = sync.OnceValue(func() *Fleet {
 	hm := func(hours, minutes int) time.Duration {
 		return time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute
@@ -25,7 +25,7 @@ var Statements = sync.OnceValue(func() *Fleet {
 			{uuid: "GPU-3", serial: "S3", watts: 300, stays: map[string]Span{"b": all}},
 		},
 		pods: []pod{
-			// This pod ends before its hour.
+			// This pod ends before the hour ends.
 			{"alpha", "train", "u1", "GPU-1", Span{hm(0, 5), hm(3, 20)}, 1, 0, false, ""},
 			// This pod continues after reboots of its node.
 			{"beta", "serve", "u2", "GPU-1", Span{hm(4, 0), hm(48, 0)}, 0.75, 0, false, ""},
@@ -35,7 +35,7 @@ var Statements = sync.OnceValue(func() *Fleet {
 			// These pods run for less than a scrape interval.
 			{"alpha", "spark", "u6", "GPU-3", Span{hm(12, 30) + 35*time.Second, hm(12, 31) + 5*time.Second}, 1, 0, false, ""},
 			{"gamma", "flash", "u7", "GPU-3", Span{hm(16, 0) + 31*time.Second, hm(16, 1) + 10*time.Second}, 1, 0, false, ""},
-			// This pod begins and runs without scrapes, except in its last minutes.
+			// This pod is scraped only after most of its time.
 			{"beta", "unseen", "u8", "GPU-3", Span{hm(6, 55), hm(7, 22)}, 0.25, 0, false, ""},
 			// These are a job on the node that reboots, and a container that also uses a second board for three
 			// hours.
@@ -43,14 +43,14 @@ var Statements = sync.OnceValue(func() *Fleet {
 			{"", "vision", "c1", "GPU-3", Span{hm(2, 0), hm(19, 0)}, 0.25, 0, false, "docker"},
 			{"", "vision", "c2", "GPU-2", Span{hm(15, 0), hm(18, 0)}, 0.25, 0, false, "docker"},
 		},
-		// There are two reboots within an hour. At the second reboot the counters are young.
+		// There are two reboots within an hour. At the second reboot the counters are still low.
 		off:    map[string][]Span{"a": {{hm(14, 20), hm(14, 27)}, {hm(14, 48), hm(14, 52)}}},
 		silent: map[string][]Span{"a": {{hm(11, 0), hm(11, 2)}}, "b": {{hm(17, 58), hm(18, 1)}}},
 		blind:  []Span{{hm(6, 50), hm(7, 25)}, {hm(21, 3), hm(23, 40)}},
 		second: []Span{{hm(9, 10), hm(9, 30)}, {hm(19, 55), hm(22, 0)}},
 	}
 	f.simulate(hm(27, 0), Day, rand.New(rand.NewPCG(1, 2)))
-	// Prometheus has the created timestamp of this counter.
+	// Prometheus adds a zero at the created timestamp of this counter.
 	f.Add(Series(AllocationEnergy, map[string]string{
 		"node": "b", "UUID": "GPU-3", "serial": "S3", "namespace": "gamma", "pod": "flash", "pod_uid": "u7",
 	}), hm(16, 0)+30*time.Second, 0)
@@ -58,7 +58,7 @@ var Statements = sync.OnceValue(func() *Fleet {
 	return f
 })
 
-// people adds the teams of pods and namespaces.
+// people adds the series that name workloads, users and teams.
 func (f *Fleet) people() {
 	const until = 27 * time.Hour
 	for _, p := range f.pods {
@@ -71,8 +71,7 @@ func (f *Fleet) people() {
 			"workload_kind": "Job", "workload_name": workload, "workload_uid": "w-" + workload,
 		}
 		from, to := p.From.Truncate(f.Interval), min(p.To.Truncate(f.Interval)+retention, until)
-		// The root of its owner chain becomes known after a minute, and two replicas of the
-		// reconciler serve it.
+		// The root of the owner chain becomes known after a minute. Then two replicas of the reconciler serve it.
 		early := maps.Clone(who)
 		early["workload_kind"], early["workload_name"], early["workload_uid"] = "ReplicaSet", "x", "w-x"
 		f.Constant(Series("gpuledger_pod_info", early), from, from+time.Minute, 1)
@@ -93,11 +92,11 @@ func (f *Fleet) people() {
 	for namespace, team := range TeamOfNamespace {
 		f.Constant(Series("kube_namespace_labels", map[string]string{"namespace": namespace, "label_team": team}), 90*time.Minute, until, 1)
 	}
-	// Before that, alpha belonged to another team.
+	// Before that, the namespace alpha belonged to another team.
 	f.Constant(Series("kube_namespace_labels", map[string]string{"namespace": "alpha", "label_team": "old"}), 0, 90*time.Minute, 1)
 }
 
-// delta has no series in kube-state-metrics, and its pod has no series in the reconciler.
+// The namespace delta has no series from kube-state-metrics, and its pod has no series from the reconciler.
 var (
 	TeamOfNamespace = map[string]string{"alpha": "red", "beta": "blue", "gamma": ""}
 	WorkloadOfPod   = map[string]string{"u1": "train", "u2": "serve", "u3": "train", "u4": "other", "u6": "train", "u7": "other", "u8": "serve"}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// These are the counters of the record.
+// These are counters in the record.
 const (
 	AllocationEnergy = "gpuledger_allocation_energy_joules_total"
 	AllocationAlone  = "gpuledger_allocation_exclusive_energy_joules_total"
@@ -22,27 +22,26 @@ const (
 	BoardEnergy      = "gpuledger_board_energy_joules_total"
 )
 
-// Fleet is a fleet that is simulated second by second. Boards draw power, pods are charged for it, and the record is
-// scraped. The answers of the queries are compared with its truth.
+// Fleet is a fleet that is simulated second by second. Boards draw power, pods are charged for the energy, and the
+// record is scraped. The results of the queries are compared with the truth of the fleet.
 type Fleet struct {
 	*History
 	cluster string // value of the label cluster, if several clusters share a store
 	boards  []board
 	pods    []pod
-	off     map[string][]Span // nodes that are down, so that their counters restart
-	silent  map[string][]Span // nodes with an unreachable exporter, which continues to count
-	blind   []Span            // without scrapes
-	second  []Span            // the second of two scrapers, which scrapes at another moment
-	owners  map[string]string // the workloads or users of pods and units by UID, if they are known
-	// thousandths is set if counters are rounded to millijoules and milliseconds, as by an exporter.
+	off     map[string][]Span // times in which a node is down, so that its counters restart
+	silent  map[string][]Span // times in which a node's exporter is unreachable but continues to count
+	blind   []Span            // times without scrapes
+	second  []Span            // times in which the second of two scrapers is used, which scrapes at a different second
+	owners  map[string]string // workload or user of each pod and unit, by UID, if it is known
+	// thousandths is set if counters are rounded to millijoules and milliseconds, as an exporter does.
 	thousandths bool
 
 	meters map[account]*meter
 	Truth  Truth
 }
 
-// Span is the time from one moment to another moment, which is excluded. Both count from the
-// beginning of a history.
+// Span is a time range that excludes its end. Both times are measured from the beginning of a history.
 type Span struct{ From, To time.Duration }
 
 func within(spans []Span, at time.Duration) bool {
@@ -54,25 +53,25 @@ func within(spans []Span, at time.Duration) bool {
 	return false
 }
 
-// board is a board, which can move between nodes.
+// board describes a board that can move between nodes.
 type board struct {
 	uuid, serial string
 	stays        map[string]Span
 	watts        int
 }
 
-// pod is a pod on a board or, with a manager, a unit of that name.
+// pod describes a pod on a board. If manager is set, it describes a unit with this name.
 type pod struct {
 	namespace, name, uid, board string
 	Span
-	share float64       // serial number of the board
-	age   time.Duration // before the history begins
+	share float64       // share of the board's energy
+	age   time.Duration // age at the beginning of the history
 	bare  bool          // set if the pod uses the GPU without an allocation
 
-	manager string // manager of a unit
+	manager string // manager of the unit; empty for a pod
 }
 
-// metric returns the metric of the pod or unit that corresponds to a metric of pods.
+// metric converts the name of a metric about pods to the metric about this pod or unit.
 func (p pod) metric(name string) string {
 	if p.manager != "" {
 		return strings.Replace(name, "_allocation_", "_unit_allocation_", 1)
@@ -80,16 +79,16 @@ func (p pod) metric(name string) string {
 	return name
 }
 
-// account identifies a counter, which belongs to a board on a node or to a pod on this board.
+// account identifies the counters of a board in a node or, if pod is set, of a pod on this board.
 type account struct{ node, board, pod string }
 
-// meter contains the counters of a board or a pod in the record.
+// meter contains the record's counters of a board or of a pod.
 type meter struct {
 	labels  map[string]string
-	values  map[string]*value // by metric
+	values  map[string]*value // counters by metric
 	created string            // series of the created timestamp
 	born    time.Duration
-	ended   time.Duration // time at which the pod ended or the board left; 0 before
+	ended   time.Duration // time at which the pod ended or the board left; 0 before that
 	scraped bool
 }
 
@@ -99,7 +98,7 @@ type value struct {
 	amount float64
 }
 
-// count adds to a counter, which begins at 0.
+// count adds an amount to a counter, which begins at 0.
 func (m *meter) count(metric string, amount float64) {
 	if m.values[metric] == nil {
 		m.values[metric] = &value{series: Series(metric, m.labels)}
@@ -107,7 +106,8 @@ func (m *meter) count(metric string, amount float64) {
 	m.values[metric].amount += amount
 }
 
-// charge adds energy, of which parts are idle and measured, and seconds, of which half are active.
+// charge adds energy and seconds. A part of the energy is idle, a part is measured, and half of the seconds
+// are active.
 func (m *meter) charge(p pod, joules, seconds float64) {
 	m.count(p.metric(AllocationEnergy), joules)
 	m.count(p.metric(AllocationIdle), joules/8)
@@ -119,7 +119,7 @@ func (m *meter) charge(p pod, joules, seconds float64) {
 	m.count(p.metric(AllocationGPU), seconds*p.share)
 }
 
-// Truth contains the drawn energy in joules.
+// Truth contains the true energy, in joules.
 type Truth struct {
 	Board      float64
 	Namespaces map[string]float64
@@ -130,7 +130,7 @@ const (
 	scrape    = time.Minute
 )
 
-// simulate runs the fleet. The truth is the energy between two moments.
+// simulate runs the fleet. The truth contains the energy in the given span.
 func (f *Fleet) simulate(until time.Duration, counted Span, random *rand.Rand) {
 	f.meters = make(map[account]*meter)
 	f.Truth.Namespaces = make(map[string]float64)
@@ -150,7 +150,7 @@ func (f *Fleet) simulate(until time.Duration, counted Span, random *rand.Rand) {
 	}
 }
 
-// draw charges the energy of a second.
+// draw charges the energy that a board draws in a second.
 func (f *Fleet) draw(b board, node string, joules float64, at time.Duration, counts bool) {
 	f.meter(b, node, pod{}, at).count(BoardEnergy, joules)
 	if counts {
@@ -186,7 +186,7 @@ func (f *Fleet) meter(b board, node string, p pod, at time.Duration) *meter {
 		}
 		if p.uid == "" {
 			m.values[Placement] = &value{Series(Placement, With(labels, "model", Model(b.uuid))), 1}
-		} else if at == 0 { // age of an old pod
+		} else if at == 0 { // a pod may be old when the history begins
 			m.born = -p.age
 			m.charge(p, 100*p.age.Seconds(), p.age.Seconds())
 		}
@@ -203,7 +203,7 @@ func Model(uuid string) string {
 	return "H100"
 }
 
-// CreatedOf returns the metric with the created timestamp of a counter of the record.
+// CreatedOf returns the metric that contains the created timestamp of a counter in the record.
 func CreatedOf(metric string) string {
 	kind := strings.Split(metric, "_")[1]
 	if kind == "unit" {
@@ -212,8 +212,8 @@ func CreatedOf(metric string) string {
 	return "gpuledger_" + kind + "_created_timestamp_seconds"
 }
 
-// retire ends the series of pods that ended , of boards that left a while ago, and of nodes that are
-// down. An active scraper writes a staleness marker.
+// retire ends the series of pods and boards that ended or left a while ago, and of nodes that are down. If
+// scrapes work at this time, it writes staleness markers.
 func (f *Fleet) retire(at time.Duration) {
 	for a, m := range f.meters {
 		if m.ended == 0 && !f.sits(a, at) {
@@ -238,7 +238,7 @@ func (f *Fleet) leave(m *meter, at time.Duration) {
 	delete(m.values, Placement)
 }
 
-// sits reports whether the board is in the node.
+// sits reports whether the board of an account is in the account's node.
 func (f *Fleet) sits(a account, at time.Duration) bool {
 	for _, b := range f.boards {
 		if b.uuid == a.board {
@@ -248,8 +248,8 @@ func (f *Fleet) sits(a account, at time.Duration) bool {
 	return false
 }
 
-// scrape writes a sample of each counter. Each node and each of the two scrapers is scraped at its
-// own moment in the minute.
+// scrape writes a sample of each counter. Each node and each of the two scrapers has its own second of the
+// minute for scrapes.
 func (f *Fleet) scrape(at time.Duration) {
 	if within(f.blind, at) {
 		return
@@ -282,7 +282,7 @@ func (f *Fleet) scrape(at time.Duration) {
 	}
 }
 
-// vanish writes staleness markers to a meter's series.
+// vanish writes a staleness marker to each series of a meter.
 func (f *Fleet) vanish(m *meter, at time.Duration) {
 	for _, v := range m.values {
 		f.End(v.series, at)

@@ -1,6 +1,6 @@
-// Package worlds contains simulated histories of GPU fleets, in the form of the samples of a Prometheus. Boards move, nodes
-// reboot, and scrapers are down for a while. The tests of the rules, of the documented queries and of the archive's questions
-// read them.
+// Package worlds contains simulated histories of GPU fleets, as samples in a Prometheus. Boards move, nodes reboot, and
+// scrapers are down for a while. The tests of the rules, of the documented queries and of the archive's questions read
+// them.
 package worlds
 
 import (
@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// History has the scraped series of a Prometheus, with a sample, a staleness marker or nothing at
-// each multiple of an interval.
+// History contains the series that a Prometheus scraped. At each multiple of the interval, a series has a
+// sample, a staleness marker or nothing.
 type History struct {
 	Interval time.Duration
-	Series   map[string]map[int]string // by name and labels, then by slot
+	Series   map[string]map[int]string // the key is the name with labels, then the number of the interval
 }
 
-// Began is the start of histories on a server.
+// Began is the time at which histories on a server start.
 var Began = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 
 const stale = "stale"
@@ -42,7 +42,7 @@ func (h *History) End(series string, at time.Duration) {
 
 func (h *History) write(series string, at time.Duration, value string) {
 	if at%h.Interval != 0 {
-		panic(fmt.Sprintf("%s at %s is between two slots", series, at))
+		panic(fmt.Sprintf("%s at %s is not a multiple of the interval", series, at))
 	}
 	if h.Series[series] == nil {
 		h.Series[series] = make(map[int]string)
@@ -50,8 +50,8 @@ func (h *History) write(series string, at time.Duration, value string) {
 	h.Series[series][int(at/h.Interval)] = value
 }
 
-// Constant writes a sample at each interval from one moment until just before another moment, and a
-// staleness marker there.
+// Constant writes a sample at each interval between two times, except at the end, where it writes a staleness
+// marker.
 func (h *History) Constant(series string, from, to time.Duration, value float64) {
 	h.Linear(series, from, to, value, 0)
 }
@@ -64,7 +64,7 @@ func (h *History) Linear(series string, from, to time.Duration, value, slope flo
 	h.End(series, to)
 }
 
-// Forget removes samples and markers from one moment to another, as if the scraper had been down.
+// Forget removes samples and markers between two times, as if the scraper had been down.
 func (h *History) Forget(match string, from, to time.Duration) {
 	for name, slots := range h.Series {
 		if strings.Contains(name, match) {
@@ -76,7 +76,7 @@ func (h *History) Forget(match string, from, to time.Duration) {
 	}
 }
 
-// Without returns the history without the series that contain a text.
+// Without returns a copy of the history without the series that contain the given text.
 func (h *History) Without(match string) *History {
 	some := New(h.Interval)
 	for name, slots := range h.Series {
@@ -87,7 +87,7 @@ func (h *History) Without(match string) *History {
 	return some
 }
 
-// Render writes the series from a moment on in promtool's format.
+// Render returns the series from a given time on, in the format of promtool.
 func (h *History) Render(from time.Duration) []map[string]string {
 	first := int(from / h.Interval)
 	var all []map[string]string
@@ -120,7 +120,7 @@ func Series(name string, labels map[string]string) string {
 	return name + "{" + strings.Join(pairs, ",") + "}"
 }
 
-// OpenMetrics writes the history as text. It has no staleness markers.
+// OpenMetrics returns the history in the OpenMetrics format, without staleness markers.
 func (h *History) OpenMetrics() []byte {
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(h.Series)) {
@@ -144,7 +144,7 @@ func (h *History) Length() time.Duration {
 	return time.Duration(last) * h.Interval
 }
 
-// With returns the labels with changes; an empty value removes a label.
+// With returns a copy of the labels with changes. An empty value removes a label.
 func With(labels map[string]string, more ...string) map[string]string {
 	all := maps.Clone(labels)
 	for i := 0; i < len(more); i += 2 {
@@ -156,10 +156,10 @@ func With(labels map[string]string, more ...string) map[string]string {
 // Some returns the named labels as promtool writes them.
 func Some(labels map[string]string, names ...string) string { return By(names...)(labels) }
 
-// Sum walks through the samples of a counter: each adds the growth since the sample before, or its
-// whole value if the counter restarted: its created timestamp changed, or its value fell. A series without a sample in
-// the day before the hour adds its first value if it was created in that day. The key of a series is its group; "" omits
-// the series.
+// Sum adds up the increases of a counter in a window, by group. Each sample adds the increase since the previous
+// sample. If the counter restarted, the sample adds its whole value. A counter restarted if its created timestamp
+// changed or its value decreased. If a series has no sample in the day before the hour, its first value is added only
+// if the series was created in that day. The function key returns the group of a series, or "" to omit the series.
 func (h *History) Sum(metric string, window Span, key func(labels map[string]string) string) map[string]float64 {
 	sums := make(map[string]float64)
 	for name, slots := range h.Series {
@@ -171,7 +171,7 @@ func (h *History) Sum(metric string, window Span, key func(labels map[string]str
 		seen := -Daily - time.Hour
 		for _, slot := range slices.Sorted(maps.Keys(slots)) {
 			value, err := strconv.ParseFloat(slots[slot], 64)
-			if err != nil { // stale
+			if err != nil { // a staleness marker
 				continue
 			}
 			at := time.Duration(slot) * h.Interval
@@ -211,7 +211,7 @@ var (
 	pair = regexp.MustCompile(`(\w+)="([^"]*)"`)
 )
 
-// Parse is the inverse of Series.
+// Parse parses the output of Series.
 func Parse(text string) map[string]string {
 	labels := map[string]string{"__name__": word.FindString(text)}
 	for _, p := range pair.FindAllStringSubmatch(text, -1) {
@@ -220,7 +220,7 @@ func Parse(text string) map[string]string {
 	return labels
 }
 
-// By returns a key of labels as promtool writes them.
+// By returns a key function that formats the named labels like promtool.
 func By(names ...string) func(map[string]string) string {
 	return func(labels map[string]string) string {
 		Some := make(map[string]string)

@@ -10,20 +10,21 @@ import (
 // MoveHours is the length of a history with moves.
 const MoveHours = 30
 
-// Moves is the record of placements, with the events of its boards.
+// Moves is the record of placements, and the events of the boards.
 type Moves struct {
 	*History
 	Events []MoveEvent
 }
 
-// MoveEvent is the moment at which a board appears in another place, or a slot has another board, with the alert on it.
+// MoveEvent describes a board that appears in another place, or a slot that gets another board, and the alert for this
+// event.
 type MoveEvent struct {
 	Alert string
 	At    time.Duration
 	Place map[string]string
 }
 
-// slot is a place of a board.
+// slot is a place for a board.
 type slot struct {
 	node string
 	bus  int
@@ -38,24 +39,25 @@ func (s slot) labels(uuid string) map[string]string {
 
 const (
 	movesEnd = MoveHours * time.Hour
-	// pause is the minimum time between two events of a node: alerts ignore GPUs that return within two hours.
+	// pause is the minimum time between two events of a node. It is long, because alerts ignore GPUs that return
+	// within two hours.
 	pause     = 5 * time.Hour
-	gpusAMove = 4 // GPUs of a node
+	gpusAMove = 4 // number of GPUs in a node
 )
 
-// rack has the boards of a fleet that moves. Its name is in the names of nodes and boards.
+// rack contains the boards of a fleet with moves. Its name is a part of the names of its nodes and boards.
 type rack struct {
 	Moves
 	name   string
 	random *rand.Rand
 	boards map[slot]string
 	since  map[slot]time.Duration
-	busy   map[string]time.Duration // until when a node has no event
+	busy   map[string]time.Duration // time until which a node has no further event
 	made   int
 }
 
-// RandomMoves returns fleets with random events: nodes are installed and reboot, boards are swapped, exchanged and moved. No fleet gets a
-// board of another fleet.
+// RandomMoves returns fleets with random events: nodes are installed and rebooted, and boards are replaced, exchanged
+// and moved. Boards do not move between fleets.
 func RandomMoves(random *rand.Rand, fleets int) Moves {
 	all := Moves{History: New(time.Minute)}
 	for n := range fleets {
@@ -107,7 +109,8 @@ func (r *rack) pull(s slot, at time.Duration) {
 	delete(r.boards, s)
 }
 
-// work turns two nodes off and on again, the second one a while later, mostly with other boards. It returns false at the end.
+// work turns two nodes off and on again, in most cases with changed boards. The second node is turned on a while after
+// the first. It returns false at the end of the history.
 func (r *rack) work(x, y string) bool {
 	off := max(r.busy[x], r.busy[y]) + r.minutes(3*time.Hour)
 	on := map[string]time.Duration{x: off + r.minutes(100*time.Minute)}
@@ -128,10 +131,10 @@ func (r *rack) work(x, y string) bool {
 	one, other := slot{x, 1 + r.random.IntN(gpusAMove)}, slot{y, 1 + r.random.IntN(gpusAMove)}
 	sibling := slot{x, one.bus%gpusAMove + 1}
 	switch r.random.IntN(4) {
-	case 0: // a reboot
+	case 0: // only a reboot
 	case 1:
 		after[one] = r.board()
-	case 2: // a board moves, and a new one takes its place
+	case 2: // a board moves, and a new board takes its place
 		after[other], after[one] = before[one], r.board()
 	case 3:
 		after[one], after[sibling] = before[sibling], before[one]

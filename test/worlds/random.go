@@ -9,7 +9,7 @@ import (
 // RandomHours is the number of hours of a random fleet.
 const RandomHours = 6
 
-// RandomFleet returns a fleet with random events. A cluster is the label of its series.
+// RandomFleet returns a fleet with random events. The series have the label cluster if it is given.
 func RandomFleet(random *rand.Rand, cluster string) *Fleet {
 	const end = (RandomHours + 2) * time.Hour
 	f := &Fleet{History: New(15 * time.Second), cluster: cluster, off: make(map[string][]Span), silent: make(map[string][]Span), owners: make(map[string]string), thousandths: true}
@@ -53,7 +53,8 @@ func RandomFleet(random *rand.Rand, cluster string) *Fleet {
 			f.silent[node] = append(f.silent[node], spell(50*time.Minute))
 		}
 	}
-	// A node that is away reboots soon, so that its counters can exceed their last scraped values when it is back.
+	// This node reboots soon after its scrapes stop, so its counters may exceed their last scraped values when the
+	// scrapes continue.
 	away, node := spell(3*time.Hour), nodes[random.IntN(3)]
 	f.silent[node] = append(f.silent[node], away)
 	f.off[node] = append(f.off[node], Span{away.From + time.Minute, away.From + 2*time.Minute})
@@ -63,7 +64,7 @@ func RandomFleet(random *rand.Rand, cluster string) *Fleet {
 	return f
 }
 
-// own adds the owner of a pod or unit, one of several. Owner 0 is unknown.
+// own adds the series for the owner of a pod or unit. Owner 0 is unknown.
 func (f *Fleet) own(p pod, owner int, random *rand.Rand) {
 	if owner == 0 {
 		return
@@ -82,13 +83,13 @@ func (f *Fleet) own(p pod, owner int, random *rand.Rand) {
 	}
 }
 
-// describe adds descriptions of a unit. In each hour, the description with the owner is between a description with another
-// owner or with none, and a description without an owner.
+// describe adds descriptions of a unit. In each hour, the description with the owner follows a description with another
+// owner or with no owner, and precedes a description without an owner.
 func (f *Fleet) describe(unit map[string]string, owner string, of Span, random *rand.Rand) {
-	const least = 2 * time.Minute // of an owner, longer than the step of the rules
+	const least = 2 * time.Minute // minimum time with the owner; longer than the step of the rules
 	owned := Series("gpuledger_unit_info", With(unit, "account", owner, "user", owner))
 	for begin := of.From.Truncate(time.Hour); begin < of.To; begin += time.Hour {
-		// The hour contains the samples after its start, and the sample at its end.
+		// An hour includes the sample at its end, but not the sample at its start.
 		from, until := max(begin+f.Interval, of.From), min(begin+time.Hour+f.Interval, of.To)
 		spare := until - from - least
 		if spare <= 0 {
@@ -107,7 +108,7 @@ func (f *Fleet) describe(unit map[string]string, owner string, of Span, random *
 	}
 }
 
-// By returns a key of labels and of the owner of a pod or unit.
+// By returns a key function that formats the named labels, including the owner of a pod or unit.
 func (f *Fleet) By(names ...string) func(labels map[string]string) string {
 	return func(labels map[string]string) string {
 		for _, p := range f.pods {

@@ -2,8 +2,8 @@ package worlds
 
 import "time"
 
-// Units returns a machine without Kubernetes. There are a job on two GPUs, a job that shares one of
-// these GPUs without working, a container, and the session of a user.
+// Units returns a machine without Kubernetes. The machine runs a job on two GPUs, a job that shares one of
+// these GPUs but does not work, a container, and the session of a user.
 func Units() *History {
 	const end = 5 * time.Hour
 	h := New(30 * time.Second)
@@ -27,14 +27,14 @@ func Units() *History {
 	return h
 }
 
-// unitOnGPU is a unit that holds or uses a GPU, with its power and idle power in watts.
+// unitOnGPU describes a unit that holds or uses a GPU, with its power and idle power in watts.
 type unitOnGPU struct {
 	manager, unit, uuid, sharing string
 	Span
 	watts, idle float64
 }
 
-// unit adds the record and the main page of a unit on a GPU.
+// unit adds the series of a unit on a GPU from the record and from the main page.
 func (h *History) unit(u unitOnGPU) {
 	who := map[string]string{"node": "a", "UUID": u.uuid, "manager": u.manager, "unit": u.unit}
 	recorded := With(who, "serial", "S"+u.uuid[len("GPU-"):], "chassis_serial", "C1")

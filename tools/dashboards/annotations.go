@@ -5,8 +5,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// annotated is a dashboard with annotations. The annotations of the SDK lack the fields of
-// Prometheus.
+// annotated is a dashboard with annotations. It replaces the annotations in the SDK, which lack the fields
+// for Prometheus.
 type annotated struct {
 	dashboard.Dashboard
 	Annotations annotations `json:"annotations"`
@@ -30,11 +30,10 @@ type annotation struct {
 	TagKeys     string               `json:"tagKeys"`
 }
 
-// events returns the annotations of a dashboard: boards that moved or were lost, of the boards that it shows. Each event is
-// one sample, at the first step after it.
+// events returns the annotations of a dashboard. They mark moves and losses of the boards that the dashboard shows.
+// Each event is one sample at the first step after the event.
 func events(name string) annotations {
-	// A board moved if it is in a node now, was not in this node a step ago, and was in another
-	// node before.
+	// A board has moved if it is now in a node in which it was not a step ago, and was in another node before.
 	const (
 		moved = `group by (cluster, node, serial) (
   gpuledger_placement_info{cluster=~"$cluster"SELECTED}
@@ -42,11 +41,11 @@ func events(name string) annotations {
   unless on (cluster, node, UUID) HERE
   and on (UUID) SEEN
 )`
-		// For the whole fleet the query reads the places of the day before. A move back within a
-		// day is not marked.
+		// For the whole fleet, the query reads the places on the previous day. Therefore it does not mark a return
+		// within a day.
 		day = `last_over_time(gpuledger:placement_info:present1h[1d] offset $__interval)`
-		// For selected boards the query reads the hours of their places; the last place counts, as in the
-		// alert GPULedgerGPUMoved. A board that is back after two hours or less may not be marked.
+		// For selected boards, the query reads the hours in which they were in each place, and uses the last place,
+		// as in the alert GPULedgerGPUMoved. It may not mark a board that returns after at most two hours.
 		hours = `max_over_time(timestamp(last_over_time(gpuledger:placement_info:present1h[1h]))[1d:1h] offset $__interval)`
 		last  = `(` + hours + ` == on (UUID) group_left () max by (UUID) (` + hours + `))`
 		lost  = `group by (cluster, node, serial) (
@@ -59,7 +58,7 @@ func events(name string) annotations {
 	}[name], "1m"
 	here, seen := last, hours
 	if selected == "" {
-		step, here, seen = "1h", day, day // over months
+		step, here, seen = "1h", day, day // a larger step, because the time range is months
 	}
 	list := []annotation{
 		{Name: "Moved boards", IconColor: "blue", Expr: fill(moved, "SELECTED", selected, "HERE", here, "SEEN", seen), TitleFormat: "moved"},

@@ -5,10 +5,10 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// schemaVersion is the version of Grafana 10; later versions migrate the file.
+// schemaVersion is the version of Grafana 10; later versions of Grafana migrate a dashboard from it.
 const schemaVersion = 39
 
-// Uids of the dashboards. Alerts and bookmarks use them.
+// These are the UIDs of the dashboards. Alerts and bookmarks use them.
 const (
 	uidIncident = "gpuledger-incident"
 	uidChassis  = "gpuledger-chassis"
@@ -20,18 +20,18 @@ const (
 	uidStatement = "gpuledger-statement"
 )
 
-// tag marks the dashboards; the links at the top use it.
+// tag is the tag of all dashboards. The links at the top of a dashboard use it.
 const tag = "gpuledger"
 
 // every is the value of a variable without a selection. It also matches a missing label.
 const every = ".*"
 
-// source is the data source in the variable.
+// source is the data source that the variable selects.
 var source = common.DataSourceRef{Type: ptr("prometheus"), Uid: ptr("${datasource}")}
 
 func ptr[T any](v T) *T { return &v }
 
-// board returns a dashboard with the settings and variables that all share.
+// board returns a dashboard with the settings and variables that all dashboards have.
 func board(uid, title, description, from string) *dashboard.DashboardBuilder {
 	return dashboard.NewDashboardBuilder(title).
 		Uid(uid).
@@ -47,7 +47,7 @@ func board(uid, title, description, from string) *dashboard.DashboardBuilder {
 		WithVariable(variable("cluster", "Cluster", `label_values(gpuledger_gpu_info, cluster)`))
 }
 
-// variable returns a variable with an optional selection of one value.
+// variable returns a variable for one value or all values.
 func variable(name, label, query string) *dashboard.QueryVariableBuilder {
 	return one(name, label, query).
 		IncludeAll(true).

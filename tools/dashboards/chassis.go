@@ -5,12 +5,12 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// housed selects the GPUs of the chassis. If a GPU reports no chassis, the chassis of its machine
-// counts. A link from an empty cell selects all GPUs of a machine that report no chassis.
+// housed selects the GPUs of the chassis. If a GPU reports no chassis, the chassis of its machine is used. A
+// link from an empty cell selects all GPUs in a machine that report no chassis.
 var housed = unlessGone(fill(`(IN or (OUT and on (cluster, node) (last_over_time(gpuledger_node_info{cluster=~"$cluster", chassis_serial="$chassis_serial"}[1h]) or NAMED)))`,
 	"IN", remembered(inCluster+`, chassis_serial="$chassis_serial"`), "OUT", remembered(inCluster+`, chassis_serial=""`), "NAMED", linked))
 
-// linked selects the GPUs of the link's machine if the link comes from an empty cell.
+// linked selects the GPUs of the machine that a link sets, if the link comes from an empty cell.
 var linked = fill(`(last_over_time(gpuledger_gpu_info{cluster=~"$cluster", node="$machine"}[1h])
     and on () (label_replace(vector(1), "chassis", "$chassis_serial", "", "") and on (chassis) label_replace(vector(1), "chassis", "NONE", "", "")))`, "NONE", emptyCell)
 
@@ -22,7 +22,7 @@ var housings = fill(`query_result(group by (chassis_serial) (gpuledger_gpu_info{
 
 func chassis() *dashboard.DashboardBuilder {
 	held := fill(`(STATES == 1) * on (cluster, node, UUID) group_left (holder) HOLDERS`, "STATES", states(housed), "HOLDERS", holders(inCluster))
-	b := board(uidChassis, "gpuledger / Chassis", "The GPUs of one chassis by tray, with their holders.", "now-6h").
+	b := board(uidChassis, "gpuledger / Chassis", "Shows the GPUs of one chassis, by tray, and their holders.", "now-6h").
 		WithVariable(text("machine", "Machine", "").Hide(dashboard.VariableHideHideVariable)).
 		WithVariable(one("chassis_serial", "Chassis", housings).Regex(`/chassis_serial="([^"]+)"/`)).
 		WithPanel(number(words{"GPUs lost", "GPUs of the chassis that the driver lost.", "no GPU in this chassis"}, quarter, "short",
@@ -38,7 +38,7 @@ func chassis() *dashboard.DashboardBuilder {
 			Thresholds(from("text"))).
 		WithPanel(rows(words{
 			"Holders",
-			"A row for each tray and a column for each GPU, with the pod that holds or uses it, or its fault.",
+			"One row for each tray and one column for each GPU. A cell shows the pod that holds or uses the GPU, or the GPU's fault.",
 			"no GPU in this chassis",
 		}, full, []column{{field: "tray", title: "Tray"}, {field: "place", title: "Place"}, {field: "holder", title: "Holder"}}, fill(`label_replace(label_replace(label_join(
   label_replace(STATES == 0, "holder", "LOST", "", "") or label_replace(STATES == -1, "holder", "not scraped", "", "") or HELD,
@@ -51,7 +51,7 @@ func chassis() *dashboard.DashboardBuilder {
 				state("LOST", "LOST", "red"), state("not scraped", "not scraped", "orange"), state("free", "free", "blue"),
 			}).
 			CellOptions(common.TableCellOptions{TableColorTextCellOptions: common.NewTableColorTextCellOptions()})).
-		WithPanel(rows(words{"Trays", "Trays of the chassis by their place.", "no GPU in this chassis"}, half, []column{
+		WithPanel(rows(words{"Trays", "Trays of the chassis, sorted by place.", "no GPU in this chassis"}, half, []column{
 			{field: "tray_index", title: "Tray", width: 70},
 			{field: "chassis_slot", title: "Slot", width: 70},
 			{field: "node", title: "Node", link: toNode},
@@ -63,7 +63,7 @@ func chassis() *dashboard.DashboardBuilder {
 			fill(`count by (cluster, node) (group by (cluster, node, pod_uid) (gpuledger_container_gpu_info{cluster=~"$cluster"} and on (cluster, node, UUID) HOUSED)) or 0 * group by (cluster, node) (HOUSED)`, "HOUSED", housed),
 			fill(`sum by (cluster, node) (rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]) and on (cluster, node, UUID) HOUSED)`, "HOUSED", housed)).
 			SortBy(ascending("Tray"))).
-		WithPanel(lines(words{"GPUs present over time", "Present GPUs of each tray. A step down is a lost GPU or a removed board.", "no GPU in this chassis"}, half, "short",
+		WithPanel(lines(words{"GPUs present over time", "Present GPUs of each tray. A step down means that a GPU was lost or a board was removed.", "no GPU in this chassis"}, half, "short",
 			fill(`sum by (node, tray_index) (gpuledger_gpu_present{cluster=~"$cluster"} * on (cluster, node, UUID) group_left (tray_index) HOUSED)`, "HOUSED", housed),
 			"{{node}} tray {{tray_index}}").Decimals(0))
 	return conditionPanels(b, inCluster, housed)

@@ -2,7 +2,7 @@ package main
 
 import "github.com/grafana/grafana-foundation-sdk/go/dashboard"
 
-// Links from a cell of a table. They keep data source, cluster and time range.
+// These are links from the cells of tables. They keep the data source, the cluster and the time range.
 const (
 	kept       = "?${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
 	toIncident = "/d/" + uidIncident + kept
@@ -14,7 +14,7 @@ const (
 	toEnergy   = "/d/" + uidEnergy + kept + "&var-namespace=${__value.text}"
 )
 
-// presence maps the values of states.
+// presence maps the values that states returns to texts and colours.
 var presence = []dashboard.ValueMapping{
 	state("1", "present", "green"),
 	state("0", "LOST", "red"),
@@ -22,7 +22,7 @@ var presence = []dashboard.ValueMapping{
 	state("-2", "removed", "orange"),
 }
 
-// xids maps the XIDs that lead to a drained node or a returned board.
+// xids maps the XIDs for which a node is drained or a board is returned.
 var xids = []dashboard.ValueMapping{
 	state("31", "31: memory page fault of an application", "orange"),
 	state("46", "46: stopped processing", "red"),

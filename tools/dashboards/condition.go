@@ -4,8 +4,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// conditionPanels adds the health of GPUs. The selector selects their series, and gpus is an expression with a series for each
-// GPU, with the labels node and pci_bus_id.
+// conditionPanels adds panels about the health of GPUs. The selector selects the GPUs' series. gpus is an expression
+// with one series for each GPU, which has the labels node and pci_bus_id.
 func conditionPanels(b *dashboard.DashboardBuilder, selector, gpus string) *dashboard.DashboardBuilder {
 	const none = "no GPU reports it, or see --collector.health"
 	of := func(series, labels string) string {
@@ -13,9 +13,9 @@ func conditionPanels(b *dashboard.DashboardBuilder, selector, gpus string) *dash
 			"SERIES", fill(series, "LABELS", "cluster, node, UUID, "+labels, "SELECTOR", selector), "GPUS", gpus)
 	}
 	return b.
-		WithPanel(lines(words{"Memory errors", "Errors of DRAM and SRAM over the life of the board, corrected or not; the 20 highest. A step of uncorrectable errors killed processes.", none}, third, "short",
+		WithPanel(lines(words{"Memory errors", "Corrected and uncorrected errors of DRAM and SRAM over the life of the board; the 20 highest. A step up of uncorrectable errors means that processes were killed.", none}, third, "short",
 			of(`max by (LABELS) (gpuledger_gpu_ecc_lifetime_errors{SELECTOR})`, "memory, error"), "{{node}} {{pci_bus_id}} {{memory}} {{error}}")).
-		WithPanel(lines(words{"Link errors", "New errors of NVLink and PCIe per minute; the 20 highest. Corrected errors of PCIe are normal if they are few.", none}, third, "short",
+		WithPanel(lines(words{"Link errors", "New errors of NVLink and PCIe per minute; the 20 highest. A few corrected PCIe errors are normal.", none}, third, "short",
 			of(`(60 * max by (LABELS) (rate(gpuledger_gpu_nvlink_errors_total{SELECTOR}[$__rate_interval]) or rate(gpuledger_gpu_pcie_errors_total{SELECTOR}[$__rate_interval])))`, "nvlink_error, pcie_error"),
 			"{{node}} {{pci_bus_id}} {{nvlink_error}}{{pcie_error}}")).
 		WithPanel(lines(words{"Limited clocks", "Fraction of the time in which a reason limited the clocks; the 20 highest. Reasons overlap. A power cap is normal under load.", none}, third, "percentunit",

@@ -5,15 +5,15 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// sumOfHours adds up the full hours that ended in the time range. The offset is needed because the
-// joules of an hour are known in the next hour. It is a minute longer, because Grafana's time
-// ranges of full hours end a millisecond early.
+// sumOfHours adds up the full hours that ended in the time range. The offset is needed because the energy of
+// an hour is known only in the next hour. It is a minute longer than an hour, because Grafana's time ranges
+// of full hours end a millisecond early.
 func sumOfHours(rule string) string {
 	return fill(`sum_over_time(HOUR[$__range:1h] offset -61m)`, "HOUR", hour(rule))
 }
 
-// hour returns, at a full hour, the value that a rule had during the previous hour. This value
-// describes the hour before that one.
+// hour returns the value that a rule had in the hour before a full hour. This value describes the hour before
+// that hour.
 func hour(rule string) string { return fill(`last_over_time(RULE[59m])`, "RULE", rule) }
 
 // cost converts kilowatt-hours to money, with the price of a kilowatt-hour and the PUE.
@@ -24,7 +24,7 @@ const noRules = "no full hour yet, or the rules are not loaded"
 func energy() *dashboard.DashboardBuilder {
 	boards := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
 	charged := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`), "KWH", kWh)
-	b := board(uidEnergy, "gpuledger / Energy and cost", "Energy, GPU hours and cost by namespace, workload and pod, and the idle part. It is the energy of the boards; CPUs, network and losses are at most in the PUE.", "now-24h/h").
+	b := board(uidEnergy, "gpuledger / Energy and cost", "Energy, GPU hours and cost by namespace, workload and pod, with the idle part. This is the energy of the boards. CPUs, network and losses are included only if the PUE includes them.", "now-24h/h").
 		Time("now-24h/h", "now-1h/h").
 		Refresh("5m").
 		WithVariable(variable("namespace", "Namespace", `label_values(gpuledger_allocation_energy_joules_total{cluster=~"$cluster"}, namespace)`)).
@@ -38,7 +38,7 @@ func energy() *dashboard.DashboardBuilder {
 			Thresholds(from("text")).Decimals(1)).
 		WithPanel(number(words{"Cost of the pods, full hours", "Charged energy × price × PUE, in the currency of the price.", noRules}, quarter, "none", cost(charged)).
 			Thresholds(from("text")).Decimals(2)).
-		WithPanel(number(words{"Hours counted", "Full hours of the time range that the rules have recorded, for the cluster with the fewest hours. If it is less than the time range, hours are missing from all panels except Pods: see GPULedgerEnergyHourMissing.", noRules}, quarter, "none",
+		WithPanel(number(words{"Hours counted", "Full hours in the time range that the rules have recorded, for the cluster with the fewest hours. If this is less than the time range, hours are missing in all panels except Pods; see GPULedgerEnergyHourMissing.", noRules}, quarter, "none",
 			fill(`min(count_over_time(group by (cluster) (HOUR)[$__range:1h] offset -61m))`, "HOUR", hour(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`))).
 			Thresholds(from("text"))).
 		WithPanel(number(words{"Power", "Power of all GPUs at the end of the time range.", "no energy readings"}, third, "watt",
@@ -52,7 +52,7 @@ func energy() *dashboard.DashboardBuilder {
 	return energyWhose(b)
 }
 
-// energyWhose adds energy and idle power by owner.
+// energyWhose adds the panels with energy and idle power by owner.
 func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	namespaces := fill(`sum by (cluster, namespace) (HOURS) / KWH`, "KWH", kWh,
 		"HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`))
@@ -98,21 +98,21 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			WithTarget(over("D", `sum(rate(gpuledger_unit_allocation_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) - sum(rate(gpuledger_unit_allocation_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "units at work")).
 			WithTarget(over("E", `sum(rate(gpuledger_unit_allocation_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "held by units, idle")).
 			WithTarget(over("C", `sum by (reason) (rate(gpuledger_board_unattributed_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "no pod: {{reason}}"))).
-		WithPanel(rows(words{"Pods that hold idle GPUs", "The 50 pods with the most idle power, from 10 W.", "no pod holds an idle GPU"}, half, []column{
+		WithPanel(rows(words{"Pods that hold idle GPUs", "The 50 pods with the most idle power, if it is at least 10 W.", "no pod holds an idle GPU"}, half, []column{
 			{field: "cluster", title: "Cluster", width: 90},
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "pod", title: "Pod", link: toPod},
 			{field: "Value", title: "Idle power", unit: "watt"},
 		}, `topk(50, sum by (cluster, namespace, pod) (rate(gpuledger_allocation_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval])) > 10)`).
 			SortBy(descending("Idle power"))).
-		WithPanel(rows(words{"Pods, full hours", "Energy and cost of each pod in the full hours of the time range; the 100 with the most energy. Select a namespace before a range of many days.", noRules}, half, []column{
+		WithPanel(rows(words{"Pods, full hours", "Energy and cost of each pod in the full hours of the time range; the 100 with the most energy. For a time range of many days, select a namespace first.", noRules}, half, []column{
 			{field: "cluster", title: "Cluster", width: 90},
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "pod", title: "Pod"},
 			{field: "Value #A", title: "Energy", unit: "kwatth"},
 			{field: "Value #B", title: "Cost"},
 		}, pods, cost(pods)).SortBy(descending("Energy")).Decimals(3)).
-		WithPanel(rows(words{"Units that hold idle GPUs", "The 50 jobs, containers, services and users outside pods with the most idle power, from 10 W.", "no unit holds an idle GPU"}, half, []column{
+		WithPanel(rows(words{"Units that hold idle GPUs", "The 50 jobs, containers, services and users outside pods with the most idle power, if it is at least 10 W.", "no unit holds an idle GPU"}, half, []column{
 			{field: "cluster", title: "Cluster", width: 90},
 			{field: "manager", title: "Manager", width: 90},
 			{field: "unit", title: "Unit"},

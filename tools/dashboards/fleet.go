@@ -4,23 +4,23 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// fleetHour returns the sum of a rule for the previous hour.
+// fleetHour returns the sum of a rule's results for the previous hour.
 func fleetHour(rule string) string { return `sum(` + hour(rule+`{cluster=~"$cluster"}`) + `)` }
 
-// modelHour returns the sum of a rule with the label model for the previous hour.
+// modelHour is like fleetHour, for a rule with the label model.
 func modelHour(rule string) string {
 	return `sum(` + hour(rule+`{cluster=~"$cluster", model=~"$model"}`) + `)`
 }
 
-// GPUs that pods and units hold now, at least in part, and the share of time in which each works. The intervals are fixed, because
-// Grafana's $__rate_interval grows to hours in a range of months. The record is scraped every minute, and a GPU stays present for
-// five minutes after the last scrape.
+// These expressions return the GPUs that pods and units hold now, at least in part, and the share of the time in which
+// each GPU works. The intervals are fixed, because Grafana's $__rate_interval grows to hours in a range of months. The
+// record is scraped every minute, and a GPU stays present for five minutes after the last scrape.
 const (
 	heldNow   = `((rate(gpuledger_allocation_gpu_seconds_total{cluster=~"$cluster"}[6m]) or rate(gpuledger_unit_allocation_gpu_seconds_total{cluster=~"$cluster"}[6m])) > 0)`
 	activeNow = `clamp_max(sum by (cluster, UUID) (rate(gpuledger_allocation_active_seconds_total{cluster=~"$cluster"}[4m]) or rate(gpuledger_unit_allocation_active_seconds_total{cluster=~"$cluster"}[4m])), 1)`
 )
 
-// fleet shows capacity and condition of all GPUs, for planning.
+// fleet returns a dashboard with the capacity and the condition of all GPUs, for planning.
 func fleet() *dashboard.DashboardBuilder {
 	const (
 		gpus      = `group by (cluster, UUID, model) (gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})`
@@ -36,7 +36,7 @@ func fleet() *dashboard.DashboardBuilder {
 	byModel := func(expr string) string {
 		return fill(`sum by (model) (topk by (cluster, UUID) (1, GPUS) * on (cluster, UUID) group_left () (EXPR)) or 0 * count by (model) (GPUS)`, "EXPR", expr, "GPUS", gpus)
 	}
-	// The place of a lost GPU is in the earlier record, and in the exporter's memory until the next
+	// The place of a lost GPU is known from the earlier record, and from the exporter's memory until the next
 	// boot.
 	failed := func(failure, by, labels string) string {
 		return fill(`sum by (BY) (group by (cluster, node, UUID) (ROSE)
@@ -48,22 +48,22 @@ func fleet() *dashboard.DashboardBuilder {
 	failedSlot := func(failure string) string {
 		return named(failed(failure, "cluster, node, chassis_serial, chassis_slot", "chassis_serial, chassis_slot"), "chassis_serial", "chassis_slot")
 	}
-	return board(uidFleet, "gpuledger / Fleet", "Capacity and condition of all GPUs, for planning: GPUs that are present, allocated, free, failing and to be returned.", "now-90d").
+	return board(uidFleet, "gpuledger / Fleet", "Capacity and condition of all GPUs, for planning: GPUs that are present, allocated or free, GPUs that fail, and boards to return.", "now-90d").
 		Refresh("15m").
 		WithVariable(variable("model", "Model", `label_values(gpuledger_placement_info{cluster=~"$cluster"}, model)`)).
 		WithPanel(number(words{"GPUs present", "GPUs that a driver lists now.", noGPU}, sixth, "short", present).Thresholds(from("text"))).
 		WithPanel(number(words{"GPUs allocated", "GPUs that pods or units hold at least in part now.", noGPU}, sixth, "short",
 			allocated).Thresholds(from("text"))).
-		WithPanel(number(words{"GPUs free", "GPUs present less GPUs allocated: no pod and no unit holds a part of them.", noGPU}, sixth, "short",
+		WithPanel(number(words{"GPUs free", "GPUs present minus GPUs allocated. No pod or unit holds any part of these GPUs.", noGPU}, sixth, "short",
 			present+` - `+allocated).Thresholds(from("text"))).
-		WithPanel(number(words{"GPUs free at the peak", "GPUs that no pod or unit held, not even in part, at any time of the busiest full hour in the time range.", noRules}, sixth, "short",
+		WithPanel(number(words{"GPUs free at the peak", "GPUs of which no pod or unit held any part in the busiest full hour of the time range.", noRules}, sixth, "short",
 			fill(`min_over_time(FREE[$__range:1h])`, "FREE", modelHour("gpuledger:fleet_gpus:free1h"))).Thresholds(from("text"))).
-		WithPanel(number(words{"Allocated share", "GPU hours that pods and units held in the full hours of the time range, of the GPU hours that were present. A shared GPU counts by the share that is held.", noRules}, sixth, "percentunit",
+		WithPanel(number(words{"Allocated share", "GPU hours held by pods and units in the full hours of the time range, as a share of the GPU hours in which GPUs were present. A shared GPU counts by the share that is held.", noRules}, sixth, "percentunit",
 			fill(`clamp_max(sum_over_time(HELD[$__range:1h]) / 3600 / sum_over_time(GPUS[$__range:1h]), 1)`, "GPUS", hourlyGPUs, "HELD", hourlyHeld)).
 			Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"Active share", "Share of the time in which pods and units work now, for the GPUs that are present. The driver does not report activity of MPS clients, nor of MIG instances before Hopper.", noGPU}, sixth, "percentunit",
+		WithPanel(number(words{"Active share", "Share of the time in which pods and units currently work on the present GPUs. The driver does not report the activity of MPS clients, or of MIG instances before Hopper.", noGPU}, sixth, "percentunit",
 			active+` / `+present).Thresholds(from("text")).Decimals(1)).
-		WithPanel(rows(words{"Models", "GPUs of each model now, GPUs that pods or units hold at least in part, and the share of the time in which these work on them.", noGPU}, half, []column{
+		WithPanel(rows(words{"Models", "Present GPUs of each model, the GPUs that pods or units hold at least in part, and the share of the time in which the GPUs work.", noGPU}, half, []column{
 			{field: "model", title: "Model"},
 			{field: "Value #A", title: "Present", width: 90},
 			{field: "Value #B", title: "Allocated", width: 100},
@@ -75,10 +75,10 @@ func fleet() *dashboard.DashboardBuilder {
 			`(`+byModel(activeNow)+`) / on (model) count by (model) (`+gpus+`)`,
 			byModel(`max by (cluster, UUID) (rate(gpuledger_board_energy_joules_total{cluster=~"$cluster"}[4m]))`)).
 			SortBy(descending("Present"))).
-		WithPanel(lines(words{"GPUs present and allocated", "GPUs present in each full hour, and the GPUs that pods and units held on average over it. A shared GPU counts by the share that is held.", noRules}, half, "short",
+		WithPanel(lines(words{"GPUs present and allocated", "GPUs present in each full hour, and the average number of GPUs that pods and units held in this hour. A shared GPU counts by the share that is held.", noRules}, half, "short",
 			hourlyGPUs, "present").
 			WithTarget(over("B", fill(`HELD / 3600 <= GPUS or GPUS and HELD`, "GPUS", hourlyGPUs, "HELD", hourlyHeld), "allocated")).Interval("1h")).
-		WithPanel(rows(words{"Boards to return or inspect", "GPUs that the driver lost, that have few or no spare rows left in a memory bank or too many errors of the SRAM, or for which the driver requires a recovery.", "none"}, half, []column{
+		WithPanel(rows(words{"Boards to return or inspect", "GPUs that the driver lost, that have few or no spare rows left in a memory bank, that have too many SRAM errors, or for which the driver requires a recovery.", "none"}, half, []column{
 			{field: "cluster", title: "Cluster", width: 80},
 			{field: "node", title: "Node", link: toNode},
 			{field: "serial", title: "Board", link: toLife, width: 130},
@@ -96,7 +96,7 @@ func fleet() *dashboard.DashboardBuilder {
 			{field: "Value #A", title: "XID errors", width: 120},
 			{field: "Value #B", title: "Losses", width: 100},
 		}, failedModel("xid_errors"), failedModel("losses")).SortBy(descending("XID errors")).Decimals(0)).
-		WithPanel(rows(words{"Failures by slot", "The same GPUs, by their node, chassis and slot at that time. A slot that fails with every board points to the machine.", noFailure}, half, []column{
+		WithPanel(rows(words{"Failures by slot", "The same GPUs, by the node, chassis and slot in which they were at that time. A slot that fails with every board points to the machine.", noFailure}, half, []column{
 			{field: "cluster", title: "Cluster", width: 100},
 			{field: "node", title: "Node", link: toNode},
 			{field: "chassis_serial", title: "Chassis", link: toChassis, width: 140},
@@ -105,7 +105,7 @@ func fleet() *dashboard.DashboardBuilder {
 			{field: "Value #B", title: "Losses", width: 80},
 		}, failedSlot("xid_errors"), failedSlot("losses")).
 			SortBy(descending("XID errors")).Decimals(0)).
-		WithPanel(stacked(words{"Power by use", "Power charged to pods and units, its idle part, and the rest, on average over each full hour.", noRules}, half, "watt",
+		WithPanel(stacked(words{"Power by use", "Power charged to pods and units, the idle part of it, and the remaining power, averaged over each full hour.", noRules}, half, "watt",
 			fill(`(PODS - IDLE) / 3600`, "PODS", pods1h, "IDLE", idle1h), "pods at work").
 			WithTarget(over("B", idle1h+` / 3600`, "held by pods, idle")).
 			WithTarget(over("C", fill(`(BOARDS - (PODS or vector(0)) - (UNITS or vector(0))) / 3600`, "BOARDS", board1h, "PODS", pods1h, "UNITS", units1h), "no owner")).

@@ -11,7 +11,7 @@ const (
 )
 
 func health() *dashboard.DashboardBuilder {
-	b := board(uidHealth, "gpuledger / Exporter health", "Are the data complete: is every node scraped, does every stage work, do the books balance?", "now-6h").
+	b := board(uidHealth, "gpuledger / Exporter health", "Shows whether the data is complete: whether every node is scraped, every stage works and the books balance.", "now-6h").
 		WithVariable(variable("node", "Node", `label_values(up{cluster=~"$cluster", job="gpuledger"}, node)`)).
 		WithPanel(number(words{"Exporters down", "Targets of the job gpuledger that cannot be scraped.", "no exporter is scraped as job gpuledger"}, sixth, "short",
 			`count(up{cluster=~"$cluster", node=~"$node", job="gpuledger"} == 0) or 0 * count(up{cluster=~"$cluster", node=~"$node", job="gpuledger"})`).
@@ -33,7 +33,7 @@ func health() *dashboard.DashboardBuilder {
 	return healthParts(b)
 }
 
-// healthParts adds failed stages and the programs.
+// healthParts adds the panels about failed stages and about the programs.
 func healthParts(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	return b.
 		WithPanel(rows(words{"Failed stages", "Stages of exporters whose last attempt failed, with the time of their last success (docs/metrics.md).", "every stage works"}, half, []column{
@@ -43,7 +43,7 @@ func healthParts(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		}, `1000 * (gpuledger_stage_last_success_timestamp_seconds{cluster=~"$cluster", node=~"$node"} and on (cluster, node, stage) gpuledger_stage_up == 0
   or on (cluster, node, stage) 0 * (gpuledger_stage_up{cluster=~"$cluster", node=~"$node"} == 0))`).
 			Height(6)).
-		WithPanel(rows(words{"Nodes that should have an exporter", "Nodes without a scraped exporter, with the reason in gpuledger_node_expected (docs/metrics.md).", "none is missing, or no reconciler"}, half, []column{
+		WithPanel(rows(words{"Nodes that should have an exporter", "Nodes without a scraped exporter, with the reason in gpuledger_node_expected (docs/metrics.md).", "no exporter is missing, or there is no reconciler"}, half, []column{
 			{field: "node", title: "Node"},
 			{field: "reason", title: "Why"},
 		}, `gpuledger_node_expected{cluster=~"$cluster", node=~"$node"} unless on (cluster, node) (up{job="gpuledger"} == 1)`).
@@ -55,7 +55,7 @@ func healthParts(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			`3600 * sum(rate(gpuledger_gpu_readings_rejected_total{cluster=~"$cluster", node=~"$node"}[$__rate_interval]))`, "readings rejected").
 			WithTarget(over("B", `3600 * sum by (stage) (rate(gpuledger_stage_failures_total{cluster=~"$cluster", node=~"$node"}[$__rate_interval]))
   and on (stage) sum by (stage) (increase(gpuledger_stage_failures_total{cluster=~"$cluster", node=~"$node"}[$__range] @ end())) > 0`, "{{stage}} failed")).AxisSoftMax(10)).
-		WithPanel(lines(words{"Series of the largest page", "Series of a scrape, for the node with the most. The shipped limit is 20,000: larger pages are rejected.", "no exporter is scraped"}, third, "short",
+		WithPanel(lines(words{"Series of the largest page", "Number of series in a scrape, for the node with the most series. Pages with more than 20,000 series, the shipped limit, are rejected.", "no exporter is scraped"}, third, "short",
 			`max by (job) (scrape_samples_scraped{cluster=~"$cluster", node=~"$node", job=~"gpuledger.*"})`, "{{job}}")).
 		WithPanel(lines(words{"Longest scrape", "Duration of a scrape, for the slowest node.", "no exporter is scraped"}, third, "s",
 			`max by (job) (scrape_duration_seconds{cluster=~"$cluster", node=~"$node", job=~"gpuledger.*"})`, "{{job}}")).
@@ -74,7 +74,7 @@ func healthParts(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			`3600 * sum by (kind) (rate(gpuledger_reconciler_node_writes_total{cluster=~"$cluster"}[$__rate_interval]))`, "{{kind}}").
 			WithTarget(over("B", `3600 * sum by (failure) (rate(gpuledger_reconciler_node_write_failures_total{cluster=~"$cluster"}[$__rate_interval]))`, "failed: {{failure}}")).
 			Height(6)).
-		WithPanel(lines(words{"Hours behind in the archive", "Hours that are over and not yet filed, by sink, for the best replica. A back-fill begins with many hours.", noArchive}, half, "short",
+		WithPanel(lines(words{"Hours behind in the archive", "Hours that have ended but are not filed yet, by sink, for the replica with the fewest. At the start of a back-fill there are many.", noArchive}, half, "short",
 			`min by (sink) (gpuledger_archive_hours_behind{cluster=~"$cluster"})`, "{{sink}}").AxisSoftMax(10).
 			Height(6)).
 		WithPanel(rows(words{"Hours refused by the archive", "Hours that are not filed because their samples may be incomplete, by cluster and reason (docs/archive.md).", "none, or no archive is scraped"}, half, []column{

@@ -7,21 +7,21 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// picked selects the GPUs by the variables: node, board, GPU, or a pod that holds the GPU or held
-// it in the last hour. It returns the series with their identity.
+// picked selects GPUs by the variables for node, board, GPU and pod. It returns the series with the GPUs'
+// identity. A pod selects the GPUs that it holds now or held in the last hour.
 var picked = fill(`(GPUS
   and on (cluster, node, UUID) (last_over_time(gpuledger_gpu_info{NODE, POD}[1h]) or last_over_time(gpuledger_container_gpu_info{NODE, POD}[1h])))`,
 	"GPUS", remembered(onNode+`, serial=~"$serial", UUID=~"$UUID"`), "NODE", onNode, "POD", inPod)
 
-// nearby selects the GPUs that share a board, node or chassis with a picked GPU, each once. The
-// label beside names the nearest object that they share.
+// nearby selects each GPU that shares a board, node or chassis with a picked GPU, once. The label beside
+// names the smallest object that both GPUs share.
 var nearby = fill(`((label_replace(gpuledger_gpu_info{CLUSTER, serial!=""} and on (cluster, serial) PICKED, "beside", "1: same board", "", "")
   or on (cluster, node, UUID) label_replace(gpuledger_gpu_info{CLUSTER} and on (cluster, node) PICKED, "beside", "2: same node", "", "")
   or on (cluster, node, UUID) label_replace(gpuledger_gpu_info{CLUSTER, chassis_serial!=""} and on (cluster, chassis_serial) PICKED, "beside", "3: same chassis", "", ""))
   unless on (cluster, node, UUID) PICKED)`, "PICKED", picked, "CLUSTER", inCluster)
 
 func incident() *dashboard.DashboardBuilder {
-	b := board(uidIncident, "gpuledger / Incident", "State of a GPU, the pods it affects, and the GPUs beside it. Alerts link here.", "now-3h").
+	b := board(uidIncident, "gpuledger / Incident", "Shows the state of a GPU, the pods that it affects, and the GPUs beside it. Alerts link here.", "now-3h").
 		WithVariable(variable("node", "Node", `label_values(gpuledger_gpu_info{cluster=~"$cluster"}, node)`)).
 		WithVariable(variable("namespace", "Namespace", `label_values(gpuledger_container_gpu_info{cluster=~"$cluster", node=~"$node"}, namespace)`)).
 		WithVariable(variable("pod", "Pod", `label_values(gpuledger_container_gpu_info{cluster=~"$cluster", node=~"$node", namespace=~"$namespace"}, pod)`)).
@@ -30,7 +30,7 @@ func incident() *dashboard.DashboardBuilder {
 	return conditionPanels(incidentAround(incidentNow(b)), onNode, picked)
 }
 
-// incidentNow adds the panels of the current state.
+// incidentNow adds the panels about the current state.
 func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	return b.
 		WithPanel(number(words{
@@ -52,12 +52,12 @@ func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			Thresholds(from("green", step(60, "orange"), step(300, "red"))).Decimals(0)).
 		WithPanel(rows(words{
 			"Selected GPUs",
-			"At most 200 GPUs, faulty ones first. LOST: the driver no longer lists it. Not scraped: its node was not scraped in the last minutes. Removed: its node is scraped without it; the board was removed in the last hour.",
+			"At most 200 GPUs, faulty ones first. LOST: the driver no longer lists the GPU. Not scraped: the node was not scraped in the last minutes. Removed: the node is scraped, but the board was removed in the last hour.",
 			"no GPU selected",
 		}, full, place(), fill(`bottomk(200, STATES * on (cluster, node, UUID) group_left (holder) HOLDERS)`, "STATES", states(picked), "HOLDERS", holders(onNode))).
 			SortBy(ascending("State"))).
 		WithPanel(rows(words{
-			"Pods on these GPUs", "Containers that hold or use one of the GPUs now, with the number of GPUs and the workload. Without the reconciler the workload is the pod.",
+			"Pods on these GPUs", "Containers that hold or use one of the GPUs now, with the number of GPUs and the workload. Without the reconciler, the workload is the pod itself.",
 			"no pod holds or uses them",
 		}, 14, []column{
 			{field: "namespace", title: "Namespace", width: 95},
@@ -99,11 +99,11 @@ func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			SortBy(descending("GPUs")).Height(5))
 }
 
-// incidentAround adds history and the GPUs nearby.
+// incidentAround adds panels about the history and about GPUs nearby.
 func incidentAround(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	return b.
 		WithPanel(bands(words{
-			"Present or lost", "A band for each selected GPU, at most 50; a gap means that nothing was scraped.", "no GPU selected",
+			"Present or lost", "One band for each selected GPU, at most 50. A gap means that the GPU was not scraped.", "no GPU selected",
 		}, third, fill(`max by (node, pci_bus_id, serial, UUID) (bottomk(50, gpuledger_gpu_present{NODE} * on (cluster, node, UUID) group_left (pci_bus_id, serial) PICKED))`,
 			"NODE", onNode, "PICKED", picked), "{{node}} {{pci_bus_id}} {{serial}}", presence...)).
 		WithPanel(lines(words{
@@ -111,13 +111,13 @@ func incidentAround(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		}, third, "watt", fill(`topk(20, rate(gpuledger_gpu_energy_joules_total{NODE}[$__rate_interval]) * on (cluster, node, UUID) group_left (pci_bus_id) PICKED)`,
 			"NODE", onNode, "PICKED", picked), "{{node}} {{pci_bus_id}}")).
 		WithPanel(lines(words{
-			"Temperature", "Temperature of the selected GPUs, from gpuledger or else from dcgm-exporter; the 20 hottest. A lost GPU has none.", "not read: lost, or see --collector.gauges",
+			"Temperature", "Temperature of the selected GPUs, from gpuledger or else from dcgm-exporter; the 20 hottest. A lost GPU has no temperature.", "not read: lost, or see --collector.gauges",
 		}, third, "celsius", fill(`topk(20, (gpuledger_gpu_temperature_celsius{NODE}
   or on (UUID) DCGM_FI_DEV_GPU_TEMP{CLUSTER}) * on (UUID) group_left (node, pci_bus_id) topk by (UUID) (1, PICKED))`,
 			"NODE", onNode, "CLUSTER", inCluster, "PICKED", picked), "{{node}} {{pci_bus_id}}")).
 		WithPanel(rows(words{
 			"GPUs beside them", "Other GPUs of the same board, node and chassis, at most 200, with the pods that a repair would affect.",
-			"no GPU is beside them, or no GPU was picked",
+			"no GPU is beside the selected GPUs, or no GPU is selected",
 		}, full, append([]column{{field: "beside", title: "Beside", width: 130}}, slices.DeleteFunc(place(), func(c column) bool { return c.field == "chassis_serial" })...),
 			fill(`bottomk(200, STATES * on (cluster, node, UUID) group_left (holder) HOLDERS)`, "STATES", states(nearby), "HOLDERS", holders(inCluster))).
 			SortBy(ascending("Beside")).Height(7)).

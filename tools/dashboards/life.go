@@ -7,15 +7,15 @@ import (
 // kWh is a kilowatt-hour in joules.
 const kWh = "3.6e6"
 
-// ofBoard selects the record of one board, and ofPods and ofUnits select the record of its chosen
-// pods and units.
+// ofBoard selects the record of one board, and ofPods and ofUnits select the record of the selected pods and
+// units on it.
 const (
 	ofBoard = `{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
 	ofPods  = `{cluster=~"$cluster", serial="$serial", UUID=~"$UUID", namespace=~"$namespace"}`
 	ofUnits = `{cluster=~"$cluster", serial="$serial", UUID=~"$UUID", manager=~"$manager", unit=~"$unit"}`
 )
 
-// The record of one board.
+// These are metrics of the record, for one board.
 const (
 	boardPlace  = `gpuledger_placement_info` + ofBoard
 	boardEnergy = `gpuledger_board_energy_joules_total` + ofBoard
@@ -30,8 +30,8 @@ const (
 const noRecord = "never present in the time range, or no record"
 
 func gpuLife() *dashboard.DashboardBuilder {
-	b := board(uidLife, "gpuledger / GPU life", "The history of one board: its places, its pods and units, and their energy.", "now-7d").
-		Link(commands("Commands", "gpuledger-archive where, history and report print the life of a board, also to attach to an RMA")).
+	b := board(uidLife, "gpuledger / GPU life", "Shows the history of one board: its places, its pods and units, and their energy.", "now-7d").
+		Link(commands("Commands", "gpuledger-archive where, history and report print the life of a board. The report can be attached to an RMA")).
 		WithVariable(one("serial", "Serial number", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial!=""}, serial)`)).
 		WithVariable(variable("UUID", "GPU", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial="$serial"}, UUID)`)).
 		WithVariable(variable("namespace", "Namespace", `label_values(gpuledger_allocation_energy_joules_total{cluster=~"$cluster", serial="$serial"}, namespace)`)).
@@ -47,7 +47,7 @@ func gpuLife() *dashboard.DashboardBuilder {
 		WithPanel(number(words{"XIDs in the time range", "Distinct XIDs of the board's GPUs that the driver reported in the time range, at its current place.", "not reported by the driver"}, quarter, "short",
 			reported(`gpuledger_gpu_info{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`)).
 			Thresholds(from("green", step(1, "red")))).
-		WithPanel(bands(words{"Places over time", "A band for each place of a GPU of the board; a gap means that the GPU was lost or not scraped.", noRecord}, full,
+		WithPanel(bands(words{"Places over time", "One band for each place of each GPU of the board. A gap means that the GPU was lost or not scraped.", noRecord}, full,
 			fill(`max by (node, pci_bus_id) (present_over_time(PLACE[$__interval]))`, "PLACE", boardPlace),
 			"{{node}} {{pci_bus_id}}", state("1", "here", "green")).Interval("1m").Height(5)).
 		WithPanel(rows(words{"Stays", "First and last time of each GPU of the board at each place in the time range, newest first.", noRecord}, full, placed,
@@ -55,8 +55,8 @@ func gpuLife() *dashboard.DashboardBuilder {
 			Interval("1m").SortBy(descending("From")).Height(7)).
 		WithPanel(rows(words{
 			"Pods and workloads",
-			"Pods that held or used a GPU of the board in the time range, latest first. GPU time is weighted by the share of the GPU. Without the reconciler the workload is the pod.",
-			"no pod used it",
+			"Pods that held or used a GPU of the board in the time range, latest first. GPU time is weighted by the share of the GPU. Without the reconciler, the workload is the pod itself.",
+			"no pod used the board",
 		}, full, []column{
 			{field: "Value #A", title: "From", unit: "dateTimeAsIso", width: 170},
 			{field: "Value #B", title: "Until", unit: "dateTimeAsIso", width: 170},
@@ -71,7 +71,7 @@ func gpuLife() *dashboard.DashboardBuilder {
 			fill(`sum by (LABELS) (SECONDS)`, "LABELS", podLabels, "SECONDS", counted(allocationGPU+ofPods, podCreated)),
 			workloads(fill(`(sum by (LABELS) (JOULES) / `+kWh+`)`, "LABELS", podLabels, "JOULES", counted(podEnergy, podCreated))))...).
 			Interval("1m").SortBy(descending("Until")).Height(9)).
-		WithPanel(rows(words{"Units", "Jobs, containers, services and users outside pods that held or used a GPU of the board in the time range, latest first.", "no unit used it"}, full, []column{
+		WithPanel(rows(words{"Units", "Jobs, containers, services and users outside pods that held or used a GPU of the board in the time range, latest first.", "no unit used the board"}, full, []column{
 			{field: "Value #A", title: "From", unit: "dateTimeAsIso", width: 170},
 			{field: "Value #B", title: "Until", unit: "dateTimeAsIso", width: 170},
 			{field: "manager", title: "Manager", width: 110},
@@ -85,7 +85,7 @@ func gpuLife() *dashboard.DashboardBuilder {
 			fill(`sum by (LABELS) (SECONDS)`, "LABELS", unitLabels, "SECONDS", counted(`gpuledger_unit_allocation_gpu_seconds_total`+ofUnits, unitCreated)),
 			describedOver(fill(`(sum by (LABELS) (JOULES) / `+kWh+`)`, "LABELS", unitLabels, "JOULES", counted(unitEnergy, unitCreated))))...).
 			Interval("1m").SortBy(descending("Until")).Height(8)).
-		WithPanel(stacked(words{"Power by pod and unit", "Power of the board by pod and unit. The unattributed rest was idle or used by other processes.", noRecord}, full, "watt",
+		WithPanel(stacked(words{"Power by pod and unit", "Power of the board by pod and unit. The unattributed power was idle, or was used by other processes.", noRecord}, full, "watt",
 			fill(`sum by (namespace, pod) (rate(ENERGY[$__rate_interval]))`, "ENERGY", podEnergy), "{{namespace}}/{{pod}}").
 			WithTarget(over("B", fill(`clamp_min(sum(rate(BOARD[$__rate_interval])) - (sum(rate(ENERGY[$__rate_interval])) or vector(0)) - (sum(rate(UNITS[$__rate_interval])) or vector(0)), 0)`,
 				"BOARD", boardEnergy, "ENERGY", allocationEnergy+ofBoard, "UNITS", `gpuledger_unit_allocation_energy_joules_total`+ofBoard), "unattributed")).

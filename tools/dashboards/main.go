@@ -1,7 +1,7 @@
-// Dashboards writes the Grafana dashboards into a folder, one JSON file each.
+// Dashboards writes the Grafana dashboards into a folder, as one JSON file for each dashboard.
 //
-// Generated panels of one kind look the same everywhere, and common expressions exist once.
-// Grafana's own types prevent unknown options.
+// Because they are generated, panels of one kind look the same everywhere, common expressions are defined
+// only once, and Grafana's own types prevent unknown options.
 package main
 
 import (
@@ -45,12 +45,12 @@ func write(folder string) error {
 		for i, p := range d.Panels {
 			p.Panel.Id = ptr(uint32(i + 1))
 			if options, ok := p.Panel.Options.(*table.Options); ok {
-				options.Footer = nil // Grafana 12 moved it
+				options.Footer = nil // Grafana 12 moved this option
 			}
 		}
 		for i := range d.Templating.List {
 			v := &d.Templating.List[i]
-			v.Auto, v.AutoMin, v.AutoCount = nil, nil, nil // of intervals only
+			v.Auto, v.AutoMin, v.AutoCount = nil, nil, nil // options only for variables with intervals
 		}
 		text, err := json.MarshalIndent(annotated{d, events(name)}, "", "  ")
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 )
 
-// The grid is 24 wide.
+// These are widths of panels. The grid has 24 columns.
 const full, half, third, quarter, sixth = 24, 12, 8, 6, 4
 
 // words contains the texts of a panel.
@@ -20,11 +20,11 @@ type words struct {
 	title string
 	// about is the description.
 	about string
-	// noData is the text that the panel shows without data.
+	// noData is the text that the panel shows if there is no data.
 	noData string
 }
 
-// number shows the last value of one query in large digits.
+// number returns a panel that shows the last value of a query in large digits.
 func number(w words, width uint32, unit, expr string) *stat.PanelBuilder {
 	return stat.NewPanelBuilder().
 		Title(w.title).Description(w.about).NoValue(w.noData).
@@ -37,7 +37,7 @@ func number(w words, width uint32, unit, expr string) *stat.PanelBuilder {
 		WithTarget(now("A", expr))
 }
 
-// lines draws one line for each series.
+// lines returns a panel with one line for each series.
 func lines(w words, width uint32, unit, expr, legend string) *timeseries.PanelBuilder {
 	return timeseries.NewPanelBuilder().
 		Title(w.title).Description(w.about).NoValue(w.noData).
@@ -53,7 +53,7 @@ func lines(w words, width uint32, unit, expr, legend string) *timeseries.PanelBu
 		WithTarget(over("A", expr, legend))
 }
 
-// stacked draws the series on top of each other, for values that add up.
+// stacked returns a panel that draws the series on top of each other, for values that add up.
 func stacked(w words, width uint32, unit, expr, legend string) *timeseries.PanelBuilder {
 	return lines(w, width, unit, expr, legend).
 		FillOpacity(60).
@@ -61,7 +61,7 @@ func stacked(w words, width uint32, unit, expr, legend string) *timeseries.Panel
 		Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal))
 }
 
-// bands draws one band for each series, coloured by its state.
+// bands returns a panel with one band for each series, coloured by the state.
 func bands(w words, width uint32, expr, legend string, states ...dashboard.ValueMapping) *statetimeline.PanelBuilder {
 	return statetimeline.NewPanelBuilder().
 		Title(w.title).Description(w.about).NoValue(w.noData).
@@ -80,12 +80,12 @@ func bands(w words, width uint32, expr, legend string, states ...dashboard.Value
 		WithTarget(over("A", expr, legend))
 }
 
-// now is an instant query for a number or a table.
+// now returns an instant query for a number or a table.
 func now(id, expr string) *prometheus.DataqueryBuilder {
 	return query(id, expr).Instant().Format(prometheus.PromQueryFormatTable)
 }
 
-// over is a query over the time range.
+// over returns a query over the time range.
 func over(id, expr, legend string) *prometheus.DataqueryBuilder {
 	return query(id, expr).Range().LegendFormat(legend)
 }
@@ -93,8 +93,8 @@ func over(id, expr, legend string) *prometheus.DataqueryBuilder {
 // ofRecord matches the counters of the record.
 var ofRecord = regexp.MustCompile(`gpuledger_(board|allocation|unit_allocation)_\w+_total`)
 
-// query returns a query of the data source. The record is scraped once a minute; with a shorter step Grafana would compute
-// rates over less than two samples.
+// query returns a query of the data source. The record is scraped once a minute; with a shorter step, Grafana would
+// compute rates from fewer than two samples.
 func query(id, expr string) *prometheus.DataqueryBuilder {
 	q := prometheus.NewDataqueryBuilder().RefId(id).Expr(expr).Datasource(source)
 	if ofRecord.MatchString(expr) {
@@ -103,8 +103,7 @@ func query(id, expr string) *prometheus.DataqueryBuilder {
 	return q
 }
 
-// from sets the colours of values: base for values below the first step, then the colour of each
-// step.
+// from returns the colours of values: base for values below the first step, and a colour for each step.
 func from(base string, steps ...dashboard.Threshold) cog.Builder[dashboard.ThresholdsConfig] {
 	return dashboard.NewThresholdsConfigBuilder().
 		Mode(dashboard.ThresholdsModeAbsolute).
@@ -115,7 +114,7 @@ func step(value float64, color string) dashboard.Threshold {
 	return dashboard.Threshold{Value: &value, Color: color}
 }
 
-// state maps a value to a text and a colour.
+// state returns a mapping of a value to a text and a colour.
 func state(value, text, color string) dashboard.ValueMapping {
 	return dashboard.ValueMapping{ValueMap: &dashboard.ValueMap{
 		Type:    dashboard.MappingTypeValueToText,

@@ -2,40 +2,41 @@ package main
 
 import "strings"
 
-// Expressions of several panels. Every join is on (cluster, node, UUID); cluster is empty in
-// the Prometheus of one cluster.
+// This file contains expressions for several panels. Every join is on (cluster, node, UUID). The label
+// cluster is empty in the Prometheus of a single cluster.
 
-// The selectors of the variables.
+// These are label selectors with the variables.
 const (
 	inCluster = `cluster=~"$cluster"`
 	onNode    = inCluster + `, node=~"$node"`
 	inPod     = `namespace=~"$namespace", pod=~"$pod"`
 )
 
-// remembered returns gpuledger_gpu_info of the selected GPUs, of now or the last hour.
+// remembered returns gpuledger_gpu_info of the selected GPUs, as of now or, if it is missing, as of the last
+// hour.
 func remembered(selector string) string {
 	return fill(`(gpuledger_gpu_info{SELECTOR}
   or on (cluster, node, UUID) topk by (cluster, node, UUID) (1, last_over_time(gpuledger_gpu_info{SELECTOR}[1h])))`, "SELECTOR", selector)
 }
 
-// unlessGone omits GPUs that are missing in a node that is still scraped.
+// unlessGone omits GPUs that are missing although their node is still scraped.
 func unlessGone(gpus string) string {
 	return fill(`(GPUS unless on (cluster, node, UUID)
     (GPUS and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"} unless on (cluster, node, UUID) gpuledger_gpu_present{cluster=~"$cluster"}))`, "GPUS", gpus)
 }
 
-// states returns an expression with the labels of the GPUs' identity. The value is 1 for a present
-// GPU, 0 for a lost GPU, -1 if the node is not scraped, and -2 if the node is scraped without the
-// GPU, because the board was removed.
+// states returns an expression that has the labels of the GPUs' identity. The value is 1 for a present GPU, 0
+// for a lost GPU, -1 if the node is not scraped, and -2 if the node is scraped without the GPU, because the
+// board was removed.
 func states(gpus string) string {
 	return fill(`((gpuledger_gpu_present{cluster=~"$cluster"} * on (cluster, node, UUID) group_right () GPUS)
   or on (cluster, node, UUID) (0 * GPUS - 2 and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"})
   or on (cluster, node, UUID) (0 * GPUS - 1))`, "GPUS", gpus)
 }
 
-// holders has one series for every selected GPU. Its label holder is the pod or unit that holds or
-// uses the GPU, "several", "free", "none" if the GPU is lost, or "unknown" if the node is not
-// scraped.
+// holders returns an expression with one series for every selected GPU. The label holder contains the pod or
+// unit that holds or uses the GPU, "several", "free", "none" if the GPU is lost, or "unknown" if the node is
+// not scraped.
 func holders(selector string) string {
 	owners := `group by (cluster, node, UUID, namespace, pod) (gpuledger_container_gpu_info{SELECTOR}
     or label_replace(label_replace(gpuledger_unit_gpu_info{SELECTOR}, "namespace", "$1", "manager", "(.+)"), "pod", "$1", "unit", "(.+)"))`
@@ -47,8 +48,8 @@ func holders(selector string) string {
 		"OWNERS", owners, "SELECTOR", selector)
 }
 
-// workloads adds workload_kind and workload_name to series with pod_uid; without the
-// reconciler the workload is the pod.
+// workloads adds workload_kind and workload_name to series that have the label pod_uid. Without the
+// reconciler, the workload is the pod itself.
 func workloads(series string) string {
 	return fill(`(SERIES * on (cluster, pod_uid) group_left (workload_kind, workload_name)
     topk by (cluster, pod_uid) (1, max by (cluster, pod_uid, workload_kind, workload_name) (
@@ -58,15 +59,15 @@ func workloads(series string) string {
 		"SERIES", series, "INFO", `gpuledger_pod_info{cluster=~"$cluster"}`)
 }
 
-// described adds user, uid and account to series of units, if they are known.
+// described adds the labels user, uid and account to series of units, if they are known.
 func described(series string) string {
 	return fill(`SERIES * on (cluster, node, manager, unit) group_left (user, uid, account)
     topk by (cluster, node, manager, unit) (1, group by (cluster, node, manager, unit, user, uid, account) (gpuledger_unit_info{cluster=~"$cluster"}))
   or on (cluster, node, manager, unit) SERIES`, "SERIES", series)
 }
 
-// describedOver adds the user and the account in the time range to series of units, if they are known, from the description that
-// the rule gpuledger:unit_owner:present1h prefers.
+// describedOver adds the user and the account to series of units, if they are known. It uses the description in the
+// time range that the rule gpuledger:unit_owner:present1h prefers.
 func describedOver(series string) string {
 	return fill(`(SERIES * on (cluster, node, manager, unit) group_left (user, account)
     topk by (cluster, node, manager, unit) (1, max by (cluster, node, manager, unit, user, account) (label_replace(label_join(
@@ -81,9 +82,9 @@ func describedOver(series string) string {
 		"INFO", `gpuledger_unit_info`)
 }
 
-// seen returns the first and the last time of series of the record in the time range; only
-// restricts the result. The step is the record's interval, so that no short stay is missed. Grafana
-// formats milliseconds as dates.
+// seen returns queries for the first and the last time of the record's series in the time range. The text in
+// only is appended to restrict the result. The step equals the record's interval, so that short stays are not
+// missed. Times are in milliseconds, which Grafana formats as dates.
 func seen(series, labels, only string) []string {
 	both := make([]string, 2)
 	for i, f := range []string{"min", "max"} {
@@ -93,16 +94,16 @@ func seen(series, labels, only string) []string {
 	return both
 }
 
-// Counters of the record.
+// These are counters in the record.
 const (
 	allocationEnergy = `gpuledger_allocation_energy_joules_total`
 	allocationGPU    = `gpuledger_allocation_gpu_seconds_total`
 )
 
-// counted returns the exact increase of each counter of the record in the time range: its value at the end, less its value
-// before the range, plus its value before each restart. A counter without a sample in the day before the range starts at 0 if
-// it was created within that day, else at its own first sample. increase would extrapolate, and omit the value of the first
-// scrape.
+// counted returns the exact increase of each counter of the record in the time range. This is its value at the end,
+// minus its value before the range, plus its value before each restart. A counter without a sample in the day before
+// the range starts at 0 if it was created within that day, and otherwise at its first sample. The function increase
+// would extrapolate, and would omit the value of the first scrape.
 func counted(counter, created string) string {
 	return fill(`(LAST - (BEFORE or FIRST)
     + sum_over_time((last_over_time(COUNTER[1d] offset 1m) > min_over_time(COUNTER[1m]))[$__range:1m])
@@ -111,13 +112,13 @@ func counted(counter, created string) string {
 		"LAST", `last_over_time(COUNTER[$__range])`, "BEFORE", `last_over_time(COUNTER[1d] offset $__range)`, "COUNTER", counter, "CREATED", created)
 }
 
-// reported counts the XIDs of the GPUs in the time range.
+// reported returns the number of XIDs that the GPUs reported in the time range.
 func reported(gpus string) string {
 	return fill(`sum(gpuledger_gpu_xid_last_timestamp_seconds{cluster=~"$cluster"} > bool (time() - $__range_s) and on (cluster, node, UUID) GPUS)
   or 0 * count(gpuledger_gpu_xid_errors_total{cluster=~"$cluster"} and on (cluster, node, UUID) GPUS)`, "GPUS", gpus)
 }
 
-// named sets empty labels to the value of an empty cell, because Grafana merges a row with an empty
+// named replaces empty labels with the text of an empty cell, because Grafana merges a row with an empty
 // label into all other rows.
 func named(expr string, labels ...string) string {
 	for _, label := range labels {
@@ -126,17 +127,17 @@ func named(expr string, labels ...string) string {
 	return expr
 }
 
-// rose selects the series of a counter of the record that counted a failure in the time range,
-// until now. Results of the hourly rule add failures for which the counter was above 0 for less
-// than a step. The last two hours are read from all samples, because no rule has recorded them yet.
-// Such a counter is mostly 0, so long ranges are cheap.
+// rose selects the series of a counter in the record that counted a failure in the time range. Results of the
+// hourly rule add failures for which the counter was above 0 for less than a step. The last two hours are
+// read from all samples, because no rule has recorded them yet. Such a counter is mostly 0, so long ranges
+// are cheap.
 func rose(counter, hours string) string {
 	return fill(`((NOW > BEFORE) or (NOW unless BEFORE) or present_over_time(HOURS{cluster=~"$cluster"}[$__range]) or increase(COUNTER{cluster=~"$cluster"}[2h]) > 0 or (LATE unless EARLY))`,
 		"LATE", `last_over_time(COUNTER{cluster=~"$cluster"}[2h]) > 0`, "EARLY", `last_over_time(COUNTER{cluster=~"$cluster"}[1d] offset 2h)`,
 		"NOW", `max_over_time((COUNTER{cluster=~"$cluster"} > 0)[$__range:$__interval])`, "BEFORE", `COUNTER{cluster=~"$cluster"} offset $__range`, "COUNTER", counter, "HOURS", hours)
 }
 
-// fill replaces names by their values; a value may contain later names.
+// fill replaces names with their values. A value may contain names that follow later.
 func fill(expr string, pairs ...string) string {
 	for i := 0; i < len(pairs); i += 2 {
 		expr = strings.ReplaceAll(expr, pairs[i], pairs[i+1])

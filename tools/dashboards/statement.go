@@ -4,13 +4,14 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// commands links to the page of the commands that answer the same questions.
+// commands returns a link to the page about the commands that answer the same questions.
 func commands(title, tooltip string) *dashboard.DashboardLinkBuilder {
 	return dashboard.NewDashboardLinkBuilder(title).Type(dashboard.DashboardLinkTypeLink).Icon("doc").TargetBlank(true).
 		Tooltip(tooltip).Url("https://github.com/gpuledger/gpuledger/blob/main/docs/ask.md")
 }
 
-// byTeam adds up an amount of namespaces by the label team of kube-state-metrics, and of units by their account.
+// byTeam adds up an amount by team. The team is the label team from kube-state-metrics for namespaces, and the
+// account for units.
 func byTeam(amount string) string {
 	return fill(`sum by (cluster, label_team) (
   VALUES * on (cluster, namespace) group_left (label_team) (
@@ -20,49 +21,49 @@ func byTeam(amount string) string {
 		"VALUES", ofNamespace(amount), "UNITS", ofUser(amount), "LABELS", `kube_namespace_labels{cluster=~"$cluster"}`)
 }
 
-// ofNamespace returns the sum of a rule of namespaces over the full hours of the time range.
+// ofNamespace returns the sum of a rule about namespaces over the full hours of the time range.
 func ofNamespace(amount string) string {
 	return fill(`sum by (cluster, namespace) (HOURS)`, "HOURS", sumOfHours(`gpuledger:namespace_`+amount+`:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`))
 }
 
-// ofUser returns the sum of a rule of users over the full hours of the time range.
+// ofUser returns the sum of a rule about users over the full hours of the time range.
 func ofUser(amount string) string {
 	return fill(`sum by (cluster, manager, account, user) (HOURS)`, "HOURS", sumOfHours(`gpuledger:user_`+amount+`:increase1h{cluster=~"$cluster", manager=~"$manager", user=~"$user"}`))
 }
 
-// amounts returns the energy and its idle part in kilowatt-hours, the GPU hours, the active GPU
-// hours, and the cost of each group.
+// amounts returns the queries for the energy and its idle part in kilowatt-hours, the GPU hours, the active
+// GPU hours, and the cost, of each group.
 func amounts(of func(amount string) string) []string {
 	energy := `(` + of("energy_joules") + `) / ` + kWh
 	return []string{energy, `(` + of("idle_energy_joules") + `) / ` + kWh, `(` + of("gpu_seconds") + `) / 3600`, `(` + of("active_seconds") + `) / 3600`, cost(energy)}
 }
 
-// statement is the dashboard of a month by team and namespace. The command for the same question is
-// gpuledger-archive statement.
+// statement returns the dashboard about a month by team and namespace. The command gpuledger-archive
+// statement answers the same question.
 func statement() *dashboard.DashboardBuilder {
 	boards := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
 	pods := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
 	units := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:user_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
 	charged := fill(`((PODS or 0 * BOARDS) + (UNITS or 0 * BOARDS))`, "PODS", pods, "UNITS", units, "BOARDS", boards)
-	return board(uidStatement, "gpuledger / Statement", "A month by team, namespace and user of units, as gpuledger-archive statement prints it. It is the energy of the boards; CPUs, network and losses are at most in the PUE.", "now-1M/M").
+	return board(uidStatement, "gpuledger / Statement", "Shows a month by team, namespace and user of units, like gpuledger-archive statement. This is the energy of the boards. CPUs, network and losses are included only if the PUE includes them.", "now-1M/M").
 		Time("now-1M/M", "now-1M/M").
 		Refresh("1h").
-		Link(commands("Commands", "gpuledger-archive statement --month=2026-10 --by=team prints this statement, with money, carbon, FOCUS rows and the hours that it lacks")).
+		Link(commands("Commands", "gpuledger-archive statement --month=2026-10 --by=team prints this statement, with money, carbon, FOCUS rows and the missing hours")).
 		WithVariable(variable("namespace", "Namespace", `label_values(gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster"}, namespace)`)).
 		WithVariable(variable("manager", "Manager of units", `label_values(gpuledger:user_energy_joules:increase1h{cluster=~"$cluster"}, manager)`)).
 		WithVariable(variable("user", "User of units", `label_values(gpuledger:user_energy_joules:increase1h{cluster=~"$cluster", manager=~"$manager"}, user)`)).
 		WithVariable(text("price", "Price of a kWh", "0.20")).
 		WithVariable(text("pue", "PUE", "1.3")).
-		WithPanel(number(words{"Energy of all boards", "Energy of all boards in the full hours of the month: the total of the statement.", noRules}, quarter, "kwatth", boards).
+		WithPanel(number(words{"Energy of all boards", "Energy of all boards in the full hours of the month. It is the total of the statement.", noRules}, quarter, "kwatth", boards).
 			Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"Unattributed", "Energy of all boards for which no pod or unit is charged: the line (unattributed) of the statement.", noRules}, quarter, "kwatth", boards+` - `+charged).
+		WithPanel(number(words{"Unattributed", "Energy of all boards for which no pod or unit is charged. It is the line (unattributed) of the statement.", noRules}, quarter, "kwatth", boards+` - `+charged).
 			Thresholds(from("text")).Decimals(1)).
 		WithPanel(number(words{"Cost of pods and units", "Energy charged to all pods and units × price × PUE, in the currency of the price.", noRules}, quarter, "none", cost(charged)).
 			Thresholds(from("text")).Decimals(2)).
-		WithPanel(number(words{"Hours counted", "Full hours of the month that the rules have recorded, for the cluster with the fewest hours. If it is less than the month, the statement is not complete.", noRules}, quarter, "none",
+		WithPanel(number(words{"Hours counted", "Full hours of the month that the rules have recorded, for the cluster with the fewest hours. If this is less than the whole month, the statement is incomplete.", noRules}, quarter, "none",
 			fill(`min(count_over_time(group by (cluster) (HOUR)[$__range:1h] offset -61m))`, "HOUR", hour(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`))).
 			Thresholds(from("text"))).
-		WithPanel(rows(words{"Teams", "Energy, its idle part, GPU hours and cost of each team: the label team of namespaces (kube-state-metrics), or the account of Slurm jobs.", noRules}, full, billed([]column{
+		WithPanel(rows(words{"Teams", "Energy, its idle part, GPU hours and cost of each team. The team is the label team of a namespace (from kube-state-metrics), or the account of a Slurm job.", noRules}, full, billed([]column{
 			{field: "cluster", title: "Cluster"},
 			{field: "label_team", title: "Team"},
 		}), amounts(byTeam)...).SortBy(descending("Energy")).Decimals(2).Height(10)).
@@ -78,7 +79,7 @@ func statement() *dashboard.DashboardBuilder {
 		}), amounts(ofUser)...).SortBy(descending("Energy")).Decimals(2))
 }
 
-// billed adds the columns of [amounts] to the columns of the owners.
+// billed appends the columns for [amounts] to the columns for the owners.
 func billed(owners []column) []column {
 	return append(owners,
 		column{field: "Value #A", title: "Energy", unit: "kwatth"},

@@ -12,19 +12,19 @@ const emptyCell = "-"
 
 // column is a column of a table.
 type column struct {
-	// field is the label, or "Value" and with several queries "Value #A".
+	// field is the name of a label, or "Value" for the value. With several queries it is "Value #A", and so on.
 	field string
 	title string
 	unit  string
-	// link is the URL of the cell.
+	// link is the URL to which a cell links.
 	link string
-	// states maps the values to texts.
+	// states maps values to texts.
 	states []dashboard.ValueMapping
 	width  int
 }
 
-// rows shows the results of instant queries as one table with the given columns. Results of
-// several queries are joined by their common labels.
+// rows returns a panel that shows the results of instant queries as one table with the given columns. Results
+// of several queries are joined by their common labels.
 func rows(w words, width uint32, columns []column, exprs ...string) *table.PanelBuilder {
 	p := table.NewPanelBuilder().
 		Title(w.title).Description(w.about).NoValue(w.noData).
@@ -55,11 +55,11 @@ func transformation(id string, options map[string]any) dashboard.DataTransformer
 	return dashboard.DataTransformerConfig{Id: id, Options: options}
 }
 
-// properties are the overrides of the column.
+// properties returns the overrides for the column.
 func (c column) properties() []dashboard.DynamicConfigValue {
 	var ps []dashboard.DynamicConfigValue
 	set := func(id string, value any) { ps = append(ps, dashboard.DynamicConfigValue{Id: id, Value: value}) }
-	set("noValue", emptyCell) // else an empty cell has the text of an empty panel
+	set("noValue", emptyCell) // otherwise an empty cell shows the text for an empty panel
 	if c.unit != "" {
 		set("unit", c.unit)
 	}

@@ -1,6 +1,5 @@
-// Gen writes the files in manifests/ that contain the exporter's container or the rules, and the
-// schema and the table of values of the Helm chart. For the rules it writes objects of the
-// Prometheus operator.
+// Gen writes the files in manifests/ that contain the exporter's container or the rules, and it writes the
+// schema and the table of the Helm chart's values. The rules become objects of the Prometheus operator.
 package main
 
 import (
@@ -58,8 +57,8 @@ func write(folder string) error {
 	return nil
 }
 
-// rules writes the kustomize component of the rules in a folder, with one object for each file.
-// It removes the output of earlier runs.
+// rules writes the kustomize component for the rules in a folder, with one object for each file of rules. It
+// first removes the output of earlier runs.
 func rules(component, folder string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err == nil {
@@ -90,7 +89,7 @@ func rules(component, folder string) error {
 	return save(filepath.Join(component, "kustomization.yaml"), text)
 }
 
-// tableMark is the line of the chart's README that the table of values follows.
+// tableMark is the line in the chart's README after which the table of values begins.
 const tableMark = "<!-- The rest is written by go generate ./internal/deploy from values.yaml. -->\n"
 
 // chart writes the schema of the chart's values, and their table at the end of the README.

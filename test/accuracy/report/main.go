@@ -1,5 +1,5 @@
-// Report runs the accuracy bench and prints its table, or writes it into a file between two
-// markers. It fails if a book does not balance or the aim is missed.
+// Report runs the accuracy bench and prints its table, or writes it into a file between two markers. It fails
+// if a book does not balance or if an error exceeds the aim.
 package main
 
 import (
@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// length is the length of a case. It is half of this value for other ways to take samples, where
-	// only means are reported.
+	// length is the simulated time of a case. It is half of this value for the other samplings, for which only
+	// means are reported.
 	length = 10 * time.Minute
-	// light is the length of a simulation of a light load.
+	// light is the simulated time for a light load.
 	light = 15 * time.Minute
-	// cheat is the time for which a tenant cheats.
+	// cheat is the simulated time in which a tenant cheats.
 	cheat = 20 * time.Minute
-	// aim is the largest accepted error of the signal, as a share of the GPU's energy.
+	// aim is the maximum accepted error of the signal, as a share of the GPU's energy.
 	aim = 0.02
 )
 
@@ -38,8 +38,8 @@ func main() {
 	}
 }
 
-// files names the document with the summary and the document with all tables. If a name is empty,
-// the tables are printed.
+// files contains the names of two documents, for the summary and for all tables. If a name is empty, its
+// tables are printed.
 type files struct{ summary, tables string }
 
 func run(ctx context.Context, to files) error {
@@ -74,7 +74,7 @@ func put(file, name string, table *markdown.Table) error {
 		return nil
 	}
 	if err := markdown.Put(file, name, table.String()); err != nil {
-		return fmt.Errorf("put the table into %s: %w", file, err)
+		return fmt.Errorf("write the table to %s: %w", file, err)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func reportTenants(to files) (rows []tenants.Row, err error) {
 	)
 }
 
-// play runs all cases under all ways to take samples. GPUs without samples have no such ways.
+// play runs all cases with each sampling. For GPUs without samples, the sampling makes no difference.
 func play(ctx context.Context) ([]accuracy.Run, error) {
 	dir, err := os.MkdirTemp("", "fake")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 type worker struct {
 	*Tenant
 	index   int
-	backlog float64 // ms of work that waits
+	backlog float64 // waiting work in ms
 	// ran is the worker's time on the GPU in this step, and recent is its time on the GPU since the
 	// last sample, in milliseconds.
 	ran, recent float64
@@ -18,7 +18,7 @@ type worker struct {
 	work, floor float64
 }
 
-// A tally is the energy of a tenant in millijoules since the start, by each definition.
+// A tally contains the energy of a tenant since the start, in millijoules, according to each definition.
 type tally struct{ floorShared, userPays float64 }
 
 // kept is the number of milliseconds for which a board keeps its history.
@@ -28,20 +28,21 @@ const kept = 1024
 type board struct {
 	*GPU
 	workers  []worker
-	working  []*worker // the workers with a load
+	working  []*worker // workers that have a load
 	replicas float64
 	random   *rand.Rand
 	now      int64 // ms since the start
 	floor    float64
-	// energy is the board's energy in millijoules, and counter is its value at the last update.
+	// energy is the board's energy in millijoules, and counter is its value when the energy counter was last
+	// updated.
 	energy, counter float64
-	// busy and power contain the sums up to each millisecond, from which averages are computed.
+	// busy and power contain running sums for each millisecond, from which averages are computed.
 	busy, power [kept]float64
 	busySum     float64
 	last        int     // worker that ran last; -1 before the first
-	tail        float64 // power after work in W
-	// floors is the energy of the floor since the start, and unused is the part of it while no worker
-	// ran.
+	tail        float64 // additional power after work in W
+	// floors is the energy of the floor since the start, and unused is the part of it that was used while no
+	// worker ran.
 	floors, unused float64
 	ring
 }
@@ -59,7 +60,7 @@ func newBoard(g *GPU, how Driver, seed uint64) *board {
 	return b
 }
 
-// warm updates the power that the board draws without work.
+// warm updates the power that the board draws without work, which depends on the temperature.
 func (b *board) warm() {
 	b.floor = float64(b.Floor) * (1 + drift*math.Sin(2*math.Pi*float64(b.now)/driftPeriod))
 }
@@ -106,8 +107,8 @@ func (b *board) afterwards(left float64) float64 {
 	return b.tail
 }
 
-// run runs the waiting work for a millisecond, each time starting with another worker. It returns
-// the part of the millisecond in which no worker ran.
+// run runs the waiting work for a millisecond. Each call starts with another worker. It returns the part of
+// the millisecond in which no worker ran.
 func (b *board) run() (left float64) {
 	left = 1
 	n := len(b.working)
@@ -119,13 +120,13 @@ func (b *board) run() (left float64) {
 		w.backlog -= w.ran
 		w.recent += w.ran
 		if w.ran > 0 && (left == 1-w.ran || b.random.Float64()*(1-left) < w.ran) {
-			b.last = w.index // if several ran in this step, any of them may be the last
+			b.last = w.index // if several workers ran in this step, each of them may be the last
 		}
 	}
 	return max(left, 0)
 }
 
-// tallies returns the energy of each tenant since the start.
+// tallies returns the tally of each tenant.
 func (b *board) tallies() []tally {
 	all := make([]tally, len(b.workers))
 	for i := range b.workers {
@@ -136,13 +137,13 @@ func (b *board) tallies() []tally {
 	return all
 }
 
-// busyOver returns the busy share of the last milliseconds.
+// busyOver returns the busy share of the given number of last milliseconds.
 func (b *board) busyOver(ms int64) float64 {
 	ms = min(ms, b.now)
 	return (b.busySum - b.busy[(b.now-ms)%kept]) / float64(ms)
 }
 
-// powerOver returns the mean power of the last milliseconds in watts.
+// powerOver returns the mean power of the given number of last milliseconds, in watts.
 func (b *board) powerOver(ms int64) float64 {
 	ms = min(ms, b.now)
 	return (b.energy - b.power[(b.now-ms)%kept]) / float64(ms)

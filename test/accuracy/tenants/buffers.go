@@ -19,10 +19,10 @@ const (
 type buffers struct {
 	power, busy []quiet.Point
 	times       quiet.Times
-	due         time.Duration // boot clock
+	due         time.Duration // boot-clock time
 }
 
-// quietPower adds samples to the buffers, and reads the buffers in the same way as the NVML source.
+// quietPower adds samples to the buffers and then evaluates the buffers in the same way as the NVML source.
 func (r *reader) quietPower(at gpu.Instant, taken []sample, powers []powerSample) gpu.Watts {
 	b := &r.buffers
 	for _, p := range powers {
@@ -39,5 +39,5 @@ func (r *reader) quietPower(at gpu.Instant, taken []sample, powers []powerSample
 	return gpu.Watts(b.times.Measure(slices.Clone(b.power), slices.Clone(b.busy), float64(r.Limit)))
 }
 
-// lastOf returns the last values, at most n.
+// lastOf returns at most n values from the end.
 func lastOf[T any](values []T, n int) []T { return values[max(len(values)-n, 0):] }

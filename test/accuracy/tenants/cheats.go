@@ -8,22 +8,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Cheat is a way of the tenant mallory to change the idle power of a GPU that the ledger learns,
-// or to be charged less for her work. The tenant victim shares the GPU with her.
+// A Cheat is a trick of the tenant mallory, who shares a GPU with the tenant victim. With it she changes the
+// idle power that the ledger learns for the GPU, or reduces the charge for her work.
 type Cheat struct {
 	Name string
-	// Load is her work at a power, for the driver's way to sample. Lifetime is the lifetime of her
+	// Load returns her work for the driver's sampling, and Watts is its power. Lifetime is the lifetime of her
 	// processes.
 	Load     func(Driver) Load
 	Watts    float64
 	Lifetime time.Duration
-	// Peer is her work on another GPU of the same model that she holds alone, at a power; nil if
-	// there is none.
+	// Peer is her work on another GPU of the same model that she holds alone, and its power. It is nil if she
+	// has no such work.
 	Peer      func() Load
 	PeerWatts float64
-	// Tail is the power that the GPU draws in addition after work.
+	// Tail is the power that the GPU draws additionally after work.
 	Tail gpu.Watts
-	// Rest is the time before she begins, in which she does not work.
+	// Rest is the time at the start in which she does not work.
 	Rest time.Duration
 }
 
@@ -38,8 +38,7 @@ type Scene struct {
 	Busy     bool
 	// Configured is set if the operator configured the true idle power.
 	Configured bool
-	// Peers is the number of other GPUs of the model, each of which has a job that leaves the GPU idle half
-	// of the time.
+	// Peers is the number of other GPUs of the model, each with a job that leaves its GPU idle half of the time.
 	Peers int
 }
 
@@ -66,7 +65,7 @@ func Scenes(c Cheat) (all []Scene) {
 	return all
 }
 
-// model is the model of all GPUs of a scene. Their limit is 700 W.
+// model is the model of all GPUs in a scene. Their power limit is 700 W.
 const model = "NVIDIA H100 80GB HBM3"
 
 // Cheats returns all cheats.
@@ -106,8 +105,8 @@ func afterSamples(how Driver, length float64) Load {
 	}
 }
 
-// Honest returns the scene in which mallory does the same work without a trick. She does the work of each
-// minute in one piece, with a single process, and does not work on other GPUs.
+// Honest returns the scene in which mallory does the same work without a trick. She does each minute's work
+// in one piece, with a single process, and does not work on other GPUs.
 func (s Scene) Honest() Scene {
 	load := s.Load
 	s.Load = func(how Driver) Load { return Gathered(load(how), 60_000) }
@@ -146,14 +145,16 @@ func (s Scene) World(length time.Duration) World {
 	return w
 }
 
-// Evaded returns the part of the GPU's energy that mallory used, if the user pays, and is not charged.
+// Evaded returns the part of the GPU's energy that mallory used (by the definition in which the user pays)
+// but is not charged for.
 func (r *Result) Evaded() float64 {
 	m := r.Share("mallory")
 	return m.UserPays - m.Charged
 }
 
-// An Effect is the effect of a cheat in parts of the GPU's energy. Error is what mallory evades. Moved is Error minus
-// the part that she evades with the same work without the trick. That part is the general error of sharing.
+// An Effect is the effect of a cheat in parts of the GPU's energy. Error is the part that mallory is not charged for.
+// Moved is Error minus the part that she is not charged for if she does the same work without the trick; this second
+// part is the general error of sharing.
 type Effect struct{ Moved, Error float64 }
 
 // Effect runs a scene with and without its trick.

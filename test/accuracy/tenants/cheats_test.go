@@ -8,8 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/accuracy/tenants"
 )
 
-// cheatLimit is the largest part of a GPU's energy that a cheat may move. Cheats against an estimated idle power move more, and bursts
-// that no sample names move more even if the idle power is known. docs/accuracy.md contains the largest part that each cheat moves.
+// cheatLimit is the largest part of a GPU's energy that a cheat may move. If the idle power is estimated, cheats may
+// move more. Bursts during which no sample names a process may move more even if the idle power is known.
+// docs/accuracy.md contains the largest part that each cheat moves.
 const cheatLimit, burstLimit, estimateLimit = 0.02, 0.055, 0.10
 
 // knownLimit returns the limit of a scene with a known idle power.
@@ -20,7 +21,7 @@ func knownLimit(s tenants.Scene) float64 {
 	return cheatLimit
 }
 
-// moved returns the part of the GPU's energy that a scene moves.
+// moved returns the part of the GPU's energy that the trick in a scene moves.
 func moved(t *testing.T, s tenants.Scene) float64 {
 	t.Helper()
 	e, err := s.Effect(20 * time.Minute)
@@ -30,7 +31,7 @@ func moved(t *testing.T, s tenants.Scene) float64 {
 	return e.Moved
 }
 
-// TestCheats checks that a cheat moves little energy to the victim.
+// TestCheats checks that a cheat moves only little energy to the victim.
 func TestCheats(t *testing.T) {
 	held := map[string]bool{"slightly busy later": true, "long bursts, for the power after them": true}
 	for _, c := range tenants.Cheats() {
@@ -41,27 +42,27 @@ func TestCheats(t *testing.T) {
 				limit = cheatLimit
 			}
 			if part := moved(t, s); part > limit {
-				t.Errorf("%s, %v: %.1f %% of the GPU's energy are moved, want at most %.0f %%", c.Name, s, 100*part, 100*limit)
+				t.Errorf("%s, %v: %.1f %% of the GPU's energy is moved, want at most %.0f %%", c.Name, s, 100*part, 100*limit)
 			}
 		}
 	}
 }
 
-// TestConfigured checks that a configured idle power protects against a tenant who never lets the GPU rest, for each process that
-// samples may name while nothing runs.
+// TestConfigured checks that a configured idle power protects against a tenant who never lets the GPU rest. It checks
+// this for each process that samples may name while nothing runs.
 func TestConfigured(t *testing.T) {
 	for _, c := range tenants.Cheats()[:4] {
 		for _, names := range []tenants.Names{tenants.NamesActive, tenants.NamesLast, tenants.NamesNone} {
 			s := tenants.Scene{Cheat: c, Floor: 70, Replicas: 3, Configured: true, Driver: tenants.Driver{Names: names, Power: time.Second}}
 			if part := moved(t, s); part > knownLimit(s) {
-				t.Errorf("%s, %v: %.1f %% of the GPU's energy are moved", c.Name, s, 100*part)
+				t.Errorf("%s, %v: %.1f %% of the GPU's energy is moved", c.Name, s, 100*part)
 			}
 		}
 	}
 }
 
-// TestPeersHold checks that on a node with eight GPUs, of which seven rest at times, a tenant who never lets her GPU rest moves
-// little energy, and that her work on a second GPU has no effect.
+// TestPeersHold checks a node with eight GPUs, of which seven rest at times. A tenant who never lets her GPU rest must
+// move only little energy, and her work on a second GPU must have no effect.
 func TestPeersHold(t *testing.T) {
 	second := func() tenants.Load { return tenants.Evenly(0.0099) }
 	for _, c := range tenants.Cheats()[:4] {
@@ -70,11 +71,11 @@ func TestPeersHold(t *testing.T) {
 			s := tenants.Scene{Cheat: c, Floor: 70, Replicas: 3, Peers: 7, Driver: tenants.Driver{Names: names, Power: time.Second}}
 			alone := moved(t, s)
 			if alone > knownLimit(s) {
-				t.Errorf("%s, %v: %.1f %% of the GPU's energy are moved beside measured peers", c.Name, s, 100*alone)
+				t.Errorf("%s, %v: %.1f %% of the GPU's energy is moved beside measured peers", c.Name, s, 100*alone)
 			}
 			s.Peer, s.PeerWatts, s.Peers = second, 590, 6
 			if both := moved(t, s); both > alone+0.002 {
-				t.Errorf("%s, %v: %.1f %% of the GPU's energy are moved with work on a second GPU, %.1f %% without", c.Name, s, 100*both, 100*alone)
+				t.Errorf("%s, %v: %.1f %% of the GPU's energy is moved with work on a second GPU, %.1f %% without", c.Name, s, 100*both, 100*alone)
 			}
 		}
 	}
@@ -85,8 +86,8 @@ func TestPeersHold(t *testing.T) {
 func TestHonestWork(t *testing.T) {
 	s := tenants.Scene{Cheat: tenants.Cheats()[1], Floor: 70, Replicas: 3, Configured: true}
 	trick, honest := run(t, s.World(20*time.Minute)), run(t, s.Honest().World(20*time.Minute))
-	// With work for 3 % of the time at 400 W and a floor of 70 W, her part of the 82 W is 12 W of work, 2.1
-	// W of the floor and 1/4 of 67.9 W.
+	// Her work takes 3 % of the time at 400 W, and the floor is 70 W. Her part of the 82 W consists of 12 W for
+	// work, 2.1 W of the floor, and 1/4 of 67.9 W.
 	want := (12 + 2.1 + 67.9/4) / 82
 	near(t, "trick", trick.Share("mallory").UserPays, want, 0.003)
 	near(t, "honest", honest.Share("mallory").UserPays, want, 0.01)

@@ -1,15 +1,12 @@
-// Package tenants simulates GPUs that tenants share, in steps of a millisecond, and keeps their books
-// with a ledger. It uses no exporter, no files and no driver. An hour takes a fraction of a second,
-// so it can measure loads that are shorter than the steps of package simnode, and attacks that last
-// for days.
+// Package tenants simulates shared GPUs in steps of a millisecond, and keeps their books with a ledger. It
+// uses no exporter, no files and no driver. A simulated hour takes a fraction of a second, so it can measure
+// loads that are shorter than the steps of package simnode, and attacks that last for days.
 //
-// A GPU always draws the floor, and the tenant that runs adds its own power. Time-slicing runs one
-// tenant at a time. The ledger gets one observation per second with the data that the NVML source
-// would read: the counter, the contexts, the allocations, and samples of the process that ran at a
-// moment.
+// A GPU always draws the floor, and the running tenant adds its own power. Only one tenant runs at a time, by
+// time-slicing. The ledger gets one observation per second with the data that the NVML source would read: the
+// counter, the contexts, the allocations, and samples of the process that ran at a moment.
 //
-// The owner of the floor follows from a definition and not from a measurement. There are two
-// definitions:
+// Which tenant used the floor is not measured but defined. There are two definitions:
 //
 //   - floor shared: the holders always share the floor;
 //   - user pays: the holders share the floor while nothing runs, and the tenant that runs pays it

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Light is a light load of a shared GPU.
+// A Light describes a light load on a shared GPU.
 type Light struct {
 	// Duty is the busy share of the GPU, and Burst is the length of a burst in milliseconds, or 0 for
 	// an even load.
@@ -22,7 +22,7 @@ func (l Light) String() string {
 	return fmt.Sprintf("%g %%, bursts of %d ms", 100*l.Duty, l.Burst)
 }
 
-// Lights returns the light loads.
+// Lights returns all light loads.
 func Lights() (all []Light) {
 	for _, duty := range []float64{0.005, 0.01, 0.05, 0.2, 0.5} {
 		for _, burst := range []int{1, 20, 300, 0} {
@@ -32,8 +32,8 @@ func Lights() (all []Light) {
 	return all
 }
 
-// A Variant describes a GPU under a light load: the number of holders, of which half are idle, the
-// idle power, and the driver's way to sample.
+// A Variant describes a GPU under a light load: the number of holders, of which half are idle, the idle
+// power, and the driver's sampling.
 type Variant struct {
 	Holders int
 	Floor   gpu.Watts
@@ -44,7 +44,7 @@ func (v Variant) String() string {
 	return fmt.Sprintf("%d holders, %v W, %v", v.Holders, v.Floor, v.Driver)
 }
 
-// Variants returns the variants of each load. The power limit is 700 W in all of them.
+// Variants returns the variants that are simulated for each load. The power limit is always 700 W.
 func Variants() (all []Variant) {
 	for _, holders := range []int{2, 4, 10} {
 		for _, floor := range []gpu.Watts{70, 110} {
@@ -58,8 +58,8 @@ func Variants() (all []Variant) {
 	return all
 }
 
-// World returns the simulation of a load on a variant. The first half of the holders works, each
-// holder more than the previous one and at another power, but on average at 400 W.
+// World returns the simulation of a load on a variant. The first half of the holders works. Each of them
+// works more than the previous holder and at another power, with an average of 400 W.
 func (l Light) World(v Variant, length time.Duration) World {
 	const watts, spread = 400, 80
 	workers := v.Holders / 2
@@ -82,9 +82,8 @@ func (l Light) World(v Variant, length time.Duration) World {
 	return World{Name: l.String() + ", " + v.String(), GPUs: []GPU{g}, Driver: v.Driver, Length: length, Seed: 40}
 }
 
-// A Beside is the load of one holder beside an idle holder, on a GPU with an idle power of 110 W
-// and a limit of 700 W. It includes the true part of the holder if the user pays, which was
-// calculated by hand.
+// A Beside describes the load of one holder beside an idle holder. The GPU has an idle power of 110 W and a
+// limit of 700 W. It also contains the holder's true part if the user pays, which was calculated by hand.
 type Beside struct {
 	Name string
 	// Watts is the power of the work in addition to the idle power.
@@ -93,8 +92,8 @@ type Beside struct {
 	Truth float64
 }
 
-// Besides returns the loads. With the busy share u and the power w of the work the true part is
-// (55 W × (1 − u) + 110 W × u + u × w) / (110 W + u × w).
+// Besides returns the loads. If u is the busy share and w is the power of the work, the true part is (55 W ×
+// (1 − u) + 110 W × u + u × w) / (110 W + u × w).
 func Besides() []Beside {
 	return []Beside{
 		// (55 × 0.995 + 110 × 0.005 + 500 × 0.005) / 112.5 = (54.725 + 0.55 + 2.5) / 112.5
@@ -108,7 +107,7 @@ func Besides() []Beside {
 	}
 }
 
-// World returns an hour of the load.
+// World returns the simulation of the load for an hour.
 func (b Beside) World(how Driver) World {
 	return World{Name: b.Name, Driver: how, Length: time.Hour, Seed: 41, GPUs: []GPU{{
 		Model: "NVIDIA H100 80GB HBM3", Limit: 700, Floor: 110, Tenants: []Tenant{

@@ -2,17 +2,17 @@ package tenants
 
 import "math/rand/v2"
 
-// A Load returns the work that arrives in a millisecond, in milliseconds of the GPU's time. It is
+// A Load returns the work that arrives in a given millisecond, measured in milliseconds of GPU time. It is
 // called once for every millisecond since the start, in order.
 type Load func(ms int64) float64
 
-// Evenly returns a load with kernels that are much shorter than a millisecond.
+// Evenly returns an even load with kernels that are much shorter than a millisecond.
 func Evenly(duty float64) Load {
 	return func(int64) float64 { return duty }
 }
 
-// Bursts returns a load of bursts of some milliseconds. The time between two bursts varies by half, so that they
-// are not in step with the driver's samples.
+// Bursts returns a load of bursts of some milliseconds. The time between two bursts varies by half, so that
+// bursts are not synchronous with the driver's samples.
 func Bursts(length int, duty float64, seed uint64) Load {
 	random := rand.New(rand.NewPCG(seed, uint64(length)))
 	mean := float64(length) / duty
@@ -26,8 +26,8 @@ func Bursts(length int, duty float64, seed uint64) Load {
 	}
 }
 
-// Periodic returns a load of one burst in every period, at a fixed time in the period. Both times
-// are in milliseconds.
+// Periodic returns a load with one burst at the same time in every period. Period and burst are in
+// milliseconds.
 func Periodic(length, period, offset int64) Load {
 	return func(ms int64) float64 {
 		if ms%period == offset {
@@ -37,7 +37,7 @@ func Periodic(length, period, offset int64) Load {
 	}
 }
 
-// Within restricts a load to a part of each period, in milliseconds.
+// Within restricts a load to a part of each period. All times are in milliseconds.
 func Within(load Load, from, until, period int64) Load {
 	return func(ms int64) float64 {
 		work := load(ms)
@@ -48,7 +48,8 @@ func Within(load Load, from, until, period int64) Load {
 	}
 }
 
-// Gathered returns a load that does the work of each period, in milliseconds, at the end of the period.
+// Gathered returns a load that collects the work of each period, in milliseconds, and does it at the end of
+// the period.
 func Gathered(load Load, period int64) Load {
 	var waits float64
 	return func(ms int64) (work float64) {

@@ -13,9 +13,9 @@ import (
 const (
 	tick      = time.Second
 	retention = 5 * time.Minute
-	// boot is the boot clock at the start of the simulation.
+	// boot is the boot-clock time at the start of the simulation.
 	boot = time.Hour
-	// settling is the time for which the NVML source treats samples as incomplete.
+	// settling is the time for which the NVML source treats new samples as incomplete.
 	settling = 250 * time.Millisecond
 )
 
@@ -26,9 +26,10 @@ type reader struct {
 	*board
 	uuid    string
 	sampled time.Duration // boot-clock time up to which samples were read
-	// listed contains the processes of earlier lists by PID.
+	// listed contains the processes from earlier lists, by PID.
 	listed map[uint32]*gpu.Process
-	// first is the truth at the first observation, and marks are the truth at the last observations.
+	// first contains the truth at the first observation, and marks contains the truth at the most recent
+	// observations.
 	first mark
 	marks []mark
 
@@ -37,8 +38,8 @@ type reader struct {
 
 // A mark is the truth at an observation.
 type mark struct {
-	at time.Duration // boot clock
-	// energy is the board's energy, and counter is its counter, in millijoules.
+	at time.Duration // boot-clock time
+	// energy is the board's energy, and counter is the value of its energy counter, both in millijoules.
 	energy  float64
 	counter gpu.Millijoules
 	tallies []tally
@@ -53,7 +54,7 @@ func instant(ms int64) gpu.Instant {
 	return gpu.Instant{Boot: boot + d, Wall: wall.Add(d)}
 }
 
-// pidAt returns the PID of the worker's process at a time.
+// pidAt returns the PID that the worker's process has at a given time.
 func (w *worker) pidAt(ms int64) uint32 {
 	pid := uint32(1000 * (w.index + 1))
 	if w.Lifetime > 0 {
@@ -79,7 +80,7 @@ func (r *reader) process(w *worker) *gpu.Process {
 	return r.listed[pid]
 }
 
-// observe returns the observation of this moment.
+// observe returns the exporter's observation of the current state.
 func (r *reader) observe() ledger.Observation {
 	at := instant(r.now)
 	o := ledger.Observation{
@@ -103,9 +104,8 @@ func (r *reader) observe() ledger.Observation {
 	return o
 }
 
-// fold returns the activity of samples in the same way as NVML and the NVML source. There is one
-// row per process. Its busy percentage is averaged over all samples since the last reading and
-// rounded.
+// fold computes the activity from samples in the same way as NVML and the NVML source. The result has one row
+// per process, with the busy percentage averaged over all samples since the last reading, and rounded.
 func (r *reader) fold(at gpu.Instant, taken []sample) (gpu.Span, []ledger.Activity) {
 	if r.sampled == 0 {
 		r.sampled = at.Boot - tick
@@ -132,7 +132,7 @@ func (r *reader) fold(at gpu.Instant, taken []sample) (gpu.Span, []ledger.Activi
 	return span, activity
 }
 
-// named returns the process of a sample. The owner of a process that ended before it was listed is
+// named returns the process that a sample names. If the process ended before it was listed, its owner is
 // unknown.
 func (r *reader) named(s sample) *gpu.Process {
 	w := &r.workers[s.worker]
@@ -145,10 +145,10 @@ func (r *reader) named(s sample) *gpu.Process {
 	return &gpu.Process{ID: gpu.ProcessID{PID: s.pid}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
 }
 
-// reading returns the board's counter.
+// reading returns a reading of the board's energy counter.
 func (r *reader) reading() gpu.Millijoules { return gpu.Millijoules(math.Round(r.counter)) }
 
-// keep records the truth. The books are at most ten seconds late.
+// keep records the truth. It keeps ten seconds of it, because the books are at most ten seconds late.
 func (r *reader) keep(at gpu.Instant) {
 	m := mark{at: at.Boot, energy: r.energy, counter: r.reading(), tallies: r.tallies()}
 	if r.first.at == 0 {

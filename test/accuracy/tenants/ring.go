@@ -2,8 +2,8 @@ package tenants
 
 import "math"
 
-// A sample of the ring contains the busy percentage since the last sample, and the worker that ran
-// at the moment of the sample.
+// A sample contains the busy percentage since the previous sample, and the worker that ran at the time of the
+// sample.
 type sample struct {
 	at      int64 // time since the start in ms
 	worker  int   // -1 if the sample names no process
@@ -17,7 +17,7 @@ type powerSample struct {
 	watts float64
 }
 
-// A ring contains the driver's samples since the last observation.
+// A ring contains the samples that the driver took since the last observation.
 type ring struct {
 	how    Driver
 	next   int64 // number of the next sample
@@ -33,7 +33,7 @@ func newRing(how Driver) ring {
 	return ring{how: how, next: 1}
 }
 
-// sample takes the samples that are due at this time.
+// sample takes the samples that are due now.
 func (r *ring) sample(b *board) {
 	r.period++
 	if due := int64(float64(r.next) / r.how.PerSecond * 1000); b.now >= due {
@@ -76,7 +76,8 @@ func (r *ring) named(b *board) int {
 	return -1
 }
 
-// pick returns the worker at a point of the sum of amounts, or -1 if the point is beyond the sum.
+// pick adds up the workers' amounts and returns the worker at which the sum exceeds a point. It returns -1 if
+// the whole sum is smaller.
 func (b *board) pick(amount func(*worker) float64, point float64) int {
 	for _, w := range b.working {
 		if point -= amount(w); point < 0 {
@@ -86,7 +87,7 @@ func (b *board) pick(amount func(*worker) float64, point float64) int {
 	return -1
 }
 
-// drain returns the samples since the last observation.
+// drain removes and returns the samples since the last observation.
 func (r *ring) drain() (taken []sample, powers []powerSample) {
 	taken, powers = r.taken, r.powers
 	r.taken, r.powers = nil, nil

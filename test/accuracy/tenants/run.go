@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A Result is the result of a GPU. It contains the energy at the end, and the idle power that the
-// book has measured, or 0 if there is none.
+// A Result contains the energy of a GPU at the end of a simulation, and the idle power that the book has
+// measured (0 if it measured none).
 type Result struct {
 	World string
 	// Energy is the true energy of the GPU in millijoules, Booked is the energy in its book, and
@@ -25,17 +25,17 @@ type Share struct {
 	FloorShared, UserPays, Charged float64
 }
 
-// A Truth is a definition of a tenant's true part.
+// A Truth selects the tenant's true part by one definition.
 type Truth func(Share) float64
 
-// The two definitions.
+// These are the two definitions.
 var (
 	FloorShared Truth = func(s Share) float64 { return s.FloorShared }
 	UserPays    Truth = func(s Share) float64 { return s.UserPays }
 )
 
-// Wrong returns the part of the energy in wrong accounts. This is half the sum of the errors. Energy
-// that is charged to no tenant also counts as wrong.
+// Wrong returns the part of the energy that is in wrong accounts, which is half of the sum of the errors.
+// Energy that is charged to no tenant also counts as wrong.
 func (r *Result) Wrong(truth Truth) float64 {
 	sum, left := 0.0, 1.0
 	for _, s := range r.Tenants {
@@ -55,7 +55,7 @@ func (r *Result) Worst(truth Truth) (worst Share) {
 	return worst
 }
 
-// Share returns the result of a tenant.
+// Share returns the part of a tenant.
 func (r *Result) Share(name string) Share {
 	for _, s := range r.Tenants {
 		if s.Name == name {
@@ -100,10 +100,10 @@ func Run(w World) ([]Result, error) {
 	return results, nil
 }
 
-// unresolved resolves no process, because all owners are known from the start.
+// unresolved is a resolver that resolves no process, because all owners are known from the start.
 func unresolved(gpu.ProcessID) gpu.Owner { return gpu.Owner{Kind: gpu.OwnerUnmapped} }
 
-// result compares the book with the truth between its opening and its last settled time.
+// result compares the book with the truth, between the opening of the book and its last settled time.
 func (r *reader) result(b *ledger.BookState, start int64) (Result, error) {
 	from, to := r.first, mark{}
 	for _, m := range r.marks {

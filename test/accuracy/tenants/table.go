@@ -11,14 +11,14 @@ import (
 // A Row summarizes the variants of a light load.
 type Row struct {
 	Light
-	By [2]Summary // by definition: the floor is shared, or the user pays
-	// Measured is the number of variants for which the book contains a measured idle power, and the
-	// number of all variants.
+	By [2]Summary // the truths if the floor is shared, and if the user pays
+	// Measured contains the number of variants for which the book measured the idle power, and the number of all
+	// variants.
 	Measured, All int
 }
 
-// A Summary contains the mean part of the energy in wrong accounts, and the worst account among all
-// variants.
+// A Summary contains the mean part of the energy in wrong accounts, and the account with the largest error in
+// any variant.
 type Summary struct {
 	Wrong float64
 	Worst Share
@@ -61,7 +61,7 @@ func (row *Row) add(r *Result, v Variant) {
 	}
 }
 
-// Table returns the rows as a table, in percent of the GPU's energy.
+// Table formats the rows as a table. Numbers are in percent of the GPU's energy.
 func Table(rows []Row) *markdown.Table {
 	t := markdown.NewTable("load of the GPU", "measured idle power",
 		"user pays: in wrong accounts", "worst account", "floor shared: in wrong accounts", "worst account")
@@ -96,8 +96,8 @@ func (s *Summary) String() string {
 	return fmt.Sprintf("%s %s (%v)", name, signed(s.Error), s.Of)
 }
 
-// BesideTable returns the charge of one holder beside an idle holder. It contains the true part,
-// and the charges for each way to sample.
+// BesideTable returns a table with the charge of one holder beside an idle holder. It contains the true part,
+// and the charge for each sampling.
 func BesideTable() (*markdown.Table, error) {
 	head := []string{"load of one holder beside an idle one, one hour", "truth"}
 	var drivers []Driver
@@ -131,9 +131,10 @@ func signed(share float64) string {
 	return strings.Replace(fmt.Sprintf("%+.1f", 100*share), "-", "−", 1)
 }
 
-// CheatTable returns the largest effects of each cheat in percent of the GPU's energy. It distinguishes whether
-// samples name a process while nothing runs, and whether the idle power is estimated or configured. Both columns of a
-// pair are the largest values of all scenes. Energy that the victim pays less is not counted.
+// CheatTable returns a table with the largest effects of each cheat, in percent of the GPU's energy. It has separate
+// columns for samples that name a process while nothing runs and for samples that do not, and for an estimated and a
+// configured idle power. Each column contains the largest value in any scene. If the victim pays less, the effect is
+// 0.
 func CheatTable(length time.Duration) (*markdown.Table, error) {
 	t := markdown.NewTable("mallory's trick", "samples name a process: moved", "worst scene", "error", "configured: moved", "error",
 		"samples name none: moved", "worst scene", "error", "configured: moved", "error")
@@ -156,7 +157,7 @@ func CheatTable(length time.Duration) (*markdown.Table, error) {
 	return t, nil
 }
 
-// most returns the largest effects of a cheat, and the scene in which most is moved.
+// most returns the largest effects of a cheat, and the scene in which the cheat moves most energy.
 func most(c Cheat, none, configured bool, length time.Duration) (most Effect, where string, err error) {
 	where = "–"
 	for _, s := range Scenes(c) {
@@ -176,8 +177,8 @@ func most(c Cheat, none, configured bool, length time.Duration) (most Effect, wh
 	return most, where, nil
 }
 
-// TwinTable returns the twins in percent of the GPU's energy. It contains the true part of the victim in both worlds, the
-// error that no rule can avoid in one of them, and the error of the ledger in each world.
+// TwinTable returns a table of the twins, in percent of the GPU's energy. It contains the true part of the victim in
+// both worlds, the error that no rule can avoid in one of them, and the error of the ledger in each world.
 func TwinTable(length time.Duration) (*markdown.Table, error) {
 	t := markdown.NewTable("mallory's trick", "one world", "another with the same readings", "victim's part", "in the other", "no rule is below", "gpuledger", "in the other")
 	for _, twin := range Twins() {

@@ -32,11 +32,11 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-// TestTruth compares the simulation with amounts calculated by hand. The floor is 100 W. One tenant
-// holds two of three replicas and works for 100 ms of every second at 300 W. The other tenant works
-// for 200 ms at 600 W. They use 30 J and 120 J for work in each second, and the 100 J of the floor
-// consist of 10 J while the first tenant works, 20 J while the second works, and 70 J while no
-// tenant works.
+// TestTruth compares the simulation with amounts calculated by hand. The floor is 100 W. One tenant holds two
+// of three replicas and works for 100 ms of every second at 300 W. The other tenant works for 200 ms at 600
+// W. In each second, their work takes 30 J and 120 J. Of the 100 J for the floor, 10 J fall into the time in
+// which the first tenant works, 20 J into the time in which the second tenant works, and 70 J into the time
+// in which neither works.
 func TestTruth(t *testing.T) {
 	r := run(t, tenants.World{Name: "by hand", Length: 37 * time.Minute, GPUs: []tenants.GPU{{
 		Model: "A", Limit: 1000, Floor: 100, Tenants: []tenants.Tenant{
@@ -65,7 +65,7 @@ func TestTurns(t *testing.T) {
 	near(t, "first", r.Share("first").UserPays, 0.5, 0.01)
 }
 
-// TestDuty checks that loads arrive as often as defined.
+// TestDuty checks that each load keeps the GPU busy for the defined share of the time.
 func TestDuty(t *testing.T) {
 	for _, l := range tenants.Lights() {
 		load := tenants.Evenly(l.Duty)
@@ -83,8 +83,7 @@ func TestDuty(t *testing.T) {
 	}
 }
 
-// TestBesides checks the true parts that were calculated by hand against the formula and the
-// simulation.
+// TestBesides compares the true parts that were calculated by hand with the formula and the simulation.
 func TestBesides(t *testing.T) {
 	duties := []float64{0.005, 0.2, 0.2, 0.6, 0.6}
 	for i, b := range tenants.Besides() {
@@ -95,12 +94,13 @@ func TestBesides(t *testing.T) {
 	}
 }
 
-// TestBesidesAreCharged checks that the charges are within two percent of the GPU's energy of the true parts, for each driver. Drivers
-// differ in the processes that samples name, and they average power over 1 ms to 1 s. Most of these GPUs are never seen idle.
+// TestBesidesAreCharged checks for each driver that charges differ from the true parts by at most two percent of the
+// GPU's energy. Drivers differ in the processes that samples name and in the time over which power is averaged (1 ms to
+// 1 s). Most of these GPUs are never observed idle.
 func TestBesidesAreCharged(t *testing.T) {
 	for i := range tenants.Besides() {
 		for _, v := range tenants.Variants()[:9] {
-			b := tenants.Besides()[i] // a load has a state
+			b := tenants.Besides()[i] // loads are created for each run, because a load has a state
 			w := b.World(v.Driver)
 			w.Length = 20 * time.Minute
 			r := run(t, w)
@@ -109,8 +109,8 @@ func TestBesidesAreCharged(t *testing.T) {
 	}
 }
 
-// TestReadings checks which process the samples name while nothing runs, by comparing the charges of a GPU. The ledger receives the
-// idle power, and a tenant works in long bursts.
+// TestReadings checks how the charges of a GPU depend on the process that samples name while nothing runs. The idle
+// power is configured, and a tenant works in long bursts.
 func TestReadings(t *testing.T) {
 	world := func(how tenants.Driver) tenants.World {
 		return tenants.World{Name: "bursts", Driver: how, Length: 20 * time.Minute, GPUs: []tenants.GPU{{
@@ -129,8 +129,8 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-// TestWrong checks the energy in wrong accounts and the worst account of a result that was composed
-// by hand. A tenth of the energy is in no account.
+// TestWrong checks the energy in wrong accounts and the worst account, with a result that was made by hand. A
+// tenth of the energy is in no account.
 func TestWrong(t *testing.T) {
 	r := tenants.Result{Tenants: []tenants.Share{
 		{Name: "a", FloorShared: 0.5, UserPays: 0.6, Charged: 0.7},
@@ -154,9 +154,9 @@ func TestSameEveryTime(t *testing.T) {
 	}
 }
 
-// TestEqualWork checks that two holders with equal work, of which one works evenly and one in
-// bursts, are charged equally, if the driver reports momentary power. With an estimated idle power
-// they are charged differently; see docs/accuracy.md.
+// TestEqualWork checks that two holders are charged equally for equal work if one works evenly and the other
+// in bursts. The driver reports momentary power. With an estimated idle power, the charges differ; see
+// docs/accuracy.md.
 func TestEqualWork(t *testing.T) {
 	for _, floor := range []gpu.Watts{70, 110} {
 		for _, burst := range []int{20, 300, 2000} {

@@ -9,8 +9,8 @@ import (
 )
 
 // A Twin is a pair of worlds in which the driver reports the same values, although the victim used different parts of
-// the GPU's energy. A rule that charges by the readings charges the same part to the victim in both worlds. Therefore it is wrong in one of
-// them by at least half of the difference.
+// the GPU's energy. Every rule that uses only the readings charges the victim the same part in both worlds. In one of
+// them, its error is therefore at least half of the difference.
 type Twin struct {
 	Name string
 	// Descriptions describe the GPU of each world.
@@ -19,7 +19,7 @@ type Twin struct {
 	gpus         [2]GPU
 }
 
-// Twins returns the twins of the cheats that move most. The victim holds three of four replicas.
+// Twins returns the twins for the cheats that move most energy. The victim holds three of four replicas.
 func Twins() []Twin {
 	slow := Driver{Power: time.Second}
 	idle := Tenant{Name: "victim", Replicas: 3}
@@ -31,7 +31,7 @@ func Twins() []Twin {
 		describe := func(i int) string { return fmt.Sprintf("idle %v W, work %v W", floors[i], watts[i]) }
 		return Twin{name, [2]string{describe(0), describe(1)}, slow, [2]GPU{world(floors[0], watts[0], load()), world(floors[1], watts[1], load())}}
 	}
-	// warm is a pair in which the other GPU draws additional power after work.
+	// warm returns a pair in which the GPU of the other world draws additional power after work.
 	warm := func(name string, load func() Load, floors [2]gpu.Watts, watts [2]float64, tail gpu.Watts) Twin {
 		t := powers(name, load, floors, watts)
 		t.gpus[1].Tail = tail
@@ -57,7 +57,8 @@ func Twins() []Twin {
 	}
 }
 
-// before is the time before the exporter starts. Before the first work, the idle power is visible.
+// before is the time before the exporter starts. There is no such time, because the idle power would be
+// visible before the first work.
 const before = 2 * time.Second
 
 func (t Twin) world(i int, length time.Duration) World {
@@ -65,8 +66,8 @@ func (t Twin) world(i int, length time.Duration) World {
 	return World{Name: t.Name + ", " + t.Descriptions[i], Driver: t.driver, Before: before, Length: length, Seed: 42, GPUs: []GPU{g}}
 }
 
-// Victims returns the result of the victim in each world. A twin can run only once, because its loads
-// have a state.
+// Victims returns the part of the victim in each world. A twin can run only once, because its loads have a
+// state.
 func (t Twin) Victims(length time.Duration) (shares [2]Share, err error) {
 	for i := range shares {
 		results, err := Run(t.world(i, length))
@@ -78,8 +79,8 @@ func (t Twin) Victims(length time.Duration) (shares [2]Share, err error) {
 	return shares, nil
 }
 
-// A Reading contains all values that the driver of a GPU reports for a second. These are the samples of activity, with a time, a
-// process and a busy percentage, the samples of power in watts, and the energy of the second in joules.
+// A Reading contains all values that the driver reports for a GPU and a second. These are the samples of activity (each
+// with a time, a process and a busy percentage), the samples of power in watts, and the energy in joules.
 type Reading struct {
 	Samples []string
 	Powers  []float64

@@ -27,12 +27,13 @@ func TestTwinsReadTheSame(t *testing.T) {
 	}
 }
 
-// TestTwinsDiffer compares the true parts of the victim with amounts that were calculated by hand. With the idle power f, and the
-// busy share u and the power w of mallory's work, the part is 3/4 × f × (1 − u) / (f + u × w). If the victim works, it is 1 minus a
-// quarter of f × (1 − u), as a part of the energy. Power after work is a part of the work. A rule cannot be right in both worlds.
+// TestTwinsDiffer compares the true parts of the victim with amounts that were calculated by hand. Let f be the idle
+// power, u the busy share and w the power of mallory's work. Then the part is 3/4 × f × (1 − u) / (f + u × w). If the
+// victim does the work, the part is 1 minus a quarter of f × (1 − u), as a part of the energy. Power after work belongs
+// to the work. No rule can be right in both worlds.
 func TestTwinsDiffer(t *testing.T) {
 	powers := func(u, f, w float64) float64 { return 0.75 * f * (1 - u) / (f + u*w) }
-	// Both GPUs with bursts draw 70 W + 5 % of 400 W.
+	// Both GPUs with bursts draw 70 W plus 5 % of 400 W.
 	bursts := 0.75 * 59.2 * (1 - 0.05) / 90
 	// The work takes 100 ms or 1 ms after each of 7.2 samples per second.
 	long, short := 0.72, 0.0072

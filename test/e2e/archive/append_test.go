@@ -11,14 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// times contains expressions that format a column like [table.Format].
+// times contains SQL expressions, by database, that format a column like [table.Format].
 var times = map[string]string{
 	"PostgreSQL": `to_char(%s at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`,
 	"MariaDB":    `concat(left(date_format(%s, '%%Y-%%m-%%dT%%H:%%i:%%s.%%f'), 23), 'Z')`,
 }
 
-// TestAppend checks that databases keep each event once, with the rights of a user who must not
-// change tables, and also when several programs add the same events.
+// TestAppend checks that databases store each event once, even if several programs add the same events. The
+// user has no right to change tables.
 func TestAppend(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// appended returns the rows of a table except the rows of the cluster "other", as in
+// appended returns the rows of a table except the rows of the cluster "other", formatted as by
 // [table.Format].
 func appended(t *testing.T, db query, of table.Table, text string) (all [][]string) {
 	t.Helper()

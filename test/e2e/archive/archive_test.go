@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package archive_test runs the shipped gpuledger-archive against real stores, and compares its
-// tables with the truth of simulated fleets.
+// Package archive_test runs the shipped gpuledger-archive against real stores, and compares its tables with
+// the true values of simulated fleets.
 package archive_test
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-var kills = flag.Int("kills", 20, "how often the archive is killed")
+var kills = flag.Int("kills", 20, "number of times that the archive is killed")
 
 // began is the start of the histories.
 var began = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -60,7 +60,7 @@ func TestMain(m *testing.M) {
 
 func binary() string { return filepath.Join(programDir, "gpuledger-archive") }
 
-// once runs the program over the histories.
+// once runs the command once of the program.
 func once(ctx context.Context, binary, folder string, args ...string) ([]byte, error) {
 	args = append([]string{
 		"once", "--log.format=json", "--folder=" + folder, "--folder.format=csv,parquet",
@@ -123,9 +123,8 @@ func tree(t *testing.T, folder string) map[string]string {
 	return all
 }
 
-// TestExact checks that the tables contain the energy of two clusters in one store to the
-// millijoule, that a second run changes no file, and that the next run completes a run that was
-// killed.
+// TestExact checks that the tables contain, to the millijoule, the energy of two clusters in one store. A
+// second run must change no file, and the next run must complete the work of a run that was killed.
 func TestExact(t *testing.T) {
 	s := foldtest.NewStore()
 	fleets := map[string]*foldtest.Fleet{
@@ -168,7 +167,7 @@ func TestExact(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(used, charged); diff != "" {
-		t.Errorf("the charges of a GPU and hour do not add up to it (-used +charged):\n%s", diff)
+		t.Errorf("the charges of a GPU in an hour do not add up to its energy (-used +charged):\n%s", diff)
 	}
 	if got, want := len(rows(t, folder, "hours")), 2*hours; got != want {
 		t.Errorf("%d hours are filed, want %d", got, want)
@@ -176,7 +175,7 @@ func TestExact(t *testing.T) {
 
 	want := tree(t, folder)
 	if out, err := once(t.Context(), program, folder, "--store.url="+server.URL(), "--again"); err != nil || strings.Contains(string(out), "hour filed") {
-		t.Errorf("%v: a second run files hours again:\n%s", err, out)
+		t.Errorf("%v: a second run refiles hours:\n%s", err, out)
 	}
 	if diff := cmp.Diff(want, tree(t, folder)); diff != "" {
 		t.Errorf("a second run changes files (-first +second):\n%s", diff)

@@ -25,7 +25,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// answered is the decoded output of a question.
+// answered contains the output of a question, with the decoded answer.
 type answered struct {
 	Rows    []map[string]any
 	Notices []string
@@ -34,7 +34,7 @@ type answered struct {
 	out, errors string
 }
 
-// ask runs a question with the shipped program. The answer in JSON is decoded.
+// ask runs a question with the shipped program. It decodes an answer in JSON.
 func ask(t *testing.T, args ...string) (a answered) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -57,26 +57,28 @@ func ask(t *testing.T, args ...string) (a answered) {
 	return a
 }
 
-// life is a history of three days, with five boards in three nodes of a cluster. Board A moves from node 1 to node 2, and board B to the
-// place of A at the same time. Board C is lost, and board E takes its place a day later. A Slurm job shares the boards D and E. Node 2 is not
-// scraped for four hours, and reboots once. Board D was added on the second day. Every pod uses one board, alone or shared.
+// life is a history of three days, with five boards on the nodes of a cluster. Board A moves from node 1 to node 2, and
+// at the same time board B moves to the former place of A. Board C is lost, and board E takes its place a day later. A
+// Slurm job shares the boards D and E. Node 2 is not scraped for four hours, and reboots once. Board D was added on the
+// second day. Every pod uses one board, alone or shared.
 type life struct {
 	*foldtest.Store
 	counters map[string]float64 // counters by series, in joules, seconds or errors
 	created  map[string]time.Time
-	twice    bool // set if two targets are the same exporter
+	twice    bool // set if each exporter is scraped by two jobs
 }
 
 const lifeHours = 72
 
-// lifeBoards contains the boards, by the letter in their names.
+// lifeBoards contains the serial number and UUID of each board, by its letter.
 var lifeBoards = map[string][2]string{
 	"A": {"1653924023100", "GPU-aaaa0000-0000-0000-0000-00000000000a"}, "B": {"1653924023101", "GPU-bbbb0000-0000-0000-0000-00000000000b"},
 	"C": {"1653924023102", "GPU-cccc0000-0000-0000-0000-00000000000c"}, "D": {"1653924023103", "GPU-dddd0000-0000-0000-0000-00000000000d"},
 	"E": {"1653924023104", "GPU-eeee0000-0000-0000-0000-00000000000e"},
 }
 
-// placeOf returns the node and the address of a board in a minute, or empty if it is in no place.
+// placeOf returns the node and the PCI address of a board in a given minute, or empty texts if the board has
+// no place.
 func placeOf(board string, minute int) (node, address string) {
 	const hour = 60
 	switch board {
@@ -106,21 +108,21 @@ func placeOf(board string, minute int) (node, address string) {
 	return "", ""
 }
 
-// newLife simulates the history. If twice is set, a second job also scrapes the exporters, which misses
-// every tenth minute.
+// newLife simulates the history. If twice is set, a second job also scrapes the exporters, but misses every
+// tenth minute.
 func newLife(twice bool) *life {
 	l := &life{foldtest.NewStore(), make(map[string]float64), make(map[string]time.Time), twice}
 	for minute := range lifeHours * 60 {
 		for i, node := range []string{"n1", "n2"} {
 			at := began.Add(time.Duration(minute)*time.Minute + time.Duration(10*i+5)*time.Second)
-			// Node 2 is not scraped, and continues to count.
+			// Node 2 is not scraped, but its counters continue.
 			silent := node == "n2" && minute >= 40*60+5 && minute < 44*60+5
 			up := 1.0
 			if silent {
 				up = 0
 			}
 			l.Add(at, up, "up", "cluster", "east", "job", "gpuledger-record", "node", node)
-			if node == "n2" && minute == 60*60+30 { // it reboots
+			if node == "n2" && minute == 60*60+30 { // the node reboots
 				maps.DeleteFunc(l.counters, func(series string, _ float64) bool { return strings.HasPrefix(series, "n2 ") })
 				maps.DeleteFunc(l.created, func(account string, _ time.Time) bool { return strings.HasPrefix(account, "n2 ") })
 			}
@@ -135,7 +137,7 @@ func newLife(twice bool) *life {
 	return l
 }
 
-// scrape adds a minute of a board.
+// scrape adds the samples of a board for a minute.
 func (l *life) scrape(board, node, address string, minute int, at time.Time, silent bool) {
 	serial, uuid := lifeBoards[board][0], lifeBoards[board][1]
 	common := []string{"cluster", "east", "node", node, "UUID", uuid, "serial", serial}
@@ -150,7 +152,7 @@ func (l *life) scrape(board, node, address string, minute int, at time.Time, sil
 		l.Add(at, value, metric, slices.Concat(common, labels)...)
 		if l.twice && minute%10 != 9 {
 			later := at
-			if metric != "gpuledger_placement_info" { // for which the last scrape is an answer
+			if metric != "gpuledger_placement_info" { // a question reads the last scrape of this metric, so both jobs must agree on its time
 				later = at.Add(3 * time.Second)
 			}
 			l.Add(later, value, metric, slices.Concat(common, labels, []string{"job", "gpuledger-second"})...)
@@ -188,7 +190,7 @@ func (l *life) scrape(board, node, address string, minute int, at time.Time, sil
 		charge("gpuledger_allocation_", p.name, p.share, "namespace", p.namespace, "pod", p.name, "pod_uid", "uid-"+p.name)
 	}
 	if runsJob(board, minute) {
-		if !runsJob(board, minute-1) { // the account of its last run has retired
+		if !runsJob(board, minute-1) { // the account of the job's last run has retired
 			maps.DeleteFunc(l.counters, func(series string, _ float64) bool { return strings.HasPrefix(series, key+" gpuledger_unit_") })
 			delete(l.created, key+" job")
 		}
@@ -202,7 +204,7 @@ type lifePod struct {
 	share                           float64
 }
 
-// lifePods returns the pods on a board in a minute.
+// lifePods returns the pods on a board in a given minute.
 func lifePods(board string, minute int) (pods []lifePod) {
 	hour := minute / 60
 	if board == "A" {
@@ -217,7 +219,7 @@ func lifePods(board string, minute int) (pods []lifePod) {
 	return pods
 }
 
-// runsJob reports whether Slurm job 4711 uses a board in a minute. It is requeued twice.
+// runsJob reports whether Slurm job 4711 uses a board in a given minute. The job is requeued twice.
 func runsJob(board string, minute int) bool {
 	hour := minute / 60
 	return (board == "D" || board == "E") && (hour >= 28 && hour < 31 || hour >= 55 && hour < 58 || hour >= 63 && hour < 68)
@@ -244,10 +246,10 @@ func (l *life) owners(minute int) {
 	}
 }
 
-// TestAsk checks that all questions return the same answers from a Prometheus and from the archive.
+// TestAsk checks that the answers to all questions are the same from a Prometheus and from the archive.
 func TestAsk(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: make e2e runs it")
+		t.Skip("long: run it with make e2e")
 	}
 	server := prometheus.Server{
 		Programs: prometheus.Programs(programs(t, prometheus.Env)), Group: program.OpenFor(t), Name: "store", Address: program.AddressFor(t),
@@ -319,7 +321,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// checkViews checks that stays and statements equal the views of the database, to the millijoule.
+// checkViews checks that stays and statements equal the rows in the database's views, to the millijoule.
 func checkViews(t *testing.T, db query, url, end string) {
 	t.Helper()
 	var stays []string
@@ -372,7 +374,7 @@ func checkViews(t *testing.T, db query, url, end string) {
 	}
 }
 
-// until returns the words of a question, with an end if they have none.
+// until returns the words of a question, with an end time if the question has none.
 func until(question, end string) []string {
 	words := strings.Fields(question)
 	if strings.Contains(question, "--to=") || strings.Contains(question, "--at=") || strings.Contains(question, "--month=") {
@@ -381,7 +383,7 @@ func until(question, end string) []string {
 	return append(words, "--to="+end)
 }
 
-// lifeQuestions are questions about the history.
+// lifeQuestions contains questions about the history.
 var lifeQuestions = []string{
 	"where 1653924023100",
 	"where 1653924023102",

@@ -24,24 +24,24 @@ import (
 
 // This is the size of the history of the benchmark.
 var (
-	benchGPUs = flag.Int("gpus", 0, "GPUs of TestCost, in one cluster; 0 skips it")
-	benchDays = flag.Int("days", 3, "days of TestCost")
+	benchGPUs = flag.Int("gpus", 0, "number of GPUs in TestCost, in one cluster; 0 skips the test")
+	benchDays = flag.Int("days", 3, "number of days in TestCost")
 )
 
-// historyEnv is the variable with the folder of tools/history.
+// historyEnv is the environment variable that contains the folder of tools/history.
 const historyEnv = "GPULEDGER_E2E_HISTORY"
 
-// newerDays are the days of the history after the filed days. The archive reads the last two days
-// differently.
+// newerDays is the number of days in the history after the filed days. They are needed because the archive
+// reads the last two days differently.
 const newerDays = 3
 
-// These are the limits of the figures.
+// These are the limits for the measured values.
 const (
-	maxResident = 256.0 // limit in MiB for 1,000 GPUs
-	maxYear     = 12.0  // limit of the processor time in hours for a year of 8,000 GPUs, for the archive and the store
+	maxResident = 256.0 // in MiB, for 1,000 GPUs
+	maxYear     = 12.0  // in hours of processor time for a year of 8,000 GPUs, for the archive and the store
 )
 
-// TestCost files the days of a fleet, in each sink separately, and prints the processor time, the
+// TestCost files the days of a fleet in each kind of sink separately. It prints the processor time, the
 // memory and the size of the tables.
 func TestCost(t *testing.T) {
 	if *benchGPUs == 0 {
@@ -74,7 +74,7 @@ func TestCost(t *testing.T) {
 	fmt.Printf("\nmemory of the store: %d MiB\n", status.VmHWM>>20)
 }
 
-// cost is the processor time of a back-fill.
+// cost describes the processor time and memory of a back-fill.
 type cost struct{ archive, store, sink time.Duration }
 
 func (c cost) print(t *testing.T, name string, resident float64, bytes int64) {
@@ -85,7 +85,7 @@ func (c cost) print(t *testing.T, name string, resident float64, bytes int64) {
 	year := (per(c.archive) + per(c.store)) * 8000 / float64(*benchGPUs) * 24 * 365 / 3600
 	fmt.Printf("%s: %.1f hours of processor time for a year of 8,000 GPUs, store included\n", name, year)
 	if year > maxYear || *benchGPUs <= 1000 && resident > maxResident {
-		t.Errorf("%s: at most %v hours and %v MiB are allowed", name, maxYear, maxResident)
+		t.Errorf("%s: must be at most %v hours and %v MiB", name, maxYear, maxResident)
 	}
 }
 
@@ -128,7 +128,7 @@ func used(t *testing.T, url string) time.Duration {
 	return time.Duration(page.Sum("process_cpu_seconds_total", nil) * float64(time.Second))
 }
 
-// postgresTime returns the processor time that a PostgreSQL and its ended connections have used.
+// postgresTime returns the processor time that a PostgreSQL has used, including connections that have ended.
 func postgresTime(t *testing.T, db query) time.Duration {
 	t.Helper()
 	dir := db.rows(t, "select current_setting('data_directory')")[0]
@@ -175,7 +175,7 @@ func size(t *testing.T, folder string) (bytes int64) {
 	return bytes
 }
 
-// databaseSize returns the size of the tables with their indexes.
+// databaseSize returns the size of a database's tables and indexes.
 func databaseSize(t *testing.T, db query) int64 {
 	t.Helper()
 	text := db.rows(t, "select sum(pg_total_relation_size(oid)) from pg_class where relnamespace = 'gpuledger'::regnamespace and relkind = 'r'")[0]

@@ -22,29 +22,31 @@ import (
 )
 
 const (
-	// tick is the interval of the exporters and of the scrapes. It stands for an interval of the record.
+	// tick is the interval of the exporters' readings and of the scrapes. It represents one interval of the
+	// record.
 	tick, interval = 250 * time.Millisecond, 30 * time.Second
-	// ticks are more than an hour. They begin at half past.
+	// ticks is the number of ticks, which represent more than an hour. They begin half an hour after a full
+	// hour.
 	ticks = 150
 )
 
-// books are a real exporter on a simulated node, its record on an accelerated clock, and its books
-// at the last scrape of each boot.
+// books contains a real exporter on a simulated node, the exporter's record on an accelerated clock, and the
+// exporter's books at the last scrape of each boot.
 type books struct {
 	*testing.T
 	fleet   *fleet.Fleet
 	node    fleet.Node
 	program *program.Program
 	name    string
-	began   time.Time     // time of the scrapes, in real time
+	began   time.Time     // time at which the scrapes began, on the real clock
 	moved   time.Duration // difference between the clock of the record and the real clock; 0 for an accelerated clock
 	record  *foldtest.Store
-	// latest are the counters at the last scrape of this boot, and filed are the counters of earlier
+	// latest contains the counters at the last scrape of this boot, and filed contains the counters of earlier
 	// boots, by metric and account.
 	latest, filed map[string]int64
 }
 
-// at returns the clock of the record at a moment of the real clock.
+// at converts a time of the real clock to a time of the record.
 func (b *books) at(moment time.Time) time.Time {
 	if b.moved != 0 {
 		return moment.Add(b.moved).Truncate(time.Millisecond)
@@ -59,7 +61,7 @@ func (b *books) boot() {
 	check(b.T, err)
 }
 
-// reboot cuts the power of the node, which ends its books, and boots it.
+// reboot cuts the node's power, which ends its books, and boots the node again.
 func (b *books) reboot() {
 	b.program.Kill()
 	for account, n := range b.latest {
@@ -70,7 +72,7 @@ func (b *books) reboot() {
 	b.boot()
 }
 
-// scrape adds the record of the node.
+// scrape adds a scrape of the node's record.
 func (b *books) scrape() {
 	ctx, cancel := context.WithTimeout(b.Context(), 5*time.Second)
 	defer cancel()
@@ -94,7 +96,7 @@ func (b *books) scrape() {
 			b.record.Add(b.at(now), value, metric, pairs...)
 			if account := strings.Join([]string{metric, labels["UUID"], labels["pod_uid"] + labels["unit"], labels["reason"]}, " "); strings.HasSuffix(metric, "_total") {
 				n := int64(math.Round(value * 1000))
-				if n < b.latest[account] { // a unit was retired and has returned
+				if n < b.latest[account] { // the account of a unit was retired, and the unit has returned
 					b.filed[account] += b.latest[account]
 				}
 				b.latest[account] = n
@@ -118,9 +120,9 @@ func sums(all []*books) map[string]int64 {
 	return found
 }
 
-// TestBooks checks that a database contains, to the millijoule and millisecond, the amounts that the exporters counted,
-// for all scraped data. Real exporters run on simulated nodes, and a real Prometheus and Thanos scrape and store their
-// record. A node loses its power twice, another node is not scraped for a while, and one runs Slurm jobs.
+// TestBooks checks that a database contains all scraped amounts that the exporters counted, to the millijoule and
+// millisecond. Real exporters run on simulated nodes, and a real Prometheus and Thanos scrape and store their records.
+// One node loses its power twice, another is not scraped for a while, and a third runs Slurm jobs.
 func TestBooks(t *testing.T) {
 	t.Parallel()
 	f := fleet.OpenFor(t)
@@ -191,14 +193,14 @@ func TestBooks(t *testing.T) {
 	pods := slices.DeleteFunc(db.rows(t, "select distinct pod_uid from charges"), func(uid string) bool { return uid == "" })
 	units := db.rows(t, "select distinct manager, unit from charges where unit <> ''")
 	if len(pods) < 10 || len(units) < 3 || len(want) < 100 {
-		t.Errorf("%d pods, %d units, %d accounts: the test needs more", len(pods), len(units), len(want))
+		t.Errorf("%d pods, %d units, %d accounts: too few for this test", len(pods), len(units), len(want))
 	}
 	t.Logf("%d pods, %d units, %d accounts", len(pods), len(units), len(want))
 }
 
-// checkUses checks that the use of a GPU is no shorter than its share-weighted time according to the exporter's clock. For most
-// owners it is not longer than the held time. One node is not scraped for ten minutes, and a job is suspended. The scrapes were late by at
-// most the given time.
+// checkUses checks that no use of a GPU is shorter than the share-weighted time by the exporter's clock. For most
+// owners, the use must not be longer than the held time. One node is not scraped for ten minutes, and a job is
+// suspended. The scrapes were late by at most the given time.
 func checkUses(t *testing.T, db query, late time.Duration) {
 	t.Helper()
 	const scale = int64(interval / tick)
@@ -207,14 +209,14 @@ func checkUses(t *testing.T, db query, late time.Duration) {
 	for _, line := range db.rows(t, "select gpu_ms, held_ms, cast(1000 * extract(epoch from ended - began) as bigint) from allocations where held_ms > 0") {
 		var weighted, held, used int64
 		if _, err := fmt.Sscanf(line, "%d | %d | %d", &weighted, &held, &used); err != nil || used < scale*weighted-slack {
-			t.Errorf("a use is shorter than its GPU time: %s (GPU and held time in ms, use in accelerated ms): %v", line, err)
+			t.Errorf("use of a GPU is shorter than its GPU time: %s (GPU and held time in ms, use in accelerated ms): %v", line, err)
 		}
 		if all++; used <= scale*held+slack {
 			near++
 		}
 	}
-	t.Logf("%d of %d uses have their held time; the scrapes were late by at most %v", near, all, late)
+	t.Logf("%d of %d uses match their held time; the scrapes were late by at most %v", near, all, late)
 	if 10*near < 8*all || all < 50 {
-		t.Errorf("only %d of %d uses have their held time", near, all)
+		t.Errorf("only %d of %d uses match their held time", near, all)
 	}
 }

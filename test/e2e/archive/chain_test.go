@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// rawDatabase changes a database without the program.
+// rawDatabase changes a database directly, without the program.
 type rawDatabase struct {
 	*testing.T
 	kind string
@@ -29,7 +29,7 @@ func (r rawDatabase) Replace(of table.Table, rows [][]string) {
 	names := strings.Join(of.Names(), ", ")
 	numbered := r.kind == "MariaDB" && slices.ContainsFunc(table.Chained, func(t table.Table) bool { return t.Name == of.Name })
 	if numbered {
-		names += ", n" // numbers the rows of an hour
+		names += ", n" // expression that numbers the rows of an hour
 	}
 	var all []string
 	for n, row := range rows {
@@ -62,7 +62,7 @@ func (r rawDatabase) literal(as table.Type, text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
-// TestChain checks the chains in databases, for a user without the right to change tables.
+// TestChain checks the chains in databases, as a user without the right to change tables.
 func TestChain(t *testing.T) {
 	dialects := map[string]*database.Dialect{"PostgreSQL": database.Postgres, "MariaDB": database.MySQL}
 	for _, kind := range kinds {

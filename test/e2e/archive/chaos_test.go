@@ -28,14 +28,14 @@ import (
 )
 
 var (
-	chaos     = flag.Duration("chaos", 40*time.Second, "how long TestChaos attacks the archive, half of it in a short run; make chaos-archive takes ten minutes")
+	chaos     = flag.Duration("chaos", 40*time.Second, "duration of the attack in TestChaos, halved in a short run; make chaos-archive uses ten minutes")
 	chaosSeed = flag.Uint64("chaos.seed", 0, "seed of TestChaos, default is random")
 )
 
 const (
 	chaosGPUs  = 16
 	chaosHours = 36
-	// maxWatts is the maximum power of a simulated GPU, see [foldtest.Steady].
+	// maxWatts is the maximum power of a simulated GPU, as in [foldtest.Steady].
 	maxWatts = 1000
 )
 
@@ -83,7 +83,7 @@ func TestChaos(t *testing.T) {
 	t.Logf("%d events were accepted, %d hostile requests got %v, %d hostile responses were read", len(honest.sent), attack.requests.Load(), attack.statuses(), store.responses.Load())
 
 	if len(honest.sent) == 0 || store.responses.Load() == 0 {
-		t.Error("the attack tests nothing")
+		t.Error("the attack had no effect")
 	}
 	a.awaitEmptyQueues()
 	a.stop()
@@ -92,18 +92,18 @@ func TestChaos(t *testing.T) {
 	again(t, server.URL, disk.folder, url, from, end, fleet, db)
 }
 
-// awaitHours waits until hours are filed under attack.
+// awaitHours waits until hours are filed during the attack.
 func awaitHours(t *testing.T, db query) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); db.rows(t, "select count(*) from hours")[0] == "0"; {
 		if time.Now().After(deadline) {
-			t.Fatal("no hour was filed under attack")
+			t.Fatal("no hour was filed during the attack")
 		}
 		<-time.After(time.Second)
 	}
 }
 
-// disturb fills the disk, kills the database, and stops the archive, within a time.
+// disturb fills the disk, kills the database, and stops the archive, in the given time.
 func disturb(t *testing.T, a *chaosArchive, disk *disk, database *server, within time.Duration) {
 	t.Helper()
 	step := within / 8
@@ -128,7 +128,7 @@ func disturb(t *testing.T, a *chaosArchive, disk *disk, database *server, within
 	wait()
 }
 
-// disk is a small file system.
+// disk is a small file system that can be filled.
 type disk struct {
 	t               *testing.T
 	folder, ballast string
@@ -166,7 +166,7 @@ type chaosArchive struct {
 	address string
 	folder  string
 	args    []string
-	dead    string // file of the events that a sink did not accept
+	dead    string // dead-letter file
 	running *program.Program
 }
 
@@ -213,22 +213,22 @@ func (a *chaosArchive) post(cluster, token, encoding string, body io.Reader) int
 	return response.StatusCode
 }
 
-// awaitEmptyQueues waits until no events wait for a sink.
+// awaitEmptyQueues waits until no event is queued for a sink.
 func (a *chaosArchive) awaitEmptyQueues() {
 	a.t.Helper()
 	deadline := time.Now().Add(5 * time.Minute)
 	for _, sink := range []string{"folder", "postgres"} {
 		for metric(a.t, "http://"+a.address+"/metrics", fmt.Sprintf("gpuledger_archive_event_queue_bytes{sink=%q}", sink)) > 0 {
 			if time.Now().After(deadline) {
-				a.t.Fatalf("events still wait for the sink %s", sink)
+				a.t.Fatalf("events are still queued for the sink %s", sink)
 			}
 			<-time.After(100 * time.Millisecond)
 		}
 	}
 }
 
-// allOnce checks that each accepted event is once in each sink, or among the events that a stopped archive
-// could not file, with the name of the sink.
+// allOnce checks that each accepted event is exactly once in each sink. If a stopped archive could not file
+// the event, the dead-letter file must contain it with the name of the sink.
 func (a *chaosArchive) allOnce(sent map[string]bool, db query) {
 	a.t.Helper()
 	counts := map[string]map[string]int{"folder": {}, "postgres": {}}
@@ -250,12 +250,12 @@ func (a *chaosArchive) allOnce(sent map[string]bool, db query) {
 			}
 		}
 		if missing > 0 {
-			a.t.Errorf("%s lacks %d of %d accepted events, and the dead letters lack them, too", sink, missing, len(sent))
+			a.t.Errorf("%s lacks %d of %d accepted events, and the dead-letter file lacks them as well", sink, missing, len(sent))
 		}
 	}
 }
 
-// deadLetters returns the sinks and ids in the file of events that were not filed.
+// deadLetters returns the sinks and ids in the dead-letter file.
 func (a *chaosArchive) deadLetters() map[string]bool {
 	all := make(map[string]bool)
 	text, err := os.ReadFile(a.dead)
@@ -273,7 +273,7 @@ func (a *chaosArchive) deadLetters() map[string]bool {
 	return all
 }
 
-// honestSender posts events until it gets status 200 for each.
+// honestSender posts events and repeats each event until the status is 200.
 type honestSender struct {
 	archive *chaosArchive
 	sent    map[string]bool // ids of the accepted events
@@ -313,7 +313,7 @@ func possible(t *testing.T, db query, fleet foldtest.Steady) {
 	t.Logf("%s hours were filed during the attack", db.rows(t, "select count(*) from hours")[0])
 }
 
-// again files all hours from the honest store, and compares them with the truth.
+// again refiles all hours from the honest store, and compares them with the truth.
 func again(t *testing.T, store, folder, database string, from, end time.Time, fleet foldtest.Steady, db query) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), binary(), "once", "--again", "--log.level=warn", "--month.close-after=0", "--store.url="+store,
@@ -330,7 +330,7 @@ func again(t *testing.T, store, folder, database string, from, end time.Time, fl
 	}
 }
 
-// counter counts requests by status.
+// counter contains the number of requests by status.
 type counter struct {
 	requests atomic.Int64
 	mu       sync.Mutex

@@ -27,12 +27,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// databases is a kind of database server.
+// databases describes a kind of database server.
 type databases struct {
 	name, flag string
 	// start starts a server.
 	start func(t *testing.T) *server
-	// sink opens a database as the archive does.
+	// sink opens a database in the same way as the archive.
 	sink func(ctx context.Context, url string) (closer, error)
 }
 
@@ -52,8 +52,8 @@ type server struct {
 	ended   <-chan struct{}
 	command func() *exec.Cmd
 	ready   func(ctx context.Context) error
-	// create creates an empty database. The URL is the value of the flag. Queries name the tables
-	// without a schema.
+	// create creates an empty database. It returns the URL for the archive's flag, and a function for queries
+	// that name the tables without a schema.
 	create func(t *testing.T, name string) (url string, db query)
 	// elsewhere queries a database in a session with a time zone other than UTC.
 	elsewhere func(name string) query
@@ -64,7 +64,7 @@ type server struct {
 	stranger func(t *testing.T, name string) string
 }
 
-// start starts the server, or starts it again.
+// start starts or restarts the server.
 func (s *server) start(t *testing.T) {
 	t.Helper()
 	s.Cmd = s.command()
@@ -82,7 +82,7 @@ func (s *server) start(t *testing.T) {
 	t.Cleanup(func() {
 		s.stop()
 		if t.Failed() {
-			t.Logf("the log of the database:\n%s", log)
+			t.Logf("log of the database:\n%s", log)
 		}
 	})
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
@@ -101,8 +101,8 @@ func (s *server) stop() {
 	<-s.ended
 }
 
-// unprivileged returns a folder, and the attributes with which a program runs in it as a user.
-// Database servers refuse to run as root.
+// unprivileged returns a folder, and the attributes with which a program runs there as an unprivileged user.
+// This is needed because database servers refuse to run as root.
 func unprivileged(t *testing.T, name string) (dir string, attr *syscall.SysProcAttr) {
 	t.Helper()
 	dir = t.TempDir()
@@ -122,7 +122,7 @@ func unprivileged(t *testing.T, name string) (dir string, attr *syscall.SysProcA
 // query runs a query and returns its rows as text.
 type query func(ctx context.Context, text string) ([]string, error)
 
-// rows returns the rows of a query, or nil without rows.
+// rows returns the rows of a query, or nil if there are none.
 func (q query) rows(t *testing.T, text string) []string {
 	t.Helper()
 	lines, err := q(t.Context(), text)
@@ -135,7 +135,7 @@ func (q query) rows(t *testing.T, text string) []string {
 	return lines
 }
 
-// line returns the values of a row as text, times without seconds.
+// line returns the values of a row as text. Times have no seconds.
 func line(values []any, isDate func(i int) bool) string {
 	texts := make([]string, len(values))
 	for i, value := range values {
@@ -158,9 +158,8 @@ func line(values []any, isDate func(i int) bool) string {
 	return strings.Join(texts, " | ")
 }
 
-// TestDatabases checks that databases contain the same hours as a folder, even after kills at
-// random moments, and that a database that was down contains all hours later. It also checks the
-// rows of the views.
+// TestDatabases checks that databases contain the same hours as a folder, even if the archive is killed at
+// random times. A database that was down must contain all hours later. It also checks the rows of the views.
 func TestDatabases(t *testing.T) {
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, began, 6, 4, "cluster", "east")
@@ -208,7 +207,7 @@ func whole(t *testing.T, db query) {
 		left join (select hour, count(*) as n, sum(energy_mj) as energy_mj from charges group by hour) as c on c.hour = filed.hour
 		where filed.gpus <> coalesce(g.n, 0) or filed.charges <> coalesce(c.n, 0) or filed.energy_mj <> coalesce(c.energy_mj, 0)
 		union all select hour, 0, 0, 0, 0, 0, 0 from charges where hour not in (select hour from hours)`)
-	if err == nil && len(lines) > 0 { // an error: the tables are not created yet
+	if err == nil && len(lines) > 0 { // the query fails until the tables are created
 		t.Errorf("incomplete hours:\n%s", strings.Join(lines, "\n"))
 	}
 }
@@ -256,8 +255,8 @@ func boards(t *testing.T, fleet *foldtest.Fleet, db query) {
 	}
 }
 
-// intervals compares the times at which pods and units used GPUs with the simulation. They must be exact to
-// the scrape. A pod that used a GPU in the newest hour must have no end yet.
+// intervals compares the times at which pods and units used GPUs with the simulation. The times must be exact
+// to a scrape interval. A pod that used a GPU in the newest hour must not have an end yet.
 func intervals(t *testing.T, kind databases, fleet *foldtest.Fleet, db query) {
 	t.Helper()
 	newest := began.Add((hours - 1) * time.Hour)
@@ -292,15 +291,14 @@ func intervals(t *testing.T, kind databases, fleet *foldtest.Fleet, db query) {
 	}
 }
 
-// unit reports whether the fleet runs the workload with the given number as a unit.
+// unit reports whether the fleet's workload with the given number is a unit.
 func unit(number string) bool {
 	n, _ := strconv.Atoi(number)
 	return n%3 == 0
 }
 
-// testRights checks that an administrator can create the tables with the printed script, and that a
-// user who must not change the tables can file hours. It also checks the error if there are no
-// tables.
+// testRights checks that an administrator can create the tables with the printed script, and that a user who
+// must not change the tables can file hours. It also checks the error if the tables do not exist.
 func testRights(t *testing.T, kind databases, server *server, folder string, file func(args ...string) (string, error)) {
 	t.Helper()
 	_, db := server.create(t, "scripted")
@@ -318,7 +316,7 @@ func testRights(t *testing.T, kind databases, server *server, folder string, fil
 	}
 }
 
-// TestSinks runs the acceptance test of sinks, with long names and texts of other scripts.
+// TestSinks runs the acceptance test of sinks, with long names and with texts in non-Latin scripts.
 func TestSinks(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -346,8 +344,8 @@ func TestSinks(t *testing.T) {
 	}
 }
 
-// large returns an hour with more rows than a statement inserts, and with names that are as long as
-// possible or longer.
+// large returns an hour with more rows than one SQL statement inserts, and with names that have at least the
+// maximum length.
 func large() *table.Hour {
 	h := sinktest.Hour(sinktest.Noon, 7)
 	charge := h.Charges[0]

@@ -19,8 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// testUpgrade checks that tables with rows and a view of an earlier version, which did not support
-// units, are migrated.
+// testUpgrade checks the migration of tables and a view from an earlier version that did not support units.
 func testUpgrade(t *testing.T, kind databases, server *server, file func(args ...string) (string, error)) {
 	t.Helper()
 	url, db := server.create(t, "older")
@@ -36,7 +35,7 @@ func testUpgrade(t *testing.T, kind databases, server *server, file func(args ..
 	}
 	older := before + "insert into schema_version values (3);\ncreate view billed as " + view("0 as revision", "charges") + " union all " + view("revision", "corrections") + ";\n"
 	if kind.name == "PostgreSQL" {
-		for _, of := range slices.Concat(table.Data, table.Appended) { // as versions before the default partitions did
+		for _, of := range slices.Concat(table.Data, table.Appended) { // as versions created them before there were default partitions
 			older += fmt.Sprintf("create table gpuledger.%[1]s_2026_03 partition of gpuledger.%[1]s for values from ('2026-03-01') to ('2026-04-01');\n", of.Name)
 		}
 	}
@@ -64,8 +63,8 @@ func testUpgrade(t *testing.T, kind databases, server *server, file func(args ..
 	}
 }
 
-// testUnprofiled checks that rows of a version without profiled time have an unknown profiled time after the upgrade, in all
-// tables and in statements.
+// testUnprofiled checks rows from a version without profiled time. After the upgrade, their profiled time must be
+// unknown in all tables and in statements.
 func testUnprofiled(t *testing.T, kind databases, server *server, file func(args ...string) (string, error)) {
 	t.Helper()
 	url, db := server.create(t, "unprofiled")
@@ -105,7 +104,7 @@ func testUnprofiled(t *testing.T, kind databases, server *server, file func(args
 	}
 }
 
-// readEarlier checks that tables without estimates are read.
+// readEarlier checks that the program can read tables without columns for estimates.
 func readEarlier(t *testing.T, url string) {
 	t.Helper()
 	source, err := archived.OpenDatabase(t.Context(), url, "")
@@ -135,7 +134,7 @@ func latest(t *testing.T) string {
 	return strconv.Itoa(len(migrations))
 }
 
-// schema returns the printed script, with the partitions of the histories.
+// schema returns the script that the program prints, with partitions for the time of the histories.
 func schema(t *testing.T, kind databases) string {
 	t.Helper()
 	dialect := strings.TrimSuffix(strings.TrimPrefix(kind.flag, "--"), ".url")

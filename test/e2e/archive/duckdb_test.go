@@ -52,13 +52,13 @@ func duckdbRows(t *testing.T, sql, null string) (rows [][]string) {
 	return rows
 }
 
-// parquet is the expression of a table in a folder.
+// parquet returns the DuckDB expression for a table in a folder.
 func parquet(folder, table string) string {
 	return fmt.Sprintf("read_parquet('%s/%s/*/*/*.parquet', hive_partitioning = true)", folder, table)
 }
 
-// TestDuckDB checks with DuckDB, an independent reader, that the Parquet files of a folder and of a
-// bucket contain the columns, types and values of the CSV files.
+// TestDuckDB checks with DuckDB as an independent reader that the Parquet files in a folder and in a bucket
+// have the same columns, types and values as the CSV files.
 func TestDuckDB(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 8, 4, "cluster", "east/1").Run(hours * 60)
@@ -86,7 +86,7 @@ func TestDuckDB(t *testing.T) {
 	}
 }
 
-// compare compares the Parquet files of a table with its CSV files.
+// compare compares the Parquet files of a table with the CSV files.
 func compare(t *testing.T, of table.Table, csv, place string) {
 	t.Helper()
 	types := map[table.Type]string{table.Text: "VARCHAR", table.Int: "BIGINT", table.OptionalInt: "BIGINT", table.Time: "TIMESTAMP WITH TIME ZONE"}
@@ -116,7 +116,7 @@ func compare(t *testing.T, of table.Table, csv, place string) {
 	}
 }
 
-// lines returns rows as sorted lines, with the columns of a table.
+// lines returns a table's rows as sorted lines.
 func lines(of table.Table, rows []map[string]string) []string {
 	var all []string
 	for _, row := range rows {

@@ -27,8 +27,8 @@ import (
 // team is the namespace of the pods.
 const team = "research"
 
-// TestEvents checks that the events of a real API server's pods reach a database once each, even
-// when the archive or the database is down for a while and the reconciler is killed.
+// TestEvents checks that each event of the pods in a real API server reaches a database exactly once. For a
+// while the archive is down, the database is down, and the reconciler is killed.
 func TestEvents(t *testing.T) {
 	w := newPods(t)
 	db := startPostgres(t)
@@ -63,7 +63,7 @@ func TestEvents(t *testing.T) {
 	r.awaitLogged(w.id("a", "failure/main/137"))
 	await(t, func() string {
 		if failure := w.id("a", "failure/main/137"); !slices.ContainsFunc(ids(rows(t, archive.folder, "events")), func(id string) bool { return strings.HasPrefix(id, failure) }) {
-			return "while the database is down the folder does not have " + failure
+			return "while the database is down, the folder does not contain " + failure
 		}
 		return ""
 	})
@@ -113,7 +113,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// ids returns the ids of rows, sorted. An event may be sent several times.
+// ids returns the distinct ids of rows, sorted. They are made distinct because an event may be sent several
+// times.
 func ids(rows []map[string]string) (all []string) {
 	for _, row := range rows {
 		all = append(all, row["id"])
@@ -122,7 +123,7 @@ func ids(rows []map[string]string) (all []string) {
 	return slices.Compact(all)
 }
 
-// receiver is a gpuledger-archive that receives events. It has no store.
+// receiver is a gpuledger-archive that only receives events.
 type receiver struct {
 	t                            *testing.T
 	group                        *program.Group
@@ -143,7 +144,7 @@ func (r *receiver) start() {
 	}
 }
 
-// printed returns the rows on the standard output of all runs, which is part of the log.
+// printed returns the rows that all runs printed on standard output, which is part of the log.
 func (r *receiver) printed() string {
 	var rows strings.Builder
 	for _, name := range r.logs {
@@ -160,7 +161,7 @@ func (r *receiver) printed() string {
 
 func (r *receiver) stop() { r.running.Stop() }
 
-// reconciler is a gpuledger-reconciler that sends events, with the logs of all its runs.
+// reconciler is a gpuledger-reconciler that sends events, and the logs of its earlier runs.
 type reconciler struct {
 	t      *testing.T
 	group  *program.Group
@@ -191,21 +192,21 @@ func (r *reconciler) logged() (all []byte) {
 	return all
 }
 
-// awaitLogged waits until the log has texts.
+// awaitLogged waits until the log contains all given texts.
 func (r *reconciler) awaitLogged(texts ...string) {
 	r.t.Helper()
 	await(r.t, func() string {
 		log := r.logged()
 		for _, text := range texts {
 			if !bytes.Contains(log, []byte(text)) {
-				return "the log does not have " + text
+				return "the log does not contain " + text
 			}
 		}
 		return ""
 	})
 }
 
-// awaitFiled waits until the database has the events of the log, and no others.
+// awaitFiled waits until the database contains the logged events and no others.
 func (r *reconciler) awaitFiled(db query) {
 	r.t.Helper()
 	await(r.t, func() string {
@@ -226,7 +227,7 @@ func (r *reconciler) awaitFiled(db query) {
 	})
 }
 
-// await waits until a function returns no reason to wait.
+// await calls a function until it returns no error.
 func await(t *testing.T, missing func() string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
@@ -240,8 +241,8 @@ func await(t *testing.T, missing func() string) {
 	}
 }
 
-// pods contains the pods of a Job in a cluster. There is no kubelet, so the test writes the status
-// of the pods.
+// pods manages the pods of a Job in a cluster. The cluster has no kubelet, so the test writes the status of
+// the pods.
 type pods struct {
 	*cluster.Cluster
 	t                  *testing.T
@@ -251,7 +252,7 @@ type pods struct {
 	began              time.Time
 }
 
-// newPods starts an API server with a Job.
+// newPods starts an API server and creates a Job.
 func newPods(t *testing.T) *pods {
 	t.Helper()
 	c, err := cluster.Start(t.Context())
@@ -288,7 +289,7 @@ func trains() corev1.PodSpec {
 	}}}
 }
 
-// create creates pods. The times in their status begin with the creation of the last pod.
+// create creates pods. The first time in their status is the creation of the last pod.
 func (w *pods) create(names ...string) {
 	w.t.Helper()
 	for _, name := range names {

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// refused runs the program, and checks that it files the given number of hours in a folder and logs
-// the reason for which others are refused.
+// refused runs the program, and checks that it files the given number of hours in a folder and logs why it
+// refuses other hours.
 func refused(t *testing.T, folder string, filed int, want string, args ...string) {
 	t.Helper()
 	out, err := once(t.Context(), binary(), folder, args...)
@@ -41,7 +41,7 @@ func accepted(t *testing.T, folder string, filed int, args ...string) {
 	}
 }
 
-// accept accepts hours of the cluster east, and checks the number of filed hours.
+// accept runs the command accept for hours of the cluster east, and checks the number of filed hours.
 func accept(t *testing.T, folder string, filed int, args ...string) {
 	t.Helper()
 	args = append([]string{"accept", "east", "--folder=" + folder, "--folder.format=csv,parquet", "--from=" + began.Format(time.RFC3339)}, args...)
@@ -53,9 +53,8 @@ func accept(t *testing.T, folder string, filed int, args ...string) {
 	}
 }
 
-// TestLagging checks that the last hour is refused while remote write lags: the store is stopped in
-// the middle of it, so that the sender has to keep the samples. The hour is filed after the samples
-// have arrived.
+// TestLagging checks that the last hour is refused while remote write lags. The store is stopped in the
+// middle of the hour, so the sender keeps the samples. The hour must be filed after the samples have arrived.
 func TestLagging(t *testing.T) {
 	t.Parallel()
 	end := time.Now().UTC().Truncate(time.Hour).Add(-time.Hour)
@@ -98,9 +97,8 @@ func TestLagging(t *testing.T) {
 	accepted(t, folder, 3, args...)
 }
 
-// TestOvercharged checks that an hour is refused if a vmagent rule drops the counters of the boards
-// from the middle of the hour on: their pods would be charged for more energy than the boards have
-// used.
+// TestOvercharged checks that an hour is refused if a rule in vmagent drops the boards' counters from the
+// middle of the hour on. Otherwise the pods would be charged more energy than the boards used.
 func TestOvercharged(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()
@@ -130,11 +128,11 @@ func TestOvercharged(t *testing.T) {
 	refused(t, t.TempDir(), 2, "the charges exceed the energy of the board", "--store.url=http://"+store, "--store.type=victoriametrics", "--until="+began.Add(3*time.Hour).Format(time.RFC3339))
 }
 
-// TestReplicas checks that the samples of two replicas of Prometheus are refused unless the store
-// deduplicates them.
+// TestReplicas checks that an hour with samples from two replicas of Prometheus is refused unless the store
+// deduplicates the samples.
 func TestReplicas(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: make e2e runs it")
+		t.Skip("long: run it with make e2e")
 	}
 	t.Parallel()
 	s := foldtest.NewStore()
@@ -149,9 +147,9 @@ func TestReplicas(t *testing.T) {
 	accepted(t, t.TempDir(), hours, "--store.url="+n.query(sidecars, "--query.replica-label=replica"), "--store.type=thanos")
 }
 
-// TestOutage checks that hours are refused while the gateway of a bucket with a part of the nodes
-// is stopped: by a Thanos Query that expects the gateway, and by a Thanos Query that has lost it.
-// The hours before the outage are filed.
+// TestOutage checks that hours are refused while the gateway of a bucket is stopped and therefore the samples
+// of some nodes are missing. It uses a Thanos Query that expects the gateway, and another that has lost it.
+// The hours before the outage must be filed.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()
@@ -164,7 +162,7 @@ func TestOutage(t *testing.T) {
 	serve(t, n.group, "upper", half(true), "")
 	<-n.start("upload-blocks", "--path="+n.group.Path("upper"), `--label=cluster="east"`, `--label=part="upper"`).Ended()
 	p, gateway, _ := n.component("gateway", "store", n.bucket(), "--data-dir="+n.group.Path("gateway"))
-	// A strict endpoint is kept even if it does not respond.
+	// Thanos Query keeps a strict endpoint even if the endpoint does not respond.
 	strict := n.query([]string{sidecar}, "--endpoint-strict="+gateway)
 	url := n.query([]string{sidecar, gateway})
 	folder := t.TempDir()
@@ -181,7 +179,7 @@ func TestOutage(t *testing.T) {
 	accept(t, folder, 12, "--store.url="+url, "--store.type=thanos", "--to="+began.Add(12*time.Hour).Format(time.RFC3339), "--reason=nodes were removed")
 }
 
-// TestDownsampled checks that hours with only downsampled blocks in a bucket are refused.
+// TestDownsampled checks that hours are refused if the bucket contains only downsampled blocks of them.
 func TestDownsampled(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()

@@ -17,15 +17,15 @@ import (
 	"time"
 )
 
-// honestResponses is the mean number of honest responses between two hostile responses. An hour needs dozens of responses, so
-// some hours get only honest responses.
+// honestResponses is the mean number of honest responses between two hostile responses. The archive needs only dozens
+// of responses for an hour, so all responses for some hours are honest.
 const honestResponses = 64
 
-// hostileStore is a store with some hostile responses.
+// hostileStore is a store that returns some hostile responses.
 type hostileStore struct {
 	honest    http.Handler
 	hostile   atomic.Bool
-	responses atomic.Int64 // hostile ones
+	responses atomic.Int64 // number of hostile responses
 	mu        sync.Mutex
 	rand      *rand.Rand
 }
@@ -45,17 +45,17 @@ func (s *hostileStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	corruptions[kind](w, recorded.Body.Bytes())
 }
 
-// values are the values of all samples of a response.
+// values matches the value of each sample in a response.
 var values = regexp.MustCompile(`,"[0-9.]+"\]`)
 
-// replaced returns a corruption that replaces all values.
+// replaced returns a corruption that replaces all values with the given value.
 func replaced(value string) func(http.ResponseWriter, []byte) {
 	return func(w http.ResponseWriter, body []byte) {
 		_, _ = w.Write(values.ReplaceAll(body, []byte(`,"`+value+`"]`)))
 	}
 }
 
-// one returns a corruption that replaces the value in the middle of a response.
+// one returns a corruption that replaces only the value in the middle of a response.
 func one(value string) func(http.ResponseWriter, []byte) {
 	return func(w http.ResponseWriter, body []byte) {
 		found := values.FindAllIndex(body, -1)
@@ -70,7 +70,8 @@ func one(value string) func(http.ResponseWriter, []byte) {
 	}
 }
 
-// endless writes a text until the client closes the connection, or for a while.
+// endless returns a corruption that repeats a text until the client closes the connection, but at most for
+// three seconds.
 func endless(text string) func(http.ResponseWriter, []byte) {
 	return func(w http.ResponseWriter, body []byte) {
 		_, _ = w.Write(bytes.TrimSuffix(body[:len(body)/2], []byte{'"'}))
@@ -83,7 +84,7 @@ func endless(text string) func(http.ResponseWriter, []byte) {
 	}
 }
 
-// corruptions write a hostile response in place of an honest one.
+// corruptions contains functions that write a hostile response, given the honest response.
 var corruptions = []func(w http.ResponseWriter, body []byte){
 	replaced("NaN"), replaced("+Inf"), replaced("1e308"), replaced("-1"), replaced("1e18"),
 	one("0"), one("-1"), one("9.3e18"), one("1e308"), one("+Inf"), one("1e999999"),
@@ -123,7 +124,7 @@ func hostileEvent(id, at string) string {
 	return fmt.Sprintf(`{"event":"phase","id":%q,"at":%q,"namespace":"ml","pod":"p"}`+"\n", id, at)
 }
 
-// one sends a hostile request, and returns its status.
+// one sends a hostile request and returns the status of the response.
 func (a *attack) one(random *rand.Rand, n int) int {
 	now, id := time.Now().UTC().Format(time.RFC3339), fmt.Sprintf("hostile-%d-%d", random.Uint64(), n)
 	good := hostileEvent(id, now)
@@ -143,11 +144,11 @@ func (a *attack) one(random *rand.Rand, n int) int {
 		return post("east", chaosToken, "gzip", zipped(good)[:10])
 	case 5:
 		return post("east", chaosToken, "gzip", "")
-	case 6: // the text grows by a factor of a thousand
+	case 6: // the decompressed text is a thousand times longer
 		return post("east", chaosToken, "gzip", zipped(strings.Repeat(" ", 32<<20)))
 	case 7:
 		return post("east", chaosToken, "", strings.Repeat(" ", 9<<20))
-	case 8: // one event a month
+	case 8: // one event in each month
 		var text strings.Builder
 		for month := range 200 {
 			text.WriteString(hostileEvent(fmt.Sprint(id, "-", month), time.Date(2015, time.Month(month), 1, 0, 0, 0, 0, time.UTC).Format(time.RFC3339)))
@@ -161,7 +162,7 @@ func (a *attack) one(random *rand.Rand, n int) int {
 		return post("east", chaosToken, "", hostileEvent(strings.Repeat("i", 300), now))
 	case 12: // texts that sinks may reject
 		return post("east", chaosToken, "", strings.Replace(good, `"pod":"p"`, `"pod":"\u0000\ud800\u202e"`, 1))
-	default: // many at once
+	default: // many events at once
 		var text strings.Builder
 		for i := range 25_000 {
 			text.WriteString(hostileEvent(fmt.Sprint("many-", i), now))

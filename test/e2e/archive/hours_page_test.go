@@ -22,17 +22,17 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// hoursPage is an archive that serves the page of hours, with a store that requires a password.
+// hoursPage describes an archive that serves the page of hours. Its store requires a password.
 type hoursPage struct {
 	*testing.T
 	group      *program.Group
 	store      string
 	from, to   time.Time
 	folder, db string
-	chain      []string // flags
+	chain      []string // flags of the archive
 }
 
-// start starts the archive with paths that are relative to its working directory. It returns its URL.
+// start starts the archive with paths relative to its working directory, and returns its URL.
 func (p *hoursPage) start() (*program.Program, string) {
 	p.Helper()
 	address := program.AddressFor(p.T)
@@ -68,8 +68,8 @@ func rowOf(page string, words ...string) ([]string, error) {
 	return nil, fmt.Errorf("no row has the words %q:\n%s", words, page)
 }
 
-// pasted starts the archive until it has filed all hours that it does not refuse, and returns the page and the command of the row with all
-// words. It reads the page once, because the archive keeps an answer for a minute.
+// pasted runs the archive until all hours that it does not refuse are filed. It returns the page, and the command in
+// the row that contains all words. It reads the page only once, because the archive caches an answer for a minute.
 func (p *hoursPage) pasted(words ...string) (page, command string) {
 	p.Helper()
 	run, base := p.start()
@@ -109,7 +109,7 @@ func readPage(ctx context.Context, url string) (string, error) {
 	return string(text), err
 }
 
-// shell runs a command as a user pastes it: in a shell, in another working directory than the archive.
+// shell runs a command as a user pastes it: in a shell, in a different working directory from the archive.
 func (p *hoursPage) shell(command string) string {
 	p.Helper()
 	sh := exec.CommandContext(p.Context(), "sh", "-c", command)
@@ -121,7 +121,7 @@ func (p *hoursPage) shell(command string) string {
 	return string(out)
 }
 
-// states checks the states of the filed hours in both sinks, joined by commas in the order of time.
+// states checks the states of the filed hours in both sinks, joined by commas and sorted by time.
 func (p *hoursPage) states(want string) {
 	p.Helper()
 	for _, books := range []string{p.folder, p.db} {
@@ -138,7 +138,7 @@ func (p *hoursPage) states(want string) {
 	}
 }
 
-// steadyFleet returns the record of eight nodes with a GPU, in two halves.
+// steadyFleet returns the record of eight nodes with one GPU each, divided into two halves.
 func steadyFleet(from, until time.Time) *foldtest.Store {
 	s := foldtest.NewStore()
 	for at := from.Add(7 * time.Second); at.Before(until); at = at.Add(time.Minute) {
@@ -156,8 +156,9 @@ func steadyFleet(from, until time.Time) *foldtest.Store {
 	return s
 }
 
-// TestHoursPage pastes the commands of the page of hours into a shell until all hours are complete in a folder and in a database. The
-// archive needs a password, a key and paths that the commands must name; the password itself must not be on the page.
+// TestHoursPage runs the commands on the page of hours in a shell until all hours are complete in a folder and in a
+// database. The commands must name the password file, the key and the paths of the archive. The page must not contain
+// the password itself.
 func TestHoursPage(t *testing.T) {
 	group := program.OpenFor(t)
 	now := time.Now().UTC()
@@ -186,7 +187,7 @@ func TestHoursPage(t *testing.T) {
 		t.Error(err)
 	}
 	if !strings.Contains(page, "stop the program, run the command") || strings.Contains(page, password) {
-		t.Errorf("the page has no notice about the locked folder, or a password:\n%s", page)
+		t.Errorf("the page has no notice about the locked folder, or contains a password:\n%s", page)
 	}
 	p.states("complete,missing,complete")
 	p.shell(command)

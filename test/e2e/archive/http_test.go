@@ -26,11 +26,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// rowReceiver keeps the batches by their idempotency key, and fails now and then.
+// rowReceiver stores the batches by idempotency key, and sometimes returns an error.
 type rowReceiver struct {
 	mu      sync.Mutex
 	batches map[string]string
-	bad     string // a request that should not have been sent
+	bad     string // description of a request that should not have been sent
 }
 
 func (r *rowReceiver) ServeHTTP(w http.ResponseWriter, got *http.Request) {
@@ -49,11 +49,11 @@ func (r *rowReceiver) ServeHTTP(w http.ResponseWriter, got *http.Request) {
 	text, err := io.ReadAll(in)
 	key := got.Header.Get("Idempotency-Key")
 	if before, known := r.batches[key]; known && before != string(text) || err != nil {
-		r.bad = fmt.Sprintf("key %s has two contents, or error %v", key, err)
+		r.bad = fmt.Sprintf("key %s was sent with different contents, or error %v", key, err)
 	}
 	r.batches[key] = string(text)
 	if rand.IntN(20) == 0 {
-		w.WriteHeader(http.StatusInternalServerError) // although it has the rows
+		w.WriteHeader(http.StatusInternalServerError) // an error after the rows were stored
 	}
 }
 
@@ -68,7 +68,7 @@ func (r *rowReceiver) text() string {
 	return all.String()
 }
 
-// decode returns JSON lines by table, with values as in CSV.
+// decode returns the rows in JSON lines, by table, with values formatted as in CSV.
 func decode(t *testing.T, text string) map[string][]map[string]string {
 	t.Helper()
 	all := make(map[string][]map[string]string)
@@ -104,8 +104,8 @@ func sameRows(t *testing.T, folder, text string) {
 	}
 }
 
-// TestHTTP checks that a receiver gets the rows of a folder, even after kills at random moments and
-// after errors of the receiver. Standard output must also contain these rows.
+// TestHTTP checks that a receiver gets the same rows as a folder, even if the archive is killed at random
+// times and the receiver returns errors. Standard output must also contain these rows.
 func TestHTTP(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 10, 4, "cluster", "east").Run(hours * 60)

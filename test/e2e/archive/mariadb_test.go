@@ -58,7 +58,7 @@ func startMariaDB(t *testing.T) *server {
 			db := open(name)
 			return "mysql://root@" + address + "/" + name, func(ctx context.Context, text string) ([]string, error) { return queryRows(ctx, db, text) }
 		},
-		elsewhere: func(name string) query { // the time zone of the server
+		elsewhere: func(name string) query { // time zone of the server
 			return func(ctx context.Context, text string) ([]string, error) { return queryRows(ctx, open(name), text) }
 		},
 		script: func(t *testing.T, name, script string) {
@@ -104,7 +104,7 @@ func queryRows(ctx context.Context, db *sql.DB, text string) (lines []string, er
 	return lines, found.Err()
 }
 
-// TestPasswordFile checks that the password in a file is used.
+// TestPasswordFile checks that the archive uses the password from a file.
 func TestPasswordFile(t *testing.T) {
 	server := startMariaDB(t)
 	server.create(t, "gpuledger")

@@ -19,7 +19,8 @@ import (
 const noCgroup = 75
 
 // TestMemoryLimit runs the archive with the memory limit of its Deployment, in a cgroup, against stores with
-// endless responses. The kernel must not kill it, and it must refuse the hour or report the store.
+// endless responses. The kernel must not kill the archive, and the archive must refuse the hour or report an
+// error of the store.
 func TestMemoryLimit(t *testing.T) {
 	const begin = `{"status":"success","data":{"resultType":"vector","result":[`
 	series := func(i int) string {
@@ -62,7 +63,7 @@ func TestMemoryLimit(t *testing.T) {
 			case !errors.As(err, &exit) || exit.ExitCode() != 1:
 				t.Errorf("%v, want exit status 1\n%.1000s", err, out)
 			case !strings.Contains(string(out), "too large"):
-				t.Errorf("the error does not name the size:\n%.1000s", out)
+				t.Errorf("the error does not name the size limit:\n%.1000s", out)
 			}
 		})
 	}

@@ -26,30 +26,30 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// project is the folder of the models for dbt.
+// project is the folder of the dbt models.
 const project = "../../../manifests/examples/dbt/"
 
-// These match the calls in braces that the models contain, and the definitions of macros with one
-// parameter.
+// call matches a call in braces in a model, macro matches the definition of a macro with one parameter, and
+// commented matches a table expression in a comment.
 var (
 	call      = regexp.MustCompile(`\{\{ (\w+)\('([^']*)'(?:, '([^']*)')?\) \}\}`)
 	macro     = regexp.MustCompile(`(?s)\{% macro (\w+)__(\w+)\(column\) %\}(.*?)\{% endmacro %\}`)
 	commented = regexp.MustCompile(`(?m)^( *)# (meta: .*)$`)
 )
 
-// dbt renders the models of the project in the same way as the program dbt, for the few calls that
-// they contain.
+// dbt renders the models of the project like the program dbt. It supports only the calls that the models
+// contain.
 type dbt struct {
 	*testing.T
 	adapter string
 	vars    map[string]string
-	macros  map[string]string // models by adapter and name
-	sources map[string]string // the table expression of a source
+	macros  map[string]string // bodies of macros, by adapter and name
+	sources map[string]string // table expression of each source
 	columns map[string][]string
 	answers map[string][]string // rows by query
 }
 
-// schema is the content of schema.yml that the test uses.
+// dbtSchema is the part of schema.yml that the test uses.
 type dbtSchema struct {
 	Sources []struct {
 		Schema string
@@ -69,7 +69,8 @@ type dbtSchema struct {
 	}
 }
 
-// newDBT reads the project for an adapter, with other values of some variables. Bare replaces the paths of tables without files by the commented expressions.
+// newDBT reads the project for an adapter, with the given values for some variables. If bare is set, the commented
+// expressions replace the paths of tables that have no files.
 func newDBT(t *testing.T, adapter string, bare bool, vars map[string]string) *dbt {
 	t.Helper()
 	var config struct{ Vars map[string]string }
@@ -118,7 +119,7 @@ func text(t *testing.T, path string) string {
 	return string(b)
 }
 
-// model returns the query of a model, in which the models to which it refers are nested queries.
+// model returns the query of a model. Models to which the model refers become nested queries.
 func (d *dbt) model(name string) string { return d.render(text(d.T, project+"models/"+name+".sql")) }
 
 func (d *dbt) render(sql string) string {
@@ -146,14 +147,14 @@ func (d *dbt) render(sql string) string {
 	})
 }
 
-// engine is a database with the archive.
+// engine is a database that contains the archive.
 type engine struct {
 	name string
 	*dbt
-	rows func(sql string) []string // with values separated by " | "
+	rows func(sql string) []string // runs a query; the values of a row are separated by " | "
 }
 
-// query returns the sorted rows of columns of a model. It queries the database once.
+// query returns the given columns of a model, as sorted rows. It queries the database only once.
 func (e engine) query(model string, columns ...string) []string {
 	e.Helper()
 	sql := "select " + strings.Join(columns, ", ") + " from (" + e.model(model) + ") as model"
@@ -164,7 +165,7 @@ func (e engine) query(model string, columns ...string) []string {
 	return e.answers[sql]
 }
 
-// engines returns the databases with an archive. PostgreSQL is queried in a session of another time zone.
+// engines returns the databases that contain the archive. The session with PostgreSQL has another time zone.
 func engines(t *testing.T, folder, file string, postgres query) []engine {
 	t.Helper()
 	_, err := os.Stat(filepath.Join(folder, "corrections"))
@@ -182,7 +183,7 @@ func engines(t *testing.T, folder, file string, postgres query) []engine {
 	}
 }
 
-// same checks that all engines return the same rows of every column of every model.
+// same checks that all engines return the same values for every column of every model.
 func same(t *testing.T, all []engine) {
 	t.Helper()
 	names, err := filepath.Glob(project + "models/*.sql")
@@ -196,7 +197,7 @@ func same(t *testing.T, all []engine) {
 		if diff := cmp.Diff(all[0].query(model, columns...), all[0].query(model, "*")); diff != "" {
 			t.Errorf("%s (-columns of schema.yml +all columns):\n%s", model, diff)
 		}
-		columns = slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return c == "hour" }) // times differ in format
+		columns = slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return c == "hour" }) // the format of times differs
 		want := all[0].query(model, columns...)
 		if len(want) == 0 {
 			t.Errorf("%s has no rows", model)
@@ -209,7 +210,8 @@ func same(t *testing.T, all []engine) {
 	}
 }
 
-// TestModels checks that the models return the truth of simulated fleets on PostgreSQL, SQLite and DuckDB.
+// TestModels checks that the models return the true values of simulated fleets on PostgreSQL, SQLite and
+// DuckDB.
 func TestModels(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()
@@ -260,7 +262,7 @@ func TestModels(t *testing.T) {
 	compareCommands(t, all, "2026-03", folder)
 }
 
-// commands contains commands with the models that return the same amounts, and the columns of both.
+// commands contains commands, the models that return the same amounts, and the columns of both.
 var commands = []struct{ command, model, by, amounts string }{
 	{"statement --by=team,reason,cluster", "gpu_monthly_teams", "cluster,team,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms,tensor_active_ms,dram_active_ms"},
 	{"statement --by=model,reason,cluster", "gpu_monthly_models", "cluster,model,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms,tensor_active_ms,dram_active_ms"},
@@ -268,7 +270,7 @@ var commands = []struct{ command, model, by, amounts string }{
 	{"idle --by=namespace,team,cluster", "gpu_monthly_idle", "cluster,namespace,team", "idle_mj,gpu_ms,idle_gpu_ms"},
 }
 
-// compareCommands compares the models of a month with the commands.
+// compareCommands compares the models with the commands, for a month.
 func compareCommands(t *testing.T, all []engine, month, books string) {
 	t.Helper()
 	for _, tt := range commands {
@@ -310,7 +312,7 @@ func compareCommands(t *testing.T, all []engine, month, books string) {
 // unknown replaces null, so that it differs from 0.
 const unknown = -1
 
-// addRow adds the amounts of a row to the sums by its first values.
+// addRow adds the amounts in a row to the sums for the other values of the row.
 func addRow(t *testing.T, sums map[string][]int64, values []string, texts int) {
 	t.Helper()
 	key := strings.Join(values[:texts], " | ")
@@ -327,8 +329,8 @@ func addRow(t *testing.T, sums map[string][]int64, values []string, texts int) {
 	}
 }
 
-// TestModelsOfPruned checks the models of three months, of which the first is pruned and others have corrections, with sums that the test
-// adds up.
+// TestModelsOfPruned compares the models for three months with sums that the test computes. The first month is pruned,
+// and the others have corrections.
 func TestModelsOfPruned(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -350,7 +352,7 @@ func TestModelsOfPruned(t *testing.T) {
 		want[strings.Join([]string{h.Start.Format("2006-01"), map[string]string{"GPU-0": "H100", "GPU-1": "A100"}[c.UUID], c.Team, c.Reason}, " | ")] += c.Energy
 	}
 	september := time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC)
-	for _, n := range []int{0, 1, 719, 720, 721, 1463, 1464, 1500} { // hours around the ends of the months
+	for _, n := range []int{0, 1, 719, 720, 721, 1463, 1464, 1500} { // hours around the ends of months
 		h := &table.Hour{Cluster: "east", Start: september.Add(time.Duration(n) * time.Hour)}
 		for i, model := range []string{"H100", "A100"} {
 			g := table.GPU{Node: "a", UUID: fmt.Sprintf("GPU-%d", i), Model: model, Scrapes: 60, First: h.Start, Last: h.Start.Add(time.Minute)}
@@ -416,7 +418,7 @@ func TestModelsOfPruned(t *testing.T) {
 	}
 }
 
-// days returns the days in the model of days.
+// days returns the rows of the model for days.
 func days(e engine) map[string]bool {
 	found := make(map[string]bool)
 	for _, day := range e.query("gpu_daily", "day") {

@@ -17,7 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestMoves compares moves and the view board_events with drawn histories, in databases and in a Prometheus.
+// TestMoves compares the command moves and the view board_events with randomly drawn histories, in databases
+// and in a Prometheus.
 func TestMoves(t *testing.T) {
 	const seeds = 4
 	group := program.OpenFor(t)
@@ -40,7 +41,7 @@ func TestMoves(t *testing.T) {
 	checkMoves(t, "Prometheus", p, "--store.url="+serve(t, group, "moves", p.Record(), "").URL())
 }
 
-// checkMoves compares moves with the drawn events since the second day.
+// checkMoves compares the answer of the command moves with the drawn events since the second day.
 func checkMoves(t *testing.T, name string, p *foldtest.Places, source string) {
 	t.Helper()
 	begin := p.Start.Add(24 * time.Hour)
@@ -64,8 +65,8 @@ func checkMoves(t *testing.T, name string, p *foldtest.Places, source string) {
 	}
 }
 
-// checkEvents compares the events of the view with the drawn events. For a silent node, the view has a row for each board
-// instead of one row for all boards. It also has the event replaced for the next board.
+// checkEvents compares the events of the view with the drawn events. For a silent node, the view has a row for each
+// board instead of one row for all boards. It also has an event "replaced" for the next board.
 func checkEvents(t *testing.T, name string, p *foldtest.Places, db query) {
 	t.Helper()
 	var want []string
@@ -78,7 +79,7 @@ func checkEvents(t *testing.T, name string, p *foldtest.Places, db query) {
 		}
 	}
 	got := db.rows(t, "select event_time, event, serial, node from board_events where event in ('moved', 'returned', 'silent', 'lost')")
-	replaced := make(map[string]bool) // boards that another board replaced immediately end with lost or silent in the view
+	replaced := make(map[string]bool) // boards that were replaced immediately; in the view they end with lost or silent
 	for _, s := range p.Stays {
 		if s.End == "replaced" {
 			for _, event := range []string{"lost", "silent"} {

@@ -31,7 +31,7 @@ func openssl(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// opensslVerifies checks with openssl the signature of a message by the key in public.pem.
+// opensslVerifies checks with openssl that the key in public.pem verifies the signature of a message.
 func opensslVerifies(t *testing.T, dir, message, signature string) {
 	t.Helper()
 	sig, err := base64.StdEncoding.DecodeString(signature)
@@ -41,8 +41,8 @@ func opensslVerifies(t *testing.T, dir, message, signature string) {
 	openssl(t, dir, "pkeyutl", "-verify", "-pubin", "-inkey", "public.pem", "-rawin", "-in", "message", "-sigfile", "sig")
 }
 
-// TestOpenSSL checks with openssl that the hash and signature of an entry cover the documented bytes, and that the signature of a
-// statement covers its payload. openssl creates the keys.
+// TestOpenSSL checks with openssl that the hash and the signature of a chain entry cover the documented bytes, and that
+// a statement's signature covers its payload. openssl creates the keys.
 func TestOpenSSL(t *testing.T) {
 	dir, folder := t.TempDir(), t.TempDir()
 	openssl(t, dir, "genpkey", "-algorithm", "ed25519", "-out", "chain.pem")
@@ -76,7 +76,7 @@ func TestOpenSSL(t *testing.T) {
 	opensslVerifies(t, dir, fmt.Sprintf("DSSEv1 %d %s %d %s", len(signed.PayloadType), signed.PayloadType, len(payload), payload), signed.Signatures[0].Sig)
 }
 
-// entryVerifies checks the second entry of the chain with openssl: its signature, its hash and the identifier of its key.
+// entryVerifies checks the signature, the hash and the key's identifier of the chain's second entry with openssl.
 func entryVerifies(t *testing.T, dir, previous string, e table.Entry) {
 	t.Helper()
 	const moment = "2006-01-02T15:04:05.000Z"

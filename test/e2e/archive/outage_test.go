@@ -17,13 +17,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-var outage = flag.Duration("outage", time.Second, "how long the database of TestDatabaseOutage is down; make e2e-outage takes an hour")
+var outage = flag.Duration("outage", time.Second, "time for which the database is down in TestDatabaseOutage; make e2e-outage uses an hour")
 
-// maxRetry is the longest delay after a failure of a sink, and the time to catch up.
+// maxRetry is the maximum delay after a failure of a sink, plus the time to file the missing hours.
 const maxRetry = 6 * time.Minute
 
-// TestDatabaseOutage checks that a database that is killed while the archive runs, and is down for a while,
-// contains all hours afterwards, with the same rows as a folder and as an undisturbed run.
+// TestDatabaseOutage checks a database that is killed while the archive runs and stays down for a while.
+// Afterwards it must contain all hours, with the same rows as a folder and as an undisturbed run.
 func TestDatabaseOutage(t *testing.T) {
 	t.Parallel()
 	const past = 48
@@ -31,7 +31,8 @@ func TestDatabaseOutage(t *testing.T) {
 	from := end.Add(-past * time.Hour)
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, from, 9, 4, "cluster", "east")
-	// The store also has the samples of the outage; no query is about a time after now.
+	// The store also contains samples for the time of the outage. The archive does not query times in the
+	// future.
 	fleet.Run(int((time.Since(from) + *outage + 2*maxRetry).Minutes()))
 	group, folder, database := program.OpenFor(t), t.TempDir(), startPostgres(t)
 	url, db := database.create(t, "gpuledger")
@@ -70,12 +71,13 @@ func TestDatabaseOutage(t *testing.T) {
 	undisturbedRows(t, db, folder, from, store)
 }
 
-// filedHours returns the manifest of a database.
+// filedHours returns the filed hours in a database.
 func filedHours(t *testing.T, db query) []string {
 	return db.rows(t, "select hour, revision, digest, gpus, charges, energy_mj from hours order by hour")
 }
 
-// undisturbedRows checks that a database has the rows of the folder, and of a folder that is filed now.
+// undisturbedRows checks that a database has the same rows as the folder of the run, and as a folder that is
+// filed now without an outage.
 func undisturbedRows(t *testing.T, db query, folder string, from time.Time, store string) {
 	t.Helper()
 	until := from.Add(time.Duration(len(filedHours(t, db))) * time.Hour)
@@ -93,7 +95,7 @@ func undisturbedRows(t *testing.T, db query, folder string, from time.Time, stor
 	if diff := cmp.Diff(manifest, filedHours(t, db)); diff != "" {
 		t.Errorf("hours (-undisturbed +database):\n%s", diff)
 	}
-	// Later hours may be only in the folder of the run.
+	// Hours after the undisturbed run may be only in the folder of the run.
 	if diff := cmp.Diff(rows(t, undisturbed, "charges"), rows(t, folder, "charges")[:len(rows(t, undisturbed, "charges"))]); diff != "" {
 		t.Errorf("charges (-undisturbed +folder):\n%s", diff)
 	}

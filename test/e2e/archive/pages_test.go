@@ -30,20 +30,20 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// This is the size of the books of TestPagesMemory.
+// These flags define the size of the books in TestPagesMemory.
 var (
-	pagesGPUs  = flag.Int("pages.gpus", 0, "GPUs in TestPagesMemory; 0 skips it")
-	pagesDays  = flag.Int("pages.days", 31, "days in TestPagesMemory")
+	pagesGPUs  = flag.Int("pages.gpus", 0, "number of GPUs in TestPagesMemory; 0 skips the test")
+	pagesDays  = flag.Int("pages.days", 31, "number of days in TestPagesMemory")
 	pagesSinks = flag.String("pages.sinks", "SQLite,CSV,PostgreSQL", "sinks in TestPagesMemory")
-	pagesBooks = flag.String("pages.books", "", "folder that keeps the books of TestPagesMemory, empty for a temporary one")
+	pagesBooks = flag.String("pages.books", "", "folder for the books of TestPagesMemory, empty for a temporary folder")
 )
 
-// maxPages is the limit of the resident memory of the pages, in bytes.
+// maxPages is the limit for the resident memory of the server of the pages, in bytes.
 const maxPages = 256 << 20
 
 const (
-	perNode  = 8  // GPUs
-	perPod   = 12 // hours
+	perNode  = 8  // number of GPUs
+	perPod   = 12 // number of hours
 	teams    = 20
 	october  = "2026-10"
 	pageWait = 2 * time.Minute
@@ -82,10 +82,11 @@ func fleetHour(gpus, n int) *table.Hour {
 
 func serial(i int) string { return fmt.Sprintf("16539240%05d", i) }
 
-// pagesBook describes the books in a kind of sink.
+// pagesBook describes books in one kind of sink.
 type pagesBook struct {
 	name string
-	// open opens the sink. It returns the flag of serve, and a function that copies the first day to the other days.
+	// open opens the sink. It returns the sink's flag for the command serve, and a function that copies the first
+	// day to the other days.
 	open func(t *testing.T, dir string) (sink closer, flag string, repeat func())
 }
 
@@ -120,8 +121,8 @@ func pagesKinds() []pagesBook {
 	}
 }
 
-// repeatDays copies the rows of the first day of a database to the other days, with other pods. moment and date are the SQL of
-// a later time and day.
+// repeatDays copies the rows of the first day of a database to the other days, with other pods. moment and date are SQL
+// expressions that add days to a time and to a date.
 func repeatDays(t *testing.T, db query, moment, date string) {
 	t.Helper()
 	for day := 1; day < *pagesDays; day++ {
@@ -179,7 +180,7 @@ func fileMonth(t *testing.T, sink closer, repeat func()) {
 	check(t, err)
 	if known != (table.Filed{}) {
 		check(t, sink.Close())
-		return // books of an earlier run
+		return // books from an earlier run
 	}
 	for n := range 24 {
 		h := fleetHour(*pagesGPUs, n)
@@ -193,10 +194,10 @@ func fileMonth(t *testing.T, sink closer, repeat func()) {
 	fmt.Printf("%d days were copied in %.0f s\n", *pagesDays-1, time.Since(began).Seconds())
 }
 
-// measuredPage is a page of TestPagesMemory.
+// measuredPage describes a page of TestPagesMemory.
 type measuredPage struct {
 	path string
-	body string // the body of a search; empty for other pages
+	body string // body of a search; empty for other pages
 	// statuses contains the valid statuses. If it is empty, only http.StatusOK is valid.
 	statuses []int
 }
@@ -216,13 +217,13 @@ func measuredPages() (all []measuredPage) {
 		list = append(list, serial(i*(*pagesGPUs)/500))
 	}
 	return append(all,
-		measuredPage{path: "/statement/" + october + "?by=pod,serial", statuses: []int{http.StatusOK, http.StatusRequestEntityTooLarge}}, // a fleet may have too many rows
-		measuredPage{path: "/search?q=1653924", statuses: []int{http.StatusNotFound}},                                                    // all boards: it suggests names
+		measuredPage{path: "/statement/" + october + "?by=pod,serial", statuses: []int{http.StatusOK, http.StatusRequestEntityTooLarge}}, // a large fleet may have too many rows
+		measuredPage{path: "/search?q=1653924", statuses: []int{http.StatusNotFound}},                                                    // this page suggests names of all boards
 		measuredPage{path: "/search", body: url.Values{"q": {strings.Join(list, "\n")}}.Encode()},
 	)
 }
 
-// visit reads the page, and returns its status and size. Another status than the valid ones is an error.
+// visit reads the page, and returns its status and size. An invalid status is an error.
 func (p measuredPage) visit(ctx context.Context, base string) (text string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pageWait)
 	defer cancel()
@@ -261,7 +262,7 @@ func peak(t *testing.T, pid int) uint64 {
 	return status.VmHWM
 }
 
-// TestPagesMemory prints how much memory and time each page of a month needs.
+// TestPagesMemory prints the memory and the time that each page about a month needs.
 func TestPagesMemory(t *testing.T) {
 	if *pagesGPUs == 0 {
 		t.Skip("this is a benchmark: make bench-web runs it")

@@ -25,8 +25,8 @@ const statementsByMonth = `select team, namespace, sum(energy_mj), sum(gpu_ms) f
 	select team, namespace, energy_mj, gpu_ms from charges union all select team, namespace, energy_mj, gpu_ms from corrections) as rowwise
 	group by team, namespace order by team, namespace`
 
-// TestPrune checks that databases keep exact sums of pruned hours, for a user without the right to change
-// tables, and compares the answers to questions before and after.
+// TestPrune checks that databases keep exact sums of pruned hours, as a user without the right to change
+// tables. It compares the answers to questions before and after the prune.
 func TestPrune(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -49,8 +49,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestOrder checks that the answers from databases do not depend on earlier calls. The test of the package books makes
-// all calls, with SQLite.
+// TestOrder checks that the answers from databases do not depend on earlier calls. The test in package books runs all
+// calls, with SQLite.
 func TestOrder(t *testing.T) {
 	for _, kind := range kinds {
 		url, _ := kind.start(t).create(t, "ordered")
@@ -111,11 +111,12 @@ func testStatements(t *testing.T, kind databases, server *server) {
 		check(t, sink.(sinktest.Pruner).Prune(t.Context(), month.AddDate(0, 1, 0), false, func(table.Deleted) {}))
 	}
 	if got := db.rows(t, "select count(*) from charges"); got[0] != "0" {
-		t.Errorf("%s charges after the prune", got)
+		t.Errorf("the database has %s charges after the prune", got)
 	}
 }
 
-// testDropped checks that hours are marked without sums if an administrator removed their rows.
+// testDropped checks that pruned hours are marked as hours without sums if an administrator removed their
+// rows before.
 func testDropped(t *testing.T, kind databases, server *server) {
 	t.Helper()
 	url, db := server.create(t, "dropped")
@@ -152,8 +153,8 @@ func testDropped(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// TestPartitions checks the partitions of PostgreSQL: events of many months create few partitions,
-// and a month gets its partition later, with its rows.
+// TestPartitions checks the partitions in PostgreSQL. Events from many months must create only few
+// partitions. A month may get its partition later, and the partition must then contain the month's rows.
 func TestPartitions(t *testing.T) {
 	server := startPostgres(t)
 	url, db := server.create(t, "partitions")
@@ -161,7 +162,7 @@ func TestPartitions(t *testing.T) {
 	check(t, err)
 	defer owner.Close()
 	var events []table.Event
-	for i := range 1020 { // one event per month from 2015 on
+	for i := range 1020 { // one event per month, from 2015 on
 		at := time.Date(2015, time.Month(1+i), 3, 0, 0, 0, 0, time.UTC)
 		events = append(events, table.Event{Event: event.Event{Kind: "phase", ID: fmt.Sprint(i), At: at, PodUID: "u"}, Hour: at})
 	}
@@ -183,7 +184,7 @@ func TestPartitions(t *testing.T) {
 	stranger, err := database.Postgres.Open(t.Context(), server.stranger(t, "partitions"), "")
 	check(t, err)
 	defer stranger.Close()
-	check(t, stranger.Replace(t.Context(), sinktest.Hour(hour, 7))) // the user cannot create partitions
+	check(t, stranger.Replace(t.Context(), sinktest.Hour(hour, 7))) // this user cannot create partitions
 	if got := db.rows(t, "select count(*) from charges_default"); got[0] != "1" {
 		t.Errorf("%s charges in the default partition", got)
 	}
@@ -212,9 +213,9 @@ func TestPartitions(t *testing.T) {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
-	check(t, stranger.Append(t.Context(), table.Events, table.EventRows(table.Events, "east", events[:20]))) // repetitions
+	check(t, stranger.Append(t.Context(), table.Events, table.EventRows(table.Events, "east", events[:20]))) // the same events again
 	if got := db.rows(t, "select count(*) from events"); got[0] != "1020" {
-		t.Errorf("%s events after repetitions", got)
+		t.Errorf("the database has %s events after repetitions", got)
 	}
 	check(t, owner.Prune(t.Context(), time.Date(2016, 7, 1, 0, 0, 0, 0, time.UTC), false, func(table.Deleted) {}))
 	if got := strings.Join(db.rows(t, "select relname from pg_class where relname like 'charges_2%' and relkind = 'r' order by 1"), " "); got != "charges_2016_07" {
@@ -222,7 +223,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestPruneConcurrent checks that hours that are filed while their month is pruned are charged once.
+// TestPruneConcurrent checks that hours are charged only once if they are filed while their month is pruned.
 func TestPruneConcurrent(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -276,7 +277,7 @@ func TestPruneConcurrent(t *testing.T) {
 	}
 }
 
-// TestRename checks that databases rename a cluster, for a user without the right to change tables.
+// TestRename checks that a cluster can be renamed in databases, as a user without the right to change tables.
 func TestRename(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {

@@ -26,10 +26,10 @@ var update = flag.Bool("update", false, "write the answers into docs/archive.md"
 // page is the page with the questions.
 const page = "../../../docs/archive.md"
 
-// kilowattHour is in millijoules.
+// kilowattHour is a kilowatt-hour in millijoules.
 const kilowattHour = 3_600_000_000
 
-// november is the start of the example, which has two days and four boards.
+// november is the start of the example, which has two days and starts with four boards.
 var november = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 // example returns the n-th hour of the example.
@@ -70,7 +70,7 @@ func example(n int) *table.Hour {
 	return sinktest.Complete(h)
 }
 
-// charge adds the charge of a GPU, and returns its energy.
+// charge adds a charge for a GPU, and returns the charged energy.
 func charge(h *table.Hour, g *table.GPU, n int) int64 {
 	const second = 1000
 	c := table.Charge{Node: g.Node, UUID: g.UUID, Serial: g.Serial}
@@ -124,7 +124,7 @@ func own(h *table.Hour, n int) {
 		table.Workload{Kind: "JobSet", Namespace: "vision", Name: "train", UID: "jobset-train"})
 }
 
-// fileExample files the example except one hour. It also files a correction of another hour: the
+// fileExample files the example except for one hour. It also files a correction for another hour, because the
 // pod on gpu-1 used a tenth of a kilowatt-hour less in hour 12.
 func fileExample(t *testing.T, sink sinktest.Sink) {
 	t.Helper()
@@ -143,7 +143,7 @@ func fileExample(t *testing.T, sink sinktest.Sink) {
 	check(t, sink.Correct(t.Context(), h))
 }
 
-// eventsOfExample returns the events of a pod of the example.
+// eventsOfExample returns the events of a pod in the example.
 func eventsOfExample() []event.Event {
 	of := func(minutes int, node, kind, id, details string) event.Event {
 		return event.Event{
@@ -169,7 +169,7 @@ func eventsOfExample() []event.Event {
 	}
 }
 
-// other returns the event of the other pod of the workload.
+// other returns the event for the other pod of the workload.
 func other(e event.Event) event.Event {
 	e.ID, e.Pod, e.PodUID = "pod-gpu-1"+strings.TrimPrefix(e.ID, "pod-gpu-2"), "train-gpu-1", "pod-gpu-1"
 	return e
@@ -181,7 +181,7 @@ type question struct {
 	answer           []string
 }
 
-// paragraph returns the question in the form of the page.
+// paragraph formats the question as on the page.
 func (q question) paragraph() string {
 	lines := []string{"-- " + q.title, strings.TrimSpace(q.sql)}
 	for _, answer := range q.answer {
@@ -190,8 +190,8 @@ func (q question) paragraph() string {
 	return strings.Join(lines, "\n")
 }
 
-// questions returns the statements of the page. Each is a paragraph in a block of SQL: comments with
-// the question, the statement, and lines of the answer, which begin with "-->".
+// questions returns the statements on the page. Each is a paragraph in an SQL block. It contains comments
+// with the question, the statement, and the lines of the answer, which begin with "-->".
 func questions(t *testing.T, text string) (all []question) {
 	t.Helper()
 	for i, block := range strings.Split(text, "```") {
@@ -217,8 +217,8 @@ func questions(t *testing.T, text string) (all []question) {
 	return all
 }
 
-// older contains questions to the views for users of gpuid and Primus-Lens, with the columns of
-// these programs.
+// older contains queries on the views for users of gpuid and Primus-Lens, which have the columns of these
+// programs.
 var older = []question{
 	{sql: "select gpu, count(distinct machine) as machines from serials group by gpu having count(distinct machine) > 1", answer: []string{"1653924023102 | 2"}},
 	{sql: "select gpu, count(distinct cluster) as clusters from serials group by gpu having count(distinct cluster) > 1"},
@@ -254,8 +254,8 @@ var older = []question{
 	}},
 }
 
-// TestQuestions checks the documented statements and answers on both databases, and that both return
-// the same rows of all views.
+// TestQuestions checks the documented statements and answers with both databases, and that the views of both
+// databases contain the same rows.
 func TestQuestions(t *testing.T) {
 	text, err := os.ReadFile(page)
 	check(t, err)
@@ -317,13 +317,14 @@ func fileAll(t *testing.T, sink closer) {
 	}
 }
 
-// compareViews compares the rows of all views with the views of another database, and keeps them.
+// compareViews compares the rows of all views with the rows that another database returned, and stores them
+// for the next database.
 func compareViews(t *testing.T, name string, db query, views map[string][]string) {
 	t.Helper()
 	for view, order := range map[string]string{
 		"billed": "hour, uuid, revision", "statements": "day, namespace, reason", "allocations": "uuid, first_hour", "placements": "uuid, stay",
 		"board_events": "event_time, uuid, event", "serials": "read_time, gpu", "gpu_pods": "uid", "gpu_workload": "uid", "pod_resource": "uid",
-		"workload_pod_reference": "workload_uid, pod_uid", "gpu_pods_event": "pod_uuid, created_at, event_type", // pod_snapshot differs in spaces
+		"workload_pod_reference": "workload_uid, pod_uid", "gpu_pods_event": "pod_uuid, created_at, event_type", // pod_snapshot is omitted, because its spaces differ
 	} {
 		rows := db.rows(t, "select * from "+view+" order by "+order)
 		if len(rows) == 0 {
@@ -338,8 +339,8 @@ func compareViews(t *testing.T, name string, db query, views map[string][]string
 	}
 }
 
-// TestPlacements checks the stays of a board: an attribute that becomes known, moves, an absence, two
-// places in an hour, and another cluster.
+// TestPlacements checks the stays of a board for an attribute that becomes known later, moves, an absence,
+// two places in an hour, and another cluster.
 func TestPlacements(t *testing.T) {
 	at := func(hour int, minutes ...int) (first, last time.Time) {
 		start := november.Add(time.Duration(hour) * time.Hour)
@@ -397,8 +398,8 @@ func TestPlacements(t *testing.T) {
 	}
 }
 
-// testModule checks that a board with two GPUs has one reading per hour, as gpuid's unique key
-// requires.
+// testModule checks that a board with two GPUs has only one reading per hour, because gpuid's unique key
+// requires this.
 func testModule(t *testing.T, name string, sink closer, db query) {
 	t.Helper()
 	h := sinktest.Hour(began, 7)

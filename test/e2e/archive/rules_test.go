@@ -15,13 +15,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// TestAskRules checks that statements from recording rules contain the same amounts and costs as
-// statements from samples, for pods and units.
+// TestAskRules checks that statements from recording rules contain the same amounts and costs as statements
+// from samples, both for pods and for units.
 func TestAskRules(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: make e2e runs it")
+		t.Skip("long: run it with make e2e")
 	}
-	// The time ends after the swap, the loss, and the end of a job.
+	// The period ends after boards were swapped, a board was lost, and a job ended.
 	const ruled = 32 * time.Hour
 	server := prometheus.Server{
 		Programs: prometheus.Programs(programs(t, prometheus.Env)), Group: program.OpenFor(t), Name: "store", Address: program.AddressFor(t),

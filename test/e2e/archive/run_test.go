@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestRun checks that two replicas of the command run file the same hours in a database and a
-// folder, although only one of them can lock the folder, and that they end within a second.
+// TestRun starts two replicas of the command run. They must file the same hours in a database and in a
+// folder, although only one replica can lock the folder, and must end within a second.
 func TestRun(t *testing.T) {
 	const past = 10
 	end := time.Now().UTC().Truncate(time.Hour)
@@ -46,7 +46,7 @@ func TestRun(t *testing.T) {
 		folders := metric(t, page, `gpuledger_archive_sink_up{sink="folder"}`) + metric(t, other, `gpuledger_archive_sink_up{sink="folder"}`)
 		filed := min(newest(page, "postgres"), newest(other, "postgres"), max(newest(page, "folder"), newest(other, "folder")))
 		if folders != 1 || filed < float64(end.Add(-time.Hour).Unix()) {
-			return fmt.Errorf("%v replicas have the folder, hours are filed until %v", folders, filed)
+			return fmt.Errorf("%v replicas have locked the folder, hours are filed until %v", folders, filed)
 		}
 		return nil
 	}))
@@ -62,7 +62,7 @@ func TestRun(t *testing.T) {
 		digests = append(digests, row["digest"]+" | "+row["revision"])
 	}
 	filed := db.rows(t, "select digest, revision from hours order by hour")
-	const both = past - 1 // the last hour may be in only one of them
+	const both = past - 1 // the last hour may be in only one of the sinks
 	if len(digests) < both || len(filed) < both {
 		t.Fatalf("%d hours in the folder and %d in the database, want at least %d", len(digests), len(filed), both)
 	}

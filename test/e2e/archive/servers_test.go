@@ -19,14 +19,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// These are the variables with the folders of servers.
+// These are the names of environment variables that contain the folders of servers.
 const (
 	oldestEnv   = "GPULEDGER_E2E_PROMETHEUS_OLDEST"
 	thanosEnv   = "GPULEDGER_E2E_THANOS"
 	victoriaEnv = "GPULEDGER_E2E_VICTORIA"
 )
 
-// programs returns the folder of programs in the environment.
+// programs returns the folder of programs that an environment variable names.
 func programs(t *testing.T, env string) string {
 	t.Helper()
 	dir := os.Getenv(env)
@@ -42,7 +42,7 @@ func serve(t *testing.T, group *program.Group, name string, s *foldtest.Store, c
 	return serveWith(t, programs(t, prometheus.Env), group, name, s, config)
 }
 
-// serveWith starts a Prometheus of a version.
+// serveWith starts a Prometheus of the given version, with the samples of a store.
 func serveWith(t *testing.T, version string, group *program.Group, name string, s *foldtest.Store, config string) prometheus.Server {
 	t.Helper()
 	server := prometheus.Server{
@@ -55,7 +55,7 @@ func serveWith(t *testing.T, version string, group *program.Group, name string, 
 	return server
 }
 
-// thanos runs components of Thanos.
+// thanos starts components of Thanos.
 type thanos struct {
 	t     *testing.T
 	group *program.Group
@@ -80,7 +80,7 @@ func (n thanos) sidecar(s prometheus.Server) (*program.Program, string) {
 	return p, grpc
 }
 
-// query starts a Query over components and waits until it has found them.
+// query starts a Thanos Query for components and waits until it has found them.
 func (n thanos) query(endpoints []string, args ...string) string {
 	n.t.Helper()
 	for _, grpc := range endpoints {
@@ -138,7 +138,7 @@ func (n thanos) bucket() string {
 	return fmt.Sprintf("--objstore.config={type: FILESYSTEM, config: {directory: %s}}", path)
 }
 
-// start starts a command of thanos tools bucket.
+// start starts a command of "thanos tools bucket".
 func (n thanos) start(command string, args ...string) *program.Program {
 	n.t.Helper()
 	p, err := n.group.Start(command, n.path(), append([]string{"tools", "bucket", n.bucket(), command}, args...)...)

@@ -29,13 +29,13 @@ import (
 	prom "github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// patient is a simulated node with the exporter, on a simulated clock, and the samples of its record. Between two minutes the exporter
-// reads the driver four times.
+// patient contains a simulated node with the exporter, on a simulated clock, and the samples of the exporter's record.
+// The exporter reads the driver four times a minute.
 type patient struct {
 	t       *testing.T
 	library string
 	store   *foldtest.Store
-	clock   sync.Mutex // locked while now changes
+	clock   sync.Mutex // held while now changes
 	now     gpu.Instant
 	dir     string
 	world   *simnode.Node
@@ -45,7 +45,7 @@ type patient struct {
 // boot starts a node.
 func (p *patient) boot(sc simnode.Scenario) (shutdown func()) {
 	p.t.Helper()
-	dir, err := os.MkdirTemp("", "node") // a short path, because it contains a socket
+	dir, err := os.MkdirTemp("", "node") // a short path, because it will contain a socket
 	check(p.t, err)
 	p.world, err = simnode.Open(dir, sc, p.now)
 	check(p.t, err)
@@ -80,7 +80,7 @@ func (p *patient) advance(by time.Duration) {
 	p.now.Wall, p.now.Boot = p.now.Wall.Add(by), p.now.Boot+by
 }
 
-// truth returns the health of a GPU from the newest row of the truth.
+// truth returns the true health of a GPU from the newest row of the simulation's truth.
 func (p *patient) truth(uuid string) map[simnode.Condition]int64 {
 	p.t.Helper()
 	rows, err := simnode.ReadTruth(filepath.Join(p.dir, "truth.json"))
@@ -146,8 +146,7 @@ func (p *patient) step() {
 	check(p.t, p.world.Step(p.now))
 }
 
-// spareOf returns the scenario after the board was replaced by a healthy board from another
-// machine.
+// spareOf returns a scenario in which a healthy board from another machine has replaced the board.
 func spareOf(t *testing.T, sc simnode.Scenario) simnode.Scenario {
 	t.Helper()
 	spare, err := sc.On(simnode.Machine{Boot: 1, Boards: map[int]simnode.Board{1: {Machine: 9, Position: 1}}})
@@ -156,9 +155,10 @@ func spareOf(t *testing.T, sc simnode.Scenario) simnode.Scenario {
 	return spare
 }
 
-// The numbers in the scenario "sick" follow from its rates. Correctable errors occur every 10 s from 10 s on. Uncorrectable errors occur at
-// minutes 6, 11, 16 and 21, and one in SRAM at minute 15. NVLink has three CRC errors per second from minute 1 on, a replay every 20 s from
-// minute 2 on, and a recovery every minute from minute 8 on. The board is lost at minute 22. The scenario begins ten minutes before an hour.
+// These are the numbers of errors in the scenario "sick", calculated from its rates. Correctable errors occur every 10
+// s from 10 s on. Uncorrectable errors occur at minutes 6, 11, 16 and 21, and one in SRAM at minute 15. NVLink has
+// three CRC errors per second from minute 1 on, a replay every 20 s from minute 2 on, and a recovery every minute from
+// minute 8 on. The board is lost at minute 22. The scenario begins ten minutes before an hour.
 var (
 	sickTotal = map[string]int64{"uncorrectable": 4 + 1, "lifetime_uncorrectable": 5, "correctable": 131, "low_memory_banks": 1, "pcie_replays": 0, "nvlink_errors": 3*1260 + 60 + 14}
 	sickHours = map[string][2]string{
@@ -168,8 +168,9 @@ var (
 	}
 )
 
-// TestTrace traces the board of the scenario "sick" from its first error to its replacement with the commands of docs/health.md. The
-// exporter reads the simulated driver, Prometheus keeps its record and evaluates the recording rules, and the archive files the hours.
+// TestTrace traces the board of the scenario "sick" from its first error to its replacement, with the commands in
+// docs/health.md. The exporter reads the simulated driver, Prometheus keeps its record and evaluates the recording
+// rules, and the archive files the hours.
 func TestTrace(t *testing.T) {
 	library, err := fakes.Compile(t.TempDir())
 	check(t, err)
@@ -276,15 +277,15 @@ func checkHours(t *testing.T, folder string, board simnode.GPU) {
 	}
 }
 
-// afterwards sets the time of the commands to shortly after the board was replaced.
+// afterwards makes the commands use a time shortly after the board was replaced.
 const afterwards = `gpuledger-archive() {
 	case $1 in where) set -- "$@" --at=2026-03-01T15:00 ;; *) set -- "$@" --to=2026-03-01T15:00 ;; esac
 	command gpuledger-archive "$@"
 }
 `
 
-// documentedTrace runs the commands of docs/health.md, and compares their output with the page, or writes it to the page if
-// -update is set. Notices may differ between kinds of books.
+// documentedTrace runs the commands in docs/health.md, and compares their output with the page. If -update is set, it
+// writes the output to the page. Notices are not compared, because they differ between kinds of books.
 func documentedTrace(t *testing.T, env []string, notices bool) {
 	t.Helper()
 	const file, heading = "../../../docs/health.md", "## Trace a board that fails slowly"
@@ -317,7 +318,7 @@ func documentedTrace(t *testing.T, env []string, notices bool) {
 	}
 }
 
-// withoutNotices removes the notices of answers.
+// withoutNotices removes the notices from answers.
 func withoutNotices(text string) string {
 	var kept []string
 	for line := range strings.Lines(text) {

@@ -19,10 +19,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// textTime matches a time in an SQLite file.
+// textTime matches a time as an SQLite file stores it.
 var textTime = regexp.MustCompile(`(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d\.\d{3}Z`)
 
-// openFile returns a function that queries a file of SQLite, without the archive's code. Times have no seconds, as in other databases.
+// openFile returns a function that queries an SQLite file without the archive's code. Times are returned without
+// seconds, as for other databases.
 func openFile(t *testing.T, path string) query {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -37,8 +38,8 @@ func openFile(t *testing.T, path string) query {
 	}
 }
 
-// TestSQLite checks that a file contains the same hours as a folder, even after kills at random moments, and checks the rows
-// of its views.
+// TestSQLite checks that an SQLite file contains the same hours as a folder, even if the archive is killed at random
+// times, and checks the rows of its views.
 func TestSQLite(t *testing.T) {
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, began, 6, 4, "cluster", "east")
@@ -60,8 +61,8 @@ func TestSQLite(t *testing.T) {
 	intervals(t, databases{name: "SQLite"}, fleet, db)
 }
 
-// TestDefaultSink checks that run files in an SQLite file if there is no other sink, and that a question reads this
-// file.
+// TestDefaultSink checks that the command run files hours in an SQLite file if no sink is set, and that a question
+// reads this file.
 func TestDefaultSink(t *testing.T) {
 	const past = 5
 	from := time.Now().UTC().Truncate(time.Hour).Add(-past * time.Hour)

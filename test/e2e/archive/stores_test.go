@@ -13,9 +13,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestStores checks that all stores result in the same files: two versions of Prometheus (without
-// external labels in responses), a Thanos Query, and VictoriaMetrics. The fleet is so large that it
-// is read in shards.
+// TestStores checks that the archive writes the same files from all stores: two versions of Prometheus
+// (without external labels in responses), a Thanos Query, and VictoriaMetrics. The fleet is so large that the
+// archive reads it in shards.
 func TestStores(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()
@@ -42,7 +42,7 @@ func TestStores(t *testing.T) {
 	folder := t.TempDir()
 	file(folder, from, until, common...)
 	if n := len(rows(t, folder, "gpu_hours")); n < 180*3 {
-		t.Errorf("%d rows in three hours: these are too few to be read in shards", n)
+		t.Errorf("%d rows in three hours, too few to be read in shards", n)
 	}
 	want := tree(t, folder)
 	hourly := t.TempDir()

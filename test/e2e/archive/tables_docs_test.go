@@ -21,7 +21,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 )
 
-// exampleSinks files the example of the documents in a folder with Parquet files and in a file of SQLite, both named archive.
+// exampleSinks files the documented example in a folder of Parquet files and in an SQLite file, which are both named
+// archive.
 func exampleSinks(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -36,8 +37,8 @@ func exampleSinks(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestDocumentedDuckDB runs the statements of docs/tables.md on the example, and compares their answers with the answers of the same questions
-// in docs/archive.md.
+// TestDocumentedDuckDB runs the statements in docs/tables.md on the example, and compares the answers with the answers
+// to the same questions in docs/archive.md.
 func TestDocumentedDuckDB(t *testing.T) {
 	dir := exampleSinks(t)
 	want := make(map[string][]string)
@@ -53,7 +54,7 @@ func TestDocumentedDuckDB(t *testing.T) {
 		var got []string
 		for _, row := range duckdb(t, views+q.sql) {
 			for i, value := range row {
-				row[i] = strings.TrimSuffix(value, ":00+00") // times without seconds
+				row[i] = strings.TrimSuffix(value, ":00+00") // times have no seconds
 			}
 			got = append(got, strings.Join(row, " | "))
 		}
@@ -68,7 +69,7 @@ var (
 	polars    = flag.String("polars", "", "folder with the npm package of Polars, to run the program for Polars in docs/tables.md")
 )
 
-// TestPandas runs the program for pandas in docs/tables.md on the example.
+// TestPandas runs the pandas program from docs/tables.md on the example.
 func TestPandas(t *testing.T) {
 	if !*runPandas {
 		t.Skip("make e2e-pandas runs it, with Debian's python3-pandas")
@@ -76,7 +77,7 @@ func TestPandas(t *testing.T) {
 	checkTeams(t, exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", documentedProgram(t, "python")))
 }
 
-// TestPolars runs the program for Polars in docs/tables.md on the example.
+// TestPolars runs the Polars program from docs/tables.md on the example.
 func TestPolars(t *testing.T) {
 	if *polars == "" {
 		t.Skip("make e2e-polars runs it, with the npm package of Polars")
@@ -86,7 +87,7 @@ func TestPolars(t *testing.T) {
 	checkTeams(t, c)
 }
 
-// documentedProgram returns the program of a language in docs/tables.md.
+// documentedProgram returns the program in a given language from docs/tables.md.
 func documentedProgram(t *testing.T, language string) string {
 	t.Helper()
 	found := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindStringSubmatch(text(t, "../../../docs/tables.md"))
@@ -96,8 +97,8 @@ func documentedProgram(t *testing.T, language string) string {
 	return found[1]
 }
 
-// checkTeams runs a program in the folder of the example, and compares the lines team,reason,energy_mj,gpu_ms that it prints after a
-// heading with the rounded answer in docs/archive.md.
+// checkTeams runs a program in the folder of the example. After a heading, the program prints lines with the columns
+// team, reason, energy_mj and gpu_ms. checkTeams compares these lines with the rounded answer in docs/archive.md.
 func checkTeams(t *testing.T, c *exec.Cmd) {
 	t.Helper()
 	c.Dir = exampleSinks(t)

@@ -23,13 +23,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// benchCharges is the size of the history of TestTables.
-var benchCharges = flag.Int("charges", 0, "thousands of charges in TestTables, and the number of hours; 0 skips it")
+// benchCharges is the size of the history in TestTables.
+var benchCharges = flag.Int("charges", 0, "thousands of charges in TestTables; also the number of hours; 0 skips the test")
 
-// maxAnswer is the limit of a documented question.
+// maxAnswer is the time limit for a documented question.
 const maxAnswer = 2 * time.Second
 
-// history of TestTables.
+// historyFrom and historyUntil limit the history in TestTables.
 //
 //go:embed testdata/charges.sql
 var manyCharges string
@@ -41,7 +41,7 @@ var (
 	dated   = regexp.MustCompile(`_(20\d\d_\d\d|default)\b`)
 )
 
-// documented returns the questions of the page.
+// documented returns the questions on the page.
 func documented(t *testing.T) []question {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -61,7 +61,7 @@ func partitions(t *testing.T, db query, sql string) (read []string) {
 	return slices.Compact(read)
 }
 
-// TestPruning checks that PostgreSQL reads at most the partitions of the month of a documented question.
+// TestPruning checks that PostgreSQL reads only partitions of the month that a documented question names.
 func TestPruning(t *testing.T) {
 	url, db := startPostgres(t).create(t, "gpuledger")
 	sink, err := openPostgres(t.Context(), url)
@@ -87,7 +87,7 @@ func TestPruning(t *testing.T) {
 	}
 }
 
-// TestDays checks the sums of days in each kind of database, for a user without the right to change tables.
+// TestDays checks the daily sums in each kind of database, as a user without the right to change tables.
 func TestDays(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -110,7 +110,8 @@ func TestDays(t *testing.T) {
 	}
 }
 
-// TestInheritedRights checks that roles get the rights to use the sums of the tables that they may use.
+// TestInheritedRights checks that roles with rights for a table get the same rights for the table of its
+// daily sums.
 func TestInheritedRights(t *testing.T) {
 	server := startPostgres(t)
 	_, db := server.create(t, "rights")
@@ -135,7 +136,8 @@ commit;
 	}
 }
 
-// testTwoClusters checks that programs that file the same days of different clusters do not wait for each other endlessly, and lose no hour.
+// testTwoClusters checks that programs that file the same days of different clusters neither wait for each other
+// endlessly nor lose an hour.
 func testTwoClusters(t *testing.T, kind databases, server *server) {
 	t.Helper()
 	url, db := server.create(t, "clusters")
@@ -168,7 +170,8 @@ func testTwoClusters(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// TestTables times the documented questions on a large archive in PostgreSQL with its default settings.
+// TestTables measures the time of the documented questions on a large archive in PostgreSQL with its default
+// settings.
 func TestTables(t *testing.T) {
 	if *benchCharges == 0 {
 		t.Skip("this is a benchmark: make bench-tables runs it")
@@ -205,7 +208,7 @@ func TestTables(t *testing.T) {
 	timeCommands(t, "--books="+url)
 }
 
-// timeCommands prints the time of commands that read three months of a database.
+// timeCommands prints the time of commands that read three months from a database.
 func timeCommands(t *testing.T, books string) {
 	t.Helper()
 	fmt.Print("\n| command | seconds |\n|---|---|\n")

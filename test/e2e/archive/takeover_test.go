@@ -12,8 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// gpuidTable creates gpuid's table in the same way as its README, with records of the day before the example. The records contain
-// boards in the machines in which the example begins, and the spare board 105 in another cluster.
+// gpuidTable creates gpuid's table as its README describes, with records from the day before the example. In these
+// records, boards are in the same machines as at the start of the example, and the spare board 105 is in another
+// cluster.
 const gpuidTable = `create table public.gpu (
     id BIGSERIAL PRIMARY KEY,
     cluster VARCHAR(255) NOT NULL,
@@ -34,7 +35,7 @@ insert into public.gpu (cluster, node, machine, source, chassis, gpu, read_time)
 ('spares', 'gpu-9', 'i-2', 'gpu-operator/nvidia-device-plugin-c', 'unknown', '1653924023105', '2026-10-31T09:00:00Z');
 `
 
-// machined returns an hour of the example with the machines of a provider, except for gpu-3.
+// machined returns an hour of the example in which all nodes except gpu-3 have a provider's machine id.
 func machined(n int) *table.Hour {
 	h := example(n)
 	for i := range h.GPUs {
@@ -46,7 +47,7 @@ func machined(n int) *table.Hour {
 	return h
 }
 
-// TestTakeOver runs the statements of take-over.md on a database with gpuid's table and the example.
+// TestTakeOver runs the statements in take-over.md on a database that contains gpuid's table and the example.
 func TestTakeOver(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/take-over.md")
 	check(t, err)

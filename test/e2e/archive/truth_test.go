@@ -20,8 +20,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestTruth compares the archive of a real exporter and Prometheus with the truth of the simulated node. It uses the last 50 seconds of an
-// hour, with a scrape every five seconds. Then it doubles the charge of a pod, also in the sums of its GPU and hour.
+// TestTruth compares the truth of a simulated node with the archive that is filed from a real exporter and a real
+// Prometheus. It uses the last 50 seconds of an hour, with a scrape every five seconds. Then it doubles a pod's charge,
+// also in the sums for the GPU and the hour, which the comparison must detect.
 func TestTruth(t *testing.T) {
 	t.Parallel()
 	const scrape, before, after = 5 * time.Second, 50 * time.Second, 15 * time.Second
@@ -84,7 +85,7 @@ func wrongOf(a answered) (text string) {
 	return text
 }
 
-// moveTruth writes the rows of a file at the clock of the record.
+// moveTruth writes the rows of a file with the times of the record.
 func moveTruth(t *testing.T, path string, by time.Duration) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -100,7 +101,7 @@ func moveTruth(t *testing.T, path string, by time.Duration) string {
 	return rows
 }
 
-// addTo adds energy to the rows of a table with the given values.
+// addTo adds energy to the rows of a table that have the given values.
 func addTo(t *testing.T, folder, table string, of map[string]string, energy int64) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(folder, table, "*", "*", "*.csv"))

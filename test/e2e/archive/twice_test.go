@@ -16,8 +16,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestFiledTwice files the same hours under two names, and deletes one of them with the statements of docs/dba.md. The command
-// verify must find the duplicates, and must then accept the archive, which must contain the same rows as before.
+// TestFiledTwice files the same hours under two cluster names, and deletes the hours of one name with the statements in
+// docs/dba.md. Before, the command verify must report the duplicates. Afterwards, verify must accept the archive, which
+// must contain the rows of the other name.
 func TestFiledTwice(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/dba.md")
 	check(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestUnknownPods checks the pods that no series names in databases, including tables of the
+// TestUnknownPods checks, in databases, the charged pods that no series names. It includes tables of the
 // previous version.
 func TestUnknownPods(t *testing.T) {
 	for _, kind := range kinds {
@@ -50,7 +50,7 @@ func TestUnknownPods(t *testing.T) {
 			}
 			db.rows(t, "alter table hours drop column unknown_pods")
 			if pods := found(); pods != nil {
-				t.Errorf("pods in tables of the version before: %v", pods)
+				t.Errorf("unknown pods in tables of the previous version: %v", pods)
 			}
 		})
 	}

@@ -21,25 +21,25 @@ import (
 	"github.com/gpuledger/gpuledger/test/upgrade"
 )
 
-// This is the history of an upgrade. The earlier program files hours until the upgrade, which is six
-// hours after the start of a month.
+// These are the times of an upgrade. The earlier program files hours until the upgrade, which is six hours
+// after the start of a month.
 var (
 	opened   = time.Date(2026, 2, 28, 12, 0, 0, 0, time.UTC)
 	upgraded = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
 	closed   = time.Date(2026, 3, 1, 18, 0, 0, 0, time.UTC)
 )
 
-// months are the months before and over the upgrade.
+// months contains the month before the upgrade and the month of the upgrade.
 var months = []string{"2026-02", "2026-03"}
 
-// upgrading is an archive that two versions of the program file.
+// upgrading contains two versions of the program that file in the same archive.
 type upgrading struct {
 	earlier, now string // paths of the programs
-	store        string // the flag of the store
+	store        string // flag for the store
 	want         map[string][]map[string]any
 }
 
-// file files some hours in a sink.
+// file files hours in a sink with the given program.
 func (u *upgrading) file(t *testing.T, path string, from, until time.Time, sink ...string) (string, error) {
 	t.Helper()
 	args := append([]string{"once", "--log.format=json", u.store, "--from=" + from.Format(time.RFC3339), "--until=" + until.Format(time.RFC3339)}, sink...)
@@ -47,7 +47,7 @@ func (u *upgrading) file(t *testing.T, path string, from, until time.Time, sink 
 	return string(out), err
 }
 
-// statement returns the statement of a month, down to the pod and the board.
+// statement returns the statement for a month, with a row for each pod and board.
 func (u *upgrading) statement(t *testing.T, path, books, month string) []map[string]any {
 	t.Helper()
 	var answer struct{ Rows []map[string]any }
@@ -83,7 +83,7 @@ func (u *upgrading) equal(t *testing.T, when, books, month string) {
 	}
 }
 
-// sorted returns rows as sorted texts.
+// sorted returns rows as texts, sorted.
 func sorted(rows []map[string]any) (all []string) {
 	for _, row := range rows {
 		text, _ := json.Marshal(row)
@@ -92,10 +92,10 @@ func sorted(rows []map[string]any) (all []string) {
 	return slices.Sorted(slices.Values(all))
 }
 
-// TestUpgrade checks that an archive of the earlier program is continued by this program. Its
-// statements of the months before and over the upgrade must be equal, to the digit, to statements
-// of the earlier program, which files all hours in a separate folder. Then it checks the behaviour
-// of the earlier program on the tables of this program.
+// TestUpgrade checks that this program continues an archive of the earlier program. The statements for the
+// month before the upgrade and for the month of the upgrade must be identical to the statements of the
+// earlier program, which files all hours in a separate folder. The test also checks how the earlier program
+// behaves with the tables of this program.
 func TestUpgrade(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, opened, 7, 3, "cluster", "east").Run(int(closed.Sub(opened).Minutes()))
@@ -116,7 +116,7 @@ func TestUpgrade(t *testing.T) {
 			u.run(t, folder, "--folder="+folder, "--folder.format="+format)
 			const reason = "move it away, to file its day again"
 			if out, err := u.file(t, u.earlier, opened, closed, "--folder="+folder, "--folder.format="+format, "--again"); err == nil || !strings.Contains(out, reason) {
-				t.Errorf("the earlier program files beside newer columns: %v, want %q\n%s", err, reason, out)
+				t.Errorf("the earlier program files into a folder with newer columns: %v, want %q\n%s", err, reason, out)
 			}
 			for _, month := range months {
 				u.equal(t, "after a downgrade", folder, month)
@@ -137,8 +137,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// run files hours with both programs in a sink, and compares the statements before and after the migration, and after the last
-// hour.
+// run files hours in a sink with both programs. It compares the statements before the migration, after the migration,
+// and after the last hour.
 func (u *upgrading) run(t *testing.T, books string, sink ...string) {
 	t.Helper()
 	if out, err := u.file(t, u.earlier, opened, upgraded, sink...); err != nil {
@@ -157,7 +157,7 @@ func (u *upgrading) run(t *testing.T, books string, sink ...string) {
 	}
 }
 
-// refused checks that the earlier program does not file in newer tables, and still reads them.
+// refused checks that the earlier program refuses to file in newer tables but still reads them.
 func (u *upgrading) refused(t *testing.T, books, sink string) {
 	t.Helper()
 	const reason = "install a newer gpuledger-archive"
@@ -171,8 +171,8 @@ func (u *upgrading) refused(t *testing.T, books, sink string) {
 	}
 }
 
-// TestUpgradeEvents checks that the events of the earlier reconciler reach this archive, and the events of this reconciler reach the
-// earlier archive, once each.
+// TestUpgradeEvents checks that the events of the earlier reconciler reach this archive exactly once, and that the
+// events of this reconciler reach the earlier archive exactly once.
 func TestUpgradeEvents(t *testing.T) {
 	previous := upgrade.Previous(t)
 	w := newPods(t)

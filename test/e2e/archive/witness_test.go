@@ -61,12 +61,12 @@ func (w *witness) newest(t *testing.T) map[string]int {
 	return all
 }
 
-// witnessed runs the program with a store, a key and a witness.
+// witnessed contains the flags with which the program uses a store, a key and a witness.
 type witnessed struct {
 	*testing.T
 	*witness
 	dir, url, store string
-	books           string // a folder
+	books           string // folder with the files of the test
 }
 
 func newWitnessed(t *testing.T) *witnessed {
@@ -107,7 +107,7 @@ func (w *witnessed) run(ca string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// change runs a command that changes the chain. The program must exit with the given status.
+// change runs a command that changes the chain, and checks the exit status.
 func (w *witnessed) change(status int, ca string, args ...string) string {
 	w.Helper()
 	out, err := w.run(ca, append(args, "--folder="+w.books, "--chain.key="+filepath.Join(w.dir, "chain.pem"), "--chain.publish="+w.url)...)
@@ -121,7 +121,8 @@ func (w *witnessed) change(status int, ca string, args ...string) string {
 	return out
 }
 
-// expect checks that the witness has the last entry of the chain of each cluster: in verify, the number of entries, and no notice.
+// expect checks that the witness has the last entry of each cluster's chain. The command verify must print the number
+// of entries and no notice.
 func (w *witnessed) expect(clusters ...string) {
 	w.Helper()
 	out, err := w.run("own", "verify", "--chain", "--books="+w.books, "--public-key="+filepath.Join(w.dir, "public.pem"), "--witness="+w.url, "-o", "csv")
@@ -131,13 +132,13 @@ func (w *witnessed) expect(clusters ...string) {
 	newest := w.newest(w.T)
 	for _, cluster := range clusters {
 		if want := fmt.Sprintf(",%d,%[1]d,", newest["folder "+cluster]); newest["folder "+cluster] == 0 || !strings.Contains(out, "\n"+cluster+",") || !strings.Contains(out, want) {
-			w.Errorf("the witness has %v of the chains\n%s", newest, out)
+			w.Errorf("the witness has the checkpoints %v\n%s", newest, out)
 		}
 	}
 }
 
-// TestWitness checks that the program publishes the checkpoint of a chain over TLS directly after each command that changes it, and that it sends
-// nothing to a server that its CA did not sign.
+// TestWitness checks that the program publishes the checkpoint of a chain over TLS immediately after each command that
+// changes the chain. It must send nothing to a server with a certificate from another CA.
 func TestWitness(t *testing.T) {
 	w := newWitnessed(t)
 	file := []string{"once", "--store.url=" + w.store, "--from=2026-03-01T00", "--until=2026-03-01T05"}
@@ -166,8 +167,9 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// TestWitnessOfTwo checks that a witness of two archives with equal names of sink and cluster does not accuse an attacker only, and that --chain.name
-// separates the archives.
+// TestWitnessOfTwo checks the case in which one witness receives checkpoints from two archives whose sinks and clusters
+// have the same names. The message must name this as a possible cause besides an attack, and --chain.name must separate
+// the archives.
 func TestWitnessOfTwo(t *testing.T) {
 	w := newWitnessed(t)
 	first, second := w.books, w.books+"-2"

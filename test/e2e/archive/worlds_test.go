@@ -20,19 +20,19 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// subject is a history of the tests of the documented queries, with questions about it.
+// subject is a history from the tests of the documented queries, with questions about the history.
 type subject struct {
 	name      string
 	history   *worlds.History
 	until     time.Duration
 	accept    bool     // set if missing samples must be accepted
 	refused   bool     // set if the archive refuses an hour
-	serials   []string // of boards
-	late      []string // serials that become known late; the queries find only their later places
+	serials   []string // serial numbers of boards
+	late      []string // serial numbers that become known late; the queries find only the later places of these boards
 	questions []string
 }
 
-// onWorlds returns the histories. Questions that concern no board are the same for each history.
+// onWorlds returns the histories. The questions that do not name a board are listed for each history.
 func onWorlds() []subject {
 	random := rand.New(rand.NewPCG(3, 7))
 	boards := []string{"S1", "S2", "S3", "S4", "S5", "S6", "S8"}
@@ -47,11 +47,12 @@ func onWorlds() []subject {
 	}
 }
 
-// TestAskWorlds checks that the questions about boards have the same answers from a Prometheus with all its duplicates, and
-// from the archive's PostgreSQL and Parquet, also in a bucket, on the histories of the documented queries: moves, swaps, gaps, restarts.
+// TestAskWorlds checks that questions about boards have the same answers from a Prometheus that contains duplicates,
+// from PostgreSQL, and from Parquet files in a folder and in a bucket. It uses the histories from the tests of the
+// documented queries, with moves, swaps, gaps and restarts.
 func TestAskWorlds(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: make e2e runs it")
+		t.Skip("long: run it with make e2e")
 	}
 	group := program.OpenFor(t)
 	database := startPostgres(t)
@@ -64,7 +65,7 @@ func TestAskWorlds(t *testing.T) {
 			live := load(t, group, w.name, w.history)
 			single := live
 			if once := w.history.Without(`prometheus_replica="2"`); len(once.Series) < len(w.history.Series) {
-				single = load(t, group, w.name+"-once", once) // the archive files no replicas
+				single = load(t, group, w.name+"-once", once) // the archive refuses samples of replicas
 			}
 			folder := t.TempDir()
 			url, _ := database.create(t, w.name)
@@ -77,7 +78,7 @@ func TestAskWorlds(t *testing.T) {
 			sources := map[string][]string{
 				"Prometheus": {"--cluster=east", "--store.url=" + live}, "Parquet": {"--books=" + folder}, "PostgreSQL": {"--books=" + url},
 			}
-			if w.until < 2*worlds.Daily { // an hour takes many requests
+			if w.until < 2*worlds.Daily { // an hour needs many requests
 				args = append(args, "--s3.endpoint="+endpoint, "--s3.url=s3://assets/"+w.name)
 				sources["S3"] = []string{"--books=s3://assets/" + w.name, "--s3.endpoint=" + endpoint}
 			}
@@ -118,7 +119,7 @@ func (w subject) all() []string {
 	return append(all, "report "+w.serials[0])
 }
 
-// compare compares the answers of all sources to a question.
+// compare compares the answers to a question from all sources.
 func (w subject) compare(t *testing.T, question string, end time.Time, sources map[string][]string) {
 	t.Helper()
 	answers := make(map[string]any)
@@ -129,18 +130,18 @@ func (w subject) compare(t *testing.T, question string, end time.Time, sources m
 			words = append(words, "-o", "json")
 		}
 		a := ask(t, words...)
-		if a.status != 0 && !strings.HasPrefix(question, "verify") { // hours are missing
+		if a.status != 0 && !strings.HasPrefix(question, "verify") { // some hours are missing
 			t.Errorf("%s, %s: exit status %d: %s", question, name, a.status, a.errors)
 		}
 		for _, row := range a.Rows {
-			for _, filed := range []string{"complete", "gap_hours", "ok"} { // only the archive has this
+			for _, filed := range []string{"complete", "gap_hours", "ok"} { // columns that only the archive returns
 				delete(row, filed)
 			}
 		}
 		answers[name] = a.Rows
 		if report {
 			page, _, _ := strings.Cut(a.out, "## About this page")
-			_, page, _ = strings.Cut(page, "## Asset") // where is compared separately
+			_, page, _ = strings.Cut(page, "## Asset") // the answer of where is compared separately
 			answers[name] = strings.Split(page, "\n")
 		}
 	}
@@ -157,9 +158,9 @@ func (w subject) compare(t *testing.T, question string, end time.Time, sources m
 	}
 }
 
-// checkHolders checks that the archive's holders of an hour are the holders and past holders of Prometheus, which
-// contains the scrapes, and removes these holders from the answers. The exporters also serve owners that ended in the
-// previous hour.
+// checkHolders checks that the holders in an hour according to the archive are the holders and past holders according
+// to Prometheus, which contains the scrapes. The exporters also serve owners that ended in the previous hour. It then
+// removes these holders from the answers.
 func checkHolders(t *testing.T, question string, answers map[string]any) {
 	t.Helper()
 	names := func(row map[string]any, column string) []string { return strings.Fields(row[column].(string)) }
@@ -190,7 +191,7 @@ func checkHolders(t *testing.T, question string, answers map[string]any) {
 	}
 }
 
-// compareStays compares the stays of a board with the documented queries about its places.
+// compareStays compares the stays of a board with the results of the documented queries about its places.
 func compareStays(t *testing.T, doc promdoc.Doc, store, serial string, end time.Time, sources map[string][]string) {
 	t.Helper()
 	rows := ask(t, append([]string{"history", serial, "--to=" + end.Format(time.RFC3339), "-o", "json"}, sources["Parquet"]...)...).Rows

@@ -22,12 +22,12 @@ import (
 )
 
 var (
-	yearGPUs   = flag.Int("year.gpus", 20, "GPUs of TestYear")
-	yearFormat = flag.String("year.format", "parquet", "format of TestYear")
-	yearHours  = flag.Int("year.hours", 48, "hours of TestYear")
+	yearGPUs   = flag.Int("year.gpus", 20, "number of GPUs in TestYear")
+	yearFormat = flag.String("year.format", "parquet", "format of the files in TestYear")
+	yearHours  = flag.Int("year.hours", 48, "number of hours in TestYear")
 )
 
-// steady returns a fleet with samples from the midnight before some hours until the hour after them.
+// steady returns a fleet with samples from the midnight before the given hours to one hour after them.
 func steady(gpus int, from time.Time, hours int) (foldtest.Steady, []string) {
 	until := from.Add(time.Duration(hours) * time.Hour)
 	return foldtest.Steady{GPUs: gpus, Start: from.Add(-time.Hour).Truncate(24 * time.Hour), End: until.Add(time.Hour)}, []string{
@@ -35,7 +35,8 @@ func steady(gpus int, from time.Time, hours int) (foldtest.Steady, []string) {
 	}
 }
 
-// TestSteady checks that the simulated store of TestYear is like a Prometheus with the same samples.
+// TestSteady checks that the simulated store of TestYear returns the same data as a Prometheus with the same
+// samples.
 func TestSteady(t *testing.T) {
 	t.Parallel()
 	const hours = 4 // node 1 restarts at midnight
@@ -66,8 +67,9 @@ func energy(t *testing.T, folder string) int64 {
 	return sum(t, rows(t, folder, "hours"), "energy_mj")[""]
 }
 
-// TestYear files many hours of a fleet in a folder, two days of a small fleet by default, and prints the memory and the processor time of
-// the archive. The store is simulated, because a Prometheus would need as much processor time as the archive.
+// TestYear files many hours of a fleet in a folder (two days of a small fleet by default) and prints the memory and the
+// processor time of the archive. The store is simulated, because a Prometheus would need as much processor time as the
+// archive.
 func TestYear(t *testing.T) {
 	from := time.Now().UTC().Truncate(24 * time.Hour).Add(-newerDays*24*time.Hour - time.Duration(*yearHours)*time.Hour)
 	fleet, args := steady(*yearGPUs, from, *yearHours)
@@ -89,7 +91,7 @@ func TestYear(t *testing.T) {
 	fmt.Printf("%d GPUs, %d hours in %v: %v of processor time, at most %.0f MiB, %d MB of files\n", *yearGPUs, *yearHours,
 		time.Since(began).Round(time.Second), used.Round(time.Second), resident, size(t, folder)/1e6)
 	if resident > maxResident {
-		t.Errorf("at most %v MiB are allowed", maxResident)
+		t.Errorf("the memory must be at most %v MiB", maxResident)
 	}
 	want := fmt.Sprintf("%d | %d", *yearHours, fleet.Energy(from, from.Add(time.Duration(*yearHours)*time.Hour)))
 	if got := manifest(t, folder); got != want {
@@ -118,8 +120,9 @@ func manifest(t *testing.T, folder string) string {
 	return fmt.Sprintf("%d | %d", count, sum)
 }
 
-// watch prints the memory of the archive every minute, until it ends, and returns the maximum in MiB. The
-// kernel's account of a process that has ended begins with the memory of its parent.
+// watch prints the memory of the archive every minute, until it ends, and returns the maximum in MiB. It
+// reads /proc, because the kernel's resource usage of an ended process includes the memory of its parent at
+// the start.
 func watch(t *testing.T, pid int, folder string, ended <-chan error) (most float64, err error) {
 	t.Helper()
 	p, err := procfs.NewProc(pid)
@@ -131,7 +134,7 @@ func watch(t *testing.T, pid int, folder string, ended <-chan error) (most float
 		case err := <-ended:
 			return most, err
 		case <-look:
-			if now, err := p.NewStatus(); err == nil && now.VmHWM > 0 { // a process that ends has none
+			if now, err := p.NewStatus(); err == nil && now.VmHWM > 0 { // an ending process has no VmHWM
 				status, most = now, float64(now.VmHWM)/(1<<20)
 			}
 		case <-report:

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ServiceAccount returns the access of an existing account, with a token like the tokens of its
-// pods: signed by the API server, valid for an hour.
+// ServiceAccount returns the client configuration of an existing account. Its token is like the tokens of the
+// account's pods: it is signed by the API server and valid for an hour.
 func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{ExpirationSeconds: new(int64(3600))}}
 	answer, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, meta.CreateOptions{})
@@ -31,7 +31,7 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 	return config, nil
 }
 
-// WriteKubeconfig writes a kubeconfig file with the access of config.
+// WriteKubeconfig writes a kubeconfig file for the cluster and user of config.
 func WriteKubeconfig(file string, config *rest.Config) error {
 	const name = "e2e"
 	return clientcmd.WriteToFile(api.Config{

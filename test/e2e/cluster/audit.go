@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// auditPolicy logs the metadata of every write, and of every request of a service account, when its
-// response is complete. A watch is complete when it ends, so its start is logged, too.
+// auditPolicy logs the metadata of every write, and of every request of a service account, when its response
+// is complete. A watch is complete only when it ends, so its start is logged as well.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -25,11 +25,11 @@ rules:
 - level: None
 `
 
-// Request is one line of the audit log: a request and its response.
+// Request is a line in the audit log, which describes a request and its response.
 type Request struct {
 	ID    string    `json:"auditID"`
 	Time  time.Time `json:"requestReceivedTimestamp"`
-	Stage string    `json:"stage"` // ResponseStarted (of a watch) or ResponseComplete
+	Stage string    `json:"stage"` // ResponseStarted (for a watch) or ResponseComplete
 	Verb  string    `json:"verb"`
 	URI   string    `json:"requestURI"`
 	Agent string    `json:"userAgent"`
@@ -60,26 +60,26 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s: %d", r.User.Name, r.Verb, r.URI, r.Status.Code)
 }
 
-// Audit is the audit log from a time on.
+// Audit reads the audit log from a given time on.
 type Audit struct {
 	file  string
-	start int64 // in the file: earlier requests come before it
+	start int64 // offset in the file; earlier requests are before it
 	since time.Time
 }
 
-// Audit returns the audit log from now on.
+// Audit returns a reader of the audit log from now on.
 func (c *Cluster) Audit() (*Audit, error) {
 	info, err := os.Stat(c.path("audit"))
 	if err != nil {
 		return nil, err
 	}
-	// The log has microseconds.
+	// The times in the log are in microseconds.
 	return &Audit{file: c.path("audit"), start: info.Size(), since: time.Now().Truncate(time.Microsecond)}, nil
 }
 
-// Requests returns the matching requests that the API server received since then. It logs a request
-// before it completes the response, so every completed request is included. A write is visible to
-// other clients before it is logged.
+// Requests returns the matching requests that the API server received since the start of the Audit. The
+// server logs a request before it completes the response, so every completed request is included. However, a
+// write is visible to other clients before it is logged.
 func (a *Audit) Requests(match func(*Request) bool) ([]Request, error) {
 	file, err := os.Open(a.file)
 	if err != nil {
@@ -94,7 +94,7 @@ func (a *Audit) Requests(match func(*Request) bool) ([]Request, error) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return found, nil // half a line, if any, is still being written
+			return found, nil // the rest of the file may be an incomplete line
 		}
 		if err != nil {
 			return nil, err

@@ -3,9 +3,9 @@
 // Package cluster runs a real etcd and kube-apiserver, and optionally kube-controller-manager, on
 // loopback, for tests of their clients.
 //
-// There are no real nodes and no scheduler: tests write Nodes and pods. RBAC and admission work as
-// usual, tokens are real, and the audit log shows every request. Everything ends with the test's
-// process, even if it is killed.
+// There are no real nodes and no scheduler, so tests write Nodes and pods. RBAC and admission work as usual,
+// tokens are real, and the audit log contains every request. All programs end with the test's process, even
+// if that process is killed.
 package cluster
 
 import (
@@ -25,23 +25,23 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// ProgramsEnv is the environment variable with the folder of programs from tools/servers.
+// ProgramsEnv is the environment variable that contains the folder of programs from tools/servers.
 const ProgramsEnv = "GPULEDGER_E2E_SERVERS"
 
-// startTimeout is the timeout of a program's start, long enough for a busy machine.
+// startTimeout is the timeout for a program's start. It is long enough for a busy machine.
 const startTimeout = 2 * time.Minute
 
-// serverName is in the API server's certificate at any address.
+// serverName is a name that the API server's certificate contains regardless of the server's address.
 const serverName = "kubernetes.default.svc"
 
 // Cluster is a running control plane.
 type Cluster struct {
 	// Admin has all rights.
 	Admin *rest.Config
-	// Client has Admin's rights and uses protobuf.
+	// Client is a client with the rights of Admin that uses protobuf.
 	Client kubernetes.Interface
 
-	programs string // the folder with the binaries
+	programs string // folder of the programs
 	group    *program.Group
 }
 
@@ -71,10 +71,10 @@ func Start(ctx context.Context, flags ...string) (_ *Cluster, err error) {
 	return c, c.startServer(ctx, flags)
 }
 
-// Stop kills the programs; none of their data is needed.
+// Stop kills the programs, because their data is not needed.
 func (c *Cluster) Stop() {
 	c.group.Kill()
-	_ = c.group.Close() // a folder of temporary files
+	_ = c.group.Close() // folder for temporary files
 }
 
 // Logs writes the end of every program's log.
@@ -90,8 +90,8 @@ func (c *Cluster) startEtcd() error {
 	return err
 }
 
-// startServer starts kube-apiserver. Its port must be chosen before, and another process may take
-// it first; then another port is tried.
+// startServer starts kube-apiserver. The port must be chosen before the start. If another process takes it
+// first, startServer tries another port.
 func (c *Cluster) startServer(ctx context.Context, flags []string) error {
 	args, token, err := c.serverArgs()
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *Cluster) serverArgs() (args []string, token string, err error) {
 // serverReady waits until the API server is ready, or has ended.
 func (c *Cluster) serverReady(ctx context.Context, p *program.Program, config *rest.Config) error {
 	return p.Wait(ctx, func() error {
-		// The server writes its certificate first, and no client can be created before.
+		// A client can be created only after the server has written its certificate.
 		client, err := kubernetes.NewForConfig(protobuf(config))
 		if err != nil {
 			return err
@@ -163,7 +163,7 @@ func (c *Cluster) serverReady(ctx context.Context, p *program.Program, config *r
 	})
 }
 
-// protobuf returns the same access with the cheapest encoding.
+// protobuf returns the same client configuration with protobuf, the cheapest encoding.
 func protobuf(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf
@@ -175,7 +175,8 @@ func (c *Cluster) start(name string, args ...string) (*program.Program, error) {
 	return c.group.Start(name, filepath.Join(c.programs, name), args...)
 }
 
-// certificate returns the path of the API server's certificate and its authority.
+// certificate returns the path of the API server's certificate, which includes the certificate of its
+// authority.
 func (c *Cluster) certificate() string { return c.path("cert", "apiserver.crt") }
 
 func (c *Cluster) path(name ...string) string { return c.group.Path(name...) }

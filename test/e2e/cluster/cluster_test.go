@@ -26,8 +26,8 @@ kind: ServiceAccount
 metadata: {name: someone, namespace: one}
 `
 
-// TestCluster checks that manifests can be applied, that a token has its identity and no rights,
-// that a kubeconfig works, and that the audit log has each write with its user.
+// TestCluster checks that manifests can be applied, that a token has the identity of its account and no
+// rights, that a kubeconfig works, and that the audit log has each write with its user.
 func TestCluster(t *testing.T) {
 	begun := time.Now()
 	c, err := cluster.Start(t.Context())
@@ -55,7 +55,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("create a node without a role: %v, want an error of kind Forbidden", err)
 	}
 	writes, err := audit.Requests(func(r *cluster.Request) bool {
-		return r.Writes() && r.User.Name != "system:apiserver" // it creates objects when it starts
+		return r.Writes() && r.User.Name != "system:apiserver" // the API server creates objects when it starts
 	})
 	check(t, err)
 	if len(writes) != 1 || writes[0].String() != "system:serviceaccount:one:someone create /api/v1/nodes: 403" {

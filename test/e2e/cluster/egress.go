@@ -13,14 +13,14 @@ import (
 	"sync/atomic"
 )
 
-// Egress is the API server's way to Services, which have no network here: an HTTP proxy on a socket that
-// connects it to a loopback address in place of the Service's address.
+// Egress connects the API server to Services, because there is no cluster network. It is an HTTP proxy on a
+// socket. The proxy connects to a loopback address instead of the Service's address.
 type Egress struct {
 	address atomic.Pointer[string]
 	server  *http.Server
 
 	mu   sync.Mutex
-	open map[net.Conn]bool // connections to the present address
+	open map[net.Conn]bool // connections to the current address
 }
 
 // OpenEgress starts the proxy with its files in a folder, and returns the flag of kube-apiserver that
@@ -43,8 +43,8 @@ func OpenEgress(ctx context.Context, dir string) (*Egress, string, error) {
 	return e, "--egress-selector-config-file=" + config, nil
 }
 
-// Route connects all Services to an address, and closes the connections to the earlier one. With an empty
-// address, connections are refused.
+// Route connects all Services to an address, and closes the connections to the previous address. With an
+// empty address, connections are refused.
 func (e *Egress) Route(address string) {
 	e.address.Store(&address)
 	e.mu.Lock()
@@ -55,14 +55,14 @@ func (e *Egress) Route(address string) {
 	clear(e.open)
 }
 
-// Address returns the present address.
+// Address returns the current address.
 func (e *Egress) Address() string { return *e.address.Load() }
 
 // ServeHTTP implements [http.Handler] for the method CONNECT.
 func (e *Egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	there, err := new(net.Dialer).DialContext(r.Context(), "tcp", *e.address.Load())
 	if r.Method != http.MethodConnect || err != nil {
-		http.Error(w, "no such Service", http.StatusBadGateway)
+		http.Error(w, "Service not found", http.StatusBadGateway)
 		return
 	}
 	defer there.Close()
@@ -76,5 +76,5 @@ func (e *Egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer here.Close()
 	go func() { _, _ = io.Copy(there, buffered) }()
-	_, _ = io.Copy(here, there) // ends with either connection
+	_, _ = io.Copy(here, there) // ends when either connection ends
 }

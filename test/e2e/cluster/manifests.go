@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Apply applies every object in the YAML files of a folder as an administrator, except for
-// kustomize's own files.
+// Apply applies every object in the YAML files of a folder as an administrator, except for files of kustomize
+// itself.
 func (c *Cluster) Apply(ctx context.Context, folder string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -52,7 +52,7 @@ func (c *Cluster) DeleteFile(ctx context.Context, file string) error {
 	})
 }
 
-// each calls do for every object of a YAML file, with a client for its kind.
+// each calls do for every object in a YAML file, with a client for its kind.
 func (c *Cluster) each(file string, do func(dynamic.ResourceInterface, *unstructured.Unstructured) error) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Cluster) each(file string, do func(dynamic.ResourceInterface, *unstruct
 			err = yaml.Unmarshal(document, &object.Object)
 		}
 		if err == nil && object.Object == nil {
-			continue // nothing but a comment
+			continue // only a comment
 		}
 		var client dynamic.ResourceInterface
 		if err == nil {

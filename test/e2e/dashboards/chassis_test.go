@@ -17,10 +17,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// housed is a GPU with the chassis that the driver reports, and the chassis of its machine. Each has an XID error.
+// housed describes a GPU, the chassis that the driver reports for it, and the chassis of its machine. Each GPU has
+// an XID error.
 type housed struct{ uuid, node, chassis, machine string }
 
-// housing lists GPUs that report a chassis, GPUs that report none, and a GPU without one in a
+// housing lists GPUs that report a chassis, GPUs that report none, and a GPU that reports none but is in a
 // machine with a chassis.
 var housing = []housed{
 	{"GPU-1", "a", "C", "C"},
@@ -30,10 +31,10 @@ var housing = []housed{
 	{"GPU-5", "d", "", ""},
 }
 
-// chassisLink matches a link to the dashboard Chassis.
+// chassisLink matches a link to the dashboard "Chassis".
 var chassisLink = regexp.MustCompile(`"url": "/d/gpuledger-chassis\?([^"]*)"`)
 
-// TestChassisLinks follows the links in the column Chassis of each row of Failures by slot. Each must lead to the GPUs of the row.
+// TestChassisLinks follows the links in the column "Chassis" of the panel "Failures by slot". The link in each row must lead to the row's GPUs.
 func TestChassisLinks(t *testing.T) {
 	var h history
 	for i, g := range housing {
@@ -55,16 +56,16 @@ func TestChassisLinks(t *testing.T) {
 			shown := panel(t, address, "chassis", "GPUs present", given, at)
 			place := row.Labels["node"] + " " + row.Labels["chassis_serial"]
 			if len(shown) != 1 {
-				t.Errorf("the link of %s leads to an empty page: %v", place, given)
+				t.Errorf("the link in row %s leads to an empty page: %v", place, given)
 				continue
 			}
 			got[place] = shown[0].Value
 		}
 	}
 	if diff := cmp.Diff(map[string]float64{"a C": 1, "b -": 2, "c -": 1, "d -": 1}, got); diff != "" {
-		t.Errorf("GPUs on the page of a row's chassis (-want +got):\n%s", diff)
+		t.Errorf("GPUs on the page that a row links (-want +got):\n%s", diff)
 	}
-	// Another chassis that is selected later has its own GPUs only.
+	// If another chassis is selected later, the page must show only the GPUs of that chassis.
 	for chassis, want := range map[string]float64{"C": 1, "D": 1} {
 		shown := panel(t, address, "chassis", "GPUs present", map[string]string{"chassis_serial": chassis, "machine": "b"}, at)
 		if len(shown) != 1 || shown[0].Value != want {
@@ -73,7 +74,7 @@ func TestChassisLinks(t *testing.T) {
 	}
 }
 
-// chassisLinks returns the queries of all links to the dashboard Chassis.
+// chassisLinks returns the URL queries of all links to the dashboard "Chassis".
 func chassisLinks(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("../../../dashboards/*.json")
@@ -92,7 +93,7 @@ func chassisLinks(t *testing.T) []string {
 	return links
 }
 
-// followed returns the variables that a link of a cell of the column Chassis sets. Grafana shows an empty cell as "-".
+// followed returns the variables that the link of a cell in the column "Chassis" sets. Grafana shows an empty cell as "-".
 func followed(t *testing.T, link string, row map[string]string) map[string]string {
 	t.Helper()
 	given := make(map[string]string)

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package dashboards_test checks values of the dashboards on a real Prometheus with a made-up history. The test of the demo
-// checks that every panel has data.
+// Package dashboards_test checks the values in the dashboards with a real Prometheus that contains an invented history.
+// The test of the demo checks that every panel has data.
 package dashboards_test
 
 import (
@@ -41,7 +41,7 @@ func read(t *testing.T, path string) (d dashboard) {
 // variable matches a Grafana variable in a query.
 var variable = regexp.MustCompile(`\$([a-zA-Z_]\w*)`)
 
-// selected returns the value of a Grafana variable. Variables without a value match everything.
+// selected returns the value of a Grafana variable. A variable without a value matches everything.
 func selected(sc simnode.Scenario, file, name string) string {
 	switch {
 	case name == "__rate_interval":

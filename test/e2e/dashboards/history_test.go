@@ -14,21 +14,21 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// began is the start of the histories, and end is their length.
+// began is the start of the histories, and end is the time from the start to their end.
 var began = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 
 const end = 6 * time.Hour
 
-// Counters of boards and pods that are a hundred days old at the first scrape.
+// These are the counters of boards and pods that are a hundred days old at the first scrape.
 const (
 	oldSeconds = 100 * 86400
 	oldJoules  = 100 * oldSeconds
 )
 
-// history is a text in the OpenMetrics format with one sample per minute.
+// history is a text in the OpenMetrics format with one sample per minute and series.
 type history struct{ strings.Builder }
 
-// counter adds a series that begins with start and grows by rate per second.
+// counter adds a series that begins with the value start and grows by rate per second.
 func (h *history) counter(series string, from, to time.Duration, start, rate float64) {
 	for at := from; at <= to; at += time.Minute {
 		fmt.Fprintf(h, "%s %f %d\n", series, start+rate*(at-from).Seconds(), began.Add(at).Unix())
@@ -41,8 +41,8 @@ func (h *history) board(serial, gpu string, from, to time.Duration, start, watts
 	h.created("board", labels, from, to, start)
 }
 
-// pod adds the energy, a quarter of it idle, and the seconds, half of them active, that a pod is charged on a GPU that it
-// holds. The age of the pod at the first sample is its seconds.
+// pod adds the charges of a pod that holds a GPU: its energy, of which a quarter is idle, and its seconds, of which
+// half are active. At the first sample, the pod's age equals its seconds.
 func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, watts float64) {
 	namespace, pod, _ := strings.Cut(name, "/")
 	labels := fmt.Sprintf(`{node="a",UUID="%s",serial="%s",namespace="%s",pod="%s",pod_uid="%s"}`, gpu, serial, namespace, pod, pod)
@@ -53,8 +53,8 @@ func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, w
 	h.created("allocation", labels, from, to, start)
 }
 
-// unit adds the charges of a unit that holds a share of a GPU: the energy, a quarter of it idle,
-// and the seconds, half of them active.
+// unit adds the charges of a unit that holds a share of a GPU: its energy, of which a quarter is idle, and
+// its seconds, of which half are active.
 func (h *history) unit(serial, gpu, name string, from, to time.Duration, watts, held float64) {
 	manager, unit, _ := strings.Cut(name, "/")
 	labels := fmt.Sprintf(`{node="a",UUID="%s",serial="%s",manager="%s",unit="%s"}`, gpu, serial, manager, unit)
@@ -65,14 +65,15 @@ func (h *history) unit(serial, gpu, name string, from, to time.Duration, watts, 
 	h.created("unit_allocation", labels, from, to, 0)
 }
 
-// created adds the creation time of a counter that grew by 100 per second until the first sample.
+// created adds the creation time of a counter. It assumes that the counter grew by 100 per second until the
+// first sample.
 func (h *history) created(of, labels string, from, to time.Duration, start float64) {
 	h.counter("gpuledger_"+of+"_created_timestamp_seconds"+labels, from, to, float64(began.Add(from).Unix())-start/100, 0)
 }
 
 func (h *history) bytes() []byte { return []byte(h.String() + "# EOF\n") }
 
-// backfilled starts a Prometheus with a history of a length and the results of the rules for it.
+// backfilled starts a Prometheus that contains a history and the results of the rules for this history.
 func backfilled(t *testing.T, name string, length time.Duration, history []byte, rules ...string) (address string) {
 	t.Helper()
 	programs, err := prometheus.FromEnv()
@@ -94,8 +95,8 @@ func backfilled(t *testing.T, name string, length time.Duration, history []byte,
 	return s.URL()
 }
 
-// ask runs a query of a dashboard and returns the values by namespace and pod. Variables that are
-// not given have the values of TestDemo.
+// ask runs a query of a dashboard and returns the values by namespace and pod. Variables that are not given
+// have the same values as in TestDemo.
 func ask(t *testing.T, address, file, query string, at time.Time, given map[string]string) map[string]float64 {
 	t.Helper()
 	expr := filled(query, file, given)
@@ -116,7 +117,7 @@ func filled(query, file string, given map[string]string) string {
 	})
 }
 
-// values runs an instant query and returns the values by namespace and pod, or manager, unit and user.
+// values runs an instant query and returns the values by namespace and pod, or by manager, unit and user.
 func values(ctx context.Context, address, expr string, at time.Time) (map[string]float64, error) {
 	samples, err := prometheus.Query(ctx, address, expr, at)
 	if err != nil {

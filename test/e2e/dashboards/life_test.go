@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// lives returns the history of two boards of 100 W that are old at the first scrape. The counter of
-// the first board restarts after two hours without scrapes. The other board has two GPUs and loses
-// one of them in the end.
+// lives returns the history of two boards that draw 100 W each and are old at the first scrape. The counter
+// of the first board restarts after two hours without scrapes. The second board has two GPUs and finally
+// loses one of them.
 func lives() []byte {
 	var h history
 	h.board("S1", "GPU-1", 0, 2*time.Hour, oldJoules, 100)
@@ -27,12 +27,12 @@ func lives() []byte {
 	h.pod("S2", "GPU-2", "beta/left", 241*time.Minute, end, 3000, 50)
 	h.board("S2", "GPU-3", 0, 5*time.Hour, oldJoules, 50)
 	h.counter(`gpuledger_unit_info{node="a",manager="slurm",unit="4711",account="physics",user="alice",uid="1000"}`, 241*time.Minute, 5*time.Hour, 1, 0)
-	h.counter(`gpuledger_unit_info{node="a",manager="slurm",unit="4711",uid="1001"}`, 5*time.Hour, end, 1, 0) // after its epilog
+	h.counter(`gpuledger_unit_info{node="a",manager="slurm",unit="4711",uid="1001"}`, 5*time.Hour, end, 1, 0) // after the job's epilog
 	h.unit("S2", "GPU-3", "slurm/4711", 241*time.Minute, 5*time.Hour, 20, 0.5)
 	return h.bytes()
 }
 
-// TestLife checks that the dashboard GPU life shows the use in the time range, and adds up the GPUs
+// TestLife checks that the dashboard "GPU life" shows the use in the time range, and that it adds up the GPUs
 // of a board.
 func TestLife(t *testing.T) {
 	address := backfilled(t, "life", end, lives())
@@ -41,7 +41,7 @@ func TestLife(t *testing.T) {
 		name, serial string
 		at           time.Duration
 		variables    map[string]string
-		want         map[string][]map[string]float64 // by panel, one for each query
+		want         map[string][]map[string]float64 // results of each query, by panel
 	}{
 		{
 			"an old board and pod", "S1", end, nil,

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// money returns the history of boards of 100 W and their pods. The counter of one pod restarts, and
-// one board and its pod are old at the first scrape.
+// money returns a history of boards that draw 100 W each, and of their pods. The counter of one pod restarts.
+// One board and its pod are old at the first scrape.
 func money() []byte {
 	var h history
 	h.board("S1", "GPU-1", 0, end, 0, 100)
@@ -33,14 +33,14 @@ func money() []byte {
 	return h.bytes()
 }
 
-// TestMoney checks that the totals, namespaces, pods and units of the dashboard Energy and cost
-// show the correct energy of the same three hours. Queries end like Grafana's queries: up to a millisecond
-// before the end of the last hour.
+// TestMoney checks that the totals, namespaces, pods and units in the dashboard "Energy and cost" show the
+// correct energy of the same three hours. As in Grafana, the queries end a millisecond before the end of the
+// last hour.
 func TestMoney(t *testing.T) {
 	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
 	check(t, err)
 	address := backfilled(t, "money", end, money(), rules)
-	const train, short, reset, old = 3 * 60.0 / 1000, 2.5 * 30 / 1000, (3*60 - 1) * 20.0 / 60 / 1000, 2.5 * 50 / 1000 // the reset loses a minute
+	const train, short, reset, old = 3 * 60.0 / 1000, 2.5 * 30 / 1000, (3*60 - 1) * 20.0 / 60 / 1000, 2.5 * 50 / 1000 // the energy of a minute is lost in the reset
 	want := map[string]map[string]float64{
 		"Energy of all GPUs, full hours": {"": 0.6 + 0.25},
 		"Charged to pods, full hours":    {"": train + short + reset + old},
@@ -79,21 +79,23 @@ func owned() string {
 	return h.String()
 }
 
-// statementTest has the values of panels of the dashboard Statement for some values of its variables.
+// statementTest contains the expected values of panels in the dashboard "Statement" for given values of its
+// variables.
 type statementTest struct {
 	name      string
 	variables map[string]string
-	want      map[string][]map[string]float64 // one for each query
+	want      map[string][]map[string]float64 // results of each query, by panel
 }
 
-// statementTests returns the values of three hours of the histories money and owned.
+// statementTests returns the expected values for three hours of the histories that money and owned return.
 func statementTests() []statementTest {
 	const train, short, reset, old = 3 * 60.0 / 1000, 2.5 * 30 / 1000, (3*60 - 1) * 20.0 / 60 / 1000, 2.5 * 50 / 1000
 	const job, user, boards, price = 3 * 30.0 / 1000, 2.5 * 10 / 1000, 0.6 + 0.25, 1.5 * 1.5
 	const trainHours, shortHours, resetHours, oldHours = 3.0, 2.5, 3 - 1.0/60, 2.5
 	const jobHours, userHours = 3 * 0.5, 0.0
 	pods, units := train+short+reset+old, job+user
-	// amounts are the values of each query of a table: energy, its idle part, GPU hours, active GPU hours, and cost.
+	// amounts returns the results of each query of a table: energy, its idle part, GPU hours, active GPU hours, and
+	// cost.
 	amounts := func(energy, hours, active map[string]float64) []map[string]float64 {
 		idle, cost := make(map[string]float64), make(map[string]float64)
 		for name, kWh := range energy {
@@ -137,8 +139,8 @@ func statementTests() []statementTest {
 	}
 }
 
-// TestStatement checks the values of the dashboard Statement: teams, namespaces and users of units add up to the boards, and
-// the variables choose pods and units.
+// TestStatement checks the values in the dashboard "Statement". The energy of teams, namespaces and users of units must
+// add up to the energy of the boards, and the variables must select pods and units.
 func TestStatement(t *testing.T) {
 	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
 	check(t, err)
@@ -151,7 +153,7 @@ func TestStatement(t *testing.T) {
 					got[p.Title] = append(got[p.Title], statementOf(t, address, p.Targets[i].Expr, tt.variables))
 				}
 				if n := len(tt.want[p.Title]); n > 0 && n != len(p.Targets) {
-					t.Errorf("%s: %d queries are checked, of %d", p.Title, n, len(p.Targets))
+					t.Errorf("%s: %d of %d queries are checked", p.Title, n, len(p.Targets))
 				}
 			}
 			if diff := cmp.Diff(tt.want, got, cmpopts.EquateApprox(1e-9, 1e-9)); diff != "" {
@@ -161,7 +163,8 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// statementOf returns the values of a query of the dashboard Statement by team, namespace, or manager, account and user.
+// statementOf returns the results of a query in the dashboard "Statement", by team, by namespace, or by manager,
+// account and user.
 func statementOf(t *testing.T, address, query string, variables map[string]string) map[string]float64 {
 	t.Helper()
 	given := map[string]string{"__range": "10800s"}

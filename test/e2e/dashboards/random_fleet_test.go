@@ -17,34 +17,34 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-var seed = flag.Uint64("seed", 0, "`seed` of the random fleets; 0 for 1 in a short run, and for the time in others")
+var seed = flag.Uint64("seed", 0, "`seed` of the random fleets; 0 means 1 in a short run, and the current time otherwise")
 
 // length is the length of the random histories.
 const length = 9 * time.Hour
 
-// use is a time in which a pod or a unit holds half of a GPU or all of it.
+// use describes a time in which a pod or a unit holds half of a GPU or the whole GPU.
 type use struct {
 	from, to time.Duration
 	share    float64
 	unit     bool
 }
 
-// drawnGPU is a GPU of a random fleet. Its node has no chassis if chassis is empty.
+// drawnGPU is a GPU in a random fleet. Its node has no chassis if chassis is empty.
 type drawnGPU struct {
 	cluster, node, chassis, slot, model, uuid string
 	uses                                      []use
-	lost                                      time.Duration // 0 if it is not lost
+	lost                                      time.Duration // 0 if the GPU is not lost
 	xids                                      []time.Duration
 }
 
-// drawn is a random fleet with the scrapes of each node that failed.
+// drawn is a random fleet. failed contains the failed scrapes, by node.
 type drawn struct {
 	gpus   []drawnGPU
 	failed map[string]map[time.Duration]bool
 }
 
-// draw draws a fleet of three nodes. Pods and units come and go at least six minutes from full hours, but scrapes before and after
-// full hours fail, so that the growth of an hour is more or less than its time.
+// draw draws a fleet of three nodes. Pods and units start and end at least six minutes before or after a full hour.
+// However, scrapes around full hours fail, so the growth of a counter in an hour may be more or less than the hour.
 func draw(random *rand.Rand) (d drawn) {
 	d.failed = make(map[string]map[time.Duration]bool)
 	for n := range 3 {
@@ -70,7 +70,8 @@ func draw(random *rand.Rand) (d drawn) {
 	return d
 }
 
-// draw draws the uses and the faults of a GPU. Ten minutes or more are between the end of a use and the next one.
+// draw draws the uses and the faults of a GPU. At least ten minutes pass between the end of a use and the start
+// of the next use.
 func (g *drawnGPU) draw(random *rand.Rand) {
 	until := length
 	if random.IntN(3) == 0 {
@@ -80,7 +81,7 @@ func (g *drawnGPU) draw(random *rand.Rand) {
 	for range random.IntN(3) {
 		g.xids = append(g.xids, time.Duration(30+random.IntN(500))*time.Minute)
 	}
-	moment := func(after time.Duration) time.Duration { // in the minutes 8 to 51 of an hour
+	moment := func(after time.Duration) time.Duration { // in minutes 8 to 51 of an hour
 		at := after + time.Duration(random.IntN(100))*time.Minute
 		switch minute := at % time.Hour / time.Minute; {
 		case minute < 8:
@@ -104,10 +105,10 @@ func (g *drawnGPU) draw(random *rand.Rand) {
 	}
 }
 
-// phase is the time of the scrapes in each minute.
+// phase is the time of a scrape in its minute.
 const phase = 17 * time.Second
 
-// samples adds a series of a GPU with the values of each scrape from one time until another.
+// samples adds a series for a GPU, with the value at each successful scrape between two times.
 func (d drawn) samples(h *history, g drawnGPU, name, labels string, from, to time.Duration, value func(at time.Duration) float64) {
 	for at := time.Duration(0); at < length; at += time.Minute {
 		if t := at + phase; t >= from && t < to && !d.failed[g.node][at] {
@@ -116,7 +117,7 @@ func (d drawn) samples(h *history, g drawnGPU, name, labels string, from, to tim
 	}
 }
 
-// history returns what Prometheus scraped. Counters of an owner end five minutes after it.
+// history returns the samples that Prometheus scraped. An owner's counters end five minutes after the owner.
 func (d drawn) history() []byte {
 	var h history
 	for _, g := range d.gpus {
@@ -152,10 +153,11 @@ func (d drawn) history() []byte {
 	return h.bytes()
 }
 
-// present reports whether a driver listed the GPU after a time.
+// present reports whether the driver listed the GPU at a time or later.
 func (g drawnGPU) present(from time.Duration) bool { return g.lost == 0 || g.lost > from }
 
-// held returns the share of a range in which the owner with the longest use held the GPU, at least in part.
+// held returns the longest time in a range for which one owner held the GPU or a part of it, as a share of
+// the range.
 func (g drawnGPU) held(from, to time.Duration) (share float64) {
 	for _, u := range g.uses {
 		share = max(share, (min(to, u.to)-max(from, u.from)).Seconds()/(to-from).Seconds())
@@ -163,13 +165,14 @@ func (g drawnGPU) held(from, to time.Duration) (share float64) {
 	return share
 }
 
-// free returns the minimum of GPUs without an owner over the full hours with results of the rules at a time.
+// free returns the minimum number of GPUs without an owner in any full hour for which the rules have results
+// at a given time.
 func (d drawn) free(model string, at time.Duration) int {
 	fewest := len(d.gpus)
 	for hour := time.Duration(0); hour+2*time.Hour <= at.Truncate(time.Hour); hour += time.Hour {
 		n := 0
 		for _, g := range d.gpus {
-			seen := hour + time.Hour // until when a driver listed it in this hour
+			seen := hour + time.Hour // end of the time in which a driver listed the GPU in this hour
 			if g.lost != 0 {
 				seen = min(seen, g.lost)
 			}
@@ -182,7 +185,7 @@ func (d drawn) free(model string, at time.Duration) int {
 	return fewest
 }
 
-// failures counts the GPUs that had failed at a time, by model or by place.
+// failures counts the GPUs that had failed by a given time, by model or by place.
 func (d drawn) failures(model string, at time.Duration, by func(g drawnGPU) string) (xids, losses map[string]float64) {
 	xids, losses = make(map[string]float64), make(map[string]float64)
 	for _, g := range d.gpus {
@@ -199,7 +202,7 @@ func (d drawn) failures(model string, at time.Duration, by func(g drawnGPU) stri
 	return xids, losses
 }
 
-// scraped reports whether a scrape has succeeded between two times.
+// scraped reports whether a scrape of the GPU's node succeeded between two times.
 func (d drawn) scraped(g drawnGPU, from, to time.Duration) bool {
 	for at := time.Duration(0); at+phase <= to; at += time.Minute {
 		if at+phase >= from && !d.failed[g.node][at] {
@@ -209,7 +212,8 @@ func (d drawn) scraped(g drawnGPU, from, to time.Duration) bool {
 	return false
 }
 
-// TestRandomFleets compares the dashboard Fleet with random fleets, at random times of a range of 90 days.
+// TestRandomFleets compares the dashboard "Fleet", with its range of 90 days, with random fleets at random
+// times.
 func TestRandomFleets(t *testing.T) {
 	var rules []string
 	for _, name := range []string{"energy", "placement"} {
@@ -240,13 +244,13 @@ func TestRandomFleets(t *testing.T) {
 	}
 }
 
-// compare compares the panels of a model at a time.
+// compare compares the panels for a model with the fleet at a given time.
 func (d drawn) compare(t *testing.T, address, model string, at time.Duration) {
 	t.Helper()
 	got := make(map[string][]map[string]float64)
 	for _, p := range read(t, "../../../dashboards/fleet.json").Panels {
 		for _, q := range p.Targets {
-			// The values of Grafana in a range of 90 days.
+			// These are Grafana's values of the variables for a range of 90 days.
 			expr := filled(q.Expr, "fleet", map[string]string{"__range": "7776000s", "__interval": "7776s", "__rate_interval": "7836s", "model": model})
 			samples, err := prometheus.Query(t.Context(), address, expr, began.Add(at))
 			check(t, err)
@@ -279,7 +283,8 @@ func (d drawn) compare(t *testing.T, address, model string, at time.Duration) {
 	}
 }
 
-// counts compares the numbers of GPUs. A GPU stays in Prometheus for five minutes, and rates cover four to six minutes.
+// counts compares the numbers of GPUs. A lost GPU stays visible in Prometheus for five minutes, and rates cover four to
+// six minutes, so a range of numbers is accepted.
 func (d drawn) counts(t *testing.T, where, model string, at time.Duration, got func(panel string) float64) {
 	t.Helper()
 	var least, most, leastHeld, mostHeld float64

@@ -23,10 +23,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 )
 
-// checkpointsFile contains the ConfigMap of checkpoints and its rights.
+// checkpointsFile contains the ConfigMap for checkpoints, and the role for it.
 const checkpointsFile = "../../../manifests/components/checkpoints/checkpoints.yaml"
 
-// checkpointsURL writes the files of a service account, and returns the URL of a ConfigMap for it.
+// checkpointsURL writes the files that a pod gets from its service account, and returns the URL of a
+// ConfigMap, with these files.
 func checkpointsURL(t *testing.T, config *rest.Config, name string) string {
 	t.Helper()
 	account := t.TempDir()
@@ -37,8 +38,8 @@ func checkpointsURL(t *testing.T, config *rest.Config, name string) string {
 	return "configmap:gpuledger/" + name + "?" + url.Values{"server": {config.Host}, "account": {account}}.Encode()
 }
 
-// TestCheckpoints publishes checkpoints in a ConfigMap of a real API server with the rights of the manifests, from several
-// archives at the same time. With these checkpoints it detects a chain that was cut.
+// TestCheckpoints publishes checkpoints of several archives at the same time in a ConfigMap of a real API server, with
+// the rights in the manifests. With these checkpoints it detects a truncated chain.
 func TestCheckpoints(t *testing.T) {
 	ctx := t.Context()
 	created := meta.CreateOptions{}
@@ -69,7 +70,7 @@ func TestCheckpoints(t *testing.T) {
 	for range archives {
 		check(t, <-failed)
 	}
-	apply(t, "-f", checkpointsFile) // an upgrade keeps them
+	apply(t, "-f", checkpointsFile) // an upgrade keeps the checkpoints
 	for n := range archives {
 		all, err := chain.Published(ctx, to, "", fmt.Sprintf("sink-%d", n))
 		if err != nil || len(all) != rounds {
@@ -111,8 +112,8 @@ func testCheckpointRights(t *testing.T, config *rest.Config) {
 	}
 }
 
-// testWitness checks that verify detects an archive that was replaced by a shorter archive, by its checkpoints in a
-// ConfigMap.
+// testWitness checks that verify uses the checkpoints in a ConfigMap to detect that an archive was replaced by a
+// shorter archive.
 func testWitness(t *testing.T, witness string) {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

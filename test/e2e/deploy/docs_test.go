@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// documented returns the commands of a section of the pages on the installation. It replaces only the references
-// to the manifests with paths of this tree. folder is the working directory of the commands.
+// documented returns the commands in a section of the pages about the installation. It changes only the
+// references to the manifests, to paths in this tree. folder is the working directory of the commands.
 func documented(t *testing.T, section, folder string) []string {
 	t.Helper()
 	var pages []byte
@@ -51,7 +51,8 @@ func containing(t *testing.T, commands []string, text string) string {
 	return found[0]
 }
 
-// tryShell runs a command with bash in a folder and returns its output. It also works while the test cleans up.
+// tryShell runs a command with bash in a folder and returns its output. It also works in a cleanup function of
+// the test.
 func tryShell(t *testing.T, folder, command string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-euo", "pipefail", "-c", command)
@@ -60,7 +61,7 @@ func tryShell(t *testing.T, folder, command string) (string, error) {
 	return string(out), err
 }
 
-// shell runs commands, fails the test if one of them fails, and returns the output of the last one.
+// shell runs commands, fails the test if one of them fails, and returns the output of the last command.
 func shell(t *testing.T, folder string, commands ...string) string {
 	t.Helper()
 	var last string

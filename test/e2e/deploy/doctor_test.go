@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/doctor/advice"
 )
 
-// diagnosis returns the report about the cluster, in which the given pod is the only pod of the device
+// diagnosis returns doctor's report about the cluster. The given pod is the cluster's only pod of the device
 // plugin from the static manifest.
 func diagnosis(t *testing.T, pod *core.Pod) string {
 	t.Helper()
@@ -34,12 +34,13 @@ func diagnosis(t *testing.T, pod *core.Pod) string {
 	return report.String()
 }
 
-// applies reports whether doctor would find that the policy applies to a pod.
+// applies reports whether, according to doctor, the policy applies to a pod.
 func applies(report string) bool {
 	return strings.Contains(report, "older than the policy") || strings.Contains(report, "the policy applies")
 }
 
-// TestDoctorParameters compares doctor and the API server for parameters of the policy.
+// TestDoctorParameters compares the decisions of doctor and of the API server for various parameters of the
+// policy.
 func TestDoctorParameters(t *testing.T) {
 	pod := example(t, installers[0])
 	for _, tt := range []struct {
@@ -65,26 +66,26 @@ func TestDoctorParameters(t *testing.T) {
 		{"pullSecrets", "a, -b", false},
 	} {
 		patchParameter(t, tt.key, tt.value)
-		// The API server reads the ConfigMap shortly after the change.
+		// The API server reads the changed ConfigMap only after a short delay.
 		eventually(t, "the API server decides on "+tt.key+" "+quote(t, tt.value), func() bool {
 			got, err := createAs(t, daemonSetController, "kube-system", pod)
 			check(t, err)
 			return hasSidecar(got) == tt.want
 		})
 		if report := diagnosis(t, pod); applies(report) != tt.want {
-			t.Errorf("%s %q: doctor decides %v, and the API server %v:\n%s", tt.key, tt.value, !tt.want, tt.want, report)
+			t.Errorf("%s %q: doctor decides %v, the API server decides %v:\n%s", tt.key, tt.value, !tt.want, tt.want, report)
 		}
 	}
 }
 
-// TestDoctor runs kubectl gpuledger doctor, from a cluster without gpuledger to one with an exporter on each
-// Node.
+// TestDoctor runs kubectl gpuledger doctor several times, first in a cluster without gpuledger and finally
+// with an exporter on each Node.
 func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.Symlink(build(t, "gpuledger-archive"), filepath.Join(dir, "kubectl-gpuledger")))
 	doctor := func(status int, texts ...string) {
 		t.Helper()
-		// The flags of kubectl are passed to the plugin. The default kubeconfig contains no cluster.
+		// kubectl passes its flags to the plugin. The default kubeconfig contains no cluster.
 		c := exec.CommandContext(t.Context(), world.kubectl, "gpuledger", "doctor", "--kubeconfig="+world.kubeconfig, "--request-timeout=1m")
 		c.Env = append(environment(), "KUBECONFIG=/nonexistent", "PATH="+dir+":"+filepath.Dir(world.kubectl)+":"+os.Getenv("PATH"))
 		out, err := c.CombinedOutput()
@@ -106,7 +107,7 @@ func TestDoctor(t *testing.T) {
 	apply(t, "-k", overlay("static"))
 	doctor(advice.ToDo, "an admission policy for the pods in kube-system", "the parameter nodes does not select the Node")
 
-	<-time.After(time.Second) // creation times have no fractions
+	<-time.After(time.Second) // creation times are whole seconds
 	chooseAll(t)
 	doctor(advice.ToDo, "the pod is older than the policy or webhook, or its parameters", "kubectl --namespace kube-system delete pod "+static.daemonSet)
 
@@ -130,7 +131,7 @@ func TestDoctor(t *testing.T) {
 	doctor(advice.Well, "ready on 2 of 2 Nodes with GPUs", "2 Nodes with label nvidia.com/gpu.present")
 }
 
-// report writes the state of a container in the same way as a kubelet.
+// report writes the state of a container to the pod's status in the same way as a kubelet.
 func report(t *testing.T, pod *core.Pod, status core.ContainerStatus) {
 	t.Helper()
 	now, err := world.Client.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, meta.GetOptions{})

@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestForgedExporter checks that the reconciler ignores forged exporters. A user has all rights in
-// a namespace with the name that another installer uses, and creates pods there that look like
-// exporters. No Node gets labels from them, because the overlay reads only its own DaemonSet.
+// TestForgedExporter checks that the reconciler ignores forged exporters. A user has all rights in a
+// namespace that has the same name as another installer's namespace, and creates pods there that look like
+// exporters. No Node may get labels from these pods, because the reconciler reads only the overlay's own
+// DaemonSet.
 func TestForgedExporter(t *testing.T) {
 	binary := reconciler(t)
-	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // runs after the deletion of the pods, which no kubelet ends
+	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // runs after the pods were deleted, because no kubelet ends them
 	t.Cleanup(func() { unlabel(t, "gpu-1") })
 	apply(t, "-k", overlay("standalone"))
 	asked := standaloneOnNode1(t)
@@ -25,7 +26,7 @@ func TestForgedExporter(t *testing.T) {
 
 	startReconciler(t, binary, deploymentArguments(t)...)
 	eventually(t, "the Node has labels", func() bool { return labels(t, "gpu-1")["gpuledger.io/gpu-0"] == "1650000000001" })
-	// Two more rounds are enough to read the forged pod.
+	// In two more rounds, the reconciler would read the forged pod.
 	rounds := asked.Load() + 2
 	eventually(t, "the exporter is read again", func() bool { return asked.Load() >= rounds })
 	if n := forged.Load(); n > 0 {
@@ -45,9 +46,9 @@ func unlabel(t *testing.T, node string) {
 	check(t, err)
 }
 
-// forgedOnNode2 lets a user with all rights in the namespace gpu-operator, and none elsewhere,
-// create a DaemonSet whose pod on gpu-2 serves a forged page. It returns the number of requests for
-// that page.
+// forgedOnNode2 creates a DaemonSet with a pod on gpu-2 that serves a forged page. The DaemonSet is created
+// by a user who has all rights in the namespace gpu-operator and none elsewhere. It returns the number of
+// requests for the page.
 func forgedOnNode2(t *testing.T) interface{ Load() int64 } {
 	t.Helper()
 	const namespace, name = "gpu-operator", "nvidia-device-plugin-daemonset"

@@ -21,8 +21,8 @@ const (
 	argo = "argocd-controller"
 )
 
-// TestFlux checks that Flux restores the chosen nodes of the example after a change by kubectl. If
-// the nodes are not in Git, Flux removes the setting, and no node is chosen afterwards.
+// TestFlux checks that Flux restores the selected nodes of the example after a change by kubectl. If the
+// nodes are not in Git, Flux must remove the setting, so that no node is selected.
 func TestFlux(t *testing.T) {
 	asked := device(t)
 	inGit := fromExample(t, "flux/gpuledger.yaml")
@@ -48,8 +48,8 @@ func TestFlux(t *testing.T) {
 	}
 }
 
-// TestArgoCD checks that Argo CD restores the chosen nodes of the example after a change by
-// kubectl. Argo CD keeps the value that kubectl sets in a field that is not in Git.
+// TestArgoCD checks that Argo CD restores the selected nodes of the example after a change by kubectl. If
+// kubectl sets a field that is not in Git, Argo CD must keep its value.
 func TestArgoCD(t *testing.T) {
 	asked := device(t)
 	inGit := fromExample(t, "argocd/application.yaml")
@@ -72,8 +72,8 @@ func TestArgoCD(t *testing.T) {
 	wantCanary(t, asked)
 }
 
-// device installs the device plugin of the GPU Operator. The function that it returns creates the
-// plugin's pod for a node in a dry run.
+// device installs the device plugin of the GPU Operator. The returned function creates the plugin's pod for a
+// node in a dry run.
 func device(t *testing.T) func(node string) *core.Pod {
 	t.Helper()
 	operator := installers[2]
@@ -87,8 +87,8 @@ func device(t *testing.T) func(node string) *core.Pod {
 	}
 }
 
-// wantCanary waits until the policy adds the container on gpu-001, which is in the examples, and
-// not on gpu-003, which is not in the examples.
+// wantCanary waits until the policy adds the container on gpu-001, which the examples name, but not on
+// gpu-003, which they do not name.
 func wantCanary(t *testing.T, asked func(node string) *core.Pod) {
 	t.Helper()
 	eventually(t, "only the canary is chosen", func() bool { return hasSidecar(asked("gpu-001")) && !hasSidecar(asked("gpu-003")) })
@@ -103,22 +103,22 @@ func wantNoDrift(t *testing.T, manager, folder string) {
 	})
 }
 
-// kubectlSets chooses nodes with the command of docs/install.md.
+// kubectlSets selects nodes with the command from docs/install.md.
 func kubectlSets(t *testing.T, nodes string) {
 	t.Helper()
 	command := containing(t, documented(t, "### Canary", ""), "gpu-001")
 	shell(t, "", strings.Replace(command, "gpu-001, gpu-002", nodes, 1))
 }
 
-// reconcile applies a folder like a GitOps controller: server-side, with the controller as field
-// manager, and with conflicts overridden.
+// reconcile applies a folder like a GitOps controller: it is a server-side apply that overrides conflicts,
+// with the controller as field manager.
 func reconcile(t *testing.T, manager, folder string) {
 	t.Helper()
 	kubectl(t, "apply", "--server-side", "--force-conflicts", "--field-manager="+manager, "-k", folder)
 }
 
-// fluxReconciles applies a folder like Flux's kustomize-controller. Before an apply, it takes over
-// the fields of managers with names that begin with kubectl. Therefore the apply removes fields
+// fluxReconciles applies a folder like Flux's kustomize-controller. Before the apply, the controller takes
+// over the fields of managers that have names with the prefix kubectl. The apply therefore removes fields
 // that are not in Git.
 func fluxReconciles(t *testing.T, folder string) {
 	t.Helper()
@@ -139,7 +139,8 @@ func fluxReconciles(t *testing.T, folder string) {
 	reconcile(t, flux, folder)
 }
 
-// fromExample returns a folder with the kustomization that an example defines for its controller.
+// fromExample returns a folder that contains the kustomization that an example defines for its GitOps
+// controller.
 func fromExample(t *testing.T, file string) string {
 	t.Helper()
 	type build struct {
@@ -158,7 +159,7 @@ func fromExample(t *testing.T, file string) string {
 	}
 	text, err := os.ReadFile(manifests + "examples/" + file)
 	check(t, err)
-	documents := strings.Split(string(text), "\n---\n") // the last file defines the kustomization
+	documents := strings.Split(string(text), "\n---\n") // the last file contains the kustomization
 	check(t, yaml.Unmarshal([]byte(documents[len(documents)-1]), &example))
 	from, path := example.Spec.build, example.Spec.Path
 	if path == "" {

@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// helmEnv is the variable with the folder of the helm that tools/servers built.
+	// helmEnv is the environment variable that contains the folder of helm, which tools/servers builds.
 	helmEnv = "GPULEDGER_E2E_HELM"
-	// chart is the output folder of make chart.
+	// chart is the folder into which make chart writes the chart.
 	chart = "../../../bin/chart/gpuledger"
 	// chartSource is the source folder of the chart. It contains README.md and the test values in ci/.
 	chartSource = "../../../charts/gpuledger/"
 )
 
-// published is the chart's address in its README, which does not exist before the first release.
+// published matches the chart's address in its README. The address does not exist before the first release.
 var published = regexp.MustCompile(`oci://ghcr\.io/gpuledger/charts/gpuledger --version \S+`)
 
-// TestHelmReadme runs the commands of the chart's README from installation to removal. The address
-// of the chart is replaced by a path.
+// TestHelmReadme runs the commands in the chart's README, from installation to removal, with a path in place
+// of the chart's address.
 func TestHelmReadme(t *testing.T) {
 	text, err := os.ReadFile(chartSource + "README.md")
 	check(t, err)
@@ -61,9 +61,9 @@ func TestHelmReadme(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// TestHelm checks for some files of values that a second apply changes no object, that a
-// server-side diff, as in Argo CD and Flux, finds no change, that another image changes only the
-// objects with this image, and that no object is left at the end.
+// TestHelm runs the chart with several files of values. A second apply must change no object, and a
+// server-side diff, as in Argo CD and Flux, must find no change. Another image must change only the objects
+// with this image. After the removal, no object may be left.
 func TestHelm(t *testing.T) {
 	withImage := map[string][]string{
 		"everything":         {"DaemonSet gpuledger", "DaemonSet gpuledger-prepull"},
@@ -98,8 +98,8 @@ func TestHelm(t *testing.T) {
 	}
 }
 
-// settled returns the objects of the cluster when the controllers that have just started have
-// created their accounts.
+// settled returns the objects in the cluster after the controllers, which have just started, have created
+// their accounts.
 func settled(t *testing.T) []object {
 	t.Helper()
 	var objects []object
@@ -112,8 +112,8 @@ func settled(t *testing.T) []object {
 	return objects
 }
 
-// versions returns the generation of gpuledger's objects by name. For objects without a generation
-// it returns the resource version. Controllers change the status but not the generation.
+// versions returns the generation of each gpuledger object, by name, or the resource version of an object
+// that has no generation. The generation is used because controllers change only the status.
 func versions(t *testing.T) map[string]string {
 	t.Helper()
 	out := shell(t, "", `kubectl get --all-namespaces --ignore-not-found --selector=app.kubernetes.io/managed-by=Helm `+
@@ -127,7 +127,7 @@ func versions(t *testing.T) map[string]string {
 	return found
 }
 
-// wantChanged checks that exactly the given objects changed, by kind and name.
+// wantChanged checks that exactly the objects with the given kinds and names changed.
 func wantChanged(t *testing.T, before, after map[string]string, want []string) {
 	t.Helper()
 	var got []string
@@ -141,8 +141,8 @@ func wantChanged(t *testing.T, before, after map[string]string, want []string) {
 	}
 }
 
-// TestHelmNodes checks that helm prints the number of nodes for which the real DaemonSet controller
-// wants a pod, and the command that labels nodes if there are none.
+// TestHelmNodes checks that helm prints the number of nodes on which the real DaemonSet controller requires a
+// pod. If there are none, helm must print the command that labels nodes.
 func TestHelmNodes(t *testing.T) {
 	before := settled(t)
 	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
@@ -181,8 +181,9 @@ func TestHelmNodes(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// TestHelmRefusals checks that a second release is refused, and that a change of the mode is refused if it would leave nodes
-// without an exporter. With the commands of the refusals and the notes every node always has an exporter, in both directions.
+// TestHelmRefusals checks that the chart refuses a second release, and a change of the mode that would leave nodes
+// without an exporter. With the commands in the error messages and the notes, every node must have an exporter at every
+// moment, for both directions of the change.
 func TestHelmRefusals(t *testing.T) {
 	before := settled(t)
 	operator := installers[2]
@@ -201,7 +202,7 @@ func TestHelmRefusals(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// toSidecar changes the mode from daemonset to sidecar. The command contains no choice of nodes.
+// toSidecar changes the mode from daemonset to sidecar. The command does not select nodes.
 func toSidecar(t *testing.T, i installer, command string) {
 	t.Helper()
 	var out string
@@ -227,7 +228,7 @@ func toSidecar(t *testing.T, i installer, command string) {
 		}
 		return true
 	})
-	// The controller still creates pods, and needs the service account of the pods.
+	// The controller still creates pods, which requires the pods' service account.
 	kubectl(t, "--namespace=gpuledger", "delete", "pod", "--selector=app.kubernetes.io/component=exporter")
 	podsOf(t, "gpuledger", "gpuledger")
 	shell(t, "", removal, command+"'*'")
@@ -236,7 +237,7 @@ func toSidecar(t *testing.T, i installer, command string) {
 	}
 	wantExporters(t, plugin)
 	wantPolicy(t, false)
-	shell(t, "", command+"gpu-1") // no change of the mode
+	shell(t, "", command+"gpu-1") // the mode does not change
 }
 
 // toDaemonSet changes the mode from sidecar to daemonset.
@@ -266,7 +267,8 @@ func toDaemonSet(t *testing.T, i installer, command string) {
 	}
 }
 
-// wantPolicy checks that the policy of the exporter's DaemonSet exists as long as the DaemonSet.
+// wantPolicy checks that the network policy for the exporter's DaemonSet exists exactly as long as the
+// DaemonSet.
 func wantPolicy(t *testing.T, want bool) {
 	t.Helper()
 	policies := kubectl(t, "--namespace=gpuledger", "get", "networkpolicy", "--output=name")
@@ -275,7 +277,7 @@ func wantPolicy(t *testing.T, want bool) {
 	}
 }
 
-// helmRefuses checks that a command fails for a reason, and returns its output.
+// helmRefuses checks that a command fails with the given reason, and returns its output.
 func helmRefuses(t *testing.T, command, reason string) string {
 	t.Helper()
 	out, err := tryShell(t, "", command)

@@ -19,21 +19,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Users that create pods.
+// These are the users that create pods.
 const (
 	daemonSetController = "system:serviceaccount:kube-system:daemon-set-controller"
 	controllerManager   = "system:kube-controller-manager"
 )
 
-// TestInjection checks for each installer that the commands of docs/install.md add the container to
-// the pods of the DaemonSet controller, and that nothing else in them changes.
+// TestInjection checks for each installer that the commands in docs/install.md add the container to the pods
+// that the DaemonSet controller creates, and change nothing else in these pods.
 func TestInjection(t *testing.T) {
 	for _, i := range installers {
 		t.Run(i.name, func(t *testing.T) {
 			apply(t, "-f", i.file())
 			before := podsOf(t, i.namespace, i.daemonSet)
 			install := documented(t, "## Install", "")
-			variables := install[0] + "; " // for the GPU Operator
+			variables := install[0] + "; " // for the GPU Operator only
 			if i.name != "operator" {
 				variables = "O=" + i.name + " N=" + i.namespace + " D=" + i.daemonSet + "; "
 			}
@@ -67,7 +67,7 @@ func TestInjection(t *testing.T) {
 	}
 }
 
-// policyActs waits until the policy is in force, a moment after its creation.
+// policyActs waits until the policy is in force, which takes a moment after its creation.
 func policyActs(t *testing.T, i installer, example *core.Pod) {
 	t.Helper()
 	eventually(t, "the policy adds the container", func() bool {
@@ -95,8 +95,8 @@ func fresh(pod *core.Pod) *core.Pod {
 	return n
 }
 
-// without returns a pod without our container, without the fields that differ from pod to pod, and
-// without the fields that admission adds.
+// without returns a copy of a pod without our container, without fields that differ between pods, and without
+// fields that admission adds.
 func without(pod *core.Pod) *core.Pod {
 	n := &core.Pod{Spec: *pod.Spec.DeepCopy()}
 	n.Annotations = maps.Clone(pod.Annotations)
@@ -152,12 +152,12 @@ func TestOneContainer(t *testing.T) {
 	}
 }
 
-// TestPatched checks the commands of docs/platforms.md that add the container with a kustomize patch,
-// and the commands that remove the patch, for each installer that they support. The files that the
-// commands download are in testdata.
+// TestPatched checks, for each supported installer, the commands in docs/platforms.md that add the container
+// with a kustomize patch, and the commands that remove the patch. The files that the commands download are in
+// testdata.
 func TestPatched(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: make e2e runs it")
+		t.Skip("long: run it with make e2e")
 	}
 	for n, i := range installers[:2] {
 		t.Run(i.name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestPatched(t *testing.T) {
 			check(t, err)
 			check(t, os.WriteFile(filepath.Join(folder, "plugin.yaml"), plugin, 0o600))
 			commands := documented(t, "## Without an admission policy", folder)
-			for _, command := range [][]string{commands[:2], commands[2:]}[n] { // in the order of the page
+			for _, command := range [][]string{commands[:2], commands[2:]}[n] { // in the same order as on the page
 				if strings.HasPrefix(command, "helm ") {
 					continue
 				}
@@ -189,11 +189,11 @@ func TestPatched(t *testing.T) {
 	}
 }
 
-// staticManifest matches the URL of the static manifest in the documentation.
+// staticManifest matches the URL of the device plugin's static manifest in the documentation.
 var staticManifest = regexp.MustCompile(`https://raw\.githubusercontent\.com/\S+`)
 
-// TestStandalone checks that the exporter's own pods have no token, and that they leave a node
-// before its driver is replaced.
+// TestStandalone checks that pods of the exporter's own DaemonSet have no token, and that the controller
+// deletes them from a node before the driver is replaced.
 func TestStandalone(t *testing.T) {
 	apply(t, "-k", overlay("operator-standalone"))
 	for _, pod := range podsOf(t, "gpuledger", "gpuledger") {
@@ -204,8 +204,8 @@ func TestStandalone(t *testing.T) {
 			t.Errorf("hostPID is %v with %d containers, want true with 1", pod.Spec.HostPID, len(pod.Spec.Containers))
 		}
 	}
-	// The GPU Operator's driver manager sets this label before it replaces the driver, so that the
-	// exporter's pod leaves the node.
+	// The GPU Operator's driver manager sets this label before it replaces the driver, so the DaemonSet
+	// controller deletes the exporter's pod from the node.
 	bound := podsOf(t, "gpuledger", "gpuledger")
 	for _, pod := range bound {
 		bind(t, &pod)
@@ -221,8 +221,8 @@ func TestStandalone(t *testing.T) {
 	}
 }
 
-// TestTwoForms checks the overlay of docs/platforms.md with both the policy and the exporter's own
-// DaemonSet. The pods of both kinds exist, and the reconciler reads both.
+// TestTwoForms checks the overlay in docs/platforms.md that contains both the policy and the exporter's own
+// DaemonSet. Pods of both kinds must exist, and the reconciler must read both.
 func TestTwoForms(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
@@ -244,8 +244,8 @@ func TestTwoForms(t *testing.T) {
 	}
 }
 
-// TestBeforeRelease checks the overlay of docs/images.md for images that the reader builds. All
-// images come from the reader's registry.
+// TestBeforeRelease checks the overlay in docs/images.md for images that users build. All images must come
+// from the user's registry.
 func TestBeforeRelease(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
@@ -256,7 +256,7 @@ func TestBeforeRelease(t *testing.T) {
 	check(t, os.Symlink(tree, filepath.Join(clone, "manifests")))
 	commands := slices.DeleteFunc(documented(t, "## Before there is a release", clone), func(c string) bool { return strings.HasPrefix(c, "docker ") })
 	t.Cleanup(func() { remove(t, "-k", filepath.Join(clone, "mine")) })
-	shell(t, clone, strings.Join(commands, "\n")) // in one shell: the first command sets variables
+	shell(t, clone, strings.Join(commands, "\n")) // in one shell, because the first command sets variables
 	chooseAll(t)
 	policyActs(t, operator, &first[0])
 
@@ -273,12 +273,11 @@ func TestBeforeRelease(t *testing.T) {
 	}
 }
 
-// TestAnotherNamespace checks the commands of docs/platforms.md for a device plugin with another name
-// in another namespace. The policy, the reconciler and Prometheus select this device plugin and no
-// other.
+// TestAnotherNamespace checks the commands in docs/platforms.md for a device plugin that has another name and
+// is in another namespace. The policy, the reconciler and Prometheus must select only this device plugin.
 func TestAnotherNamespace(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: make e2e runs it")
+		t.Skip("long: run it with make e2e")
 	}
 	kubectl(t, "create", "namespace", "gpus")
 	t.Cleanup(func() { remove(t, "namespace", "gpus") })
@@ -316,7 +315,7 @@ func bind(t *testing.T, pod *core.Pod) {
 	binding := &core.Binding{ObjectMeta: meta.ObjectMeta{Name: pod.Name}, Target: core.ObjectReference{Kind: "Node", Name: node(pod)}}
 	check(t, world.Client.CoreV1().Pods(pod.Namespace).Bind(t.Context(), binding, meta.CreateOptions{}))
 	t.Cleanup(func() {
-		// The pod may already be deleted.
+		// The pod may be deleted already.
 		_ = world.Client.CoreV1().Pods(pod.Namespace).Delete(context.Background(), pod.Name, meta.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 	})
 }

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// The two ways to add the container.
+// These are the two ways to add the container.
 const (
 	byPolicy  = "policy"
 	byWebhook = "webhook"
 )
 
-// served returns the ways that the API server serves: before Kubernetes 1.34 the webhook only.
+// served returns the ways that the API server supports. Before Kubernetes 1.34 this is only the webhook.
 func served(t *testing.T) []string {
 	t.Helper()
 	groups, err := world.Client.Discovery().ServerPreferredResources()
@@ -30,8 +30,8 @@ func served(t *testing.T) []string {
 	return []string{byWebhook}
 }
 
-// install applies an overlay with components for the device plugins of some namespaces, by the policy or the
-// webhook, and selects all nodes.
+// install applies an overlay that adds the container to the device plugins in some namespaces, with the
+// policy or the webhook, and selects all nodes.
 func install(t *testing.T, by, name string, namespaces []string, components ...string) {
 	t.Helper()
 	parent := t.TempDir()

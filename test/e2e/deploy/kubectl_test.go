@@ -31,8 +31,8 @@ func try(t *testing.T, stdin string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// environment returns the environment of a command. Its PATH finds the kubectl and the helm that
-// tools/servers built, which use the cluster of the tests.
+// environment returns the environment of a command. Its PATH contains kubectl and helm from tools/servers,
+// which use the cluster of the tests.
 func environment() []string {
 	return append(os.Environ(), "KUBECONFIG="+world.kubeconfig, "HOME="+world.home,
 		"PATH="+os.Getenv(kubectlEnv)+":"+os.Getenv(helmEnv)+":"+os.Getenv("PATH"))
@@ -65,7 +65,7 @@ func remove(t *testing.T, args ...string) {
 	}
 }
 
-// hangTimeout is a time limit that only detects a hang: a busy machine does not reach it.
+// hangTimeout is long enough for a busy machine, so it only detects a hang.
 const hangTimeout = 3 * time.Minute
 
 // eventually waits until a condition holds.

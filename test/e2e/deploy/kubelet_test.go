@@ -15,18 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kubelet sets the status of our containers like a kubelet. A container with a new image gets a new
-// id, and is ready a second later. A container with an image "broken" is never ready. A container
-// with an image "dying" restarts again and again after it was ready.
+// kubelet sets the status of the exporter's containers like a kubelet. A container with a new image gets a
+// new id and is ready a second later. A container with the image "broken" is never ready. A container with
+// the image "dying" becomes ready and then restarts repeatedly.
 type kubelet struct {
 	t        *testing.T
-	together chan struct{} // closed when two containers with the tag "together" start at once
+	together chan struct{} // closed when two containers with the tag "together" start at the same time
 	once     sync.Once
 
 	mu       sync.Mutex
-	images   map[string]string // by pod
-	starting map[string]bool   // pods whose container is not ready yet
-	most     int               // largest size of starting
+	images   map[string]string // image of the container, by pod
+	starting map[string]bool   // pods with a container that is not ready yet
+	most     int               // maximum size of starting
 }
 
 // startKubelet runs a kubelet for the pods of a namespace until the test ends.
@@ -85,7 +85,7 @@ func (k *kubelet) start(ctx context.Context, pod *core.Pod, image string) {
 	}
 }
 
-// has reports whether the image is still the last one of the pod's container.
+// has reports whether the pod's container still has this image.
 func (k *kubelet) has(pod, image string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -102,7 +102,7 @@ func (k *kubelet) report(ctx context.Context, pod *core.Pod, image string, resta
 	}
 }
 
-// begin records the pod's image, and reports whether it is new and starts a new container.
+// begin records the pod's image. It reports whether the image is new, so that a new container starts.
 func (k *kubelet) begin(pod, image string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,8 +123,8 @@ func (k *kubelet) end(pod string) {
 	delete(k.starting, pod)
 }
 
-// settled reports whether the containers of both pods are ready, and resets the number of
-// simultaneous starts.
+// settled reports whether the containers of both pods are ready. If so, it resets the number of simultaneous
+// starts.
 func (k *kubelet) settled() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kyvernoPolicy has the fields of Kyverno's MutatingPolicy (policies.kyverno.io/v1) that the example sets.
+// kyvernoPolicy contains the fields of Kyverno's MutatingPolicy (policies.kyverno.io/v1) that the example
+// sets.
 type kyvernoPolicy struct {
 	meta.TypeMeta
 	meta.ObjectMeta `json:"metadata"`
@@ -28,8 +29,9 @@ type kyvernoPolicy struct {
 	}
 }
 
-// TestKyverno checks that the expressions of the example for Kyverno change the same pods in the same way as the admission
-// policy. Kyverno is not run: the API server evaluates the expressions, with a literal in place of the ConfigMap that Kyverno reads.
+// TestKyverno checks that the expressions in the example for Kyverno change the same pods in the same way as the
+// admission policy. The test does not run Kyverno. Instead, the API server evaluates the expressions, with a literal in
+// place of the ConfigMap that Kyverno reads.
 func TestKyverno(t *testing.T) {
 	rendered := kubectl(t, "kustomize", manifests+"examples/kyverno")
 	for kind, want := range map[string]int{"MutatingPolicy": 1, "MutatingAdmissionPolicy": 0, "MutatingAdmissionPolicyBinding": 0, "ConfigMap": 1} {
@@ -42,7 +44,7 @@ func TestKyverno(t *testing.T) {
 	var policy kyvernoPolicy
 	check(t, yaml.UnmarshalStrict(text, &policy))
 	if policy.Spec.FailurePolicy != admission.Ignore || policy.Spec.WebhookConfiguration.TimeoutSeconds != 2 {
-		t.Errorf("a failing Kyverno would keep the device plugin from starting: %s, %d s", policy.Spec.FailurePolicy, policy.Spec.WebhookConfiguration.TimeoutSeconds)
+		t.Errorf("an error in Kyverno would keep the device plugin from starting: %s, %d s", policy.Spec.FailurePolicy, policy.Spec.WebhookConfiguration.TimeoutSeconds)
 	}
 	const parameters = "resource.Get('v1', 'configmaps', 'gpuledger', 'gpuledger-sidecar')"
 	if first := policy.Spec.Variables[0]; first.Name != "parameters" || first.Expression != parameters {
@@ -94,7 +96,8 @@ func TestKyverno(t *testing.T) {
 	}
 }
 
-// asKyverno replaces the expressions of the API server's policy by the expressions of the example, with a value of the first variable.
+// asKyverno replaces the expressions in the API server's policy with the expressions in the example, and sets the value
+// of the first variable.
 func asKyverno(t *testing.T, example *kyvernoPolicy, parameters string) {
 	t.Helper()
 	policies := world.Client.AdmissionregistrationV1().MutatingAdmissionPolicies()

@@ -23,12 +23,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestLabels checks the reconciler with the arguments of its Deployment and the rights of its
-// service account. By default it writes nothing. With the component "labels" it labels the Node.
-// Its clean-up removes the labels.
+// TestLabels checks the reconciler with the arguments in its Deployment and the rights of its service
+// account. By default it must write nothing. With the component "labels" it must label the Node. Its clean-up
+// must remove the labels.
 func TestLabels(t *testing.T) {
 	binary := reconciler(t)
-	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // runs after the deletion of the pods, which no kubelet ends
+	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // runs after the pods were deleted, because no kubelet ends them
 	apply(t, "-k", overlay("operator-standalone"))
 	standaloneOnNode1(t)
 
@@ -56,15 +56,15 @@ func TestLabels(t *testing.T) {
 	r.Stop()
 	<-ended
 	if out := shell(t, "", containing(t, commands, "get job")); !strings.Contains(out, "Complete") {
-		t.Errorf("the command of docs/install.md prints %q, want Complete", out)
+		t.Errorf("the command in docs/install.md prints %q, want Complete", out)
 	}
 	if got := labels(t, "gpu-1"); len(got) > 0 {
 		t.Errorf("labels after the clean-up: %v, want none", got)
 	}
 }
 
-// standaloneOnNode1 serves an inventory in place of the exporter's own pod on gpu-1. It returns the
-// number of requests for that page.
+// standaloneOnNode1 serves an inventory in place of the exporter's pod on gpu-1. It returns the number of
+// requests for the inventory.
 func standaloneOnNode1(t *testing.T) *atomic.Int64 {
 	t.Helper()
 	port, asked := inventory(t, "gpu-1", "1650000000001")
@@ -91,8 +91,8 @@ func inventory(t *testing.T, node, serial string) (port int, asked *atomic.Int64
 	return server.Listener.Addr().(*net.TCPAddr).Port, asked
 }
 
-// runs binds a pod to its node and sets its status to running at the loopback address, like the
-// scheduler and the kubelet.
+// runs binds a pod to its node, like the scheduler, and sets its status to running with the loopback address,
+// like the kubelet.
 func runs(t *testing.T, pod *core.Pod) {
 	t.Helper()
 	bind(t, pod)
@@ -102,8 +102,8 @@ func runs(t *testing.T, pod *core.Pod) {
 	check(t, err)
 }
 
-// deploymentArguments returns the reconciler's arguments in its Deployment. It expands $(NAME) like
-// the kubelet.
+// deploymentArguments returns the reconciler's arguments in its Deployment. It expands $(NAME) in the same
+// way as the kubelet.
 func deploymentArguments(t *testing.T) []string {
 	t.Helper()
 	deployment, err := world.Client.AppsV1().Deployments("gpuledger").Get(t.Context(), "gpuledger-reconciler", meta.GetOptions{})
@@ -127,7 +127,7 @@ func access(t *testing.T) []string {
 	return []string{"--kubeconfig=" + kubeconfig}
 }
 
-// labels returns the labels of a Node that begin with gpuledger.io/.
+// labels returns the labels of a Node with the prefix gpuledger.io/.
 func labels(t *testing.T, name string) map[string]string {
 	t.Helper()
 	node, err := world.Client.CoreV1().Nodes().Get(t.Context(), name, meta.GetOptions{})

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestLifeCycle checks the commands of docs/install.md for the GPU Operator from installation to
-// removal: a canary, the other node, an upgrade in place, a failing upgrade, and the removal of
-// every object.
+// TestLifeCycle checks the commands in docs/install.md for the GPU Operator, from installation to removal.
+// They install the exporter on a canary and then on the other node, upgrade it in place, try an upgrade that
+// fails, and remove every object.
 func TestLifeCycle(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
@@ -30,7 +30,7 @@ func TestLifeCycle(t *testing.T) {
 	shell(t, "", strings.NewReplacer("gpu-001", "gpu-1", "gpu-002", "gpu-9").Replace(containing(t, canary, "gpu-001")))
 	policyActs(t, operator, onTheNode(t, first, "gpu-1"))
 	eventually(t, "the reconciler's pods are admitted", func() bool { return len(ourPods(t)) == 2 })
-	// Another apply of the manifests does not conflict with the canary and does not end it.
+	// A second apply of the manifests must not cause a conflict and must not end the canary.
 	kubectl(t, "apply", "--server-side", "-k", overlay("operator"))
 
 	preflight := containing(t, canary, "--dry-run=server")
@@ -42,7 +42,7 @@ func TestLifeCycle(t *testing.T) {
 	pods := renew(t, operator, first)
 	for _, pod := range pods {
 		if got, want := hasSidecar(&pod), node(&pod) == "gpu-1"; got != want {
-			t.Errorf("canary: the pod on %s has the container: %v, want it on gpu-1 only", node(&pod), got)
+			t.Errorf("canary: the pod on %s has the container: %v, want it only on gpu-1", node(&pod), got)
 		}
 	}
 	shell(t, "", containing(t, canary, `"nodes": "*"`))
@@ -60,7 +60,7 @@ func TestLifeCycle(t *testing.T) {
 		checkPod(t, &pod, operator.plugin)
 	}
 	for _, pod := range pods {
-		wantVerified(t, "<none>", pod.Name) // no kubelet has started the container
+		wantVerified(t, "<none>", pod.Name) // no kubelet starts the container
 	}
 
 	t.Run("upgrade", func(t *testing.T) { upgrades(t, operator, pods) })
@@ -80,7 +80,7 @@ func TestLifeCycle(t *testing.T) {
 		t.Errorf("the command before the restart does not show two pods:\n%s", out)
 	}
 	shell(t, "", of+containing(t, commands, "rollout restart"))
-	eventually(t, "the command of docs/install.md shows no pod", func() bool { return strings.Count(shell(t, "", left), "\n") == 1 })
+	eventually(t, "the command in docs/install.md shows no pod", func() bool { return strings.Count(shell(t, "", left), "\n") == 1 })
 	for _, pod := range podsOf(t, operator.namespace, operator.daemonSet) {
 		if hasSidecar(&pod) || pod.Spec.HostPID {
 			t.Error("a pod still has the container or hostPID")
@@ -90,8 +90,8 @@ func TestLifeCycle(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// wantVerified checks that the verification command of docs/install.md shows the pod with the given
-// readiness.
+// wantVerified checks that the verification command in docs/install.md prints a line for the pod with the
+// given readiness.
 func wantVerified(t *testing.T, ready, pod string) {
 	t.Helper()
 	out := shell(t, "", containing(t, documented(t, "## Verify", ""), `@.name=="gpuledger"`))
@@ -144,8 +144,8 @@ func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	if out, err := run("registry.example.com/gpuledger:together", "2"); err != nil {
 		t.Errorf("upgrade of two pods at once: %v\n%s", err, out)
 	}
-	// An image that does not start or does not stay up stops the upgrade at the first pod. A second
-	// upgrade to it changes no other pod.
+	// The upgrade stops at the first pod if the image does not start or keeps restarting. A second upgrade to
+	// this image changes no other pod.
 	for _, image := range []string{"registry.example.com/broken", "registry.example.com/dying"} {
 		for _, want := range []string{"stopping", "nothing was done"} {
 			if out, err := run(image, "1"); err == nil || !strings.Contains(out, want) {
@@ -187,7 +187,7 @@ func unreachable(t *testing.T, i installer, run func(args ...string) (string, er
 	}
 }
 
-// withImage returns the names of the pods whose spec has the image for the exporter.
+// withImage returns the names of the pods in which the exporter's container has this image.
 func withImage(t *testing.T, i installer, image string) []string {
 	t.Helper()
 	var names []string

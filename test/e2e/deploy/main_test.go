@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package deploy_test applies the manifests with kubectl to a real API server, and checks the pods
-// that a real DaemonSet controller creates. Device plugins are DaemonSets as NVIDIA's installers
-// create them. There is no kubelet, so no pod starts.
+// Package deploy_test applies the manifests to a real API server with kubectl, and checks the pods that a
+// real DaemonSet controller creates. The device plugins' DaemonSets equal the ones from NVIDIA's installers.
+// There is no kubelet, so no pod starts.
 package deploy_test
 
 import (
@@ -18,17 +18,17 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// kubectlEnv is the variable with the folder of the kubectl that tools/servers built.
+// kubectlEnv is the environment variable that contains the folder of kubectl, which tools/servers builds.
 const kubectlEnv = "GPULEDGER_E2E_KUBECTL"
 
-// world is shared by all tests. They run one after the other and remove the objects that they
+// world is shared by all tests. The tests run one after the other, and each removes the objects that it
 // applied.
 var world struct {
 	*cluster.Cluster
 	kubectl, kubeconfig string
-	home                string // kubectl's home directory, with its cache
+	home                string // home directory of kubectl, with its cache
 	egress              *cluster.Egress
-	binary              string // of the reconciler, or empty
+	binary              string // path of the reconciler; empty until a test builds it
 }
 
 func TestMain(m *testing.M) {
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	}
 	world.egress = egress
 	status := cluster.Main(m, prepare, flag, "--runtime-config=admissionregistration.k8s.io/v1beta1=true", "--admission-control-config-file="+admission)
-	_ = os.RemoveAll(dir) // temporary files
+	_ = os.RemoveAll(dir) // folder for temporary files
 	os.Exit(status)
 }
 
@@ -71,8 +71,8 @@ func prepare(ctx context.Context, c *cluster.Cluster, dir string) error {
 	return readyNodes(ctx, c)
 }
 
-// readyNodes removes the taint that admission adds to a new node, since no kubelet reports the
-// nodes as ready.
+// readyNodes removes the taint that admission adds to a new node, because no kubelet reports the nodes as
+// ready.
 func readyNodes(ctx context.Context, c *cluster.Cluster) error {
 	for _, name := range []string{"gpu-1", "gpu-2"} {
 		patch := []byte(`[{"op": "remove", "path": "/spec/taints"}]`)

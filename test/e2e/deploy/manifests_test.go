@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestDryRun checks that the API server accepts every object of every overlay and defines each of
-// their fields.
+// TestDryRun checks that the API server accepts every object in every overlay and that its API defines every
+// field.
 func TestDryRun(t *testing.T) {
 	files, err := filepath.Glob("../../../bin/manifests/*.yaml")
 	check(t, err)
@@ -42,8 +42,8 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
-// taken checks that the API server accepts each of the objects in a dry run with strict validation,
-// which rejects unknown fields.
+// taken checks that the API server accepts each object in a text, in a dry run with strict validation, which
+// rejects unknown fields.
 func taken(t *testing.T, text string) {
 	t.Helper()
 	out, err := try(t, text, "apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename=-")
@@ -57,7 +57,7 @@ func taken(t *testing.T, text string) {
 // TestWarnings checks that kubectl prints no Pod Security warning for our namespaces.
 func TestWarnings(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: make e2e runs it")
+		t.Skip("long: run it with make e2e")
 	}
 	for _, folder := range []string{"overlays/standalone", "overlays/example", "uninstall/host"} {
 		t.Run(folder, func(t *testing.T) {
@@ -72,15 +72,15 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestPodMonitor checks for each overlay that the component podmonitor scrapes the pods of the
-// DaemonSet that the reconciler reads, and of no other.
+// TestPodMonitor checks for each overlay that the component podmonitor scrapes the pods of the DaemonSet that
+// the reconciler reads, and no other pods.
 func TestPodMonitor(t *testing.T) {
 	overlays, err := filepath.Glob(manifests + "overlays/*")
 	check(t, err)
 	exporters := regexp.MustCompile(`- name: EXPORTERS\n +value: (\S+)/(\S+)\n`)
 	for _, folder := range overlays {
 		if filepath.Base(folder) == "example" {
-			continue // already has the component
+			continue // this overlay already has the component
 		}
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			dir := t.TempDir()
@@ -100,8 +100,8 @@ func TestPodMonitor(t *testing.T) {
 	}
 }
 
-// compose writes a kustomization into a folder. Its resources and components are paths relative to
-// this package. compose makes them relative to the folder, as kustomize requires.
+// compose writes a kustomization into a folder. The given resources and components are paths relative to this
+// package. compose makes them relative to the folder, as kustomize requires.
 func compose(t *testing.T, folder string, kustomization map[string]any) {
 	t.Helper()
 	for _, field := range []string{"resources", "components"} {
@@ -124,11 +124,11 @@ func absolute(t *testing.T, path string) string {
 	return path
 }
 
-// TestComponents checks that every component can be added to an overlay that it supports, and that
-// the API server accepts every resulting object.
+// TestComponents checks that every component can be added to at least one overlay, and that the API server
+// accepts every resulting object.
 func TestComponents(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: make e2e runs it")
+		t.Skip("long: run it with make e2e")
 	}
 	kubectl(t, "create", "namespace", "gpuledger")
 	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
@@ -137,7 +137,7 @@ func TestComponents(t *testing.T) {
 	if len(folders) < 10 {
 		t.Fatalf("found %d components, want at least 10", len(folders))
 	}
-	// Bases of the components that do not support the GPU Operator's overlay.
+	// resources contains the bases for components that do not support the GPU Operator's overlay.
 	resources := map[string]string{
 		"exporter": "manifests/base/reconciler", "web-config": "manifests/overlays/aks", "nfd": "manifests/overlays/aks", "gpu-nodes": "manifests/overlays/aks",
 		"runtime-class": "manifests/overlays/standalone", "k0s": "manifests/overlays/standalone",
@@ -160,7 +160,7 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// TestBeta checks the policy with API version v1beta1, as in Kubernetes 1.34 and 1.35.
+// TestBeta checks the policy with the API version v1beta1, as in Kubernetes 1.34 and 1.35.
 func TestBeta(t *testing.T) {
 	static := installers[0]
 	apply(t, "-f", static.file())

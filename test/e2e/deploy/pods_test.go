@@ -13,10 +13,10 @@ import (
 
 // installer describes one way to install the device plugin.
 type installer struct {
-	name      string // of the overlay and of the folder in testdata/installers
+	name      string // name of the overlay, and of the folder in testdata/installers
 	namespace string
 	daemonSet string
-	plugin    string // the device plugin's container
+	plugin    string // name of the device plugin's container
 }
 
 var installers = []installer{
@@ -26,7 +26,7 @@ var installers = []installer{
 	{name: "amd-sidecar", namespace: "kube-system", daemonSet: "amdgpu-device-plugin-daemonset", plugin: amdPlugin},
 }
 
-// amdPlugin is the name of the container of AMD's device plugin.
+// amdPlugin is the container name of AMD's device plugin.
 const amdPlugin = "amdgpu-dp-cntr"
 
 func (i installer) file() string { return "testdata/installers/" + i.name + "/plugin.yaml" }
@@ -62,7 +62,7 @@ func container(pod *core.Pod) *core.Container {
 
 func hasSidecar(pod *core.Pod) bool { return container(pod) != nil }
 
-// node returns the name of the node for which the DaemonSet controller created a pod.
+// node returns the name of the node for which the DaemonSet controller created the pod.
 func node(pod *core.Pod) string {
 	return pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0]
 }
@@ -84,7 +84,7 @@ func tokenOf(pod *core.Pod, c *core.Container) string {
 	return ""
 }
 
-// checkPod checks the properties that every device plugin's pod with our container must have.
+// checkPod checks the properties that every pod of a device plugin must have if it contains our container.
 func checkPod(t *testing.T, pod *core.Pod, plugin string) {
 	t.Helper()
 	c := container(pod)

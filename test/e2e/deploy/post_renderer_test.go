@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestPostRenderer checks that the documented commands of Helm install the device plugin's chart with the container, as the kustomize
-// patch does, and that Helm refuses a chart without a device plugin.
+// TestPostRenderer checks that the documented Helm commands install the device plugin's chart with the same container
+// as the kustomize patch. Helm must refuse a chart without a device plugin.
 func TestPostRenderer(t *testing.T) {
 	i := installers[1]
 	if i.name != "helm" {
@@ -57,7 +57,7 @@ func TestPostRenderer(t *testing.T) {
 	script, err := filepath.Abs(manifests + "examples/post-renderer/post-renderer.sh")
 	check(t, err)
 	if out, err := tryShell(t, chart(other), script+" < templates/plugin.yaml"); err == nil || !strings.Contains(out, "contains no DaemonSet of a device plugin") {
-		t.Errorf("a chart without a device plugin: %v\n%s", err, out)
+		t.Errorf("install a chart without a device plugin: %v\n%s", err, out)
 	}
 	if out := shell(t, chart(string(plugin)), script+" < templates/plugin.yaml"); strings.Count(out, "name: gpuledger\n") == 0 {
 		t.Errorf("the script, as Helm 3 runs it, adds no container:\n%s", out)

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestGPUNodes checks that the overlay standalone chooses a node with a label of a program that
-// detects GPU nodes, or of an administrator, and no node without such a label.
+// TestGPUNodes checks that the overlay standalone selects a node with a label that an administrator set, or
+// that a program sets on GPU nodes, and no node without such a label.
 func TestGPUNodes(t *testing.T) {
 	kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present-")
 	defer kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present=true")
@@ -32,15 +32,15 @@ func TestGPUNodes(t *testing.T) {
 		kubectl(t, "label", "node", "gpu-1", label+"=true")
 		eventually(t, "a node is chosen by "+label, chosen(1))
 		kubectl(t, "label", "node", "gpu-1", label+"-")
-		// The controller does not reconsider a node while its pod is not bound. A change of the
-		// DaemonSet makes it do so.
+		// The controller does not reconsider a node while the node's pod is not bound, unless the DaemonSet
+		// changes.
 		kubectl(t, "annotate", "daemonset", "--namespace=gpuledger", "gpuledger", "--overwrite", fmt.Sprint("look-again=", i))
 		eventually(t, "no node is chosen", chosen(0))
 	}
 }
 
-// TestRuntimeClass runs the commands of docs/platforms.md for GPU nodes without a label that need a
-// runtime class.
+// TestRuntimeClass runs the commands in docs/platforms.md for GPU nodes that have no label and need a runtime
+// class.
 func TestRuntimeClass(t *testing.T) {
 	kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present-")
 	defer kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present=true")
@@ -57,11 +57,11 @@ func TestRuntimeClass(t *testing.T) {
 	}
 }
 
-// TestPrepull checks that the commands of docs/platforms.md detect that every GPU node has the image,
-// and do not report success for a cluster without chosen nodes.
+// TestPrepull checks that the commands in docs/platforms.md detect when every GPU node has the image. If no
+// node is selected, the commands must not report success.
 func TestPrepull(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: make e2e runs it")
+		t.Skip("long: run it with make e2e")
 	}
 	apply(t, "-k", overlay("example"))
 	for _, pod := range podsOf(t, "gpuledger", "gpuledger-prepull") {
@@ -69,7 +69,7 @@ func TestPrepull(t *testing.T) {
 			t.Errorf("the pull secrets of the pod are %v, want registry", got)
 		}
 		bind(t, &pod)
-		ready := []byte(`{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}`) // like a kubelet
+		ready := []byte(`{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}`) // the status that a kubelet would report
 		_, err := world.Client.CoreV1().Pods("gpuledger").Patch(t.Context(), pod.Name, types.StrategicMergePatchType, ready, meta.PatchOptions{}, "status")
 		check(t, err)
 	}
@@ -79,7 +79,7 @@ func TestPrepull(t *testing.T) {
 		t.Errorf("the output does not have a line for each of two nodes:\n%s", out)
 	}
 
-	// No node has a label.
+	// Without labels, no node is selected.
 	kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present-")
 	defer kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present=true")
 	eventually(t, "no node is chosen", func() bool {

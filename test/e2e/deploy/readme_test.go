@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// TestReadme runs the commands for Kubernetes in the README's table of installations, with every
-// variant, and the command for a chart that was built here. The addresses of the chart and of the manifest are
-// replaced by paths.
+// TestReadme runs every variant of the commands for Kubernetes in the README's table of installations, and the
+// command that builds the chart. It replaces the addresses of the chart and the manifest with paths.
 func TestReadme(t *testing.T) {
 	release := regexp.MustCompile(`https://\S+/releases/download/v[0-9.]+/(\S+)`)
 	before := settled(t)
@@ -21,7 +20,7 @@ func TestReadme(t *testing.T) {
 		t.Run(command, func(t *testing.T) {
 			command := published.ReplaceAllString(command, absolute(t, chart))
 			built, clone := strings.HasPrefix(command, "make chart "), ""
-			if built { // without another rendering of the overlays, which other tests read
+			if built { // the overlays are not rendered again, because other tests read them
 				clone = "../../.."
 				folder, err := os.MkdirTemp("", "chart")
 				check(t, err)
@@ -48,8 +47,8 @@ func TestReadme(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// wantBuilt checks that the installed images come from the registry R of the command, with its tag, and have
-// the names of docs/images.md.
+// wantBuilt checks that the installed images have the registry R and the tag from the command, and the names
+// in docs/images.md.
 func wantBuilt(t *testing.T) {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/images.md")
@@ -66,8 +65,8 @@ func wantBuilt(t *testing.T) {
 	}
 }
 
-// readmeCommands returns the commands of the table's rows. A row "the same with `--set key=a`, `b`"
-// means two variants of the command of a release in the first row.
+// readmeCommands returns the commands of the table's rows. A row "the same with `--set key=a`, `b`" stands
+// for two variants of the first row's command for a release.
 func readmeCommands(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../../README.md")

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// forceful sets the failurePolicy of the policy or webhook to Fail. With the shipped value, Ignore, the API server
-// ignores an error in the policy, and no test would detect it.
+// forceful sets the failurePolicy of the policy or the webhook to Fail. With the shipped value, Ignore, the API
+// server ignores errors in the policy, so no test would detect them.
 func forceful(t *testing.T) {
 	t.Helper()
 	patch := []byte(`{"spec": {"failurePolicy": "Fail"}}`)
@@ -30,7 +30,7 @@ func forceful(t *testing.T) {
 // device plugin.
 func example(t *testing.T, i installer) *core.Pod { return exampleBy(t, i, byPolicy) }
 
-// exampleBy is example for the policy or the webhook.
+// exampleBy is like example, for either the policy or the webhook.
 func exampleBy(t *testing.T, i installer, by string) *core.Pod {
 	t.Helper()
 	apply(t, "-f", i.file())
@@ -40,8 +40,8 @@ func exampleBy(t *testing.T, i installer, by string) *core.Pod {
 	return pod
 }
 
-// TestWhichPods checks that policy and webhook add the container to the pods of the device plugin and
-// change no other pod. The API server rejects none of them.
+// TestWhichPods checks that the policy and the webhook add the container to the device plugin's pods and
+// change no other pod. The API server must accept all these pods.
 func TestWhichPods(t *testing.T) {
 	for _, by := range []string{byPolicy, byWebhook} {
 		t.Run(by, func(t *testing.T) { whichPods(t, by) })
@@ -125,7 +125,7 @@ func whichPods(t *testing.T, by string) {
 	}
 }
 
-// windows turns a pod into a pod for Windows nodes, where no container may have Linux settings.
+// windows changes a pod for Windows nodes, on which no container may have Linux settings.
 func windows(p *core.Pod, system *core.PodOS, nodes map[string]string) {
 	p.Spec.OS, p.Spec.NodeSelector = system, nodes
 	for i := range p.Spec.Containers {
@@ -133,11 +133,11 @@ func windows(p *core.Pod, system *core.PodOS, nodes map[string]string) {
 	}
 }
 
-// TestShapes checks that the pods of each installer get the container with and without volumes and
-// annotations, to which the policy adds its own.
+// TestShapes checks that the pods of each installer get the container whether or not they have volumes and
+// annotations, to which the policy adds more.
 func TestShapes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: make e2e runs it")
+		t.Skip("long: run it with make e2e")
 	}
 	shapes := map[string]func(*core.Pod){
 		"as it is":       func(*core.Pod) {},
@@ -207,7 +207,7 @@ func checkOurs(t *testing.T, pod *core.Pod) {
 	}
 }
 
-// TestParameters checks that the next pod has the values of the ConfigMap.
+// TestParameters checks that a new pod uses the values in the ConfigMap.
 func TestParameters(t *testing.T) {
 	static := installers[0]
 	pod := example(t, static)
@@ -218,7 +218,7 @@ func TestParameters(t *testing.T) {
 		check(t, err)
 		return got
 	}
-	// A change of the parameters takes effect a moment later.
+	// The API server applies changed parameters only after a short delay.
 	set := func(t *testing.T, key, value string, seen func() bool) {
 		t.Helper()
 		patchParameter(t, key, value)
@@ -338,9 +338,9 @@ func changeParameters(t *testing.T, operation string) {
 	check(t, err)
 }
 
-// TestTypo checks that the API server accepts a policy with an unknown field, and then rejects the
-// device plugin's pod although the policy's failures are ignored. The policy is generated for this
-// reason.
+// TestTypo checks that the API server accepts a policy that sets an unknown field, but then rejects the
+// device plugin's pod, although failures of the policy are ignored. For this reason the policy is generated
+// from Go types.
 func TestTypo(t *testing.T) {
 	static := installers[0]
 	pod := example(t, static)

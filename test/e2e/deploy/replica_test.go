@@ -14,12 +14,12 @@ import (
 // replica is a running reconciler with a webhook.
 type replica struct {
 	*program.Program
-	address string // of the webhook
-	metrics string // URL
+	address string // listen address of the webhook
+	metrics string // URL of the page with metrics
 }
 
-// serveWebhook runs the reconciler with the arguments of its Deployment and the rights of its account, and
-// connects the API server to it.
+// serveWebhook runs the reconciler with the arguments in its Deployment and the rights of its service
+// account, and connects the API server to it.
 func serveWebhook(t *testing.T) *replica {
 	t.Helper()
 	r := startReplica(t, "one")
@@ -42,14 +42,14 @@ func startReplica(t *testing.T, name string, flags ...string) *replica {
 	return r
 }
 
-// ready asks the reconciler whether it is ready, as a kubelet does.
+// ready requests the reconciler's readiness in the same way as a kubelet.
 func ready(t *testing.T, r *replica) bool {
 	t.Helper()
 	out, err := tryShell(t, "", "curl --silent --fail http://"+r.metrics+"/-/ready")
 	return err == nil && out == "ready\n"
 }
 
-// requests returns the number of the webhook's requests with a result.
+// requests returns the number of requests to the webhook that had the given result.
 func requests(t *testing.T, r *replica, result string) float64 {
 	t.Helper()
 	page, err := exposition.Scrape(t.Context(), "http://"+r.metrics+"/metrics")
@@ -61,7 +61,7 @@ func requests(t *testing.T, r *replica, result string) float64 {
 	return sum
 }
 
-// trusted waits until the leader has written the authority into the webhook's configuration.
+// trusted waits until the leader has written the certificate authority to the webhook's configuration.
 func trusted(t *testing.T) {
 	t.Helper()
 	eventually(t, "the webhook has caBundle", func() bool {

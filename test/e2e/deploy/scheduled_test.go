@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestScheduled checks that the scheduler places the pods that the policy changed on their nodes,
-// and that it finds a node for the reconciler.
+// TestScheduled checks that the scheduler assigns pods to their nodes after the policy has changed them, and
+// that it finds a node for the reconciler.
 func TestScheduled(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
@@ -24,7 +24,7 @@ func TestScheduled(t *testing.T) {
 	pods := renew(t, operator, first)
 
 	giveRoom(t)
-	// The device plugin tolerates this taint, which is on every node.
+	// The device plugin tolerates this taint, which every node has.
 	kubectl(t, "taint", "node", "gpu-1", "gpu-2", "nvidia.com/gpu=:NoSchedule")
 	defer kubectl(t, "taint", "node", "gpu-1", "gpu-2", "nvidia.com/gpu:NoSchedule-")
 	stop, err := world.StartScheduler()
@@ -59,7 +59,8 @@ func giveRoom(t *testing.T) {
 	}
 }
 
-// forget deletes the pods of namespaces without a grace period, since no kubelet reports their end.
+// forget deletes the pods in some namespaces without a grace period, because no kubelet reports that they
+// have ended.
 func forget(t *testing.T, namespaces ...string) {
 	t.Helper()
 	for _, namespace := range namespaces {

@@ -27,8 +27,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// TestUninstall checks that the commands of docs/install.md remove every overlay. Afterwards the
-// cluster has exactly its earlier objects, of all kinds.
+// TestUninstall checks that the commands in docs/install.md remove every overlay. Afterwards the cluster must
+// contain the same objects of all kinds as before the installation.
 func TestUninstall(t *testing.T) {
 	overlays, err := filepath.Glob(manifests + "overlays/*")
 	check(t, err)
@@ -41,7 +41,7 @@ func TestUninstall(t *testing.T) {
 			before := everything(t)
 			text := kubectl(t, "kustomize", folder)
 			kubectl(t, "apply", "--server-side", "-k", folder)
-			t.Cleanup(func() { remove(t, "-k", folder) }) // finds objects only if the test failed
+			t.Cleanup(func() { remove(t, "-k", folder) }) // the cleanup finds objects only if the test failed
 			if added := len(everything(t)) - len(before); added < 20 {
 				t.Errorf("the overlay added %d objects, want at least 20 to detect remaining ones", added)
 			}
@@ -54,12 +54,11 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// TestReinstall checks that gpuledger can be installed again after a removal in the order of
-// docs/install.md. After a removal in another order the API server ignores changes of the
-// parameters.
+// TestReinstall checks that gpuledger can be installed again after it was removed in the order in
+// docs/install.md. If the order differs, the API server ignores later changes of the parameters.
 func TestReinstall(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: make e2e runs it")
+		t.Skip("long: run it with make e2e")
 	}
 	static := installers[0]
 	pod := example(t, static)
@@ -84,8 +83,8 @@ func TestReinstall(t *testing.T) {
 	eventually(t, "the new image is in force", func() bool { return container(asked()).Image == "registry.example.com/another" })
 }
 
-// TestCleanupFailed checks that the command of docs/install.md reports the failure of the Job at
-// once and does not wait for its completion.
+// TestCleanupFailed checks that the command in docs/install.md reports a failed Job at once, and does not
+// wait until the Job is complete.
 func TestCleanupFailed(t *testing.T) {
 	kubectl(t, "create", "namespace", "gpuledger")
 	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
@@ -93,7 +92,7 @@ func TestCleanupFailed(t *testing.T) {
 	_, err := try(t, job, "apply", "--server-side", "--filename=-")
 	check(t, err)
 	if out := shell(t, "", containing(t, documented(t, "## Uninstall", ""), "get job")); !strings.Contains(out, "Failed\n") {
-		t.Errorf("the command of docs/install.md prints %q, want Failed", out)
+		t.Errorf("the command in docs/install.md prints %q, want Failed", out)
 	}
 }
 
@@ -115,8 +114,8 @@ func uninstall(t *testing.T, reconciler string, policy, labels bool) {
 	shell(t, "", containing(t, commands, "kubectl delete --all-namespaces"))
 }
 
-// nothingLeft checks that the cluster has only its earlier objects, and that the command of
-// docs/install.md lists no remaining object.
+// nothingLeft checks that the cluster contains the same objects as before the installation, and that the
+// command in docs/install.md lists no remaining object.
 func nothingLeft(t *testing.T, before []object) {
 	t.Helper()
 	if diff := cmp.Diff(before, everything(t), cmp.AllowUnexported(object{})); diff != "" {
@@ -124,14 +123,14 @@ func nothingLeft(t *testing.T, before []object) {
 	}
 	left := containing(t, documented(t, "## Uninstall", t.TempDir()), "kubectl get --all-namespaces")
 	for line := range strings.Lines(shell(t, "", left)) {
-		if !strings.HasPrefix(line, "Warning: ") { // for deprecated kinds
+		if !strings.HasPrefix(line, "Warning: ") { // kubectl prints warnings for deprecated kinds
 			t.Errorf("remaining object: %s", line)
 		}
 	}
 }
 
-// runJob runs the Job's pod like a kubelet: it runs the program with the arguments of the container
-// and the rights of its service account, and sets the final status. It closes ended after that.
+// runJob runs the Job's pod like a kubelet. It runs the program with the container's arguments and the rights
+// of the pod's service account, and sets the final status. Then it closes ended.
 func runJob(t *testing.T, binary string) (ended <-chan struct{}) {
 	t.Helper()
 	done := make(chan struct{})
@@ -165,11 +164,11 @@ func runJob(t *testing.T, binary string) (ended <-chan struct{}) {
 	return done
 }
 
-// TestUninstallHost checks the program of the DaemonSet that cleans the nodes. It runs with the
-// arguments of the DaemonSet, on a folder in place of the host's root.
+// TestUninstallHost checks the program of the DaemonSet that cleans up the nodes. The program runs with the
+// arguments in the DaemonSet, but with a folder in place of the host's root directory.
 func TestUninstallHost(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: make e2e runs it")
+		t.Skip("long: run it with make e2e")
 	}
 	exporter := build(t, "gpuledger")
 	for _, name := range []string{"host", "host-openshift"} {
@@ -206,8 +205,8 @@ func TestUninstallHost(t *testing.T) {
 	}
 }
 
-// cleanHost runs the init container's program. It replaces the mount paths in the arguments by the
-// mounted paths below the folder host.
+// cleanHost runs the init container's program. In the arguments, it replaces the mount paths with the mounted
+// paths below the folder host.
 func cleanHost(t *testing.T, exporter, host string, d *apps.DaemonSet) (string, error) {
 	t.Helper()
 	pod := d.Spec.Template.Spec
@@ -223,8 +222,9 @@ func cleanHost(t *testing.T, exporter, host string, d *apps.DaemonSet) (string, 
 	return string(out), err
 }
 
-// object is the compared part of an API object: its name, and whether it mentions gpuledger. An
-// object with a controller has the controller's name, since its own is generated.
+// object contains the compared properties of an API object: its name, and whether it mentions gpuledger. If
+// the object has a controller, the name is the name of the controller, because the object's own name is
+// generated.
 type object struct {
 	name string
 	ours bool

@@ -17,8 +17,9 @@ import (
 
 var allNamespaces = []string{"kube-system", "nvidia-device-plugin", "gpu-operator"}
 
-// upstream are the DaemonSets of the tests, as namespace/name, by the pods to which an installation adds the
-// container. The others stay unchanged in all of them.
+// upstream contains the DaemonSets in the tests, as namespace/name. The key is the component that adds the
+// container to these DaemonSets; the default overlays have an empty key. Each installation leaves the other
+// DaemonSets unchanged.
 var upstream = map[string][]string{
 	"": {
 		"kube-system/nvidia-device-plugin-daemonset", "nvidia-device-plugin/nvdp-nvidia-device-plugin", "gpu-operator/nvidia-device-plugin-daemonset",
@@ -29,7 +30,7 @@ var upstream = map[string][]string{
 	"host-mps-control-daemon": {"nvidia-device-plugin/nvdp-nvidia-device-plugin-mps-control-daemon", "gpu-operator/nvidia-device-plugin-mps-control-daemon"},
 }
 
-// leftAlone are the DaemonSets that no installation changes.
+// leftAlone contains the DaemonSets that no installation changes.
 var leftAlone = []string{
 	"nvidia-device-plugin/configured-nvidia-device-plugin",                // shareProcessNamespace
 	"nvidia-device-plugin/shared-nvidia-device-plugin-mps-control-daemon", // shareProcessNamespace
@@ -38,7 +39,7 @@ var leftAlone = []string{
 	"nvidia-device-plugin/nvdp-nvidia-device-plugin-gpu-feature-discovery",
 }
 
-// variants are parameters beside the image and the nodes.
+// variants contains sets of the policy's parameters, without the image.
 var variants = map[string]map[string]string{
 	"default":    {"nodes": "*"},
 	"everything": {"nodes": "*", "webSecret": "web", "pullSecrets": "one, two\nplugin-registry", "selinuxType": "spc_t", "arguments": "--collector.gauges=false\n\n --log.level=debug\n"},
@@ -48,8 +49,8 @@ var variants = map[string]map[string]string{
 	"no Secret":  {"nodes": "*", "webSecret": "No"},
 }
 
-// TestUpstream checks that policy and webhook add the container to the same pods of upstream's templates, with
-// all parameters and in random pods, and that the resulting pods are equal.
+// TestUpstream checks that the policy and the webhook add the container to the same pods and that the
+// resulting pods are equal. It uses pods from upstream's templates, with all parameters, and random pods.
 func TestUpstream(t *testing.T) {
 	for _, i := range installers {
 		apply(t, "-f", i.file())
@@ -84,7 +85,7 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// admitAll returns the admitted pods for each of the variants, and of random pods.
+// admitAll returns the pods after admission, for each variant of the parameters and for random pods.
 func admitAll(t *testing.T, pods map[string]*core.Pod, injected []string, random *rand.Rand) map[string]*core.Pod {
 	t.Helper()
 	results := make(map[string]*core.Pod)
@@ -96,7 +97,7 @@ func admitAll(t *testing.T, pods map[string]*core.Pod, injected []string, random
 	}
 	for _, name := range slices.Sorted(maps.Keys(variants)) {
 		parameters := variants[name]
-		// Each variant has a different image, which shows the variant in force.
+		// Each variant has its own image, which shows whether the variant is in force.
 		image := "registry.example.com/gpuledger:" + strings.ReplaceAll(name, " ", "-")
 		setParameters(t, image, map[string]string{"nodes": "*"})
 		eventually(t, "the image is in force", func() bool { c := container(admit(first)); return c != nil && c.Image == image })
@@ -124,7 +125,7 @@ func admitAll(t *testing.T, pods map[string]*core.Pod, injected []string, random
 	return results
 }
 
-// randomPod returns a pod with random lists to which the container is added.
+// randomPod returns a copy of a pod with random content in the lists to which the policy adds items.
 func randomPod(of *core.Pod, random *rand.Rand) *core.Pod {
 	p := of.DeepCopy()
 	some := func(names ...string) []string {
@@ -163,13 +164,13 @@ func randomPod(of *core.Pod, random *rand.Rand) *core.Pod {
 		}
 	}
 	if p.Spec.ShareProcessNamespace != nil {
-		p.Spec.HostPID = false // both are invalid
+		p.Spec.HostPID = false // the combination with hostPID is invalid
 	}
 	return p
 }
 
-// normalized returns an admitted pod without its random names and without the annotation that names the origin
-// of the container, which it checks.
+// normalized returns an admitted pod without its random names. It checks and removes the annotation that names
+// the origin of the container.
 func normalized(t *testing.T, pod *core.Pod) *core.Pod {
 	t.Helper()
 	p := pod.DeepCopy()

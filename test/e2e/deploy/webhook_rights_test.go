@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/certificate"
 )
 
-// TestWebhookRights checks that the reconciler's account can change caBundle of its webhook and the Secret of the
-// certificates, and nothing else of admission and of Secrets.
+// TestWebhookRights checks that the reconciler's account can change only caBundle in its webhook and the Secret
+// with the certificates. It must have no other rights for admission and Secrets.
 func TestWebhookRights(t *testing.T) {
 	apply(t, "-k", "testdata/webhook")
 	config, err := world.ServiceAccount(t.Context(), "gpuledger", "gpuledger-reconciler")
@@ -31,7 +31,7 @@ func TestWebhookRights(t *testing.T) {
 	_, err = world.Client.CoreV1().Secrets("gpuledger").Create(ctx, other, meta.CreateOptions{})
 	check(t, err)
 	t.Cleanup(func() {
-		_ = world.Client.CoreV1().Secrets("gpuledger").Delete(context.Background(), "another", meta.DeleteOptions{}) // its namespace may be deleted
+		_ = world.Client.CoreV1().Secrets("gpuledger").Delete(context.Background(), "another", meta.DeleteOptions{}) // the namespace may be deleted already
 	})
 	webhooks, secrets := client.AdmissionregistrationV1().MutatingWebhookConfigurations(), client.CoreV1().Secrets("gpuledger")
 	mine := meta.ListOptions{FieldSelector: "metadata.name=gpuledger-webhook"}
@@ -71,7 +71,8 @@ func TestWebhookRights(t *testing.T) {
 	fenced(t, client)
 }
 
-// fenced checks that the fence rejects every change of the webhook by the reconciler except of caBundle.
+// fenced checks that the fence rejects every change of the webhook by the reconciler, except a change of
+// caBundle.
 func fenced(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	patch := func(operation string) error {

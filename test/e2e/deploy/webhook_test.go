@@ -20,11 +20,11 @@ import (
 )
 
 // TestWebhookDown checks that a pod of the device plugin is created without the container, within seconds,
-// while the reconciler is stopped, hangs, or is not trusted, and with the container afterwards.
+// while the reconciler is stopped, hangs or is not trusted. Afterwards, pods must get the container again.
 func TestWebhookDown(t *testing.T) {
 	static := installers[0]
 	pod := exampleBy(t, static, byWebhook)
-	patch := []byte(`[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]`) // as shipped
+	patch := []byte(`[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]`) // the shipped value
 	_, err := world.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Patch(t.Context(), "gpuledger", types.JSONPatchType, patch, meta.PatchOptions{})
 	check(t, err)
 	admitted := func() bool {
@@ -48,14 +48,14 @@ func TestWebhookDown(t *testing.T) {
 		return err == nil && !hasSidecar(got)
 	})
 	if admitted() {
-		t.Error("a webhook that closes the connection adds the container")
+		t.Error("a webhook that closes the connection added the container")
 	}
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
 	world.egress.Route(silent.Addr().String())
 	if admitted() {
-		t.Error("a webhook that does not respond adds the container")
+		t.Error("a webhook that does not respond added the container")
 	}
 	world.egress.Route(was)
 	eventually(t, "the webhook adds the container again", admitted)
@@ -63,7 +63,7 @@ func TestWebhookDown(t *testing.T) {
 	second := startReplica(t, "two")
 	eventually(t, "the second replica is ready", func() bool { return ready(t, second) })
 	world.egress.Route(second.address)
-	eventually(t, "a replica that does not lead adds the container", func() bool { return admitted() && requests(t, second, "injected") > 0 })
+	eventually(t, "a replica that is not the leader adds the container", func() bool { return admitted() && requests(t, second, "injected") > 0 })
 
 	folder := t.TempDir()
 	certificates.Write(t, folder, "gpuledger-webhook.gpuledger.svc")
@@ -73,21 +73,21 @@ func TestWebhookDown(t *testing.T) {
 	eventually(t, "the replica with files is ready", func() bool { return ready(t, stranger) })
 	world.egress.Route(stranger.address)
 	if admitted() {
-		t.Error("a webhook with a certificate of another authority adds the container")
+		t.Error("a webhook with a certificate from another authority added the container")
 	}
 	eventually(t, "the reconciler counts the rejection", func() bool { return requests(t, stranger, "certificate_rejected") > 0 })
 	world.egress.Route(second.address)
 	eventually(t, "the trusted replica adds the container", admitted)
 	second.Stop()
 	if admitted() {
-		t.Error("a stopped reconciler adds the container")
+		t.Error("a stopped reconciler added the container")
 	}
 }
 
 // TestWithoutPolicyAPI checks the webhook on an API server that behaves as Kubernetes 1.34, where
 // MutatingAdmissionPolicy is not served.
 func TestWithoutPolicyAPI(t *testing.T) {
-	dir, err := os.MkdirTemp("", "e2e") // a short path, for the socket
+	dir, err := os.MkdirTemp("", "e2e") // a short path, because it contains a socket
 	check(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	egress, flag, err := cluster.OpenEgress(t.Context(), dir)

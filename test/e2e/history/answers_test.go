@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// The windows of the questions, which end at the end of the tape.
+// These are the windows of the questions. They end at the end of the tape.
 var (
 	lastHour   = window{end - 60, end}
 	lastDay    = window{end - day, end}
@@ -17,7 +17,7 @@ var (
 	everything = window{end - 90*day, end}
 )
 
-// answers returns the expected results at the end of the tape. The variable $window is a day.
+// answers returns the expected results at the end of the tape. The value of $window is a day.
 func (p *tape) answers(serial, chassis string) map[string]prometheus.Answer {
 	all := p.placements(serial, chassis)
 	maps.Copy(all, p.statements(serial))
@@ -56,7 +56,7 @@ func (p *tape) placements(serial, chassis string) map[string]prometheus.Answer {
 
 func one(n int) prometheus.Answer { return prometheus.Answer{Want: map[string]float64{"": float64(n)}} }
 
-// moments returns the first or the last time of a board, in seconds since the epoch.
+// moments returns the first or the last time of each board, in seconds since the epoch.
 func (p *tape) moments(w window, k key, last bool) map[string]float64 {
 	found := make(map[string]float64)
 	for _, s := range p.lines {
@@ -74,7 +74,7 @@ func (p *tape) moments(w window, k key, last bool) map[string]float64 {
 	return found
 }
 
-// several returns, for each board with more than one value of a label, the number of values.
+// several returns the number of values of a label, for each board that has more than one value.
 func (p *tape) several(boards map[string]float64, label string) map[string]float64 {
 	counts := make(map[string]float64)
 	for serial := range boards {
@@ -85,24 +85,25 @@ func (p *tape) several(boards map[string]float64, label string) map[string]float
 	return counts
 }
 
-// without returns the elements of the first list that the second list lacks.
+// without returns the elements of the first map without the keys of the second map.
 func without(a, b map[string]float64) map[string]float64 {
 	maps.DeleteFunc(a, func(k string, _ float64) bool { _, there := b[k]; return there })
 	return a
 }
 
-// Keys by the labels that other programs report for a pod.
+// The following functions return keys from labels that other programs report for a pod.
 func workload(s *line) (string, bool) {
 	return s.cluster + " " + s.labels["namespace"] + " Job " + s.base(), true
 }
 
-// chat is the key of one workload.
+// chat returns the key of a series if the series belongs to the workload chat.
 func chat(s *line) (string, bool) {
 	key, _ := workload(s)
 	return key, s.base() == "chat"
 }
 
-// model is the key of a namespace and the model of a GPU, which is on its placement.
+// model returns a key with the namespace of a series and the model of its GPU, which is a label of the GPU's
+// placement.
 func (p *tape) model(s *line) (string, bool) {
 	for _, place := range p.lines {
 		if place.name == placement && place.labels["UUID"] == s.labels["UUID"] {
@@ -122,7 +123,7 @@ var byNamespace = []string{"cluster", "namespace"}
 
 var byWorkload = []string{"cluster", "namespace", "workload_kind", "workload_name"}
 
-// price is the price of a kilowatt hour.
+// price is the price of a kilowatt-hour.
 const price = 0.25
 
 func (p *tape) statements(serial string) map[string]prometheus.Answer {
@@ -172,7 +173,7 @@ func scaled(values map[string]float64, factor float64) map[string]float64 {
 	return values
 }
 
-// hours counts the hours of the last day in which each rule had samples.
+// hours counts the hours of the last day for which each rule had samples.
 func (p *tape) hours() map[string]float64 {
 	counts := make(map[string]float64)
 	for _, of := range []struct{ rule, metric string }{

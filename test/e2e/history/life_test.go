@@ -18,11 +18,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// The nodes, and the position of the moving board in each of them.
+// These are the indexes of the nodes, and the position that the moved board has in each node.
 const (
-	nodeA, nodeB, nodeC = 0, 1, 2 // A and B in the east, C in the west
+	nodeA, nodeB, nodeC = 0, 1, 2 // A and B are in the cluster east, C is in the cluster west
 	traveller           = 0
-	spare               = 9 // the machine whose boards replace the moved ones
+	spare               = 9 // the first machine with boards that replace the moved boards
 )
 
 // scrape is the interval of all scrapes, and retention is the time for which ended pods are kept.
@@ -31,17 +31,17 @@ const (
 	retention = 3 * time.Second
 )
 
-// life is a fleet with its history so far.
+// life contains a fleet and its history.
 type life struct {
 	t        *testing.T
 	fleet    *fleet.Fleet
 	nodes    []fleet.Node
 	booted   []*program.Program
-	legs     map[int][]*leg     // of each node, one per boot
-	servers  map[string]*server // by cluster
+	legs     map[int][]*leg     // the boots of each node
+	servers  map[string]*server // Prometheus of each cluster
 	receive  fleet.Receive
-	thanos   *program.Program // the Receive
-	query    string           // URL of the Query
+	thanos   *program.Program // program of Thanos Receive
+	query    string           // URL of Thanos Query
 	observer *observer
 }
 
@@ -96,7 +96,7 @@ func (l *life) boot(i int) {
 	l.legs[i] = append(l.legs[i], first)
 }
 
-// remember stores the last pages of a node in this boot.
+// remember stores the last pages of a node in its current boot.
 func (l *life) remember(i int) {
 	l.t.Helper()
 	newest := l.legs[i][len(l.legs[i])-1]
@@ -119,7 +119,7 @@ func (l *life) startPrometheus(cluster string) {
 	p, err := l.fleet.StartPrometheus(l.t.Context(), s.Prometheus)
 	check(l.t, err)
 	s.program = p
-	// A server needs some seconds to discover its targets.
+	// Prometheus needs some seconds to discover its targets.
 	eventually(l.t, cluster+" is scraped", func() error {
 		now := time.Now()
 		scraped, err := prometheus.Query(l.t.Context(), s.URL(), fmt.Sprintf("timestamp(up) > %d and up == 1", began.Unix()), now)
@@ -130,7 +130,8 @@ func (l *life) startPrometheus(cluster string) {
 	})
 }
 
-// move moves the traveller from one node to another while both are off. The first gets a new board.
+// move moves the board traveller from one node to another while both nodes are off. The first node gets a new
+// board.
 func (l *life) move(from, to int) {
 	l.t.Helper()
 	for _, i := range []int{from, to} {
@@ -170,7 +171,7 @@ func (l *life) pod(i int, name string) string {
 	return ""
 }
 
-// ask queries Thanos.
+// ask evaluates a query in Thanos.
 func (l *life) ask(promql string, at time.Time) []prometheus.Sample {
 	l.t.Helper()
 	samples, err := prometheus.Query(l.t.Context(), l.query, promql, at)
@@ -178,7 +179,7 @@ func (l *life) ask(promql string, at time.Time) []prometheus.Sample {
 	return samples
 }
 
-// pass lets time pass with ordinary events only.
+// pass waits for a time in which only the scenario's events occur.
 func pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {
@@ -193,7 +194,7 @@ func pass(t *testing.T, d time.Duration) {
 type observer struct {
 	mu      sync.Mutex
 	highest map[series]float64
-	newest  map[series]bool // series on the last page of its node
+	newest  map[series]bool // series on the last page, for all nodes
 }
 
 // series identifies a series of the record by the labels that the tests use.
@@ -219,7 +220,7 @@ func watch(t *testing.T, nodes []fleet.Node) *observer {
 	return w
 }
 
-// read reads a page, if the node is up.
+// read reads the record of a node, if the node is up.
 func (w *observer) read(ctx context.Context, n fleet.Node) {
 	page, err := exposition.Scrape(ctx, "http://"+n.Address+"/metrics/record")
 	if err != nil {
@@ -227,7 +228,7 @@ func (w *observer) read(ctx context.Context, n fleet.Node) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	sc, _ := n.Simulated() // the metric name is always the same
+	sc, _ := n.Simulated() // the node's name does not depend on the error
 	maps.DeleteFunc(w.newest, func(s series, _ bool) bool { return s.Node == sc.Node })
 	for name, mf := range page {
 		for _, m := range mf.Metric {
@@ -239,7 +240,7 @@ func (w *observer) read(ctx context.Context, n fleet.Node) {
 	}
 }
 
-// highestOf returns the highest values so far.
+// highestOf returns the highest value so far of each series of a metric.
 func (w *observer) highestOf(name string) map[series]float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -248,14 +249,15 @@ func (w *observer) highestOf(name string) map[series]float64 {
 	return found
 }
 
-// shows reports whether the last page of its node had a series.
+// shows reports whether the last page of a series' node contained the series.
 func (w *observer) shows(s series) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.newest[s]
 }
 
-// pages reads both pages of a node as one, once there is at least the given number of allocations.
+// pages reads both pages of a node and returns them as one page. It returns an error if the record contains
+// fewer than the given number of allocations.
 func pages(ctx context.Context, n fleet.Node, allocations int) (exposition.Page, error) {
 	page, err := exposition.Scrape(ctx, "http://"+n.Address+"/metrics")
 	if err != nil {

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package history_test compares the long-term record with the events of a fleet: simulated nodes
-// with the real exporter, and a real Prometheus in each of two clusters, which write to a real
-// Thanos. A board is moved to another node and to another cluster, pods end, a node dies, and each
+// Package history_test compares the long-term record with the events of a fleet. The fleet consists of
+// simulated nodes with the real exporter in two clusters. The real Prometheus of each cluster writes to a
+// real Thanos. A board is moved to another node and then to another cluster, pods end, a node dies, and each
 // server is down for a while.
 package history_test
 
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// hangTimeout is the timeout of steps that take a second on an idle machine.
+// hangTimeout is the timeout for steps that take about a second on an idle machine.
 const hangTimeout = 2 * time.Minute
 
 // eventually repeats a check until it returns no error.

@@ -26,7 +26,7 @@ const lag = float64(2*scrape/time.Second) * 700
 // them.
 func TestLife(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: make e2e runs it")
+		t.Skip("long: run it with make e2e")
 	}
 	l := begin(t)
 	pass(t, 2*scrape)
@@ -52,7 +52,7 @@ func TestLife(t *testing.T) {
 	t.Run("questions", func(t *testing.T) { l.askHistory(t) })
 }
 
-// askHistory runs the documented queries on this life, slowed down.
+// askHistory runs the documented queries on a slow-motion copy of this life.
 func (l *life) askHistory(t *testing.T) {
 	for _, s := range l.servers {
 		s.program.Stop()
@@ -67,7 +67,7 @@ func (l *life) askHistory(t *testing.T) {
 	})
 }
 
-// thanosDown checks that samples scraped while Thanos is down arrive when it is up again.
+// thanosDown checks that samples that are scraped while Thanos is down arrive after Thanos has restarted.
 func (l *life) thanosDown(t *testing.T) {
 	l.thanos.Stop()
 	down := time.Now()
@@ -76,7 +76,7 @@ func (l *life) thanosDown(t *testing.T) {
 	l.startReceive()
 	window := fmt.Sprintf("[%dms]", up.Sub(down).Milliseconds())
 	count := "count by (node) (count_over_time(" + placement + window + ") >= 6)"
-	eventually(t, "Thanos has what was scraped while it was down", func() error {
+	eventually(t, "Thanos has the samples that were scraped while it was down", func() error {
 		found := l.ask(count, up)
 		for _, s := range found {
 			if s.Value != 4 {
@@ -90,19 +90,19 @@ func (l *life) thanosDown(t *testing.T) {
 	})
 }
 
-// prometheusDown stops the Prometheus of the cluster east until a pod of each of its nodes has
-// ended and its account is retired. It returns the series of these pods.
+// prometheusDown stops the Prometheus of the cluster east until a pod on each node of the cluster has ended
+// and the pod's account is retired. It returns the series of these pods.
 func (l *life) prometheusDown() map[series]bool {
 	l.t.Helper()
 	ending := make(map[series]bool)
 	for _, node := range []int{nodeA, nodeB} {
 		s := series{allocation, l.name(node), l.serial(node, 1), l.pod(node, "sweep")}
 		if ending[s] = l.observer.shows(s); !ending[s] {
-			l.t.Fatalf("%v has ended already: this machine is too slow", s)
+			l.t.Fatalf("%v has ended too early, because this machine is too slow", s)
 		}
 	}
 	l.servers["east"].program.Stop()
-	eventually(l.t, "the pods are shown no more", func() error {
+	eventually(l.t, "the pods are no longer on the pages", func() error {
 		for s := range ending {
 			if l.observer.shows(s) {
 				return fmt.Errorf("%v is", s)
@@ -115,10 +115,10 @@ func (l *life) prometheusDown() map[series]bool {
 	return ending
 }
 
-// arrived waits until Thanos has all samples up to a moment.
+// arrived waits until Thanos has all samples up to a given time.
 func (l *life) arrived(at time.Time) {
 	l.t.Helper()
-	eventually(l.t, "Thanos has everything", func() error {
+	eventually(l.t, "Thanos has all samples", func() error {
 		for cluster := range l.servers {
 			query := fmt.Sprintf("max(max_over_time(timestamp(up{cluster=%q})[1m:1s])) >= %d", cluster, at.Unix()-2)
 			if len(l.ask(query, at)) == 0 {
@@ -140,8 +140,8 @@ func (l *life) checkMoves(t *testing.T, now time.Time) {
 	}
 }
 
-// checkMissed checks that Thanos has the energy of a pod that ended while Prometheus was down only
-// up to the outage, and all energy of its board, which shows that the rest is missing.
+// checkMissed checks pods that ended while Prometheus was down. Thanos must contain a pod's energy only up to
+// the outage, but all energy of the pod's board, which shows that the difference is missing.
 func (l *life) checkMissed(t *testing.T, missed map[series]bool, at time.Time) {
 	value := func(s series) float64 {
 		found := l.ask(fmt.Sprintf("max_over_time(%s{node=%q,serial=%q,pod=%q}[1h])", s.Name, s.Node, s.Serial, s.Pod), at)
@@ -153,16 +153,16 @@ func (l *life) checkMissed(t *testing.T, missed map[series]bool, at time.Time) {
 	for s := range missed {
 		used := l.observer.highestOf(allocation)[s]
 		if got := value(s); got >= used || got < used/4 {
-			t.Errorf("%v is %v J, of %v J that it used", s, got, used)
+			t.Errorf("%v has %v J, but used %v J", s, got, used)
 		}
 		whole := series{board, s.Node, s.Serial, ""}
 		if got, want := value(whole), l.observer.highestOf(board)[whole]; got < want-lag || got > want {
-			t.Errorf("%v is %v J, and was %v J", whole, got, want)
+			t.Errorf("%v has %v J, want %v J", whole, got, want)
 		}
 	}
 }
 
-// checkStatement checks that every other counter arrived, except for its growth after its last
+// checkStatement checks that every other counter arrived completely, except for its growth after the last
 // scrape.
 func (l *life) checkStatement(t *testing.T, missed map[series]bool, now time.Time) {
 	for _, name := range []string{allocation, board} {
@@ -173,7 +173,7 @@ func (l *life) checkStatement(t *testing.T, missed map[series]bool, now time.Tim
 		want := l.observer.highestOf(name)
 		for s, used := range want {
 			if !missed[s] && (got[s] < used-lag || got[s] > used+lag) {
-				t.Errorf("%v is %v J, and was %v J", s, got[s], used)
+				t.Errorf("%v has %v J, want %v J", s, got[s], used)
 			}
 		}
 		for s := range got {
@@ -184,7 +184,7 @@ func (l *life) checkStatement(t *testing.T, missed map[series]bool, now time.Tim
 	}
 }
 
-// checkDead checks that a dead node has its place in the past and none now.
+// checkDead checks that the boards of a dead node have placements in the past but none now.
 func (l *life) checkDead(t *testing.T, now time.Time) {
 	dead := l.name(nodeA)
 	if found := l.ask(fmt.Sprintf("%s{node=%q}", placement, dead), now); len(found) != 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// The minutes of the tape. A tray was present for an hour, nine days before the rest; a node takes
-// ten minutes to boot.
+// These are the times of the events on the tape, in minutes. A tray was present for an hour, nine days before
+// the other nodes. A node takes ten minutes to boot.
 const (
 	oldTray    = -9 * 24 * 60
 	firstMove  = 20 * 60
@@ -31,7 +31,7 @@ func (l *life) record(old *leg) *tape {
 	p := &tape{began: time.Now().Truncate(time.Hour).Add(-(end + 120) * time.Minute), lines: make(map[string]*line)}
 	old.from, old.to = oldTray, oldTray+60
 	p.play(l.t, old)
-	boots := map[int][][2]int{ // previous end of each node
+	boots := map[int][][2]int{ // first and last minute of each boot, by node
 		nodeA: {{0, firstMove}, {firstMove + booting, death}},
 		nodeB: {{0, firstMove}, {firstMove + booting, secondMove}, {secondMove + booting, end + 60}},
 		nodeC: {{0, secondMove}, {secondMove + booting, end + 60}},
@@ -46,7 +46,7 @@ func (l *life) record(old *leg) *tape {
 	return p
 }
 
-// tray returns a tray of a rack that was present for a while.
+// tray returns the leg of a rack's tray that was present for a while.
 func tray(t *testing.T, f *fleet.Fleet) *leg {
 	t.Helper()
 	n := fleet.Node{Cluster: "west", Scenario: "gb200", Machine: simnode.Machine{Number: 3}, Address: program.AddressFor(t)}
@@ -64,8 +64,8 @@ func tray(t *testing.T, f *fleet.Fleet) *leg {
 	return l
 }
 
-// store lets a Prometheus of each cluster evaluate the rules over the tape, and uploads both to a
-// bucket. It returns the URL of a Query over it.
+// store loads the tape into a Prometheus for each cluster, evaluates the rules, and uploads the blocks of
+// both servers to a bucket. It returns the URL of a Thanos Query that reads the bucket.
 func (p *tape) store(t *testing.T, f *fleet.Fleet) string {
 	t.Helper()
 	blocks := make(map[string]string)
@@ -75,21 +75,21 @@ func (p *tape) store(t *testing.T, f *fleet.Fleet) string {
 		check(t, s.Load(t.Context(), p.openMetrics(cluster)))
 		p.evaluate(t, s, "placement.yaml", oldTray)
 		p.evaluate(t, s, "energy.yaml", 0)
-		// A rule that reads another rule finds its results in the blocks at the second evaluation.
+		// If a rule reads the results of another rule, it finds them in the blocks only at the second evaluation.
 		p.evaluate(t, s, "energy.yaml", 0)
 	}
 	grpc, err := f.StartStore(t.Context(), blocks)
 	check(t, err)
 	url, err := f.StartQuery(t.Context(), grpc)
 	check(t, err)
-	eventually(t, "the Query has the blocks", func() error {
+	eventually(t, "Thanos Query has the blocks", func() error {
 		_, err := prometheus.Query(t.Context(), url, "vector(1)", p.at(end))
 		return err
 	})
 	return url
 }
 
-// evaluate evaluates rules over the history of a cluster from a minute on, and stores the results in
+// evaluate evaluates rules over the history of a cluster from a given minute on, and stores the results in
 // its Prometheus.
 func (p *tape) evaluate(t *testing.T, s prometheus.Server, rules string, from int) {
 	t.Helper()
@@ -98,10 +98,10 @@ func (p *tape) evaluate(t *testing.T, s prometheus.Server, rules string, from in
 	check(t, s.Evaluate(t.Context(), file, p.at(from), p.at(end+60)))
 }
 
-// nothing is the title of the query that returns nothing for a correct record.
+// nothing is the title of the query that returns no result for a correct record.
 const nothing = "Pods with several series on a GPU"
 
-// askAll runs every query about the history, and checks that every expected result has a query.
+// askAll runs every query about the history and checks the results. Every expected result must have a query.
 func (p *tape) askAll(t *testing.T, url string, variables map[string]string) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)
@@ -109,13 +109,13 @@ func (p *tape) askAll(t *testing.T, url string, variables map[string]string) {
 	for _, q := range doc.Part("Boards and history") {
 		want, ok := answers[q.Title]
 		if !ok {
-			t.Errorf("no answer is known to %q", q.Title)
+			t.Errorf("no expected answer to %q", q.Title)
 			continue
 		}
 		delete(answers, q.Title)
 		t.Run(q.Title, func(t *testing.T) {
 			if len(want.Want) == 0 && q.Title != nothing {
-				t.Fatal("the history has nothing to find")
+				t.Fatal("no expected result in the history")
 			}
 			text, err := q.Fill(variables)
 			check(t, err)
@@ -130,6 +130,6 @@ func (p *tape) askAll(t *testing.T, url string, variables map[string]string) {
 		})
 	}
 	for title := range answers {
-		t.Errorf("docs/queries.md does not ask %q", title)
+		t.Errorf("docs/queries.md lacks the question %q", title)
 	}
 }

@@ -16,21 +16,21 @@ import (
 	"github.com/gpuledger/gpuledger/test/fleet"
 )
 
-// leg is one boot of a node in real time, with its first and last page.
+// leg describes one boot of a node, with its first and last page in real time.
 type leg struct {
 	node        fleet.Node
 	first, last exposition.Page
-	from, to    int // its minutes on the tape
+	from, to    int // first and last minute on the tape
 }
 
-// tape contains the legs in slow motion: a second becomes an hour, and counters grow evenly. So
-// queries can cover days, and every result is known.
+// tape contains the legs in slow motion, in which a second becomes an hour and counters grow evenly.
+// Therefore queries can cover days, and the correct result of each query is known.
 type tape struct {
-	began time.Time // minute 0
+	began time.Time // time of minute 0
 	lines map[string]*line
 }
 
-// line is a series and its samples, by their minutes.
+// line is a series and its samples, with the minute of each sample.
 type line struct {
 	name, cluster string
 	labels        map[string]string
@@ -38,7 +38,7 @@ type line struct {
 	values        []float64
 }
 
-// The families on the tape.
+// families lists the metrics on the tape.
 var families = []string{
 	"gpuledger_placement_info", "gpuledger_board_energy_joules_total",
 	"gpuledger_allocation_energy_joules_total", "gpuledger_allocation_seconds_total", "gpuledger_allocation_gpu_seconds_total",
@@ -46,8 +46,8 @@ var families = []string{
 	"gpuledger_allocation_idle_energy_joules_total", "gpuledger_allocation_active_seconds_total",
 }
 
-// play writes a leg to the tape. A series that the last page lacks keeps its first value and ends
-// halfway.
+// play writes a leg to the tape. A series that is not on the last page keeps its first value and ends in the
+// middle of the leg.
 func (p *tape) play(t *testing.T, l *leg) {
 	t.Helper()
 	sc, err := l.node.Simulated()
@@ -93,7 +93,7 @@ func (s *line) add(minute int, value float64) {
 	s.minutes, s.values = append(s.minutes, minute), append(s.values, value)
 }
 
-// beside adds series of pods from other sources: the reconciler and kube-state-metrics.
+// beside adds series about pods from other sources, which are the reconciler and kube-state-metrics.
 func (p *tape) beside() {
 	for _, s := range slices.Collect(maps.Values(p.lines)) {
 		if s.name != "gpuledger_allocation_seconds_total" {
@@ -118,7 +118,7 @@ func (p *tape) beside() {
 	}
 }
 
-// base returns the name of the workload of the series' pod.
+// base returns the name of the workload to which the series' pod belongs.
 func (s *line) base() string {
 	base, _, _ := strings.Cut(s.labels["pod"], "-")
 	return base
@@ -134,10 +134,10 @@ func teamOfWorkload(name string) string {
 	return "batchers"
 }
 
-// at returns a moment of the tape.
+// at returns the time of a minute on the tape.
 func (p *tape) at(minute int) time.Time { return p.began.Add(time.Duration(minute) * time.Minute) }
 
-// openMetrics writes the series of a cluster as text.
+// openMetrics returns the series of a cluster in the OpenMetrics format.
 func (p *tape) openMetrics(cluster string) []byte {
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(p.lines)) {
@@ -158,7 +158,7 @@ func (p *tape) openMetrics(cluster string) []byte {
 	return []byte(text.String())
 }
 
-// window is a part of the tape: the first minute is not included, the last one is.
+// window is a part of the tape. It includes the minute to, but not the minute from.
 type window struct{ from, to int }
 
 // has reports whether a series has a sample in a window.
@@ -166,8 +166,8 @@ func (s *line) has(w window) bool {
 	return slices.ContainsFunc(s.minutes, func(m int) bool { return m > w.from && m <= w.to })
 }
 
-// grown returns the increase of a counter in a window. A counter begins at 0, at first and after each
-// restart.
+// grown returns the increase of a counter in a window. A counter begins at 0, both at its start and after
+// each restart.
 func (s *line) grown(w window) (sum float64) {
 	before := 0.0
 	for i, minute := range s.minutes {
@@ -183,10 +183,10 @@ func (s *line) grown(w window) (sum float64) {
 	return sum
 }
 
-// key returns the element of a result to which a series belongs, or false for none.
+// key returns the name of the result to which a series belongs, or false if it belongs to no result.
 type key func(*line) (key string, ok bool)
 
-// by returns a key of the given labels.
+// by returns a key that joins the values of the given labels.
 func by(names ...string) key {
 	return func(s *line) (string, bool) { return s.key(names), true }
 }
@@ -204,7 +204,7 @@ func (s *line) key(names []string) string {
 	return strings.Join(values, " ")
 }
 
-// where restricts a key to series with a label.
+// where restricts a key to series that have the given label value.
 func (k key) where(name, value string) key {
 	return func(s *line) (string, bool) {
 		if s.labels[name] != value {
@@ -214,7 +214,7 @@ func (k key) where(name, value string) key {
 	}
 }
 
-// sum adds up the increases of a counter on the tape by key.
+// sum adds up the increases of a counter in a window, by key.
 func (p *tape) sum(name string, w window, k key) map[string]float64 {
 	sums := make(map[string]float64)
 	for _, s := range p.lines {
@@ -225,7 +225,7 @@ func (p *tape) sum(name string, w window, k key) map[string]float64 {
 	return sums
 }
 
-// present returns the keys of a metric in a window, like a query with group.
+// present returns the keys of the series that a metric has in a window, like a query with group.
 func (p *tape) present(name string, w window, k key) map[string]float64 {
 	found := make(map[string]float64)
 	for _, s := range p.lines {

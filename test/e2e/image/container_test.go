@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// mount is a folder or file of the machine that is mounted in a container.
+// mount describes a folder or file of the machine that is mounted into a container.
 type mount struct {
 	source, target string
 	writable       bool
@@ -29,9 +29,9 @@ type container struct {
 	mounts []mount
 }
 
-// command returns the runc command that runs the container. The container has the rights that the
-// manifests grant: the image's user, no capability, no new privileges and a read-only root file
-// system. It shares the machine's processes and network.
+// command returns the runc command that runs the container. The container has the same restrictions as in the
+// manifests: the image's user, no capabilities, no new privileges and a read-only root file system. It shares
+// the machine's PID and network namespaces.
 func (c container) command(t *testing.T) *exec.Cmd {
 	t.Helper()
 	bundle := t.TempDir()
@@ -95,7 +95,7 @@ func (c container) start(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &log, &log
 	check(t, cmd.Start())
 	t.Cleanup(func() {
-		check(t, cmd.Process.Signal(syscall.SIGTERM)) // runc forwards it
+		check(t, cmd.Process.Signal(syscall.SIGTERM)) // runc forwards the signal
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("the exporter ended with %v, want no error", err)
 		}

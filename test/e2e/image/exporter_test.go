@@ -19,9 +19,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestExporter checks that the exporter's image reads a simulated node and charges its pods. The
-// fake driver's library is in the folder where the container toolkit puts the real one, so that
-// the loader finds it.
+// TestExporter checks that the exporter in its image reads a simulated node and charges the node's pods. The
+// fake driver's library is in the folder into which the container toolkit puts the real library, so the
+// loader finds it.
 func TestExporter(t *testing.T) {
 	node, folder := startNode(t)
 	library, err := fakes.Compile(t.TempDir())
@@ -57,7 +57,7 @@ func TestExporter(t *testing.T) {
 	}
 }
 
-// TestCleanup checks that the image removes the files of an exporter from a node. It runs as uid 0
+// TestCleanup checks that the program in the image removes an exporter's files from a node. It runs as uid 0
 // without a capability, with the arguments and mounts of manifests/uninstall/host.
 func TestCleanup(t *testing.T) {
 	folder := t.TempDir()
@@ -86,7 +86,7 @@ func startNode(t *testing.T) (*simnode.Node, string) {
 	t.Helper()
 	scenario, err := simnode.Lookup("dgx-h100")
 	check(t, err)
-	folder, err := os.MkdirTemp("", "node") // short, since the path of a socket in it is limited
+	folder, err := os.MkdirTemp("", "node") // a short path, because the length of a socket's path is limited
 	check(t, err)
 	node, err := simnode.Open(folder, scenario, host.Now())
 	check(t, err)
@@ -110,7 +110,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// scrape returns the page, or an empty page if the scrape fails.
+// scrape scrapes the exporter and returns the page, or an empty page if the scrape fails.
 func scrape(url string) exposition.Page {
 	client := http.Client{Timeout: 5 * time.Second}
 	response, err := client.Get(url)

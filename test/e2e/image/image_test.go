@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package image_test tests the images that the script run builds. It checks their content, that
-// they start without a driver, and that the exporter counts the joules of a simulated node with the
+// Package image_test tests the images that the script run builds. It checks the content of the images, and
+// that their programs start without a driver. The exporter must count the energy of a simulated node with the
 // rights that the manifests grant.
 package image_test
 
@@ -26,7 +26,7 @@ type image struct {
 		Entrypoint []string
 		Labels     map[string]string
 	}
-	root string // folder with its file system
+	root string // folder with the image's file system
 }
 
 // open reads the image of a target for an architecture.
@@ -65,8 +65,8 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestPrograms checks that all programs of an image are for its architecture. The exporter needs
-// only libraries that its image has, and the others need none.
+// TestPrograms checks that all programs of an image are for its architecture. The exporter must need only
+// libraries that its image contains, and the other programs must need none.
 func TestPrograms(t *testing.T) {
 	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 	for arch, machine := range machines {
@@ -80,7 +80,7 @@ func TestPrograms(t *testing.T) {
 			}
 		}
 		folder := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[arch]
-		// The driver's library needs the last four: stubs of an old glibc.
+		// The driver's library needs the last four, which are empty stubs in newer versions of glibc.
 		needed := append(libraries(t, exporter.program()), "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1")
 		for _, library := range needed {
 			if _, err := os.Stat(filepath.Join(exporter.root, "usr/lib", folder, library)); err != nil {
@@ -112,7 +112,7 @@ func libraries(t *testing.T, program string) []string {
 	return names
 }
 
-// checkMachine checks that all programs and libraries of an image are for one machine, and that no
+// checkMachine checks that all programs and libraries of an image are for the same architecture, and that no
 // file is setuid or setgid.
 func checkMachine(t *testing.T, i image, machine elf.Machine) {
 	t.Helper()
@@ -129,7 +129,7 @@ func checkMachine(t *testing.T, i image, machine elf.Machine) {
 		}
 		f, err := elf.Open(path)
 		if err != nil {
-			return nil // not a program
+			return nil // this file is not a program
 		}
 		defer f.Close()
 		if f.Machine != machine {

@@ -20,7 +20,7 @@ const podNetwork = `{
 	}]
 }`
 
-// dnsConfig makes CoreDNS respond for the cluster's names only.
+// dnsConfig makes CoreDNS resolve only the cluster's names.
 const dnsConfig = `.:53 {
 	bind ` + nodeIP + `
 	errors
@@ -29,8 +29,8 @@ const dnsConfig = `.:53 {
 	}
 }`
 
-// startCluster starts a cluster of one node with scheduler, services and DNS. The file kubeconfig in
-// the work folder has all rights.
+// startCluster starts a cluster with one node, a scheduler, Services and DNS. The kubeconfig in the work
+// folder grants all rights.
 func startCluster(t *testing.T) *node {
 	t.Helper()
 	n := newNode(t)
@@ -57,7 +57,7 @@ func startCluster(t *testing.T) *node {
 	t.Cleanup(n.plugin.stop)
 	n.startKubelet("--kubeconfig="+kubeconfig, "--node-labels=nvidia.com/gpu.present=true")
 	start(t, n.dir, n.program("kube-proxy"), "--kubeconfig="+kubeconfig, "--hostname-override="+nodeName, "--proxy-mode=nftables",
-		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0", // the machine's
+		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0", // programs of the machine
 		"--healthz-bind-address=127.0.0.1:10256", "--metrics-bind-address=127.0.0.1:10249")
 	n.writeFile("Corefile", dnsConfig)
 	start(t, n.dir, filepath.Join(os.Getenv("GPULEDGER_E2E_COREDNS"), "coredns"), "-conf="+n.path("Corefile"))

@@ -15,9 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// containerdConfig uses the kubelet's cgroup driver. It copies file systems instead of stacking
-// them: the images are tiny, and copies work on any file system. restrict_oom_score_adj lets root
-// without CAP_SYS_RESOURCE start containers.
+// containerdConfig uses the kubelet's cgroup driver. It copies file systems instead of stacking them, because
+// the images are tiny and copies work on every file system. restrict_oom_score_adj lets root without
+// CAP_SYS_RESOURCE start containers.
 const containerdConfig = `version = 2
 root = "DIR/containerd/root"
 state = "/run/containerd"
@@ -59,22 +59,22 @@ func (n *node) startContainerd() {
 	}.load(n.t)
 }
 
-// ctr runs the program ctr in containerd's namespace for Kubernetes.
+// ctr runs the program ctr in the namespace that containerd uses for Kubernetes.
 func ctr(args ...string) (string, error) {
 	return output("ctr", append([]string{"--namespace=k8s.io"}, args...)...)
 }
 
-// running is a running container according to containerd, to compare with gpuledger's view, which
-// does not use containerd.
+// running describes a running container according to containerd. It is compared with the values from
+// gpuledger, which does not use containerd.
 type running struct {
 	gpu.Owner
 	ID      string
-	Sandbox bool     // the pod's pause container
-	PIDs    []uint32 // the container's first process first
-	Devices []string // from its environment, which the device plugin sets
+	Sandbox bool     // the PID of the pod's pause container
+	PIDs    []uint32 // PIDs, beginning with the container's first process
+	Devices []string // devices in the environment, which the device plugin sets
 }
 
-// containers returns the running containers sorted by name. It omits containers that end meanwhile.
+// containers returns the running containers sorted by name. It omits containers that end during the call.
 func containers(t *testing.T) []running {
 	t.Helper()
 	list, err := ctr("tasks", "list")
@@ -127,12 +127,12 @@ func inspect(id, pid string) (running, bool) {
 			r.PIDs = append(r.PIDs, uint32(n))
 		}
 	}
-	slices.Sort(r.PIDs) // a child has a higher PID than its parent
+	slices.Sort(r.PIDs) // a child process has a higher PID than its parent
 	r.Devices = devicesOf(pid)
 	return r, len(r.PIDs) > 0
 }
 
-// devicesOf returns the devices that the environment of a process lists.
+// devicesOf returns the devices that a process's environment lists.
 func devicesOf(pid string) []string {
 	env, err := os.ReadFile(filepath.Join("/proc", pid, "environ"))
 	if err != nil {

@@ -22,9 +22,9 @@ import (
 // exporterURL is the exporter's address in the network namespace of the test.
 const exporterURL = "http://127.0.0.1:9840"
 
-// testExporter checks the names and the books of the shipped exporter, also after a restart of the
-// kubelet. The exporter uses the paths of production, and a fake driver that reports the real
-// processes of the containers.
+// testExporter checks the owners' names and the books of the shipped exporter, before and after a restart of
+// the kubelet. The exporter uses the paths of production, and a fake driver that reports the real processes
+// of the containers.
 func (n *node) testExporter(t *testing.T) {
 	n.run(t, trainer())
 	n.run(t, server())
@@ -54,10 +54,9 @@ func (n *node) testExporter(t *testing.T) {
 	t.Logf("log of gpuledger:\n%s", log)
 }
 
-// inPod returns a shell command that enters the cgroup of a pod and then executes another program,
-// like a sidecar with hostPID. Otherwise the exporter would take process 1 of this test's PID
-// namespace for a process of its own container, and would find no host. The kubelet has no such
-// pod.
+// inPod returns a shell command that enters the cgroup of a pod and then executes another program, like a
+// sidecar with hostPID. Otherwise the exporter would assume that process 1 of this test's PID namespace is in
+// its own container, and would not find the host. The kubelet has no such pod.
 func inPod(t *testing.T) string {
 	t.Helper()
 	uid := newUID()
@@ -66,7 +65,7 @@ func inPod(t *testing.T) string {
 		top := filepath.Join(h, "kubelet-sidecar")
 		dir := filepath.Join(top, "kubepods", "pod"+uid, strings.Repeat("5e", 32))
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			continue // a hierarchy that the test may not change
+			continue // the test may not change this hierarchy
 		}
 		t.Cleanup(func() { check(t, removeCgroup(top)) })
 		fmt.Fprintf(&script, "echo $$ 2>/dev/null >%s/cgroup.procs; ", dir)
@@ -74,8 +73,8 @@ func inPod(t *testing.T) string {
 	return script.String() + `exec "$0" "$@"`
 }
 
-// checkPage checks that containerd has the same names, UIDs and container ids, that no process is
-// unmapped, and that the books balance.
+// checkPage checks that the page and containerd have the same names, UIDs and container ids, that no process
+// is unmapped, and that the books balance.
 func checkPage(t *testing.T, p page, all []running) {
 	t.Helper()
 	for _, r := range holders(all) {
@@ -109,7 +108,7 @@ func checkPage(t *testing.T, p page, all []running) {
 	checkBalance(t, p)
 }
 
-// checkBalance checks that the energy of each board is the sum of its accounts.
+// checkBalance checks that the energy of each board equals the sum of its accounts.
 func checkBalance(t *testing.T, p page) {
 	t.Helper()
 	for _, uuid := range gpus {
@@ -127,7 +126,7 @@ func holders(all []running) []running {
 	return slices.DeleteFunc(slices.Clone(all), func(r running) bool { return len(r.Devices) == 0 })
 }
 
-// charged returns the containers that are charged for energy by the method exclusive.
+// charged returns the containers that are charged energy by the method exclusive.
 func charged(p page) map[gpu.Owner]bool {
 	found := make(map[gpu.Owner]bool)
 	for _, m := range p.Matches("gpuledger_container_energy_joules_total", map[string]string{"method": "exclusive"}) {
@@ -168,15 +167,15 @@ func up(p page, stages ...string) bool {
 
 func (n *node) driverState() string { return filepath.Join(n.dir, "driver.tsv") }
 
-// startDriver updates the fake driver's state until the test ends. Each GPU draws 200 W and has the
-// processes of the containers that hold it. Package fakes describes the fields.
+// startDriver updates the fake driver's state until the test ends. Each GPU draws 200 W and lists the
+// processes of the containers that hold it. Package fakes describes the fields of the state.
 func (n *node) startDriver(t *testing.T, all []running) {
 	t.Helper()
 	began := time.Now()
 	write := func() error {
 		var s strings.Builder
 		s.WriteString("driver\tversion=580.82.07\tnvml=13.580.82.07\tgeneration=1\tloaded=1\n")
-		energy := time.Since(began).Milliseconds() * 200 // mJ
+		energy := time.Since(began).Milliseconds() * 200 // in mJ
 		for i, uuid := range gpus {
 			fmt.Fprintf(&s, "gpu\tindex=%d\tuuid=%s\tminor=%d\tbus=00000000:%02X:00.0\tname=NVIDIA H100 80GB HBM3\tserial=165000000000%d\tenergy=%d\tpower=200000\tpower_limit=700000\tpower_max=700000\tprocesses=1\n",
 				i, uuid, i, 0x10+i, i, 1_000_000+energy)

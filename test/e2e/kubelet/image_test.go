@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-// Names of the images. The first two have the same program, the third is of the release.
+// These are the names of the images. The first two contain the same program, and the third is the image of
+// the release.
 const (
 	pauseImage    = "gpuledger.test/pause:1"
 	workloadImage = "gpuledger.test/workload:1"
@@ -27,7 +28,7 @@ const (
 type image struct {
 	tags       []string
 	entrypoint string
-	files      map[string]string // paths on this machine, by name in the image
+	files      map[string]string // paths of files on this machine, by path in the image
 }
 
 // write writes an archive of the image in the format of "docker save".

@@ -17,11 +17,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// version is the version in the documents.
+// version is the version that the documents name.
 const version = "v0.1.0"
 
-// TestInstall installs the files of a release on a node of a cluster by the documented commands, as
-// they are written, and removes them. The pods pull the release's images and read the fake driver.
+// TestInstall installs the files of a release on a cluster's node with the unchanged documented commands, and
+// removes them. The pods pull the release's images and read the fake driver.
 func TestInstall(t *testing.T) {
 	crane := filepath.Join(os.Getenv("GPULEDGER_E2E_CRANE"), "crane")
 	serveRelease(t, os.Getenv(insideEnv), crane)
@@ -49,8 +49,8 @@ func release(t *testing.T) string {
 	return folder
 }
 
-// publish pushes the images and the chart of a release to the registries, as the release's workflow
-// does, and one image by the commands of docs/packages.md.
+// publish pushes the images and the chart of a release to the registries, in the same way as the release
+// workflow. It pushes one image with the commands in docs/packages.md.
 func publish(t *testing.T) {
 	t.Helper()
 	folder := t.TempDir()
@@ -63,8 +63,8 @@ func publish(t *testing.T) {
 	run(t, folder, "helm push gpuledger-"+version[1:]+".tgz oci://ghcr.io/gpuledger/charts")
 }
 
-// checkDownloads downloads the files of docs/packages.md, and checks them by its command. make
-// packages-test installs them.
+// checkDownloads downloads the files that docs/packages.md names, and verifies them with the command on that
+// page. make packages-test installs the files.
 func checkDownloads(t *testing.T) {
 	t.Helper()
 	folder := t.TempDir()
@@ -75,8 +75,8 @@ func checkDownloads(t *testing.T) {
 	run(t, folder, append(downloads, section(t, "docs/packages.md", "## Verify")[:2]...)...)
 }
 
-// testHelm installs the chart by the first command of the README, and tests and removes it by the
-// commands of the chart's README.
+// testHelm installs the chart with the first command in the README, and tests and removes it with the
+// commands in the chart's README.
 func testHelm(t *testing.T) {
 	page := read(t, "charts/gpuledger/README.md")
 	steps := markdown.Commands(page)
@@ -87,7 +87,7 @@ func testHelm(t *testing.T) {
 	run(t, "", steps[len(steps)-2:]...)
 }
 
-// testManifest installs the manifest of the release by the command of the README.
+// testManifest installs the manifest of the release with the command in the README.
 func testManifest(t *testing.T) {
 	apply := quoted(t, read(t, "README.md"), "kubectl apply")
 	run(t, "", apply)
@@ -96,7 +96,7 @@ func testManifest(t *testing.T) {
 	run(t, "", strings.Replace(apply, "kubectl apply --server-side", "kubectl delete", 1))
 }
 
-// testSidecar runs the sections Install and Uninstall of docs/install.md.
+// testSidecar runs the commands in the sections Install and Uninstall of docs/install.md.
 func testSidecar(t *testing.T) {
 	run(t, "", "kubectl apply --filename testdata/plugin.yaml")
 	run(t, "", section(t, "docs/install.md", "## Install")...)
@@ -110,7 +110,7 @@ func testSidecar(t *testing.T) {
 	}
 }
 
-// ready waits until the pods of some objects are ready.
+// ready waits until the pods of the given objects are ready.
 func ready(t *testing.T, objects ...string) {
 	t.Helper()
 	for _, o := range objects {
@@ -118,7 +118,7 @@ func ready(t *testing.T, objects ...string) {
 	}
 }
 
-// checkInstalled checks the exporter's page: it charges the pod that holds a GPU.
+// checkInstalled checks that the exporter charges the pod that holds a GPU.
 func checkInstalled(t *testing.T) {
 	t.Helper()
 	address := strings.TrimSpace(run(t, "", `kubectl get pods --all-namespaces --output jsonpath='{range .items[*]}{.status.podIP} {.spec.containers[*].name}{"\n"}{end}' | sed -n 's/ .*\bgpuledger\b.*//p'`))
@@ -143,7 +143,7 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// section returns the commands of a section of a document.
+// section returns the commands in a section of a document.
 func section(t *testing.T, name, heading string) []string {
 	t.Helper()
 	text, err := markdown.Section(read(t, name), heading)
@@ -151,7 +151,7 @@ func section(t *testing.T, name, heading string) []string {
 	return markdown.Commands(text)
 }
 
-// quoted returns the first command in a text that begins with some words and is quoted in a line.
+// quoted returns the first command in a text that begins with the given words and is in back quotes.
 func quoted(t *testing.T, text, words string) string {
 	t.Helper()
 	found := regexp.MustCompile("`(" + words + "[^`]*)`").FindStringSubmatch(text)

@@ -15,8 +15,8 @@ const (
 	nodeName      = "e2e-node"
 )
 
-// kubeletConfig makes the kubelet run with or without an API server: it authorizes every request, and reads
-// pods from a folder. It supports both versions of cgroups.
+// kubeletConfig lets the kubelet run with or without an API server. With it, the kubelet authorizes every
+// request, reads pods from a folder, and supports both versions of cgroups.
 const kubeletConfig = `{
 	"apiVersion": "kubelet.config.k8s.io/v1beta1",
 	"kind": "KubeletConfiguration",
@@ -37,7 +37,7 @@ const kubeletConfig = `{
 	"evictionHard": {"memory.available": "1Mi", "nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%"}
 }`
 
-// startKubelet starts the kubelet with more flags, and waits for its new sockets.
+// startKubelet starts the kubelet with additional flags, and waits for its new sockets.
 func (n *node) startKubelet(args ...string) {
 	n.t.Helper()
 	before, beforePlugins := inode(podResources), inode(deviceplugin.KubeletSocket)
@@ -51,7 +51,8 @@ func (n *node) startKubelet(args ...string) {
 	n.plugin.register(n.t)
 }
 
-// inode returns the inode of a socket, or 0 if there is none. It distinguishes sockets of one name.
+// inode returns the inode of a socket, or 0 if there is none. The inode distinguishes sockets that have the
+// same path.
 func inode(path string) uint64 {
 	var s syscall.Stat_t
 	if syscall.Stat(path, &s) != nil {

@@ -1,17 +1,16 @@
 //go:build e2e
 
-// Package kubelet_test runs gpuledger beside a real kubelet with real containers. It checks the
-// assumptions of the simulated node on a real node.
+// Package kubelet_test runs gpuledger beside a real kubelet with real containers. It checks on a real node
+// that the assumptions of the simulated node are true.
 //
-// The node is isolated inside the machine. The test binary starts itself again in new network,
-// mount and process namespaces, with empty folders at the paths that the kubelet requires. It runs
-// containerd, the kubelet and gpuledger there. When that process ends, for any reason, the kernel
-// removes its processes, mounts and network. Only the pods' cgroups remain, and the outer process
-// removes them. A named network namespace (ip netns) would leave all of this to be cleaned up, and
-// hides the cgroups.
+// The node is isolated inside the machine. The test binary starts itself again in new network, mount and
+// process namespaces, with empty folders at the paths that the kubelet requires. It runs containerd, the
+// kubelet and gpuledger there. When that process ends, for any reason, the kernel removes its processes,
+// mounts and network. Only the pods' cgroups remain, and the outer process removes them. With a named network
+// namespace (ip netns), all of this would have to be cleaned up, and the cgroups would be hidden.
 //
-// The kubelet runs without an API server. It reads pods from a folder of manifests, admits them,
-// calls the device plugin, and responds on its sockets as in a cluster.
+// The kubelet runs without an API server. It reads pods from a folder of manifests, admits the pods, calls
+// the device plugin, and responds on its sockets as in a cluster.
 package kubelet_test
 
 import (
@@ -33,10 +32,10 @@ import (
 )
 
 const (
-	// programsEnv is the variable with the folder of the programs that the script run builds:
-	// kubelet and podsapi.
+	// programsEnv is the environment variable that contains the folder of the programs that the script run
+	// builds: kubelet and podsapi.
 	programsEnv = "GPULEDGER_E2E_KUBELET"
-	// insideEnv is the variable with the work folder of the process inside the namespaces.
+	// insideEnv is the environment variable that contains the work folder of the process inside the namespaces.
 	insideEnv = "GPULEDGER_E2E_DIR"
 )
 
@@ -62,7 +61,7 @@ func outside() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	dir := filepath.Join(os.Getenv(programsEnv), "work")
-	err := cleanUp(dir) // after an earlier run that was killed
+	err := cleanUp(dir) // remains of an earlier run that was killed
 	if err == nil {
 		err = errors.Join(os.MkdirAll(dir, 0o755), os.MkdirAll(kubeletRoot, 0o750))
 	}
@@ -96,7 +95,7 @@ func build(dir string) error {
 	exporter := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-extldflags=-Wl,-z,lazy", "-o", filepath.Join(dir, "gpuledger"), module+"cmd/gpuledger")
 	workload := exec.Command("go", "build", "-tags=e2e", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "workload"), module+"test/e2e/kubelet/workload")
 	toolkit := exec.Command("go", "build", "-tags=e2e", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "toolkit"), module+"test/e2e/kubelet/toolkit")
-	workload.Env = append(os.Environ(), "CGO_ENABLED=0") // its image has no C library
+	workload.Env = append(os.Environ(), "CGO_ENABLED=0") // the image of this program has no C library
 	for _, cmd := range []*exec.Cmd{exporter, workload, toolkit} {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
@@ -108,7 +107,7 @@ func build(dir string) error {
 
 // runInside runs this program in new namespaces, and returns after every process in them has ended.
 func runInside(ctx context.Context, dir string) error {
-	runtime.LockOSThread() // Pdeathsig kills the child when the thread that started it ends
+	runtime.LockOSThread() // Pdeathsig kills the child when the thread that started the child ends
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), insideEnv+"="+dir)

@@ -47,7 +47,7 @@ type mapper struct {
 	*owner.Chain
 }
 
-// newMapper returns a mapper with the paths of production.
+// newMapper returns a mapper that uses the same paths as in production.
 func newMapper() mapper {
 	log := slog.New(slog.DiscardHandler)
 	m := podmapper.New(podmapper.Config{
@@ -88,12 +88,13 @@ func (n *node) testMapping(t *testing.T) {
 	}
 }
 
-// checkProcesses compares the mapper's owners of processes with the containers of containerd.
+// checkProcesses compares the owners that the mapper finds for processes with the containers according to
+// containerd.
 func checkProcesses(t *testing.T, m mapper, all []running) {
 	t.Helper()
 	for _, r := range all {
 		want := r.Owner
-		if r.Sandbox { // a process of the pod, but of no named container
+		if r.Sandbox { // a process that belongs to the pod but to no named container
 			want = gpu.Owner{Kind: gpu.OwnerPending}
 		}
 		for _, pid := range r.PIDs {
@@ -108,8 +109,8 @@ func checkProcesses(t *testing.T, m mapper, all []running) {
 	}
 }
 
-// checkAllocations compares the allocations with the devices that the device plugin put into the
-// containers' environment.
+// checkAllocations compares the allocations with the devices in the containers' environment, which the device
+// plugin set.
 func checkAllocations(t *testing.T, m mapper, all []running) {
 	t.Helper()
 	want := []gpu.Allocation{}
@@ -128,9 +129,9 @@ func checkAllocations(t *testing.T, m mapper, all []running) {
 	}
 }
 
-// testInit checks that the kubelet passes an init container's devices on to the containers after
-// it, and lists these as holders from the start. The process still belongs to the init container. A
-// native sidecar does not pass its devices on.
+// testInit checks that the kubelet passes an init container's devices on to the next containers, and lists
+// the next containers as holders from the start. The init container's process must still be mapped to the
+// init container. Devices of a native sidecar must not be passed on.
 func (n *node) testInit(t *testing.T) {
 	p := batch()
 	p.containers = []container{{name: "prepare", kind: initial, gpus: 1}, {name: "proxy", kind: nativeSidecar, gpus: 1}, {name: "main", gpus: 1}}
@@ -187,7 +188,7 @@ func (n *node) testFinished(t *testing.T) {
 	}
 	eventually(t, "the kubelet no longer lists the pod", func() bool { return !listed(t, batch) })
 	check(t, m.Refresh(t.Context()))
-	checkAllocations(t, m, containers(t)) // of the other pod
+	checkAllocations(t, m, containers(t)) // process of the other pod
 }
 
 // runs reports whether any container of a pod runs, including the pause container.
@@ -218,7 +219,7 @@ func (n *node) testSameName(t *testing.T) {
 	check(t, m.Refresh(t.Context()))
 	before, _ := m.Process(first[0].PIDs[0])
 
-	n.write(t, again) // replaces the old manifest
+	n.write(t, again) // replaces the old pod's manifest
 	for ended := false; !ended; {
 		check(t, m.Refresh(t.Context()))
 		ended = !alive(first[0].PIDs[0])
@@ -243,8 +244,8 @@ func (n *node) testSameName(t *testing.T) {
 
 func alive(pid uint32) bool { return syscall.Kill(int(pid), 0) == nil }
 
-// testRestart checks that the mapper keeps the last list while there is no kubelet, and reads the
-// list of a new kubelet.
+// testRestart checks that the mapper keeps the last list while no kubelet runs, and reads the list of a new
+// kubelet.
 func (n *node) testRestart(t *testing.T) {
 	n.run(t, trainer())
 	m := newMapper()
@@ -272,15 +273,15 @@ func (n *node) testRestart(t *testing.T) {
 	checkProcesses(t, m, all)
 	checkAllocations(t, m, all)
 
-	n.run(t, server()) // the new kubelet with the same mapper
+	n.run(t, server()) // a new kubelet, but the same mapper
 	check(t, m.Refresh(t.Context()))
 	checkProcesses(t, m, containers(t))
 	checkAllocations(t, m, containers(t))
 }
 
-// awaitPolls polls until the mapper has a number of allocations again, for at most 20 s, in which
-// production polls twice. A new kubelet responds at once, but with an empty list until it has read
-// its manifests.
+// awaitPolls polls until the mapper has the given number of allocations again. It polls for at most 20 s, in
+// which a production exporter polls twice. A new kubelet responds at once, but its list is empty until it has
+// read its manifests.
 func (n *node) awaitPolls(t *testing.T, m mapper, allocations int) {
 	t.Helper()
 	began, polls, empty := time.Now(), 0, 0

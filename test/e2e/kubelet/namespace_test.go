@@ -13,24 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kubeletRoot is the kubelet's folder. Its path is fixed, since the folder for device plugins in it
-// is a constant of their API.
+// kubeletRoot is the kubelet's folder. Its path is fixed, because the device plugin API defines the path of a
+// folder in it.
 const kubeletRoot = "/var/lib/kubelet"
 
-// nodeIP is the node's address. The kubelet rejects addresses of the loopback network. This address
-// (RFC 5737) exists only in the network namespace of the test.
+// nodeIP is the node's address. The kubelet rejects loopback addresses. This address (RFC 5737) exists only
+// in the network namespace of the test.
 const nodeIP = "192.0.2.1"
 
-// kernelSettings are the settings that a kubelet changes for the whole machine.
+// kernelSettings lists the kernel settings that a kubelet changes for the whole machine.
 var kernelSettings = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// obstacle returns the reason why the tests cannot run on this machine.
+// obstacle returns an error with the reason why the tests cannot run on this machine.
 func obstacle() error {
 	if os.Getuid() != 0 {
-		return errors.New("a kubelet needs root")
+		return errors.New("a kubelet must run as root")
 	}
 	for _, program := range []string{"containerd", "ctr", "runc", "ip"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -67,7 +67,7 @@ func moveIn(dir string) error {
 	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	// An empty /run also hides systemd, so no program calls it to manage cgroups.
+	// An empty /run also hides systemd, so no program calls systemd to manage cgroups.
 	for _, path := range []string{"/run", "/var/log", kubeletRoot} {
 		if err := unix.Mount("tmpfs", path, "tmpfs", 0, "mode=0755"); err != nil {
 			return fmt.Errorf("mount %s: %w", path, err)
@@ -86,8 +86,8 @@ func moveIn(dir string) error {
 	return nil
 }
 
-// shadow mounts a copy over a kernel file. Writes go to the copy, so the machine's own settings do
-// not change and need no restoration.
+// shadow mounts a copy over a kernel file. Writes change only the copy, so the machine's own settings need
+// not be restored.
 func shadow(dir, file string) error {
 	value, err := os.ReadFile(file)
 	if err != nil {
@@ -100,14 +100,14 @@ func shadow(dir, file string) error {
 	return unix.Mount(kept, file, "", unix.MS_BIND, "")
 }
 
-// hierarchies returns the mount points of cgroups: one for each controller of version 1, or one for
+// hierarchies returns the mount points of cgroups: one for each controller in version 1, or a single one in
 // version 2.
 func hierarchies() []string {
 	const root = "/sys/fs/cgroup"
 	if _, err := os.Stat(root + "/cgroup.controllers"); err == nil {
 		return []string{root}
 	}
-	found, _ := filepath.Glob(root + "/*/cgroup.procs") // the pattern is valid
+	found, _ := filepath.Glob(root + "/*/cgroup.procs") // the pattern is valid, so there is no error
 	for i, f := range found {
 		found[i] = filepath.Dir(f)
 	}

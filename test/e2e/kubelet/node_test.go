@@ -19,12 +19,12 @@ type node struct {
 	plugin  *plugin
 }
 
-// newNode returns a node without programs.
+// newNode returns a node on which no program runs yet.
 func newNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{t: t, dir: os.Getenv(insideEnv), plugin: &plugin{}}
 	check(t, os.MkdirAll(n.path("manifests"), 0o755))
-	t.Cleanup(func() { showLogs(t, n.dir) }) // runs last
+	t.Cleanup(func() { showLogs(t, n.dir) }) // this cleanup function runs last
 	return n
 }
 
@@ -41,7 +41,7 @@ func startNode(t *testing.T) *node {
 // path returns a path in the work folder.
 func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 
-// writeFile writes a file into the work folder. The path of the folder replaces DIR in the text.
+// writeFile writes a file into the work folder. In the text, it replaces DIR with the path of the folder.
 func (n *node) writeFile(name, text string) {
 	n.t.Helper()
 	check(n.t, os.MkdirAll(filepath.Dir(n.path(name)), 0o755))
@@ -51,7 +51,7 @@ func (n *node) writeFile(name, text string) {
 // program returns the path of a program that the script run built.
 func (n *node) program(name string) string { return filepath.Join(os.Getenv(programsEnv), name) }
 
-// run writes the manifest of a pod and waits until all containers of the pod run.
+// run writes the manifest of a pod and waits until all the pod's containers run.
 func (n *node) run(t *testing.T, p pod) []running {
 	t.Helper()
 	n.write(t, p)
@@ -59,8 +59,8 @@ func (n *node) run(t *testing.T, p pod) []running {
 	return n.await(t, p)
 }
 
-// await waits until exactly the given containers of a pod run, and returns them without the pause
-// container.
+// await waits until exactly the given containers of a pod run, and returns these containers, without the
+// pause container.
 func (n *node) await(t *testing.T, p pod) []running {
 	t.Helper()
 	var up []running
@@ -75,8 +75,8 @@ func (n *node) await(t *testing.T, p pod) []running {
 	return up
 }
 
-// isUp reports whether a running container is the expected one, with all its processes and its log
-// link, which the kubelet creates just after the start.
+// isUp reports whether a running container is the expected container and has all its processes and its log
+// link. The kubelet creates the link just after the start.
 func (c container) isUp(r running) bool {
 	processes := 1
 	if c.withChild {
@@ -86,7 +86,7 @@ func (c container) isUp(r running) bool {
 }
 
 func isLinked(r running) bool {
-	links, _ := os.ReadDir(containerLogs) // missing before the first container
+	links, _ := os.ReadDir(containerLogs) // the folder is missing before the first container starts
 	return slices.ContainsFunc(links, func(l os.DirEntry) bool {
 		log, _ := os.Readlink(filepath.Join(containerLogs, l.Name()))
 		return strings.HasSuffix(filepath.Dir(log), "_"+r.UID+"/"+r.Part)

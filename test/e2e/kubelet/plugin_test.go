@@ -26,7 +26,7 @@ const (
 	endpoint        = "gpuledger-e2e.sock"
 )
 
-// gpus are the devices that the plugin offers.
+// gpus lists the devices that the plugin offers.
 var gpus = []string{
 	"GPU-5e000000-0000-4000-8000-000000000001",
 	"GPU-5e000000-0000-4000-8000-000000000002",
@@ -38,7 +38,7 @@ var gpus = []string{
 type plugin struct {
 	deviceplugin.UnimplementedDevicePluginServer
 	server *grpc.Server
-	// listed receives one value for each kubelet that got the list of devices.
+	// listed receives a value each time a kubelet has received the list of devices.
 	listed chan struct{}
 }
 
@@ -56,7 +56,7 @@ func (p *plugin) register(t *testing.T) {
 	p.server, p.listed = grpc.NewServer(), make(chan struct{}, 10)
 	deviceplugin.RegisterDevicePluginServer(p.server, p)
 	server := p.server
-	go func() { _ = server.Serve(listener) }() // returns on Stop
+	go func() { _ = server.Serve(listener) }() // Serve returns after Stop
 
 	conn, err := dial(deviceplugin.KubeletSocket)
 	check(t, err)
@@ -76,7 +76,7 @@ func (p *plugin) stop() {
 	}
 }
 
-// GetDevicePluginOptions returns empty options, since the plugin needs no further calls.
+// GetDevicePluginOptions returns empty options, because the plugin needs no further calls.
 func (p *plugin) GetDevicePluginOptions(context.Context, *deviceplugin.Empty) (*deviceplugin.DevicePluginOptions, error) {
 	return &deviceplugin.DevicePluginOptions{}, nil
 }
@@ -95,7 +95,7 @@ func (p *plugin) ListAndWatch(_ *deviceplugin.Empty, stream grpc.ServerStreaming
 	return nil
 }
 
-// Allocate passes each container its devices in its environment.
+// Allocate sets each container's devices in the container's environment.
 func (p *plugin) Allocate(_ context.Context, request *deviceplugin.AllocateRequest) (*deviceplugin.AllocateResponse, error) {
 	answer := &deviceplugin.AllocateResponse{}
 	for _, c := range request.GetContainerRequests() {
@@ -106,7 +106,7 @@ func (p *plugin) Allocate(_ context.Context, request *deviceplugin.AllocateReque
 	return answer, nil
 }
 
-// listPodResources requests the kubelet's list once, without gpuledger.
+// listPodResources requests the kubelet's list once, directly and not with gpuledger.
 func listPodResources() ([]*podresources.PodResources, error) {
 	conn, err := dial(podResources)
 	if err != nil {

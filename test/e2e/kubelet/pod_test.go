@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// pod describes a pod of a test.
+// pod describes a pod in a test.
 type pod struct {
 	name string
 	// uid is optional. If it is empty, the kubelet generates one from the manifest.
@@ -21,17 +21,17 @@ type container struct {
 	name      string
 	kind      kind
 	gpus      int
-	withChild bool              // run two processes
-	resources map[string]string // limits such as cpu; they decide the pod's QoS class
+	withChild bool              // the container runs two processes
+	resources map[string]string // limits such as cpu, which determine the pod's QoS class
 }
 
 // kind determines when a container runs.
 type kind int
 
-// Kinds of containers.
+// These are the kinds of containers.
 const (
 	ordinary      kind = iota
-	initial            // an init container, before the others
+	initial            // an init container that ends before the others start
 	nativeSidecar      // an init container that keeps running
 )
 
@@ -83,9 +83,9 @@ func (c container) manifest() map[string]any {
 	return m
 }
 
-// The pods of the tests cover two containers in a pod, and every QoS class, since each class has
-// another place among the cgroups. They also cover the UIDs that the kubelet generates for
-// manifests (32 digits) and the UIDs of the API server (UUIDs).
+// The pods in the tests cover two containers in a pod, and every QoS class, because the cgroups of each class
+// are in another place. They also cover the UIDs that the kubelet generates for manifests (32 digits) and the
+// UIDs of the API server (UUIDs).
 
 // trainer returns a Burstable pod. The kubelet generates its UID.
 func trainer() pod {
@@ -107,8 +107,8 @@ func batch() pod {
 	return pod{name: unique("batch"), uid: newUID(), containers: []container{{name: "main", gpus: 1}}}
 }
 
-// longName returns a pod with long names: the name of its log link has room for only the first
-// twenty digits of the container id.
+// longName returns a pod with long names: so that the name of its log link can contain only the first twenty
+// digits of the container id.
 func longName() pod {
 	name := unique(strings.Repeat("long-", 30))
 	rest := 251 - 20 - len(pod{name: name}.fullName()+"_"+namespace+"_-")
@@ -117,15 +117,15 @@ func longName() pod {
 	}}
 }
 
-// unique returns a name that no other pod has. The kubelet would delay a pod until it has removed
-// the last pod of the same name.
+// unique returns a name that no other pod has. Otherwise the kubelet would delay the pod until it has removed
+// an earlier pod with the same name.
 func unique(name string) string { return name + "-" + newUID()[:8] }
 
-// newUID returns a UID in the format of the API server. The kubelet never runs a second pod with
-// the UID of a pod that ended.
+// newUID returns a UID in the format of the API server. The UID must be new, because the kubelet never runs a
+// second pod with the UID of an ended pod.
 func newUID() string {
 	id := make([]byte, 16)
-	_, _ = rand.Read(id) // it never fails
+	_, _ = rand.Read(id) // rand.Read never fails
 	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// apiPod is the part of a core/v1 Pod that is of use to gpuledger.
+// apiPod is the part of a core/v1 Pod that gpuledger uses.
 type apiPod struct {
 	Metadata struct{ Name, Namespace, UID, DeletionTimestamp string }
 	Status   struct {
@@ -67,8 +67,8 @@ func (p apiPod) String() string {
 	return text
 }
 
-// testPodsAPI checks that the kubelet's own list of pods agrees with pod-resources, log links and
-// cgroups together.
+// testPodsAPI checks that the list from the kubelet's Pods API agrees with the combination of pod-resources,
+// log links and cgroups.
 func (n *node) testPodsAPI(t *testing.T) {
 	n.run(t, trainer())
 	n.run(t, server())
@@ -86,7 +86,7 @@ func (n *node) testPodsAPI(t *testing.T) {
 			t.Errorf("containers (-containerd +Pods API):\n%s", diff)
 		}
 	}()
-	// The status of a pod is up to a second older than its containers.
+	// A pod's status may be up to a second older than the state of its containers.
 	eventually(t, "the Pods API has all containers", func() bool {
 		diff = gocmp.Diff(want, n.apiContainers(t))
 		return diff == ""
@@ -116,10 +116,10 @@ func (n *node) apiContainers(t *testing.T) []running {
 	return list
 }
 
-// testPodsAPIWatch checks that a watch reports a pod's life in order, and its end.
+// testPodsAPIWatch checks that a watch reports the states of a pod in order, including its end.
 func (n *node) testPodsAPIWatch(t *testing.T) {
 	events := n.watch(t)
-	for next(t, events).Type != "INITIAL_SYNC_COMPLETE" { // events of pods that remain from earlier tests
+	for next(t, events).Type != "INITIAL_SYNC_COMPLETE" { // pods from earlier tests cause events
 	}
 	p := batch()
 	n.write(t, p)
@@ -135,7 +135,7 @@ func (n *node) testPodsAPIWatch(t *testing.T) {
 	nextOf(t, events, p, func(e apiEvent) bool { return e.Type == "DELETED" })
 }
 
-// nextOf returns the next event of a pod that meets a condition.
+// nextOf returns a pod's next event that meets a condition.
 func nextOf(t *testing.T, events <-chan apiEvent, p pod, ok func(apiEvent) bool) apiEvent {
 	t.Helper()
 	for {

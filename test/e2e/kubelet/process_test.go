@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// daemon is a program that runs beside the tests, with its log in a file.
+// daemon is a program that runs during the tests and writes its log to a file.
 type daemon struct {
 	cmd    *exec.Cmd
 	log    string
@@ -32,7 +32,7 @@ func start(t *testing.T, dir, name string, args ...string) *daemon {
 	d.cmd.Stdout, d.cmd.Stderr = file, file
 	check(t, d.cmd.Start())
 	go func() {
-		_ = d.cmd.Wait() // the log has the reason
+		_ = d.cmd.Wait() // the log contains the reason
 		close(d.exited)
 	}()
 	t.Cleanup(func() {
@@ -42,15 +42,15 @@ func start(t *testing.T, dir, name string, args ...string) *daemon {
 	return d
 }
 
-// showLogs shows the end of every program's log if the test failed.
+// showLogs prints the end of every program's log if the test failed.
 func showLogs(t *testing.T, dir string) {
 	t.Helper()
 	if !t.Failed() {
 		return
 	}
-	logs, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is valid
+	logs, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is valid, so there is no error
 	for _, log := range logs {
-		t.Logf("the end of %s:\n%s", filepath.Base(log), tail(log))
+		t.Logf("end of %s:\n%s", filepath.Base(log), tail(log))
 	}
 }
 

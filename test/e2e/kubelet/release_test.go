@@ -21,16 +21,16 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// The hosts that the documented commands name.
+// These are the hosts that the documented commands name.
 const (
 	codeHost     = "github.com"
 	imageHost    = "ghcr.io"
 	registryHost = "registry.example.com"
 )
 
-// serveRelease serves the hosts of the documented commands at the address of the node: an empty
-// registry, the files of the release, and the repository with its tag. Programs that start afterwards
-// find and trust them.
+// serveRelease serves the hosts in the documented commands at the address of the node: an empty registry, the
+// files of the release, and the repository with the release's tag. Programs that start afterwards find these
+// hosts and trust their certificates.
 func serveRelease(t *testing.T, dir, crane string) {
 	t.Helper()
 	registry := program.AddressFor(t)
@@ -58,13 +58,13 @@ func serveRelease(t *testing.T, dir, crane string) {
 	check(t, err)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	t.Cleanup(func() { check(t, server.Close()) })
-	go func() { _ = server.Serve(listener) }() // returns on Close
+	go func() { _ = server.Serve(listener) }() // Serve returns after Close
 
 	trust(t, authority, codeHost, imageHost, registryHost)
 }
 
-// trust makes programs that start afterwards find hosts at the node's address, and trust their
-// authority.
+// trust makes programs that start afterwards find the given hosts at the node's address, and trust the
+// authority of their certificates.
 func trust(t *testing.T, authority string, names ...string) {
 	t.Helper()
 	for _, variable := range []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"} {

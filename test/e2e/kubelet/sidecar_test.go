@@ -16,14 +16,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// The tests of this file run the shipped definition of the exporter's container in the pod of a
-// device plugin. The plugin's own container must not be affected.
+// The tests in this file run the exporter's container, as the manifests define it, in the pod of a device
+// plugin. The plugin's own container must not be affected.
 
 // stateFolder is the folder of the exporter's books on the host.
 const stateFolder = "/run/gpuledger"
 
-// pluginPod returns a device plugin's pod with the exporter in it. change modifies the exporter's
-// container first.
+// pluginPod returns a device plugin's pod with the exporter in it. change modifies the exporter's container
+// before that.
 func pluginPod(change func(*corev1.Container)) (pod, *corev1.Pod) {
 	p := pod{name: unique("device-plugin")}
 	exporter := sidecar.Container(exporterImage)
@@ -69,7 +69,7 @@ func pluginOf(t *testing.T, p pod) (running, bool) {
 	return all[i], true
 }
 
-// checkUntouched checks that the plugin's container and its processes are the same as before.
+// checkUntouched checks that the plugin's container and the container's processes are the same as before.
 func checkUntouched(t *testing.T, p pod, before running) {
 	t.Helper()
 	now, ok := pluginOf(t, p)
@@ -98,8 +98,8 @@ func (n *node) sidecarStatus(t *testing.T, p pod) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// testSidecarWithoutImage checks that an image that cannot be pulled does not affect the plugin.
-// The kubelet retries the pull.
+// testSidecarWithoutImage checks that the plugin is not affected if the exporter's image cannot be pulled.
+// The kubelet must retry the pull.
 func (n *node) testSidecarWithoutImage(t *testing.T) {
 	p, manifest := pluginPod(func(c *corev1.Container) { c.Image = "gpuledger.test/missing:1" })
 	plugin := n.runPlugin(t, p, manifest)
@@ -111,8 +111,8 @@ func (n *node) testSidecarWithoutImage(t *testing.T) {
 	n.remove(t, p)
 }
 
-// testSidecarCrashes checks that an exporter that ends at once does not affect the plugin. The
-// kubelet restarts it.
+// testSidecarCrashes checks that an exporter that ends at once does not affect the plugin. The kubelet must
+// restart the exporter.
 func (n *node) testSidecarCrashes(t *testing.T) {
 	p, manifest := pluginPod(func(c *corev1.Container) { c.Image, c.Args = workloadImage, []string{"crash"} })
 	plugin := n.runPlugin(t, p, manifest)
@@ -137,14 +137,14 @@ func isKilled(s corev1.ContainerState) bool {
 	return s.Terminated != nil && s.Terminated.Reason == "OOMKilled"
 }
 
-// testReplacedPod checks that the books continue when the device plugin's pod is replaced. The
-// exporter runs with the rights of the manifests, and the container runtime creates its folder on
-// the host, which is missing at first.
+// testReplacedPod checks that the books continue when the device plugin's pod is replaced. The exporter runs
+// with the rights that the manifests grant. Its folder on the host is missing at first, and the container
+// runtime creates it.
 func (n *node) testReplacedPod(t *testing.T) {
 	loadExporter(t)
 	n.run(t, trainer())
 	n.startDriver(t, holders(containers(t)))
-	check(t, os.RemoveAll(stateFolder)) // left by earlier tests
+	check(t, os.RemoveAll(stateFolder)) // remains of earlier tests
 	before := n.runExporter(t, func(page) bool { return true })
 	info, err := os.Stat(stateFolder)
 	check(t, err)
@@ -158,7 +158,7 @@ func (n *node) testReplacedPod(t *testing.T) {
 			t.Errorf("%s: the board's counter was %v J, is %v J, want no decrease", uuid, was, is)
 		}
 	}
-	// The books contain the energy between the two runs as a gap. New books would have no gap.
+	// In continued books, the energy between the two runs is a gap. New books would not contain a gap.
 	gap := map[string]string{"reason": "gap"}
 	if was, is := before.Sum(unattributed, gap), after.Sum(unattributed, gap); was != 0 || is == 0 {
 		t.Errorf("energy in gaps was %v J, is %v J, want zero before and more after", was, is)
@@ -170,13 +170,13 @@ const (
 	unattributed = "gpuledger_unattributed_energy_joules_total"
 )
 
-// exclusive returns the joules that containers are charged by the method exclusive.
+// exclusive returns the energy, in joules, that containers are charged by the method exclusive.
 func exclusive(p page) float64 {
 	return p.Sum("gpuledger_container_energy_joules_total", map[string]string{"method": "exclusive"})
 }
 
-// runExporter runs the exporter in a device plugin's pod until it charges a container and ok holds.
-// It returns the last page of the exporter.
+// runExporter runs the exporter in a device plugin's pod until the exporter charges a container and ok
+// returns true. It returns the exporter's last page.
 func (n *node) runExporter(t *testing.T, ok func(page) bool) page {
 	t.Helper()
 	p, manifest := pluginPod(func(c *corev1.Container) { c.ImagePullPolicy = corev1.PullNever })
@@ -191,7 +191,8 @@ func (n *node) runExporter(t *testing.T, ok func(page) bool) page {
 	return last
 }
 
-// loadExporter loads the image of the release. The container runtime adds the driver.
+// loadExporter loads the exporter's image of the release. The container runtime adds the driver to its
+// containers.
 func loadExporter(t *testing.T) {
 	t.Helper()
 	name, _, _ := strings.Cut(exporterImage, ":")

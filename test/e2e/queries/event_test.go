@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// event has the compared fields of a line of the reconciler's events.
+// event contains the compared fields of an event line from the reconciler.
 type event struct {
 	Event, ID, Pod    string
 	From, To          string
@@ -21,7 +21,7 @@ type event struct {
 	PodUID            string `json:"pod_uid"`
 }
 
-// checkEvents checks that every change in the cluster was logged once.
+// checkEvents checks that every change in the cluster was logged exactly once.
 func (l *life) checkEvents(t *testing.T) {
 	phases := make(map[string][]string)
 	var failures []event
@@ -32,10 +32,10 @@ func (l *life) checkEvents(t *testing.T) {
 		}
 		seen[e.ID] = true
 		if e.Pod == "" {
-			continue // an event of a workload
+			continue // event about a workload
 		}
 		if e.PodUID != string(l.pods[e.Pod].UID) {
-			t.Errorf("%s is of pod %s, with another UID", e.ID, e.Pod)
+			t.Errorf("event %s names pod %s with another UID", e.ID, e.Pod)
 		}
 		switch e.Event {
 		case "phase":
@@ -57,7 +57,7 @@ func (l *life) checkEvents(t *testing.T) {
 	}
 }
 
-// events returns the events among the lines that the reconciler wrote.
+// events returns the events from the lines that the reconciler wrote.
 func (l *life) events(t *testing.T) []event {
 	t.Helper()
 	log, err := os.ReadFile(l.log)

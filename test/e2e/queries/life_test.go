@@ -19,19 +19,18 @@ import (
 
 const team = "research"
 
-// life has the events in the cluster: a CronJob's Job with two pods of eight GPUs that runs for two
-// hours, a Deployment's pod of two GPUs that is killed once, and a pod of four GPUs that fits on no
-// node.
+// life contains the objects and events in the cluster. A CronJob's Job with two pods, each with eight GPUs,
+// runs for two hours. A Deployment's pod with two GPUs is killed once. A pod with four GPUs fits on no node.
 type life struct {
 	*watched
 	t     *testing.T
-	began time.Time // a whole minute
+	began time.Time // a full minute
 
 	cron, job, deployment, replicas metav1.Object
 	pods                            map[string]*corev1.Pod
 }
 
-// The minutes of the events.
+// These are the minutes in which the events occur.
 const (
 	atStart    = 10  // all pods run, except the pending one
 	atKill     = 70  // the Deployment's pod is killed and runs again
@@ -45,7 +44,7 @@ func newLife(t *testing.T, w *watched) *life {
 	ctx, client := t.Context(), w.Client
 	_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, metav1.CreateOptions{})
 	check(t, err)
-	// No controller creates the service account for the pods of a namespace.
+	// The pods in a namespace need a service account, which no controller creates here.
 	_, err = client.CoreV1().ServiceAccounts(team).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	check(t, err)
 	l.makeJob()
@@ -104,7 +103,7 @@ func template(restart corev1.RestartPolicy) corev1.PodTemplateSpec {
 	}
 }
 
-// makePod creates a pod that is bound to a node, since there is no scheduler.
+// makePod creates a pod that is bound to a node, because there is no scheduler.
 func (l *life) makePod(name string, gpus int, node string, owner metav1.Object, kind schema.GroupVersionKind) {
 	l.t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "serving"}}, Spec: template(corev1.RestartPolicyAlways).Spec}
@@ -118,7 +117,7 @@ func (l *life) makePod(name string, gpus int, node string, owner metav1.Object, 
 	l.pods[name] = p
 }
 
-// set writes a pod's status like its kubelet.
+// set writes a pod's status in the same way as the kubelet.
 func (l *life) set(name string, change func(*corev1.PodStatus)) {
 	l.t.Helper()
 	pods := l.Client.CoreV1().Pods(team)
@@ -155,7 +154,7 @@ func (l *life) run(name string) {
 	})
 }
 
-// kill sets a pod's container to killed and restarted.
+// kill changes a pod's status as if its container was killed and restarted.
 func (l *life) kill(name string) {
 	l.set(name, func(s *corev1.PodStatus) {
 		s.Conditions = conditions(corev1.ConditionFalse, l.at(atStart), l.at(atKill))
@@ -166,7 +165,7 @@ func (l *life) kill(name string) {
 	})
 }
 
-// end sets a pod to succeeded.
+// end changes a pod's phase to Succeeded.
 func (l *life) end(name string) {
 	l.set(name, func(s *corev1.PodStatus) {
 		s.Phase = corev1.PodSucceeded
@@ -177,7 +176,7 @@ func (l *life) end(name string) {
 	})
 }
 
-// endJob sets the Job to complete, with the status that the API server requires.
+// endJob marks the Job as complete, with the status fields that the API server requires.
 func (l *life) endJob() {
 	l.t.Helper()
 	jobs := l.Client.BatchV1().Jobs(team)
@@ -195,8 +194,8 @@ func (l *life) endJob() {
 	check(l.t, err)
 }
 
-// pages returns the pages of both programs, once kube-state-metrics shows the last write and the
-// reconciler shows all pods.
+// pages returns the pages of both programs after kube-state-metrics shows the last write and the reconciler
+// shows all pods.
 func (l *life) pages(metric string, labels map[string]string, value float64) []exposition.Page {
 	l.t.Helper()
 	var pages []exposition.Page

@@ -1,9 +1,8 @@
 //go:build e2e
 
-// Package queries_test evaluates the queries of docs/queries.md on pages of a real
-// kube-state-metrics and a real reconciler, taken at a few moments in the life of some pods of a
-// real API server. A real Prometheus gets each page as if it had been valid for a while, so that
-// every result is known exactly.
+// Package queries_test evaluates the queries in docs/queries.md on pages from a real kube-state-metrics and a
+// real reconciler. The pages are read at a few times while the pods in a real API server change. A real
+// Prometheus gets each page as if it had been valid for a while, so the exact result of each query is known.
 package queries_test
 
 import (
@@ -17,17 +16,17 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// stateMetricsEnv names the folder with kube-state-metrics.
+// stateMetricsEnv is the environment variable that contains the folder of kube-state-metrics.
 const stateMetricsEnv = "GPULEDGER_E2E_STATE_METRICS"
 
-// hangTimeout is the timeout of a program's start.
+// hangTimeout is the timeout for a program's start.
 const hangTimeout = 2 * time.Minute
 
-// watched is a cluster and the two programs that watch it.
+// watched contains a cluster and the two programs that watch it.
 type watched struct {
 	*cluster.Cluster
-	stateMetrics, reconciler string // URLs of their pages
-	log                      string // the file with the reconciler's output
+	stateMetrics, reconciler string // URLs of the programs' pages
+	log                      string // file with the reconciler's output
 }
 
 // watch starts a cluster and the two programs. They end with the test.
@@ -56,8 +55,8 @@ func startStateMetrics(t *testing.T, kubeconfig string) (url string) {
 	return "http://" + address + "/metrics"
 }
 
-// startReconciler runs one replica of the reconciler with all rights; its own rights are tested
-// elsewhere.
+// startReconciler runs one replica of the reconciler with all rights. The rights of its service account are
+// tested elsewhere.
 func startReconciler(t *testing.T, kubeconfig string) (url, log string) {
 	t.Helper()
 	dir, address := t.TempDir(), program.AddressFor(t)

@@ -16,11 +16,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// part is the heading of the tested queries.
+// part is the heading of the part with the tested queries.
 const part = "Workloads and pods"
 
-// TestQueries checks that every query of the part returns the expected result, and that every
-// expected result has a query.
+// TestQueries checks that every query in the part returns the expected result, and that every expected result
+// has a query.
 func TestQueries(t *testing.T) {
 	l := newLife(t, watch(t))
 	url := l.record().serve(t)
@@ -30,7 +30,7 @@ func TestQueries(t *testing.T) {
 	for _, q := range doc.Part(part) {
 		want, ok := answers[q.Title]
 		if !ok {
-			t.Errorf("no answer is known to %q", q.Title)
+			t.Errorf("no expected answer to %q", q.Title)
 			continue
 		}
 		delete(answers, q.Title)
@@ -48,12 +48,12 @@ func TestQueries(t *testing.T) {
 		})
 	}
 	for title := range answers {
-		t.Errorf("the part %q of docs/queries.md does not ask %q", part, title)
+		t.Errorf("the part %q of docs/queries.md lacks the question %q", part, title)
 	}
 	t.Run("events", l.checkEvents)
 }
 
-// record repeats the pages for their time.
+// record adds the pages to the history, for the time in which they are valid.
 func (l *life) record() *history {
 	h := &history{families: make(map[string]*dto.MetricFamily), began: l.began}
 	stand := func(pages []exposition.Page, from, to int) {
@@ -81,7 +81,7 @@ func (l *life) record() *history {
 	return h
 }
 
-// running waits until the given number of pods is shown as running.
+// running waits until the pages show the given number of pods as running.
 func (l *life) running(want int) (pages []exposition.Page) {
 	eventually(l.t, "the pods are shown running", func() error {
 		pages = l.pages("kube_pod_status_phase", map[string]string{"phase": "Running"}, 1)
@@ -95,7 +95,7 @@ func (l *life) running(want int) (pages []exposition.Page) {
 	return pages
 }
 
-// addExporter adds the exporter's series, since there are no devices.
+// addExporter adds series of the exporter, because there are no devices.
 func (l *life) addExporter(h *history) {
 	for name, pod := range l.pods {
 		gpus := map[string]int{"chat-6f-x": 2, "nightly-1-a": 8, "nightly-1-b": 8}[name]
@@ -115,7 +115,7 @@ func (l *life) addExporter(h *history) {
 	}
 }
 
-// device adds a sample of an info metric of the exporter's catalogue.
+// device adds a sample of an info metric from the exporter's catalogue.
 func (h *history) device(t *testing.T, name string, labels map[string]string, minute int) {
 	t.Helper()
 	all := collector.Catalogue()
@@ -140,7 +140,7 @@ func (l *life) variables(title string) map[string]string {
 	}
 }
 
-// answers returns the expected results at the last moment.
+// answers returns the expected results at the end of the history.
 func (l *life) answers() map[string]prometheus.Answer {
 	begun := float64(l.at(0).Unix())
 	minute := func(m float64) float64 { return begun + 60*m }

@@ -22,10 +22,11 @@ import (
 
 const scrapeConfig = "../../../manifests/prometheus/scrape.yaml"
 
-// zeros is the feature that makes Prometheus count the increase before its first scrape.
+// zeros is the Prometheus feature that includes the increase of a counter before its first scrape.
 const zeros = "--enable-feature=created-timestamp-zero-ingestion"
 
-// TestScrapeConfig checks that the scrape configuration is valid for a server and for an agent.
+// TestScrapeConfig checks that the scrape configuration is valid for Prometheus both as a server and as an
+// agent.
 func TestScrapeConfig(t *testing.T) {
 	for _, flags := range [][]string{{"--lint=all", "--lint-fatal"}, {"--agent"}} {
 		if err := server(t).Promtool(t.Context(), append([]string{"check", "config", scrapeConfig}, flags...)...); err != nil {
@@ -34,8 +35,8 @@ func TestScrapeConfig(t *testing.T) {
 	}
 }
 
-// beside has series of the reconciler and kube-state-metrics, by the paths of their pages in the
-// test. Only series of teams and workloads are sent.
+// beside contains series of the reconciler and of kube-state-metrics, by the path of their page in the test.
+// Only series about teams and workloads must be sent.
 var beside = map[string]string{
 	"/metrics": `gpuledger_pod_info{pod_uid="u1"} 1
 gpuledger_pod_labels{pod_uid="u1",label_team="red"} 1
@@ -47,7 +48,7 @@ kube_pod_info{pod="a"} 1
 `,
 }
 
-// hours are rules that have samples at once. They replace the hourly rules of dashboards/rules.
+// hours contains rules that have results immediately. They replace the hourly rules in dashboards/rules.
 const hours = `groups:
 - name: hours
   interval: 1s
@@ -56,11 +57,10 @@ const hours = `groups:
   - {record: "gpuledger:gpu_identity:info", expr: "vector(1)"}
 `
 
-// TestRecordIsSent checks that, with the scrape configuration unchanged except for the addresses of
-// the pods and the archive, a server and an agent send exactly the record of a real exporter and
-// the series of teams; the server also sends the hours of its rules. Each counter of the record
-// begins at 0: a Prometheus does not send zeros from before its own start, so the exporter starts
-// after it.
+// TestRecordIsSent checks that a server and an agent send exactly the record of a real exporter and the
+// series about teams. The server must also send the hourly results of its rules. The scrape configuration is
+// unchanged except for the addresses of the pods and the archive. Each counter of the record must begin at 0.
+// Because Prometheus does not send zeros from before its own start, the exporter starts after Prometheus.
 func TestRecordIsSent(t *testing.T) {
 	programs := buildExporter(t)
 	for _, mode := range []string{"server", "agent"} {
@@ -106,7 +106,7 @@ func TestRecordIsSent(t *testing.T) {
 	}
 }
 
-// checkRecord checks that each series has its origin as labels, and begins at 0.
+// checkRecord checks that the labels of each series name its origin, and that each counter begins at 0.
 func checkRecord(t *testing.T, url string) {
 	t.Helper()
 	for _, query := range []string{
@@ -114,7 +114,7 @@ func checkRecord(t *testing.T, url string) {
 		`{__name__=~"up|gpuledger_(placement|board|allocation)_.+", instance!="record-node"}`,
 		`{__name__=~"gpuledger_pod_.+", job!="gpuledger-reconciler"}`,
 		`{__name__=~".+", cluster!="example"}`,
-		`{__name__=~"gpuledger_(placement|board|allocation)_.+", node!="gb200-0"}`, // from the exporter, not the target
+		`{__name__=~"gpuledger_(placement|board|allocation)_.+", node!="gb200-0"}`, // the label must come from the exporter and not from the target
 		`{__name__=~"gpuledger_(placement|board|allocation)_.+", serial=""}`,
 		`min_over_time(gpuledger_board_energy_joules_total[1h]) > 0`,
 		`min_over_time(gpuledger_allocation_energy_joules_total[1h]) > 0`,
@@ -146,8 +146,8 @@ func eventuallyHas(t *testing.T, url string, want map[string]float64) {
 	t.Fatalf("series (-want +got):\n%s", cmp.Diff(want, got))
 }
 
-// shipped returns the scrape configuration for one exporter, one server of the other series, and
-// one archive. Scrapes are so far apart that counters have increased before the first scrape.
+// shipped returns the scrape configuration for one exporter, one server with the other series, and one
+// archive. The scrape interval is so long that counters have increased before the first scrape.
 func shipped(t *testing.T, exporter, others, archive string) string {
 	t.Helper()
 	text, err := os.ReadFile(scrapeConfig)

@@ -18,20 +18,21 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// The size of the benchmark's cluster, and the time for which it is watched without changes.
+// These flags define the size of the benchmark's cluster, and the time for which it is observed without
+// changes.
 var (
-	benchNodes  = flag.Int("nodes", 500, "nodes of the benchmark, each with an exporter of 8 GPUs")
-	benchPods   = flag.Int("pods", 5000, "GPU pods of the benchmark")
-	benchSteady = flag.Duration("steady", time.Minute, "time of the benchmark's steady state")
+	benchNodes  = flag.Int("nodes", 500, "number of nodes, each with an exporter for 8 GPUs")
+	benchPods   = flag.Int("pods", 5000, "number of GPU pods")
+	benchSteady = flag.Duration("steady", time.Minute, "time for which the cluster does not change")
 )
 
-// The limits of the measurements.
+// These are the limits for the measured values.
 const (
-	maxColdStart = 6 * time.Minute // at 20 writes a second, for 5,000 nodes
-	maxWriteRate = 20.0 * 1.05     // per second, over ten seconds
-	maxResident  = 448.0           // MiB, the program's own limit in the shipped 512 MiB
+	maxColdStart = 6 * time.Minute // for 5,000 nodes at 20 writes per second
+	maxWriteRate = 20.0 * 1.05     // writes per second, over ten seconds
+	maxResident  = 448.0           // in MiB; the program's own limit if the memory limit is the shipped 512 MiB
 	maxRepair    = 5 * time.Second
-	maxScrape    = time.Second // 99 of 100
+	maxScrape    = time.Second // for 99 of 100 scrapes
 )
 
 // BenchmarkReconciler runs the reconciler on a cluster of the given size, and fails if a
@@ -45,7 +46,7 @@ func BenchmarkReconciler(b *testing.B) {
 func bench(b *testing.B) {
 	begun := time.Now()
 	newFleet(b, *benchNodes, *benchPods)
-	printLine("%d nodes with exporters and %d GPU pods, made in %v", *benchNodes, *benchPods, time.Since(begun).Round(time.Second))
+	printLine("%d nodes with exporters and %d GPU pods, created in %v", *benchNodes, *benchPods, time.Since(begun).Round(time.Second))
 
 	start := now(b)
 	begun = time.Now()
@@ -63,8 +64,7 @@ func bench(b *testing.B) {
 	report(b, "peak-MiB", r.status("VmHWM")/1024, maxResident)
 }
 
-// printLine prints a line at once, because the log of a benchmark is shown at its end and
-// truncated.
+// printLine prints a line immediately, because the benchmark's log is printed only at its end, and truncated.
 func printLine(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
 // report prints a measurement, and fails if it exceeds its limit.
@@ -78,7 +78,7 @@ func report(b *testing.B, name string, value, limit float64) {
 	printLine("%-14s %10.3f   at most %g: %s", name, value, limit, result)
 }
 
-// awaitWrites waits until every node was written once, and returns the writes.
+// awaitWrites waits until every Node was written at least once, and returns the writes.
 func awaitWrites(b *testing.B, since *cluster.Audit, nodes int) []cluster.Request {
 	for begun := time.Now(); ; {
 		writes := must(since.Requests(func(r *cluster.Request) bool {
@@ -111,7 +111,7 @@ func maxRate(writes []cluster.Request) float64 {
 	return float64(most) / window.Seconds()
 }
 
-// benchScrapes scrapes like Prometheus, compressed.
+// benchScrapes measures compressed scrapes, as Prometheus makes them.
 func benchScrapes(b *testing.B, r *replica) {
 	const scrapes = 100
 	var took []time.Duration
@@ -123,7 +123,7 @@ func benchScrapes(b *testing.B, r *replica) {
 		took = append(took, time.Since(begun))
 	}
 	slices.Sort(took)
-	printLine("a page of %.1f MiB, %.1f MiB compressed; half of the scrapes within %v, %.2f s of CPU each",
+	printLine("page of %.1f MiB, %.1f MiB compressed; half of the scrapes took at most %v; %.2f s of CPU each",
 		float64(plain)/(1<<20), float64(compressed)/(1<<20), took[scrapes/2].Round(time.Millisecond), (r.cpu()-before)/scrapes)
 	report(b, "scrape-p99-s", took[scrapes*99/100].Seconds(), maxScrape.Seconds())
 }
@@ -132,7 +132,7 @@ func benchScrapes(b *testing.B, r *replica) {
 func (r *replica) scrapeCompressed() (compressed, plain int64) {
 	r.t.Helper()
 	request := must(http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.url+"/metrics", http.NoBody))(r.t)
-	request.Header.Set("Accept-Encoding", "gzip") // a header that is set explicitly is not decompressed automatically
+	request.Header.Set("Accept-Encoding", "gzip") // Go does not decompress the response if this header is set explicitly
 	response, err := http.DefaultClient.Do(request)
 	check(r.t, err)
 	defer response.Body.Close()
@@ -154,7 +154,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// benchRepair edits the label of one node.
+// benchRepair edits a label of one Node and measures the time until the reconciler restores it.
 func benchRepair(b *testing.B) {
 	n := &node{t: b, name: nodeName(0)}
 	want, begun, since := n.labels(), time.Now(), now(b)
@@ -162,17 +162,17 @@ func benchRepair(b *testing.B) {
 	n.awaitLabels(want)
 	report(b, "repair-s", time.Since(begun).Seconds(), maxRepair.Seconds())
 	if writes := nodeWrites(b, since); len(writes) != 1 || writes[0].Object.Name != n.name {
-		b.Errorf("it took %d writes: %v", len(writes), writes)
+		b.Errorf("the repair took %d writes: %v", len(writes), writes)
 	}
 }
 
-// benchSteadyState watches the reconciler while nothing changes.
+// benchSteadyState observes the reconciler while the cluster does not change.
 func benchSteadyState(b *testing.B, r *replica, start *cluster.Audit) {
 	printLine("steady for %v, from %s", *benchSteady, r.process())
 	since, used, begun := now(b), r.cpu(), time.Now()
-	<-time.After(*benchSteady) // the absence of requests is only shown for this time
+	<-time.After(*benchSteady) // the result is valid only for this time
 	writes := allWrites(b, since)
-	printLine("processor while nothing changes: %.2f %% of a core, with a reading every 2 minutes", 100*(r.cpu()-used)/time.Since(begun).Seconds())
+	printLine("processor time while nothing changes: %.2f %% of a core, with a reading every 2 minutes", 100*(r.cpu()-used)/time.Since(begun).Seconds())
 	for _, w := range writes[:min(len(writes), 5)] {
 		printLine("a write: %v", w)
 	}
@@ -210,7 +210,7 @@ func openWatches(b *testing.B, since *cluster.Audit) map[string]int {
 // process returns the resources that the process has used so far.
 func (r *replica) process() string {
 	r.t.Helper()
-	return fmt.Sprintf("%.0f MiB resident, %.0f MiB at most, heap of %.0f MiB, %.1f s of CPU",
+	return fmt.Sprintf("%.0f MiB resident, maximum %.0f MiB, heap of %.0f MiB, %.1f s of CPU",
 		r.status("VmRSS")/1024, r.status("VmHWM")/1024, r.value("go_memstats_heap_alloc_bytes", nil)/(1<<20), r.cpu())
 }
 
@@ -218,7 +218,7 @@ func (r *replica) process() string {
 func (r *replica) cpu() float64 {
 	r.t.Helper()
 	stat := strings.Fields(string(must(os.ReadFile(r.proc("stat")))(r.t)))
-	ticks := must(strconv.Atoi(stat[13]))(r.t) + must(strconv.Atoi(stat[14]))(r.t) // utime, stime: hundredths
+	ticks := must(strconv.Atoi(stat[13]))(r.t) + must(strconv.Atoi(stat[14]))(r.t) // utime and stime, in hundredths of a second
 	return float64(ticks) / 100
 }
 

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// hangTimeout is a time limit that only detects a hang: a busy machine does not reach it.
+// hangTimeout is long enough for a busy machine, so it only detects a hang.
 const hangTimeout = 3 * time.Minute
 
-// eventually waits for a condition and returns how long it took.
+// eventually waits until a condition is true and returns the duration.
 func eventually(t testing.TB, what string, ok func() bool) time.Duration {
 	t.Helper()
 	begun := time.Now()
@@ -30,7 +30,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// must returns the value of a call that may not fail.
+// must returns the value of a call and fails the test if the call returned an error.
 func must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

@@ -25,7 +25,7 @@ func conditionRole(t *testing.T) {
 	t.Cleanup(func() { check(t, world.DeleteFile(context.Background(), role)) })
 }
 
-// conditions returns the conditions of a Node by type, as status and reason.
+// conditions returns the status and reason of a Node's conditions, by type.
 func (n *node) conditions() map[core.NodeConditionType]string {
 	got := make(map[core.NodeConditionType]string)
 	for _, c := range n.object().Status.Conditions {
@@ -34,8 +34,8 @@ func (n *node) conditions() map[core.NodeConditionType]string {
 	return got
 }
 
-// TestCondition checks that the condition follows the exporter's advice, beside the kubelet's own conditions, and is removed by
-// cleanup together with the labels.
+// TestCondition checks that the condition follows the exporter's advice and leaves the kubelet's conditions unchanged.
+// cleanup must remove the condition together with the labels.
 func TestCondition(t *testing.T) {
 	conditionRole(t)
 	n := newNode(t, "a", "1654")
@@ -65,7 +65,7 @@ func TestCondition(t *testing.T) {
 	if c := n.object().Status.Conditions[i]; c.Message != "reset, serial 1654, PCI 00000000:10:00.0: xid_48, fabric_failed" || c.LastTransitionTime.IsZero() {
 		t.Errorf("condition %+v", c)
 	}
-	eventually(t, "an Event has the reset", func() bool {
+	eventually(t, "an Event contains the reset", func() bool {
 		return slices.ContainsFunc(events(t, n), func(e core.Event) bool {
 			return e.Type == core.EventTypeWarning && e.Reason == "Reset" && strings.HasSuffix(e.Message, "reset, serial 1654, PCI 00000000:10:00.0: xid_48, fabric_failed")
 		})
@@ -91,7 +91,8 @@ func TestCondition(t *testing.T) {
 	}
 }
 
-// TestFenceOfStatus checks that the account can change only its own condition by the status of a Node.
+// TestFenceOfStatus checks that the reconciler's account can change only its own condition in the status of a
+// Node.
 func TestFenceOfStatus(t *testing.T) {
 	conditionRole(t)
 	client := asReconciler(t)
@@ -102,7 +103,7 @@ func TestFenceOfStatus(t *testing.T) {
 		_, err := client.CoreV1().Nodes().Patch(t.Context(), n.name, types.StrategicMergePatchType, []byte(body), meta.PatchOptions{}, "status")
 		return err
 	}
-	eventually(t, "the role acts", func() bool {
+	eventually(t, "the role is in force", func() bool {
 		return patch(`{"status":{"conditions":[{"type":"GPULedgerHealthy","status":"True"}]}}`) == nil
 	})
 	tests := []struct {
@@ -125,7 +126,7 @@ func TestFenceOfStatus(t *testing.T) {
 			case tt.refused == "" && err != nil:
 				t.Errorf("refused: %v", err)
 			case tt.refused != "" && (err == nil || !strings.Contains(err.Error(), tt.refused)):
-				t.Errorf("got %v, want it refused because of %q", err, tt.refused)
+				t.Errorf("got %v, want an error with %q", err, tt.refused)
 			}
 		})
 	}

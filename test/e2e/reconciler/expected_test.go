@@ -12,12 +12,12 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestExpected checks that a node that should have an exporter is shown, with or without one, by
-// each source.
+// TestExpected checks, for each source of information, that the page shows a node that should have an
+// exporter.
 func TestExpected(t *testing.T) {
 	servesClaims(t)
 	n := newNode(t, "a", "1")
-	n.deletePod() // a node with GPUs and without an exporter
+	n.deletePod() // this node has GPUs and no exporter
 	nodes := world.Client.CoreV1().Nodes()
 	for name, labels := range map[string]map[string]string{
 		"b": nil, "c": {"nvidia.com/gpu.present": "true"}, "d": {"nvidia.com/gpu.present": "false"},
@@ -49,7 +49,7 @@ func TestExpected(t *testing.T) {
 	})
 }
 
-// TestClaims checks that a pod that requests GPUs by a claim is a GPU pod.
+// TestClaims checks that a pod that requests GPUs with a ResourceClaim counts as a GPU pod.
 func TestClaims(t *testing.T) {
 	servesClaims(t)
 	newTeam(t)
@@ -69,7 +69,7 @@ func TestClaims(t *testing.T) {
 
 	r := lead(t, "--enable=workloads")
 	r.awaitPods("Pod", "claims", 1)
-	eventually(t, "it requests the claim's GPUs", func() bool {
+	eventually(t, "the pod requests the claim's GPUs", func() bool {
 		return r.value("gpuledger_pod_gpu_requests", map[string]string{"pod": "claims", "resource": "gpu.nvidia.com"}) == 2
 	})
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// exporter serves /inventory like the exporter of a node, or like a broken one.
+// exporter serves /inventory like a node's exporter, or like a broken exporter.
 type exporter struct {
 	port  int32
 	reads atomic.Int64
 
 	mu     sync.Mutex
 	answer http.HandlerFunc
-	health *health.Page // nil without such a page
+	health *health.Page // nil if there is no such page
 }
 
 func newExporter(t testing.TB) *exporter {
@@ -36,7 +36,7 @@ func newExporter(t testing.TB) *exporter {
 		answer, health := e.answer, e.health
 		e.mu.Unlock()
 		if r.URL.Path == "/health.json" && health != nil {
-			_ = json.NewEncoder(w).Encode(health) // the client may have gone
+			_ = json.NewEncoder(w).Encode(health) // the client may have closed the connection
 			return
 		}
 		if r.URL.Path != "/inventory" {
@@ -58,34 +58,34 @@ func (e *exporter) answers(answer http.HandlerFunc) {
 	e.answer = answer
 }
 
-// advises replaces the health.
+// advises replaces the health page.
 func (e *exporter) advises(page health.Page) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.health = &page
 }
 
-// serves replaces the page.
+// serves replaces the inventory page.
 func (e *exporter) serves(page inventory.Page) { e.answers(serves(page)) }
 
-// serves returns a handler of a page with the current time.
+// serves returns a handler that serves a page with the current time.
 func serves(page inventory.Page) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		page := page
 		page.Time = time.Now().UTC()
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(page) // the client may have gone
+		_ = json.NewEncoder(w).Encode(page) // the client may have closed the connection
 	}
 }
 
-// awaitReads waits until the exporter was read n more times.
+// awaitReads waits until the exporter has been read n more times.
 func (e *exporter) awaitReads(t testing.TB, more int64) {
 	t.Helper()
 	until := e.reads.Load() + more
-	eventually(t, fmt.Sprintf("the exporter is read %d times more", more), func() bool { return e.reads.Load() >= until })
+	eventually(t, fmt.Sprintf("the exporter has been read %d more times", more), func() bool { return e.reads.Load() >= until })
 }
 
-// awaitAllReads waits until each exporter was read n more times.
+// awaitAllReads waits until each exporter has been read n more times.
 func awaitAllReads(t testing.TB, nodes []*node, more int64) {
 	t.Helper()
 	until := make(map[*node]int64)
@@ -93,16 +93,16 @@ func awaitAllReads(t testing.TB, nodes []*node, more int64) {
 		until[n] = n.reads.Load() + more
 	}
 	for n, count := range until {
-		eventually(t, fmt.Sprintf("the exporter of %s is read %d times more", n.name, more), func() bool { return n.reads.Load() >= count })
+		eventually(t, fmt.Sprintf("the exporter of %s has been read %d more times", n.name, more), func() bool { return n.reads.Load() >= count })
 	}
 }
 
-// away responds like an exporter that is starting.
+// away responds like an exporter that has just started.
 func away(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "not ready: no reading yet", http.StatusServiceUnavailable)
 }
 
-// page returns the page of a healthy exporter of the node.
+// page returns the inventory page of a healthy exporter on the node.
 func page(node string, gpus ...inventory.GPU) inventory.Page {
 	return inventory.Page{
 		Version: inventory.Version, DriverUp: true,

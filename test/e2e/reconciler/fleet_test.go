@@ -29,19 +29,19 @@ const (
 
 // fleet is the cluster of the benchmark, with the given numbers of nodes and pods.
 type fleet struct {
-	ports []int32 // of each node's exporter
+	ports []int32 // port of each node's exporter
 }
 
 func nodeName(i int) string { return fmt.Sprintf("gpu-%05d", i) }
 
-// newFleet creates nodes with exporters, and running GPU pods: one half of ReplicaSets of
-// Deployments, the other half of Jobs of CronJobs. No controller changes them.
+// newFleet creates nodes with exporters, and running GPU pods. Half of the pods belong to ReplicaSets of
+// Deployments, the other half to Jobs of CronJobs. No controller changes these objects.
 func newFleet(b *testing.B, nodes, pods int) {
 	b.Helper()
 	f := &fleet{ports: serveExporters(b, nodes)}
 	must(world.Client.CoreV1().Namespaces().Create(b.Context(), &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: team}}, meta.CreateOptions{}))(b)
 	for _, namespace := range []string{team, exporterNamespace} {
-		eventually(b, "the namespace has its account", func() bool {
+		eventually(b, "the namespace has its service account", func() bool {
 			_, err := world.Client.CoreV1().ServiceAccounts(namespace).Get(b.Context(), "default", meta.GetOptions{})
 			return err == nil
 		})
@@ -57,7 +57,7 @@ func newFleet(b *testing.B, nodes, pods int) {
 	}))
 }
 
-// parallel calls do for 0 to n-1.
+// parallel calls do concurrently for all numbers from 0 to n-1.
 func parallel(ctx context.Context, n int, do func(context.Context, int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(32)
@@ -71,7 +71,7 @@ func parallel(ctx context.Context, n int, do func(context.Context, int) error) e
 // identifies the node.
 func serveExporters(b *testing.B, nodes int) (ports []int32) {
 	b.Helper()
-	nodeAt := make(map[int]int) // by port
+	nodeAt := make(map[int]int) // names of the nodes, by port
 	var listeners []net.Listener
 	for i := range nodes {
 		l := must(net.Listen("tcp", "127.0.0.1:0"))(b)
@@ -84,13 +84,13 @@ func serveExporters(b *testing.B, nodes int) (ports []int32) {
 		serves(fleetPage(nodeAt[at.Port]))(w, r)
 	})}
 	for _, l := range listeners {
-		go func() { _ = server.Serve(l) }() // until the server is closed
+		go func() { _ = server.Serve(l) }() // returns when the server is closed
 	}
 	b.Cleanup(func() { _ = server.Close() })
 	return ports
 }
 
-// fleetPage returns the inventory of a node as in an NVL72 rack: 18 trays in a chassis.
+// fleetPage returns a node's inventory as in an NVL72 rack, which has 18 trays in a chassis.
 func fleetPage(i int) inventory.Page {
 	p := page(nodeName(i))
 	for n := range gpusPerNode {
@@ -104,7 +104,7 @@ func fleetPage(i int) inventory.Page {
 	return p
 }
 
-// createWorkload creates a workload of two levels, and returns the owner reference for its pods.
+// createWorkload creates a workload with two levels of owners, and returns the owner reference for its pods.
 func createWorkload(ctx context.Context, i int) (meta.OwnerReference, error) {
 	name := fmt.Sprintf("training-%05d", i)
 	if i%2 == 0 {
@@ -163,7 +163,7 @@ func (f *fleet) createNode(ctx context.Context, i int) error {
 	}
 	node.Status.Allocatable = core.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpusPerNode, resource.DecimalSI)}
 	node.Status.Capacity = node.Status.Allocatable
-	for i := range 50 { // the maximum number that a kubelet reports
+	for i := range 50 { // maximum number that a kubelet reports
 		node.Status.Images = append(node.Status.Images, core.ContainerImage{
 			Names: []string{fmt.Sprintf("registry.example.com/image-%d@sha256:%s", i, strings.Repeat("0", 64))}, SizeBytes: 1 << 30,
 		})
@@ -174,7 +174,7 @@ func (f *fleet) createNode(ctx context.Context, i int) error {
 	return createPod(ctx, exporterPod("nvidia-device-plugin-"+name, name, f.ports[i]), exporterStatus())
 }
 
-// createPod creates a pod and sets its status like a kubelet.
+// createPod creates a pod and sets its status in the same way as a kubelet.
 func createPod(ctx context.Context, pod *core.Pod, status core.PodStatus) error {
 	created, err := world.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, meta.CreateOptions{})
 	if err != nil {

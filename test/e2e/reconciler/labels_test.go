@@ -23,7 +23,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// nodeWrites returns the account's requests since then that wrote a Node or tried to.
+// nodeWrites returns the requests of the reconciler's account, since a given time, that wrote a Node or tried
+// to.
 func nodeWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	t.Helper()
 	return must(since.Requests(func(r *cluster.Request) bool {
@@ -31,8 +32,8 @@ func nodeWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	}))(t)
 }
 
-// allWrites returns all write requests of the account since then, except the writes of the Lease,
-// which its holder renews.
+// allWrites returns all write requests of the reconciler's account since a given time, except for the writes
+// that renew the Lease.
 func allWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	t.Helper()
 	return must(since.Requests(func(r *cluster.Request) bool {
@@ -45,19 +46,19 @@ func now(t testing.TB) *cluster.Audit {
 	return must(world.Audit())(t)
 }
 
-// TestLabels checks that a node gets its labels and its annotation by server-side apply as
-// gpuledger, and keeps the labels of others.
+// TestLabels checks that a Node gets its labels and its annotation by a server-side apply of the manager
+// gpuledger, and keeps labels of other managers.
 func TestLabels(t *testing.T) {
 	n := newNode(t, "a", "1654", "1655")
 	n.patch(`{"metadata":{"labels":{"zone":"one","gpuledger.io/team":"ours"}}}`)
 	lead(t, "--enable=labels")
 
 	want := serials("1654", "1655")
-	want["team"] = "ours" // a foreign label under our prefix
+	want["team"] = "ours" // a label of another manager with our prefix
 	n.awaitLabels(want)
 	object := n.object()
 	if got := object.Labels["zone"]; got != "one" {
-		t.Errorf("somebody's label is %q now", got)
+		t.Errorf("the label of another manager is now %q", got)
 	}
 	if annotation := object.Annotations["gpuledger.io/inventory"]; !strings.Contains(annotation, "GPU-1654") || len(annotation) > 4000 {
 		t.Errorf("annotation of %d bytes: %s", len(annotation), annotation)
@@ -68,7 +69,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestSteady checks that every node with GPUs is written once, and not again while nothing changes.
+// TestSteady checks that every Node with GPUs is written once, and not again until something changes.
 func TestSteady(t *testing.T) {
 	nodes := []*node{newNode(t, "a", "1"), newNode(t, "b", "2"), newNode(t, "c")}
 	since := now(t)
@@ -81,8 +82,8 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// TestForeignEdit checks that our labels are repaired within five seconds after an edit by another
-// client, although the exporter is not read again for long.
+// TestForeignEdit checks that our labels are restored within five seconds after another client edits them,
+// although the exporter is not read again for a long time.
 func TestForeignEdit(t *testing.T) {
 	n := newNode(t, "a", "1654", "1655")
 	lead(t, "--enable=labels", "--resync=1h")
@@ -98,7 +99,7 @@ func TestForeignEdit(t *testing.T) {
 		took := time.Since(begun)
 		t.Logf("%s: repaired after %v", name, took.Round(time.Millisecond))
 		if took > 5*time.Second {
-			t.Errorf("%s: repaired only after %v", name, took)
+			t.Errorf("%s: restored only after %v", name, took)
 		}
 	}
 	n.patch(`{"metadata":{"annotations":{"gpuledger.io/inventory":null}}}`)
@@ -123,8 +124,8 @@ func TestExporterAway(t *testing.T) {
 	}
 }
 
-// TestLabelTTL checks that the labels of a node without an exporter are removed after the time of
-// the flag, and not before.
+// TestLabelTTL checks that the labels of a Node without an exporter are removed after the time that the flag
+// sets, and not before.
 func TestLabelTTL(t *testing.T) {
 	n := newNode(t, "a", "1")
 	n.patch(`{"metadata":{"labels":{"gpuledger.io/team":"ours"}}}`)
@@ -136,14 +137,14 @@ func TestLabelTTL(t *testing.T) {
 	begun := time.Now()
 	n.awaitLabels(map[string]string{"team": "ours"})
 	if took := time.Since(begun); took < 2*time.Second {
-		t.Errorf("the labels went after %v", took)
+		t.Errorf("the labels were removed after %v", took)
 	}
 	if _, there := n.object().Annotations["gpuledger.io/inventory"]; there {
-		t.Error("the annotation stayed")
+		t.Error("the annotation was not removed")
 	}
 }
 
-// TestCleanup checks that the command removes exactly the reconciler's labels, and ends.
+// TestCleanup checks that the command cleanup removes exactly the reconciler's labels, and ends.
 func TestCleanup(t *testing.T) {
 	a, b := newNode(t, "a", "1"), newNode(t, "b", "2")
 	a.patch(`{"metadata":{"labels":{"zone":"one","gpuledger.io/team":"ours"}}}`)
@@ -170,19 +171,20 @@ func TestCleanup(t *testing.T) {
 	}
 }
 
-// TestDeletedNode checks that a deleted Node with a running exporter is not created again.
+// TestDeletedNode checks that the reconciler does not create a deleted Node again while the Node's exporter
+// still runs.
 func TestDeletedNode(t *testing.T) {
 	gone, stays := newNode(t, "gone", "1"), newNode(t, "stays", "2")
 	lead(t, "--enable=labels")
 	gone.awaitLabels(serials("1"))
 	stays.awaitLabels(serials("2"))
 	check(t, world.Client.CoreV1().Nodes().Delete(t.Context(), "gone", meta.DeleteOptions{}))
-	gone.serves(page("gone", boards("3")...)) // there is something to write
+	gone.serves(page("gone", boards("3")...)) // the new serial number is a reason to write
 	stays.awaitReads(t, 4)                    // the exporter of an unknown Node is not read
 	if gone.object() != nil {
-		t.Error("the Node is there again")
+		t.Error("the Node exists again")
 	}
-	// A Node that is created again under its name is a new Node, and gets its labels.
+	// If a Node is created again under the same name, it is a new Node, and it gets its labels.
 	gone.create(nil)
 	gone.awaitLabels(serials("3"))
 }
@@ -216,8 +218,8 @@ func TestTwoReadings(t *testing.T) {
 	n.awaitLabels(serials("2"))
 }
 
-// TestChangeBudget checks that a driver whose new values change a whole fleet cannot change its
-// labels at once, and that this is visible.
+// TestChangeBudget checks that the labels of a whole fleet do not change at once if a driver reports new
+// values, and that the delay is visible.
 func TestChangeBudget(t *testing.T) {
 	const fleet, budget = 14, 10
 	var nodes []*node
@@ -227,7 +229,7 @@ func TestChangeBudget(t *testing.T) {
 	}
 	r := lead(t, "--enable=labels")
 	for _, n := range nodes {
-		n.awaitLabels(serials(n.name + "-1")) // the first labelling is free
+		n.awaitLabels(serials(n.name + "-1")) // the first labels do not use the budget
 	}
 	for _, n := range nodes {
 		n.serves(page(n.name, boards(n.name+"-2")...))
@@ -244,7 +246,7 @@ func TestChangeBudget(t *testing.T) {
 		return r.value("gpuledger_reconciler_changes_held", nil) == fleet-budget
 	})
 
-	// Another leader reads the spent budget and an administrator's approval.
+	// A new leader must read the spent budget and an administrator's approval.
 	r.stop()
 	second := lead(t, "--enable=labels", "--leader-election.identity=second")
 	awaitAllReads(t, nodes, 3)
@@ -258,7 +260,7 @@ func TestChangeBudget(t *testing.T) {
 	}
 }
 
-// annotateLease patches the annotations of the Lease, which hold the change budget.
+// annotateLease patches the annotations of the Lease, which contain the change budget.
 func annotateLease(t testing.TB, annotations string) {
 	t.Helper()
 	_, err := world.Client.CoordinationV1().Leases(namespace).Patch(context.Background(), account, types.MergePatchType,
@@ -268,7 +270,7 @@ func annotateLease(t testing.TB, annotations string) {
 	}
 }
 
-// TestDryRun checks that nothing is written, and that the log has the intended writes.
+// TestDryRun checks that nothing is written, and that the log contains the intended writes.
 func TestDryRun(t *testing.T) {
 	n := newNode(t, "a", "1654")
 	since := now(t)
@@ -280,8 +282,7 @@ func TestDryRun(t *testing.T) {
 	eventually(t, "the log has the labels", func() bool { return len(r.logLines("1654")) > 0 })
 }
 
-// TestSameGPUTwice checks that neither of two nodes that claim one GPU is written until the
-// conflict is resolved.
+// TestSameGPUTwice checks that two Nodes are not written while both report the same GPU.
 func TestSameGPUTwice(t *testing.T) {
 	a, b, c := newNode(t, "a", "1", "2"), newNode(t, "b", "2", "3"), newNode(t, "c", "4")
 	since := now(t)
@@ -300,7 +301,7 @@ func TestSameGPUTwice(t *testing.T) {
 	if r.value("gpuledger_reconciler_nodes", map[string]string{"state": "duplicate_uuid"}) != 2 {
 		t.Errorf("the metrics do not name two nodes")
 	}
-	b.serves(page("b", boards("3")...)) // b was wrong
+	b.serves(page("b", boards("3")...)) // b reported the wrong GPU
 	a.awaitLabels(serials("1", "2"))
 	b.awaitLabels(serials("3"))
 }
@@ -313,7 +314,7 @@ func events(t *testing.T, n *node) []core.Event {
 	return all.Items
 }
 
-// TestBadPages checks that nothing is written for an invalid or unreadable page.
+// TestBadPages checks that nothing is written if the page is invalid or unreadable.
 func TestBadPages(t *testing.T) {
 	n := newNode(t, "a", "1", "2")
 	r := lead(t, "--enable=labels", "--exporter.timeout=500ms")
@@ -372,13 +373,13 @@ func text(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
 }
 
-// huge serves a page that begins correctly and does not end.
+// huge serves a page that begins correctly but never ends.
 func huge(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte(`{"version":1,"driver_up":true,"gpus":[`))
 	gpus := []byte(strings.Repeat(`{"uuid":"GPU-9","serial":"9","present":true},`, 1000))
 	for range 100 << 20 / len(gpus) {
 		if _, err := w.Write(gpus); err != nil {
-			return // the reader has stopped
+			return // the client has stopped reading
 		}
 	}
 }

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package reconciler_test runs the shipped gpuledger-reconciler against a real API server: with the
-// shipped roles and policy, with real tokens, and with the audit log as the record of its writes.
-// Exporters are HTTP servers of the tests.
+// Package reconciler_test runs the shipped gpuledger-reconciler against a real API server, with the shipped
+// roles and policy and with real tokens. The audit log is the record of its writes. The exporters are HTTP
+// servers in the tests.
 package reconciler_test
 
 import (
@@ -18,29 +18,29 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// The folders with the policy and the roles for reading, and with the roles for writing.
+// These folders contain the policy and the roles for reading, and the roles for writing.
 const (
 	manifests = "../../../manifests/base/reconciler"
 	writes    = "../../../manifests/components/labels"
 )
 
-// The service account of the manifests.
+// These constants name the service account in the manifests.
 const (
 	namespace = "gpuledger"
 	account   = "gpuledger-reconciler"
 	username  = "system:serviceaccount:" + namespace + ":" + account
 )
 
-// world is shared by all tests. They run one after the other, and leave no node and no pod behind.
+// world is shared by all tests. The tests run one after the other, and each removes its Nodes and pods.
 var world struct {
 	*cluster.Cluster
-	binary    string    // gpuledger-reconciler
-	daemonSet types.UID // of the exporters
+	binary    string    // path of gpuledger-reconciler
+	daemonSet types.UID // address of the exporters
 }
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, prepare)) }
 
-// prepare builds the reconciler, applies the manifests and starts the controllers that they need.
+// prepare builds the reconciler, applies the manifests and starts the controllers that the manifests need.
 func prepare(ctx context.Context, c *cluster.Cluster, dir string) error {
 	world.Cluster, world.binary = c, filepath.Join(dir, "gpuledger-reconciler")
 	if err := program.Build(ctx, dir, "gpuledger-reconciler"); err != nil {

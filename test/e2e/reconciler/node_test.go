@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// The DaemonSet of the exporters' pods. The tests create its pods.
+// These constants name the DaemonSet of the exporters' pods. The tests create its pods.
 const (
 	exporterNamespace = "kube-system"
 	daemonSetName     = "nvidia-device-plugin-daemonset"
@@ -39,7 +39,7 @@ func exporterDaemonSet(namespace string) *apps.DaemonSet {
 	}
 }
 
-// node is a Node with an exporter.
+// node describes a Node with an exporter.
 type node struct {
 	*exporter
 	t    testing.TB
@@ -47,8 +47,8 @@ type node struct {
 	uid  types.UID
 }
 
-// newNode creates a Node with GPUs of the given serial numbers, its exporter, and the exporter's
-// pod. They are removed after the test.
+// newNode creates a Node with GPUs of the given serial numbers, its exporter, and the exporter's pod. All are
+// removed after the test.
 func newNode(t testing.TB, name string, serials ...string) *node {
 	t.Helper()
 	n := &node{exporter: newExporter(t), t: t, name: name}
@@ -94,7 +94,7 @@ func (n *node) deletePod() {
 	}
 }
 
-// exporterPod returns a device plugin's pod with the exporter as a sidecar.
+// exporterPod returns a device plugin's pod that contains the exporter as a sidecar.
 func exporterPod(name, node string, port int32) *core.Pod {
 	return &core.Pod{
 		ObjectMeta: meta.ObjectMeta{
@@ -114,7 +114,7 @@ func exporterPod(name, node string, port int32) *core.Pod {
 	}
 }
 
-// exporterStatus returns the status of such a pod once it is ready.
+// exporterStatus returns the status of an exporter's pod that is ready.
 func exporterStatus() core.PodStatus {
 	started := meta.Now()
 	running := core.ContainerState{Running: &core.ContainerStateRunning{StartedAt: started}}
@@ -142,7 +142,7 @@ func (n *node) object() *core.Node {
 	return object
 }
 
-// labels returns the Node's labels under our prefix, without the prefix.
+// labels returns the Node's labels with our prefix, but removes the prefix from the names.
 func (n *node) labels() map[string]string {
 	n.t.Helper()
 	labels := map[string]string{}
@@ -156,19 +156,19 @@ func (n *node) labels() map[string]string {
 	return labels
 }
 
-// patch changes the Node as another client.
+// patch changes the Node like another client.
 func (n *node) patch(body string) {
 	n.t.Helper()
 	must(world.Client.CoreV1().Nodes().Patch(n.t.Context(), n.name, types.MergePatchType, []byte(body), meta.PatchOptions{FieldManager: "somebody"}))(n.t)
 }
 
-// awaitLabels waits until the Node has exactly these labels under our prefix.
+// awaitLabels waits until the Node has exactly these labels with our prefix.
 func (n *node) awaitLabels(want map[string]string) {
 	n.t.Helper()
 	got := map[string]string{}
 	n.t.Cleanup(func() {
 		if n.t.Failed() {
-			n.t.Logf("labels of %s, the last time: %v", n.name, got)
+			n.t.Logf("last labels of %s: %v", n.name, got)
 		}
 	})
 	eventually(n.t, "the labels of "+n.name+" are right", func() bool {
@@ -177,7 +177,8 @@ func (n *node) awaitLabels(want map[string]string) {
 	})
 }
 
-// serials returns the labels of a node whose boards have these serial numbers, by PCI address.
+// serials returns the labels of a Node with boards that have these serial numbers, in the order of their PCI
+// addresses.
 func serials(serials ...string) map[string]string { return labelsOf(boards(serials...)) }
 
 func labelsOf(gpus []inventory.GPU) map[string]string {

@@ -16,22 +16,22 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// proxy is in front of the API server and responds to some requests in its place.
+// proxy is a server in front of the API server that answers some requests itself.
 type proxy struct {
-	access *rest.Config // as the reconciler, through the proxy
+	access *rest.Config // access of the reconciler, through the proxy
 
 	mu    sync.Mutex
-	fault func(*http.Request) *meta.Status // if it is nil or returns nil, the API server responds
+	fault func(*http.Request) *meta.Status // returns the proxy's response; if it is nil or returns nil, the API server responds
 }
 
 func newProxy(t testing.TB) *proxy {
 	t.Helper()
 	access := must(world.ServiceAccount(t.Context(), namespace, account))(t)
 	p := &proxy{access: rest.CopyConfig(access)}
-	// The token is passed on; the transport has the API server's certificate.
+	// The proxy passes the token on. The transport trusts the API server's certificate.
 	transport := must(rest.TransportFor(rest.AnonymousClientConfig(access)))(t)
 	behind := httputil.NewSingleHostReverseProxy(must(url.Parse(access.Host))(t))
-	behind.Transport, behind.FlushInterval = transport, -1 // events of a watch are forwarded at once
+	behind.Transport, behind.FlushInterval = transport, -1 // forwards the events of a watch at once
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status := p.faultOf(r); status != nil {
 			answerStatus(w, status)
@@ -40,7 +40,7 @@ func newProxy(t testing.TB) *proxy {
 		behind.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
-		server.CloseClientConnections() // a watch does not end by itself
+		server.CloseClientConnections() // a watch does not end on its own
 		server.Close()
 	})
 	p.access.Host = server.URL
@@ -50,7 +50,7 @@ func newProxy(t testing.TB) *proxy {
 	return p
 }
 
-// fails replaces the proxy's responses.
+// fails replaces the function that returns the proxy's responses.
 func (p *proxy) fails(fault func(*http.Request) *meta.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,5 +74,5 @@ func answerStatus(w http.ResponseWriter, status *meta.Status) {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.WriteHeader(int(status.Code))
-	_ = json.NewEncoder(w).Encode(status) // the client may have gone
+	_ = json.NewEncoder(w).Encode(status) // the client may have closed the connection
 }

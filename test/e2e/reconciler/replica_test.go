@@ -31,10 +31,10 @@ type replica struct {
 	log []string
 
 	exited chan struct{}
-	err    error // of Wait, once exited
+	err    error // result of Wait, valid after exited is closed
 }
 
-// lead starts a replica with the account's own token, and waits until it is the leader.
+// lead starts a replica with a token of the reconciler's account, and waits until it is the leader.
 func lead(t testing.TB, flags ...string) *replica {
 	t.Helper()
 	r := start(t, must(world.ServiceAccount(t.Context(), namespace, account))(t), flags...)
@@ -42,9 +42,8 @@ func lead(t testing.TB, flags ...string) *replica {
 	return r
 }
 
-// start starts a replica with the given access to the API server and with intervals of a second in
-// place of minutes. Later flags override earlier ones. The next test begins with a new change
-// budget.
+// start starts a replica with the given access to the API server and with intervals of a second instead of
+// minutes. Given flags override these defaults. After the test, start resets the change budget.
 func start(t testing.TB, access *rest.Config, flags ...string) *replica {
 	t.Helper()
 	t.Cleanup(func() { annotateLease(t, "null") })
@@ -74,7 +73,7 @@ func execute(t testing.TB, args ...string) *replica {
 	check(t, r.cmd.Start())
 	go r.follow(stderr)
 	t.Cleanup(func() {
-		_ = r.cmd.Process.Signal(syscall.SIGTERM) // so that it releases the Lease; it may have ended
+		_ = r.cmd.Process.Signal(syscall.SIGTERM) // lets the replica release the Lease; the replica may have ended already
 		r.ended()
 		if t.Failed() {
 			t.Logf("log of gpuledger-reconciler %v:\n%s", args, strings.Join(r.logged(), "\n"))
@@ -83,12 +82,13 @@ func execute(t testing.TB, args ...string) *replica {
 	return r
 }
 
-// follow reads the log until the address is found, and then waits for the process.
+// follow reads the log until the process closes it, sets the address when it is logged, and then waits for
+// the process.
 func (r *replica) follow(stderr io.Reader) {
 	lines := bufio.NewScanner(stderr)
 	for lines.Buffer(nil, 1<<20); lines.Scan(); {
 		var line struct{ Msg, Address string }
-		_ = json.Unmarshal(lines.Bytes(), &line) // ignore lines of other programs
+		_ = json.Unmarshal(lines.Bytes(), &line) // lines of other programs are ignored
 		r.mu.Lock()
 		r.log = append(r.log, lines.Text())
 		if line.Msg == "Listening on" {
@@ -100,21 +100,21 @@ func (r *replica) follow(stderr io.Reader) {
 	close(r.exited)
 }
 
-// logged returns the lines of the log so far.
+// logged returns the current lines of the log.
 func (r *replica) logged() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.log)
 }
 
-// logLines returns the lines of the log with a message or an attribute that contains the text.
+// logLines returns the lines of the log that contain the text.
 func (r *replica) logLines(text string) []string {
 	return slices.DeleteFunc(r.logged(), func(line string) bool { return !strings.Contains(line, text) })
 }
 
 func (r *replica) await(message string) {
 	r.t.Helper()
-	eventually(r.t, "the log has "+message, func() bool {
+	eventually(r.t, "the log contains "+message, func() bool {
 		select {
 		case <-r.exited:
 			r.t.Fatalf("it ended: %v", r.err)
@@ -124,7 +124,7 @@ func (r *replica) await(message string) {
 	})
 }
 
-// stop sends SIGTERM to the replica, and returns the time until it ended.
+// stop sends SIGTERM to the replica, and returns the time that the replica took to end.
 func (r *replica) stop() time.Duration {
 	r.t.Helper()
 	begun := time.Now()
@@ -141,7 +141,7 @@ func (r *replica) ended() {
 	case <-time.After(10 * time.Second):
 		_ = r.cmd.Process.Kill()
 		<-r.exited
-		r.t.Error("it did not end on SIGTERM")
+		r.t.Error("the replica did not end after SIGTERM")
 	}
 }
 

@@ -21,14 +21,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// asReconciler returns a client with the account's own token.
+// asReconciler returns a client with a token of the reconciler's account.
 func asReconciler(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	config := must(world.ServiceAccount(t.Context(), namespace, account))(t)
 	return must(kubernetes.NewForConfig(config))(t)
 }
 
-// TestRights checks the account's rights by RBAC.
+// TestRights checks the rights that RBAC grants to the account.
 func TestRights(t *testing.T) {
 	client := asReconciler(t)
 	tests := []struct {
@@ -93,7 +93,7 @@ func TestRights(t *testing.T) {
 					return must(client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), review, meta.CreateOptions{}))(t).Status.Allowed
 				}
 				if tt.want {
-					eventually(t, "it is allowed", allowed) // the aggregated role gets its rules after a moment
+					eventually(t, "it is allowed", allowed) // the API server adds rules to the aggregated role after a moment
 				} else if allowed() {
 					t.Error("it is allowed")
 				}
@@ -102,14 +102,14 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// fence applies the policy with other prefixes until the end of the test.
+// fence applies the policy with the given prefixes until the end of the test.
 func fence(t *testing.T, prefixes string) {
 	t.Helper()
 	shipped := filepath.Join(manifests, "fence.yaml")
 	const list = "'gpuledger.io/'"
 	policy := string(must(os.ReadFile(shipped))(t))
 	if strings.Count(policy, list) != 1 {
-		t.Fatalf("%s has not one list of prefixes [%s]", shipped, list)
+		t.Fatalf("%s does not contain the list of prefixes once: [%s]", shipped, list)
 	}
 	changed := filepath.Join(t.TempDir(), "fence.yaml")
 	check(t, os.WriteFile(changed, []byte(strings.Replace(policy, list, prefixes, 1)), 0o600))
@@ -117,8 +117,8 @@ func fence(t *testing.T, prefixes string) {
 	t.Cleanup(func() { check(t, world.ApplyFile(context.Background(), shipped)) })
 }
 
-// TestFence checks that the account can change only labels and annotations of a Node under its own
-// prefix, by any kind of request.
+// TestFence checks that, with any kind of request, the account can change only labels and annotations of a
+// Node that have its own prefix.
 func TestFence(t *testing.T) {
 	client := asReconciler(t)
 	nodes := world.Client.CoreV1().Nodes()
@@ -132,7 +132,7 @@ func TestFence(t *testing.T) {
 
 	tests := []struct {
 		name, patch string
-		refused     string // part of the error; empty if it is allowed
+		refused     string // part of the error; empty if the request is allowed
 	}{
 		{"own label set", `{"metadata":{"labels":{"gpuledger.io/gpu-1":"2"}}}`, ""},
 		{"own label changed", `{"metadata":{"labels":{"gpuledger.io/gpu-0":"3"}}}`, ""},
@@ -154,10 +154,10 @@ func TestFence(t *testing.T) {
 		_, err := client.CoreV1().Nodes().Patch(t.Context(), "fenced", types.MergePatchType, []byte(body), options)
 		return err
 	}
-	// A policy takes effect a moment after its creation. Until then the requests must not change
+	// A policy takes effect only a moment after its creation. Until then, these requests must not change
 	// anything.
 	dryRun := meta.PatchOptions{DryRun: []string{meta.DryRunAll}}
-	eventually(t, "the policy acts", func() bool { return patch(`{"spec":{"unschedulable":true}}`, dryRun) != nil })
+	eventually(t, "the policy is in force", func() bool { return patch(`{"spec":{"unschedulable":true}}`, dryRun) != nil })
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			err := patch(tt.patch, meta.PatchOptions{})
@@ -165,23 +165,24 @@ func TestFence(t *testing.T) {
 			case tt.refused == "" && err != nil:
 				t.Errorf("refused: %v", err)
 			case tt.refused != "" && (err == nil || !strings.Contains(err.Error(), tt.refused)):
-				t.Errorf("got %v, want it refused because of %q", err, tt.refused)
+				t.Errorf("got %v, want an error with %q", err, tt.refused)
 			}
 		})
 	}
-	t.Run("another account is not fenced", func(t *testing.T) {
+	t.Run("the policy does not apply to another account", func(t *testing.T) {
 		must(nodes.Patch(t.Context(), "fenced", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), meta.PatchOptions{}))(t)
 	})
 }
 
-// TestOneMode checks that each mode works with its own roles only, and makes no other requests.
+// TestOneMode checks that each mode works if only its own roles exist, and makes no requests that need other
+// roles.
 func TestOneMode(t *testing.T) {
 	newTeam(t)
 	n := newNode(t, "a", "1")
 	pod := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "one"}, Spec: asksForGPU("1", core.RestartPolicyNever).Spec}
 	must(world.Client.CoreV1().Pods(team).Create(t.Context(), pod, meta.CreateOptions{}))(t)
 	tests := []struct {
-		mode, without string // file with the roles of the other mode
+		mode, without string // the file with the roles for the other mode
 		works         func(*replica)
 	}{
 		{"labels", "workloads.yaml", func(*replica) { n.awaitLabels(serials("1")) }},

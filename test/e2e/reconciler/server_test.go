@@ -18,13 +18,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// TestFaults checks that after any error of the API server a write is repeated, not too often,
-// until it succeeds.
+// TestFaults checks that a write is repeated after any error of the API server until it succeeds, but not too
+// often.
 func TestFaults(t *testing.T) {
 	tests := []struct {
 		name    string
 		status  meta.Status
-		failure string // label value of the counter
+		failure string // label value of the counter of failures
 	}{
 		{"conflict", meta.Status{Code: http.StatusConflict, Reason: meta.StatusReasonConflict, Message: "somebody else was faster"}, "conflict"},
 		{"forbidden", meta.Status{Code: http.StatusForbidden, Reason: meta.StatusReasonForbidden, Message: "denied by a policy"}, "forbidden"},
@@ -49,7 +49,7 @@ func TestFaults(t *testing.T) {
 			if took := time.Since(begun); took < time.Second {
 				t.Errorf("three attempts within %v", took)
 			}
-			// The client itself waits and repeats a few times, as the response requires.
+			// client-go itself waits and repeats the request a few times, as the response requires.
 			eventually(t, "the failure is counted", func() bool {
 				return r.value("gpuledger_reconciler_node_write_failures_total", map[string]string{"failure": tt.failure}) > 0
 			})
@@ -59,8 +59,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestHangingWrites checks that hanging writes time out, even if all concurrent writes hang, and
-// that all Nodes are written afterwards.
+// TestHangingWrites checks that hanging writes time out, even if all concurrent writes hang. Afterwards all
+// Nodes must be written.
 func TestHangingWrites(t *testing.T) {
 	p := newProxy(t)
 	nodes := []*node{newNode(t, "a", "1"), newNode(t, "b", "2"), newNode(t, "c", "3"), newNode(t, "d", "4"), newNode(t, "e", "5")}
@@ -69,7 +69,7 @@ func TestHangingWrites(t *testing.T) {
 		if r.Method != http.MethodPatch || writes.Add(1) > 4 {
 			return nil
 		}
-		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not detect a cancelled request
+		_, _ = io.Copy(io.Discard, r.Body) // without reading the body, the server does not detect a cancelled request
 		<-r.Context().Done()
 		return &meta.Status{Code: http.StatusGatewayTimeout}
 	})
@@ -80,7 +80,7 @@ func TestHangingWrites(t *testing.T) {
 	}
 }
 
-// TestOutage checks that an outage of the API server causes no change, and no burst of requests
+// TestOutage checks that an outage of the API server changes no labels and causes no burst of requests
 // afterwards.
 func TestOutage(t *testing.T) {
 	n, p := newNode(t, "a", "1"), newProxy(t)
@@ -89,9 +89,9 @@ func TestOutage(t *testing.T) {
 	since := now(t)
 	gone := meta.Status{Code: http.StatusServiceUnavailable, Reason: meta.StatusReasonServiceUnavailable, Message: "gone"}
 	p.fails(func(*http.Request) *meta.Status { return &gone })
-	r.await("lost leadership") // the Lease could not be renewed
+	r.await("lost leadership") // the replica could not renew the Lease
 	p.fails(nil)
-	eventually(t, "it leads again", func() bool { return len(r.logLines(`"msg":"leading"`)) == 2 })
+	eventually(t, "the replica leads again", func() bool { return len(r.logLines(`"msg":"leading"`)) == 2 })
 	n.awaitReads(t, 3)
 	if writes := nodeWrites(t, since); len(writes) > 0 {
 		t.Errorf("writes: %v", writes)
@@ -101,8 +101,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestHandover checks that the second replica takes over when the first one ends, at once after a
-// clean shutdown, and serves the same series.
+// TestHandover checks that the second replica takes over when the first replica ends, and serves the same
+// series. After a clean shutdown it must take over at once.
 func TestHandover(t *testing.T) {
 	n := newNode(t, "a", "1")
 	first := lead(t, "--leader-election.identity=first")
@@ -122,11 +122,11 @@ func TestHandover(t *testing.T) {
 	since := now(t)
 	took := first.stop()
 	second.await("leading")
-	t.Logf("the first one ended within %v", took.Round(time.Millisecond))
+	t.Logf("the first replica ended within %v", took.Round(time.Millisecond))
 	eventually(t, "the new leader shows the machine", func() bool { return len(second.scrape().Matches(metric, machine)) == 1 })
 	n.awaitReads(t, 3)
 	if writes := nodeWrites(t, since); len(writes) > 0 {
-		t.Errorf("writes after the hand-over: %v", writes)
+		t.Errorf("writes after the second replica took over: %v", writes)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// TestTakeOver checks that, in the scheme of gpuid, the labels that gpuid wrote become ours. Stale
-// labels are removed, correct labels stay unchanged, and similar labels are not touched.
+// TestTakeOver checks that, with the label scheme of gpuid, the reconciler takes over the labels that gpuid
+// wrote. Stale labels must be removed, and correct labels and similar labels must stay unchanged.
 func TestTakeOver(t *testing.T) {
 	n := newNode(t, "a", "30", "10")
 	written := `{"metadata":{"labels":{"gpuid.github.com/gpu-0":"10","gpuid.github.com/gpu-1":"30","gpuid.github.com/gpu-7":"70","gpuid.github.com/chassis":"old"}}}`
@@ -32,7 +32,7 @@ func TestTakeOver(t *testing.T) {
 	}
 	fence(t, "'gpuledger.io/', 'gpuid.github.com/'")
 	r := lead(t, "--enable=labels", "--label-scheme=gpuid")
-	eventually(t, "gpuid's stale labels are gone", func() bool { return maps.Equal(labels(), want) })
+	eventually(t, "gpuid's stale labels are removed", func() bool { return maps.Equal(labels(), want) })
 	for _, f := range n.object().ManagedFields {
 		if f.Manager == "gpuid" {
 			t.Errorf("gpuid still owns %s", f.FieldsV1.GetRawBytes())
@@ -51,14 +51,14 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("%v take-overs, want 1", got)
 	}
 
-	// From now on they are added and removed like our own.
+	// From now on, the reconciler adds and removes these labels like its own labels.
 	n.serves(page("a", boards("10")...))
 	delete(want, "gpuid.github.com/gpu-1")
-	eventually(t, "a board that is gone has no label", func() bool { return maps.Equal(labels(), want) })
+	eventually(t, "a removed board has no label", func() bool { return maps.Equal(labels(), want) })
 }
 
-// TestOtherRules checks that another prefix moves the labels of a whole fleet although the budget
-// is spent, because the GPUs are the same.
+// TestOtherRules checks that the labels of a whole fleet can get another prefix although the budget is spent,
+// because the GPUs are the same.
 func TestOtherRules(t *testing.T) {
 	var nodes []*node
 	for i := range 12 {
@@ -80,9 +80,9 @@ func TestOtherRules(t *testing.T) {
 	}
 }
 
-// TestNeverCreates checks that the API server rejects an apply with a UID for a missing Node, even
-// for an account with the right to create Nodes. A test in package nodes checks that the program
-// sends the UID.
+// TestNeverCreates checks that the API server rejects an apply that contains a UID if the Node is missing,
+// even from an account with the right to create Nodes. A test in package nodes checks that the program sends
+// the UID.
 func TestNeverCreates(t *testing.T) {
 	n := newNode(t, "a", "1")
 	r := start(t, world.Admin, "--enable=labels")
@@ -93,13 +93,13 @@ func TestNeverCreates(t *testing.T) {
 	apply := `{"apiVersion":"v1","kind":"Node","metadata":{"name":"a","uid":"` + string(proxied.UID) + `","labels":{"gpuledger.io/gpu-0":"1"}}}`
 	_, err := world.Client.CoreV1().Nodes().Patch(t.Context(), "a", types.ApplyPatchType, []byte(apply), meta.PatchOptions{FieldManager: "gpuledger", Force: new(true)})
 	if err == nil || n.object() != nil {
-		t.Errorf("apply to a Node that is gone: error %v, Node %v", err, n.object())
+		t.Errorf("apply to a deleted Node: error %v, Node %v", err, n.object())
 	}
 	t.Logf("the API server returned: %v", err)
 	n.create(nil)
 	_, err = world.Client.CoreV1().Nodes().Patch(t.Context(), "a", types.ApplyPatchType, []byte(apply), meta.PatchOptions{FieldManager: "gpuledger", Force: new(true)})
 	if err == nil {
-		t.Error("an apply to another Node of that name succeeded")
+		t.Error("an apply to another Node with the same name succeeded")
 	}
 	t.Logf("the API server returned: %v", err)
 	if diff := cmp.Diff(map[string]string{}, n.labels()); diff != "" {

@@ -18,12 +18,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
-// operatorNamespace exists on clusters with the GPU Operator; on others any user who may
-// create namespaces can own it.
+// operatorNamespace exists on clusters with the GPU Operator. On other clusters, any user who may create
+// namespaces can create it.
 const operatorNamespace = "gpu-operator"
 
-// newTenant returns a client of a user with all rights on pods in one namespace, which is
-// created once for all tests.
+// newTenant returns a client for a user with all rights on pods in one namespace. The namespace is created
+// once for all tests.
 func newTenant(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	namespaces := world.Client.CoreV1().Namespaces()
@@ -48,8 +48,8 @@ func newTenant(t *testing.T) kubernetes.Interface {
 	return must(kubernetes.NewForConfig(access))(t)
 }
 
-// forge creates, as the tenant, a pod that looks like the pod of an exporter and serves the page of
-// a Node, which has no exporter. Its kubelet reports it ready.
+// forge creates, as the tenant, a pod that looks like an exporter's pod, and marks it as ready like a
+// kubelet. The pod serves the page of a Node that has no exporter.
 func forge(t *testing.T, tenant kubernetes.Interface, name, serial string) *node {
 	t.Helper()
 	n := &node{exporter: newExporter(t), t: t, name: name}
@@ -72,8 +72,8 @@ func forge(t *testing.T, tenant kubernetes.Interface, name, serial string) *node
 	return n
 }
 
-// TestTenant checks that a user with rights on the pods of one namespace cannot cause a label, by
-// default and where a DaemonSet of that namespace is listed.
+// TestTenant checks that a user with rights on the pods of one namespace cannot cause a label, either by
+// default or if a DaemonSet in this namespace is listed.
 func TestTenant(t *testing.T) {
 	flags, _ := reconciler.Flags(os.Getenv)
 	shipped := flags.Lookup("exporter.daemonsets").DefValue
@@ -84,7 +84,7 @@ func TestTenant(t *testing.T) {
 	}
 	tests := []struct {
 		name, listed string
-		exists       bool // the operator's DaemonSet
+		exists       bool // DaemonSet of the GPU Operator
 		notOwned     float64
 	}{
 		{"default", shipped, false, 0},
@@ -106,7 +106,7 @@ func TestTenant(t *testing.T) {
 			honest.awaitReads(t, 5)
 			for _, v := range victims {
 				if diff := cmp.Diff(map[string]string{}, v.labels()); diff != "" || v.reads.Load() > 0 {
-					t.Errorf("node %s: its page was read %d times; labels (-want +got):\n%s", v.name, v.reads.Load(), diff)
+					t.Errorf("node %s: the page was read %d times; labels (-want +got):\n%s", v.name, v.reads.Load(), diff)
 				}
 			}
 			if got := r.value("gpuledger_reconciler_exporters", map[string]string{"condition": "not_owned"}); got != tt.notOwned {

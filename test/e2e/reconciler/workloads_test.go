@@ -26,8 +26,8 @@ import (
 // team is the namespace of the workloads.
 const team = "team"
 
-// asksForGPU returns a pod template whose container requests GPUs. There is no scheduler, so its
-// pods stay pending.
+// asksForGPU returns a pod template with a container that requests GPUs. The pods stay pending, because there
+// is no scheduler.
 func asksForGPU(count string, restart core.RestartPolicy) core.PodTemplateSpec {
 	return core.PodTemplateSpec{
 		ObjectMeta: meta.ObjectMeta{Labels: map[string]string{"app": "training"}},
@@ -39,15 +39,15 @@ func asksForGPU(count string, restart core.RestartPolicy) core.PodTemplateSpec {
 	}
 }
 
-// newTeam creates the namespace once for all tests, because without its controller a namespace
-// cannot be deleted. Its content is deleted after the test.
+// newTeam creates the namespace once for all tests, because namespaces cannot be deleted without the
+// namespace controller. The content of the namespace is deleted after the test.
 func newTeam(t *testing.T) {
 	t.Helper()
 	namespaces := world.Client.CoreV1().Namespaces()
 	if _, err := namespaces.Get(t.Context(), team, meta.GetOptions{}); err != nil {
 		must(namespaces.Create(t.Context(), &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: team}}, meta.CreateOptions{}))(t)
 	}
-	eventually(t, "the namespace has its account", func() bool {
+	eventually(t, "the namespace has its service account", func() bool {
 		_, err := world.Client.CoreV1().ServiceAccounts(team).Get(t.Context(), "default", meta.GetOptions{})
 		return err == nil
 	})
@@ -57,7 +57,7 @@ func newTeam(t *testing.T) {
 		check(t, world.Client.AppsV1().ReplicaSets(team).DeleteCollection(ctx, now, all))
 		check(t, world.Client.BatchV1().CronJobs(team).DeleteCollection(ctx, now, all))
 		check(t, world.Client.BatchV1().Jobs(team).DeleteCollection(ctx, now, all))
-		// The Job's controller may create another pod, and must remove its finalizers.
+		// The Job controller may create another pod, and must remove the pods' finalizers.
 		eventually(t, "no pods are left", func() bool {
 			check(t, world.Client.CoreV1().Pods(team).DeleteCollection(ctx, now, all))
 			pods, err := world.Client.CoreV1().Pods(team).List(ctx, all)
@@ -75,7 +75,7 @@ func podsOf(p exposition.Page, kind, name string) []map[string]string {
 	return pods
 }
 
-// awaitPods waits until n pods of a workload are shown, and returns them.
+// awaitPods waits until the page shows n pods of a workload, and returns their samples.
 func (r *replica) awaitPods(kind, name string, want int) []map[string]string {
 	r.t.Helper()
 	var pods []map[string]string
@@ -86,9 +86,9 @@ func (r *replica) awaitPods(kind, name string, want int) []map[string]string {
 	return pods
 }
 
-// TestWorkloads checks that pending pods of a Deployment and of a CronJob, created by the real
-// controllers, are shown with their roots and every level between. A pod without a GPU request is
-// not shown. Nothing is written.
+// TestWorkloads checks pending pods of a Deployment and of a CronJob, which the real controllers create. The
+// page must show these pods with their roots and every level between. It must not show a pod that requests no
+// GPU. The reconciler must write nothing.
 func TestWorkloads(t *testing.T) {
 	stop := must(world.StartControllers("deployment-controller", "replicaset-controller", "job-controller"))(t)
 	t.Cleanup(stop)
@@ -102,7 +102,7 @@ func TestWorkloads(t *testing.T) {
 		Schedule: "0 3 * * *", JobTemplate: batch.JobTemplateSpec{Spec: job},
 	}}
 	cron = must(world.Client.BatchV1().CronJobs(team).Create(t.Context(), cron, meta.CreateOptions{}))(t)
-	// The controller of CronJobs creates such a Job at three o'clock.
+	// The CronJob controller would create such a Job at three o'clock.
 	night := &batch.Job{ObjectMeta: meta.ObjectMeta{Name: "nightly-1", OwnerReferences: []meta.OwnerReference{*meta.NewControllerRef(cron, batch.SchemeGroupVersion.WithKind("CronJob"))}}, Spec: job}
 	night = must(world.Client.BatchV1().Jobs(team).Create(t.Context(), night, meta.CreateOptions{}))(t)
 	bare := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "bare"}, Spec: asksForGPU("1", core.RestartPolicyNever).Spec}
@@ -117,7 +117,7 @@ func TestWorkloads(t *testing.T) {
 			t.Errorf("pod of the Deployment: %v", pod)
 		}
 		if got := r.value("gpuledger_pod_gpu_requests", map[string]string{"pod_uid": pod["pod_uid"], "resource": "nvidia.com/gpu"}); got != 4 {
-			t.Errorf("it requests %v GPUs, want 4", got)
+			t.Errorf("the pod requests %v GPUs, want 4", got)
 		}
 	}
 	of := r.awaitPods("CronJob", "nightly", 1)[0]
@@ -147,8 +147,8 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// TestPodOwner checks that a pod may own others, as the leader of a group of a LeaderWorkerSet owns
-// the StatefulSet of its workers, and that the walk continues there.
+// TestPodOwner checks an owner chain that contains a pod. In a LeaderWorkerSet, for example, the leader pod
+// of a group owns the StatefulSet of the workers. The walk must continue at such a pod.
 func TestPodOwner(t *testing.T) {
 	newTeam(t)
 	pods, sets := world.Client.CoreV1().Pods(team), world.Client.AppsV1().StatefulSets(team)
@@ -178,13 +178,13 @@ func TestPodOwner(t *testing.T) {
 	}
 }
 
-// The kinds of TestCustomOwners: an Experiment owns Trials, and a Trial owns pods.
+// These are the kinds in TestCustomOwners. An Experiment owns Trials, and a Trial owns pods.
 var (
 	experiments = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "experiments"}
 	trials      = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "trials"}
 )
 
-// newOwned creates an object of a kind of example.com, with a controller if one is given.
+// newOwned creates an object of a kind in the API group example.com, with a controller if it is given.
 func newOwned(t *testing.T, client dynamic.Interface, of schema.GroupVersionResource, kind, name string, owner *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": kind}}
@@ -204,8 +204,8 @@ func newOwned(t *testing.T, client dynamic.Interface, of schema.GroupVersionReso
 	return created
 }
 
-// TestCustomOwners checks that any kind can own pods. Until the role is extended, the walk ends
-// where RBAC forbids it, and logs that.
+// TestCustomOwners checks that any kind can own pods. Until the role is extended, the walk must end at the
+// object that RBAC does not permit to read, and must log this.
 func TestCustomOwners(t *testing.T) {
 	newTeam(t)
 	check(t, world.ApplyFile(t.Context(), "testdata/owners.yaml"))
@@ -225,7 +225,7 @@ func TestCustomOwners(t *testing.T) {
 	}
 	r.stop()
 
-	// The role is extended as a user does it: by a role with the label.
+	// The role is extended as a user would do it, by another role with the label.
 	role := &rbac.ClusterRole{
 		ObjectMeta: meta.ObjectMeta{Name: "our-own-kinds", Labels: map[string]string{"gpuledger.io/owners": "true"}},
 		Rules:      []rbac.PolicyRule{{APIGroups: []string{"example.com"}, Resources: []string{"experiments", "trials"}, Verbs: []string{"get"}}},
@@ -233,7 +233,7 @@ func TestCustomOwners(t *testing.T) {
 	roles := world.Client.RbacV1().ClusterRoles()
 	must(roles.Create(t.Context(), role, meta.CreateOptions{}))(t)
 	t.Cleanup(func() { _ = roles.Delete(context.Background(), role.Name, meta.DeleteOptions{}) })
-	eventually(t, "the rule has reached the role", func() bool {
+	eventually(t, "the role contains the rule", func() bool {
 		aggregated := must(roles.Get(t.Context(), "gpuledger-reconciler-owners", meta.GetOptions{}))(t)
 		return slices.ContainsFunc(aggregated.Rules, func(r rbac.PolicyRule) bool { return slices.Contains(r.Resources, "trials") })
 	})
@@ -248,8 +248,8 @@ func TestCustomOwners(t *testing.T) {
 	}
 }
 
-// TestQueue checks the queues of a Kueue Job with the shipped role and both versions of LocalQueues. The
-// LocalQueue is created after the reconciler started.
+// TestQueue checks the queues of a Job that Kueue manages, with the shipped role and both API versions of
+// LocalQueue. The LocalQueue is created after the reconciler has started.
 func TestQueue(t *testing.T) {
 	stop := must(world.StartControllers("job-controller"))(t)
 	t.Cleanup(stop)
@@ -298,7 +298,7 @@ func TestWorkloadsHandover(t *testing.T) {
 	second.awaitPods("Pod", "one", 1)
 	second.awaitPods("Pod", "two", 1)
 	if diff := cmp.Diff(before, series(second.scrape())); diff != "" {
-		t.Errorf("series after the hand-over (-before +after):\n%s", diff)
+		t.Errorf("series of the new leader (-before +after):\n%s", diff)
 	}
 }
 

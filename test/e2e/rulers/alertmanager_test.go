@@ -19,9 +19,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// inhibition has the inhibition rules of kube-prometheus-stack: critical and warning alerts inhibit
-// lesser ones of their name, and InfoInhibitor, which is never sent itself, inhibits info alerts,
-// each within a namespace. Alerts without the label namespace count as one namespace.
+// inhibition contains the inhibition rules of kube-prometheus-stack, which apply within a namespace. A
+// critical or warning alert inhibits less severe alerts with the same name. InfoInhibitor, which is never
+// sent itself, inhibits info alerts. Alerts without the label namespace count as alerts of one namespace.
 const inhibition = `
 route: {receiver: discard}
 receivers: [{name: discard}]
@@ -32,8 +32,8 @@ inhibit_rules:
 - {target_matchers: [alertname = InfoInhibitor]}
 `
 
-// TestAlertmanager checks that no alert of ours is inhibited while InfoInhibitor fires. A foreign
-// info alert is inhibited.
+// TestAlertmanager checks that none of our alerts is inhibited while InfoInhibitor fires, but that an info
+// alert of another project is inhibited.
 func TestAlertmanager(t *testing.T) {
 	g := program.OpenFor(t)
 	config := g.Path("alertmanager.yaml")

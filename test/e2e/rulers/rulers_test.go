@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package rulers_test evaluates the recording rules with rulers that store their results later, vmalert and a stateless Thanos
-// Ruler, and sends every alert to a real Alertmanager.
+// Package rulers_test evaluates the recording rules with two rulers that store results with a delay: vmalert and a
+// stateless Thanos Ruler. It also sends every alert to a real Alertmanager.
 package rulers_test
 
 import (
@@ -18,8 +18,8 @@ import (
 
 const folder = "../../../dashboards/rules"
 
-// TestHours checks that both rulers compute the sums of namespaces, workloads and the fleet from
-// hours that they stored earlier.
+// TestHours checks that both rulers compute the sums for namespaces, workloads and the fleet from hourly
+// results that they stored earlier.
 func TestHours(t *testing.T) {
 	rulers := map[string]func(g *program.Group, rules, store string) (path string, args []string){
 		"vmalert": func(_ *program.Group, rules, store string) (string, []string) {
@@ -77,8 +77,8 @@ func TestHours(t *testing.T) {
 	}
 }
 
-// quick returns the rules with an evaluation interval of ten seconds in place of fifteen minutes,
-// and shorter windows.
+// quick returns the rules with an evaluation interval of ten seconds instead of fifteen minutes, and with
+// shorter windows.
 func quick(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(folder, "energy.yaml"))
@@ -86,14 +86,15 @@ func quick(t *testing.T) string {
 	rules := string(text)
 	for slow, fast := range map[string]string{"interval: 15m": "interval: 10s", "[31m]": "[21s]", "minute(vector(time())) >= 32": "minute(vector(time())) >= 0"} {
 		if !strings.Contains(rules, slow) {
-			t.Fatalf("the rules have no %q", slow)
+			t.Fatalf("the rules do not contain %q", slow)
 		}
 		rules = strings.ReplaceAll(rules, slow, fast)
 	}
 	return rules
 }
 
-// record starts a Prometheus with the last four hours of two pods that share a board, and returns its URL.
+// record starts a Prometheus that contains the last four hours of two pods, which share a board, and returns
+// its URL.
 func record(t *testing.T, g *program.Group) string {
 	t.Helper()
 	programs, err := prometheus.FromEnv()
@@ -101,7 +102,7 @@ func record(t *testing.T, g *program.Group) string {
 	now := time.Now().Truncate(time.Minute)
 	var text strings.Builder
 	series := func(name, labels string, first, perMinute float64) {
-		for i := range 4*60 + 1 { // with a sample at the end of an hour that has just ended
+		for i := range 4*60 + 1 { // the last sample is at the end of an hour that has just ended
 			fmt.Fprintf(&text, "%s{%s} %v %d\n", name, labels, first+perMinute*float64(i), now.Add(time.Duration(i-4*60)*time.Minute).Unix())
 		}
 	}
@@ -128,7 +129,7 @@ func record(t *testing.T, g *program.Group) string {
 	return s.URL()
 }
 
-// env returns the folder of programs from the Makefile.
+// env returns the folder of programs that the Makefile sets in an environment variable.
 func env(t *testing.T, name string) string {
 	t.Helper()
 	dir := os.Getenv(name)

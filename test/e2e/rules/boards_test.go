@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// boards returns the record of ten days.
+// boards returns a world with the record of ten days.
 func boards() world {
 	return world{
 		name: "boards", history: worlds.Boards(), rules: []string{rules("placement.yaml")}, record: true,
@@ -67,7 +67,7 @@ func hosted() []question {
 	}
 }
 
-// clusters returns the hourly roll-up of two clusters in one store.
+// clusters returns a world with the hourly roll-up of two clusters in one store.
 func clusters() world {
 	const end = 48 * time.Hour
 	h := worlds.New(time.Hour)
@@ -83,8 +83,8 @@ func clusters() world {
 	}}
 }
 
-// clusterStatements returns two clusters in one store, with namespaces, nodes and a pod of the same
-// names. The rules are evaluated on both clusters.
+// clusterStatements returns a world with two clusters in one store, which have namespaces, nodes and a pod
+// with the same names. The rules are evaluated for both clusters.
 func clusterStatements() world {
 	const end = 6 * time.Hour
 	h := worlds.New(time.Minute)

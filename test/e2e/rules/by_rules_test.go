@@ -22,15 +22,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// TestStatementsByRules checks statements of the shipped program by the rules.
+// TestStatementsByRules checks statements that the shipped program computes from the results of the rules.
 func TestStatementsByRules(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: make e2e runs it")
+		t.Skip("long: run it with make e2e")
 	}
 	dir := t.TempDir()
 	check(t, program.Build(t.Context(), dir, "gpuledger-archive"))
 	binary, energy := filepath.Join(dir, "gpuledger-archive"), rules("energy.yaml")
-	url := serve(t, worlds.Statements().History, []string{energy, energy}) // some rules read others
+	url := serve(t, worlds.Statements().History, []string{energy, energy}) // some rules read the results of others
 	args := []string{
 		"--store.read=rules", "--store.url=" + url,
 		"--from=" + began.Add(worlds.Day.From).Format(time.RFC3339), "--to=" + began.Add(worlds.Day.To).Format(time.RFC3339),
@@ -39,7 +39,7 @@ func TestStatementsByRules(t *testing.T) {
 	t.Run("models", func(t *testing.T) { askModels(t, url, binary, args) })
 }
 
-// askQueries checks that statements have the values of the documented queries, to the millijoule.
+// askQueries checks that statements contain the same values as the documented queries, to the millijoule.
 func askQueries(t *testing.T, url, binary string, args []string) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)
@@ -58,7 +58,7 @@ func askQueries(t *testing.T, url, binary string, args []string) {
 	const namespaces, users = "Energy of each namespace", "Energy of each user"
 	for _, q := range []struct {
 		label  string
-		titles []string // titles of queries in which all pods and units without the label share one line
+		titles []string // titles of queries; they return all pods and units without the label in one line
 		got    map[string]int64
 	}{
 		{"namespace", []string{namespaces, users}, groups("namespace")},
@@ -88,10 +88,10 @@ func askQueries(t *testing.T, url, binary string, args []string) {
 	}
 }
 
-// askModels checks that statements have the energy and the measured part of each model and namespace, and that prices by model
-// are applied to them.
+// askModels checks that statements contain the energy and the measured part of each model and namespace, and that they
+// apply the price of each model.
 func askModels(t *testing.T, url, binary string, args []string) {
-	// sum adds up the hours of pods and units on each GPU.
+	// sum adds up the hourly results for pods and units on each GPU.
 	sum := func(amount string, by func(labels map[string]string) string) map[string]float64 {
 		all := make(map[string]float64)
 		for _, of := range []string{"allocation", "unit_allocation"} {
@@ -114,7 +114,7 @@ func askModels(t *testing.T, url, binary string, args []string) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 		for group, amount := range want {
-			if math.Abs(float64(got[group])-1000*amount) > 24 { // each hour is rounded
+			if math.Abs(float64(got[group])-1000*amount) > 24 { // each hour is rounded separately
 				t.Errorf("%s of %q: %d, want %.0f", name, group, got[group], 1000*amount)
 			}
 		}
@@ -130,10 +130,11 @@ func askModels(t *testing.T, url, binary string, args []string) {
 		statementOf(t, binary, "model", "cost", append(args, "--prices="+prices)...))
 }
 
-// The lines of a statement that are not groups.
+// These are the lines of a statement that are not groups.
 const total, unattributed = "total", "unattributed"
 
-// statementOf returns an amount of the lines of a statement by a column, such as their energy in millijoules.
+// statementOf returns one amount, such as the energy in millijoules, from each line of a statement that is
+// grouped by a column.
 func statementOf(t *testing.T, program, column, amount string, args ...string) map[string]int64 {
 	t.Helper()
 	by := strings.TrimSuffix(strings.TrimSuffix(column, "_name"), "name")

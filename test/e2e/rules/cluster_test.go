@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// TestRulesOfCentralRuler repeats the unit tests of the alerts with the label cluster on every
-// series, as under a central ruler, or a Prometheus that adds it to its targets. Each alert must
-// fire as before, for its cluster.
+// TestRulesOfCentralRuler repeats the unit tests of the alerts with the label cluster on every series, as in
+// a central ruler or in a Prometheus that adds the label to its targets. Each alert must fire as without the
+// label, and must name its cluster.
 func TestRulesOfCentralRuler(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: make e2e runs it")
+		t.Skip("long: run it with make e2e")
 	}
 	var files []string
 	for _, file := range glob(t, filepath.Join(filepath.Dir(ruleTests), "alerts_*.yaml")) {
@@ -35,11 +35,11 @@ var (
 	dashboard = regexp.MustCompile(`dashboard: "([^"]*)"`)
 )
 
-// inCluster adds the label cluster to promtool's tests of a folder where it is missing.
+// inCluster adds the label cluster to the promtool tests in a folder, where it is missing.
 func inCluster(text, folder string) string {
 	text = ruleFile.ReplaceAllString(text, filepath.Join(filepath.Dir(folder), "$1"))
 	lines := strings.SplitAfter(text, "\n")
-	clusters := false // of the present alert
+	clusters := false // the name of the current alert
 	for i, line := range lines {
 		if strings.Contains(line, "cluster:") || strings.Contains(line, "cluster=") && input.MatchString(line) {
 			clusters = true

@@ -8,21 +8,22 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// move is the move of a GPU from node a to node b: it is lost at one moment and present at another.
+// move describes the move of a GPU from node a to node b. The GPU is lost on a at one time and present on b
+// at another time.
 const (
 	lostAt   = 15 * time.Minute
 	backAt   = 20 * time.Minute
 	moveOver = 40 * time.Minute
 )
 
-// joins returns the metrics of all exporters while a GPU moves, with two replicas of the reconciler
-// and of kube-state-metrics, and without honorLabels for dcgm-exporter.
+// joins returns a world with the metrics of all exporters while a GPU moves. The reconciler and
+// kube-state-metrics have two replicas each, and dcgm-exporter is scraped without honorLabels.
 func joins() world {
 	h := worlds.New(30 * time.Second)
 	addGPUs(h)
 	addPods(h)
 	for uuid, names := range map[string][]string{"GPU-1": {"serve"}, "GPU-2": {"train", "shares"}} {
-		for _, pod := range names { // time-slicing: the board's reading for each pod
+		for _, pod := range names { // with time-slicing, each pod has the reading of the whole board
 			labels := map[string]string{"UUID": uuid, "gpu": "0", "hostname": "a", "exported_namespace": "alpha", "exported_pod": pod, "pod": "dcgm-exporter-x"}
 			h.Constant(worlds.Series("DCGM_FI_DEV_POWER_USAGE", labels), 0, moveOver, map[string]float64{"GPU-1": 300, "GPU-2": 200}[uuid])
 			h.Constant(worlds.Series("DCGM_FI_DEV_GPU_TEMP", labels), 0, moveOver, map[string]float64{"GPU-1": 70, "GPU-2": 60}[uuid])
@@ -37,7 +38,7 @@ func joins() world {
 	return w
 }
 
-// gpus adds the identity of GPU-1, which moves, and GPU-2, which stays.
+// gpus adds the identities of GPU-1, which moves, and of GPU-2, which does not move.
 func addGPUs(h *worlds.History) {
 	info := func(node, uuid, serial, chassis string, from time.Duration) {
 		h.Constant(worlds.Series("gpuledger_gpu_info", map[string]string{
@@ -64,8 +65,8 @@ func addGPUs(h *worlds.History) {
 	}
 }
 
-// pods adds the pods on the GPUs: two pods share GPU-2, and a pod that the reconciler does not list is on
-// GPU-1 after its move.
+// pods adds the pods on the GPUs. Two pods share GPU-2. After the move, a pod that the reconciler does not
+// list uses GPU-1.
 func addPods(h *worlds.History) {
 	pod := func(node, uuid, name string, from time.Duration, watts float64) {
 		labels := map[string]string{"node": node, "UUID": uuid, "namespace": "alpha", "pod": name, "pod_uid": "u-" + name, "container": "main"}
@@ -92,7 +93,7 @@ func addPods(h *worlds.History) {
 	}), 0, moveOver, 0, 50)
 }
 
-// onBoards returns the queries that do not depend on pods, at any moment of the move.
+// onBoards returns the queries that do not depend on pods, at a given time during the move.
 func onBoards(at time.Duration) []question {
 	gpu1, gpu2 := map[string]string{"node": "a", "serial": "S1", "chassis_serial": "C1", "chassis_slot": "1", "UUID": "GPU-1"},
 		map[string]string{"node": "a", "serial": "S2", "chassis_serial": "C1", "chassis_slot": "1", "UUID": "GPU-2"}
@@ -129,7 +130,7 @@ func onBoards(at time.Duration) []question {
 
 var all = []string{"node", "serial", "chassis_serial", "chassis_slot", "UUID"}
 
-// onPods returns the queries about pods, at the end.
+// onPods returns the queries about pods, at the end of the history.
 func onPods() []question {
 	const at = 35 * time.Minute
 	job := func(name string) string { return `workload_kind="Job",workload_name="` + name + `"` }
@@ -159,7 +160,8 @@ func onPods() []question {
 	}
 }
 
-// globalJoins returns a store in which a GPU was in one cluster and is now in another.
+// globalJoins returns a world with two clusters in one store, in which a GPU has moved from one cluster to
+// the other.
 func globalJoins() world {
 	const at = 10 * time.Minute
 	h := worlds.New(30 * time.Second)

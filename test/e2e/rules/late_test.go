@@ -8,13 +8,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// late returns the statements of counters with a start that was not scraped.
+// late returns a world in which the starts of counters were not scraped.
 func late() world {
 	return world{name: "late", history: worlds.Late(), evaluate: 15 * time.Minute, questions: lateQuestions()}
 }
 
-// lateQuestions cover the 29 hours before the 30th hour, and one of these hours. Their results are
-// minutes of 100 W.
+// lateQuestions returns questions about the first 30 hours except the first one, and about one of these
+// hours. The expected results are in minutes at 100 W.
 func lateQuestions() []question {
 	const until, minute = 30 * time.Hour, 6000.0
 	ask := func(title string, to time.Duration, window string, minutes map[string]float64) question {
@@ -25,11 +25,11 @@ func lateQuestions() []question {
 		return question{title, to, map[string]string{"window": window, "cluster": ".*"}, want}
 	}
 	minutes := map[string]float64{
-		"new":      1 + 1610, // with its energy before the first scrape
-		"joined":   1610,     // without
-		"unseen":   59 + 170, // without the day in which nothing was scraped
+		"new":      1 + 1610, // includes the energy before the first scrape
+		"joined":   1610,     // excludes the energy before the first scrape
+		"unseen":   59 + 170, // excludes the day in which nothing was scraped
 		"rebooted": 419 + 60 + 1170,
-		"twice":    419 + 15 + 1155, // two restarts, the first of which was not seen
+		"twice":    419 + 15 + 1155, // two restarts, of which the first was not scraped
 		"renamed":  239 + 1500,
 		"young":    59 + 1500,
 	}
@@ -59,7 +59,7 @@ func lateQuestions() []question {
 	}
 }
 
-// everyRule returns the number of hours for which each energy rule has joules.
+// everyRule returns the given number of hours for each energy rule.
 func everyRule(hours float64) map[string]float64 {
 	want := make(map[string]float64)
 	for _, of := range []string{"fleet", "namespace"} {

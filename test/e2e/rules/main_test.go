@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package rules_test runs the documented queries that need no server, and checks the recording
-// rules and alerts. promtool evaluates both on simulated histories: boards that move, nodes that
-// reboot, scrapers that are down.
+// Package rules_test runs the documented queries that need no server, and checks the recording rules and
+// alerts. promtool evaluates the queries and rules on simulated histories, in which boards move, nodes reboot
+// and scrapers are down.
 package rules_test
 
 import (
@@ -41,7 +41,7 @@ func glob(t *testing.T, pattern string) []string {
 	files, err := filepath.Glob(pattern)
 	check(t, err)
 	if len(files) == 0 {
-		t.Fatalf("no file is %s", pattern)
+		t.Fatalf("no file matches %s", pattern)
 	}
 	for i := range files {
 		files[i], err = filepath.Abs(files[i])
@@ -52,8 +52,8 @@ func glob(t *testing.T, pattern string) []string {
 
 func rules(name string) string { return filepath.Join(filepath.Dir(ruleFiles), name) }
 
-// TestRules checks that promtool accepts the rules, and that their unit tests pass. A short run narrows the tests to their own
-// alerts; TestScenarios evaluates all alerts together.
+// TestRules checks that promtool accepts the rules, and that their unit tests pass. In a short run, each test evaluates
+// only its own alerts. TestScenarios evaluates all alerts together.
 func TestRules(t *testing.T) {
 	promtool(t, append([]string{"check", "rules", "--lint=all", "--lint-fatal"}, glob(t, ruleFiles)...)...)
 	files := glob(t, ruleTests)
@@ -67,24 +67,24 @@ func TestRules(t *testing.T) {
 	promtool(t, append([]string{"test", "rules"}, files...)...)
 }
 
-// world is a history and its queries. promtool evaluates them with the rules along the history or,
-// if its engine cannot handle that, a server with backfilled rules.
+// world contains a history and queries about it. promtool evaluates the queries and the rules along the
+// history. If promtool cannot do this, a server with the stored results of the rules evaluates the queries.
 type world struct {
 	name      string
 	history   *worlds.History
-	evaluate  time.Duration // how often promtool evaluates the rules
-	phase     time.Duration // after the beginning of the history, the first time
-	rules     []string      // of the server
-	record    bool          // queries of the roll-up are also run on the record
+	evaluate  time.Duration // interval at which promtool evaluates the rules
+	phase     time.Duration // time of the first evaluation, since the beginning of the history
+	rules     []string      // rule files with results that the server contains
+	record    bool          // queries of the roll-up are evaluated on the record as well
 	questions []question
 }
 
-// question is a query at a time since the beginning of the history.
+// question describes a query, and its time since the beginning of the history.
 type question struct {
-	title     string // of the query in the document
+	title     string // title of the query in the document
 	at        time.Duration
 	variables map[string]string
-	want      map[string]float64 // by the labels of a sample, as promtool writes them
+	want      map[string]float64 // expected values by the labels of a sample, as promtool writes them
 }
 
 // TestQueries checks that every documented query returns the expected result.
@@ -105,7 +105,7 @@ func TestQueries(t *testing.T) {
 	}
 	for _, q := range doc {
 		if !asked[q.Title] {
-			t.Errorf("no answer is known to %q", q.Title)
+			t.Errorf("no expected answer to %q", q.Title)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (w world) run(t *testing.T, doc promdoc.Doc) {
 	}
 }
 
-// expressionTest is promtool's type: an expression and its samples.
+// expressionTest has the format of promtool, with an expression and the expected samples.
 type expressionTest struct {
 	Expr     string           `json:"expr"`
 	EvalTime string           `json:"eval_time"`
@@ -156,18 +156,18 @@ func expect(expr string, at time.Duration, want map[string]float64) expressionTe
 	return test
 }
 
-// test lets promtool evaluate the rules along the history from a phase on, and then the
-// expressions, at times relative to that phase.
+// evaluate lets promtool evaluate the rules along the history, starting at the phase, and then the
+// expressions at times relative to the phase.
 func evaluate(t *testing.T, h *worlds.History, phase, evaluate time.Duration, tests []expressionTest) {
 	t.Helper()
 	promtoolTest(t, map[string]any{"evaluation_interval": evaluate.String(), "fuzzy_compare": true}, []testGroup{groupOf(h, phase, tests)})
 }
 
-// testGroup is promtool's type: a history and the expressions on it.
+// testGroup has the format of promtool, with a history and the expressions on it.
 type testGroup map[string]any
 
-// group returns a test that evaluates the rules until an hour after the last expression, because
-// rules have the joules of an hour in the next one.
+// groupOf returns a test that evaluates the rules until an hour after the last expression, because rules
+// compute the energy of an hour in the next hour.
 func groupOf(h *worlds.History, phase time.Duration, tests []expressionTest) testGroup {
 	last := time.Duration(0)
 	for _, t := range tests {
@@ -185,14 +185,14 @@ func groupOf(h *worlds.History, phase time.Duration, tests []expressionTest) tes
 	return group
 }
 
-// promtoolTest runs promtool with options of a file of tests. Sums of floating-point numbers may be off in their last digits,
-// for which promtool has fuzzy_compare, but not in its oldest version.
+// promtoolTest runs promtool with tests and with options for the test file. Sums of floating-point numbers may differ
+// in their last digits. The option fuzzy_compare permits this, except in the oldest supported version of promtool.
 func promtoolTest(t *testing.T, options map[string]any, groups []testGroup) {
 	t.Helper()
 	runTests(t, glob(t, ruleFiles), options, groups)
 }
 
-// runTests runs promtool with files of rules.
+// runTests runs promtool with the given files of rules.
 func runTests(t *testing.T, files []string, options map[string]any, groups []testGroup) {
 	t.Helper()
 	options["rule_files"], options["tests"] = files, groups

@@ -17,12 +17,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// TestMoveAlerts compares the alerts on places with the events of 200 random fleets, minute by minute: each event has one alert, which
-// begins within six minutes and lasts at most three hours, and there are no other alerts. The hourly roll-up is evaluated at a random
-// minute of the hour, and the alerts every five minutes from a random minute on, as a Prometheus does. In every fifth history they are
-// evaluated every minute.
+// TestMoveAlerts compares the alerts about places with the events in 200 random fleets, minute by minute. Each event
+// must have one alert, which begins within six minutes and lasts at most three hours, and there must be no other
+// alerts. As in a real Prometheus, the hourly roll-up is evaluated at a random minute of the hour, and the alerts every
+// five minutes from a random minute on. In every fifth history the alerts are evaluated every minute.
 func TestMoveAlerts(t *testing.T) {
-	histories, fleets := 20, 10 // in one history, which is cheaper
+	histories, fleets := 20, 10 // number of fleets in one history, which is cheaper than several histories
 	if testing.Short() {
 		histories, fleets = 2, 4
 	}
@@ -44,10 +44,11 @@ func TestMoveAlerts(t *testing.T) {
 			}
 			const all = `ALERTS{alertstate="firing"}`
 			group := func(expr string) string { return "group by (alertname, node, UUID, pci_bus_id) (" + expr + ")" }
-			end := f.Length() - phase // from the first evaluation on
+			end := f.Length() - phase // time since the first evaluation
 			// Every event has an alert, and every alert an event.
 			tests = append(tests, expect(group(fmt.Sprintf("count_over_time(%s[%s])", all, end)), end, want))
-			// An alert has one episode: as many samples as intervals from its first to its last one.
+			// An alert fires only once, so its number of samples equals the number of evaluations from its first to
+			// its last sample.
 			bound := func(f string) string {
 				return fmt.Sprintf("%s by (alertname, node, UUID, pci_bus_id) (%s_over_time(timestamp(%s)[%s:1m]))", f, f, all, end)
 			}
@@ -65,8 +66,8 @@ func TestMoveAlerts(t *testing.T) {
 	}
 }
 
-// rulesAt writes the rule of placements, hourly at a minute of the hour, and the alerts on places. promtool evaluates all rules each
-// minute.
+// rulesAt writes the rule for placements, so that it has a result only at the given minute of each hour, and the alerts
+// about places. promtool evaluates all rules at every interval.
 func rulesAt(t *testing.T, minute time.Duration) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,7 +82,7 @@ func rulesAt(t *testing.T, minute time.Duration) []string {
 			return g["name"] != "gpuledger-placement" && g["name"] != "gpuledger-moves"
 		})
 		if len(file.Groups) != 1 {
-			t.Fatalf("%s has %d groups of placements and moves", name, len(file.Groups))
+			t.Fatalf("%s has %d groups of rules for placements and moves", name, len(file.Groups))
 		}
 		rules := slices.DeleteFunc(file.Groups[0]["rules"].([]any), func(rule any) bool {
 			alert, ok := rule.(map[string]any)["alert"].(string)

@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// unitTests is a file of promtool's unit tests. Values are strings, because 0x30 is a number in YAML, and thirty-one zeros
-// for promtool.
+// unitTests is a file of promtool's unit tests. Values are strings, because 0x30 is a number in YAML, but means
+// thirty-one zeros for promtool.
 type unitTests struct {
 	Rules    []string   `yaml:"rule_files"`
 	Interval string     `yaml:"evaluation_interval"`
@@ -33,7 +33,7 @@ type alertTest struct {
 	Fires []map[string]map[string]string `yaml:"exp_alerts"`
 }
 
-// rulesFile is a file of rules. An alert has a name; a recording rule has none.
+// rulesFile is a file of rules. A rule with a name is an alert; a recording rule has no name.
 type rulesFile struct {
 	Groups []struct {
 		Name     string           `yaml:"name"`
@@ -42,8 +42,9 @@ type rulesFile struct {
 	} `yaml:"groups"`
 }
 
-// narrowed splits a file of unit tests into one file for each test. Such a file has all recording rules, but only the alerts
-// that the test names: promtool evaluates each rule at each step, but compares no other alert.
+// narrowed splits a file of unit tests into one file for each test. Such a file contains all recording rules, but only
+// the alerts that the test names. This saves time, because promtool evaluates every rule at every step but compares
+// only these alerts.
 func narrowed(t *testing.T, file string) []string {
 	t.Helper()
 	all := decoded[unitTests](t, file)
@@ -61,7 +62,7 @@ func narrowed(t *testing.T, file string) []string {
 		}
 		for name, is := range named {
 			if !is {
-				t.Errorf("%s: test %d names %s, which is no alert", file, i+1, name)
+				t.Errorf("%s: test %d names alert %s, which does not exist", file, i+1, name)
 			}
 		}
 		files = append(files, encoded(t, fmt.Sprintf("%d-%s", i+1, filepath.Base(file)), one))
@@ -69,7 +70,7 @@ func narrowed(t *testing.T, file string) []string {
 	return files
 }
 
-// keep removes the alerts without a name in named, and sets the others to true there.
+// keep removes the alerts that are not in named, and sets the value of each other alert in named to true.
 func (f *rulesFile) keep(named map[string]bool) {
 	for i, group := range f.Groups {
 		var kept []map[string]any
@@ -87,7 +88,7 @@ func (f *rulesFile) keep(named map[string]bool) {
 	}
 }
 
-// decoded reads a YAML file. A field that the type lacks is an error.
+// decoded reads a YAML file. An unknown field is an error.
 func decoded[T any](t *testing.T, file string) T {
 	t.Helper()
 	text, err := os.ReadFile(file)

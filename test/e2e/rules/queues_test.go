@@ -11,8 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// TestQueueQueries checks the queries of docs/queues.md: ClusterQueues share a cohort, one borrows two GPUs, one uses none of its quota, and one has
-// no quota. Both replicas of Kueue export the metrics, with the labels of pkg/metrics/metrics.go in kubernetes-sigs/kueue ff69552e.
+// TestQueueQueries checks the queries in docs/queues.md with ClusterQueues that share a cohort. One ClusterQueue
+// borrows two GPUs, one uses none of its quota, and one has no quota. Both replicas of Kueue export the metrics, with
+// the labels in pkg/metrics/metrics.go of kubernetes-sigs/kueue ff69552e.
 func TestQueueQueries(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/queues.md")
 	check(t, err)
@@ -32,7 +33,7 @@ func TestQueueQueries(t *testing.T) {
 			}
 		}
 	}
-	// Two pods use half of a GPU; the first was admitted a moment ago. A third pod is in no queue.
+	// Two pods use half of a GPU each. The first pod was admitted a moment ago. A third pod is in no queue.
 	h.Constant(worlds.Series("gpuledger_pod_info", map[string]string{"pod_uid": "a"}), 0, end, 1)
 	for pod, queue := range map[string]string{"a": "training", "b": "inference", "c": ""} {
 		h.Constant(worlds.Series("gpuledger_pod_info", map[string]string{"pod_uid": pod, "cluster_queue": queue}), 0, end, 1)

@@ -16,9 +16,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// TestRandomHistories compares the statements of 200 random fleets, or of ten in a short run, with a walk through their samples, and with the
-// archive's rows: reboots, moves, scrape gaps, exporters that are away, fail-over of the scraper, pods and units of all ages, with and without
-// an allocation and an owner. Every second history has two clusters with the same nodes, boards and namespaces in one store.
+// TestRandomHistories compares the statements of 200 random fleets (ten in a short run) with sums that a walk through
+// the samples computes, and with the archive's rows. The histories contain reboots, moves, scrape gaps, exporters that
+// are down, fail-over of the scraper, and pods and units of all ages, with and without an allocation and an owner. In
+// every second history, one store contains two clusters with the same nodes, boards and namespaces.
 func TestRandomHistories(t *testing.T) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)
@@ -46,8 +47,8 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-// rounded rounds values as PromQL does, and omits zeros: until Prometheus 3.0 a range includes its start, so an
-// owner with a last sample there has a row of 0.
+// rounded rounds values as PromQL does, and omits zeros: before Prometheus 3.0 a range includes its start, so
+// an owner with its last sample at the start has a row with the value 0.
 func rounded(values map[string]float64) map[string]float64 {
 	values = maps.Clone(values)
 	for of, v := range values {
@@ -75,7 +76,8 @@ func randomHistory(t *testing.T, seed uint64) (*worlds.History, []question) {
 	hour := worlds.Span{From: day.To - time.Hour, To: day.To}
 	filed := map[worlds.Span]rows{day: file(t, all, clusters, day), hour: file(t, all, clusters, hour)}
 
-	// ask returns a question with the sums of a walk. It compares them with the sums of the archive's rows.
+	// ask returns a question with the sums that a walk through the samples computes. It compares these sums with
+	// the sums of the archive's rows.
 	ask := func(title string, of worlds.Span, scale float64, metrics []string, names ...string) question {
 		want := make(map[string]float64)
 		for _, f := range fleets {

@@ -15,13 +15,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// grouping returns the group of a series.
+// grouping returns the group to which a series belongs.
 type grouping = func(labels map[string]string) string
 
-// rows are the archive's rows of some hours.
+// rows contains the archive's rows for some hours.
 type rows []*table.Hour
 
-// file folds hours of a history that begins at the epoch, as promtool's histories do.
+// file folds hours of a history into rows. The history begins at the epoch, like the histories of promtool.
 func file(t *testing.T, h *worlds.History, clusters []string, of worlds.Span) (all rows) {
 	t.Helper()
 	for _, cluster := range clusters {

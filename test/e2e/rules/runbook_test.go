@@ -11,8 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/promdoc"
 )
 
-// TestXIDsOfMonth checks that the query of the guide for returning boards counts every XID error
-// once: before a scrape outage, in it, and after a reboot that restarts the counter.
+// TestXIDsOfMonth checks the query in the guide for returning boards. It must count every XID error once: an
+// error before a scrape outage, an error in the outage, and an error after a reboot that restarts the
+// counter.
 func TestXIDsOfMonth(t *testing.T) {
 	guide, err := os.ReadFile("../../../docs/runbooks/rma.md")
 	check(t, err)
@@ -23,7 +24,7 @@ func TestXIDsOfMonth(t *testing.T) {
 		}
 	}
 	if len(queries) != 1 {
-		t.Fatalf("the guide has %d queries of a month, want 1", len(queries))
+		t.Fatalf("the guide has %d queries about a month, want 1", len(queries))
 	}
 	errors := func(xid, values string) map[string]string {
 		return map[string]string{"series": `gpuledger_board_xid_errors_total{serial="S1",node="a",UUID="GPU-1",xid="` + xid + `"}`, "values": values}

@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// scenario is a part of the life of a site, with all its alerts.
+// scenario describes a site over some time, and all alerts that must fire.
 type scenario struct {
 	name string
 	site site
 	want []firing
 }
 
-// firing is an alert that fires all the time from one moment to another, inclusive. It may fire a while longer.
+// firing describes an alert that fires without a break from one time to another, including both. The alert may
+// continue a while longer.
 type firing struct {
 	alert, severity string
 	from, to        time.Duration
@@ -30,15 +31,15 @@ func hm(hours, minutes int) time.Duration {
 	return time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute
 }
 
-// between returns a time in hours and minutes.
+// between returns the span between two times, given in hours and minutes.
 func between(fromHour, fromMinute, toHour, toMinute int) []span {
 	return []span{{From: hm(fromHour, fromMinute), To: hm(toHour, toMinute)}}
 }
 
-// onward returns a time without an end.
+// onward returns a span that begins at the given time and does not end in the test.
 func onward(hour, minute int) []span { return []span{{From: hm(hour, minute), To: 100 * day}} }
 
-// of returns a site of a day with two nodes, after a change of the second one.
+// of returns a site with two nodes for a day, with a change to the second node.
 func of(change func(n *node)) site {
 	first, second := &node{name: "a", exists: span{From: 0, To: 100 * day}}, &node{name: "b", exists: span{From: 0, To: 100 * day}}
 	if change != nil {
@@ -47,7 +48,7 @@ func of(change func(n *node)) site {
 	return site{length: day, nodes: []*node{first, second}}
 }
 
-// changed returns a site of some days after a change.
+// changed returns a site with two nodes for the given time, with a change to the site.
 func changed(length time.Duration, change func(s *site)) site {
 	s := of(nil)
 	s.length = length
@@ -55,12 +56,12 @@ func changed(length time.Duration, change func(s *site)) site {
 	return s
 }
 
-// swapped returns two boards of a slot: the second one replaces the first one.
+// swapped returns two boards in the same slot, of which the second replaces the first.
 func swapped(at, back time.Duration) map[int][]board {
 	return map[int][]board{1: {{"GPU-old", span{From: 0, To: at}}, {"GPU-new", span{From: back, To: 100 * day}}}}
 }
 
-// ordinary are scenarios of ordinary life. None of them needs a person, except for the notices for
+// ordinary contains scenarios of normal operation. None of them needs an operator, but some have notices for
 // the asset list.
 var ordinary = []scenario{
 	{name: "a quiet day", site: of(nil)},
@@ -103,7 +104,7 @@ var ordinary = []scenario{
 	{name: "a node joins", site: of(func(n *node) { n.exists.From = hm(6, 35) })},
 }
 
-// faults are scenarios of faults. Each fault has its alert until it ends.
+// faults contains scenarios of faults. For each fault, an alert fires until the fault ends.
 var faults = []scenario{
 	{
 		name: "an exporter fails", site: of(func(n *node) { n.exporterDown = onward(4, 0) }),
@@ -195,8 +196,8 @@ var faults = []scenario{
 	},
 }
 
-// TestScenarios checks the alerts of ordinary life and of faults: the listed alerts, for as long as a fault lasts, and no
-// others at any time.
+// TestScenarios checks the alerts in normal operation and during faults. The listed alerts must fire as long as the
+// fault lasts, and no other alert may ever fire.
 func TestScenarios(t *testing.T) {
 	var files []string
 	for _, name := range []string{"alerts.yaml", "placement.yaml"} {

@@ -13,10 +13,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// begun is the first evaluation at which an alert fires for a GPU.
+// begun describes the first evaluation at which an alert fires for a GPU.
 type begun struct {
 	alert, severity string
-	gpu             int // position in the scenario
+	gpu             int // position of the GPU in the scenario
 	at              time.Duration
 }
 
@@ -26,11 +26,12 @@ func ms(minutes, seconds int) time.Duration {
 	return time.Duration(minutes)*time.Minute + time.Duration(seconds)*time.Second
 }
 
-// sickBoards are the alerts of simulated nodes with a sick board, in the order in which they begin. Each time follows from the
-// scenario's description: a change is in the scrape after it, and then comes the time of the alert's "for". A throttled part p
-// of the time since minute 1 is half of the last ten minutes after 300 s / p. The pending remap is lost with the GPU before
-// GPULedgerRowRemapPending fires. Clocks of 983 and 1083 MHz beside two of 1883 MHz are averaged over ten minutes: the first
-// falls below four fifths of the median at minute 3, and the second at minute 5.
+// sickBoards lists the alerts for simulated nodes with a sick board, in the order in which the alerts begin. Each time
+// is derived from the scenario's description: a change is visible in the next scrape, and then the alert waits for the
+// time in its "for". If a GPU is throttled for a part p of the time since minute 1, the throttled time reaches half of
+// the last ten minutes after 300 s / p. The pending remap is lost with the GPU before GPULedgerRowRemapPending fires.
+// Clocks of 983 and 1083 MHz beside two of 1883 MHz are averaged over ten minutes: the first falls below four fifths of
+// the median at minute 3, and the second at minute 5.
 var sickBoards = map[string][]begun{
 	"sick": {
 		{"GPULedgerXID", "warning", 1, ms(2, 15)},
@@ -48,8 +49,8 @@ var sickBoards = map[string][]begun{
 	},
 }
 
-// TestSickBoards evaluates the alerts on the series that the exporter made of simulated nodes (internal/app, TestSick). Each
-// alert begins in time, and no other alert fires.
+// TestSickBoards evaluates the alerts on series that the exporter served for simulated nodes (internal/app, TestSick).
+// Each alert must begin at the expected time, and no other alert may fire.
 func TestSickBoards(t *testing.T) {
 	for name, want := range sickBoards {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +80,7 @@ func TestSickBoards(t *testing.T) {
 	}
 }
 
-// seriesOf reads the series of a scenario.
+// seriesOf reads the stored series of a scenario.
 func seriesOf(t *testing.T, scenario string) (series []map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../internal/app/testdata/" + scenario + ".series")

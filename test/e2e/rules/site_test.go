@@ -10,53 +10,53 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// span is a time from one moment until before another one.
+// span is a time range. It includes its start, but not its end.
 type span = worlds.Span
 
-// site is a cluster with its nodes and programs, and lists of the times in which a part of it is away.
+// site describes a cluster with its nodes and programs, and the times in which parts of it do not work.
 type site struct {
 	length time.Duration
 	nodes  []*node
-	blind  []span // Prometheus is down
-	// The programs of the cluster. An uninstalled program has no target.
+	blind  []span // times in which Prometheus is down
+	// These are the programs in the cluster. An uninstalled program has no target.
 	reconciler, archive, stateMetrics deployment
 	sinkDown, rulesDown               []span
-	behind                            []span // the archive, by ten hours
+	behind                            []span // times in which the archive is ten hours behind
 
 	*worlds.History
 }
 
-// deployment is a program of the cluster with its times.
+// deployment contains the times in which a program of the cluster is down or uninstalled.
 type deployment struct{ off, uninstalled []span }
 
 func (p deployment) up(at time.Duration) bool { return !in(at, p.off) && !in(at, p.uninstalled) }
 
-// node is a node with two GPUs, and a pod on each in its own namespace.
+// node describes a node with two GPUs, each used by a pod in a separate namespace.
 type node struct {
 	name       string
-	exists     span // in Kubernetes
-	standalone bool // a machine outside Kubernetes
-	// The machine is off, the node is not ready, and its targets are down.
+	exists     span // time in which the node exists in Kubernetes
+	standalone bool // the node is a machine outside Kubernetes
+	// In these times the machine is off, the node is not ready, and its targets are down.
 	off               []span
 	cordoned          []span
-	exporterDown      []span // the container fails
-	uninstalled       []span // there is no exporter, and no target
+	exporterDown      []span // the exporter's container fails
+	uninstalled       []span // there is no exporter and no target
 	driverDown        []span
-	kubeletDown       []span // for the exporter only
+	kubeletDown       []span // the kubelet does not respond to the exporter
 	recordDown        []span
-	lost              []span          // the first GPU
-	boards            map[int][]board // by slot; default is one board for all the time
+	lost              []span          // the first GPU is lost
+	boards            map[int][]board // boards by slot; the default is one board for the whole time
 	overwritten       bool            // Prometheus overwrites the label namespace
 	laboratory        bool            // all pods are in the namespace of the exporter
-	idle              []span          // the first pod
+	idle              []span          // the first pod is idle
 	xid               []span
-	imbalance, second []span // books that do not balance, a second record
-	// limit contains the times in which the idle power of the first GPU is estimated from the power
-	// limit. estimated contains the times in which it divides a fifth of the energy.
+	imbalance, second []span // the books do not balance; a second record is scraped
+	// limit contains the times in which the idle power of the first GPU is estimated from the power limit.
+	// estimated contains the times in which this idle power divides a fifth of the energy.
 	limit, estimated []span
 }
 
-// board is a board in a slot.
+// board describes a board in a slot.
 type board struct {
 	uuid string
 	span
@@ -68,7 +68,7 @@ func in(at time.Duration, all ...[]span) bool {
 	})
 }
 
-// put writes a series while it exists, and a staleness marker after its end.
+// put writes the samples of a series while the series exists, and then a staleness marker.
 func (s *site) put(name string, labels map[string]string, value func(at time.Duration) float64, exists func(at time.Duration) bool) {
 	series, scraped := worlds.Series(name, labels), false
 	for at := time.Duration(0); at <= s.length; at += s.Interval {
@@ -88,7 +88,7 @@ func constant(v float64) func(time.Duration) float64 { return func(time.Duration
 
 func seconds(at time.Duration) float64 { return at.Seconds() }
 
-// flag is 1 in some times.
+// flag returns a value that is 1 in the given times and 0 otherwise.
 func flag(spans ...[]span) func(time.Duration) float64 {
 	return func(at time.Duration) float64 {
 		if in(at, spans...) {

@@ -14,11 +14,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// slurmRules are the optional rules for sites with Slurm.
+// slurmRules is the file of optional rules for sites with Slurm.
 const slurmRules = "../../../dashboards/rules/slurm/*.yaml"
 
-// TestSlurmRules checks the optional rules: a Prometheus with their results answers jobstats'
-// questions about a job on two GPUs.
+// TestSlurmRules checks the optional rules. A Prometheus with the results of these rules must answer the
+// queries of jobstats about a job on two GPUs.
 func TestSlurmRules(t *testing.T) {
 	promtool(t, append([]string{"check", "rules", "--lint=all", "--lint-fatal"}, glob(t, slurmRules)...)...)
 	const end = 20 * time.Minute
@@ -35,7 +35,7 @@ func TestSlurmRules(t *testing.T) {
 	h.Constant(worlds.Series("gpuledger_unit_info", info), 0, end, 1)
 	file, err := filepath.Abs(rules("slurm/jobstats.yaml"))
 	check(t, err)
-	url := serve(t, h, []string{file, file}) // a backfill does not read its own results
+	url := serve(t, h, []string{file, file}) // a backfill does not read results that it has just written
 	for query, want := range map[string]map[string]float64{
 		`avg_over_time(nvidia_gpu_duty_cycle{cluster='alps',jobid='4711'}[600s:])`:            {"7": 25, "6": 50},
 		`max_over_time(nvidia_gpu_memory_total_bytes{cluster='alps',jobid='4711'}[600s:])`:    {"7": 80e9, "6": 80e9},
@@ -47,7 +47,7 @@ func TestSlurmRules(t *testing.T) {
 		for _, s := range samples {
 			got[s.Labels["minor_number"]] = s.Value
 			if s.Labels["instance"] != "gpu-1:9445" {
-				t.Errorf("%s: instance %s, want the host with a port", query, s.Labels["instance"])
+				t.Errorf("%s: instance %s, want the host and a port", query, s.Labels["instance"])
 			}
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -56,8 +56,8 @@ func TestSlurmRules(t *testing.T) {
 	}
 }
 
-// TestSlurmQuery checks that the query of docs/slurm.md has one row for each job, even if two pages
-// describe it.
+// TestSlurmQuery checks that the query in docs/slurm.md returns one row for each job, even if two pages
+// describe the job.
 func TestSlurmQuery(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/slurm.md")
 	check(t, err)

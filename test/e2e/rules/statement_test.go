@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// statement evaluates the hours of the day, and the day.
+// statement returns a world with questions about each hour of the day, and about the whole day.
 func statement() world {
 	f := worlds.Statements()
 	w := world{name: "hours", history: f.History, evaluate: 15 * time.Minute, questions: totals(f)}
@@ -22,8 +22,8 @@ func statement() world {
 	return w
 }
 
-// statementAtPhases evaluates the rules at several moments of the hour. At 0, promtool evaluates
-// the previous hour again at its end.
+// statementAtPhases returns worlds in which the rules are evaluated at different times of the hour. The phase
+// 0 is omitted, because promtool would evaluate the previous hour again at the end of that hour.
 func statementAtPhases() []world {
 	f := worlds.Statements()
 	var all []world
@@ -35,7 +35,7 @@ func statementAtPhases() []world {
 	return all
 }
 
-// energy returns the statements of full hours.
+// energyOf returns the questions about the energy and hours in a window of full hours.
 func energyOf(f *worlds.Fleet, window string, counted worlds.Span) []question {
 	ask := func(title string, want map[string]float64) question {
 		return question{title, counted.To, map[string]string{"window": window, "cluster": ".*", "price": "0.5", "namespace": "alpha", "serial": "S1"}, want}
@@ -76,7 +76,7 @@ func energyOf(f *worlds.Fleet, window string, counted worlds.Span) []question {
 	}
 }
 
-// hours converts seconds.
+// hours converts seconds to hours.
 func hours(seconds map[string]float64) map[string]float64 {
 	for of := range seconds {
 		seconds[of] /= 3600
@@ -84,7 +84,7 @@ func hours(seconds map[string]float64) map[string]float64 {
 	return seconds
 }
 
-// workload is like by, with the reconciler's labels of a pod.
+// workload is like worlds.By, but also uses the labels that the reconciler adds for a pod.
 func workload(names ...string) func(map[string]string) string {
 	return func(labels map[string]string) string {
 		all := maps.Clone(labels)
@@ -95,7 +95,7 @@ func workload(names ...string) func(map[string]string) string {
 	}
 }
 
-// totals returns the statements of the day.
+// totals returns the questions about the day.
 func totals(f *worlds.Fleet) []question {
 	at, variables := worlds.Day.To, map[string]string{"window": "1d", "price": "0.5", "workload_uid": "w-train"}
 	train := f.Sum(worlds.AllocationGPU, worlds.Day, func(labels map[string]string) string {
@@ -116,7 +116,7 @@ func totals(f *worlds.Fleet) []question {
 		question{"How many GPUs did a workload use on average over the day", at, variables, train},
 		// In one hour nothing was scraped.
 		question{"Hours that the rules have", at, variables, everyRule(23)},
-		// The hour before the day is the first one of this Prometheus, so no rule has it.
+		// The hour before the day is the first hour of this Prometheus, so the rules have no result for it.
 		question{"Energy that no pod or unit was charged for", at, map[string]string{"window": "2d"}, f.Uncharged(worlds.Day, worlds.By())},
 	)
 }
@@ -129,16 +129,16 @@ func podTeam(labels map[string]string) string {
 	return worlds.Series("", map[string]string{"label_team": worlds.TeamOfPod[labels["pod_uid"]]})
 }
 
-// TestStatementIsComplete checks that the hours add up to the day, and that the day has all drawn
-// energy.
+// TestStatementIsComplete checks that the hours add up to the day, and that the day contains all energy that
+// was drawn.
 func TestStatementIsComplete(t *testing.T) {
 	f := worlds.Statements()
 	everything := func(map[string]string) string { return "all" }
 	board := f.Sum(worlds.BoardEnergy, worlds.Day, everything)["all"]
 	near(t, "boards", board, f.Truth.Board, 1e-3)
 	namespaces := f.Sum(worlds.AllocationEnergy, worlds.Day, func(labels map[string]string) string { return labels["namespace"] })
-	// The bounds of the day are between two scrapes, and the energy of beta is off by that of two
-	// reboots.
+	// The bounds of the day are between two scrapes, so there is a small difference, and the energy of the
+	// namespace beta differs by the energy of two reboots.
 	for namespace, joules := range namespaces {
 		near(t, namespace, joules, f.Truth.Namespaces[namespace], 2e-3)
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// units returns the queries about a machine without Kubernetes.
+// units returns a world with a machine without Kubernetes.
 func units() world {
 	h := worlds.Units()
 	return world{name: "units", history: h, evaluate: 15 * time.Minute, questions: onUnits(h)}
 }
 
-// onUnits returns the queries at the end of the hour in which the container started. The first hour
-// of a Prometheus is not counted.
+// onUnits returns the questions about units, at the end of the hour in which the container started. The first
+// hour of a Prometheus is not counted.
 func onUnits(h *worlds.History) []question {
 	const at = 4 * time.Hour
 	counted := worlds.Span{From: time.Hour, To: at}

@@ -1,8 +1,9 @@
 //go:build e2e
 
-// Package scale_test measures the shipped gpuledger-reconciler in clusters of any size. The API server and the exporters
-// are fakes of this package, which imports no other package of the repository but test/program, so that neither etcd nor
-// the API server limits the size. Package test/e2e/reconciler measures smaller clusters with a real API server.
+// Package scale_test measures the shipped gpuledger-reconciler in clusters of any size. The API server and the
+// exporters are fakes in this package, so neither etcd nor a real API server limits the size. The package imports no
+// other package of the repository except test/program. Package test/e2e/reconciler measures smaller clusters with a
+// real API server.
 package scale_test
 
 import (
@@ -27,18 +28,19 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// The benchmark.
+// These are the flags of the benchmark.
 var (
-	benchNodes  = flag.Int("nodes", 1000, "nodes of the benchmark, each with an exporter of 8 GPUs")
-	benchPods   = flag.Int("pods", 10_000, "GPU pods of the benchmark")
-	benchSteady = flag.Duration("steady", 2*time.Minute, "time of the benchmark's steady state, once without scrapes and once with them")
-	benchFlags  = flag.String("flags", "", "more flags of the program, separated by spaces")
+	benchNodes  = flag.Int("nodes", 1000, "number of nodes, each with an exporter for 8 GPUs")
+	benchPods   = flag.Int("pods", 10_000, "number of GPU pods")
+	benchSteady = flag.Duration("steady", 2*time.Minute, "time for which the steady state is measured, once without scrapes and once with scrapes")
+	benchFlags  = flag.String("flags", "", "additional flags for the program, separated by spaces")
 )
 
 const (
 	// scrapeEvery is the interval of the shipped PodMonitor.
 	scrapeEvery = 30 * time.Second
-	// beatEvery is the interval in which a kubelet writes the unchanged status of its Node (nodeStatusReportFrequency).
+	// beatEvery is the interval at which a kubelet writes the status of its Node if the status does not change
+	// (nodeStatusReportFrequency).
 	beatEvery = 5 * time.Minute
 )
 
@@ -51,7 +53,7 @@ type replica struct {
 	begun   time.Time
 }
 
-// start starts the fakes and the program with its default flags.
+// start starts the fakes, and the program with the given flags.
 func start(tb testing.TB, cluster size, flags ...string) *replica {
 	tb.Helper()
 	serveExporters(tb)
@@ -91,8 +93,8 @@ func check(tb testing.TB, err error) {
 	}
 }
 
-// await calls done every interval until it reports true, and scrapes the page like Prometheus. It returns the number of
-// scrapes.
+// await calls done periodically until done returns true. Meanwhile it scrapes the page like Prometheus. It returns the
+// number of scrapes.
 func (r *replica) await(what string, limit time.Duration, done func() bool) (scrapes int) {
 	r.tb.Helper()
 	begun, next := time.Now(), time.Now().Add(scrapeEvery)
@@ -119,12 +121,12 @@ type page struct {
 	pods, plain, compressed int
 }
 
-// scrape requests the page like Prometheus, compressed.
+// scrape requests the compressed page, like Prometheus.
 func (r *replica) scrape() (p page) {
 	r.tb.Helper()
 	request, err := http.NewRequestWithContext(r.tb.Context(), http.MethodGet, r.url+"/metrics", http.NoBody)
 	check(r.tb, err)
-	request.Header.Set("Accept-Encoding", "gzip") // set explicitly, so that the client does not decompress
+	request.Header.Set("Accept-Encoding", "gzip") // set explicitly, so the client does not decompress the page
 	response, err := http.DefaultClient.Do(request)
 	check(r.tb, err)
 	defer response.Body.Close()
@@ -144,7 +146,7 @@ func (r *replica) cpu() time.Duration {
 	check(r.tb, err)
 	fields := strings.Fields(string(text))
 	var ticks int
-	for _, f := range fields[13:15] { // utime, stime: hundredths of a second
+	for _, f := range fields[13:15] { // utime and stime, in hundredths of a second
 		n, err := strconv.Atoi(f)
 		check(r.tb, err)
 		ticks += n
@@ -173,9 +175,9 @@ func (r *replica) proc(file string) string {
 }
 
 const (
-	// resync makes the steady state contain a reading of nearly every exporter. The default is 10m.
+	// resync is short so that nearly every exporter is read in the steady state. The default is 10m.
 	resync = "--resync=2m"
-	// lease keeps the leader on a machine that is too busy for the default of 15s.
+	// lease is long so that the leader stays the leader on a machine that is too busy for the default of 15s.
 	lease = "--leader-election.duration=2m"
 )
 
@@ -219,7 +221,7 @@ func bench(b *testing.B, cluster size) {
 		{"page", fmt.Sprintf("%.1f MiB, %.1f MiB compressed", float64(p.plain)/(1<<20), float64(p.compressed)/(1<<20))},
 		{"processor time of a scrape", fmt.Sprintf("%d ms", scrape.Milliseconds())},
 		{"steady state without scrapes", quiet},
-		{"steady state with a scrape each 30 s", busy},
+		{"steady state with a scrape every 30 s", busy},
 		{"writes in the steady state", fmt.Sprintf("%d of nodes, others: %v", patches-first, r.server.others())},
 	} {
 		fmt.Printf("%-40s %s\n", row[0], row[1])
@@ -228,19 +230,19 @@ func bench(b *testing.B, cluster size) {
 		b.Errorf("the program lost the Lease: %s", tail)
 	}
 	if patches != cluster.nodes {
-		b.Errorf("%d writes of nodes, want one of each of %d", patches, cluster.nodes)
+		b.Errorf("%d writes of Nodes, want %d, one for each Node", patches, cluster.nodes)
 	}
 }
 
-// share returns the processor time of the process meanwhile, in percent of a core.
+// share returns the processor time that the process uses during a call, in percent of a core.
 func (r *replica) share(meanwhile func()) string {
 	begun, before := time.Now(), r.cpu()
 	meanwhile()
 	return fmt.Sprintf("%.2f %% of a core", 100*(r.cpu()-before).Seconds()/time.Since(begun).Seconds())
 }
 
-// TestScale checks the benchmark itself in a small cluster: each Node is written once, with the serial numbers of its
-// own exporter, and every pod is on the page.
+// TestScale checks the benchmark itself with a small cluster. Each Node must be written once, with the serial numbers
+// that its exporter reports, and every pod must be on the page.
 func TestScale(t *testing.T) {
 	cluster := size{30, 300}
 	r := start(t, cluster, "--confirm=1s")

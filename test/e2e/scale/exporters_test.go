@@ -22,7 +22,7 @@ func addressOf(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 1 + byte(i>>16), byte(i >> 8), byte(i)})
 }
 
-// serveExporters serves the inventories of all Nodes with one listener for all addresses of the loopback device. The
+// serveExporters serves the inventories of all Nodes with one listener on all loopback addresses. The destination
 // address of a request identifies the Node.
 func serveExporters(tb testing.TB) {
 	tb.Helper()
@@ -40,9 +40,9 @@ func serveExporters(tb testing.TB) {
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr).AddrPort().Addr().Unmap().As4()
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(inventory(int(at[1]-1)<<16 | int(at[2])<<8 | int(at[3]))) // the client may have gone
+		_ = json.NewEncoder(w).Encode(inventory(int(at[1]-1)<<16 | int(at[2])<<8 | int(at[3]))) // the client may have closed the connection
 	})}
-	go func() { _ = server.Serve(l) }() // until it is closed
+	go func() { _ = server.Serve(l) }() // returns when the server is closed
 	tb.Cleanup(func() { _ = server.Close() })
 }
 

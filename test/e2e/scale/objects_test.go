@@ -18,22 +18,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// size is the size of a cluster.
+// size contains the numbers of nodes and GPU pods in a cluster.
 type size struct{ nodes, pods int }
 
 const (
 	gpusPerNode     = 8
 	podsPerWorkload = 25
 	team            = "team-a"
-	exporters       = "gpuledger" // the namespace and the DaemonSet of the exporters
+	exporters       = "gpuledger" // namespace and name of the exporters' DaemonSet
 )
 
-// created is the creation of all objects.
+// created is the creation time of all objects.
 var created = meta.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 
 func nodeName(i int) string { return fmt.Sprintf("gpu-%05d", i) }
 
-// numberOf returns the number in the name of an object.
+// numberOf returns the number at the end of an object's name.
 func numberOf(name string) int {
 	n, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
 	if err != nil {
@@ -46,7 +46,7 @@ func uid(kind, i int) types.UID {
 	return types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012x", kind, i))
 }
 
-// node returns a Node of realistic size, with the fields that were applied.
+// node returns a Node of realistic size that contains the applied fields.
 func (s *server) node(i int) runtime.Object {
 	s.mu.Lock()
 	ours := s.applied[i]
@@ -61,7 +61,7 @@ func (s *server) node(i int) runtime.Object {
 		Status: core.NodeStatus{Capacity: core.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpusPerNode, resource.DecimalSI)}},
 	}
 	n.Status.Allocatable = n.Status.Capacity
-	for j := range 50 { // the maximum number that a kubelet reports
+	for j := range 50 { // maximum number that a kubelet reports
 		n.Status.Images = append(n.Status.Images, core.ContainerImage{
 			Names: []string{fmt.Sprintf("registry.example.com/image-%d@sha256:%s", j, strings.Repeat("0", 64))}, SizeBytes: 1 << 30,
 		})
@@ -74,7 +74,7 @@ func (s *server) node(i int) runtime.Object {
 	return n
 }
 
-// fields returns the keys as in managedFields.
+// fields returns the keys of the applied fields in the format of managedFields.
 func (a applied) fields() string {
 	field := func(from map[string]string) map[string]any {
 		all := map[string]any{}
@@ -90,7 +90,7 @@ func (a applied) fields() string {
 	return `"f:metadata":` + string(text) + ","
 }
 
-// managed returns the fields of a manager. The text ends with a comma.
+// managed returns an entry of managedFields. The text with the fields may end with a comma.
 func managed(manager, fields string) meta.ManagedFieldsEntry {
 	return meta.ManagedFieldsEntry{
 		Manager: manager, Operation: meta.ManagedFieldsOperationApply, APIVersion: "v1", Time: &created,
@@ -98,7 +98,7 @@ func managed(manager, fields string) meta.ManagedFieldsEntry {
 	}
 }
 
-// pod returns the pods of the exporters, and then GPU pods.
+// pod returns an exporter's pod for the first numbers, and a GPU pod for the following numbers.
 func (s *server) pod(i int) runtime.Object {
 	if i < s.cluster.nodes {
 		return exporterPod(i)
@@ -157,7 +157,7 @@ func running(container string) core.PodStatus {
 
 func ownerName(workload int) string { return fmt.Sprintf("training-%05d", workload) }
 
-// owner returns a ReplicaSet or its Deployment, of which the client reads the metadata.
+// owner returns a ReplicaSet or its Deployment, of which the client reads only the metadata.
 func owner(resource, name string) *meta.PartialObjectMetadata {
 	i := numberOf(name)
 	o := &meta.PartialObjectMetadata{ObjectMeta: meta.ObjectMeta{Namespace: team, Name: name, UID: uid(5, i), ResourceVersion: "1", CreationTimestamp: created}}
@@ -175,7 +175,7 @@ func daemonSet() *apps.DaemonSet {
 
 func daemonSets() *apps.DaemonSetList { return &apps.DaemonSetList{} }
 
-// filler returns labels or annotations of other programs.
+// filler returns labels or annotations as other programs write them.
 func filler(prefix string, n int) map[string]string {
 	all := make(map[string]string)
 	for i := range n {

@@ -29,19 +29,19 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// server is a fake API server. It serves the resources that the reconciler reads and writes in protobuf, like a real one, but
-// without authorization, admission and storage. Nodes are the only objects that change. Objects are created when they
-// are sent, so that the server needs little memory for them.
+// server is a fake API server. It serves the resources that the reconciler reads and writes in protobuf, like a real
+// one, but without authorization, admission and storage. Nodes are the only objects that change. Objects are created
+// only when they are sent, so the server needs little memory.
 type server struct {
 	*httptest.Server
 	cluster size
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	log     []int          // the Nodes that changed, in order: the resource version of a change is its position
-	applied []applied      // by Node
-	patches []time.Time    // of Nodes
-	writes  map[string]int // other writes than patches of Nodes and renewals of the Lease
+	log     []int          // changed Nodes in order; the resource version of a change is its position
+	applied []applied      // applied fields by Node
+	patches []time.Time    // times of the patches of Nodes
+	writes  map[string]int // number of other writes, by path; excludes patches of Nodes and renewals of the Lease
 	lease   *coordination.Lease
 }
 
@@ -73,12 +73,12 @@ func newServer(cluster size) *server {
 	mux.HandleFunc("/", s.other)
 	s.Server = httptest.NewUnstartedServer(mux)
 	s.EnableHTTP2 = true
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that end with the test
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // closes the connections at the end of the test
 	s.StartTLS()
 	return s
 }
 
-// other rejects requests for other resources, and counts other writes.
+// other rejects requests for other resources, and counts the writes among them.
 func (s *server) other(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		s.mu.Lock()
@@ -93,7 +93,7 @@ func (s *server) other(w http.ResponseWriter, r *http.Request) {
 func discovery(list any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
-		_ = json.NewEncoder(w).Encode(list) // the client may have gone
+		_ = json.NewEncoder(w).Encode(list) // the client may have closed the connection
 	}
 }
 
@@ -115,7 +115,7 @@ func resources(groupVersion string, kinds ...string) *meta.APIResourceList {
 	return list
 }
 
-// kinds are the kinds of all objects, codec is their format.
+// kinds contains the kinds of all objects, and codec is the format in which they are sent.
 var (
 	kinds = newKinds()
 	codec = newCodec()
@@ -156,16 +156,16 @@ func encode(obj runtime.Object) []byte {
 func send(w http.ResponseWriter, status int, obj runtime.Object) {
 	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
 	w.WriteHeader(status)
-	_, _ = w.Write(encode(obj)) // the client may have gone
+	_, _ = w.Write(encode(obj)) // the client may have closed the connection
 }
 
-// list returns a handler that lists or watches a number of objects. Only Nodes change.
+// list returns a handler that lists or watches the given number of objects. Only Nodes change.
 func (s *server) list(empty runtime.Object, number int, object func(i int) runtime.Object) http.HandlerFunc {
 	_, changes := empty.(*core.NodeList)
 	return func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		if query.Get("watch") == "" {
-			http.Error(w, "this server supports streamed lists only", http.StatusNotImplemented)
+			http.Error(w, "this server supports only streamed lists", http.StatusNotImplemented)
 			return
 		}
 		seconds, _ := strconv.Atoi(query.Get("timeoutSeconds"))
@@ -214,7 +214,8 @@ func bookmark(version int) meta.ObjectMeta {
 	return meta.ObjectMeta{ResourceVersion: strconv.Itoa(max(version, 1)), Annotations: map[string]string{meta.InitialEventsAnnotationKey: "true"}}
 }
 
-// changesSince waits until Nodes change after a position, and advances it. It returns none when the context ends.
+// changesSince waits until there are changes of Nodes after a position, returns them and advances the position.
+// When the context ends, it returns no changes.
 func (s *server) changesSince(ctx context.Context, position *int) []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +227,7 @@ func (s *server) changesSince(ctx context.Context, position *int) []int {
 	return changed
 }
 
-// events writes the events of a watch.
+// events writes the events of a watch to a response.
 type events struct {
 	w      http.ResponseWriter
 	buffer *bufio.Writer
@@ -239,7 +240,8 @@ func newEvents(w http.ResponseWriter) *events {
 	return e
 }
 
-// send writes an event. Errors mean that the client has gone, which ends the request.
+// send writes an event. Errors are ignored: they mean that the client has closed the connection, which ends
+// the request.
 func (e *events) send(kind watch.EventType, obj runtime.Object) {
 	_ = codec.StreamSerializer.Encode(&meta.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: encode(obj)}}, e.frames)
 }
@@ -249,14 +251,14 @@ func (e *events) flush() {
 	_ = http.NewResponseController(e.w).Flush()
 }
 
-// touch changes a Node. The lock is held.
+// touch records a change of a Node. The caller must hold the lock.
 func (s *server) touch(i int) {
 	s.log = append(s.log, i)
 	s.applied[i].version = len(s.log)
 	s.changed.Broadcast()
 }
 
-// patchNode stores the labels and annotations of an apply.
+// patchNode stores the labels and annotations that a client applies.
 func (s *server) patchNode(w http.ResponseWriter, r *http.Request) {
 	var patch struct{ Metadata meta.ObjectMeta }
 	if err := json.NewDecoder(r.Body).Decode(&patch); err != nil {
@@ -272,7 +274,7 @@ func (s *server) patchNode(w http.ResponseWriter, r *http.Request) {
 	send(w, http.StatusOK, s.node(i))
 }
 
-// heartbeats changes each Node once in the interval, like the kubelets, until the context ends.
+// heartbeats changes each Node once per interval, like the kubelets, until the context ends.
 func (s *server) heartbeats(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval / time.Duration(s.cluster.nodes))
 	defer ticker.Stop()
@@ -288,7 +290,7 @@ func (s *server) heartbeats(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// labelled returns the number of Nodes with labels, and the number of patches.
+// labelled returns the number of Nodes with labels, and the number of all patches.
 func (s *server) labelled() (nodes, patches int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -329,7 +331,7 @@ func (s *server) serveLease(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client has gone
+		return // the client has closed the connection
 	}
 	lease := &coordination.Lease{}
 	if _, _, err := codec.Serializer.Decode(body, nil, lease); err != nil {

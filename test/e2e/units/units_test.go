@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package units_test maps a process of a real Slurm job and of a real container of Podman with the
-// exporter that ships. Only the driver is simulated: it lists the real process on its GPU.
+// Package units_test checks that the shipped exporter maps processes of a real Slurm job and of a real Podman
+// container. Only the driver is simulated. It lists the real process on its GPU.
 package units_test
 
 import (
@@ -29,7 +29,8 @@ import (
 
 var library, client string
 
-// sleeper is the name of a copy of this program that only sleeps, for a container without other files.
+// sleeper is the name for a copy of this program that only sleeps. It is used in a container that contains no
+// other files.
 const sleeper = "/sleeper"
 
 func TestMain(m *testing.M) {
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	if library = os.Getenv("GPULEDGER_E2E_NVML"); library != "" { // compiled for a machine without a compiler
+	if library = os.Getenv("GPULEDGER_E2E_NVML"); library != "" { // compiled in advance, for a machine without a compiler
 		os.Exit(m.Run())
 	}
 	os.Exit(fakes.Main(m, &library, &client))
@@ -57,14 +58,14 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// machine is this machine with a simulated GPU on which one real process works.
+// machine represents this machine with a simulated GPU on which one real process works.
 type machine struct {
 	t    *testing.T
 	url  string
 	flag []string
 }
 
-// start starts the exporter, with a process of a PID on the first GPU.
+// start starts the exporter, and the simulation of a GPU on which the process with the given PID works.
 func start(t *testing.T, pid int, flags ...string) *machine {
 	t.Helper()
 	sc, err := simnode.Lookup("idle")
@@ -130,8 +131,8 @@ func start(t *testing.T, pid int, flags ...string) *machine {
 
 var pids = regexp.MustCompile(`\tpid=\d+`)
 
-// withPID copies the driver's state with one PID for all processes, including processes of other
-// GPUs.
+// withPID copies the driver's state, but replaces the PIDs of all processes with the given PID, including
+// processes on other GPUs.
 func withPID(from, to string, pid int) error {
 	text, err := os.ReadFile(from)
 	if err != nil {
@@ -144,7 +145,7 @@ func withPID(from, to string, pid int) error {
 	return os.Rename(to+".new", to)
 }
 
-// page reads the main page.
+// page scrapes the exporter's main page.
 func (m *machine) page() exposition.Page {
 	m.t.Helper()
 	request, err := http.NewRequestWithContext(m.t.Context(), http.MethodGet, m.url+"/metrics", http.NoBody)
@@ -168,7 +169,7 @@ func (m *machine) energy(u gpu.Unit) float64 {
 	return m.page().Sum("gpuledger_unit_energy_joules_total", map[string]string{"manager": u.Manager, "unit": u.Name})
 }
 
-// read returns the content of a file as soon as it has some.
+// read waits until a file is not empty and returns its content.
 func read(t *testing.T, path string) (text string) {
 	t.Helper()
 	eventually(t, path+" has content", func() bool {
@@ -179,8 +180,8 @@ func read(t *testing.T, path string) (text string) {
 	return text
 }
 
-// TestSlurm runs a job in a real cluster of this machine. The job holds a GPU by the project's
-// prolog until its end.
+// TestSlurm runs a job in a real Slurm cluster that consists of this machine. The project's prolog records
+// that the job holds a GPU until its end.
 func TestSlurm(t *testing.T) {
 	folder, err := os.MkdirTemp("/tmp", "slurm") // a short path, because it contains a socket
 	if err != nil {
@@ -214,7 +215,7 @@ func TestSlurm(t *testing.T) {
 	m := start(t, pid, "--units.held-dir="+filepath.Join(folder, "held"))
 	unit := gpu.Unit{Manager: "slurm", Name: fields[0]}
 	of := map[string]string{"manager": "slurm", "unit": unit.Name}
-	eventually(t, "the job has energy and holds its GPU", func() bool {
+	eventually(t, "the job is charged energy and holds its GPU", func() bool {
 		return m.energy(unit) > 0 && m.page().Sum("gpuledger_unit_gpu_allocated_seconds_total", of) > 0
 	})
 	if n := m.page().Sum("gpuledger_unit_info", map[string]string{"unit": unit.Name, "partition": "gpu", "cluster_name": "test", "job_name": "train resnet"}); n != 1 {
@@ -226,15 +227,16 @@ func TestSlurm(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, &out)
 	}
-	eventually(t, "the job holds nothing after its end", func() bool { return m.page().Sum("gpuledger_unit_gpu_info", of) == 0 })
+	eventually(t, "the job holds no GPU after its end", func() bool { return m.page().Sum("gpuledger_unit_gpu_info", of) == 0 })
 }
 
-// cdiSpec lists a GPU for Podman (Container Device Interface) as NVIDIA's toolkit does, with the
-// number of the device node of the simulated GPU.
+// cdiSpec lists a GPU for Podman in the format of the Container Device Interface, in the same way as NVIDIA's
+// toolkit. It uses the number of the simulated GPU's device node.
 const cdiSpec = `{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": "0", "containerEdits": {"deviceNodes": [
 	{"path": "/dev/nvidia0", "type": "c", "major": 195, "minor": 0}]}}]}`
 
-// TestPodman runs a container of root's Podman, with a GPU, from a folder with one program.
+// TestPodman runs a container with a GPU in Podman as root. The container's file system is a folder with one
+// program.
 func TestPodman(t *testing.T) {
 	root := t.TempDir()
 	self, err := os.ReadFile("/proc/self/exe")
@@ -270,7 +272,7 @@ func TestPodman(t *testing.T) {
 	cgroup, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	t.Logf("cgroup of the container:\n%s", cgroup)
 	m := start(t, pid)
-	eventually(t, "the container has energy under its name", func() bool { return m.energy(gpu.Unit{Manager: "podman", Name: name}) > 0 })
+	eventually(t, "the container is charged energy under its name", func() bool { return m.energy(gpu.Unit{Manager: "podman", Name: name}) > 0 })
 	held := map[string]string{"manager": "podman", "unit": name, "sharing": string(gpu.SharingExclusive)}
 	eventually(t, "the container holds its GPU", func() bool { return m.page().Sum("gpuledger_unit_gpu_info", held) == 1 })
 }

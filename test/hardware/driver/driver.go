@@ -1,6 +1,5 @@
-// Package driver reads one GPU through NVIDIA's library, independently of the exporter, to compare
-// the driver with the exporter's assumptions. It calls only the functions that the comparisons
-// need.
+// Package driver reads one GPU through NVIDIA's library without the exporter, so that the driver can be
+// compared with the exporter's assumptions. It calls only the functions that the comparisons need.
 package driver
 
 // #cgo LDFLAGS: -ldl
@@ -15,20 +14,20 @@ import (
 	"unsafe"
 )
 
-// Fields of nvmlDeviceGetFieldValues.
+// These are the ids of fields for nvmlDeviceGetFieldValues.
 const (
 	AveragePower = 185
 	InstantPower = 186
 	EnergyField  = 191
 )
 
-// Scopes of fields.
+// These are the scopes of fields.
 const (
 	ScopeGPU    = 0
 	ScopeModule = 1
 )
 
-// Return is an nvmlReturn_t that is not success.
+// Return is an nvmlReturn_t other than NVML_SUCCESS.
 type Return int
 
 // ErrNotSupported is returned for a value that this GPU or driver does not support.
@@ -49,7 +48,7 @@ func (r Return) Error() string {
 	return fmt.Sprintf("NVML returned %d", int(r))
 }
 
-// check returns the error of a call.
+// check converts the return value of a call to an error.
 func check(call string, r C.int) error {
 	if r == C.SUCCESS {
 		return nil
@@ -94,7 +93,7 @@ func Open(library string, index int) (*Device, error) {
 	d.Name, errs[1] = text("nvmlDeviceGetName", func(b *C.char, n C.uint) C.int { return C.nvml_text(d.handle, 1, b, n) })
 	d.Driver, errs[2] = text("nvmlSystemGetDriverVersion", func(b *C.char, n C.uint) C.int { return C.nvml_text(d.handle, 2, b, n) })
 	d.Bus, errs[3] = text("nvmlDeviceGetPciInfo", func(b *C.char, n C.uint) C.int { return C.nvml_bus(d.handle, b, n) })
-	limit, _ := d.number("nvmlDeviceGetEnforcedPowerLimit", 1) // unknown on some GPUs
+	limit, _ := d.number("nvmlDeviceGetEnforcedPowerLimit", 1) // the serial number is unknown for some GPUs
 	d.Limit = limit / 1000
 	return d, errors.Join(errs[:]...)
 }
@@ -105,20 +104,20 @@ func (d *Device) number(call string, what C.int) (float64, error) {
 	return float64(n), err
 }
 
-// Power returns nvmlDeviceGetPowerUsage in watts.
+// Power returns the value of nvmlDeviceGetPowerUsage in watts.
 func (d *Device) Power() (float64, error) {
 	mw, err := d.number("nvmlDeviceGetPowerUsage", 0)
 	return mw / 1000, err
 }
 
-// Energy returns nvmlDeviceGetTotalEnergyConsumption in joules.
+// Energy returns the value of nvmlDeviceGetTotalEnergyConsumption in joules.
 func (d *Device) Energy() (float64, error) {
 	var mj C.ulonglong
 	err := check("nvmlDeviceGetTotalEnergyConsumption", C.nvml_energy(d.handle, &mj))
 	return float64(mj) / 1000, err
 }
 
-// Field returns a field of energy or power for a scope, in joules or watts.
+// Field returns the value of an energy or power field for a scope, in joules or watts.
 func (d *Device) Field(id, scope int) (float64, error) {
 	var v C.double
 	err := check(fmt.Sprintf("field %d, scope %d", id, scope), C.nvml_field(d.handle, C.uint(id), C.uint(scope), &v))
@@ -143,15 +142,15 @@ func (d *Device) Processes(mps bool) ([]int, error) {
 	return pids, nil
 }
 
-// Row is a row of nvmlDeviceGetProcessUtilization.
+// Row is a row that nvmlDeviceGetProcessUtilization returns.
 type Row struct {
 	PID int
 	At  time.Time // time of the newest sample of the process
-	SM  float64   // 0 to 1
+	SM  float64   // from 0 to 1
 }
 
-// Utilization returns the rows after a time. It returns no rows if there is no newer sample. The
-// driver's rows without a process or with impossible numbers are omitted.
+// Utilization returns the rows with samples after the given time, or no rows if there is no newer sample. It
+// omits rows without a process or with impossible numbers.
 func (d *Device) Utilization(since time.Time) ([]Row, error) {
 	buffer := make([]C.utilization_row, 256)
 	n := C.uint(len(buffer))
@@ -177,7 +176,7 @@ type Sample struct {
 	Power float64
 }
 
-// PowerSamples returns the samples of nvmlDeviceGetSamples after a time, oldest first.
+// PowerSamples returns the power samples of nvmlDeviceGetSamples after the given time, oldest first.
 func (d *Device) PowerSamples(since time.Time) ([]Sample, error) {
 	buffer := make([]C.power_sample, 4096)
 	n, kind := C.uint(len(buffer)), C.int(0)
@@ -191,14 +190,14 @@ func (d *Device) PowerSamples(since time.Time) ([]Sample, error) {
 	var samples []Sample
 	for _, s := range buffer[:n] {
 		if at := time.UnixMicro(int64(s.time)); at.After(since) {
-			mw := *(*C.uint)(unsafe.Pointer(&s.value)) // an unsigned int for power
+			mw := *(*C.uint)(unsafe.Pointer(&s.value)) // power samples have the type unsigned int
 			samples = append(samples, Sample{At: at, Power: float64(mw) / 1000})
 		}
 	}
 	return samples, nil
 }
 
-// Sizes returns the sizes of the structs by the names of go-nvml's types.
+// Sizes returns the sizes of the C structs, by the name of the type in go-nvml.
 func Sizes() map[string]uintptr {
 	return map[string]uintptr{
 		"ProcessUtilizationSample": C.sizeof_utilization_row,

@@ -15,7 +15,8 @@ import (
 //go:embed spin.ptx
 var ptx string
 
-// device is the context on the GPU. There is one context; it belongs to the thread that opened it.
+// device represents the context on the GPU. There is only one context, which belongs to the thread that
+// opened it.
 type device struct{}
 
 func open(library, bus string) (device, error) {
@@ -33,8 +34,8 @@ func (device) launch(slot int, iterations uint64) error {
 	return failed(C.cuda_launch(C.int(slot), C.ulonglong(iterations)))
 }
 
-// wait waits for the kernel of a slot and returns its duration, measured by the events before and
-// after it.
+// wait waits for the kernel of a slot and returns its duration, measured by the events before and after the
+// kernel.
 func (device) wait(slot int) (time.Duration, error) {
 	var ms C.float
 	err := failed(C.cuda_wait(C.int(slot), &ms))

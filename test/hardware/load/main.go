@@ -1,6 +1,6 @@
-// Command load opens a context on a GPU and keeps it busy in a known pattern, through the CUDA
-// driver API. It prints a line of JSON when the context is open and another line when the work is
-// done, and keeps the context until its time ends or a signal arrives.
+// Command load opens a context on a GPU and keeps it busy in a known pattern, through the CUDA driver API. It
+// prints a line of JSON when the context is open and another line when the work is done, and keeps the
+// context open until the time set by --keep ends or a signal arrives.
 package main
 
 import (
@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// chunk is the time of one launch of the kernel, and longChunk is this time at full load, where two
-// launches must last longer than a delay of this program.
+// chunk is the duration of one kernel launch, and longChunk is this duration at full load. At full load, two
+// launches must last longer than any delay of this program.
 const (
 	chunk     = 20 * time.Millisecond
 	longChunk = 50 * time.Millisecond
 )
 
-// modes are the periods after which a pattern of work repeats.
+// modes contains the period after which each pattern of work repeats.
 var modes = map[string]time.Duration{"hold": 0, "full": 0, "smooth": 100 * time.Millisecond, "bursts": 5 * time.Second}
 
 // options contains the flags.
@@ -34,21 +34,21 @@ type options struct {
 	duty, rate         float64
 }
 
-// Done is set in the line that the load prints after its work. In the line before the work, only
-// PID and Rate are set.
+// Done is the line that the load prints after its work. In the line before the work, only PID, Mode and Rate
+// are set.
 type Done struct {
 	PID  int    `json:"pid"`
 	Mode string `json:"mode"`
 	// Rate is the number of iterations per second of a kernel that runs alone.
 	Rate       float64       `json:"rate"`
 	Iterations uint64        `json:"iterations"`
-	Busy       time.Duration `json:"busy_ns"` // time measured by the events around each kernel
+	Busy       time.Duration `json:"busy_ns"` // time measured by the events around the kernels
 	Began      int64         `json:"began_ns"`
-	Ended      int64         `json:"ended_ns"` // time of the wall clock
+	Ended      int64         `json:"ended_ns"` // wall-clock time
 }
 
 func main() {
-	runtime.LockOSThread() // a context belongs to a thread
+	runtime.LockOSThread() // a context belongs to a thread, so the thread must not change
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()
@@ -99,8 +99,8 @@ func parse(args []string) (o options, err error) {
 	fs.StringVar(&o.bus, "bus", "", "PCI `address` of the GPU")
 	fs.StringVar(&o.mps, "mps", "", "`directory` of the pipes of an MPS daemon, to be its client")
 	fs.StringVar(&o.mode, "mode", "hold", "`pattern` of the work: hold (none), full, smooth (every 100 ms), bursts (every 5 s)")
-	fs.DurationVar(&o.work, "work", 0, "`time` for which the GPU would work, if alone and at full load")
-	fs.Float64Var(&o.duty, "duty", 0.2, "busy `share` of smooth and bursts")
+	fs.DurationVar(&o.work, "work", 0, "`time` that the work takes on a GPU without other work, at full load")
+	fs.Float64Var(&o.duty, "duty", 0.2, "busy `share` of the time for the modes smooth and bursts")
 	fs.DurationVar(&o.keep, "keep", time.Hour, "`time` for which the context stays open after the work")
 	fs.Float64Var(&o.rate, "rate", 0, "`iterations` per second; 0 measures them, which takes a moment of full load")
 	if err := fs.Parse(args); err != nil {
@@ -139,7 +139,7 @@ func calibrate(d device) (best float64, err error) {
 	return best, nil
 }
 
-// perform does the work in chunks. A late period does not lose its work.
+// perform does the work in chunks. If a period starts late, its work is still done.
 func (o options) perform(ctx context.Context, d device, done *Done) error {
 	period, step := modes[o.mode], longChunk
 	if o.mode == "hold" {
@@ -169,7 +169,7 @@ func (o options) perform(ctx context.Context, d device, done *Done) error {
 	return err
 }
 
-// queue has at most two launches, so that the GPU does not wait for this program.
+// queue contains up to two launches, so that the GPU does not wait for this program.
 type queue struct {
 	device
 	iterations       uint64

@@ -1,4 +1,5 @@
-// Command pages reads an exporter's inventory with the packages of its own version, and prints the catalogue of metrics. tools/previous builds it with the earlier version, too.
+// Command pages reads an exporter's inventory with the packages of the version from which it was built, or prints the
+// catalogue of metrics. tools/previous also builds it from the earlier version.
 package main
 
 import (
@@ -25,7 +26,7 @@ func main() {
 	}
 }
 
-// run prints the catalogue, or the inventory that it reads, as the reconciler understands it.
+// run prints the catalogue, or the inventory as the reconciler decodes it.
 func run(what string, in io.Reader, out io.Writer) error {
 	switch what {
 	case "catalogue":
@@ -43,7 +44,7 @@ func run(what string, in io.Reader, out io.Writer) error {
 	return fmt.Errorf("unknown argument %q", what)
 }
 
-// row is a metric of the catalogue.
+// row describes a metric in the catalogue.
 type row struct {
 	Name, Type, Page string
 	Labels           []string

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Toolkit is a container runtime that replaces NVIDIA's container toolkit: it adds the driver's
-// library to every container with NVIDIA_VISIBLE_DEVICES, and runs runc. The library is the fake
-// driver beside this program, with its state in the same folder.
+// Toolkit is a container runtime that replaces NVIDIA's container toolkit. It adds the driver's library to
+// every container that has the variable NVIDIA_VISIBLE_DEVICES, and then runs runc. The library is the fake
+// driver. The library and its state are in the folder of this program.
 package main
 
 import (
@@ -39,7 +39,8 @@ func run(args []string) error {
 	return syscall.Exec(runc, append([]string{"runc"}, args[1:]...), os.Environ())
 }
 
-// change adds the driver to the definition of a container (OCI runtime specification).
+// change adds the driver to a container's configuration, which is in the format of the OCI runtime
+// specification.
 func change(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -1,9 +1,9 @@
 //go:build e2e
 
-// Workload is the only program in the containers of the tests. It replaces the pause program and
-// the programs that use GPUs: it waits for the signal to end, alone, or with a child process if its
-// argument is with-child. With the argument crash it ends at once, and with eat it takes memory
-// until it is killed.
+// Workload is the only program in the containers of the tests. It replaces the pause program and the programs
+// that use GPUs. By default it waits for a signal to end. With the argument with-child, it also starts a
+// child process. With the argument crash it ends at once, and with the argument eat it allocates memory until
+// it is killed.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 	if slices.Contains(os.Args, "with-child") {
-		// It ends with its parent, the container's first process.
+		// The child process ends with its parent, which is the container's first process.
 		if err := exec.Command("/proc/self/exe").Start(); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
@@ -35,7 +35,7 @@ func main() {
 	<-end
 }
 
-// eat takes more and more memory and touches every page of it, without end.
+// eat allocates memory without limit and touches every page.
 func eat() {
 	for n := 1 << 20; ; n *= 2 {
 		_ = slices.Repeat([]byte{1}, n)
