@@ -135,15 +135,15 @@ var clusters = map[string]struct {
 	"operator":           {rows: "GPU Operator, Kubernetes ≥ 1.36", overlays: "operator", values: "platform=gpu-operator exporter.mode=sidecar"},
 	"operator-elsewhere": {rows: "GPU Operator, Kubernetes ≥ 1.36", overlays: "operator", values: "platform=gpu-operator exporter.mode=sidecar devicePlugin.namespace=gpus"},
 	"helm": {
-		rows: "device plugin by its Helm chart, Kubernetes ≥ 1.36", overlays: "helm",
+		rows: "device plugin from its Helm chart, Kubernetes ≥ 1.36", overlays: "helm",
 		values: "exporter.mode=sidecar devicePlugin.namespace=nvidia-device-plugin devicePlugin.daemonSet=nvdp-nvidia-device-plugin",
 	},
 	"helm-elsewhere": {
-		rows: "device plugin by its Helm chart, Kubernetes ≥ 1.36", overlays: "helm",
+		rows: "device plugin from its Helm chart, Kubernetes ≥ 1.36", overlays: "helm",
 		values: "exporter.mode=sidecar devicePlugin.namespace=gpus devicePlugin.daemonSet=plugin-nvidia-device-plugin",
 	},
-	"static":       {rows: "device plugin by its static manifest, Kubernetes ≥ 1.36", overlays: "static", values: "exporter.mode=sidecar devicePlugin.namespace=kube-system"},
-	"eks-al2023":   {rows: "device plugin by its static manifest, Kubernetes ≥ 1.36", overlays: "static", values: "exporter.mode=sidecar devicePlugin.namespace=kube-system"},
+	"static":       {rows: "device plugin from its static manifest, Kubernetes ≥ 1.36", overlays: "static", values: "exporter.mode=sidecar devicePlugin.namespace=kube-system"},
+	"eks-al2023":   {rows: "device plugin from its static manifest, Kubernetes ≥ 1.36", overlays: "static", values: "exporter.mode=sidecar devicePlugin.namespace=kube-system"},
 	"beta":         {rows: "one of these on 1.34 or 1.35, with the policy API enabled", overlays: "static+v1beta1", values: "exporter.mode=sidecar devicePlugin.namespace=kube-system"},
 	"helm-134":     {rows: unchanged, overlays: "standalone"},
 	"k3s":          {rows: unchanged, overlays: "standalone+runtime-class", values: "runtimeClassName=nvidia"},
@@ -160,7 +160,7 @@ var clusters = map[string]struct {
 		rows: "GPU Operator, Kubernetes ≥ 1.36", overlays: "operator", values: "platform=gpu-operator exporter.mode=sidecar devicePlugin.namespace=gpu-operator-resources",
 	},
 	"openshift":     {rows: "OpenShift with the GPU Operator", overlays: "openshift", values: "platform=openshift"},
-	"dra":           {rows: "GPUs by the DRA driver", overlays: "dra", values: "platform=dra"},
+	"dra":           {rows: "GPUs from the DRA driver", overlays: "dra", values: "platform=dra"},
 	"gke":           {rows: "GKE with Google's device plugin", overlays: "gke", values: "platform=gke"},
 	"gke-autopilot": {rows: "GKE Autopilot", overlays: ""},
 	"eks-auto":      {rows: "EKS Auto Mode, Bottlerocket", overlays: "eks", values: "platform=eks"},
@@ -168,12 +168,12 @@ var clusters = map[string]struct {
 	"aks":           {rows: "AKS with managed GPU nodes", overlays: "aks", values: "platform=aks"},
 	"oke":           {rows: "OKE with its GPU add-on", overlays: "oke", values: "platform=oke"},
 	"amd-operator":  {rows: "AMD Instinct (experimental)", overlays: "amd", values: "platform=amd"},
-	"amd-health":    {rows: "AMD's device plugin by its static manifest, Kubernetes ≥ 1.36", overlays: "amd-sidecar", values: "platform=amd exporter.mode=sidecar"},
+	"amd-health":    {rows: "AMD's device plugin from its static manifest, Kubernetes ≥ 1.36", overlays: "amd-sidecar", values: "platform=amd exporter.mode=sidecar"},
 	"amd-helm":      {rows: "AMD Instinct (experimental)", overlays: "amd", values: "platform=amd"},
 	"amd-dra":       {rows: "AMD Instinct (experimental)", overlays: "amd", values: "platform=amd"},
-	"amd-static":    {rows: "AMD's device plugin by its static manifest, Kubernetes ≥ 1.36", overlays: "amd-sidecar", values: "platform=amd exporter.mode=sidecar"},
+	"amd-static":    {rows: "AMD's device plugin from its static manifest, Kubernetes ≥ 1.36", overlays: "amd-sidecar", values: "platform=amd exporter.mode=sidecar"},
 	"both-vendors": {
-		rows:     "GPU Operator, Kubernetes ≥ 1.36; AMD's device plugin by its static manifest, Kubernetes ≥ 1.36",
+		rows:     "GPU Operator, Kubernetes ≥ 1.36; AMD's device plugin from its static manifest, Kubernetes ≥ 1.36",
 		overlays: "operator; amd-sidecar", values: "platform=gpu-operator exporter.mode=sidecar",
 	},
 	"addon":             {rows: "device plugin on the host's network", overlays: "standalone"},
@@ -187,14 +187,14 @@ var clusters = map[string]struct {
 	"own-states":           {rows: unchanged, overlays: "standalone"},
 	"operator-paused":      {rows: "GPU Operator, Kubernetes < 1.36", overlays: "operator-standalone", values: "platform=gpu-operator"},
 	"patched":              {rows: unchanged, overlays: "standalone"},
-	"sidecar-states":       {rows: "device plugin by its static manifest, Kubernetes ≥ 1.36", overlays: "static", values: "exporter.mode=sidecar devicePlugin.namespace=kube-system"},
-	"sidecar-helm":         {rows: "device plugin by its Helm chart, Kubernetes ≥ 1.36", overlays: "helm", values: "exporter.mode=sidecar devicePlugin.namespace=gpus devicePlugin.daemonSet=plugin-nvidia-device-plugin"},
-	"sidecar-elsewhere":    {rows: "device plugin by its Helm chart, Kubernetes ≥ 1.36", overlays: "helm", values: "exporter.mode=sidecar devicePlugin.namespace=gpus devicePlugin.daemonSet=plugin-nvidia-device-plugin"},
-	"sidecar-switched-off": {rows: "device plugin by its Helm chart, Kubernetes ≥ 1.36", overlays: "helm", values: "exporter.mode=sidecar devicePlugin.namespace=gpus devicePlugin.daemonSet=plugin-nvidia-device-plugin"},
+	"sidecar-states":       {rows: "device plugin from its static manifest, Kubernetes ≥ 1.36", overlays: "static", values: "exporter.mode=sidecar devicePlugin.namespace=kube-system"},
+	"sidecar-helm":         {rows: "device plugin from its Helm chart, Kubernetes ≥ 1.36", overlays: "helm", values: "exporter.mode=sidecar devicePlugin.namespace=gpus devicePlugin.daemonSet=plugin-nvidia-device-plugin"},
+	"sidecar-elsewhere":    {rows: "device plugin from its Helm chart, Kubernetes ≥ 1.36", overlays: "helm", values: "exporter.mode=sidecar devicePlugin.namespace=gpus devicePlugin.daemonSet=plugin-nvidia-device-plugin"},
+	"sidecar-switched-off": {rows: "device plugin from its Helm chart, Kubernetes ≥ 1.36", overlays: "helm", values: "exporter.mode=sidecar devicePlugin.namespace=gpus devicePlugin.daemonSet=plugin-nvidia-device-plugin"},
 }
 
 const (
-	unchanged = "Helm chart or static manifest, and you want no change of its pods"
+	unchanged = "Helm chart or static manifest, if its pods must not change"
 	sharing   = "time-slicing or MPS, or any device plugin with a configuration file (config.map, config.name, the operator's devicePlugin.config)"
 )
 

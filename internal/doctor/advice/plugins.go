@@ -28,11 +28,11 @@ var (
 	operatorPlugin = &plugin{"the GPU Operator's device plugin", nvidia, func(d *daemonSet) bool {
 		return d.Spec.Template.Spec.has("nvidia-device-plugin") && (d.Metadata.Labels["app"] == "nvidia-device-plugin-daemonset" || d.ownedBy("ClusterPolicy"))
 	}}
-	helmPlugin = &plugin{"NVIDIA's device plugin by its Helm chart", nvidia, func(d *daemonSet) bool {
+	helmPlugin = &plugin{"NVIDIA's device plugin from its Helm chart", nvidia, func(d *daemonSet) bool {
 		return d.Spec.Template.Spec.has("nvidia-device-plugin-ctr") &&
 			(d.Metadata.Labels["app.kubernetes.io/name"] != "" || strings.HasPrefix(d.Metadata.Labels["helm.sh/chart"], "nvidia-device-plugin"))
 	}}
-	staticPlugin = &plugin{"NVIDIA's device plugin by its static manifest", nvidia, func(d *daemonSet) bool {
+	staticPlugin = &plugin{"NVIDIA's device plugin from its static manifest", nvidia, func(d *daemonSet) bool {
 		return d.Spec.Template.Spec.has("nvidia-device-plugin-ctr") || d.Spec.Template.Spec.has("nvidia-device-plugin")
 	}}
 	hamiPlugin = &plugin{"HAMi's device plugin", nvidia, func(d *daemonSet) bool {
@@ -43,13 +43,13 @@ var (
 	cloudPlugin = &plugin{"the cloud's device plugin", nvidia, func(d *daemonSet) bool {
 		return d.Metadata.Namespace == "kube-system" && strings.HasPrefix(d.Metadata.Name, "nvidia-gpu-device-plugin")
 	}}
-	amdStaticPlugin = &plugin{"AMD's device plugin by its static manifest", amd, func(d *daemonSet) bool {
+	amdStaticPlugin = &plugin{"AMD's device plugin from its static manifest", amd, func(d *daemonSet) bool {
 		return d.Spec.Template.Spec.has("amdgpu-dp-cntr")
 	}}
 	amdHealthPlugin = &plugin{"AMD's device plugin by its health manifest", amd, func(d *daemonSet) bool {
 		return d.Spec.Template.Spec.has("amdgpu-dp-cntr-health")
 	}}
-	amdHelmPlugin = &plugin{"AMD's device plugin by its Helm chart", amd, func(d *daemonSet) bool {
+	amdHelmPlugin = &plugin{"AMD's device plugin from its Helm chart", amd, func(d *daemonSet) bool {
 		return d.Spec.Template.Spec.has("amd-gpu-dp-cntr")
 	}}
 	amdOperatorPlugin = &plugin{"the device plugin of AMD's GPU Operator", amd, func(d *daemonSet) bool {

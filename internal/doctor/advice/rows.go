@@ -8,21 +8,21 @@ import (
 // These are the rows of the table "Choose an overlay" in docs/install.md, in the same order.
 const (
 	rowOperator    = "GPU Operator, Kubernetes ≥ 1.36"
-	rowHelm        = "device plugin by its Helm chart, Kubernetes ≥ 1.36"
-	rowStatic      = "device plugin by its static manifest, Kubernetes ≥ 1.36"
+	rowHelm        = "device plugin from its Helm chart, Kubernetes ≥ 1.36"
+	rowStatic      = "device plugin from its static manifest, Kubernetes ≥ 1.36"
 	rowBeta        = "one of these on 1.34 or 1.35, with the policy API enabled"
 	rowWebhook     = "one of these, Kubernetes ≥ 1.30 without the policy API"
 	rowPatch       = "Helm chart or static manifest, Kubernetes ≥ 1.30"
 	rowOldOperator = "GPU Operator, Kubernetes < 1.36"
 	rowSharing     = "time-slicing or MPS, or any device plugin with a configuration file (config.map, config.name, the operator's devicePlugin.config)"
 	rowNetwork     = "device plugin on the host's network"
-	rowDCGM        = "GPU Operator, and no restart of its device plugin"
-	rowUnchanged   = "Helm chart or static manifest, and you want no change of its pods"
+	rowDCGM        = "GPU Operator, if its device plugin must not restart"
+	rowUnchanged   = "Helm chart or static manifest, if its pods must not change"
 	rowHAMi        = "HAMi"
 	rowTalos       = "Talos"
 	rowK0s         = "k0s"
 	rowOpenShift   = "OpenShift with the GPU Operator"
-	rowDRA         = "GPUs by the DRA driver"
+	rowDRA         = "GPUs from the DRA driver"
 	rowGKE         = "GKE with Google's device plugin"
 	rowAutopilot   = "GKE Autopilot"
 	rowEKS         = "EKS Auto Mode, Bottlerocket"
@@ -30,7 +30,7 @@ const (
 	rowAKS         = "AKS with managed GPU nodes"
 	rowOKE         = "OKE with its GPU add-on"
 	rowAMD         = "AMD Instinct (experimental)"
-	rowAMDSidecar  = "AMD's device plugin by its static manifest, Kubernetes ≥ 1.36"
+	rowAMDSidecar  = "AMD's device plugin from its static manifest, Kubernetes ≥ 1.36"
 )
 
 // Rows returns the rows of the table "Choose an overlay" in docs/install.md.

@@ -44,7 +44,7 @@ func table(t *testing.T) (rows [][]string) {
 var unreached = map[string]string{
 	"Helm chart or static manifest, Kubernetes ≥ 1.30":       "the report names it beside the row without a change of the pods",
 	"one of these, Kubernetes ≥ 1.30 without the policy API": "likewise",
-	"GPU Operator, and no restart of its device plugin":      "the report names it beside the other row of the GPU Operator",
+	"GPU Operator, if its device plugin must not restart":    "the report names it beside the other row of the GPU Operator",
 	"EKS on Amazon Linux": "it refers to the rows of the device plugin, which eks-al2023 has",
 }
 

@@ -102,7 +102,7 @@ func TestDoctor(t *testing.T) {
 	apply(t, "-f", static.file())
 	podsOf(t, static.namespace, static.daemonSet)
 	doctor(advice.ToDo, "Kubernetes v1.37", "MutatingAdmissionPolicy is served", "ready on 0 of 2 Nodes with GPUs",
-		`"device plugin by its static manifest, Kubernetes ≥ 1.36" of docs/install.md: overlay static`, "--set devicePlugin.namespace=kube-system")
+		`"device plugin from its static manifest, Kubernetes ≥ 1.36" of docs/install.md: overlay static`, "--set devicePlugin.namespace=kube-system")
 
 	apply(t, "-k", overlay("static"))
 	doctor(advice.ToDo, "an admission policy for the pods in kube-system", "the parameter nodes does not select the Node")
