@@ -6,7 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accountMetrics contains the labels and the metrics of the accounts of one kind of owner.
+// accountMetrics contains the labels and the metrics for the accounts of one kind of
+// owner.
 type accountMetrics struct {
 	labels                                func(p *page, uuid string, k gpu.AccountKey) *labelSet
 	energy, idle, allocated, active, busy metricID
@@ -39,7 +40,7 @@ var accountsOf = map[gpu.OwnerKind]accountMetrics{
 	},
 }
 
-// accounts renders the accounts of a GPU's book.
+// accounts renders the accounts in a GPU's book.
 func (p *page) accounts(g *gpu.GPU) {
 	showProcesses := p.opts.Process.shows(g)
 	live := liveProcesses(g)
@@ -63,7 +64,7 @@ func (p *page) accounts(g *gpu.GPU) {
 	}
 }
 
-// charged renders one account with the energy charged by each method.
+// charged renders the energy of one account by charging method.
 func (p *page) charged(a *gpu.Account, key *labelSet, metrics *accountMetrics) {
 	for m, e := range a.Energy {
 		p.counter(metrics.energy, e.Joules(), a.Opened, p.with(key, "method", gpu.Method(m).String()))
@@ -78,7 +79,7 @@ func (p *page) charged(a *gpu.Account, key *labelSet, metrics *accountMetrics) {
 	}
 }
 
-// profiledMetrics contains the metrics of the profiled work.
+// profiledMetrics contains the metrics for profiled work.
 type profiledMetrics struct{ time, tensor, dram metricID }
 
 // profiled renders profiled work, if it is known.

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// crowd returns a node with the given numbers of GPUs, of containers on each GPU, and of processes
-// in each container.
+// crowd returns a node with the given numbers of GPUs, containers per GPU and processes per
+// container.
 func crowd(gpus, containers, processes int) *gpu.Snapshot {
 	s := &gpu.Snapshot{Drivers: make([]gpu.Driver, 1), PCIGPUs: &gpus, DriverGPUs: &gpus}
 	for i := range gpus {
@@ -38,7 +38,7 @@ func crowd(gpus, containers, processes int) *gpu.Snapshot {
 	return s
 }
 
-// sizes lists nodes from a few hundred series to twenty thousand.
+// sizes contains nodes with a few hundred to twenty thousand series.
 var sizes = []struct{ gpus, containers, processes int }{
 	{8, 0, 0},
 	{8, 1, 0},

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// The families.
+// The families of metrics.
 const (
 	familyIdentity  = "Identity of GPUs"
 	familyNode      = "Identity of the node"
@@ -29,7 +29,7 @@ const (
 	familyBoards    = "Boards"
 )
 
-// metricID indexes the catalogue.
+// metricID is the index of a metric in the catalogue.
 type metricID uint16
 
 const (
@@ -101,19 +101,17 @@ const (
 	unitProcessMemoryUsed
 	unitProcessStart
 
-	// firstGauge is the first of the metrics of [gpu.GaugeInfos]; the others follow in the same
-	// order.
+	// firstGauge is the first metric from [gpu.GaugeInfos]; the others follow in the same order.
 	firstGauge
 )
 
 const (
-	// firstHealth is the first of the metrics of [gpu.HealthInfos]; the others follow in the same
-	// order.
+	// firstHealth is the first metric from [gpu.HealthInfos]; the others follow in the same order.
 	firstHealth = firstGauge + metricID(gpu.NumGauges)
-	// firstActivity is the first of the metrics of [gpu.ActivityInfos]; the others follow in the same
-	// order.
+	// firstActivity is the first metric from [gpu.ActivityInfos]; the others follow in the same order.
 	firstActivity = firstHealth + metricID(gpu.NumHealthMetrics)
-	// firstInstanceActivity is the first of these activities for MIG instances, in the same order.
+	// firstInstanceActivity is the first metric for the activities of MIG instances, in the same
+	// order.
 	firstInstanceActivity = firstActivity + metricID(gpu.NumActivities)
 	xidErrors             = firstInstanceActivity + metricID(gpu.NumActivities) + iota - 3
 	xidLast
@@ -187,7 +185,7 @@ const (
 	numMetrics
 )
 
-// These labels identify the series of a GPU, of a container or unit on a GPU, and of a process of a
+// Labels that identify the series of a GPU, of a container or unit on a GPU, and of a process in a
 // container or unit.
 var (
 	ofGPU         = []string{"UUID"}
@@ -195,7 +193,7 @@ var (
 	ofProcess     = plus(ofContainer, "pid", "process")
 	ofUnit        = []string{"UUID", "GPU_I_ID", "manager", "unit"}
 	ofUnitProcess = plus(ofUnit, "pid", "process")
-	// ofAllocation includes the serial number, so that queries years later need no join.
+	// ofAllocation includes the serial number, so that queries need no join years later.
 	ofBoard          = []string{"node", "UUID", "serial"}
 	ofAllocation     = []string{"node", "UUID", "serial", "chassis_serial", "namespace", "pod", "pod_uid"}
 	ofUnitAllocation = []string{"node", "UUID", "serial", "chassis_serial", "manager", "unit"}
@@ -249,7 +247,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 			"node", "sys_vendor", "product_name", "product_serial", "board_serial", "board_asset_tag",
 			"chassis_serial", "chassis_asset_tag", "system_uuid",
 		},
-		Help: "Identity of the machine by its firmware (DMI).",
+		Help: "Identity of the machine according to its firmware (DMI).",
 	},
 	driverInfo: {
 		Family: familyNode, Name: "gpuledger_driver_info", Type: gauge,
@@ -278,12 +276,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unattributedEnergy: {
 		Family: familyEnergy, Name: "gpuledger_unattributed_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofGPU, "reason"),
-		Help:   "Energy of a GPU that is charged to no container.",
+		Help:   "GPU energy that is charged to no container.",
 	},
 	retiredEnergy: {
 		Family: familyEnergy, Name: "gpuledger_retired_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofGPU,
-		Help:   "Energy charged to containers whose series have ended. It balances the books; omit it from rates of workloads.",
+		Help:   "Energy charged to containers whose series have ended. The books balance only with this energy; omit it from workload rates.",
 	},
 	energyResets: {
 		Family: familyEnergy, Name: "gpuledger_gpu_energy_resets_total", Type: counter,
@@ -298,7 +296,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unsampledSeconds: {
 		Family: familyEnergy, Name: "gpuledger_gpu_unsampled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofGPU,
-		Help:   "Time without utilisation samples, because the exporter read too late: the driver keeps samples for only ten seconds.",
+		Help:   "Time without utilisation samples because the exporter read the driver too late. The driver keeps samples for only ten seconds.",
 	},
 	uncountedEnergy: {
 		Family: familyEnergy, Name: "gpuledger_gpu_uncounted_energy_bound_joules_total", Type: counter, Unit: "joules",
@@ -314,17 +312,17 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	throttledEnergy: {
 		Family: familyEnergy, Name: "gpuledger_gpu_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofGPU, "throttle"),
-		Help:   "Part of the GPU's energy that was used while the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of the GPU's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	throttledSeconds: {
 		Family: familyEnergy, Name: "gpuledger_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofGPU, "throttle"),
-		Help:   "Time of the GPU in which the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Time in which the driver reduced the GPU's clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	gpuIdlePower: {
 		Family: familyEnergy, Name: "gpuledger_gpu_idle_power_watts", Type: gauge, Unit: "watts",
 		Labels: ofGPU,
-		Help:   "Power of a GPU with open contexts and no work, by which shared energy is divided: measured or estimated.",
+		Help:   "Measured or estimated power of a GPU with open contexts and no work. It is used to divide shared energy.",
 	},
 	gpuIdlePowerInfo: {
 		Family: familyEnergy, Name: "gpuledger_gpu_idle_power_info", Type: gauge,
@@ -355,43 +353,43 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	containerAllocated: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_allocated_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofContainer,
-		Help:   "Time the container held the GPU.",
+		Help:   "Time for which the container held the GPU.",
 	},
 	containerActive: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofContainer,
-		Help:   "Time the container worked on the GPU; 0 where the driver does not report activity by process: clients of MPS, and MIG instances without GPM.",
+		Help:   "Time in which the container worked on the GPU; 0 if the driver does not report activity by process, as for MPS clients and for MIG instances without GPM.",
 	},
 	containerBusy: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_busy_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofContainer,
-		Help:   "Time in which kernels of the container ran, by the driver's samples; at most the active time, which counts whole intervals.",
+		Help:   "Time in which kernels of the container ran, according to the driver's samples; at most the active time, which counts whole intervals.",
 	},
 
 	containerThrottledEnergy: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofContainer, "throttle"),
-		Help:   "Part of the container's energy that was used while the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of the container's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	containerThrottledSeconds: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofContainer, "throttle"),
-		Help:   "Time of the container in which the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of the container's time in which the driver reduced the clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	containerProfiled: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_profiled_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofContainer,
-		Help:   "Time for which the container had the GPU or MIG instance alone and the activity of its parts is known; absent if it is never known.",
+		Help:   "Time for which the container was alone on the GPU or MIG instance and the activity of the GPU's parts is known; absent if this activity is never known.",
 	},
 	containerTensor: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_tensor_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofContainer,
-		Help:   "Time in which the tensor cores were active while the container had the GPU or MIG instance alone; absent if the profiled time is absent.",
+		Help:   "Time in which the tensor cores were active while the container was alone on the GPU or MIG instance; absent if the profiled time is absent.",
 	},
 	containerDRAM: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_dram_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofContainer,
-		Help:   "Time weighted by the part of the memory's bandwidth in use, while the container had the GPU or MIG instance alone; absent if the profiled time is absent.",
+		Help:   "Time weighted by the fraction of the memory bandwidth in use, while the container was alone on the GPU or MIG instance; absent if the profiled time is absent.",
 	},
 	processInfo: {
 		Family: familyProcess, Name: "gpuledger_process_info", Type: gauge, Flag: FlagProcess,
@@ -452,42 +450,42 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitAllocated: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_allocated_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnit,
-		Help:   "Time the unit held the GPU, for managers that record allocations on disk.",
+		Help:   "Time for which the unit held the GPU, for managers that record allocations on disk.",
 	},
 	unitActive: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnit,
-		Help:   "Time the unit worked on the GPU; 0 where the driver does not report activity by process.",
+		Help:   "Time in which the unit worked on the GPU; 0 if the driver does not report activity by process.",
 	},
 	unitBusy: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_busy_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnit,
-		Help:   "Time in which kernels of the unit ran, by the driver's samples; at most the active time, which counts whole intervals.",
+		Help:   "Time in which kernels of the unit ran, according to the driver's samples; at most the active time, which counts whole intervals.",
 	},
 	unitThrottledEnergy: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofUnit, "throttle"),
-		Help:   "Part of the unit's energy that was used while the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of the unit's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	unitThrottledSeconds: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofUnit, "throttle"),
-		Help:   "Time of the unit in which the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of the unit's time in which the driver reduced the clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	unitProfiled: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_profiled_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofUnit,
-		Help:   "Time for which the unit had the GPU or MIG instance alone and the activity of its parts is known; absent if it is never known.",
+		Help:   "Time for which the unit was alone on the GPU or MIG instance and the activity of the GPU's parts is known; absent if this activity is never known.",
 	},
 	unitTensor: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_tensor_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofUnit,
-		Help:   "Time in which the tensor cores were active while the unit had the GPU or MIG instance alone; absent if the profiled time is absent.",
+		Help:   "Time in which the tensor cores were active while the unit was alone on the GPU or MIG instance; absent if the profiled time is absent.",
 	},
 	unitDRAM: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_dram_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofUnit,
-		Help:   "Time weighted by the part of the memory's bandwidth in use, while the unit had the GPU or MIG instance alone; absent if the profiled time is absent.",
+		Help:   "Time weighted by the fraction of the memory bandwidth in use, while the unit was alone on the GPU or MIG instance; absent if the profiled time is absent.",
 	},
 	containerUnitEnergy: {
 		Family: familyUnit, Name: "gpuledger_container_unit_energy_joules_total", Type: counter, Unit: "joules",
@@ -533,7 +531,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	xidErrors: {
 		Family: familyHealth, Name: "gpuledger_gpu_xid_errors_total", Type: counter,
 		Labels: ofGPU,
-		Help:   "XID errors reported by the driver; absent where it reports none.",
+		Help:   "XID errors that the driver reported; absent if it reported none.",
 	},
 	xidLast: {
 		Family: familyHealth, Name: "gpuledger_gpu_xid_last_timestamp_seconds", Type: gauge, Unit: "seconds",
@@ -548,7 +546,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	memorySource: {
 		Family: familyGauges, Name: "gpuledger_gpu_memory_source_info", Type: gauge, Flag: FlagGauges,
 		Labels: plus(ofGPU, "source"),
-		Help:   "Source of the memory of a GPU without its own memory; its total is the memory of the machine.",
+		Help:   "Source of the memory of a GPU without its own memory. The total memory of such a GPU is the memory of the machine.",
 	},
 	rowRemapPending: {
 		Family: familyHealth, Name: "gpuledger_gpu_row_remap_pending", Type: gauge,
@@ -563,12 +561,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	gpuRecovery: {
 		Family: familyHealth, Name: "gpuledger_gpu_recovery_action_info", Type: gauge,
 		Labels: plus(ofGPU, "action"),
-		Help:   "What the driver requires to recover the GPU; absent where it does not report it.",
+		Help:   "Action that the driver requires to recover the GPU; absent if the driver does not report it.",
 	},
 	switchErrors: {
 		Family: familyHealth, Name: "gpuledger_nvswitch_sxid_errors_total", Type: counter,
 		Labels: []string{"pci_bus_id", "sxid", "severity"},
-		Help:   "SXID errors of an NVSwitch in the kernel's log since the node booted; absent until there is one, and without `--xid.kernel-log`.",
+		Help:   "SXID errors of an NVSwitch in the kernel's log since the node booted; absent until there is such an error, and without `--xid.kernel-log`.",
 	},
 	rasErrors: {
 		Family: familyHealth, Name: "gpuledger_gpu_ras_errors_total", Type: counter,
@@ -613,7 +611,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	gpuUnused: {
 		Family: familyMapping, Name: "gpuledger_gpu_allocations_without_process", Type: gauge,
 		Labels: ofGPU,
-		Help:   "Allocations of a GPU without a process of their pod; absent while this is unknown.",
+		Help:   "Allocations of a GPU that no process of their pod uses; absent while this is unknown.",
 	},
 
 	placement: {
@@ -649,7 +647,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	allocationActive: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time a pod worked on a GPU, summed over its containers and instances; 0 where the driver does not report activity by process.",
+		Help:   "Time in which a pod worked on a GPU, summed over its containers and instances; 0 if the driver does not report activity by process.",
 	},
 	allocationBusy: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_busy_seconds_total", Type: counter, Unit: "seconds",
@@ -659,37 +657,37 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	allocationThrottledEnergy: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofAllocation, "throttle"),
-		Help:   "Part of a pod's energy that was used while the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of a pod's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	allocationThrottledSeconds: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofAllocation, "throttle"),
-		Help:   "Time of a pod in which the driver reduced the clocks, because of heat or the power brake, summed over its containers and instances; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of a pod's time in which the driver reduced the clocks because of heat or the power brake, summed over its containers and instances; absent until that happens. Both causes may apply at once.",
 	},
 	allocationProfiled: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_profiled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time for which a pod had a GPU or MIG instance alone and the activity of its parts is known, summed over its containers and instances. Needs `--collector.profiling`; absent if it is never known.",
+		Help:   "Time for which a pod was alone on a GPU or MIG instance and the activity of the GPU's parts is known, summed over the pod's containers and instances. Needs `--collector.profiling`; absent if this activity is never known.",
 	},
 	allocationTensor: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_tensor_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time in which the tensor cores were active while a pod had a GPU or MIG instance alone; absent if the profiled time is absent.",
+		Help:   "Time in which the tensor cores were active while a pod was alone on a GPU or MIG instance; absent if the profiled time is absent.",
 	},
 	allocationDRAM: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_dram_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time weighted by the part of the memory's bandwidth in use, while a pod had a GPU or MIG instance alone; absent if the profiled time is absent.",
+		Help:   "Time weighted by the fraction of the memory bandwidth in use, while a pod was alone on a GPU or MIG instance; absent if the profiled time is absent.",
 	},
 	allocationGPUTime: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time a pod held a GPU, weighted by its share of the replicas that are held and of the slices. Over all pods it never exceeds the clock.",
+		Help:   "Time for which a pod held a GPU, weighted by its share of the held replicas and of the slices. The sum over all pods never exceeds the elapsed time.",
 	},
 	allocationCreated: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_created_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time when the counters of a pod on a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
+		Help:   "Time at which the counters of a pod on a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
 	},
 	podNamespace: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_namespace_info", Type: gauge, Labels: []string{"node", "pod_namespace"},
@@ -728,7 +726,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitAllocationActive: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time a unit worked on a GPU, summed over its instances; 0 where the driver does not report activity by process.",
+		Help:   "Time in which a unit worked on a GPU, summed over its instances; 0 if the driver does not report activity by process.",
 	},
 	unitAllocationBusy: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_busy_seconds_total", Type: counter, Unit: "seconds",
@@ -738,37 +736,37 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitAllocationThrottledEnergy: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofUnitAllocation, "throttle"),
-		Help:   "Part of a unit's energy that was used while the driver reduced the clocks, because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of a unit's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
 	},
 	unitAllocationThrottledSeconds: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofUnitAllocation, "throttle"),
-		Help:   "Time of a unit in which the driver reduced the clocks, because of heat or the power brake, summed over its instances; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of a unit's time in which the driver reduced the clocks because of heat or the power brake, summed over its instances; absent until that happens. Both causes may apply at once.",
 	},
 	unitAllocationProfiled: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_profiled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time for which a unit had a GPU or MIG instance alone and the activity of its parts is known, summed over its instances. Needs `--collector.profiling`; absent if it is never known.",
+		Help:   "Time for which a unit was alone on a GPU or MIG instance and the activity of the GPU's parts is known, summed over the unit's instances. Needs `--collector.profiling`; absent if this activity is never known.",
 	},
 	unitAllocationTensor: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_tensor_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time in which the tensor cores were active while a unit had a GPU or MIG instance alone; absent if the profiled time is absent.",
+		Help:   "Time in which the tensor cores were active while a unit was alone on a GPU or MIG instance; absent if the profiled time is absent.",
 	},
 	unitAllocationDRAM: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_dram_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time weighted by the part of the memory's bandwidth in use, while a unit had a GPU or MIG instance alone; absent if the profiled time is absent.",
+		Help:   "Time weighted by the fraction of the memory bandwidth in use, while a unit was alone on a GPU or MIG instance; absent if the profiled time is absent.",
 	},
 	unitAllocationGPUTime: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time a unit held a GPU, weighted by its share of the replicas that are held and of the slices. Over all pods and units it never exceeds the clock.",
+		Help:   "Time for which a unit held a GPU, weighted by its share of the held replicas and of the slices. The sum over all pods and units never exceeds the elapsed time.",
 	},
 	unitAllocationCreated: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_created_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time when the counters of a unit on a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
+		Help:   "Time at which the counters of a unit on a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
 	},
 	boardEnergy: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_energy_joules_total", Type: counter, Unit: "joules",
@@ -778,7 +776,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardUnattributed: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_unattributed_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofBoard, "reason"),
-		Help:   "Energy of a GPU that no pod is charged for.",
+		Help:   "GPU energy for which no pod is charged.",
 	},
 	boardEnergySource: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_energy_source_info", Type: gauge,
@@ -788,7 +786,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardEnergyResets: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_energy_resets_total", Type: counter,
 		Labels: ofBoard,
-		Help:   "Resets of the energy counter of a GPU, by a reset of the GPU or a reload of its driver.",
+		Help:   "Resets of a GPU's energy counter, because the GPU was reset or its driver was reloaded.",
 	},
 	boardUncounted: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_uncounted_energy_bound_joules_total", Type: counter, Unit: "joules",
@@ -803,7 +801,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardCreated: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_created_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: ofBoard,
-		Help:   "Time when the energy counters of a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
+		Help:   "Time at which the energy counters of a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
 	},
 	boardXIDErrors: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_xid_errors_total", Type: counter,
@@ -828,7 +826,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardRASErrors: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_ras_errors_total", Type: counter,
 		Labels: plus(ofBoard, "memory", "error"),
-		Help:   "Memory errors of an AMD GPU: the driver's counts when the exporter first read them in this boot, and all errors since then, also after the driver was loaded again. Deferred errors of the GPU's memory count as uncorrectable.",
+		Help:   "Memory errors of an AMD GPU: the driver's counts when the exporter first read them in this boot, plus all later errors, even if the driver was loaded again. Deferred errors of the GPU's memory count as uncorrectable.",
 	},
 	boardRetiredPages: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_retired_pages_total", Type: counter,
@@ -848,12 +846,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardThermal: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_thermal_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofBoard,
-		Help:   "Time of the GPU in which the driver reduced the clocks because the GPU or its memory was too hot.",
+		Help:   "Time in which the driver reduced the GPU's clocks because the GPU or its memory was too hot.",
 	},
 	boardPowerBrake: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_power_brake_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofBoard,
-		Help:   "Time of the GPU in which the driver reduced the clocks because the power supply asserted the power brake.",
+		Help:   "Time in which the driver reduced the GPU's clocks because the power supply asserted the power brake.",
 	},
 	boardLowBanks: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_low_memory_banks", Type: gauge,
@@ -863,11 +861,11 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardRecovery: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_recovery_action_info", Type: gauge,
 		Labels: plus(ofBoard, "action"),
-		Help:   "What the driver requires to recover the GPU; absent where it does not report it.",
+		Help:   "Action that the driver requires to recover the GPU; absent if the driver does not report it.",
 	},
 })
 
-// withTables adds the rows of the tables of package gpu.
+// withTables adds the metrics from the tables of package gpu.
 func withTables(rows [numMetrics]metric.Metric) [numMetrics]metric.Metric {
 	for i, g := range gpu.GaugeInfos {
 		rows[firstGauge+metricID(i)] = metric.Metric{
@@ -896,7 +894,7 @@ func withTables(rows [numMetrics]metric.Metric) [numMetrics]metric.Metric {
 		rows[firstInstanceActivity+metricID(i)] = metric.Metric{
 			Family: familyProfile, Name: "gpuledger_mig_" + a.Name + "_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 			Labels: plus(ofGPU, "GPU_I_ID"),
-			Help:   "The same time, for a MIG instance.",
+			Help:   "The same time for a MIG instance.",
 		}
 	}
 	return rows

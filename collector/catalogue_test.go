@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// shape contains the properties of a metric that a page shows.
+// shape contains the properties of a metric that are visible on a page.
 type shape struct {
 	Page             metric.Page
 	Type, Unit, Help string
@@ -25,7 +25,7 @@ type shape struct {
 }
 
 // TestCatalogueMatchesPages checks that the catalogue lists every metric of a page with the same
-// page, type, unit, help and labels, and that every metric of the catalogue is on its page.
+// page, type, unit, help and labels, and that each page contains all of its metrics in the catalogue.
 func TestCatalogueMatchesPages(t *testing.T) {
 	want := make(map[string]shape)
 	for _, m := range collector.Catalogue() {
@@ -96,20 +96,20 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestMistakes checks that a surplus label, a missing label, a wrong label name and a metric that the
-// page lacks end the program at its start.
+// TestMistakes checks that a surplus label, a missing label, a wrong label name and a metric that is
+// missing from the page end the program when it starts.
 func TestMistakes(t *testing.T) {
 	labels := []string{"driver_version", "", "nvml_version", "", "dcgm_version", "", "dcgm_library_version", ""}
 	tests := []struct {
 		name    string
 		without bool
 		labels  []string
-		want    string // text in the panic; empty if there is no panic
+		want    string // text in the panic, or empty if there is no panic
 	}{
 		{"none", false, append(labels, "source", ""), ""},
-		{"surplus label", false, append(labels, "source", "", "vendor", ""), "source, vendor, and must have"},
-		{"missing label", false, labels, "nvml_version, and must have"},
-		{"wrong label name", false, append(labels, "sources", ""), "sources, and must have"},
+		{"surplus label", false, append(labels, "source", "", "vendor", ""), "source, vendor, but must have"},
+		{"missing label", false, labels, "nvml_version, but must have"},
+		{"wrong label name", false, append(labels, "sources", ""), "sources, but must have"},
 		{"missing metric", true, append(labels, "source", ""), "gpuledger_gpu_info"},
 	}
 	for _, tt := range tests {
@@ -131,7 +131,7 @@ func TestCatalogueNames(t *testing.T) {
 		case !strings.HasPrefix(m.Name, "gpuledger_"):
 			t.Errorf("%s: wrong prefix", m.Name)
 		case !strings.HasSuffix(base, m.Unit):
-			t.Errorf("%s: name does not end in its unit, %s", m.Name, m.Unit)
+			t.Errorf("%s: name does not end with the unit %s", m.Name, m.Unit)
 		case m.TypeName() == "counter" && base == m.Name:
 			t.Errorf("%s: counter without _total", m.Name)
 		case m.Help == "" || !strings.HasSuffix(m.Help, "."):
@@ -173,8 +173,8 @@ func TestStageLabel(t *testing.T) {
 	}
 }
 
-// TestCardinality checks that the number of series that each additional GPU, container, process,
-// MIG device, XID code and stage adds to a page is the number in the docs.
+// TestCardinality compares the number of series that each additional GPU, container, process, MIG
+// device, XID code and stage adds to a page with the number in the docs.
 func TestCardinality(t *testing.T) {
 	more := func(page metric.Page, with, without *gpu.Snapshot) int {
 		return count(t, page, with) - count(t, page, without)
@@ -223,13 +223,13 @@ func TestCardinality(t *testing.T) {
 		contract[m.Page][collector.Per(m)] += collector.Series(m)
 	}
 	if diff := cmp.Diff(contract, got); diff != "" {
-		t.Errorf("additional series (-contract +counted):\n%s", diff)
+		t.Errorf("additional series (-documented +counted):\n%s", diff)
 	}
 	if n := got[collector.MainPage]["container and GPU"]; n > 12 {
-		t.Errorf("a container has %d series on a GPU, want 9 and 3 of its profile at most", n)
+		t.Errorf("a container has %d series on a GPU, want at most 9, and 3 for its profile", n)
 	}
 	if n := count(t, collector.RecordPage, bare) + more(collector.RecordPage, withMIG(2), withMIG(1)); n > 0 {
-		t.Errorf("a node without GPUs and a MIG device have %d series on the record, want 0", n)
+		t.Errorf("a node without GPUs and a MIG device add %d series to the record, want 0", n)
 	}
 }
 
@@ -254,7 +254,7 @@ func withXIDs(n uint64) *gpu.Snapshot {
 	return s
 }
 
-// withSXIDs returns a node with errors of n codes of an NVSwitch.
+// withSXIDs returns a node with errors of an NVSwitch that have n different codes.
 func withSXIDs(n uint64) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for code := range n {
@@ -263,7 +263,7 @@ func withSXIDs(n uint64) *gpu.Snapshot {
 	return s
 }
 
-// throttled returns a node whose GPUs and owners were throttled for the first causes.
+// throttled returns a node with GPUs and owners that were throttled for the first causes.
 func throttled(s *gpu.Snapshot, causes int) *gpu.Snapshot {
 	for i := range s.GPUs {
 		b := s.GPUs[i].Book
@@ -277,7 +277,7 @@ func throttled(s *gpu.Snapshot, causes int) *gpu.Snapshot {
 	return s
 }
 
-// withProblems returns a node with a GPU whose fabric has n problems.
+// withProblems returns a node with a GPU that has n fabric problems.
 func withProblems(n int) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for i := range n {
@@ -286,7 +286,7 @@ func withProblems(n int) *gpu.Snapshot {
 	return s
 }
 
-// withRAS returns a node with a GPU that counts the errors of n blocks.
+// withRAS returns a node with a GPU that counts errors in n blocks.
 func withRAS(n int) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for i := range n {
@@ -297,7 +297,7 @@ func withRAS(n int) *gpu.Snapshot {
 	return s
 }
 
-// withJobs returns a node with n jobs inside a container.
+// withJobs returns a node with n jobs in a container.
 func withJobs(n int) *gpu.Snapshot {
 	s := crowd(1, 1, 0)
 	for i := range n {
@@ -313,7 +313,7 @@ func withMIG(n int) *gpu.Snapshot {
 	return s
 }
 
-// withInstances returns a node with a GPU that has the profiles of n MIG instances.
+// withInstances returns a node with a GPU that has profiles of n MIG instances.
 func withInstances(n int) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for i := range n {

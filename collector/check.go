@@ -9,8 +9,8 @@ import (
 )
 
 // mustRender panics unless the pages of full snapshots contain every metric of the catalogue with
-// its labels. Therefore a mistake in this package ends the program at its start, and not later at a
-// scrape.
+// its labels. Therefore a mistake in this package ends the program when it starts, and not later
+// during a scrape.
 func (c *Collector) mustRender() {
 	missing := make(map[string]bool)
 	for _, m := range catalogue {
@@ -35,7 +35,7 @@ func (c *Collector) mustRender() {
 }
 
 // fullSnapshots returns snapshots with a value in every field, with and without all conditions, for
-// every kind of owner that has accounts.
+// each kind of owner that has accounts.
 func fullSnapshots() (all []*gpu.Snapshot) {
 	for _, conditions := range []bool{true, false} {
 		for _, kind := range gpu.AccountKinds() {
@@ -54,7 +54,7 @@ func fullSnapshots() (all []*gpu.Snapshot) {
 	return all
 }
 
-// combinations returns all combinations of the values of labels.
+// combinations returns all combinations of the values of the given labels.
 func combinations(names []string) [][]string {
 	all := [][]string{nil}
 	for _, name := range names {

@@ -10,19 +10,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// Options select the metrics.
+// Options selects the metrics on the page.
 type Options struct {
 	// Gauges enables power, temperature and similar gauges, which dcgm-exporter also exports.
 	Gauges bool
-	// Health enables the errors, links and limits of a GPU.
+	// Health enables the metrics for errors, links and limits of a GPU.
 	Health bool
-	// Profiling enables the activity of the parts of a GPU.
+	// Profiling enables the metrics for the activity of the parts of a GPU.
 	Profiling bool
 
 	Process ProcessMode
 }
 
-// hides reports whether the options hide a metric permanently.
+// hides reports whether the options always hide a metric.
 func (o Options) hides(m metric.Metric) bool {
 	return m.Flag == FlagGauges && !o.Gauges || m.Flag == FlagHealth && !o.Health || m.Flag == FlagProfiling && !o.Profiling || m.Flag == FlagProcess && o.Process == ProcessNever
 }
@@ -30,9 +30,9 @@ func (o Options) hides(m metric.Metric) bool {
 // Collector renders one page of the latest snapshot. It is safe for concurrent use if the function
 // that returns the snapshot is also safe.
 //
-// It is a [prometheus.Collector], which can be registered, and a
+// It implements [prometheus.Collector], which can be registered, and
 // [prometheus.TransactionalGatherer], which is much faster. A registry creates, checks and sorts
-// the labels of every series at every scrape. Gather does this only when the series change.
+// the labels of every series in every scrape. Gather does this only when the series change.
 type Collector struct {
 	latest func() *gpu.Snapshot
 	opts   Options
@@ -40,18 +40,18 @@ type Collector struct {
 	render func(*page, *gpu.Snapshot)
 	descs  [numMetrics]*prometheus.Desc
 
-	mu       sync.Mutex // held from Gather until done
+	mu       sync.Mutex // locked from Gather until done is called
 	page     page
 	families []*dto.MetricFamily // series of the page
 }
 
-// New returns a collector for the main page. latest returns the snapshot to render. For a nil
-// snapshot there are no metrics.
+// New returns a collector for the main page. The function latest returns the snapshot to render. If
+// the snapshot is nil, there are no metrics.
 func New(latest func() *gpu.Snapshot, opts Options) *Collector {
 	return newCollector(&Collector{latest: latest, opts: opts, on: MainPage, render: (*page).main})
 }
 
-// NewRecord returns a collector for the record. It takes no options, because a statement over years
+// NewRecord returns a collector for the record. It has no options, because a statement over years
 // needs every metric.
 func NewRecord(latest func() *gpu.Snapshot) *Collector {
 	return newCollector(&Collector{latest: latest, on: RecordPage, render: (*page).record})
@@ -66,13 +66,13 @@ func newCollector(c *Collector) *Collector {
 	return c
 }
 
-// Gather implements [prometheus.TransactionalGatherer]. The next call overwrites the page, so the
-// call waits until done was called. The caller must call done exactly once, and must not wait for a
-// slow reader before this call.
+// Gather implements [prometheus.TransactionalGatherer]. The next call of Gather overwrites the
+// page, so it waits until done was called. The caller must call done exactly once, and must not
+// wait for a slow reader before it calls done.
 func (c *Collector) Gather() (_ []*dto.MetricFamily, done func(), err error) {
 	c.mu.Lock()
 	defer func() {
-		if done == nil { // this is a panic, from which the HTTP server recovers
+		if done == nil { // nil after a panic, from which the HTTP server recovers
 			c.page, c.families = page{opts: c.opts}, nil
 			c.mu.Unlock()
 		}
@@ -93,8 +93,8 @@ func (c *Collector) write(p *page) (changed bool, err error) {
 	return p.end()
 }
 
-// Describe implements [prometheus.Collector]. It describes the metrics of the page in the
-// catalogue, without the metrics that the options hide.
+// Describe implements [prometheus.Collector]. It describes those metrics in the catalogue that
+// belong to the page and that the options do not hide.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for i, m := range catalogue {
 		if m.Page == c.on && !c.opts.hides(m) {

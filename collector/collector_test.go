@@ -19,7 +19,7 @@ import (
 
 var everything = collector.Options{Gauges: true, Health: true, Profiling: true, Process: collector.ProcessAlways}
 
-// scenarios lists the golden pages.
+// scenarios contains a golden page for each scenario.
 var scenarios = []struct {
 	name     string
 	snapshot func() *gpu.Snapshot
@@ -75,7 +75,8 @@ func TestNoSnapshot(t *testing.T) {
 	}
 }
 
-// TestNoEnergy checks that a GPU that reports neither energy nor power has no energy source.
+// TestNoEnergy checks that there is no energy source for a GPU that reports neither energy nor
+// power.
 func TestNoEnergy(t *testing.T) {
 	s := fullNode()
 	s.GPUs[0].EnergySource = gpu.EnergyNone
@@ -90,8 +91,8 @@ func TestNoEnergy(t *testing.T) {
 	}
 }
 
-// TestHiddenMetrics checks that options hide the metrics that the catalogue lists for the options,
-// and do not change the rest of the page.
+// TestHiddenMetrics checks that each option hides the metrics that the catalogue lists for the
+// option, and does not change the rest of the page.
 func TestHiddenMetrics(t *testing.T) {
 	tests := []struct {
 		name string
@@ -118,7 +119,7 @@ func TestHiddenMetrics(t *testing.T) {
 	}
 }
 
-// gather scrapes a snapshot with all checks of the registry.
+// gather scrapes the page of a snapshot with all checks of the registry.
 func gather(t testing.TB, s *gpu.Snapshot, opts collector.Options) []*dto.MetricFamily {
 	t.Helper()
 	families, err := registry(s, opts).Gather()
@@ -165,7 +166,7 @@ func byName(families []*dto.MetricFamily) map[string]*dto.MetricFamily {
 	return m
 }
 
-// pageOf renders families in alphabetical order.
+// pageOf renders families in alphabetical order as text.
 func pageOf(t testing.TB, families map[string]*dto.MetricFamily) string {
 	t.Helper()
 	var sorted []*dto.MetricFamily

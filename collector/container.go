@@ -4,13 +4,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// account returns the labels that identify the series of a pod's container on a GPU.
+// account returns the labels that identify the series of a container on a GPU.
 func (p *page) account(uuid string, k gpu.AccountKey) *labelSet {
 	return p.labels("UUID", uuid, "GPU_I_ID", k.GPUInstance, "namespace", k.Scope, "pod", k.Name, "pod_uid", k.UID, "container", k.Part)
 }
 
-// holders renders the owners that hold or use the GPU now. A container has one row per GPU or MIG
-// instance, even if it has two kinds of allocation, because joins need exactly one row.
+// holders renders the owners that hold or use the GPU now. A container has one series per GPU or
+// MIG instance, even if it has two kinds of allocation, because joins need exactly one series.
 func (p *page) holders(g *gpu.GPU, uuid *labelSet) {
 	for _, h := range g.Holders {
 		switch h.Kind {

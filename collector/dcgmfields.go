@@ -2,38 +2,38 @@ package collector
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// FieldType is the type of a field in dcgm-exporter's files.
+// FieldType is the type of a field in files of dcgm-exporter.
 type FieldType string
 
-// These are the types of fields.
+// The types of fields.
 const (
 	FieldGauge   FieldType = "gauge"
 	FieldCounter FieldType = "counter"
 	FieldLabel   FieldType = "label"
 )
 
-// A DCGMField is a field of dcgm-exporter's default-counters.csv, or another profiling field.
+// A DCGMField describes a field from dcgm-exporter's default-counters.csv, or another profiling field.
 type DCGMField struct {
 	Name string
 	Type FieldType
 	Help string
 	// Default is set if the file enables the field.
 	Default bool
-	// NVML is the origin of the value, or empty if the field needs a host engine or dcgm-exporter itself. In this
-	// case Why is the reason.
+	// NVML is the source of the value in NVML. It is empty if the field needs a host engine or dcgm-exporter
+	// itself. In this case Why is the reason.
 	NVML, Why string
 
 	value fieldValue
 	text  fieldText
 }
 
-// These are the reasons for fields that are not read from NVML.
+// Reasons for which a field is not read from NVML.
 const (
 	ofDCGMExporter = "computed by dcgm-exporter over a window; not served"
-	notRead        = "not read by gpuledger: host engine"
+	notRead        = "needs a host engine"
 )
 
-// byGPM is the origin of the profiling fields.
+// byGPM is the source of the profiling fields.
 const byGPM = "`--collector.profiling`: GPM metric"
 
 // DCGMFields lists the fields of dcgm-exporter 4.8.2 in the order of its file, with the names and types
@@ -44,7 +44,7 @@ var DCGMFields = []DCGMField{
 	{Name: "DCGM_FI_DEV_MEMORY_TEMP", Type: FieldGauge, Help: "Memory temperature (in C).", Default: true, NVML: "field 82", value: healthIn(gpu.MemoryTemperature, 1)},
 	{Name: "DCGM_FI_DEV_GPU_TEMP", Type: FieldGauge, Help: "GPU temperature (in C).", Default: true, NVML: "nvmlDeviceGetTemperature", value: gaugeIn(gpu.Temperature, 1)},
 	{Name: "DCGM_FI_DEV_POWER_USAGE", Type: FieldGauge, Help: "Power draw (in W).", Default: true, NVML: "nvmlDeviceGetPowerUsage", value: gaugeIn(gpu.Power, 1)},
-	{Name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Type: FieldCounter, Help: "Energy since the driver was loaded (in mJ).", Default: true, NVML: "nvmlDeviceGetTotalEnergyConsumption, or field 191 of the GPU where the driver has it", value: energyCounter},
+	{Name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Type: FieldCounter, Help: "Energy since the driver was loaded (in mJ).", Default: true, NVML: "nvmlDeviceGetTotalEnergyConsumption, or field 191 for the GPU if the driver supports it", value: energyCounter},
 	{Name: "DCGM_FI_PROF_PCIE_TX_BYTES", Type: FieldGauge, Help: "PCIe transmit rate with headers (in B/s).", Default: true, NVML: byGPM + " 20", value: profileIn(gpu.PCIeTransmitRate)},
 	{Name: "DCGM_FI_PROF_PCIE_RX_BYTES", Type: FieldGauge, Help: "PCIe receive rate with headers (in B/s).", Default: true, NVML: byGPM + " 21", value: profileIn(gpu.PCIeReceiveRate)},
 	{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Type: FieldCounter, Help: "PCIe retries.", Default: true, NVML: "field 94", value: healthIn(gpu.PCIeErrors, 1, "replay")},
@@ -76,8 +76,8 @@ var DCGMFields = []DCGMField{
 	{Name: "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", Type: FieldCounter, Help: "NVLink flow-control CRC errors.", NVML: "field 38", value: healthIn(gpu.NVLinkErrors, 1, "crc_flit")},
 	{Name: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", Type: FieldCounter, Help: "NVLink data CRC errors.", NVML: "field 45", value: healthIn(gpu.NVLinkErrors, 1, "crc_data")},
 	{Name: "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", Type: FieldCounter, Help: "NVLink retries.", NVML: "field 52", value: healthIn(gpu.NVLinkErrors, 1, "replay")},
-	{Name: "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", Type: FieldCounter, Help: "NVLink recoveries.", NVML: "field 59; on NVLink 5 field 213, where DCGM has none", value: healthIn(gpu.NVLinkErrors, 1, "recovery")},
-	{Name: "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", Type: FieldCounter, Help: "NVLink traffic of all lanes.", Default: true, NVML: "fields 138 and 139 over ten seconds; as in DCGM a rate, absent instead of 0 in the first reading", value: ofReading(nvlinkRate)},
+	{Name: "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", Type: FieldCounter, Help: "NVLink recoveries.", NVML: "field 59; on NVLink 5 field 213, for which DCGM has no field", value: healthIn(gpu.NVLinkErrors, 1, "recovery")},
+	{Name: "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", Type: FieldCounter, Help: "NVLink traffic of all lanes.", Default: true, NVML: "fields 138 and 139 over ten seconds; a rate as in DCGM, but absent instead of 0 in the first reading", value: ofReading(nvlinkRate)},
 	{Name: "DCGM_FI_DEV_NVLINK_BANDWIDTH_L0", Type: FieldCounter, Help: "NVLink traffic of link 0.", Why: notRead},
 	{Name: "DCGM_FI_DEV_VGPU_LICENSE_STATUS", Type: FieldGauge, Help: "Whether the vGPU has a licence.", Default: true, Why: notRead},
 	{Name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", Type: FieldCounter, Help: "Rows remapped because of uncorrectable errors.", Default: true, NVML: "nvmlDeviceGetRemappedRows", value: remapped(func(r *gpu.RowRemap) float64 { return float64(r.Uncorrectable) })},
@@ -92,20 +92,20 @@ var DCGMFields = []DCGMField{
 	{Name: "DCGM_FI_DEV_POWER_INFOROM_VER", Type: FieldLabel, Help: "Version of the InfoROM's power object.", Why: notRead},
 	{Name: "DCGM_FI_DEV_INFOROM_IMAGE_VER", Type: FieldLabel, Help: "Version of the InfoROM's image.", Why: notRead},
 	{Name: "DCGM_FI_DEV_VBIOS_VERSION", Type: FieldLabel, Help: "Version of the VBIOS.", NVML: "nvmlDeviceGetVbiosVersion", text: func(_ gpu.Driver, g *gpu.GPU) string { return g.VBIOSVersion }},
-	{Name: "DCGM_FI_PROF_GR_ENGINE_ACTIVE", Type: FieldGauge, Help: "Part of the time that the graphics engine is active.", Default: true, NVML: byGPM + " 1", value: profileIn(gpu.GraphicsActive)},
-	{Name: "DCGM_FI_PROF_SM_ACTIVE", Type: FieldGauge, Help: "Part of the time that a multiprocessor has a warp.", NVML: byGPM + " 2", value: profileIn(gpu.SMActive)},
-	{Name: "DCGM_FI_PROF_SM_OCCUPANCY", Type: FieldGauge, Help: "Part of the warps that fit on multiprocessors.", NVML: byGPM + " 3", value: profileIn(gpu.SMOccupancy)},
-	{Name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Type: FieldGauge, Help: "Part of the time that the tensor cores are active.", Default: true, NVML: byGPM + " 5", value: profileIn(gpu.TensorActive)},
-	{Name: "DCGM_FI_PROF_DRAM_ACTIVE", Type: FieldGauge, Help: "Part of the time that memory is read or written.", Default: true, NVML: byGPM + " 10", value: profileIn(gpu.DRAMActive)},
-	{Name: "DCGM_FI_PROF_PIPE_FP64_ACTIVE", Type: FieldGauge, Help: "Part of the time that the FP64 cores are active.", NVML: byGPM + " 11", value: profileIn(gpu.FP64Active)},
-	{Name: "DCGM_FI_PROF_PIPE_FP32_ACTIVE", Type: FieldGauge, Help: "Part of the time that the FP32 cores are active.", NVML: byGPM + " 12", value: profileIn(gpu.FP32Active)},
-	{Name: "DCGM_FI_PROF_PIPE_FP16_ACTIVE", Type: FieldGauge, Help: "Part of the time that the FP16 cores are active.", NVML: byGPM + " 13", value: profileIn(gpu.FP16Active)},
+	{Name: "DCGM_FI_PROF_GR_ENGINE_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which the graphics engine is active.", Default: true, NVML: byGPM + " 1", value: profileIn(gpu.GraphicsActive)},
+	{Name: "DCGM_FI_PROF_SM_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which a multiprocessor has a warp.", NVML: byGPM + " 2", value: profileIn(gpu.SMActive)},
+	{Name: "DCGM_FI_PROF_SM_OCCUPANCY", Type: FieldGauge, Help: "Fraction of the possible warps that are on multiprocessors.", NVML: byGPM + " 3", value: profileIn(gpu.SMOccupancy)},
+	{Name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which the tensor cores are active.", Default: true, NVML: byGPM + " 5", value: profileIn(gpu.TensorActive)},
+	{Name: "DCGM_FI_PROF_DRAM_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which memory is read or written.", Default: true, NVML: byGPM + " 10", value: profileIn(gpu.DRAMActive)},
+	{Name: "DCGM_FI_PROF_PIPE_FP64_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which the FP64 cores are active.", NVML: byGPM + " 11", value: profileIn(gpu.FP64Active)},
+	{Name: "DCGM_FI_PROF_PIPE_FP32_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which the FP32 cores are active.", NVML: byGPM + " 12", value: profileIn(gpu.FP32Active)},
+	{Name: "DCGM_FI_PROF_PIPE_FP16_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which the FP16 cores are active.", NVML: byGPM + " 13", value: profileIn(gpu.FP16Active)},
 	{Name: "DCGM_FI_PROF_NVLINK_TX_BYTES", Type: FieldGauge, Help: "NVLink transmit rate without headers (in B/s).", NVML: byGPM + " 61", value: profileIn(gpu.NVLinkTransmitRate)},
 	{Name: "DCGM_FI_PROF_NVLINK_RX_BYTES", Type: FieldGauge, Help: "NVLink receive rate without headers (in B/s).", NVML: byGPM + " 60", value: profileIn(gpu.NVLinkReceiveRate)},
 }
 
-// totalsNotRead is the reason for the totals of ECC errors.
-const totalsNotRead = "only parts of the total are read, see `gpuledger_gpu_ecc_errors_total`: host engine"
+// totalsNotRead is the reason for which the totals of ECC errors are not read.
+const totalsNotRead = "needs a host engine; `gpuledger_gpu_ecc_errors_total` contains parts of the total"
 
 func rowsFailed(r *gpu.RowRemap) float64 {
 	if r.Failed {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// energy renders the book of a GPU without its accounts: the energy of the board, and the
+// energy renders the book of a GPU without the accounts: the energy of the board, and the
 // unattributed energy by reason.
 func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	b := g.Book

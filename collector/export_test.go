@@ -2,7 +2,8 @@ package collector
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// NewMistaken is like New, but makes a mistake in the labels of a metric, or omits the metrics of the page.
+// NewMistaken is like New, but either uses the given labels for a metric, which may be wrong, or omits the
+// metrics of the page.
 func NewMistaken(without bool, labels ...string) *Collector {
 	return newCollector(&Collector{on: MainPage, render: func(p *page, s *gpu.Snapshot) {
 		if !without {

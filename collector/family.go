@@ -6,7 +6,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// families groups series in the order of a registry. The series are not copied.
+// families groups series into families, in the order that a registry uses. The
+// series are not copied.
 func families(all *list[series]) []*dto.MetricFamily {
 	order := make([]*series, all.len)
 	for i := range order {

@@ -12,42 +12,42 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// FieldsPath is the path of the field page. It is separate, so that sums over the main page do not
+// FieldsPath is the path of the field page. The page is separate, so that sums over the main page do not
 // count its series twice.
 const FieldsPath = "/gpu/metrics"
 
-// These are the names of the node label on the field page: the name in dcgm-exporter up to 4.8.2,
-// and the name in later releases.
+// Names of the node label on the field page: the name in dcgm-exporter up to 4.8.2, and the name in later
+// releases.
 const (
 	Hostname      = "Hostname"
 	HostnameLower = "hostname"
 )
 
-// Fields renders the field page. It contains selected fields of DCGM, which are read through a host engine
-// or NVML, with the labels of dcgm-exporter. Its metrics are not in the catalogue, because DCGM defines
-// them and the user selects them. It is a [prometheus.TransactionalGatherer], and is safe for concurrent
-// use if the function that returns the snapshot is safe.
+// Fields renders the field page. The page contains selected DCGM fields, which are read through a host
+// engine or NVML, with the labels of dcgm-exporter. Its metrics are not in the catalogue, because DCGM
+// defines them and the user selects them. Fields implements [prometheus.TransactionalGatherer]. It is safe
+// for concurrent use if the function that returns the snapshot is also safe.
 type Fields struct {
 	latest   func() *gpu.Snapshot
 	hostname string
-	// page returns the content of a snapshot, or nil if there is none.
+	// page returns the content of the page for a snapshot, or nil if there is no field page.
 	page func(*gpu.Snapshot) *gpu.FieldPage
 
-	mu       sync.Mutex // guards the fields below
-	rows     []fieldRow // page at the last Revision
+	mu       sync.Mutex // mu guards the fields below
+	rows     []fieldRow // rows of the page at the last call of Revision
 	revision uint64
 }
 
-// NewFields returns a collector that renders the host engine's fields in the snapshots of latest. The label
-// hostname contains the name of the node.
+// NewFields returns a collector that renders the field page of a host engine from the snapshots that latest
+// returns. The label hostname contains the name of the node.
 func NewFields(latest func() *gpu.Snapshot, hostname string) *Fields {
 	return &Fields{latest: latest, hostname: hostname, page: func(s *gpu.Snapshot) *gpu.FieldPage { return s.Fields }}
 }
 
-// fieldRow is a row of the page with its labels, which all series of the row share.
+// fieldRow is a row of the page with the labels that all series of the row share.
 type fieldRow struct {
 	*gpu.FieldRow
-	labels []*dto.LabelPair // by name
+	labels []*dto.LabelPair // labels sorted by name
 }
 
 // equal reports whether two rows have the same series and values.
@@ -82,7 +82,7 @@ func (c *Fields) Gather() ([]*dto.MetricFamily, func(), error) {
 	return families, func() {}, nil
 }
 
-// newFieldFamily returns the series of the i-th field of each row.
+// newFieldFamily returns the series for the i-th field in each row.
 func newFieldFamily(field *gpu.PageField, i int, rows []fieldRow) *dto.MetricFamily {
 	f := &dto.MetricFamily{Name: &field.Name, Help: &field.Help, Type: gauge.ToDTO()}
 	if field.Counter {
@@ -101,7 +101,7 @@ func newFieldFamily(field *gpu.PageField, i int, rows []fieldRow) *dto.MetricFam
 	return f
 }
 
-// read returns the latest page, and the rows of the GPUs that are present.
+// read returns the latest page and its rows for present GPUs.
 func (c *Fields) read() (page *gpu.FieldPage, rows []fieldRow) {
 	s := c.latest()
 	if s == nil {
@@ -121,8 +121,8 @@ func (c *Fields) read() (page *gpu.FieldPage, rows []fieldRow) {
 	return page, rows
 }
 
-// labels returns the labels of a row, sorted by name. Labels of MIG instances and pods are omitted
-// if they would be empty.
+// labels returns the labels of a row, sorted by name. It omits labels for MIG instances and pods if they
+// would be empty.
 func (c *Fields) labels(page *gpu.FieldPage, row *gpu.FieldRow, g *gpu.GPU, node string) (l []*dto.LabelPair) {
 	add := func(name, value string) {
 		l = append(l, &dto.LabelPair{Name: &name, Value: new(labelvalue.Valid(value))})
@@ -149,9 +149,9 @@ func (c *Fields) labels(page *gpu.FieldPage, row *gpu.FieldRow, g *gpu.GPU, node
 	return l
 }
 
-// soleHolder returns the container to which a GPU or MIG instance is allocated. If the allocation
-// is unknown, it returns the container that uses the GPU or instance. It returns nil if there are
-// several.
+// soleHolder returns the container to which a GPU or MIG instance is allocated. If the allocation is
+// unknown, it returns the container that uses the GPU or instance. It returns nil if there are several such
+// containers.
 func soleHolder(holders []gpu.Holder, instance string) (sole *gpu.Holder) {
 	for _, given := range []bool{true, false} {
 		for i := range holders {

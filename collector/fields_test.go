@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// fieldPage returns a field page with a row for every GPU of a node.
+// fieldPage returns a field page with a row for each GPU of a node.
 func fieldPage(s *gpu.Snapshot, fields int) *gpu.FieldPage {
 	p := &gpu.FieldPage{}
 	for i := range fields {
@@ -47,8 +47,8 @@ func gatherFields(t *testing.T, s *gpu.Snapshot, hostname string) []*dto.MetricF
 	return families
 }
 
-// TestFields checks the golden page of a GPU with one holder, a shared GPU, a GPU in MIG mode, an
-// unused GPU, a GPU without values, and a lost GPU.
+// TestFields compares the page with a golden page. There is a GPU with one holder, a shared GPU, a
+// GPU in MIG mode, an unused GPU, a GPU without values, and a lost GPU.
 func TestFields(t *testing.T) {
 	s := crowd(6, 1, 0)
 	s.Node.Name = "node-1"
@@ -70,7 +70,7 @@ func TestFields(t *testing.T) {
 		})
 	}
 	s.Fields.Rows = append(s.Fields.Rows, gpu.FieldRow{UUID: "GPU-of-nobody", Labels: []string{"570.86.15"}, Values: []*float64{nil, new(0.5), nil}})
-	s.Fields.Rows = append(s.Fields.Rows, s.Fields.Rows[0]) // the driver lists a GPU twice
+	s.Fields.Rows = append(s.Fields.Rows, s.Fields.Rows[0]) // the driver lists this GPU twice
 	checkGolden(t, "fields", gatherFields(t, s, collector.Hostname))
 
 	checkGolden(t, "fields_hostname", gatherFields(t, s, collector.HostnameLower))
@@ -125,9 +125,9 @@ func TestRevision(t *testing.T) {
 	}
 }
 
-// BenchmarkFields scrapes the field page of eight GPUs, each with one holder or shared. The page
-// has as many fields as the program's built-in file. In one case the values are unchanged since the
-// last scrape, in the other case they are new.
+// BenchmarkFields scrapes the field page of eight GPUs, which are held by one holder each or
+// shared. The page has as many fields as the program's built-in file. The values are either
+// unchanged since the last scrape or new.
 func BenchmarkFields(b *testing.B) {
 	for _, sharers := range []int{1, 4, 10} {
 		for _, changes := range []bool{false, true} {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// snapshots returns the snapshots of all golden pages by name.
+// snapshots returns the snapshots for all golden pages by name.
 func snapshots() map[string]*gpu.Snapshot {
 	all := map[string]*gpu.Snapshot{"none": nil, "pod_on_instances": podOnInstances()}
 	for _, s := range scenarios {
@@ -27,7 +27,7 @@ func snapshots() map[string]*gpu.Snapshot {
 	return all
 }
 
-// pageAndRecord returns the collectors of the main page and the record.
+// pageAndRecord returns collectors for the main page and the record.
 func pageAndRecord(latest func() *gpu.Snapshot) []*collector.Collector {
 	return []*collector.Collector{collector.New(latest, everything), collector.NewRecord(latest)}
 }
@@ -43,8 +43,8 @@ func direct[T any](t testing.TB, c *collector.Collector, read func([]*dto.Metric
 	return read(families)
 }
 
-// TestGatherIsOfRegistry checks that a collector gathers the same families alone and in a registry
-// with all checks. The families have the same order and the same fields.
+// TestGatherIsOfRegistry checks that a collector gathers the same families without a registry as
+// in a registry with all checks. The families have the same order and the same fields.
 func TestGatherIsOfRegistry(t *testing.T) {
 	for name, s := range snapshots() {
 		t.Run(name, func(t *testing.T) {
@@ -78,8 +78,8 @@ func stringsOf(families []*dto.MetricFamily) []string {
 	return all
 }
 
-// TestChange checks that a page does not depend on earlier pages, because it equals the page of a
-// new collector.
+// TestChange checks that a page does not depend on earlier pages, by comparing it with the page of
+// a new collector.
 func TestChange(t *testing.T) {
 	all := snapshots()
 	// Each change leaves most of the page unchanged.
@@ -94,16 +94,16 @@ func TestChange(t *testing.T) {
 			a := &s.GPUs[0].Book.Accounts[0]
 			a.Processes = append(a.Processes, newProcess(9, "p", 1, 1))
 		},
-		"process left":    func(s *gpu.Snapshot) { s.GPUs[0].Processes = nil },
-		"GPU left":        func(s *gpu.Snapshot) { s.GPUs = s.GPUs[:2] },
-		"twin came":       func(s *gpu.Snapshot) { s.GPUs = append(s.GPUs, s.GPUs[0]) },
-		"serial learnt":   func(s *gpu.Snapshot) { s.GPUs[2].Serial = "another" },
-		"start unknown":   func(s *gpu.Snapshot) { s.GPUs[2].Renamed = now },
-		"XID came":        func(s *gpu.Snapshot) { s.GPUs[1].Events.Last[13] = now },
-		"value lost":      func(s *gpu.Snapshot) { s.GPUs[0].Reading.Gauges[gpu.Temperature] = nil },
-		"swapped GPUs":    func(s *gpu.Snapshot) { s.GPUs[0], s.GPUs[1] = s.GPUs[1], s.GPUs[0] },
-		"only values":     func(s *gpu.Snapshot) { s.GPUs[0].Book.Energy += 1000 },
-		"stage was tried": func(s *gpu.Snapshot) { s.Stages = append(s.Stages, gpu.Stage{Name: "state"}) },
+		"process left":        func(s *gpu.Snapshot) { s.GPUs[0].Processes = nil },
+		"GPU left":            func(s *gpu.Snapshot) { s.GPUs = s.GPUs[:2] },
+		"twin came":           func(s *gpu.Snapshot) { s.GPUs = append(s.GPUs, s.GPUs[0]) },
+		"serial learnt":       func(s *gpu.Snapshot) { s.GPUs[2].Serial = "another" },
+		"start unknown":       func(s *gpu.Snapshot) { s.GPUs[2].Renamed = now },
+		"XID came":            func(s *gpu.Snapshot) { s.GPUs[1].Events.Last[13] = now },
+		"value lost":          func(s *gpu.Snapshot) { s.GPUs[0].Reading.Gauges[gpu.Temperature] = nil },
+		"swapped GPUs":        func(s *gpu.Snapshot) { s.GPUs[0], s.GPUs[1] = s.GPUs[1], s.GPUs[0] },
+		"only values":         func(s *gpu.Snapshot) { s.GPUs[0].Book.Energy += 1000 },
+		"stage was attempted": func(s *gpu.Snapshot) { s.Stages = append(s.Stages, gpu.Stage{Name: "state"}) },
 	}
 	for name, change := range changes {
 		all[name] = fullNode()
@@ -132,8 +132,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestConcurrentScrapes checks that each of several concurrent scrapes shows one snapshot while
-// series change, and that a page does not change while it is read.
+// TestConcurrentScrapes checks that each of several concurrent scrapes contains the data of a
+// single snapshot while series change, and that a page does not change while it is read.
 func TestConcurrentScrapes(t *testing.T) {
 	all := []*gpu.Snapshot{fullNode(), crowd(3, 2, 2), heldAccounts(), crowd(3, 2, 3)}
 	var want []string
@@ -158,7 +158,7 @@ func TestConcurrentScrapes(t *testing.T) {
 					return
 				}
 				if !slices.Contains(want, read[0]) {
-					t.Errorf("page matches no snapshot:\n%s", read[0])
+					t.Errorf("page does not match any snapshot:\n%s", read[0])
 					return
 				}
 			}
@@ -167,12 +167,12 @@ func TestConcurrentScrapes(t *testing.T) {
 	scrapes.Wait()
 }
 
-// TestPanic checks that a panic while a page is rendered neither blocks the next page nor adds
-// series to it. An HTTP server recovers from such panics.
+// TestPanic checks that a panic during the rendering of a page neither blocks the next page nor
+// adds series to the next page. An HTTP server recovers from such panics.
 func TestPanic(t *testing.T) {
 	good, bad, mended := fullNode(), fullNode(), fullNode()
 	bad.Node.Name, mended.Node.Name = "another", "another"
-	bad.GPUs[1].Processes = []gpu.LiveProcess{{}} // without a process, which never occurs
+	bad.GPUs[1].Processes = []gpu.LiveProcess{{}} // a live process without its process, which never occurs
 	for name, next := range map[string]*gpu.Snapshot{"before": good, "mended": mended} {
 		t.Run(name, func(t *testing.T) {
 			want := direct(t, collector.New(func() *gpu.Snapshot { return next }, everything), stringsOf)
@@ -203,8 +203,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestLabelsAreMadeOnce checks that a scrape makes less than one allocation per ten series if only
-// values changed.
+// TestLabelsAreMadeOnce checks that a scrape in which only values changed makes less than one
+// allocation per ten series.
 func TestLabelsAreMadeOnce(t *testing.T) {
 	both := [2]*gpu.Snapshot{crowd(8, 10, 0), crowd(8, 10, 0)}
 	for i := range both[1].GPUs {
@@ -219,11 +219,12 @@ func TestLabelsAreMadeOnce(t *testing.T) {
 	c := collector.New(func() *gpu.Snapshot { n++; return both[n%2] }, everything)
 	allocations := testing.AllocsPerRun(10, func() { direct(t, c, func(f []*dto.MetricFamily) int { return len(f) }) })
 	if series := count(t, collector.MainPage, both[0]); allocations > float64(series)/10 {
-		t.Errorf("scrape of %d series: %.0f allocations, want one per ten series at most", series, allocations)
+		t.Errorf("scrape of %d series: %.0f allocations, want at most one per ten series", series, allocations)
 	}
 }
 
-// TestForgets checks that the collector releases the memory of series that left the page.
+// TestForgets checks that the collector releases the memory of series that are no longer on the
+// page.
 func TestForgets(t *testing.T) {
 	quiet := crowd(2, 1, 0)
 	s := quiet

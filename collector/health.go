@@ -9,9 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// health renders the health of a GPU. After the GPU is lost, all series remain except the reading.
-// XID errors are absent if the driver does not report them, because 0 would look like a healthy
-// GPU.
+// health renders the health of a GPU. After the GPU is lost, all series except the values of the
+// reading remain. If the driver does not report XID errors, their series are absent, because 0
+// would look like a healthy GPU.
 func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 	if g.ReportsEvents || g.Events.Count > 0 {
 		p.counter(xidErrors, float64(g.Events.Count), g.Events.Since, uuid)
@@ -40,7 +40,7 @@ func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 	}
 }
 
-// healthValues renders the values that are read every ten seconds.
+// healthValues renders the health values, which are read every ten seconds.
 func (p *page) healthValues(values []gpu.HealthValue, uuid *labelSet) {
 	if !p.opts.Health {
 		return
@@ -62,8 +62,8 @@ func (p *page) healthValues(values []gpu.HealthValue, uuid *labelSet) {
 	}
 }
 
-// activities renders the integrals of the activities of the parts of a GPU. They restart when the
-// exporter restarts.
+// activities renders the integrals of the activities in a profile. They restart when the exporter
+// restarts.
 func (p *page) activities(first metricID, profile *gpu.Profile, uuid *labelSet) {
 	if profile == nil || !p.opts.Profiling {
 		return

@@ -5,11 +5,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// labelCatalogue describes every label, in the order in which docs/metrics.md
-// lists them.
+// labelCatalogue describes all labels, in the order of docs/metrics.md.
 var labelCatalogue = []metric.Label{
-	{Name: "UUID", Help: "UUID of the GPU, spelled as by dcgm-exporter. It is the key of every series of a GPU."},
-	{Name: "gpu", Help: "Index of the GPU in the driver's order. It changes when a GPU is lost: display it, but never join on it."},
+	{Name: "UUID", Help: "UUID of the GPU, the key of each of its series. The label name is spelled as in dcgm-exporter."},
+	{Name: "gpu", Help: "Index of the GPU in the driver's order. It changes when a GPU is lost, so display it, but never join on it."},
 	{Name: "pci_bus_id", Help: "PCI address in the driver's format."},
 	{Name: "device", Help: "Name under `/dev`, such as `nvidia0`. It changes like the index."},
 	{Name: "model", Help: "Product name."},
@@ -17,7 +16,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "serial", Help: "Serial number of the board. Two GPUs on one board share it."},
 	{Name: "board_part_number", Help: "Part number of the board."},
 	{Name: "vbios_version", Help: "Version of the GPU's firmware."},
-	{Name: "chassis_serial", Help: "Serial number of the chassis, as the GPU reports it; on `gpuledger_node_info` as the firmware of the machine reports it."},
+	{Name: "chassis_serial", Help: "Serial number of the chassis, as reported by the GPU; on `gpuledger_node_info` as reported by the machine's firmware."},
 	{Name: "chassis_slot", Help: "Number of the slot in the chassis, counting switch trays."},
 	{Name: "tray_index", Help: "Number of the compute tray in the chassis, not counting switch trays."},
 	{Name: "host_id", Help: "Number of the host in its compute tray."},
@@ -30,7 +29,7 @@ var labelCatalogue = []metric.Label{
 		Values: []string{"degraded_bandwidth", "route_recovery", "route_unhealthy", "access_timeout_recovery", "incorrect_configuration"},
 	},
 	{Name: "cause", Help: "Part of the fabric configuration that is incorrect, such as `no_partition`; otherwise empty."},
-	{Name: "action", Help: "What the driver requires to recover the GPU: `none`, or an action of nvml.h; a newer action by its number.", Values: gpu.Recoveries},
+	{Name: "action", Help: "Action that the driver requires to recover the GPU: `none`, or an action in nvml.h; a newer action has its number.", Values: gpu.Recoveries},
 	{Name: "mig_uuid", Help: "UUID of the MIG device."},
 	{Name: "GPU_I_PROFILE", Help: "Profile of the MIG instance, such as `3g.40gb`."},
 	{Name: "slices", Help: "Number of slices of the GPU in the instance."},
@@ -42,7 +41,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "board_asset_tag", Help: "Asset tag of the mainboard."},
 	{Name: "chassis_asset_tag", Help: "Asset tag of the chassis."},
 	{Name: "system_uuid", Help: "UUID of the machine."},
-	{Name: "source", Help: "Source of the driver's values: `nvml`. Source of energy: `counter` (the board's counter), `divided` (the GPU's part of its module's counter) or `power` (power integrated over time). Source of memory: `system`."},
+	{Name: "source", Help: "Source of the driver's values: `nvml`. Source of energy: `counter` (the board's counter), `divided` (the GPU's share of its module's counter) or `power` (power integrated over time). Source of memory: `system`."},
 	{Name: "driver_version", Help: "Version of the kernel driver."},
 	{Name: "nvml_version", Help: "Version of the NVML library."},
 	{Name: "dcgm_version", Help: "Version of the DCGM host engine, if one is configured."},
@@ -63,7 +62,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "namespace", Help: "Namespace of the pod."},
 	{Name: "pod", Help: "Name of the pod."},
 	{Name: "pod_namespace", Help: "Namespace of pods, under a name that no scrape configuration overwrites."},
-	{Name: "pod_uid", Help: "UID of the pod. A pod that is created again under its name has a new UID."},
+	{Name: "pod_uid", Help: "UID of the pod. A pod that is created again under the same name has a new UID."},
 	{Name: "container", Help: "Name of the container."},
 	{Name: "resource", Help: "Extended resource that the container requested, such as `nvidia.com/gpu`."},
 	{Name: "claim", Help: "Resource claim of a device allocated by DRA."},
@@ -72,10 +71,10 @@ var labelCatalogue = []metric.Label{
 		Values: []string{string(gpu.SharingExclusive), string(gpu.SharingTimeSlicing), string(gpu.SharingMIG), string(gpu.SharingNone)},
 	},
 	{
-		Name: "method", Help: "How energy was charged: measured, because no other owner held or used the GPU; divided by activity; or for the allocation.",
+		Name: "method", Help: "Method by which energy was charged: measured while no other owner held or used the GPU, divided by activity, or charged for the allocation.",
 		Values: methods(), Complete: true,
 	},
-	{Name: "manager", Help: "System that runs the unit: a manager of [this table](managers.md), or the name of a pattern."},
+	{Name: "manager", Help: "System that runs the unit: a manager in [this table](managers.md), or the name of a pattern."},
 	{Name: "unit", Help: "Name of the unit: a job id, or its SLUID if the id is unknown; a container's name, or the start of its id; a service; a uid; or `other` for the units beyond `--units.max`."},
 	{Name: "sluid", Help: "Slurm's id of this run of the job, from Slurm 26.05 on."},
 	{Name: "user", Help: "Name of the user, with `--units.users=name`."},
@@ -84,7 +83,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "partition", Help: "Partition of the Slurm job."},
 	{Name: "cluster_name", Help: "Name of the Slurm cluster."},
 	{Name: "job_name", Help: "Name of the Slurm job, written by its user with the [task prolog](slurm.md#names-of-jobs)."},
-	{Name: "array_element", Help: "Array and element of the Slurm job, such as `2_4`, from the same file."},
+	{Name: "array_element", Help: "Array and element of the Slurm job, such as `2_4`, from the same file as the name."},
 	{Name: "image", Help: "Image of the container."},
 	{Name: "project", Help: "Project of Docker Compose."},
 	{Name: "pid", Help: "Process id on the host, or `other` for the processes of a container beyond `--collector.process.max`."},
@@ -116,16 +115,16 @@ var labelCatalogue = []metric.Label{
 	{Name: "direction", Help: "Direction, seen from the GPU.", Values: []string{"transmitted", "received"}, Complete: true},
 	{Name: "link_state", Help: "State of NVLink links.", Values: []string{"inactive", "active", "sleep", "traffic_disabled"}, Complete: true},
 	{
-		Name: "clock_limit", Help: "Why the clocks are lower than they could be. AMD GPUs have `power_cap` (PPT), `prochot`, `socket_thermal`, `regulator_thermal` and `memory_thermal`. Only heat, `prochot` and `power_brake` are faults of the environment.",
+		Name: "clock_limit", Help: "Reason why the clocks are limited. AMD GPUs report `power_cap` (PPT), `prochot`, `socket_thermal`, `regulator_thermal` and `memory_thermal`. Only heat, `prochot` and `power_brake` are faults of the environment.",
 		Values: []string{
 			"power_cap", "sync_boost", "board_limit", "low_utilization", "reliability", "software_thermal",
 			"hardware_thermal", "power_brake", "prochot", "socket_thermal", "regulator_thermal", "memory_thermal",
 		}, Complete: true,
 	},
-	{Name: "power_limit", Help: "Which power limit: `enforced` is the one now in force.", Values: []string{"max", "default", "enforced"}, Complete: true},
+	{Name: "power_limit", Help: "Kind of power limit: `enforced` is the limit that is in force now.", Values: []string{"max", "default", "enforced"}, Complete: true},
 	{Name: "block", Help: "Block of the GPU, as AMD's driver names it: `umc` is its memory, `gfx` its compute units."},
 	{
-		Name: "type", Help: "Type of error: `deferred` is an uncorrectable error in data that was not used yet.",
+		Name: "type", Help: "Type of error: `deferred` is an uncorrectable error in data that has not been used yet.",
 		Values: []string{string(gpu.RASCorrectable), string(gpu.RASDeferred), string(gpu.RASUncorrectable)}, Complete: true,
 	},
 	{
@@ -133,7 +132,7 @@ var labelCatalogue = []metric.Label{
 		Values: []string{"driver", "amdgpu", "dcgm", "release", "xid", "kernel_log", "pci", "dmi", "gpu_processes", "processes", "host_pids", "container_logs", "pod_resources", "pods_api", "units", "state"},
 	},
 	{
-		Name: "mapped", Help: "Whether the owner of the process is known: a container or the host.",
+		Name: "mapped", Help: "Whether the owner of the process, a container or the host, is known.",
 		Values: []string{"true", "false"}, Complete: true,
 	},
 }

@@ -12,14 +12,14 @@ import (
 // labelSet is an immutable set of labels.
 type labelSet struct {
 	base  *labelSet
-	given []string // names and values in addition to the names and values of base, in the given order
+	given []string // additional names and values, in the given order
 }
 
 func (l *labelSet) matches(base *labelSet, given []string) bool {
 	return l.base == base && slices.Equal(l.given, given)
 }
 
-// all returns names and values, starting with the names and values of base.
+// all returns names and values, those of base first.
 func (l *labelSet) all() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		if l == nil {
@@ -38,7 +38,8 @@ func (l *labelSet) all() iter.Seq2[string, string] {
 	}
 }
 
-// key returns a string that is equal only for equal labels, because its separator is invalid UTF-8.
+// key returns a string that is unique for these labels, because the separator in it is invalid
+// UTF-8.
 func (l *labelSet) key() string {
 	var b strings.Builder
 	for _, value := range l.all() {
@@ -48,7 +49,7 @@ func (l *labelSet) key() string {
 	return b.String()
 }
 
-// decimal formats an optional number. For nil it returns an empty string.
+// decimal formats an optional number. It returns an empty string for nil.
 func decimal(n *int) string {
 	if n == nil {
 		return ""

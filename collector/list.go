@@ -2,15 +2,16 @@ package collector
 
 import "slices"
 
-// list is a list that is overwritten from its start. Its items never move, even if the list grows,
+// A list is overwritten from its start in each pass. Its items never move, even if the list grows,
 // so a pointer to an item remains valid while the item exists.
 type list[T any] struct {
 	blocks [][]T
-	len    int // number of items, including the items of the previous pass behind next
+	len    int // number of items, including items of the previous pass at next and after it
 	next   int // position of the next item
 }
 
-// blockLen is the number of series in a block that fills a size class of Go's allocator.
+// blockLen is the number of items in a block. A block of series of this length fills a size class
+// of Go's allocator.
 const blockLen = 240
 
 func (l *list[T]) at(i int) *T { return &l.blocks[i/blockLen][i%blockLen] }
@@ -23,7 +24,7 @@ func (l *list[T]) old() *T {
 	return l.at(l.next)
 }
 
-// add returns the next item, which the caller overwrites, and discards the items behind it.
+// add returns the next item, which the caller must overwrite, and discards the items after it.
 func (l *list[T]) add() *T {
 	if l.next == len(l.blocks)*blockLen {
 		l.blocks = append(l.blocks, make([]T, blockLen))
@@ -34,7 +35,7 @@ func (l *list[T]) add() *T {
 	return item
 }
 
-// end discards the items from the next position on and releases their memory. This matters after
+// end discards the items from the next position on and releases their memory, which matters after
 // many processes have ended.
 func (l *list[T]) end() {
 	l.len = l.next

@@ -6,13 +6,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// These are the pages of metrics. RecordPage contains the series that are kept for years.
+// The pages of metrics. RecordPage contains the series that are kept for years.
 const (
 	MainPage               = metric.MainPage
 	RecordPage metric.Page = "/metrics/record"
 )
 
-// These are the flags that hide metrics.
+// Flags that hide metrics.
 const (
 	FlagGauges    = "--collector.gauges"
 	FlagHealth    = "--collector.health"
@@ -20,13 +20,14 @@ const (
 	FlagProfiling = "--collector.profiling"
 )
 
-// Catalogue returns every metric, page by page and family by family.
+// Catalogue returns all metrics, sorted by page and family.
 func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 
-// Labels returns every label of the catalogue's metrics.
+// Labels returns all labels of the metrics in the catalogue.
 func Labels() []metric.Label { return slices.Clone(labelCatalogue) }
 
-// perLabels contains the kind of object that a set of labels identifies, most specific first.
+// perLabels contains the kinds of objects that sets of labels identify, the most specific
+// kind first.
 var perLabels = []struct {
 	labels []string
 	per    string
@@ -54,7 +55,7 @@ var perLabels = []struct {
 	{[]string{"stage"}, "stage"},
 }
 
-// Per returns the kind of object that adds [Series] series to a metric.
+// Per returns the kind of object for which a metric has [Series] series each.
 func Per(m metric.Metric) string {
 	for _, key := range perLabels {
 		if !slices.ContainsFunc(key.labels, func(l string) bool { return !slices.Contains(m.Labels, l) }) {
@@ -64,7 +65,8 @@ func Per(m metric.Metric) string {
 	return "node"
 }
 
-// Series returns the maximum number of series of a metric for each object of [Per].
+// Series returns the maximum number of series of a metric per object of the kind that [Per]
+// returns.
 func Series(m metric.Metric) int {
 	n := 1
 	for _, l := range labelCatalogue {

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// node renders the machine and the driver. It writes no series for a machine without known
-// attributes.
+// node renders the machine and the driver. If no attribute of the machine is known, node
+// writes no series for the machine.
 func (p *page) node(s *gpu.Snapshot) {
 	if s.Node != (gpu.Node{}) {
 		p.machine(s.Node)

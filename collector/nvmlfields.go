@@ -9,16 +9,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A FieldSelection is the content of the field page without a host engine, in the order of the page.
+// A FieldSelection contains the fields on the field page without a host engine, in the order of the page.
 type FieldSelection struct {
 	Metrics []gpu.PageField
 	Labels  []string
 
-	values []fieldValue // of Metrics
-	texts  []fieldText  // of Labels
+	values []fieldValue // values of the fields in Metrics
+	texts  []fieldText  // values of the fields in Labels
 }
 
-// DefaultSelection returns the fields of dcgm-exporter's default-counters.csv that NVML provides.
+// DefaultSelection returns the fields in dcgm-exporter's default-counters.csv that NVML provides.
 func DefaultSelection() (s FieldSelection) {
 	for _, f := range DCGMFields {
 		if f.Default {
@@ -28,7 +28,7 @@ func DefaultSelection() (s FieldSelection) {
 	return s
 }
 
-// Add adds a field, and reports whether NVML provides the field.
+// Add adds a field and reports whether NVML provides the field.
 func (c *FieldSelection) Add(name, help string, kind FieldType) bool {
 	i := slices.IndexFunc(DCGMFields, func(f DCGMField) bool { return f.Name == name })
 	if i < 0 {
@@ -45,13 +45,13 @@ func (c *FieldSelection) Add(name, help string, kind FieldType) bool {
 	return true
 }
 
-// NewNVMLFields returns a collector of the field page with the values from NVML in the snapshot.
+// NewNVMLFields returns a collector for the field page with the NVML values in the snapshot.
 func NewNVMLFields(latest func() *gpu.Snapshot, hostname string, selected FieldSelection) *Fields {
 	type made struct {
 		of   *gpu.Snapshot
 		page *gpu.FieldPage
 	}
-	var last atomic.Pointer[made] // so that several scrapes of a snapshot return the same page
+	var last atomic.Pointer[made] // several scrapes of the same snapshot must return the same page
 	page := func(s *gpu.Snapshot) *gpu.FieldPage {
 		m := last.Load()
 		if m == nil || m.of != s {
@@ -63,10 +63,10 @@ func NewNVMLFields(latest func() *gpu.Snapshot, hostname string, selected FieldS
 	return &Fields{latest: latest, hostname: hostname, page: page}
 }
 
-// nvidia is the vendor of the GPUs on the page.
+// nvidia is the vendor of the GPUs that the page contains.
 const nvidia = "NVIDIA"
 
-// page returns the page of a snapshot.
+// page returns the page for a snapshot.
 func (c FieldSelection) page(s *gpu.Snapshot) *gpu.FieldPage {
 	page := &gpu.FieldPage{Fields: c.Metrics, Labels: c.Labels}
 	var driver gpu.Driver
@@ -90,13 +90,13 @@ func (c FieldSelection) page(s *gpu.Snapshot) *gpu.FieldPage {
 	return page
 }
 
-// fieldValue returns the value of a field of a GPU in the unit of DCGM.
+// A fieldValue returns the value of a field for a GPU, in DCGM's unit, and whether the value is known.
 type fieldValue func(*gpu.GPU) (float64, bool)
 
-// fieldText returns the value of a field that is a label.
+// A fieldText returns the value of a field that is a label.
 type fieldText func(gpu.Driver, *gpu.GPU) string
 
-// of returns the value of a GPU, or nil if there is none.
+// of returns the value for a GPU, or nil if the value is unknown.
 func (f fieldValue) of(g *gpu.GPU) *float64 {
 	v, ok := f(g)
 	if !ok {
@@ -105,7 +105,7 @@ func (f fieldValue) of(g *gpu.GPU) *float64 {
 	return &v
 }
 
-// ofReading returns a value of the latest reading.
+// ofReading returns a fieldValue that reads a value from the latest reading.
 func ofReading(value func(*gpu.Reading) (float64, bool)) fieldValue {
 	return func(g *gpu.GPU) (float64, bool) {
 		if g.Reading == nil {
@@ -115,7 +115,7 @@ func ofReading(value func(*gpu.Reading) (float64, bool)) fieldValue {
 	}
 }
 
-// gaugeIn returns a gauge, multiplied by the number of DCGM's units in a base unit.
+// gaugeIn returns a fieldValue for a gauge. The argument units is the number of DCGM's units per base unit.
 func gaugeIn(gauge gpu.Gauge, units float64) fieldValue {
 	return ofReading(func(r *gpu.Reading) (float64, bool) {
 		v := r.Gauges[gauge]
@@ -126,7 +126,7 @@ func gaugeIn(gauge gpu.Gauge, units float64) fieldValue {
 	})
 }
 
-// healthIn returns a value of health, multiplied by the number of DCGM's units in a base unit.
+// healthIn returns a fieldValue for a health value. The argument units is the number of DCGM's units per base unit.
 func healthIn(m gpu.HealthMetric, units float64, labels ...string) fieldValue {
 	return ofReading(func(r *gpu.Reading) (float64, bool) {
 		for _, v := range r.Health {
@@ -138,7 +138,7 @@ func healthIn(m gpu.HealthMetric, units float64, labels ...string) fieldValue {
 	})
 }
 
-// rounded removes the error of a conversion of units. The driver's values are whole thousandths of DCGM's units.
+// rounded removes the error of a unit conversion. The driver's values are whole thousandths of DCGM's units.
 func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 // mebibyte is DCGM's unit of memory. DCGM truncates values to whole units.
@@ -165,8 +165,7 @@ func memoryGauge(m gpu.Gauge) fieldValue {
 	})
 }
 
-// energyCounter returns the energy of GPUs that have their own counter, because DCGM reports no
-// other energy.
+// energyCounter returns the energy of a GPU that has its own counter, because DCGM reports no other energy.
 func energyCounter(g *gpu.GPU) (float64, bool) {
 	if g.Reading == nil || g.Reading.Energy == nil || g.EnergySource != gpu.EnergyCounter {
 		return 0, false
@@ -174,7 +173,7 @@ func energyCounter(g *gpu.GPU) (float64, bool) {
 	return float64(*g.Reading.Energy), true
 }
 
-// lastXID returns the code of the last error, or 0 before the first.
+// lastXID returns the code of the last error, or 0 if there was no error.
 func lastXID(g *gpu.GPU) (float64, bool) {
 	var last uint64
 	var at time.Time
@@ -194,7 +193,8 @@ func nvlinkRate(r *gpu.Reading) (float64, bool) {
 	return math.Trunc(*r.NVLinkRate / 1024 / 1000), true
 }
 
-// profileIn returns a value of the last interval of the profile. Rates are truncated to whole bytes per second, as in DCGM.
+// profileIn returns a fieldValue for a value from the last interval of the profile. Rates are truncated to whole bytes
+// per second, as in DCGM.
 func profileIn(m gpu.ProfileMetric) fieldValue {
 	return ofReading(func(r *gpu.Reading) (float64, bool) {
 		switch {

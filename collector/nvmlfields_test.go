@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// upstreamFields contains the fields in etc/default-counters.csv of NVIDIA/dcgm-exporter 4.8.2, by type: enabled fields, and
-// fields in comments.
+// upstreamFields contains, by type, the fields in etc/default-counters.csv of NVIDIA/dcgm-exporter 4.8.2: enabled
+// fields, and fields that are commented out.
 var upstreamFields = map[collector.FieldType]struct{ enabled, disabled string }{
 	collector.FieldGauge: {enabled: `
 FI_DEV_SM_CLOCK FI_DEV_MEM_CLOCK FI_DEV_MEMORY_TEMP FI_DEV_GPU_TEMP FI_DEV_POWER_USAGE FI_PROF_PCIE_TX_BYTES
@@ -37,8 +37,8 @@ FI_NVML_VERSION FI_DEV_BRAND FI_DEV_SERIAL FI_DEV_OEM_INFOROM_VER FI_DEV_ECC_INF
 FI_DEV_POWER_INFOROM_VER FI_DEV_INFOROM_IMAGE_VER FI_DEV_VBIOS_VERSION`},
 }
 
-// TestDCGMFields compares the table with dcgm-exporter's file. It compares the names, the types, and the enabled
-// fields. The file contains some names twice. In this case the enabled row counts.
+// TestDCGMFields compares the names, the types and the enabled fields in the table with dcgm-exporter's file. If the
+// file contains a name twice, the enabled row counts.
 func TestDCGMFields(t *testing.T) {
 	want := make(map[string]collector.DCGMField)
 	for kind, names := range upstreamFields {
@@ -49,7 +49,7 @@ func TestDCGMFields(t *testing.T) {
 			want["DCGM_"+name] = collector.DCGMField{Name: "DCGM_" + name, Type: kind}
 		}
 	}
-	// The profiling fields 1011 and 1012 are not in the file (dcgm_fields.h).
+	// The profiling fields 1011 and 1012 are not in the file; they are in dcgm_fields.h.
 	others := []string{"DCGM_FI_PROF_NVLINK_TX_BYTES", "DCGM_FI_PROF_NVLINK_RX_BYTES"}
 	got := make(map[string]collector.DCGMField)
 	for _, f := range collector.DCGMFields {
@@ -57,16 +57,16 @@ func TestDCGMFields(t *testing.T) {
 			t.Errorf("%s twice", f.Name)
 		}
 		if (f.NVML == "") == (f.Why == "") {
-			t.Errorf("%s: must have either an origin or a reason", f.Name)
+			t.Errorf("%s: either NVML or Why must be set", f.Name)
 		}
 		if s := new(collector.FieldSelection); s.Add(f.Name, f.Help, f.Type) != (f.NVML != "") {
-			t.Errorf("%s: origin %q, but it can be selected: %v", f.Name, f.NVML, f.NVML == "")
+			t.Errorf("%s: NVML is %q, but the field can be selected: %v", f.Name, f.NVML, f.NVML == "")
 		}
 		got[f.Name] = collector.DCGMField{Name: f.Name, Type: f.Type, Default: f.Default}
 	}
 	for _, name := range others {
 		if _, ok := got[name]; !ok {
-			t.Errorf("no row of %s", name)
+			t.Errorf("no row for %s", name)
 		}
 		delete(got, name)
 	}
@@ -122,7 +122,8 @@ func valuesOf(families []*dto.MetricFamily) map[string][]float64 {
 	return values
 }
 
-// TestNVMLFields checks each default field in DCGM's unit, and that unknown values and AMD GPUs are absent.
+// TestNVMLFields checks that each default field has a value in DCGM's unit, and that unknown values and AMD GPUs are
+// absent.
 func TestNVMLFields(t *testing.T) {
 	s := nvmlNode()
 	c := collector.NewNVMLFields(func() *gpu.Snapshot { return s }, collector.Hostname, collector.DefaultSelection())
@@ -155,8 +156,8 @@ func TestNVMLFields(t *testing.T) {
 	}
 }
 
-// TestNVMLFieldsChosen checks that a file selects fields, and that energy without a counterpart in
-// DCGM is absent.
+// TestNVMLFieldsChosen checks that a file can select the fields, and that energy without a counterpart in DCGM is
+// absent.
 func TestNVMLFieldsChosen(t *testing.T) {
 	s := nvmlNode()
 	s.GPUs[0].EnergySource = gpu.EnergyPower

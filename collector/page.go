@@ -7,29 +7,29 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// page is the content of a collector, which is overwritten at every scrape.
+// page contains the series of a collector. Every scrape overwrites it.
 //
-// Between scrapes values change, but series rarely do. A rendering is therefore compared with the
-// previous one call by call. While it requests the same labels and the same series, these are
-// reused and only the values are written.
+// Between scrapes values change, but series rarely do. Therefore a rendering is compared with the
+// previous rendering, call by call. While both request the same labels and the same series, labels
+// and series are reused and only the values are written.
 type page struct {
 	opts Options
-	same bool // whether all previous calls matched the last rendering
+	same bool // set while all calls match the last rendering
 
 	sets   list[*labelSet]
 	asked  list[question]
 	series list[series]
-	seen   map[seriesKey]struct{} // series until now, after a call differed
+	seen   map[seriesKey]struct{} // series so far; used after a call differed from the last rendering
 }
 
-// question is a call of [page.first], with its result.
+// question records a call of [page.first] and its result.
 type question struct {
 	metric metricID
 	labels *labelSet
 	first  bool
 }
 
-// seriesKey names one series of a metric.
+// seriesKey identifies a series.
 type seriesKey struct {
 	metric metricID
 	labels string
@@ -41,7 +41,7 @@ func (p *page) begin() {
 }
 
 // end adds the labels to new series, and reports whether the set of series changed. It returns the
-// error of label.
+// error from label.
 func (p *page) end() (changed bool, err error) {
 	if p.same && p.series.next == p.series.len {
 		return false, nil
@@ -53,7 +53,7 @@ func (p *page) end() (changed bool, err error) {
 	return true, label(&p.series)
 }
 
-// differ ends the comparison with the last rendering.
+// differ ends the comparison with the last rendering after a call that differs.
 func (p *page) differ() {
 	if !p.same {
 		return
@@ -68,7 +68,7 @@ func (p *page) differ() {
 // labels returns a set of labels from names and values.
 func (p *page) labels(given ...string) *labelSet { return p.with(nil, given...) }
 
-// with returns the labels of base and additional labels from names and values.
+// with returns the labels of base, followed by labels from the given names and values.
 func (p *page) with(base *labelSet, given ...string) *labelSet {
 	if old := p.sets.old(); p.same && old != nil && (*old).matches(base, given) {
 		p.sets.next++
@@ -80,9 +80,9 @@ func (p *page) with(base *labelSet, given ...string) *labelSet {
 	return l
 }
 
-// first reports whether these labels are new on the page. Different strings can become equal when
-// they are made valid UTF-8, and a duplicate would fail the whole scrape, so the caller drops all
-// duplicates but the first.
+// first reports whether the labels are new on the page for a metric. Different strings can become
+// equal when they are made valid UTF-8, and a duplicate would fail the whole scrape. Therefore the
+// caller must drop all duplicates except the first.
 func (p *page) first(m metricID, l *labelSet) bool {
 	if old := p.asked.old(); p.same && old != nil && old.metric == m && old.labels == l {
 		p.asked.next++
@@ -100,13 +100,13 @@ func (p *page) first(m metricID, l *labelSet) bool {
 
 func (q question) key() seriesKey { return seriesKey{q.metric, q.labels.key()} }
 
-// info writes an info series with the value 1.
+// info writes an info series, which has the value 1.
 func (p *page) info(m metricID, l *labelSet) { p.gauge(m, 1, l) }
 
 func (p *page) gauge(m metricID, v float64, l *labelSet) { p.counter(m, v, time.Time{}, l) }
 
-// counter writes a counter, with its created timestamp if the timestamp is known. The timestamp
-// lets Prometheus count the increase before the first scrape.
+// counter writes a counter, and its created timestamp if this time is known. With the timestamp,
+// Prometheus can count the increase before the first scrape.
 func (p *page) counter(m metricID, v float64, since time.Time, l *labelSet) {
 	if old := p.series.old(); p.same && old != nil && old.matches(m, since, l) {
 		old.value = v
@@ -118,8 +118,8 @@ func (p *page) counter(m metricID, v float64, since time.Time, l *labelSet) {
 	p.series.add().write(m, v, created, l)
 }
 
-// created returns the timestamp of a moment, or nil if there is none. It caches the last timestamp,
-// because successive counters usually have the same timestamp.
+// created returns the timestamp for a time, or nil if the time is zero. It caches the last
+// timestamp, because successive counters usually have the same timestamp.
 func (p *page) created(since time.Time) *timestamppb.Timestamp {
 	if since.IsZero() {
 		return nil

@@ -50,13 +50,14 @@ func TestCreatedTimestamps(t *testing.T) {
 	}
 	for name, mf := range families {
 		if mf.GetType() == dto.MetricType_COUNTER && !strings.HasPrefix(name, "gpuledger_stage_") {
-			t.Errorf("counter %s is missing in this test", name)
+			t.Errorf("counter %s is missing from this test", name)
 		}
 	}
 }
 
 // TestBooksBalance checks that the accounts on the page add up to the energy of each GPU. The
-// hostile scenario is skipped, because its accounts with indistinguishable names are dropped.
+// hostile scenario is skipped, because the page drops its accounts with indistinguishable
+// names.
 func TestBooksBalance(t *testing.T) {
 	for _, tt := range scenarios {
 		if tt.name == "hostile" {
@@ -77,7 +78,7 @@ func TestBooksBalance(t *testing.T) {
 	}
 }
 
-// sumByGPU adds up metrics in joules and returns millijoules by GPU.
+// sumByGPU adds up metrics in joules. It returns the sums in millijoules by GPU.
 func sumByGPU(families map[string]*dto.MetricFamily, names ...string) map[string]int64 {
 	sum := make(map[string]int64)
 	for _, name := range names {
@@ -97,8 +98,8 @@ func value(m *dto.Metric, label string) string {
 	return ""
 }
 
-// TestCollisions checks that the first of two entries with the same labels is kept with all its
-// series.
+// TestCollisions checks that only the first of two entries with the same labels is on the page,
+// with all its series.
 func TestCollisions(t *testing.T) {
 	families := byName(gather(t, hostile(), everything))
 	tests := []struct {
@@ -128,7 +129,7 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// FuzzPage checks that any string and number in a snapshot result in a valid page, and that a
+// FuzzPage checks that the page is valid for any strings and numbers in a snapshot, and that a
 // parser returns the gathered labels.
 func FuzzPage(f *testing.F) {
 	f.Add("a", "b", "c", uint32(1), int64(1), 0.5)
@@ -184,7 +185,7 @@ func tangle(a, b, c string, pid uint32, n int64, x float64) *gpu.Snapshot {
 	return s
 }
 
-// labelsOf returns the label values of all series of a metric, sorted.
+// labelsOf returns the sorted label values of all series of a metric.
 func labelsOf(mf *dto.MetricFamily) []string {
 	var all []string
 	for _, m := range mf.GetMetric() {

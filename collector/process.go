@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// folded is the pid label of the processes of an owner that exceed the limit.
+// folded is the pid label for the processes of an owner that exceed the limit.
 const folded = "other"
 
 func liveProcesses(g *gpu.GPU) map[gpu.ProcessID]*gpu.LiveProcess {
@@ -17,7 +17,7 @@ func liveProcesses(g *gpu.GPU) map[gpu.ProcessID]*gpu.LiveProcess {
 	return live
 }
 
-// processMetrics are the metrics of the processes of a kind of owner.
+// processMetrics contains the metrics for the processes of one kind of owner.
 type processMetrics struct{ info, energy, active, sm, memory, memoryUsed, start metricID }
 
 func (p *page) processes(a *gpu.Account, who *labelSet, live map[gpu.ProcessID]*gpu.LiveProcess, shown processMetrics) {
@@ -40,8 +40,8 @@ func (p *page) processes(a *gpu.Account, who *labelSet, live map[gpu.ProcessID]*
 	}
 }
 
-// process renders a process. live is nil after the process left the GPU. The account of the process
-// then remains for the retention time, without gauges.
+// process renders a process. live is nil after the process left the GPU. The account of such a
+// process remains for the retention time, without gauges.
 func (p *page) process(q *gpu.ProcessAccount, which *labelSet, live *gpu.LiveProcess, shown processMetrics) {
 	p.info(shown.info, p.with(which, "container_id", q.ContainerID))
 	p.moment(shown.start, q.StartTime, which)

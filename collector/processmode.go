@@ -7,24 +7,24 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// ProcessMode selects the processes that get their own series. It is a value of [flag.TextVar].
+// ProcessMode selects the processes that get their own series. It is used with [flag.TextVar].
 type ProcessMode int
 
 // The process modes.
 const (
-	// ProcessAlways shows the processes of every container.
+	// ProcessAlways selects the processes of all containers.
 	ProcessAlways ProcessMode = iota
-	// ProcessShared shows the processes of a GPU while more than one container holds or uses it.
-	// Accounts of ended pods do not count, so that the next pod on the GPU creates no short-lived
-	// process series.
+	// ProcessShared selects the processes on a GPU while more than one container holds or uses the
+	// GPU. Accounts of ended pods do not count, so that the next pod on the GPU creates no
+	// short-lived process series.
 	ProcessShared
-	// ProcessNever shows none.
+	// ProcessNever selects no processes.
 	ProcessNever
 )
 
 var processModes = []string{"always", "shared", "never"}
 
-// shows reports whether the processes of a GPU are shown now.
+// shows reports whether the page currently contains the processes on a GPU.
 func (m ProcessMode) shows(g *gpu.GPU) bool {
 	return m == ProcessAlways || m == ProcessShared && shared(g)
 }

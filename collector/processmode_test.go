@@ -51,7 +51,7 @@ func TestProcessShared(t *testing.T) {
 	}{
 		{"nobody", nil, 0},
 		{"one", []gpu.Account{a}, 0},
-		{"one on two instances", []gpu.Account{a, second}, 0},
+		{"one pod on two instances", []gpu.Account{a, second}, 0},
 		{"two", []gpu.Account{a, b}, 1},
 	}
 	for _, tt := range tests {

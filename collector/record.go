@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/record"
 )
 
-// record renders the rows that are kept for years.
+// record renders the record, which is kept for years.
 func (p *page) record(s *gpu.Snapshot) {
 	rows := record.New(s)
 	for i := range rows.Placements {
@@ -48,7 +48,7 @@ func (p *page) placement(r *record.Placement) {
 	))
 }
 
-// boardHealth renders the errors of a GPU.
+// boardHealth renders the health record of a GPU.
 func (p *page) boardHealth(r *record.Health) {
 	board := p.labels("node", r.Node, "UUID", r.UUID, "serial", r.Serial)
 	if !p.first(boardLosses, board) {
@@ -84,11 +84,11 @@ func (p *page) boardHealth(r *record.Health) {
 	}
 }
 
-// throttledBoards are the metrics of the throttled time of a board.
+// throttledBoards contains the metrics for the throttled time of a board.
 var throttledBoards = [gpu.NumThrottles]metricID{gpu.ThrottleThermal: boardThermal, gpu.ThrottlePowerBrake: boardPowerBrake}
 
-// ownCounter renders a counter of the GPU itself. It has no created timestamp, because the GPU does
-// not report when it was 0.
+// ownCounter renders a counter that the GPU itself counts. It has no created timestamp, because the
+// GPU does not report the time at which the counter was 0.
 func (p *page) ownCounter(m metricID, v *float64, board *labelSet) {
 	if v != nil {
 		p.counter(m, *v, time.Time{}, board)
@@ -114,7 +114,7 @@ func (p *page) board(r *record.Board) {
 	}
 }
 
-// amountMetrics are the metrics of the amounts of a kind of owner.
+// amountMetrics contains the metrics for the amounts of one kind of owner.
 type amountMetrics struct {
 	energy, exclusive, idle, estimated, held, active, busy, gpuTime, created metricID
 	throttledEnergy, throttledSeconds                                        metricID
@@ -136,7 +136,7 @@ var (
 	}
 )
 
-// allocation renders a pod's part of a GPU.
+// allocation renders the amounts of a pod on a GPU.
 func (p *page) allocation(r *record.Allocation) {
 	pod := p.labels(
 		"node", r.Node, "UUID", r.UUID, "serial", r.Serial, "chassis_serial", r.ChassisSerial,
@@ -156,7 +156,7 @@ func (p *page) podNamespace(node, namespace string) {
 	}
 }
 
-// unitAllocation renders a unit's part of a GPU.
+// unitAllocation renders the amounts of a unit on a GPU.
 func (p *page) unitAllocation(r *record.UnitAllocation) {
 	p.amounts(&r.Amounts, &unitAmounts, p.labels(
 		"node", r.Node, "UUID", r.UUID, "serial", r.Serial, "chassis_serial", r.ChassisSerial, "manager", r.Manager, "unit", r.Name,

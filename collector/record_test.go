@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// records lists the snapshots that have a golden record.
+// records contains the snapshots with a golden record.
 var records = []struct {
 	name     string
 	snapshot func() *gpu.Snapshot
@@ -33,8 +33,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// podOnInstances returns a node with a GPU in MIG mode. One pod has two instances, with two
-// containers on one of them. Other accounts belong to pods without a UID or a name.
+// podOnInstances returns a node with a GPU in MIG mode. One pod holds two instances, and has two
+// containers on one of these instances. Other accounts belong to pods without a UID or a name.
 func podOnInstances() *gpu.Snapshot {
 	var accounts []gpu.Account
 	for i, key := range []gpu.AccountKey{
@@ -55,12 +55,13 @@ func podOnInstances() *gpu.Snapshot {
 	return &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, GPUs: []gpu.GPU{g}}
 }
 
-// TestRecordBalances checks, to the millijoule, that each pod on the record has the sum over its
-// containers on the main page, and that each board has the energy of its GPU.
+// TestRecordBalances checks that the energy of each pod on the record is the sum over the pod's
+// containers on the main page, and that the energy of each board is the energy of the GPU, both to
+// the millijoule.
 func TestRecordBalances(t *testing.T) {
 	for _, tt := range records {
 		if tt.name == "hostile" {
-			continue // accounts with indistinguishable names are dropped
+			continue // the page drops accounts with indistinguishable names
 		}
 		t.Run(tt.name, func(t *testing.T) {
 			page, record := byName(gather(t, tt.snapshot(), everything)), byName(gatherRecord(t, tt.snapshot()))
@@ -87,8 +88,8 @@ func TestRecordBalances(t *testing.T) {
 	}
 }
 
-// byPod adds up a metric by GPU and pod, in thousandths of its unit. It omits pods without a
-// namespace, name or UID.
+// byPod adds up the values of a metric by GPU and pod, in thousandths of its unit. It omits pods
+// without a namespace, name or UID.
 func byPod(family *dto.MetricFamily) map[string]int64 {
 	sum := make(map[string]int64)
 	for _, m := range family.GetMetric() {
@@ -100,19 +101,20 @@ func byPod(family *dto.MetricFamily) map[string]int64 {
 	return sum
 }
 
-// TestRecordBegan checks that the created timestamp of a pod's counters is the start of its first
-// account, and that the created timestamp of a board's counters is the start of its book. A counter
-// that continues a series with another serial number has no created timestamp.
+// TestRecordBegan checks that the created timestamp of a pod's counters is the time at which its
+// first account was opened, and that the created timestamp of a board's counters is the time at
+// which its book was opened. A counter that continues a series with another serial number has no
+// created timestamp.
 func TestRecordBegan(t *testing.T) {
-	opened := boot.Add(time.Hour - 2*time.Minute) // the third account of the pod
+	opened := boot.Add(time.Hour - 2*time.Minute) // opening time of the third account of the pod
 	tests := []struct {
 		name    string
 		renamed time.Time
 		want    map[string]time.Time
 	}{
 		{"never renamed", time.Time{}, map[string]time.Time{"board": boot, "pod": opened}},
-		{"before the pod came", opened.Add(-time.Minute), map[string]time.Time{"board": {}, "pod": opened}},
-		{"while it was there", opened.Add(time.Second), map[string]time.Time{"board": {}, "pod": {}}},
+		{"before the pod started", opened.Add(-time.Minute), map[string]time.Time{"board": {}, "pod": opened}},
+		{"while the pod ran", opened.Add(time.Second), map[string]time.Time{"board": {}, "pod": {}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -127,7 +129,7 @@ func TestRecordBegan(t *testing.T) {
 				t.Errorf("created timestamps (-want +got):\n%s", diff)
 			}
 			if seconds := createdOf(families["gpuledger_allocation_seconds_total"], "uid-0"); !seconds.Equal(got["pod"]) {
-				t.Errorf("created timestamp of the pod's seconds: %v, want that of its energy, %v", seconds, got["pod"])
+				t.Errorf("created timestamp of the pod's seconds: %v, want the created timestamp of its energy, %v", seconds, got["pod"])
 			}
 		})
 	}

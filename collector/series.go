@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// series is a time series with its value. There are thousands, so neighbouring series share their
-// equal parts.
+// series is a time series with its value. There are thousands of series, so neighbouring series
+// share equal parts.
 type series struct {
 	dto.Metric
 	labels *labelSet
@@ -44,7 +44,8 @@ func (s *series) matches(m metricID, since time.Time, l *labelSet) bool {
 	return s.metric == m && s.labels == l && s.began(since)
 }
 
-// began reports whether a counter has this created timestamp; zero means no timestamp.
+// began reports whether a counter has the given created timestamp. A zero time means that it has
+// no timestamp.
 func (s *series) began(since time.Time) bool {
 	created := s.GetCounter().GetCreatedTimestamp()
 	if created == nil || since.IsZero() {
@@ -53,7 +54,7 @@ func (s *series) began(since time.Time) bool {
 	return created.Seconds == since.Unix() && int(created.Nanos) == since.Nanosecond()
 }
 
-// compare orders series like a registry: by metric name, then by label values.
+// compare orders series as a registry does: by metric name, then by label values.
 func (s *series) compare(o *series) int {
 	if s.metric != o.metric {
 		return strings.Compare(catalogue[s.metric].Name, catalogue[o.metric].Name)
@@ -85,7 +86,7 @@ func label(all *list[series]) (err error) {
 	return err
 }
 
-// sample is a series for a registry.
+// sample is a series that is passed to a registry.
 type sample struct {
 	desc *prometheus.Desc
 	*series

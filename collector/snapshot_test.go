@@ -10,14 +10,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// These are the times in the snapshots below.
+// Times in the snapshots below.
 var (
 	boot = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
 	now  = boot.Add(90 * time.Minute)
 )
 
-// fullNode returns a node with all values. It has an exclusive GPU, a GPU that two containers and
-// the host share, and an idle GPU in MIG mode.
+// fullNode returns a node that has all values. It contains an exclusive GPU, a GPU that two
+// containers and the host share, and an idle GPU in MIG mode.
 func fullNode() *gpu.Snapshot {
 	trainer := newAccount("team-a", "trainer-0", "trainer")
 	trainer.Energy = gpu.ByMethod{gpu.Exclusive: 1_234_567, gpu.Allocated: 89_001}
@@ -107,7 +107,7 @@ func crowdOfUnits(gpus, units, processes int) *gpu.Snapshot {
 	return s
 }
 
-// slurmNode returns a Slurm node. On one GPU there are two jobs, of which one has two processes. On
+// slurmNode returns a Slurm node. On one GPU there are two jobs; one of them has two processes. On
 // the other GPU a job runs inside a container of a pod.
 func slurmNode() *gpu.Snapshot {
 	s := crowdOfUnits(1, 2, 2)
@@ -125,8 +125,8 @@ func slurmNode() *gpu.Snapshot {
 	return s
 }
 
-// lostGPU returns a node with two GPUs. One was lost from the bus an hour ago, and the other does
-// not respond at the moment.
+// lostGPU returns a node with two GPUs. One GPU was lost from the bus an hour ago, and the other
+// currently does not respond.
 func lostGPU() *gpu.Snapshot {
 	s := fullNode()
 	lost := &s.GPUs[0]
@@ -154,8 +154,8 @@ func noDriver() *gpu.Snapshot {
 	}
 }
 
-// heldAccounts returns a node on which a pod ended a minute ago and another pod has just been
-// allocated the GPU. One process of the new pod has already ended.
+// heldAccounts returns a node on which a pod ended a minute ago, and its GPU was just allocated to
+// another pod. One process of the new pod has already ended.
 func heldAccounts() *gpu.Snapshot {
 	ended := newAccount("team-a", "batch-1", "main")
 	ended.Energy = gpu.ByMethod{gpu.Exclusive: 500_000}
@@ -168,8 +168,8 @@ func heldAccounts() *gpu.Snapshot {
 	return &gpu.Snapshot{At: gpu.Instant{Wall: now}, Drivers: []gpu.Driver{{Name: "nvml"}}, GPUs: []gpu.GPU{g}}
 }
 
-// hostile returns a node with invalid, long and special strings. Some strings differ only in the
-// part that is truncated or repaired.
+// hostile returns a node with invalid, long and special strings. Some strings differ only in parts
+// that are truncated or repaired.
 func hostile() *gpu.Snapshot {
 	long := strings.Repeat("ab€", 2000)
 	evil := newAccount("quo\"te", "new\nline", `back\slash`)
@@ -224,7 +224,7 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 			}),
 			RowRemap: &gpu.RowRemap{Pending: true}, SharesMemory: true, Recovery: gpu.RecoveryDrainAndReset,
 		},
-		Totals: []gpu.HealthValue{ // errors of AMD GPUs
+		Totals: []gpu.HealthValue{ // errors that only AMD GPUs report
 			{Metric: gpu.ECCErrors, Labels: []string{"dram", "correctable"}, Value: 57},
 			{Metric: gpu.ECCErrors, Labels: []string{"dram", "uncorrectable"}, Value: 2},
 			{Metric: gpu.ECCErrors, Labels: []string{"sram", "correctable"}},
@@ -248,7 +248,7 @@ func profile() *gpu.Profile {
 	return p
 }
 
-// allHealth returns a different value for each health series.
+// allHealth returns one value for each health series. No two values are equal.
 func allHealth(i int) (values []gpu.HealthValue) {
 	for m, info := range gpu.HealthInfos {
 		sets := [][]string{nil}
@@ -272,7 +272,7 @@ func allHealth(i int) (values []gpu.HealthValue) {
 	return values
 }
 
-// newMIG returns n instances of one slice each.
+// newMIG returns a partitioning with n instances that have one slice each.
 func newMIG(n int) *gpu.Partitioning {
 	m := &gpu.Partitioning{Slices: 7}
 	for i := range n {
@@ -315,7 +315,7 @@ func newLive(a gpu.Account, i int) gpu.LiveProcess {
 	}
 }
 
-// allGauges adds a value for each gauge without a value.
+// allGauges sets each gauge that has no value.
 func allGauges(g gpu.Gauges) gpu.Gauges {
 	for i := range g {
 		if g[i] == nil {

@@ -20,7 +20,7 @@ func (p *page) unitHolder(g *gpu.GPU, h gpu.Holder) {
 	}
 }
 
-// jobs renders the parts of an account that are charged to jobs inside a pod.
+// jobs renders the parts of an account that are charged to jobs in a pod.
 func (p *page) jobs(a *gpu.Account, who *labelSet) {
 	for i := range a.Units {
 		u := &a.Units[i]

@@ -25,11 +25,11 @@ func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, alive 
 	m.requested = cmp.Or(requested, m.requested)
 }
 
-// Allocations returns the last known allocations, sorted by device and container. The list must
-// not be changed. The container of a claimed device has no name if several containers of the pod
-// refer to the claim.
+// Allocations returns the last known allocations, sorted by device and container. The list must not
+// be changed. The container of a claimed device has no name if several containers of the pod refer
+// to the claim.
 //
-// The list is known for at most three polls after it was requested. After that only the UIDs of
+// The list is valid for at most three polls after it was requested. After that only the UIDs of
 // live pods are known. A host that is configured without a kubelet has no allocations. On such a
 // host, use without an allocation is not reported. A missing socket does not mean that there is no
 // kubelet, because the socket may not be mounted.
@@ -65,8 +65,8 @@ func (m *Mapper) fresh() bool {
 	return m.requested != nil && m.cfg.Now().Boot-*m.requested <= freshPolls*m.cfg.Poll
 }
 
-// deadPods returns the UIDs of the pods that have only ended processes. While processes cannot be
-// seen, it returns none.
+// deadPods returns the UIDs of the given pods if all of their processes have ended. While the
+// exporter cannot see processes, deadPods returns no UIDs.
 func (m *Mapper) deadPods(of podProcesses) map[string]bool {
 	deadPods := make(map[string]bool)
 	if m.sight.Blind() {

@@ -97,7 +97,7 @@ func TestAllocations(t *testing.T) {
 }
 
 // TestHostWithoutKubelet checks that allocations are unknown if the socket's folder is missing,
-// because it may be a missing mount.
+// because a mount may be missing.
 func TestHostWithoutKubelet(t *testing.T) {
 	n := newNode(t)
 	n.remove("kubelet")
@@ -110,8 +110,8 @@ func TestHostWithoutKubelet(t *testing.T) {
 	n.wantUnknown()
 }
 
-// TestMachineWithoutKubernetes checks that a machine that is configured without Kubernetes does not
-// wait for it and reports no failed stage.
+// TestMachineWithoutKubernetes checks that the mapper does not wait for Kubernetes and reports no
+// failed stage if it is configured without Kubernetes.
 func TestMachineWithoutKubernetes(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodResources = "" })
 	n.remove("containers")
@@ -204,8 +204,8 @@ func serveGarbage(conn net.Conn) {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// TestRequestTime checks that a list contains the time at which the last accepted response was
-// requested, because an allocation made during the call may be missing.
+// TestRequestTime checks that a list contains the time at which it was requested, because it may
+// lack an allocation that was made during the call.
 func TestRequestTime(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -236,7 +236,7 @@ func TestBigAnswer(t *testing.T) {
 	pods = append(pods, holder(trainer, "", gpuA))
 	answer := &podresources.ListPodResourcesResponse{PodResources: pods}
 	if len(answer.String()) < 4<<20 {
-		t.Fatal("gRPC's own limit would let the answer through")
+		t.Fatal("the response is smaller than gRPC's own limit")
 	}
 	n.serve(holds(pods...))
 	n.link(trainer, id)
@@ -264,7 +264,8 @@ func TestNeverTwoCallsAtOnce(t *testing.T) {
 	}
 }
 
-// TestOldKubelet checks Kubernetes before 1.20, which has no version v1 of the API.
+// TestOldKubelet checks a kubelet before Kubernetes 1.20, which does not support version v1 of the
+// API.
 func TestOldKubelet(t *testing.T) {
 	n := newNode(t)
 	n.serveAt(n.socket, func(*grpc.Server) {})
@@ -274,7 +275,7 @@ func TestOldKubelet(t *testing.T) {
 }
 
 // TestSilentKubelet checks that only the UIDs of live pods are known after the kubelet's list
-// became stale, including the UIDs of pods that the list never contained.
+// became stale. These include the UIDs of pods that the list never contained.
 func TestSilentKubelet(t *testing.T) {
 	n := newNode(t)
 	k := n.serve(holds(holder(trainer, "", gpuA)))
@@ -289,7 +290,7 @@ func TestSilentKubelet(t *testing.T) {
 		t.Helper()
 		a := n.Allocations()
 		if a.Known || len(a.List) > 0 {
-			t.Errorf("allocations of a silent kubelet: %+v", a)
+			t.Errorf("allocations while the kubelet does not respond: %+v", a)
 		}
 		if diff := cmp.Diff(want, a.Alive); diff != "" {
 			t.Errorf("live pods (-want +got):\n%s", diff)

@@ -15,26 +15,26 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// These are the limits of one response of the kubelet. A few bytes of a response can become
-// hundreds of bytes in memory, so its parts are also limited. The response of a kubelet with 500
-// pods and 1,000 devices stays below a tenth of each limit. A response that exceeds a limit is
-// rejected as a whole, because pods missing from a partial list would count as ended.
+// Limits for one response of the kubelet. A few bytes of a response can become hundreds of bytes in
+// memory, so the parts of a response are also limited. The response of a kubelet with 500 pods and
+// 1,000 devices stays below a tenth of each limit. A response that exceeds a limit is rejected as a
+// whole, because pods missing from a partial list would count as ended.
 const (
-	maxAnswer = 16 << 20 // bytes of a response
-	// maxPod is the limit for one pod of the Pods API, in bytes. etcd stores no larger object.
+	maxAnswer = 16 << 20 // maximum size of a response in bytes
+	// maxPod is the maximum size of one pod in the Pods API, in bytes. etcd stores no larger object.
 	maxPod = 2 << 20
-	// maxListed is the limit for one pod of the pod-resources API, in bytes. It is enough for 4,000
-	// devices.
+	// maxListed is the maximum size of one pod in the pod-resources API, in bytes. It is enough for
+	// 4,000 devices.
 	maxListed = 512 << 10
-	// maxParts is the limit for the containers, devices and claims of all pods. A pod counts as
+	// maxParts is the maximum number of containers, devices and claims in all pods. A pod counts as
 	// podParts parts.
 	maxParts = 50_000
 	podParts = 10
-	// maxDevices is the limit for the GPUs, partitions and replicas that all pods hold.
+	// maxDevices is the maximum number of GPUs, partitions and replicas that all pods hold.
 	maxDevices = 8192
 )
 
-// maxHeaders is the limit for the header and the trailer of a response, in bytes.
+// maxHeaders is the maximum size of the header and the trailer of a response, in bytes.
 const maxHeaders = 64 << 10
 
 // parts counts the parts of a response.
@@ -51,9 +51,9 @@ func (p *parts) add(n int) error {
 // never copied.
 type codec struct {
 	encoding.CodecV2
-	limit uint64 // bytes of the current pod
+	limit uint64 // limit for one pod, in bytes
 	visit func(pod []byte) error
-	err   error // error of Unmarshal, which gRPC does not wrap
+	err   error // error from Unmarshal, which gRPC does not wrap
 }
 
 // Unmarshal decodes a ListPodResourcesResponse or a ListPodsResponse. Field 1 contains the pods. An
@@ -68,7 +68,7 @@ func (c *codec) Unmarshal(data mem.BufferSlice, _ any) error {
 	return c.err
 }
 
-// next reads one field of the response into the buffer, and returns the buffer for reuse.
+// next reads the next field of the response into the buffer, and returns the buffer for reuse.
 func (c *codec) next(r *mem.Reader, buffer []byte) ([]byte, error) {
 	tag, err := binary.ReadUvarint(r)
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *codec) next(r *mem.Reader, buffer []byte) ([]byte, error) {
 	case err != nil:
 		return buffer, fmt.Errorf("decode response: %w", err)
 	case size > c.limit:
-		return buffer, fmt.Errorf("pod of %d bytes, limit is %d: %w", size, c.limit, stage.ErrOversized)
+		return buffer, fmt.Errorf("pod of %d bytes exceeds the limit of %d bytes: %w", size, c.limit, stage.ErrOversized)
 	}
 	buffer = slices.Grow(buffer[:0], int(size))[:size]
 	if _, err := io.ReadFull(r, buffer); err != nil {

@@ -10,20 +10,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// cgroup is the parsed content of /proc/<pid>/cgroup. The zero value stands for a process that
-// belongs, or may belong, to a pod that cannot be identified.
+// cgroup contains the parsed content of /proc/<pid>/cgroup. The zero value represents a process
+// that belongs, or may belong, to a pod that cannot be identified.
 type cgroup struct {
-	// podUID is empty for another container of the exporter's own pod if the exporter has a private
-	// cgroup namespace, because the path then does not include the pod.
+	// podUID is empty for a process of another container in the exporter's own pod if the exporter has
+	// a private cgroup namespace, because the path then does not include the pod.
 	podUID string
-	// containerID is empty for a process of a pod outside its containers. A host process has a
-	// container id if a container engine started it.
+	// containerID is empty for a process that is in a pod but in none of its containers. A host
+	// process has a container id if a container engine started it.
 	containerID string
 	// host is set if the process is not in a pod.
 	host bool
 }
 
-// readCgroup reads the cgroup of the process for which stat was just read, in the same way as
+// readCgroup reads the cgroup of the process to which stat belongs, in the same way as
 // [proc.Tree.Cgroup]. A kernel thread belongs to the host.
 func readCgroup(tree proc.Tree, pid uint32, st proc.Stat) (proc.Stat, unique.Handle[cgroup], error) {
 	st, text, err := tree.Cgroup(pid, st)
@@ -80,14 +80,14 @@ func (c cgroup) merge(d cgroup) (cgroup, error) {
 	return cgroup{podUID: uid, containerID: id}, nil
 }
 
-// parsePath finds the pod and the container in a path. The first pod from the root counts, because
+// parsePath finds the pod and the container in a path. The pod nearest to the root counts, because
 // a container can create cgroups with any name below its own cgroup.
 func parsePath(segments []string) cgroup {
 	at := begin(segments)
 	switch {
 	case at < 0 && onlyAbove(segments):
 		return cgroup{}
-	case at < 0: // the id belongs to a container of the host, such as a Docker or Podman container
+	case at < 0: // the id belongs to a container on the host, such as a Docker or Podman container
 		return cgroup{host: true, containerID: proc.ContainerIDIn(segments)}
 	case isBeside(segments[at], segments[:at]) || isRuntimeSegment(segments[at]):
 		id := proc.ContainerIDIn(segments[at:])
@@ -111,8 +111,8 @@ var dashes = strings.NewReplacer("_", "-", `\x2d`, "-")
 
 // podOfSegment returns the unchecked UID if the segment is the cgroup of a pod. The systemd driver
 // uses kubepods[-<class>]-pod<uid>.slice, in which the dashes of the UID are replaced by
-// underscores or escaped by systemd. The cgroupfs driver uses pod<uid> below kubepods[/<class>]. In
-// other places "pod" in a name has no meaning.
+// underscores or escaped by systemd. The cgroupfs driver uses pod<uid> below kubepods[/<class>].
+// Elsewhere, "pod" in a name has no meaning.
 func podOfSegment(s string, above []string) (uid string, ok bool) {
 	if slice, ok := strings.CutSuffix(s, ".slice"); ok {
 		i := strings.LastIndex(slice, "-pod")
@@ -134,9 +134,9 @@ func podOfSegment(s string, above []string) (uid string, ok bool) {
 	return "", false
 }
 
-// isRuntimeSegment reports whether a runtime creates the segment only for containers of pods. These
-// are the namespace that containerd uses for the kubelet, the scopes of both runtimes (used if the
-// kubelet creates no cgroups for its pods), and Kata's cgroup for its own processes.
+// isRuntimeSegment reports whether a runtime creates the segment only for containers of pods. Such a
+// segment is the namespace that containerd uses for the kubelet, a scope of either runtime (used if
+// the kubelet creates no cgroups for its pods), or Kata's cgroup for its own processes.
 func isRuntimeSegment(s string) bool {
 	return s == "k8s.io" || s == "kata_overhead" ||
 		strings.HasPrefix(s, "cri-containerd-") || strings.HasPrefix(s, "crio-")

@@ -99,26 +99,26 @@ func TestParseCgroup(t *testing.T) {
 		{"private namespace, above kubepods", "0::/../../../../kubepods.slice/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", inPod},
 		{"no cgroups for pods, in kind", "0::/docker/" + otherID + "/k8s.io/" + id, cgroup{containerID: id}},
 
-		{"service's cgroup named as kubepods", "0::/system.slice/x.service/kubepods.slice", onHost},
-		{"service's cgroup named as a runtime's", "0::/system.slice/x.service/k8s.io", onHost},
-		{"cgroup named as a class, at the root", "0::/burstable/pod" + uid, onHost},
-		{"service's cgroup named as the exporter's level", "0::/system.slice/x.service/../pod" + uid, onHost},
-		{"service's cgroup named as a pod's cgroup, v1", "4:memory:/\n1:name=systemd:/system.slice/x.service/kubepods/pod" + uid, onHost},
-		{"pod in kubepods of a pod in kubepods", "0::/kubepods/kubepods/pod" + uid + "/" + id + "/kubepods/kubepods/pod" + otherUID + "/" + otherID, inPod},
+		{"service's cgroup with the name kubepods", "0::/system.slice/x.service/kubepods.slice", onHost},
+		{"service's cgroup with the name of a runtime's cgroup", "0::/system.slice/x.service/k8s.io", onHost},
+		{"cgroup with the name of a QoS class, at the root", "0::/burstable/pod" + uid, onHost},
+		{"service's cgroup with the name of the exporter's level", "0::/system.slice/x.service/../pod" + uid, onHost},
+		{"service's cgroup with the name of a pod's cgroup, v1", "4:memory:/\n1:name=systemd:/system.slice/x.service/kubepods/pod" + uid, onHost},
+		{"pod inside a pod, both in kubepods", "0::/kubepods/kubepods/pod" + uid + "/" + id + "/kubepods/kubepods/pod" + otherUID + "/" + otherID, inPod},
 
-		{"user's cgroup named as a pod's", "0::/user.slice/user-1000.slice/user@1000.service/kubepods.slice/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", cgroup{host: true, containerID: id}},
-		{"user's cgroup named as a pod's cgroup, cgroupfs", "0::/user.slice/user-1000.slice/user@1000.service/kubepods/pod" + uid + "/x", onHost},
-		{"user's cgroup named as kubepods", "0::/user.slice/user-1000.slice/user@1000.service/kubepods.slice", onHost},
-		{"user's cgroup named as a runtime's", "0::/user.slice/user-1000.slice/user@1000.service/cri-containerd-" + id + ".scope", cgroup{host: true, containerID: id}},
-		{"user's cgroup named as a pod's cgroup, without user.slice", "0::/user@1000.service/app.slice/kubepods-pod" + uidSlice + ".slice", onHost},
-		{"user's cgroup named as a pod's cgroup, private namespace", "0::/../../../user.slice/user-1000.slice/user@1000.service/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", cgroup{host: true, containerID: id}},
-		{"user's cgroup named as a pod's cgroup, private namespace, cgroupfs", "0::/../../../../user.slice/user-1000.slice/user@1000.service/../pod" + uid, onHost},
-		{"user's cgroup named as a pod's cgroup, v1", "4:memory:/\n1:name=systemd:/user.slice/user-1000.slice/user@1000.service/kubepods-pod" + uidSlice + ".slice", onHost},
-		{"user's cgroup named as a pod's cgroup, in a container of the host", "0::/system.slice/docker-" + otherID + ".scope/user.slice/user-1000.slice/kubepods-pod" + uidSlice + ".slice", cgroup{host: true, containerID: otherID}},
-		{"user's cgroup named as a Slurm job's", "0::/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_12/step_0", onHost},
+		{"user's cgroup with the name of a pod's cgroup", "0::/user.slice/user-1000.slice/user@1000.service/kubepods.slice/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", cgroup{host: true, containerID: id}},
+		{"user's cgroup with the name of a pod's cgroup, cgroupfs", "0::/user.slice/user-1000.slice/user@1000.service/kubepods/pod" + uid + "/x", onHost},
+		{"user's cgroup with the name kubepods", "0::/user.slice/user-1000.slice/user@1000.service/kubepods.slice", onHost},
+		{"user's cgroup with the name of a runtime's cgroup", "0::/user.slice/user-1000.slice/user@1000.service/cri-containerd-" + id + ".scope", cgroup{host: true, containerID: id}},
+		{"user's cgroup with the name of a pod's cgroup, without user.slice", "0::/user@1000.service/app.slice/kubepods-pod" + uidSlice + ".slice", onHost},
+		{"user's cgroup with the name of a pod's cgroup, private namespace", "0::/../../../user.slice/user-1000.slice/user@1000.service/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", cgroup{host: true, containerID: id}},
+		{"user's cgroup with the name of a pod's cgroup, private namespace, cgroupfs", "0::/../../../../user.slice/user-1000.slice/user@1000.service/../pod" + uid, onHost},
+		{"user's cgroup with the name of a pod's cgroup, v1", "4:memory:/\n1:name=systemd:/user.slice/user-1000.slice/user@1000.service/kubepods-pod" + uidSlice + ".slice", onHost},
+		{"user's cgroup with the name of a pod's cgroup, in a container on the host", "0::/system.slice/docker-" + otherID + ".scope/user.slice/user-1000.slice/kubepods-pod" + uidSlice + ".slice", cgroup{host: true, containerID: otherID}},
+		{"user's cgroup with the name of a Slurm job's cgroup", "0::/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_12/step_0", onHost},
 		{"users in a pod", "0::/kubepods/pod" + uid + "/" + id + "/user.slice/user-1000.slice/session-1.scope", inPod},
-		{"users in a container of our pod", "0::/../cri-containerd-" + id + ".scope/user.slice/user-0.slice", cgroup{containerID: id}},
-		{"cluster of a user, from inside its cgroup namespace", "0::/kubelet/kubepods/pod" + uid + "/" + id, inPod},
+		{"users in a container of the exporter's pod", "0::/../cri-containerd-" + id + ".scope/user.slice/user-0.slice", cgroup{containerID: id}},
+		{"a user's cluster, seen from inside its cgroup namespace", "0::/kubelet/kubepods/pod" + uid + "/" + id, inPod},
 		{"root", "0::/", onHost},
 		{"host service", "0::/system.slice/sshd.service", onHost},
 		{"host user", "0::/user.slice/user-1000.slice/session-3.scope", onHost},
@@ -127,7 +127,7 @@ func TestParseCgroup(t *testing.T) {
 		{"host libpod", "0::/machine.slice/libpod-" + id + ".scope", cgroup{host: true, containerID: id}},
 		{"pod at the root", "0::/pod" + uid + "/" + id, cgroup{host: true, containerID: id}},
 		{"container at the root", "0::/docker-" + id + ".scope", cgroup{host: true, containerID: id}},
-		{"cgroup of a runtime, no container", "0::/k8s.io/shim", onHost},
+		{"cgroup of a runtime, without a container", "0::/k8s.io/shim", onHost},
 		{"not below kubepods", "0::/x/pod" + uid + "/" + id, cgroup{host: true, containerID: id}},
 
 		{"no pod in kubepods", "0::/kubepods.slice/kubepods-burstable.slice", cgroup{}},
@@ -162,37 +162,37 @@ func TestParseCgroup(t *testing.T) {
 	}
 }
 
-// TestForgedCgroups checks that no name of a cgroup makes a process part of a pod if users other
-// than root may create the cgroup.
+// TestForgedCgroups checks that a process never counts as part of a pod because of the name of a
+// cgroup that users other than root may have created.
 func TestForgedCgroups(t *testing.T) {
 	above := map[string]string{
-		"service":                      "/system.slice/x.service",
-		"service named as a runtime":   "/ml.slice/containerd.service",
-		"template of a service":        `/system.slice/system-a\x2db.slice/a-b@kubelet.service`,
-		"service of a kubelet's slice": "/kubelet.slice/kubelet-x.service",
-		"scope":                        "/system.slice/run-u1.scope",
-		"scope named as the kubelet":   "/system.slice/kubelet.scope",
-		"LXC 3":                        "/lxc/web",
-		"LXC":                          "/lxc.payload.web/system.slice",
-		"LXC in a slice":               "/machine.slice/lxc-web.scope",
-		"nspawn":                       "/machine.slice/systemd-nspawn@ai.service/payload",
-		"virtual machine":              `/machine.slice/machine-qemu\x2d1\x2dvm.scope/libvirt`,
-		"session":                      "/user.slice/user-1000.slice/session-3.scope",
-		"user's service":               "/user.slice/user-1000.slice/user@1000.service/app.slice/docker-" + otherID + ".scope",
-		"slice of users":               "/user.slice",
-		"Slurm job":                    "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0",
-		"Slurm job, v1":                "/slurm/uid_1001/job_12/step_0/task_0",
-		"OpenPBS job":                  "/pbs_jobs.service/jobid/1234.pbs01",
-		"Nomad task":                   "/nomad.slice/share.slice/5a1b2c3d-0000-1111-2222-333344445555.train.scope",
-		"Podman in a service":          "/system.slice/ollama.service/libpod-payload-" + otherID,
-		"container in a container":     "/system.slice/docker-" + otherID + ".scope/docker/" + id,
-		"service in a container":       "/docker/" + otherID + "/system.slice/x.service",
-		"unknown engine":               "/ml/" + otherID,
-		"another level's service":      "/../../system.slice/x.service",
-		"another level's LXC":          "/../lxc/web",
-		"slice outside its parent":     "/machine.slice/kubelet.slice",
-		"slice of services":            "/system.slice",
-		"slice of machines":            "/machine.slice",
+		"service":                       "/system.slice/x.service",
+		"service with a runtime's name": "/ml.slice/containerd.service",
+		"service template":              `/system.slice/system-a\x2db.slice/a-b@kubelet.service`,
+		"service in kubelet's slice":    "/kubelet.slice/kubelet-x.service",
+		"scope":                         "/system.slice/run-u1.scope",
+		"scope with the kubelet's name": "/system.slice/kubelet.scope",
+		"LXC 3":                         "/lxc/web",
+		"LXC":                           "/lxc.payload.web/system.slice",
+		"LXC in a slice":                "/machine.slice/lxc-web.scope",
+		"nspawn":                        "/machine.slice/systemd-nspawn@ai.service/payload",
+		"virtual machine":               `/machine.slice/machine-qemu\x2d1\x2dvm.scope/libvirt`,
+		"session":                       "/user.slice/user-1000.slice/session-3.scope",
+		"user's service":                "/user.slice/user-1000.slice/user@1000.service/app.slice/docker-" + otherID + ".scope",
+		"slice of users":                "/user.slice",
+		"Slurm job":                     "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0",
+		"Slurm job, v1":                 "/slurm/uid_1001/job_12/step_0/task_0",
+		"OpenPBS job":                   "/pbs_jobs.service/jobid/1234.pbs01",
+		"Nomad task":                    "/nomad.slice/share.slice/5a1b2c3d-0000-1111-2222-333344445555.train.scope",
+		"Podman in a service":           "/system.slice/ollama.service/libpod-payload-" + otherID,
+		"container in a container":      "/system.slice/docker-" + otherID + ".scope/docker/" + id,
+		"service in a container":        "/docker/" + otherID + "/system.slice/x.service",
+		"unknown engine":                "/ml/" + otherID,
+		"service at another level":      "/../../system.slice/x.service",
+		"LXC at another level":          "/../lxc/web",
+		"slice outside its parent":      "/machine.slice/kubelet.slice",
+		"slice of services":             "/system.slice",
+		"slice of machines":             "/machine.slice",
 	}
 	pods := map[string]string{
 		"systemd":             "/kubepods.slice/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope",
@@ -206,7 +206,7 @@ func TestForgedCgroups(t *testing.T) {
 		"container of a pod":  "/x/cri-containerd-" + id + ".scope",
 		"containerd":          "/x/k8s.io/" + id,
 		"class":               "/burstable/pod" + uid + "/" + id,
-		"below Docker's name": "/docker/x/kubepods/pod" + uid + "/" + id,
+		"below a Docker path": "/docker/x/kubepods/pod" + uid + "/" + id,
 	}
 	for place, prefix := range above {
 		for form, path := range pods {
@@ -249,7 +249,7 @@ func TestCgroupForgetsFile(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// heap returns the bytes of heap in use.
+// heap returns the number of bytes of the heap that are in use.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -278,7 +278,7 @@ func FuzzCgroup(f *testing.F) {
 		case c.containerID != "" && !proc.IsContainerID(c.containerID):
 			t.Errorf("container id %q is not well formed", c.containerID)
 		case c.host && c.podUID != "":
-			t.Errorf("%+v is on the host and in a pod", c)
+			t.Errorf("%+v is both on the host and in a pod", c)
 		case (err != nil) != (c == cgroup{}):
 			t.Errorf("%+v with error %v", c, err)
 		case c.podUID != "" && !strings.Contains(dashes.Replace(file), "pod"+c.podUID):

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// These are the prefixes of the vendors' resource names.
+// Prefixes of the vendors' resource names.
 const (
 	nvidiaResources = "nvidia.com/"
 	amdResources    = "amd.com/"
@@ -19,8 +19,8 @@ const (
 // instance>/<compute instance>; with the index strategy they are <GPU> or <GPU>:<n-th MIG device>.
 // Google's plugin on GKE uses device nodes: nvidia<minor> or nvidia<minor>/gi<GPU instance>. AMD's
 // plugin uses the kernel's names: the PCI address, and amdgpu_xcp_<n> for a partition. Ids of other
-// vendors are PCI addresses or passed on unchanged. For an invalid id, the name of the device is
-// empty.
+// vendors are parsed as PCI addresses or passed on unchanged. If the id is invalid, the name of the
+// device is empty.
 func parseDeviceID(resource, id string) device {
 	plain, replica := splitReplica(id)
 	name, ok := parseUUID(plain)
@@ -46,8 +46,8 @@ func parseDeviceID(resource, id string) device {
 	return device{resource: resource, id: plain, replica: replica, name: name}
 }
 
-// splitReplica splits the replica number from the id of a shared device. This is ::<n> for
-// NVIDIA's plugin, and /vgpu<n> for Google's plugin. The number is empty for a whole device.
+// splitReplica splits the replica number from the id of a shared device: ::<n> for NVIDIA's plugin,
+// or /vgpu<n> for Google's plugin. The replica number of a whole device is empty.
 func splitReplica(id string) (plain, replica string) {
 	for _, separator := range []string{"::", "/vgpu"} {
 		if plain, replica, _ = strings.Cut(id, separator); isDigits(replica) {
@@ -97,9 +97,9 @@ func parseNode(id string) (gpu.DeviceName, bool) {
 // node returns the path below /dev of the device node of an NVIDIA GPU.
 func node(minor int) string { return "nvidia" + strconv.Itoa(minor) }
 
-// parseAMD parses the name of a device in sysfs, which AMD's device plugin uses. It is a PCI
-// address or amdgpu_xcp_<n>. The address of a divided GPU names its first partition. IOMMU group
-// numbers, which identify GPUs that are passed through to virtual machines, are invalid.
+// parseAMD parses the name of a device in sysfs, which AMD's device plugin uses as the id: a PCI
+// address or amdgpu_xcp_<n>. The address of a divided GPU refers to its first partition. IOMMU
+// group numbers, which identify GPUs that are passed through to virtual machines, are invalid.
 func parseAMD(id string) (gpu.DeviceName, bool) {
 	number, isPartition := strings.CutPrefix(id, "amdgpu_xcp_")
 	if !isPartition {
@@ -116,7 +116,7 @@ func parseAMD(id string) (gpu.DeviceName, bool) {
 var pciAddress = regexp.MustCompile(`^[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
 
 // parsePCI parses a PCI address in the format of the kernel or of the driver. The result has the
-// format of the driver, with a domain of eight digits, in upper case.
+// driver's format: upper case, with a domain of eight digits.
 func parsePCI(id string) (gpu.DeviceName, bool) {
 	if !pciAddress.MatchString(id) {
 		return gpu.DeviceName{}, false
@@ -146,7 +146,7 @@ func isMIG(name gpu.DeviceName) bool {
 	return name.Partition != nil || strings.HasPrefix(name.UUID, "MIG-")
 }
 
-// maxOpaque is the maximum length of another vendor's device id, in bytes. It is the maximum
+// maxOpaque is the maximum length of another vendor's device id, in bytes. It equals the maximum
 // length of a name in Kubernetes.
 const maxOpaque = 253
 

@@ -76,17 +76,17 @@ func TestParseDeviceID(t *testing.T) {
 func TestUnknownDeviceID(t *testing.T) {
 	tests := []struct{ name, resource, id string }{
 		{"replica without number", "nvidia.com/gpu", gpuID + "::"},
-		{"replica not a number", "nvidia.com/gpu", gpuID + "::a"},
+		{"replica is not a number", "nvidia.com/gpu", gpuID + "::a"},
 		{"replica of a replica", "nvidia.com/gpu", gpuID + "::1::2"},
 		{"old MIG without instances", "nvidia.com/gpu", "MIG-" + gpuID},
 		{"old MIG with one instance", "nvidia.com/gpu", "MIG-" + gpuID + "/1"},
 		{"old MIG with three instances", "nvidia.com/gpu", "MIG-" + gpuID + "/1/0/0"},
-		{"old MIG of no GPU", "nvidia.com/gpu", "MIG-" + plainUUID + "/1/0"},
-		{"old MIG of a short UUID", "nvidia.com/gpu", "MIG-" + gpuID[:len(gpuID)-1] + "/1/0"},
-		{"old MIG, GPU instance no number", "nvidia.com/gpu", "MIG-" + gpuID + "/x/0"},
-		{"old MIG, compute instance no number", "nvidia.com/gpu", "MIG-" + gpuID + "/1/x"},
+		{"old MIG without a GPU", "nvidia.com/gpu", "MIG-" + plainUUID + "/1/0"},
+		{"old MIG with a short UUID", "nvidia.com/gpu", "MIG-" + gpuID[:len(gpuID)-1] + "/1/0"},
+		{"old MIG, GPU instance is not a number", "nvidia.com/gpu", "MIG-" + gpuID + "/x/0"},
+		{"old MIG, compute instance is not a number", "nvidia.com/gpu", "MIG-" + gpuID + "/1/x"},
 		{"old MIG, a GPU", "nvidia.com/gpu", "GPU-" + gpuID + "/1/0"},
-		{"old MIG of a MIG", "nvidia.com/gpu", "MIG-" + migID + "/1/0"},
+		{"old MIG of a MIG device", "nvidia.com/gpu", "MIG-" + migID + "/1/0"},
 		{"bare UUID", "nvidia.com/gpu", plainUUID},
 		{"short UUID", "nvidia.com/gpu", gpuID[:len(gpuID)-1]},
 		{"not hexadecimal", "nvidia.com/gpu", strings.Replace(gpuID, "5", "x", 1)},
@@ -98,16 +98,16 @@ func TestUnknownDeviceID(t *testing.T) {
 		{"index and two MIG devices", "nvidia.com/gpu", "0:1:2"},
 		{"device node without number", "nvidia.com/gpu", "nvidia"},
 		{"device node, number with a zero", "nvidia.com/gpu", "nvidia01"},
-		{"device node of another name", "nvidia.com/gpu", "nvidiactl"},
+		{"device node with another name", "nvidia.com/gpu", "nvidiactl"},
 		{"device node with a trailing slash", "nvidia.com/gpu", "nvidia0/"},
 		{"device node, instance without number", "nvidia.com/gpu", "nvidia0/gi"},
-		{"device node, a number behind it", "nvidia.com/gpu", "nvidia0/7"},
+		{"device node, number after it", "nvidia.com/gpu", "nvidia0/7"},
 		{"device node, compute instance", "nvidia.com/gpu", "nvidia0/gi1/ci0"},
 		{"device node, replica without number", "nvidia.com/gpu", "nvidia0/vgpu"},
 		{"device node, replica before the instance", "nvidia.com/gpu", "nvidia0/vgpu0/gi1"},
 		{"path of a device node", "nvidia.com/gpu", "/dev/nvidia0"},
-		{"PCI address as NVIDIA's", "nvidia.com/gpu", "0000:0b:00.0"},
-		{"replica of an unknown format", "nvidia.com/gpu", "part0::1"},
+		{"PCI address as NVIDIA's id", "nvidia.com/gpu", "0000:0b:00.0"},
+		{"replica in an unknown format", "nvidia.com/gpu", "part0::1"},
 		{"empty", "nvidia.com/gpu", ""},
 		{"AMD's device, empty", "amd.com/gpu", ""},
 		{"AMD's IOMMU group", "amd.com/gpu", "37"},
@@ -117,10 +117,10 @@ func TestUnknownDeviceID(t *testing.T) {
 		{"AMD's device, replica", "amd.com/gpu", "0000:0b:00.0::1"},
 		{"AMD's partition without number", "amd.com/gpu", "amdgpu_xcp_"},
 		{"AMD's partition, number with a zero", "amd.com/gpu", "amdgpu_xcp_01"},
-		{"AMD's partition, a name behind it", "amd.com/gpu", "amdgpu_xcp_1/drm"},
+		{"AMD's partition, name after it", "amd.com/gpu", "amdgpu_xcp_1/drm"},
 		{"another vendor's device, empty", "example.com/gpu", ""},
 		{"another vendor's device, with a space", "example.com/gpu", "card 1"},
-		{"another vendor's device, with a dash in front", "example.com/gpu", "-1"},
+		{"another vendor's device, with a leading dash", "example.com/gpu", "-1"},
 		{"another vendor's device, too long", "example.com/gpu", strings.Repeat("x", 254)},
 	}
 	for _, tt := range tests {
@@ -132,8 +132,8 @@ func TestUnknownDeviceID(t *testing.T) {
 	}
 }
 
-// spell writes the name of a device in the format of a device plugin. An old MIG device has no
-// compute instance.
+// spell formats the name of a device as a device plugin does. An old MIG device has no compute
+// instance.
 func spell(n gpu.DeviceName) string {
 	id := n.UUID
 	switch {
@@ -194,13 +194,13 @@ func FuzzDeviceID(f *testing.F) {
 		}
 		old := strings.HasPrefix(d.id, "MIG-GPU-")
 		if again := spell(d.name); d.id != again && !(old && strings.HasPrefix(d.id, again)) {
-			t.Errorf("parseDeviceID(%q, %q) = %+v, formatted as %q", resource, id, d.name, again)
+			t.Errorf("parseDeviceID(%q, %q) = %+v, which is formatted as %q", resource, id, d.name, again)
 		}
 	})
 }
 
-// FuzzListing checks that listed devices become allocations only of matching resources, and that
-// allocations by a claim name a device.
+// FuzzListing checks that listed devices become allocations only if their resource matches, and
+// that each allocation through a claim names a device.
 func FuzzListing(f *testing.F) {
 	f.Add("nvidia.com/gpu", gpuID, gpuID+"::1", draNVIDIA, "gpu-0", "k8s.gpu.nvidia.com/device="+gpuID, "")
 	f.Add("nvidia.com/mig-1g.10gb", migID, "0:1", draNVIDIA, "gpu-0-mig-1g10gb-19-3", "", "share")
@@ -224,7 +224,7 @@ func FuzzListing(f *testing.F) {
 		l := readListing(pods, defaultResources, slog.New(slog.DiscardHandler))
 		list := l.allocations(nil, nil, nil)
 		if len(list) > 3 {
-			t.Errorf("%d allocations of three devices", len(list))
+			t.Errorf("%d allocations for three devices", len(list))
 		}
 		for _, a := range list {
 			named := a.Device != gpu.DeviceName{}

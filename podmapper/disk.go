@@ -8,12 +8,12 @@ import (
 )
 
 // tickTimeout is the maximum time for which a tick waits for the disk. The result of a slower read
-// is available at a later tick.
+// becomes available at a later tick.
 const tickTimeout = 250 * time.Millisecond
 
-// A disk is a lock, which is held while the channel contains an element. It serialises the reads of
-// the log directories. A read can block permanently and cannot be cancelled, so each read runs in
-// its own goroutine.
+// A disk is a lock that serialises the reads of the log directories. The lock is held while the
+// channel contains an element. A read can block permanently and cannot be cancelled, so each read
+// runs in its own goroutine.
 type disk chan struct{}
 
 // runInTurn waits for the lock, runs work and returns its result. It gives up when ctx ends.
@@ -26,8 +26,8 @@ func runInTurn[T any](ctx context.Context, d disk, work func() T) (v T, ok bool)
 	}
 }
 
-// tryRun is like runInTurn, with the timeout tickTimeout. It does nothing if another read is in
-// progress.
+// tryRun is like runInTurn, but its timeout is tickTimeout, and it does nothing if another read is
+// in progress.
 func tryRun[T any](d disk, work func() T) (v T, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), tickTimeout)
 	defer cancel()

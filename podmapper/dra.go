@@ -9,16 +9,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// These are the names of the DRA drivers for GPUs.
+// Names of the DRA drivers for GPUs.
 const (
 	draNVIDIA = "gpu.nvidia.com"
 	draAMD    = "gpu.amd.com"
 )
 
-// parseClaimed parses one device of a resource claim. A UUID in its CDI devices takes precedence.
-// The number in a device's name is the driver's index in early releases and the minor number in
-// later releases, and these two cannot be distinguished. before is the previous device of the same
-// driver in the claim, or nil if there is none.
+// parseClaimed parses one device of a resource claim. If a CDI device of the device contains a
+// UUID, the UUID takes precedence over the name. The number in a device's name is the driver's
+// index in early releases and the minor number in later releases, and these two cannot be
+// distinguished. The argument before is the previous device of the same driver in the claim, or
+// nil.
 func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, id string, ok bool) {
 	for _, device := range slices.Backward(ownCDI(r.GetCdiDevices(), before.GetCdiDevices())) {
 		_, id, _ := strings.Cut(device.GetName(), "=")
@@ -35,8 +36,8 @@ func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, i
 	return name, r.GetDeviceName(), ok
 }
 
-// ownCDI returns a device's own CDI devices. In the kubelet's list they follow the CDI devices of
-// the earlier devices of the driver.
+// ownCDI returns the CDI devices that belong to the device itself. In the kubelet's list they
+// follow the CDI devices of the driver's earlier devices.
 func ownCDI(all, before []*podresources.CDIDevice) []*podresources.CDIDevice {
 	same := func(a, b *podresources.CDIDevice) bool { return a.GetName() == b.GetName() }
 	if len(all) < len(before) || !slices.EqualFunc(all[:len(before)], before, same) {
@@ -90,7 +91,7 @@ func parseAMDName(s string) (gpu.DeviceName, bool) {
 	return gpu.DeviceName{Node: "dri/renderD" + part[2]}, true
 }
 
-// parsePlacement parses the parts after gpu-<minor>-mig-.
+// parsePlacement parses the parts of a name after gpu-<minor>-mig-.
 func parsePlacement(part []string) (*gpu.PartitionName, bool) {
 	if len(part) < 3 {
 		return nil, false

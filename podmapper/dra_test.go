@@ -28,7 +28,7 @@ func TestParseDRAName(t *testing.T) {
 		{"gpu-0-mig-1g10gb-19-3", placed(0, 19, 3), true},
 		{"gpu-2-mig-1g10gb-me-20-0", placed(2, 20, 0), true},
 		{"gpu-2-mig-1c-2g20gb-14-4", placed(2, 14, 4), true},
-		{"gpu-0-mig-9-4-4", placed(0, 9, 4), true}, // profile, start and size
+		{"gpu-0-mig-9-4-4", placed(0, 9, 4), true}, // numbers of profile, start and size
 
 		{"gpu-vfio-0", gpu.DeviceName{}, false},
 		{"gpu", gpu.DeviceName{}, false},
@@ -74,17 +74,17 @@ func TestParseClaimed(t *testing.T) {
 		ok                   bool
 	}{
 		{"by name", draNVIDIA, "gpu-3", []string{claim + "gpu-3"}, minor(3), "gpu-3", true},
-		{"second of two", draNVIDIA, "gpu-4", []string{claim + "gpu-3", claim + "gpu-4"}, minor(4), "gpu-4", true},
+		{"second of two devices", draNVIDIA, "gpu-4", []string{claim + "gpu-3", claim + "gpu-4"}, minor(4), "gpu-4", true},
 		{"without CDI devices", draNVIDIA, "gpu-3", nil, minor(3), "gpu-3", true},
 		{"by UUID", draNVIDIA, "gpu-3", []string{"k8s.gpu.nvidia.com/device=" + gpuID}, gpu.DeviceName{UUID: gpuID}, gpuID, true},
 		{"MIG by UUID", draNVIDIA, "gpu-3", []string{"nvidia.com/gpu=" + gpuID, "nvidia.com/gpu=" + migID}, gpu.DeviceName{UUID: migID}, migID, true},
-		{"by UUID, and the claim's", draNVIDIA, "gpu-3", []string{"nvidia.com/gpu=" + gpuID, claim + "gpu-3"}, gpu.DeviceName{UUID: gpuID}, gpuID, true},
+		{"by UUID, with a CDI device of the claim", draNVIDIA, "gpu-3", []string{"nvidia.com/gpu=" + gpuID, claim + "gpu-3"}, gpu.DeviceName{UUID: gpuID}, gpuID, true},
 		{"another driver, by UUID", "gpu.example.com", "card-1", []string{"example.com/gpu=" + gpuID}, gpu.DeviceName{UUID: gpuID}, gpuID, true},
 
 		{"AMD's", draAMD, "gpu-1-129", nil, gpu.DeviceName{Node: "dri/renderD129"}, "gpu-1-129", true},
-		{"AMD's with a CDI device", draAMD, "gpu-9-137", []string{"k8s.gpu.amd.com/claim=dab5ab50-gpu-9-137"}, gpu.DeviceName{Node: "dri/renderD137"}, "gpu-9-137", true},
+		{"AMD's device with a CDI device", draAMD, "gpu-9-137", []string{"k8s.gpu.amd.com/claim=dab5ab50-gpu-9-137"}, gpu.DeviceName{Node: "dri/renderD137"}, "gpu-9-137", true},
 
-		{"AMD's without render node", draAMD, "gpu-1", nil, gpu.DeviceName{}, "", false},
+		{"AMD's device without a render node", draAMD, "gpu-1", nil, gpu.DeviceName{}, "", false},
 		{"AMD's device, a word as card", draAMD, "gpu-vfio-129", nil, gpu.DeviceName{}, "", false},
 		{"AMD's device, a word as minor number", draAMD, "gpu-1-x", nil, gpu.DeviceName{}, "", false},
 		{"AMD's device, a third number", draAMD, "gpu-1-129-0", nil, gpu.DeviceName{}, "", false},
@@ -111,8 +111,8 @@ func TestParseClaimed(t *testing.T) {
 	}
 }
 
-// TestOwnCDI checks that only a device's own CDI devices count. With each device, the kubelet also
-// lists the CDI devices of the previous devices.
+// TestOwnCDI checks that a device is identified only by its own CDI devices. The kubelet lists
+// each device with the CDI devices of all previous devices.
 func TestOwnCDI(t *testing.T) {
 	const a, b = "nvidia.com/gpu=" + gpuID, "nvidia.com/gpu=" + migID
 	tests := []struct {
@@ -122,7 +122,7 @@ func TestOwnCDI(t *testing.T) {
 	}{
 		{"first", nil, []string{a}, gpu.DeviceName{UUID: gpuID}},
 		{"second", []string{a}, []string{a, b}, gpu.DeviceName{UUID: migID}},
-		{"after one without", nil, []string{b}, gpu.DeviceName{UUID: migID}},
+		{"after a device without a CDI device", nil, []string{b}, gpu.DeviceName{UUID: migID}},
 		{"no own CDI device", []string{a}, []string{a}, minor(1)},
 		{"own only", []string{a}, []string{b}, gpu.DeviceName{UUID: migID}},
 		{"fewer", []string{a, b}, []string{b}, gpu.DeviceName{UUID: migID}},

@@ -16,7 +16,7 @@ import (
 )
 
 // checkHidden returns an error if the tree hides processes of other users from the exporter. A
-// process that may trace other processes can read all of them.
+// process that may trace other processes can read all processes.
 func checkHidden(t proc.Tree, mayTrace bool) error {
 	mounts, err := os.ReadFile(filepath.Join(t.Root, "self", "mountinfo"))
 	if err != nil {
@@ -37,7 +37,7 @@ func checkHidden(t proc.Tree, mayTrace bool) error {
 }
 
 // hidingOf returns the hidepid option of a mount of /proc and the group that sees all processes.
-// The option is empty if no process is hidden. Later mounts cover earlier ones.
+// The option is empty if no process is hidden. A later mount covers an earlier mount.
 func hidingOf(mountinfo, root string) (hidepid string, group int) {
 	for line := range strings.Lines(mountinfo) {
 		place, fstype, _ := strings.Cut(line, " - ") // proc_pid_mountinfo(5)
@@ -58,8 +58,8 @@ func hidingOf(mountinfo, root string) (hidepid string, group int) {
 	return hidepid, group
 }
 
-// hiding returns the name of a value of hidepid, or "" if it hides no processes. Kernels before 5.8
-// use numbers.
+// hiding returns the name of a hidepid value, or "" if the value hides no processes. Kernels before
+// 5.8 use numbers.
 func hiding(value string) string {
 	switch value {
 	case "0", "off":

@@ -37,7 +37,8 @@ func TestHidingOf(t *testing.T) {
 	}
 }
 
-// TestHidden checks the advice for a process that is not in the group of the mount.
+// TestHidden checks the advice for a process that does not belong to the group in
+// the mount options.
 func TestHidden(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "self"), 0o755); err != nil {
@@ -51,7 +52,7 @@ func TestHidden(t *testing.T) {
 		t.Errorf("error %v, want one with the group", err)
 	}
 	if err := checkHidden(proc.Tree{Root: dir}, true); err != nil {
-		t.Errorf("error %v for a process that may trace others, want none", err)
+		t.Errorf("error %v for a process that may trace others, want nil", err)
 	}
 }
 

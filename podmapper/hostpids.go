@@ -17,8 +17,8 @@ import (
 const initialPIDs = "pid:[4026531836]"
 
 // SeesHost reports whether the driver's PIDs are the PIDs of the mapper's /proc. The driver reports
-// PIDs in the caller's PID namespace and omits processes that are not visible there. In a
-// container's own PID namespace it therefore lists no processes of other containers.
+// PIDs in the caller's PID namespace and omits processes that are not visible in this namespace.
+// Therefore it lists no processes of other containers to a container with its own PID namespace.
 func (m *Mapper) SeesHost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -39,8 +39,8 @@ func (m *Mapper) observeHostPIDs() bool {
 	return err == nil
 }
 
-// checkHostPIDs returns an error unless the tree shows the host's processes of all users, with the
-// PIDs of the exporter's own PID namespace.
+// checkHostPIDs returns an error unless the tree contains the host's processes of all users, with
+// the PIDs of the exporter's own PID namespace.
 func checkHostPIDs(t proc.Tree) error {
 	namespace, err := os.Readlink(filepath.Join(t.Root, "self", "ns", "pid"))
 	if err != nil {
@@ -53,9 +53,9 @@ func checkHostPIDs(t proc.Tree) error {
 		"set hostPID: true on the pod", namespace)
 }
 
-// isOwnNamespace reports whether the tree belongs to the exporter's own PID namespace. If it
-// belongs to the host's namespace and the exporter runs in another one, the exporter's status has a
-// second NSpid (proc_pid_status(5)). Kernels before 4.1 have no NSpid.
+// isOwnNamespace reports whether the tree belongs to the exporter's own PID namespace. If the tree
+// belongs to the host's namespace and the exporter runs in another namespace, the line NSpid in the
+// exporter's status contains two PIDs (proc_pid_status(5)). Kernels before 4.1 do not write NSpid.
 func isOwnNamespace(t proc.Tree) bool {
 	status, err := os.ReadFile(filepath.Join(t.Root, "self", "status"))
 	if err != nil {
@@ -71,8 +71,8 @@ func isOwnNamespace(t proc.Tree) bool {
 
 // initIsOutsidePod reports whether process 1 is outside the exporter's pod. This is the case if the
 // host itself is a container (kind). In a pod's PID namespace process 1 is the container's first
-// process or the pod's pause process. In a private cgroup namespace only paths outside of it begin
-// with "/..".
+// process or the pod's pause process. In a private cgroup namespace only paths outside this
+// namespace begin with "/..".
 func initIsOutsidePod(t proc.Tree) bool {
 	first, err1 := os.ReadFile(t.File(1, "cgroup"))
 	own, err2 := os.ReadFile(filepath.Join(t.Root, "self", "cgroup"))

@@ -34,7 +34,7 @@ func TestSeesHost(t *testing.T) {
 		{"own, cgroup v1", own, "4:memory:/kubepods/pod" + uid + "/" + id, "4:memory:/kubepods/pod" + uid + "/" + otherID, false},
 		{"own, nothing readable", own, "", "", false},
 		{"own, garbage", own, "garbage", "garbage", false},
-		{"a container without a pod", own, "4:memory:/docker/" + id, "4:memory:/docker/" + id, false},
+		{"container without a pod", own, "4:memory:/docker/" + id, "4:memory:/docker/" + id, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestSeesHost(t *testing.T) {
 			if got := n.SeesHost(); got != tt.want {
 				t.Errorf("SeesHost = %v before the first poll, want %v", got, tt.want)
 			}
-			if err := n.Refresh(t.Context()); err != nil && !strings.Contains(err.Error(), "unreadable") {
+			if err := n.Refresh(t.Context()); err != nil && !strings.Contains(err.Error(), "cannot read") {
 				t.Error(err)
 			}
 			if got := n.SeesHost(); got != tt.want {
@@ -87,15 +87,15 @@ func TestSeesHostByNSpid(t *testing.T) {
 	}
 }
 
-// TestSeesNoHostWithoutSelf checks that a /proc without the exporter's own process belongs to
-// another namespace.
+// TestSeesNoHostWithoutSelf checks that a /proc without the exporter's own process counts as the
+// /proc of another namespace.
 func TestSeesNoHostWithoutSelf(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
 	n.remove("proc/self")
 	n.poll()
 	if n.SeesHost() {
-		t.Error("SeesHost without /proc/self")
+		t.Error("SeesHost = true without /proc/self")
 	}
 	n.wantStage(stage.HostPIDs, false)
 	n.namespace(hostPIDs)

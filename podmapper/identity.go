@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// identities finds the UIDs of the pods in the kubelet's lists, which contain only names. A name
-// can pass to another pod while a process of the previous pod still hangs in the driver. Therefore
-// the devices that identified a pod are stored. A pod keeps its devices until it ends, so other
-// devices under its name belong to another pod.
+// identities finds the UIDs of the pods in the kubelet's lists, which contain only names. Another
+// pod can get a name while a process of the previous pod still hangs in the driver. Therefore
+// identities stores the devices that identified a pod. A pod keeps its devices until it ends, so if
+// other devices are listed under its name, they belong to another pod.
 //
 // With the pod-resources API, this method has limits. A pod without a log link is not
 // distinguishable from a predecessor with the same devices, or from a predecessor that was never
 // identified. The UID of a static pod, which can restart under the same UID, is no longer found if
 // the pod returns with other devices. The kubelet's Pods API has none of these limits.
-type identities map[identity]devices // nil for a pod that has lost its name
+type identities map[identity]devices // nil for a pod that no longer owns its name
 
-// identity is a pod that has or had a name.
+// identity identifies a pod that has or had a name.
 type identity struct {
 	podName
 	uid string
@@ -46,8 +46,8 @@ func (c candidates) index(name podName, uid string) int {
 	return slices.IndexFunc(c[name], func(p candidate) bool { return p.uid == uid })
 }
 
-// find returns the unambiguous UIDs of the listed pods. The list must be newer than the links, and
-// live must be newer than the list.
+// find returns the unambiguous UIDs of the listed pods. The list must have been requested after the
+// links were read, and live must be newer than the list.
 func (s identities) find(listed map[podName]devices, known candidates, live map[string]bool) map[podName]string {
 	uids := make(map[podName]string, len(listed))
 	for name, held := range listed {
@@ -64,8 +64,8 @@ func (s identities) find(listed map[podName]devices, known candidates, live map[
 	return uids
 }
 
-// hasLostName reports whether a pod has lost its name, judging from the devices that are now listed
-// under this name. A lost name is never regained.
+// hasLostName reports whether a name now belongs to another pod, according to the devices that are
+// now listed under the name. A pod never regains a lost name.
 func (s identities) hasLostName(i identity, held devices) bool {
 	before, named := s[i]
 	if !named || before.equal(held) {
@@ -79,8 +79,8 @@ func (held devices) equal(others devices) bool {
 	return slices.EqualFunc(held, others, device.same)
 }
 
-// podUID returns the UID of the candidate that is alive or, if there is none, of the candidate that
-// still has logs. If there is no such candidate, or several, the pod is ambiguous.
+// podUID returns the UID of the live candidate. If no candidate is live, it returns the UID of the
+// candidate that still has logs. If no candidate or several candidates match, the pod is ambiguous.
 func podUID(known []candidate, live map[string]bool) (string, bool) {
 	var alive, linked []string
 	for _, p := range known {

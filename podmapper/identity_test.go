@@ -12,10 +12,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// withoutUID is the trainer's container while its pod's UID is unknown.
+// withoutUID is the trainer's container while the UID of its pod is unknown.
 var withoutUID = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: "train-0", Part: "trainer"}
 
-// TestRecreatedPod checks that a pod that is created again under the same name is another pod.
+// TestRecreatedPod checks that a pod that is created again under the same name counts as another
+// pod.
 func TestRecreatedPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -40,7 +41,7 @@ func TestRecreatedPod(t *testing.T) {
 	n.poll()
 	n.wantHeld(exclusive(gpuA, reborn, true))
 
-	n.start(10, 5, "python3", cgroupPath(trainer, id)) // both are alive, so the name is ambiguous
+	n.start(10, 5, "python3", cgroupPath(trainer, id)) // both pods are alive, so the name is ambiguous
 	n.poll()
 	n.wantHeld(ambiguous)
 	third := trainer
@@ -57,12 +58,12 @@ func (n *node) answer(pods ...*podresources.PodResources) {
 }
 
 // TestOtherDevicesAreAnotherPods checks a pod that was deleted by force. Its process hangs in the
-// driver and its log link remains. The devices of the pod that gets its name differ, so they are
-// not attributed to the old pod.
+// driver and its log link remains. Another pod gets the same name, but other devices, so these
+// devices are not attributed to the old pod.
 func TestOtherDevicesAreAnotherPods(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
-	n.start(10, 5, "python3", cgroupPath(trainer, id)) // until the end
+	n.start(10, 5, "python3", cgroupPath(trainer, id)) // this process runs until the end of the test
 	n.answer(holder(trainer, "", gpuA))
 	n.poll()
 	n.wantHeld(exclusive(gpuA, trainer, true))
@@ -94,8 +95,8 @@ func TestOtherDevices(t *testing.T) {
 		others        bool
 	}{
 		{"another GPU", pods(holder(trainer, "", gpuA)), pods(holder(trainer, "", gpuB)), true},
-		{"one GPU more", pods(holder(trainer, "", gpuA)), pods(holder(trainer, "", gpuA, gpuB)), true},
-		{"one GPU less", pods(holder(trainer, "", gpuA, gpuB)), pods(holder(trainer, "", gpuB)), true},
+		{"one more GPU", pods(holder(trainer, "", gpuA)), pods(holder(trainer, "", gpuA, gpuB)), true},
+		{"one GPU fewer", pods(holder(trainer, "", gpuA, gpuB)), pods(holder(trainer, "", gpuB)), true},
 		{"another replica", pods(holder(trainer, shared, gpuA+"::0")), pods(holder(trainer, shared, gpuA+"::1")), true},
 		{"another resource", pods(holder(trainer, "", gpuA)), pods(holder(trainer, shared, gpuA)), true},
 		{"another container", pods(holder(trainer, "", gpuA)), pods(holder(sidecar, "", gpuA)), true},
@@ -110,7 +111,7 @@ func TestOtherDevices(t *testing.T) {
 			n.link(trainer, id)
 			n.answer(tt.before...)
 			n.poll()
-			n.answer() // like a kubelet that just started
+			n.answer() // an empty list, as from a kubelet that just started
 			n.poll()
 			n.answer(tt.after...)
 			n.poll()
@@ -130,12 +131,13 @@ func TestOtherDevices(t *testing.T) {
 func pods(p ...*podresources.PodResources) []*podresources.PodResources { return p }
 
 // TestPodBesideItsSuccessor checks a kubelet before 1.34, which lists both a finished pod and its
-// successor. The owner of each device is known when the kubelet no longer lists the first pod.
+// successor. The owner of each device is known as soon as the kubelet no longer lists the finished
+// pod.
 func TestPodBesideItsSuccessor(t *testing.T) {
 	n := newNode(t)
 	link := n.link(trainer, id)
 	n.link(reborn, otherID)
-	n.start(5, 1, "sshd", "/system.slice/sshd.service") // not a process of a pod
+	n.start(5, 1, "sshd", "/system.slice/sshd.service") // a process outside pods
 	n.start(11, 9, "python3", cgroupPath(reborn, otherID))
 	n.answer(holder(trainer, "", gpuA), holder(reborn, "", gpuB))
 	for range 2 {
@@ -148,8 +150,8 @@ func TestPodBesideItsSuccessor(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// TestPodIsReplacedDuringTheCall checks a name that passes to a new pod during a call. The response
-// about the old pod must not be attributed to the new pod at any time.
+// TestPodIsReplacedDuringTheCall checks a call to the kubelet during which a new pod gets the name
+// of an old pod. The response about the old pod must never be attributed to the new pod.
 func TestPodIsReplacedDuringTheCall(t *testing.T) {
 	n := newNode(t)
 	old := n.link(trainer, id)
@@ -166,8 +168,8 @@ func TestPodIsReplacedDuringTheCall(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// TestPodIsReplacedWithoutAnAnswer checks that a previous list is not attributed to a pod that
-// was created later.
+// TestPodIsReplacedWithoutAnAnswer checks that an earlier list is not attributed to a pod that was
+// created later.
 func TestPodIsReplacedWithoutAnAnswer(t *testing.T) {
 	n := newNode(t)
 	old := n.link(trainer, id)

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// TestKindsOfDevices checks every kind of device that the kubelet can list, each held by one
-// container.
+// TestKindsOfDevices checks each kind of device that the kubelet can list. Each device is held by
+// one container.
 func TestKindsOfDevices(t *testing.T) {
 	const mig = "MIG-7c8d9e0f-0102-0304-0506-0708090a0b0e"
 	byUUID := func(uuid string) gpu.DeviceName { return gpu.DeviceName{UUID: uuid} }
@@ -58,8 +58,8 @@ func TestKindsOfDevices(t *testing.T) {
 	}
 }
 
-// TestSharedClaims checks that all holders of a claimed device share it, with one claim or with
-// several claims.
+// TestSharedClaims checks that all holders of a claimed device share the device, through one claim
+// or through several claims.
 func TestSharedClaims(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -90,8 +90,8 @@ func TestSharedClaims(t *testing.T) {
 	)
 }
 
-// TestHoldersShareClaimedDevices checks that a claimed device is shared by exactly its holders,
-// independently of the names that they use for it.
+// TestHoldersShareClaimedDevices checks that exactly the holders of a claimed device share the
+// device, independently of the names that they use for it.
 func TestHoldersShareClaimedDevices(t *testing.T) {
 	namesake := notebook
 	namesake.Part = trainer.Part
@@ -99,12 +99,12 @@ func TestHoldersShareClaimedDevices(t *testing.T) {
 	tests := []struct {
 		name   string
 		listed []*podresources.PodResources
-		want   []gpu.Sharing // sorted by device, then by namespace
+		want   []gpu.Sharing // sharing of the allocations, sorted by device, then by namespace
 	}{
-		{"one container by two claims", pods(together(claimer(trainer, "a", "gpu-1"), claimer(trainer, "b", "gpu-1"))), []gpu.Sharing{exclusive, exclusive}},
-		{"two containers of a pod", pods(together(claimer(trainer, "a", "gpu-1"), claimer(sidecar, "b", "gpu-1"))), []gpu.Sharing{shared, shared}},
-		{"containers of one name", pods(claimer(trainer, "a", "gpu-1"), claimer(namesake, "b", "gpu-1")), []gpu.Sharing{shared, shared}},
-		{"one device of another holder", pods(claimer(notebook, "a", "gpu-1", "gpu-2"), claimer(trainer, "b", "gpu-2")), []gpu.Sharing{exclusive, shared, shared}},
+		{"one container, through two claims", pods(together(claimer(trainer, "a", "gpu-1"), claimer(trainer, "b", "gpu-1"))), []gpu.Sharing{exclusive, exclusive}},
+		{"two containers in a pod", pods(together(claimer(trainer, "a", "gpu-1"), claimer(sidecar, "b", "gpu-1"))), []gpu.Sharing{shared, shared}},
+		{"containers with the same name", pods(claimer(trainer, "a", "gpu-1"), claimer(namesake, "b", "gpu-1")), []gpu.Sharing{shared, shared}},
+		{"one device with another holder", pods(claimer(notebook, "a", "gpu-1", "gpu-2"), claimer(trainer, "b", "gpu-2")), []gpu.Sharing{exclusive, shared, shared}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestHoldersShareClaimedDevices(t *testing.T) {
 }
 
 // TestClaimedDeviceWithoutCDI checks that a claimed device without its own CDI device is not
-// identified as the preceding device, although the kubelet lists the CDI devices of both together.
+// confused with the preceding device, although the kubelet lists the CDI devices of both.
 func TestClaimedDeviceWithoutCDI(t *testing.T) {
 	n := newNode(t)
 	claimed := claimer(trainer, "mine", "gpu-0", "gpu-1")
@@ -141,8 +141,8 @@ func TestClaimedDeviceWithoutCDI(t *testing.T) {
 	}
 }
 
-// TestDeviceOfTwoContainers checks that a device plugin's device that two containers of a pod
-// use one after the other is allocated to both.
+// TestDeviceOfTwoContainers checks a device of a device plugin that two containers in a pod use
+// one after the other. The device is allocated to both.
 func TestDeviceOfTwoContainers(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -151,8 +151,8 @@ func TestDeviceOfTwoContainers(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, sidecar, false), exclusive(gpuA, trainer, false))
 }
 
-// TestClaimOfSeveralContainers checks that a claim of several containers is allocated to the pod
-// without a container.
+// TestClaimOfSeveralContainers checks that a claim to which several containers refer is allocated
+// to the pod, without a container.
 func TestClaimOfSeveralContainers(t *testing.T) {
 	const claim = "train-0-extended-resources-x7k2p"
 	n := newNode(t)
@@ -182,8 +182,8 @@ func TestClaimOfSeveralContainers(t *testing.T) {
 	n.wantHeld(held(0, anyOf, gpu.SharingExclusive), other, held(1, anyOf, gpu.SharingTimeSlicing), mine)
 }
 
-// TestWarnsOnceOfIDs checks that a device id of unknown format is logged once for each resource,
-// and that other ids are not logged.
+// TestWarnsOnceOfIDs checks that a device id in an unknown format is logged once for each
+// resource, and that other ids are not logged.
 func TestWarnsOnceOfIDs(t *testing.T) {
 	var log strings.Builder
 	n := newNode(t, func(c *podmapper.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
@@ -213,14 +213,14 @@ func TestWarnsOnceOfIDs(t *testing.T) {
 func TestResources(t *testing.T) {
 	tests := []struct {
 		resource, id string
-		pattern      string // the default is used if it is empty
+		pattern      string // resource pattern; if it is empty, the default is used
 		want         bool
 	}{
 		{"nvidia.com/gpu", gpuA, "", true},
 		{"nvidia.com/gpu.shared", gpuA + "::0", "", true},
 		{"nvidia.com/mig-1g.10gb", gpuA, "", true},
 		{"nvidia.com/gpu-a100", gpuA, "", true},
-		{"nvidia.com/GA100_A100_PCIE_40GB", "37", "", false}, // passed through, so the id is an IOMMU group
+		{"nvidia.com/GA100_A100_PCIE_40GB", "37", "", false}, // the GPU is passed through, so the id is an IOMMU group
 		{"nvidia.com/pgpu", "37", "", false},
 		{"nvidia.com/hostdev", "0000:03:00.2", "", false},
 		{"example.com/nvidia.com/gpu", gpuA, "", false},

@@ -22,9 +22,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// socket is one of the kubelet's unix sockets. Each call opens a new connection, because a
-// restarted kubelet has a new socket under the same name, and one call in ten seconds does not
-// justify keeping a connection.
+// A socket is one of the kubelet's Unix sockets. Each call opens a new connection, because a
+// restarted kubelet has a new socket under the same name, and a call every ten seconds does not
+// justify keeping a connection open.
 type socket struct {
 	path    string
 	timeout time.Duration
@@ -60,7 +60,7 @@ type kubelet struct{ socket }
 
 // list returns the pods of the pod-resources API with their devices.
 func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error) {
-	// If the kubelet is stopped, its folder still exists.
+	// While the kubelet is stopped, its folder still exists.
 	if _, err := os.Stat(filepath.Dir(k.path)); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no kubelet on this host: %s does not exist (in a pod, mount it; on a machine without Kubernetes, set --kubelet.pod-resources-socket= to an empty value)",
 			filepath.Dir(k.path))
@@ -73,7 +73,7 @@ func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error)
 		return err
 	})
 	if status.Code(err) == codes.Unimplemented {
-		return nil, fmt.Errorf("list pod resources: this kubelet is too old, it serves only v1alpha1 of the API; "+
+		return nil, fmt.Errorf("list pod resources: this kubelet is too old and serves only v1alpha1 of the API; "+
 			"v1 requires Kubernetes 1.20 or newer: %w", err)
 	}
 	if err != nil {
@@ -86,7 +86,7 @@ func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error)
 type podsAPI struct{ socket }
 
 // present reports whether the socket of the API exists. An existing directory does not prove that
-// the API exists, because mounting creates it.
+// the API exists, because a mount creates the directory.
 func (p podsAPI) present() bool {
 	if p.path == "" {
 		return false
@@ -96,7 +96,7 @@ func (p podsAPI) present() bool {
 }
 
 // list returns the kubelet's pods. It skips pods with a name or UID that is not well formed,
-// because no process can be matched to such a pod.
+// because no process can be matched to them.
 func (p podsAPI) list(ctx context.Context) ([]pod, error) {
 	var pods []pod
 	var n parts

@@ -14,39 +14,39 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// DefaultResources matches the names of the resources with GPUs as devices: nvidia.com/gpu,
-// nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb and so on, amd.com/gpu, and AMD's partitions by
-// compute and memory mode, such as amd.com/cpx_nps4. Other resources of these vendors, such as the
-// resources of passed-through GPUs, use numbers with other meanings.
+// DefaultResources matches the names of resources that represent GPUs: nvidia.com/gpu,
+// nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb and similar names, amd.com/gpu, and AMD's
+// partitions by compute and memory mode, such as amd.com/cpx_nps4. For other resources of these
+// vendors, such as passed-through GPUs, the numbers in device ids have other meanings.
 const DefaultResources = `^(nvidia\.com/(gpu|mig-)|amd\.com/(gpu|[a-z]+_nps[0-9]+)$)`
 
 var defaultResources = regexp.MustCompile(DefaultResources)
 
-// devices is the set of GPUs, partitions and replicas that the containers of one pod hold. It is
-// sorted, so that equal sets are equal lists.
+// devices contains the GPUs, partitions and replicas that the containers of one pod hold. It is
+// sorted, so that equal sets are equal slices.
 type devices []device
 
-// device is one GPU, MIG device or replica as the kubelet lists it.
+// device describes one GPU, MIG device or replica as listed by the kubelet.
 type device struct {
 	container string // empty if several containers of the pod refer to the claim
-	resource  string // empty for a device of a claim
-	claim     string // empty for a device of a device plugin
-	id        string // id without the replica
+	resource  string // empty for a device that was allocated through a claim
+	claim     string // empty for a device that a device plugin allocated
+	id        string // id of the device, without the replica
 	replica   string
-	name      gpu.DeviceName // parsed from the id; empty if its format is unknown
+	name      gpu.DeviceName // name parsed from the id; empty if the format of the id is unknown
 }
 
 // understood reports whether the format of the id is known.
 func (d device) understood() bool { return d.name != gpu.DeviceName{} }
 
-// listing is a list of the pod-resources API.
+// A listing contains the data of a response of the pod-resources API.
 type listing struct {
 	held map[podName]devices
-	// duplicates contains the names that kubelets before 1.34 list twice, for a finished pod and for
-	// its successor. In this case the owner of each device is unknown.
+	// duplicates contains the names that the list contains twice. Kubelets before 1.34 list a finished
+	// pod in addition to its successor. In this case the owner of each device is unknown.
 	duplicates map[podName]bool
-	// single contains the container's name of each pod that has only one container, with or
-	// without devices.
+	// single contains the name of the only container of each pod with one container, with or without
+	// devices.
 	single map[podName]string
 }
 
@@ -91,7 +91,7 @@ func (l listing) check() error {
 	return nil
 }
 
-// allGone reports whether pods held devices and the next list contains none of these pods.
+// allGone reports whether pods held devices and the next list contains none of them.
 func (l listing) allGone(next listing) bool {
 	for name := range l.held {
 		if next.held[name] != nil {
@@ -101,7 +101,7 @@ func (l listing) allGone(next listing) bool {
 	return len(l.held) > 0
 }
 
-// identifiable returns the devices of the pods with a name that is listed once.
+// identifiable returns the devices of those pods that have a name that is listed once.
 func (l listing) identifiable() map[podName]devices {
 	held := maps.Clone(l.held)
 	maps.DeleteFunc(held, func(name podName, _ devices) bool { return l.duplicates[name] })
@@ -116,7 +116,7 @@ func (held devices) asSet() devices {
 	return slices.CompactFunc(held, device.same)
 }
 
-// compareDevices orders devices by everything except the container.
+// compareDevices orders devices by all fields except the container.
 func compareDevices(a, b device) int {
 	return cmp.Or(
 		cmp.Compare(a.id, b.id),
@@ -150,7 +150,7 @@ func (held devices) addDevices(c *podresources.ContainerResources, resources *re
 // consumable capacity (KEP-5075) has a share id for each share.
 func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Logger) devices {
 	for _, claim := range c.GetDynamicResources() {
-		before := make(map[string]*podresources.ClaimResource) // by driver
+		before := make(map[string]*podresources.ClaimResource) // previous claimed device by driver
 		for _, r := range claim.GetClaimResources() {
 			name, id, ok := parseClaimed(r, before[r.GetDriverName()])
 			before[r.GetDriverName()] = r
@@ -165,8 +165,8 @@ func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Log
 }
 
 // mergeClaims keeps one entry for each claimed device. The kubelet lists the whole claim for every
-// container of the pod that refers to the claim or to a part of it. This includes the claim for
-// extended resources (KEP-5004).
+// container in the pod that refers to the claim or to a part of the claim. This includes the claim
+// for extended resources (KEP-5004).
 func (held devices) mergeClaims() devices {
 	joined := held[:0]
 	for _, d := range held {
@@ -180,7 +180,7 @@ func (held devices) mergeClaims() devices {
 	return joined
 }
 
-// holding is one device, or several replicas of it, that a container holds.
+// holding describes one device, or several replicas of a device, that a container holds.
 type holding struct {
 	podName
 	device       // device without the replica
@@ -197,8 +197,8 @@ func (l listing) holdings() []holding {
 	return list
 }
 
-// addHoldings adds a pod's devices and counts the replicas of each. The device itself precedes its
-// replicas. A container that holds the device holds all replicas of the device.
+// addHoldings adds a pod's devices. It counts the replicas of each device. The device itself
+// precedes its replicas. A container that holds the device itself holds all replicas of the device.
 func (held devices) addHoldings(list []holding, pod podName) []holding {
 	first := len(list)
 	for _, d := range held {
@@ -236,8 +236,8 @@ func (l listing) allocations(uids map[podName]string, live map[string]bool, ps *
 	return list
 }
 
-// countHolders counts the containers that hold each claimed device, by its id. The list must be
-// sorted.
+// countHolders returns the number of containers that hold each claimed device, by device id. The
+// list must be sorted.
 func countHolders(list []holding) map[string]int {
 	n := make(map[string]int)
 	for i, h := range list {
@@ -251,7 +251,7 @@ func countHolders(list []holding) map[string]int {
 
 // sharing returns how a device is shared. The kubelet does not report whether MPS shares the
 // replicas, or whether a claim has admin access and only monitors the device. Pods that hold the
-// same claimed device share it.
+// same claimed device share the device.
 func (h holding) sharing(holders int) gpu.Sharing {
 	switch {
 	case h.replicas > 0 || holders > 1:

@@ -13,23 +13,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// settleTime is the time for which a process is observed before its cgroup is final. The runtime
-// starts a container's first process outside the container and moves it there before it runs the
-// container's program.
+// settleTime is the time for which a process must be observed before its cgroup is final. The
+// runtime starts a container's first process outside the container and moves it into the container
+// before the process runs the container's program.
 const settleTime = 5 * time.Second
 
-// maxPodProcesses is the number of processes of a pod that are remembered to check whether it is
-// alive.
+// maxPodProcesses is the maximum number of processes of a pod that are remembered to check whether
+// the pod is alive.
 const maxPodProcesses = 8
 
 // podProcesses contains processes by the UID of their pod, oldest first. A pod is alive while one
-// of its processes is alive. The first process is the pause process, if there is one; it exists as
-// long as its pod.
+// of these processes is alive. The first process is the pause process if the pod has one. The pause
+// process exists as long as the pod.
 type podProcesses map[string][]gpu.ProcessID
 
-// podScan finds the pods that are alive. These are the pods that the cgroup of a process names,
-// including the pause process. An unchanged process, identified by its start time, is not read
-// again. A podScan is not safe for concurrent use.
+// podScan finds the live pods: pods that the cgroup of a process names, including the cgroup of a
+// pause process. A process that is unchanged, according to its start time, is not read again. A
+// podScan is not safe for concurrent use.
 type podScan struct {
 	tree proc.Tree
 	seen []scanned // processes of the last scan, sorted by PID
@@ -40,13 +40,13 @@ type scanned struct {
 	gpu.ProcessID
 	cgroup unique.Handle[cgroup]
 	first  time.Duration // boot-clock time at which the process was first seen
-	final  bool          // the cgroup of the process will not change
+	final  bool          // set if the cgroup of the process will not change
 }
 
 // scan reads all processes and returns the live pods. An unreadable process does not affect the
 // others; the error contains the first failure. The scan stops without a result when ctx ends,
-// because reading thousands of processes can take longer than the time that the program has for its
-// shutdown.
+// because reading thousands of processes can take longer than the time that the program has for
+// shutting down.
 func (s *podScan) scan(ctx context.Context, now time.Duration) (live podProcesses, err error) {
 	pids, err := s.tree.PIDs()
 	if err != nil {
@@ -78,12 +78,12 @@ func (s *podScan) scan(ctx context.Context, now time.Duration) (live podProcesse
 	}
 	s.seen = seen
 	if unreadable > 0 {
-		err = fmt.Errorf("%d of %d processes unreadable: %w", unreadable, len(pids), first)
+		err = fmt.Errorf("cannot read %d of %d processes: %w", unreadable, len(pids), first)
 	}
 	return live, err
 }
 
-// add adds a process of a pod, unless the pod has enough older processes.
+// add adds a process of a pod, unless maxPodProcesses older processes of the pod are already known.
 func (w podProcesses) add(uid string, id gpu.ProcessID) {
 	list := w[uid]
 	i, _ := slices.BinarySearchFunc(list, id, func(a, b gpu.ProcessID) int {
@@ -110,8 +110,8 @@ func anyAlive(tree proc.Tree, list []gpu.ProcessID) bool {
 	})
 }
 
-// readProcess reads the required data of one process. A process that is exiting counts as ended, so
-// that it does not keep a pod alive.
+// readProcess reads the required data of one process. An exiting process counts as ended, so that
+// it does not keep a pod alive.
 func (s *podScan) readProcess(pid uint32, now time.Duration) (scanned, error) {
 	st, err := s.tree.Stat(pid)
 	if err != nil {

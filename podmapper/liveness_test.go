@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// endsAfter is a context that ends after a number of calls of Err.
+// endsAfter is a context that ends after a given number of calls of Err.
 type endsAfter struct {
 	context.Context
 	times, calls int
@@ -26,7 +26,7 @@ func (c *endsAfter) Err() error {
 }
 
 // TestScanEndsWithItsContext checks that a scan stops with its context. A scan of thousands of
-// processes can take longer than the time that the program has for its shutdown.
+// processes can take longer than the time that the program has for shutting down.
 func TestScanEndsWithItsContext(t *testing.T) {
 	root := t.TempDir()
 	for pid := range 100 {

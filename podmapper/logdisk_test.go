@@ -11,14 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// hangs replaces a directory by a pipe, so that opening it blocks like on a disk that does not
+// hangs replaces a directory with a pipe, so that opening it blocks as on a disk that does not
 // respond. heal restores the directory, which is then empty.
 func (n *node) hangs(dir string) (heal func()) {
 	n.t.Helper()
 	n.remove(dir)
 	check(n.t, syscall.Mkfifo(n.path(dir), 0o644))
 	heal = func() {
-		for { // a blocked reader continues with an error
+		for { // a blocked reader gets an error and continues
 			pipe, err := os.OpenFile(n.path(dir), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 			if err != nil {
 				break
@@ -32,7 +32,7 @@ func (n *node) hangs(dir string) (heal func()) {
 	return heal
 }
 
-// inTime fails the test if a call of the sampler blocks on a hanging disk.
+// inTime fails the test if a call that the sampler makes blocks on a hanging disk.
 func (n *node) inTime(call func()) {
 	n.t.Helper()
 	done := make(chan struct{})
@@ -60,7 +60,7 @@ func TestLogsHang(t *testing.T) {
 	n.inTime(func() {
 		for range 20 {
 			wantOwner(t, n.process(10).Owner, trainer)
-			n.process(11) // the process is unknown, so this causes a read
+			n.process(11) // the process is unknown, so the mapper reads the directory
 			n.Allocations()
 			n.pass(time.Second)
 		}
@@ -78,7 +78,7 @@ func TestLogsHang(t *testing.T) {
 	heal()
 	n.link(trainer, id)
 	n.link(sidecar, otherID)
-	for n.Refresh(t.Context()) != nil { // the hanging read ends first
+	for n.Refresh(t.Context()) != nil { // Refresh fails until the hanging read has ended
 		time.Sleep(time.Millisecond)
 	}
 	n.wantStage(stage.ContainerLogs, true)
@@ -105,8 +105,9 @@ func TestUnknownContainerOnADiskThatHangs(t *testing.T) {
 	}
 }
 
-// TestPodLogsHang checks that a tick's read of a pod's log directory, for a container without a
-// link, has a timeout. The pod is known, and owns the process after five seconds.
+// TestPodLogsHang checks that a tick does not wait longer than the timeout for the log directory
+// of a pod, which is read for a container without a link. The pod is known, and owns the process
+// after five seconds.
 func TestPodLogsHang(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodLogs = filepath.Join(filepath.Dir(c.ContainerLogs), "pods") })
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -136,7 +137,7 @@ func TestRunEndsWhileTheLogsHang(t *testing.T) {
 	n.inTime(stop)
 	for _, s := range n.stages.Snapshot() {
 		if s.Failures > 0 {
-			t.Errorf("stage %s counts the end as a failure", s.Name)
+			t.Errorf("stage %s counts the shutdown as a failure", s.Name)
 		}
 	}
 }
@@ -160,7 +161,7 @@ func TestLogsFailForLong(t *testing.T) {
 
 	n.exit(10)
 	n.exit(11)
-	n.pass(6 * time.Minute) // time since the request
+	n.pass(6 * time.Minute) // six minutes since the request
 	n.pollFails("list container logs")
 	n.start(12, 5, "python3", cgroupPath(trainer, id))
 	wantOwner(t, n.process(12).Owner, pending)

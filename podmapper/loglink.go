@@ -8,11 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// maxFileName is the maximum length of a file name. The kubelet truncates longer link names,
-// which removes digits of the container's id at the end.
+// maxFileName is the maximum length of a file name. The kubelet truncates longer link names at the
+// end, which removes digits of the container's id.
 const maxFileName = 255
 
-// logLink describes the container that one link in /var/log/containers identifies.
+// logLink describes the container to which one link in /var/log/containers refers.
 type logLink struct {
 	gpu.Owner
 	// id is the container's id in the runtime. If the name of the link was truncated, it has fewer than
@@ -20,11 +20,11 @@ type logLink struct {
 	id string
 }
 
-// truncated reports whether the link's name was too long for the whole id.
+// truncated reports whether the name of the link was too short for the whole id.
 func (l logLink) truncated() bool { return len(l.id) < 64 }
 
-// key returns the key of the link in the index: the container's id, or all fields if the id is
-// truncated.
+// key returns the key of the link in the index. It is the container's id or, if the id is truncated,
+// all fields.
 func (l logLink) key() string {
 	if l.truncated() {
 		return strings.Join([]string{l.Scope, l.Name, l.UID, l.Part, l.id}, "/")
@@ -50,7 +50,7 @@ func parseLogLink(name, target string) (logLink, bool) {
 	case !isLog:
 		return logLink{}, false
 	case hasID && proc.IsContainerID(id):
-		return logLink{c, strings.Clone(id)}, true // a copy, so that the rest of the name can be freed
+		return logLink{c, strings.Clone(id)}, true // id is cloned, so that the rest of the link name can be freed
 	case len(name) != maxFileName:
 		return logLink{}, false
 	case hasID && len(id) < 64 && isHex(id):
@@ -59,7 +59,7 @@ func parseLogLink(name, target string) (logLink, bool) {
 	return logLink{Owner: c}, !hasID && strings.HasPrefix(want, stem)
 }
 
-// parseLogPath parses the path of a container's log file. Only the last three elements matter.
+// parseLogPath parses the path of a container's log file. It uses only the last three elements.
 func parseLogPath(target string) (gpu.Owner, bool) {
 	dir, file := path.Split(target)
 	n, isLog := strings.CutSuffix(file, ".log")

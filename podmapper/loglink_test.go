@@ -15,8 +15,8 @@ func TestParseLogLink(t *testing.T) {
 	etcd := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kube-system", Name: "etcd-n1", UID: hash, Part: "etcd"}
 	target := "/var/log/pods/ml-team_train-0_" + uid + "/trainer/0.log"
 
-	// These are names of maximum length. The kubelet truncates <pod>_<namespace>_<container>-<id> to
-	// 251 bytes and adds ".log".
+	// Names of maximum length. The kubelet truncates <pod>_<namespace>_<container>-<id> to 251 bytes
+	// and adds ".log".
 	longPod := strings.Repeat("p", 200)
 	long := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: longPod, UID: uid, Part: "trainer"}
 	longTarget := "/var/log/pods/ml-team_" + longPod + "_" + uid + "/trainer/0.log"
@@ -33,24 +33,24 @@ func TestParseLogLink(t *testing.T) {
 		{"restarted", "train-0_ml-team_trainer-" + id + ".log", strings.Replace(target, "0.log", "17.log", 1), logLink{trainer, id}, true},
 		{"other root", "train-0_ml-team_trainer-" + id + ".log", "/data/logs/ml-team_train-0_" + uid + "/trainer/0.log", logLink{trainer, id}, true},
 		{"static pod", "etcd-n1_kube-system_etcd-" + id + ".log", "/var/log/pods/kube-system_etcd-n1_" + hash + "/etcd/3.log", logLink{etcd, id}, true},
-		{"name cut inside the id", longName, longTarget, logLink{long, id[:251-len(longPod+"_ml-team_trainer-")]}, true},
-		{"name cut before the id", longest.Name[:251] + ".log", longestTarget, logLink{longest, ""}, true},
+		{"name truncated inside the id", longName, longTarget, logLink{long, id[:251-len(longPod+"_ml-team_trainer-")]}, true},
+		{"name truncated before the id", longest.Name[:251] + ".log", longestTarget, logLink{longest, ""}, true},
 
 		{"id alone", id + ".log", target, logLink{}, false},
-		{"name cut inside a malformed id", longName[:250] + "g.log", longTarget, logLink{}, false},
-		{"name cut, of another pod", strings.Repeat("q", 251) + ".log", longestTarget, logLink{}, false},
-		{"name cut, no log", longName[:251] + ".gzx", longTarget, logLink{}, false},
+		{"name truncated inside a malformed id", longName[:250] + "g.log", longTarget, logLink{}, false},
+		{"truncated name of another pod", strings.Repeat("q", 251) + ".log", longestTarget, logLink{}, false},
+		{"truncated name without .log", longName[:251] + ".gzx", longTarget, logLink{}, false},
 		{"short id", "train-0_ml-team_trainer-" + id[1:] + ".log", target, logLink{}, false},
-		{"id not hexadecimal", "train-0_ml-team_trainer-g" + id[1:] + ".log", target, logLink{}, false},
+		{"id is not hexadecimal", "train-0_ml-team_trainer-g" + id[1:] + ".log", target, logLink{}, false},
 		{"no log", "train-0_ml-team_trainer-" + id, target, logLink{}, false},
 		{"name and target disagree", "train-1_ml-team_trainer-" + id + ".log", target, logLink{}, false},
-		{"target is docker's", "train-0_ml-team_trainer-" + id + ".log", "/var/lib/docker/containers/" + id + "/" + id + "-json.log", logLink{}, false},
+		{"target is Docker's log", "train-0_ml-team_trainer-" + id + ".log", "/var/lib/docker/containers/" + id + "/" + id + "-json.log", logLink{}, false},
 		{"target without UID", "train-0_ml-team_trainer-" + id + ".log", "/var/log/pods/ml-team_train-0/trainer/0.log", logLink{}, false},
 		{"target with a bad UID", "train-0_ml-team_trainer-" + id + ".log", "/var/log/pods/ml-team_train-0_1234/trainer/0.log", logLink{}, false},
 		{"bad name", "Train 0_ml-team_trainer-" + id + ".log", "/var/log/pods/ml-team_Train 0_" + uid + "/trainer/0.log", logLink{}, false},
 		{"target rotated", "train-0_ml-team_trainer-" + id + ".log", target + ".gz", logLink{}, false},
-		{"target without number", "train-0_ml-team_trainer-" + id + ".log", strings.Replace(target, "0.log", "x.log", 1), logLink{}, false},
-		{"target is no log", "train-0_ml-team_trainer-" + id + ".log", strings.TrimSuffix(target, ".log"), logLink{}, false},
+		{"target without a number", "train-0_ml-team_trainer-" + id + ".log", strings.Replace(target, "0.log", "x.log", 1), logLink{}, false},
+		{"target is not a log", "train-0_ml-team_trainer-" + id + ".log", strings.TrimSuffix(target, ".log"), logLink{}, false},
 		{"bad container", "train-0_ml-team_Trainer-" + id + ".log", strings.Replace(target, "trainer", "Trainer", 1), logLink{}, false},
 		{"no container", "train-0_ml-team_-" + id + ".log", strings.Replace(target, "trainer", "", 1), logLink{}, false},
 		{"target too short", "train-0_ml-team_trainer-" + id + ".log", "0.log", logLink{}, false},

@@ -19,26 +19,26 @@ import (
 
 const (
 	defaultPoll = 10 * time.Second
-	// extraPoll is the minimum interval between two polls that new containers cause. The kubelet
-	// answers at most 100 calls a second, for all clients together.
+	// extraPoll is the minimum interval between two polls for new containers. The kubelet answers at
+	// most 100 calls per second from all clients together.
 	extraPoll = 2 * time.Second
 	// callTimeout is the timeout of one call to the kubelet, and the timeout of reading the log
 	// directories. Both usually take milliseconds.
 	callTimeout = 3 * time.Second
-	// freshPolls is the number of polls for which a response of the kubelet stays valid.
+	// freshPolls is the number of polls for which a response from the kubelet stays valid.
 	freshPolls = 3
 )
 
 // Config contains the sources and the settings of a Mapper.
 type Config struct {
-	ProcFS        string // such as /proc
-	ContainerLogs string // such as /var/log/containers
-	PodLogs       string // path such as /var/log/pods; may be empty
-	// PodResources is the absolute path of the kubelet's socket. If it is empty, the machine has
-	// no Kubernetes and only ProcFS is read.
+	ProcFS        string // path of procfs, such as /proc
+	ContainerLogs string // path of the log links, such as /var/log/containers
+	PodLogs       string // path of the log directories, such as /var/log/pods; may be empty
+	// PodResources is the absolute path of the kubelet's socket. If it is empty, the machine has no
+	// kubelet, and the mapper reads only ProcFS.
 	PodResources string
-	PodsAPI      string // path of the socket of the Pods API (1.37); may be empty or missing
-	// Resources matches the resources with GPUs as devices. Nil means [DefaultResources].
+	PodsAPI      string // path of the Pods API's socket (Kubernetes 1.37); it may be empty or missing
+	// Resources matches the names of resources that represent GPUs. Nil means [DefaultResources].
 	Resources *regexp.Regexp
 	// Reservations contains the namespaces of pods that only reserve GPUs for other pods. Nil means
 	// [DefaultReservations].
@@ -49,7 +49,7 @@ type Config struct {
 	Stages       *stage.Set
 }
 
-// Mapper maps processes and devices to containers. It is an [owner.Resolver], and safe for
+// Mapper maps processes and devices to containers. It implements [owner.Resolver] and is safe for
 // concurrent use.
 type Mapper struct {
 	cfg   Config
@@ -59,20 +59,20 @@ type Mapper struct {
 	// extra requests a poll from Run before the next tick.
 	extra chan struct{}
 
-	// refresh is locked during a poll, so that the mapper has at most one call in flight. It guards
+	// refresh is locked during a poll, so that the mapper makes at most one call at a time. It guards
 	// the fields up to pods.
 	refresh     sync.Mutex
-	skippedLast bool // the last response of the kubelet was ignored
+	skippedLast bool // set if the last response of the kubelet was ignored
 	kubelet     kubelet
 	podsAPI     podsAPI
 	scan        podScan
-	found       podProcesses    // processes of the last scan that could see processes
-	ended       map[string]bool // UIDs of the listed pods that had no process left
+	found       podProcesses    // pod processes in the last scan that could see processes
+	ended       map[string]bool // UIDs of listed pods that have no process left
 	identities  identities
-	listed      listing            // the last accepted response of pod-resources
-	warned      map[string]bool    // resources with a device id of unknown format
-	uids        map[podName]string // identities of the listed pods
-	pods        *pods              // the last response of the Pods API; nil if there was none
+	listed      listing            // last accepted response of the pod-resources API
+	warned      map[string]bool    // resources with an id in an unknown format that was logged
+	uids        map[podName]string // UIDs of the listed pods
+	pods        *pods              // last response of the Pods API, or nil
 	// polled is closed at the end of the first poll.
 	polled chan struct{}
 
@@ -80,13 +80,13 @@ type Mapper struct {
 	// kubelet.
 	mu           sync.Mutex
 	held         []gpu.Allocation
-	alive        map[string]bool // UIDs of the pods that are alive, with or without allocations
-	podProcesses podProcesses    // owners of the pods with allocations
+	alive        map[string]bool // UIDs of live pods, with or without allocations
+	podProcesses podProcesses    // processes of the pods with allocations
 	// livenessKnown is set if the live pods were determined by the Pods API, and not by processes.
 	livenessKnown bool
 	// requested is the request time of the last accepted list (boot clock), or nil if there was none.
 	requested *time.Duration
-	seesHost  *bool // nil until this was checked
+	seesHost  *bool // nil until the PID namespace was checked
 }
 
 // New returns a Mapper without any data.
@@ -142,10 +142,10 @@ func (m *Mapper) poll(ctx context.Context) { _ = m.Refresh(ctx) }
 // Polled returns a channel that is closed after the first poll, with or without an error.
 func (m *Mapper) Polled() <-chan struct{} { return m.polled }
 
-// Refresh polls all sources once. Each source can fail independently. The error joins the errors of
-// all stages. The links are read before the kubelet's list. A pod with links was already admitted,
-// so the list refers to that pod or to a successor, but never to a predecessor. The Pods API is
-// read after the list.
+// Refresh polls all sources once. Each source can fail independently. The returned error joins the
+// errors of all stages. The links are read before the kubelet's list. A pod with links was already
+// admitted, so the list refers to this pod or to a later pod with the same name, but never to an
+// earlier pod. The Pods API is read after the list.
 func (m *Mapper) Refresh(ctx context.Context) error {
 	m.refresh.Lock()
 	defer m.refresh.Unlock()
@@ -169,7 +169,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	switch {
 	case now != nil:
 		live = now.liveUIDs()
-	case blind: // earlier pods may still run
+	case blind: // pods that were found earlier may still run
 		maps.Copy(live, withLogs(known))
 		last.correctLive(live)
 	case !seesHost:
@@ -188,7 +188,8 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
 }
 
-// endedBy returns the UIDs of the listed pods that had processes before a scan and have none in it.
+// endedBy returns the UIDs of the listed pods that had processes before a scan and have no
+// processes in this scan.
 func (m *Mapper) endedBy(found podProcesses) map[string]bool {
 	ended := make(map[string]bool)
 	for _, uid := range m.uids {
@@ -199,8 +200,8 @@ func (m *Mapper) endedBy(found podProcesses) map[string]bool {
 	return ended
 }
 
-// identify finds the UIDs of the pods in the kubelet's list. It stores the UIDs from the Pods
-// API for polls in which that API does not respond.
+// identify finds the UIDs of the pods in the kubelet's list. It stores the UIDs from the Pods API
+// for later polls in which the Pods API does not respond.
 func (m *Mapper) identify(now *pods, known candidates, live map[string]bool) {
 	held := m.listed.identifiable()
 	if now == nil {
@@ -214,8 +215,8 @@ func (m *Mapper) identify(now *pods, known candidates, live map[string]bool) {
 	}
 }
 
-// recentPods returns the last response of the Pods API, or nil if it is stale. It expires after
-// as many polls as a list of the kubelet.
+// recentPods returns the last response of the Pods API, or nil if this response is stale. It
+// becomes stale after as many polls as a list from the kubelet.
 func (m *Mapper) recentPods() *pods {
 	if m.pods != nil && m.cfg.Now().Boot-m.pods.requested > freshPolls*m.cfg.Poll {
 		return nil
@@ -223,9 +224,9 @@ func (m *Mapper) recentPods() *pods {
 	return m.pods
 }
 
-// withLogs returns the UIDs of the pods that have logs. If the processes of pods are not visible, a
-// pod counts as alive if it has logs and the kubelet lists it. In this case, a finished pod also
-// counts as alive if the kubelet is older than 1.34.
+// withLogs returns the UIDs of the pods that have logs. If the exporter cannot see the processes of
+// pods, a pod counts as alive if it has logs and the kubelet lists it. In this case, a finished pod
+// also counts as alive if the kubelet is older than 1.34.
 func withLogs(known candidates) map[string]bool {
 	live := make(map[string]bool, len(known))
 	for _, pods := range known {
@@ -256,7 +257,7 @@ func (m *Mapper) list(ctx context.Context) (requested *time.Duration, err error)
 	}
 	began := m.cfg.Now()
 	pods, err := m.kubelet.list(ctx)
-	if ctx.Err() != nil { // this is not an error of the stage
+	if ctx.Err() != nil { // the end of the context is not an error of the stage
 		return nil, ctx.Err()
 	}
 	var next listing
@@ -277,7 +278,7 @@ func (m *Mapper) list(ctx context.Context) (requested *time.Duration, err error)
 	return &began.Boot, nil
 }
 
-// warnOfIDs logs, once for each resource, a device id of unknown format.
+// warnOfIDs logs device ids in an unknown format, once for each resource.
 func (m *Mapper) warnOfIDs() {
 	for pod, held := range m.listed.held {
 		for _, d := range held {
@@ -308,7 +309,7 @@ func (m *Mapper) scanProcesses(ctx context.Context) (podProcesses, error) {
 	began := m.cfg.Now()
 	live, err := m.scan.scan(ctx, began.Boot)
 	err = errors.Join(m.sight.Check(), err)
-	if ctx.Err() != nil { // this is not an error of the stage
+	if ctx.Err() != nil { // the end of the context is not an error of the stage
 		return nil, ctx.Err()
 	}
 	m.cfg.Stages.Observe(stage.Processes, began, err)

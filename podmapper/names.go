@@ -18,42 +18,43 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// keepNames is the time for which a container is remembered after its link was removed. It is
-// longer than the life of the container's processes, and longer than the validity of a response of
-// the kubelet.
+// keepNames is the time for which a container is remembered after its link was removed. It must
+// exceed the remaining life of the container's processes, and the validity of a response from the
+// kubelet.
 const keepNames = 5 * time.Minute
 
-// minIDDigits is the number of digits of a container's id that identify it. These are 48 bits,
-// which is the number of bits that container engines display.
+// minIDDigits is the number of digits of a container's id that identify it. Container engines also
+// display 48 bits of an id.
 const minIDDigits = 12
 
 // names is an index of containers, built from the kubelet's log links, its log directories and
 // its Pods API. It is safe for concurrent use.
 type names struct {
 	dir     string
-	logRoot string // root of the log directories; empty if there are none
-	limit   int    // maximum number of entries of each directory
+	logRoot string // root of the log directories, or empty
+	limit   int    // maximum number of entries in each directory
 	timeout time.Duration
 	now     gpu.Clock
 	stages  *stage.Set
-	// extra limits the reads that unknown containers cause.
+	// extra limits the rate of reads for unknown containers.
 	extra *rate.Limiter
 	disk  disk
 
 	// mu is never held while the disk is read.
 	mu    sync.Mutex
-	links map[string]*link // links by their keys
+	links map[string]*link // links by their key
 	logs  podLogs
-	// single contains the container of each pod that has only one container. The key is the UID for
-	// containers from the Pods API, and the name for containers from the pod-resources API.
+	// single contains the container of each pod that has only one container. single contains
+	// containers from the Pods API by pod UID, and singleByName contains containers from the
+	// pod-resources API by pod name.
 	single       map[string]gpu.Owner
-	singleAsked  time.Duration // boot-clock time at which the Pods API was read
+	singleAsked  time.Duration // boot-clock time at which single was requested
 	singleByName map[podName]string
-	// listing counts the successful reads of the directory of links.
+	// listing is the number of successful reads of the directory of links.
 	listing uint64
 }
 
-// link is a log link, or a container from the Pods API, with the time of its last use.
+// link describes a log link, or a container from the Pods API, and the time of its last use.
 type link struct {
 	logLink
 	listing uint64        // number of the last listing that contained the link
@@ -75,7 +76,7 @@ func newNames(cfg Config) *names {
 }
 
 // forget drops old containers. While the directories cannot be read, the containers of live pods
-// are kept in their last listed state, because their allocations are matched by UID.
+// are kept in their last listed state, because allocations are matched to them by UID.
 func (n *names) forget(live map[string]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -88,8 +89,8 @@ func (n *names) forget(live map[string]bool) {
 // maxNames limits the remembered containers. It is a few times the limit of one listing.
 const maxNames = 50_000
 
-// enforceLimit drops all containers that were not used since the given time if there are too
-// many. The caller holds n.mu.
+// enforceLimit drops all containers that were last used before the given time if there are more
+// than maxNames. The caller holds n.mu.
 func (n *names) enforceLimit(since time.Duration) {
 	if len(n.links) > maxNames {
 		maps.DeleteFunc(n.links, func(_ string, l *link) bool { return l.used < since })
@@ -110,8 +111,8 @@ func (n *names) remember(l logLink) *link {
 // current reports whether the last listing contained the link.
 func (n *names) current(l *link) bool { return l.listing == n.listing && l.listing > 0 }
 
-// hasLogs reports whether there are directories to read. There are no directories on a host without
-// Kubernetes.
+// hasLogs reports whether log directories are configured. On a host without Kubernetes they are
+// not.
 func (n *names) hasLogs() bool { return n.dir != "" || n.logRoot != "" }
 
 // refresh reads the directories and updates the stage.
@@ -123,17 +124,17 @@ func (n *names) refresh(ctx context.Context) error {
 	due, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
 	err, ok := runInTurn(due, n.disk, n.load)
-	if ctx.Err() != nil { // this is not an error of the stage
+	if ctx.Err() != nil { // the end of the context is not an error of the stage
 		return ctx.Err()
 	}
 	if !ok {
-		err = fmt.Errorf("list container logs: reading %s timed out after %v, still waiting for it to return", n.dir, n.timeout)
+		err = fmt.Errorf("list container logs: reading %s timed out after %v; the read is still pending", n.dir, n.timeout)
 	}
 	n.stages.Observe(stage.ContainerLogs, began, err)
 	return err
 }
 
-// learn adds the data of the Pods API that was requested at the given time. These are the
+// learn adds data from a response of the Pods API that was requested at the given time: the
 // containers with known ids, and the containers that are the only container of their pod.
 func (n *names) learn(containers []logLink, single map[string]gpu.Owner, requested time.Duration) {
 	n.mu.Lock()
@@ -146,18 +147,18 @@ func (n *names) learn(containers []logLink, single map[string]gpu.Owner, request
 	n.single, n.singleAsked = single, requested
 }
 
-// learnSingle sets the container names of the pods that have only one container.
+// learnSingle sets the names of the containers that are the only container of their pod.
 func (n *names) learnSingle(containers map[podName]string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.singleByName = containers
 }
 
-// lookup returns the container with the given id. If uid is not empty, the container must belong to
-// this pod. If the container is unknown, which is the case immediately after its start, the
-// directory is read again. The id of a process in a sandbox (gVisor) is not the id of a container.
-// Such a process belongs to the only container of its pod, if the pod had no other container since
-// the process was first seen.
+// lookup returns the container with the given id. If podUID is not empty, the container must belong
+// to this pod. If the container is unknown, as it is immediately after its start, the directory is
+// read again. The id of a process in a sandbox (gVisor) is not the id of a container. Such a
+// process is attributed to the only container of its pod, if the pod has had no other container
+// since the process was first seen.
 func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Owner, bool) {
 	now := n.now()
 	c, ok := n.indexed(podUID, id, now.Boot)
@@ -191,7 +192,7 @@ func (n *names) singleContainer(podUID string, seen time.Duration, now time.Time
 	return c, ok && c.Part != ""
 }
 
-// pod returns the owner for the pod with a UID, without a container.
+// pod returns the owner for the pod with the given UID, without a container.
 func (n *names) pod(uid string) (gpu.Owner, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -206,7 +207,7 @@ func (n *names) pod(uid string) (gpu.Owner, bool) {
 	return gpu.Owner{}, false
 }
 
-// indexed looks up a container without reading the disk.
+// indexed returns a container from the index, without reading the disk.
 func (n *names) indexed(podUID, id string, now time.Duration) (gpu.Owner, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// TestUnknownContainersAreLimited checks that an unknown container causes a read of the
-// directory, and that the number of such reads is limited.
+// TestUnknownContainersAreLimited checks that the directory is read again for an unknown
+// container, and that the rate of such reads is limited.
 func TestUnknownContainersAreLimited(t *testing.T) {
 	n := newNode(t)
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
@@ -44,7 +44,8 @@ func TestNamesOfADeletedPodAreKept(t *testing.T) {
 }
 
 // TestCutLink checks links with truncated names, in which the id of the container is incomplete or
-// missing. Twelve digits identify a container. The absence of other links is no proof.
+// missing. Twelve digits identify a container. The absence of other links does not prove that the
+// pod has no other container.
 func TestCutLink(t *testing.T) {
 	sameStart := id[:12] + otherID[12:]
 	pod := func(digits int, c gpu.Owner) gpu.Owner {
@@ -69,7 +70,7 @@ func TestCutLink(t *testing.T) {
 
 		{"11 digits", []link{{pod(11, trainer), id}}, cgroupPath(trainer, id), pending},
 		{"no digits", []link{{pod(0, trainer), id}}, cgroupPath(trainer, id), pending},
-		{"no digits, of a second container", []link{{pod(-2, sidecar), otherID}}, cgroupPath(trainer, id), pending},
+		{"no digits, second container", []link{{pod(-2, sidecar), otherID}}, cgroupPath(trainer, id), pending},
 		{"other digits", []link{{pod(12, trainer), otherID}}, cgroupPath(trainer, id), pending},
 		{"similar containers", []link{{pod(12, trainer), id}, {pod(12, sidecar), sameStart}}, cgroupPath(trainer, id), pending},
 		{"similar pods, not visible", []link{{pod(12, trainer), id}, {pod(13, reborn), id}}, "/../" + id, pending},
@@ -87,8 +88,8 @@ func TestCutLink(t *testing.T) {
 	}
 }
 
-// TestOnlyPodKnown checks that a process whose container is unknown for five seconds belongs to
-// the pod in its cgroup until its container is known.
+// TestOnlyPodKnown checks a process with an unknown container. After five seconds it belongs to
+// the pod in its cgroup, until its container is known.
 func TestOnlyPodKnown(t *testing.T) {
 	long := trainer
 	long.Name, long.Part = strings.Repeat("p", 210), strings.Repeat("c", 28)
@@ -126,8 +127,8 @@ func TestOnlyPodKnown(t *testing.T) {
 	}
 }
 
-// TestContainerKnownLater checks that a process of a known pod belongs to its container as soon as
-// the container is known.
+// TestContainerKnownLater checks that a process that belongs to a known pod is attributed to its
+// container as soon as the container is known.
 func TestContainerKnownLater(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -142,7 +143,7 @@ func TestContainerKnownLater(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trainer)
 }
 
-// TestPodIsKept checks that a process keeps its pod after the pod's names were dropped.
+// TestPodIsKept checks that a process keeps its pod after the names of the pod were dropped.
 func TestPodIsKept(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -158,7 +159,7 @@ func TestPodIsKept(t *testing.T) {
 		n.pass(time.Minute)
 		n.start(10, 5, "python3", cgroupPath(trainer, id))
 		n.process(10)
-		n.exit(10) // otherwise it would keep the pod's names
+		n.exit(10) // this process would keep the names of the pod
 		n.poll()
 	}
 	n.start(10, 5, "python3", cgroupPath(trainer, id))

@@ -26,18 +26,18 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// bootTime is the btime of the test's /proc/stat.
+// bootTime is the value of btime in the test's /proc/stat.
 const bootTime = 1_700_000_000
 
-// node is a machine made of files. It has a /proc tree, a directory of log links and the socket of
-// a kubelet. A mapper with a test clock reads these files.
+// A node is a machine made of files: a /proc tree, a directory of log links and the socket of a
+// kubelet. A mapper with a test clock reads these files.
 type node struct {
 	t      testing.TB
 	dir    string
 	socket string
 	api    string // path of the socket of the Pods API
 	stages *stage.Set
-	uptime atomic.Int64 // time of the clock, in nanoseconds since boot
+	uptime atomic.Int64 // time on the test clock, in nanoseconds since boot
 	*podmapper.Mapper
 	*owner.Chain
 }
@@ -70,7 +70,7 @@ func newNode(t testing.TB, change ...func(*podmapper.Config)) *node {
 	return n
 }
 
-// hostPIDs is the PID namespace of the host.
+// hostPIDs is the name of the host's PID namespace.
 const hostPIDs = "pid:[4026531836]"
 
 // namespace sets the PID namespace of the mapper.
@@ -91,7 +91,7 @@ func (n *node) pass(d time.Duration) { n.uptime.Add(int64(d)) }
 
 func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 
-// write replaces a file atomically, like the kernel's /proc.
+// write replaces a file atomically, as the kernel does in /proc.
 func (n *node) write(name, content string) {
 	n.t.Helper()
 	check(n.t, os.MkdirAll(filepath.Dir(n.path(name)), 0o755))
@@ -134,7 +134,7 @@ func (n *node) process(pid uint32) gpu.Process {
 	n.t.Helper()
 	p, ok := n.Process(pid)
 	if !ok {
-		n.t.Fatalf("Process(%d): there is no such process", pid)
+		n.t.Fatalf("Process(%d): the process does not exist", pid)
 	}
 	return p
 }
@@ -145,7 +145,7 @@ func (n *node) poll() {
 	check(n.t, n.Refresh(context.Background()))
 }
 
-// pollFails calls Refresh and requires an error that contains the given words.
+// pollFails calls Refresh and requires an error that contains the given text.
 func (n *node) pollFails(words string) {
 	n.t.Helper()
 	if err := n.Refresh(context.Background()); err == nil || !strings.Contains(err.Error(), words) {
@@ -158,7 +158,7 @@ func cgroupPath(c gpu.Owner, id string) string {
 	return "/kubepods/burstable/pod" + c.UID + "/" + id
 }
 
-// kubelet is the server at the socket.
+// kubelet is the server that listens on the socket.
 type kubelet struct {
 	podresources.UnimplementedPodResourcesListerServer
 	answer func(context.Context) (*podresources.ListPodResourcesResponse, error)
@@ -169,7 +169,7 @@ type kubelet struct {
 	stop func()
 }
 
-// serve starts a kubelet that returns a response. It runs until it is stopped or the test ends.
+// serve starts a kubelet that returns the given response until it is stopped or the test ends.
 func (n *node) serve(answer func(context.Context) (*podresources.ListPodResourcesResponse, error)) *kubelet {
 	n.t.Helper()
 	k := &kubelet{answer: answer, calls: make(chan struct{}, 100)}
@@ -177,7 +177,7 @@ func (n *node) serve(answer func(context.Context) (*podresources.ListPodResource
 	return k
 }
 
-// serveAt starts a server at a socket, until the end of the test or until it is stopped.
+// serveAt starts a server on a socket. The server runs until it is stopped or the test ends.
 func (n *node) serveAt(socket string, register func(*grpc.Server)) (stop func()) {
 	n.t.Helper()
 	server := grpc.NewServer()
@@ -187,7 +187,7 @@ func (n *node) serveAt(socket string, register func(*grpc.Server)) (stop func())
 	go func() { served <- server.Serve(listener) }()
 	stop = sync.OnceFunc(func() {
 		server.Stop()
-		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // before it began
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // the server may be stopped before it starts to serve
 			n.t.Errorf("kubelet: %v", err)
 		}
 	})
@@ -195,7 +195,8 @@ func (n *node) serveAt(socket string, register func(*grpc.Server)) (stop func())
 	return stop
 }
 
-// listen creates a new socket. Like the kubelet's socket, it remains after its listener is closed.
+// listen creates a new socket. Like the kubelet's socket, the file remains after the listener is
+// closed.
 func (n *node) listen(socket string) net.Listener {
 	n.t.Helper()
 	if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {
@@ -218,11 +219,11 @@ func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequ
 	return k.answer(ctx)
 }
 
-// hangTimeout is the timeout of the tests. It detects hangs, and is so long that a busy machine
-// does not reach it.
+// hangTimeout is the timeout for events that must happen. It detects hangs, and is so long that a
+// busy machine does not exceed it.
 const hangTimeout = 5 * time.Minute
 
-// wait returns after the next call to the kubelet.
+// wait returns when the kubelet is called the next time.
 func (k *kubelet) wait(t testing.TB) {
 	t.Helper()
 	select {
@@ -232,14 +233,15 @@ func (k *kubelet) wait(t testing.TB) {
 	}
 }
 
-// holds returns a response with exactly the given pods.
+// holds returns a response that contains exactly the given pods.
 func holds(pods ...*podresources.PodResources) func(context.Context) (*podresources.ListPodResourcesResponse, error) {
 	return func(context.Context) (*podresources.ListPodResourcesResponse, error) {
 		return &podresources.ListPodResourcesResponse{PodResources: pods}, nil
 	}
 }
 
-// holder returns a pod with one container that holds devices, one entry per device.
+// holder returns a pod with one container that holds devices. The response has one entry for each
+// device.
 func holder(c gpu.Owner, resource string, ids ...string) *podresources.PodResources {
 	r := &podresources.ContainerResources{Name: c.Part}
 	for _, id := range ids {
@@ -251,7 +253,7 @@ func holder(c gpu.Owner, resource string, ids ...string) *podresources.PodResour
 	return &podresources.PodResources{Namespace: c.Scope, Name: c.Name, Containers: []*podresources.ContainerResources{r}}
 }
 
-// together merges several pods with the same name.
+// together merges several pods that have the same name.
 func together(pods ...*podresources.PodResources) *podresources.PodResources {
 	p := &podresources.PodResources{Namespace: pods[0].Namespace, Name: pods[0].Name}
 	for _, part := range pods {
@@ -270,7 +272,7 @@ func (n *node) wantStage(name stage.Name, up bool) {
 			return
 		}
 	}
-	n.t.Errorf("stage %s was not tried", name)
+	n.t.Errorf("stage %s was not attempted", name)
 }
 
 func check(t testing.TB, err error) {

@@ -8,11 +8,11 @@ import (
 )
 
 // begin returns the index of the first segment in the part of the path that the kubelet or its
-// runtime creates. It returns -1 if there is no such part. Only root can create cgroups above that
-// part. These are levels above the exporter's cgroup namespace, systemd slices except user slices,
-// the root cgroup of the kubelet, and one container of a container engine, which is a node of kind.
-// A system service, a container of LXC or a machine may give its cgroup to another user, who can
-// name cgroups below it like a pod.
+// runtime creates. It returns -1 if there is no such part. All segments above that part must be
+// cgroups that only root can create: levels above the exporter's cgroup namespace, systemd slices
+// except user slices, the root cgroup of the kubelet, and one container of a container engine,
+// which is a node of kind. A system service, an LXC container or a virtual machine may give its
+// cgroup to another user, who can give cgroups below it the name of a pod's cgroup.
 func begin(segments []string) int {
 	inContainer := false
 	for i := 0; i < len(segments); i++ {
@@ -32,8 +32,9 @@ func begin(segments []string) int {
 	return -1
 }
 
-// IsPod reports whether a segment of a cgroup path is the cgroup of a pod or of its container, or
-// contains pods. Only root can create cgroups in the segments above.
+// IsPod reports whether a segment of a cgroup path is the cgroup of a pod or of a container in a
+// pod, or contains pods. The caller must ensure that only root can create cgroups in the segments
+// above.
 func IsPod(segment string, above []string) bool {
 	slice, _, _ := strings.Cut(segment, ":")
 	_, isPod := podOfSegment(slice, above)
@@ -41,14 +42,15 @@ func IsPod(segment string, above []string) bool {
 		isHiddenClass(segment, above) || isBeside(segment, above) || isRuntimeSegment(segment)
 }
 
-// isKubepods reports whether a slice contains pods. Names of slices contain their path:
-// kubelet-kubepods-burstable is inside kubelet.
+// isKubepods reports whether a slice contains pods. The name of a slice contains its path; for
+// example, kubelet-kubepods-burstable is inside kubelet.
 func isKubepods(slice string) bool {
 	return slices.Contains(strings.Split(slice, "-"), "kubepods")
 }
 
-// isNestedIn reports whether a slice or the kubelet's part of the path can be inside a parent. The
-// name of a slice inside another slice begins with the name of the other slice.
+// isNestedIn reports whether a slice, or the part of the path that the kubelet creates, can be
+// inside a parent. The name of a slice inside another slice begins with the name of the other
+// slice.
 func isNestedIn(segment, parent string) bool {
 	if strings.HasSuffix(parent, ".service") {
 		return slices.Contains(runtimeServices, parent) && strings.Contains(segment, ":")
@@ -57,11 +59,11 @@ func isNestedIn(segment, parent string) bool {
 	return !ok || strings.HasPrefix(segment, slice+"-")
 }
 
-// runtimeServices contains the services of root in which runc creates <slice>:<prefix>:<id> if the
-// kubelet uses the systemd driver and the runtime does not.
+// runtimeServices contains the services, run by root, in which runc creates <slice>:<prefix>:<id>
+// if the kubelet uses the systemd driver and the runtime does not.
 var runtimeServices = []string{"containerd.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service"}
 
-// isParent reports whether only root creates cgroups in the segment.
+// isParent reports whether only root can create cgroups in the segment.
 func isParent(segment string, above []string) bool {
 	switch {
 	case segment == "..":
@@ -96,14 +98,14 @@ func engineContainer(segments []string) int {
 	return 0
 }
 
-// isHiddenClass reports whether the segment is the cgroup of a QoS class below cgroups that are
-// hidden by a private cgroup namespace.
+// isHiddenClass reports whether the segment is the cgroup of a QoS class whose parents are hidden
+// by a private cgroup namespace.
 func isHiddenClass(segment string, above []string) bool {
 	return last(above) == ".." && (segment == "burstable" || segment == "besteffort")
 }
 
-// isBeside reports whether, in a private cgroup namespace, the segment is a container in the
-// exporter's own pod.
+// isBeside reports whether the segment is a container in the exporter's own pod, as seen from a
+// private cgroup namespace.
 func isBeside(segment string, above []string) bool {
 	return last(above) == ".." && proc.ContainerIDOf(segment) != ""
 }

@@ -12,34 +12,34 @@ import (
 )
 
 // pod contains the used fields of a pod in the kubelet's Pods API. The response contains a Pod of
-// k8s.io/api/core/v1. The field numbers are given below. The program does not import that package,
-// because it would become two fifths larger and need fifteen more modules.
+// k8s.io/api/core/v1; the comments below contain the field numbers. The program does not import
+// that package, because the program would become two fifths larger and need fifteen more modules.
 type pod struct {
 	podName
 	uid     string // 32 hex digits for a static pod, as in its cgroup
 	deleted bool   // set if the pod has a deletion timestamp
 	phase   string
-	// containers contains the names of all containers, of all three kinds.
+	// containers contains the names of all containers, including init and ephemeral containers.
 	containers []string
 	statuses   []containerStatus
-	// extended contains the resources for which the claim for extended resources stands.
+	// extended contains the resources that the claim for extended resources represents.
 	extended []extendedResource
 	claim    string           // name of the claim for the extended resources
-	groups   []string         // groups of pods with which the pod shares GPUs
+	groups   []string         // names of the groups of pods with which the pod shares GPUs
 	vgpus    []gpu.DeviceName // GPUs that HAMi's scheduler chose
 }
 
-// containerStatus is the status of a container that was started.
+// containerStatus describes a container that was started.
 type containerStatus struct {
-	name, id   string // id without the name of the runtime; may be empty
+	name, id   string // id without the prefix of the runtime; may be empty
 	terminated bool
 }
 
-// extendedResource is a resource that DRA serves (KEP-5004).
+// extendedResource is an extended resource that DRA serves (KEP-5004).
 type extendedResource struct{ container, resource string }
 
-// alive reports whether the pod holds its devices. It holds them from its admission until it
-// ends, and during its deletion until its containers have ended.
+// alive reports whether the pod holds its devices. A pod holds its devices from its admission until
+// it ends. A deleted pod holds them until its containers have ended.
 func (p *pod) alive() bool {
 	running := func(s containerStatus) bool { return !s.terminated }
 	switch {
@@ -55,9 +55,9 @@ func (p *pod) container(container string) gpu.Owner {
 	return gpu.Owner{Kind: gpu.OwnerPod, Scope: p.namespace, Name: p.pod, UID: p.uid, Part: container}
 }
 
-// resourceOf returns the resource of a container for which the claim stands. If the container is
-// empty, it returns the resource of any container. It returns "" if there is no such resource, or
-// if there are several.
+// resourceOf returns the extended resource of a container that the claim represents. If the
+// container is empty, it returns the resource of any container. It returns "" if there is no such
+// resource, or if there are several.
 func (p *pod) resourceOf(container, claim string) (resource string) {
 	for _, e := range p.extended {
 		if claim != p.claim || container != "" && e.container != container || e.resource == resource {
@@ -90,8 +90,8 @@ func parsePod(data []byte) (p pod, err error) {
 	return p, nil
 }
 
-// wellFormed reports whether a process can be matched to the pod. The UID of a static pod may be
-// any text in its manifest.
+// wellFormed reports whether processes can be matched to the pod. The manifest of a static pod may
+// contain any text as the UID.
 func (p *pod) wellFormed() bool {
 	return validUID(p.uid) && validName(p.namespace) && validName(p.pod)
 }
@@ -123,9 +123,9 @@ func (p *pod) parseMetadata(data []byte) error {
 	})
 }
 
-// parseSpec reads a PodSpec: containers = 2, initContainers = 20, ephemeralContainers = 34. In the
-// first two, field 1 is the name. In the last, field 1 is a message that contains the name in its
-// own field 1.
+// parseSpec reads a PodSpec: containers = 2, initContainers = 20, ephemeralContainers = 34. In
+// containers and initContainers, field 1 is the name. In ephemeralContainers, field 1 is a message
+// with the name in its field 1.
 func (p *pod) parseSpec(data []byte) error {
 	return eachField(data, func(n protowire.Number, value []byte) error {
 		var name string
@@ -165,8 +165,8 @@ func (p *pod) parseStatus(data []byte) error {
 	})
 }
 
-// parseContainerStatus reads a ContainerStatus: name = 1, state = 2, containerID = 8,
-// such as containerd://<id>. In the state, terminated = 3.
+// parseContainerStatus reads a ContainerStatus: name = 1, state = 2, containerID = 8, such as
+// containerd://<id>. In a ContainerState, terminated = 3.
 func parseContainerStatus(data []byte) (s containerStatus, err error) {
 	err = eachField(data, func(n protowire.Number, value []byte) error {
 		switch n {
@@ -188,7 +188,7 @@ func parseContainerStatus(data []byte) (s containerStatus, err error) {
 }
 
 // parseExtended reads a PodExtendedResourceClaimStatus: requestMappings = 1, resourceClaimName = 2.
-// In a mapping, containerName = 1 and resourceName = 2.
+// In a request mapping, containerName = 1 and resourceName = 2.
 func (p *pod) parseExtended(data []byte) error {
 	return eachField(data, func(n protowire.Number, value []byte) error {
 		switch n {
@@ -204,8 +204,8 @@ func (p *pod) parseExtended(data []byte) error {
 	})
 }
 
-// eachField calls visit for the fields of a message that are strings, bytes or messages, and
-// stops at the first error.
+// eachField calls visit for each field of a message that is a string, bytes or a message. It stops
+// at the first error.
 func eachField(data []byte, visit func(protowire.Number, []byte) error) error {
 	for len(data) > 0 {
 		n, kind, size := protowire.ConsumeTag(data)

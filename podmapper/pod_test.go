@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// recorded reads a Pod that was marshalled by k8s.io/api v0.37.2.
+// recorded reads a Pod that was marshalled with k8s.io/api v0.37.2.
 func recorded(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", "pods", name))
@@ -100,7 +100,8 @@ func TestResourceOf(t *testing.T) {
 }
 
 func FuzzPod(f *testing.F) {
-	// The seeds are small, because the fuzzer takes a minute to minimise a large input.
+	// The seeds are small, because the fuzzer would take a minute to minimise a large
+	// input.
 	meta := "\x0a\x01p\x1a\x01n\x2a\x20" + hash
 	f.Add([]byte("\x0a" + string(rune(len(meta))) + meta))
 	f.Add([]byte("\x0a" + string(rune(len(meta))) + meta + "\x12\x05\x12\x03\x0a\x01c\x1a\x05\x42\x03\x0a\x01c"))

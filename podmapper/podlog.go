@@ -13,16 +13,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// podLogs is the content of the kubelet's log directories, <namespace>_<pod>_<uid>/<container>.
-// Unlike the links, they also list pods with a runtime that writes no log files, but they contain
-// no container ids. A podLogs is immutable.
+// podLogs contains the names of the kubelet's log directories, <namespace>_<pod>_<uid>/<container>.
+// Unlike the links, the directories also exist if the runtime writes no log files, but their names
+// contain no container ids. A podLogs is immutable.
 type podLogs struct {
 	root string
-	pods map[string]podName // by UID
+	pods map[string]podName // pod names by UID
 }
 
-// readPodLogs lists the pods. A missing directory is not an error, because the log links may
-// suffice.
+// readPodLogs lists the pods with log directories. A missing root is not an error, because the log
+// links may suffice.
 func readPodLogs(root string, limit int) (podLogs, error) {
 	if root == "" {
 		return podLogs{}, nil
@@ -40,11 +40,11 @@ func readPodLogs(root string, limit int) (podLogs, error) {
 	return l, nil
 }
 
-// single returns the container of a process of the given pod if it is unambiguous. This is the only
-// container with logs, if it is also the only container of its pod according to the kubelet's list.
-// Otherwise it returns no owner. The kubelet creates a container's directory before the container,
-// so the directory of an observed process exists. The directory of an init container remains after
-// the container has ended.
+// single returns the only container of the given pod. This is the only container with logs, if it
+// is also the only container of the pod according to the kubelet's list. Otherwise it returns no
+// owner. The kubelet creates a container's directory before the container, so the directory of an
+// observed process exists. The directory of an init container remains after the container has
+// ended.
 func (l podLogs) single(uid string, single map[podName]string) gpu.Owner {
 	name, ok := l.pods[uid]
 	if !ok || single[name] == "" {
@@ -67,7 +67,7 @@ func parsePodDir(dir string) (gpu.Owner, bool) {
 	return c, validName(c.Scope) && validName(c.Name) && validUID(c.UID)
 }
 
-// maxLogs is the limit for the entries of a log directory. A node with 500 pods has a few
+// maxLogs is the maximum number of entries in a log directory. A node with 500 pods has a few
 // thousand links.
 const maxLogs = 20_000
 

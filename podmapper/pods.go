@@ -8,12 +8,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// pods is a response of the Pods API. Nil means that there is no response.
+// pods contains a response of the Pods API; nil means that there is no response.
 type pods struct {
 	byUID map[string]*pod
 	// byName contains all pods with a name.
 	byName    map[podName][]*pod
-	requested time.Duration // time of the response on the boot clock
+	requested time.Duration // boot-clock time at which the response was requested
 }
 
 func newPods(list []pod, requested time.Duration) *pods {
@@ -27,7 +27,7 @@ func newPods(list []pod, requested time.Duration) *pods {
 }
 
 // uids returns the UIDs of the listed pods. The list is older than this response and newer than
-// the previous one. A name that belonged to another pod in the previous response is omitted,
+// the previous one. If a name belonged to another pod in the previous response, it is omitted,
 // because the list may refer to either pod.
 func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]string {
 	uids := make(map[podName]string, len(listed))
@@ -41,8 +41,8 @@ func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]strin
 	return uids
 }
 
-// named returns the pod with a name, or nil if the name is ambiguous. An ended pod and its
-// successor may both be listed.
+// named returns the pod with the given name, or nil if the name is ambiguous. A response may
+// contain both an ended pod and its successor.
 func (ps *pods) named(name podName) *pod {
 	found := ps.byName[name]
 	var alive []*pod
@@ -60,7 +60,8 @@ func (ps *pods) named(name podName) *pod {
 	return nil
 }
 
-// mayHaveHeld reports whether the name belonged to the given pod or to no pod.
+// mayHaveHeld reports whether a name belonged to the given pod or to no pod at the time of this
+// response.
 func (ps *pods) mayHaveHeld(name podName, uid string) bool {
 	b := ps.named(name)
 	return len(ps.byName[name]) == 0 || b != nil && b.uid == uid
@@ -77,7 +78,7 @@ func (ps *pods) liveUIDs() map[string]bool {
 	return live
 }
 
-// correctLive corrects the liveness that was derived from logs.
+// correctLive sets or removes the pods of this response in live, which was derived from logs.
 func (ps *pods) correctLive(live map[string]bool) {
 	if ps == nil {
 		return
@@ -91,7 +92,7 @@ func (ps *pods) correctLive(live map[string]bool) {
 	}
 }
 
-// addTo adds the pods to the candidates for their names.
+// addTo adds the pods to the candidates for their name.
 func (ps *pods) addTo(known candidates) {
 	if ps == nil {
 		return
@@ -101,7 +102,7 @@ func (ps *pods) addTo(known candidates) {
 	}
 }
 
-// resourceOf returns the resource for which the claim of a holding stands.
+// resourceOf returns the extended resource that a claim represents.
 func (ps *pods) resourceOf(uid, container, claim string) string {
 	if ps == nil || ps.byUID[uid] == nil {
 		return ""
@@ -109,7 +110,7 @@ func (ps *pods) resourceOf(uid, container, claim string) string {
 	return ps.byUID[uid].resourceOf(container, claim)
 }
 
-// containers returns the containers with known ids.
+// containers returns the containers with a known id.
 func (ps *pods) containers() []logLink {
 	var list []logLink
 	for _, p := range ps.byUID {
@@ -122,8 +123,8 @@ func (ps *pods) containers() []logLink {
 	return list
 }
 
-// single returns, by UID, the container of each pod that has exactly one container of any kind,
-// if it was started.
+// single returns the container of each pod that has exactly one container of any kind, if this
+// container was started. The key is the pod UID.
 func (ps *pods) single() map[string]gpu.Owner {
 	single := make(map[string]gpu.Owner)
 	for uid, p := range ps.byUID {
@@ -141,7 +142,7 @@ func (m *Mapper) listPods(ctx context.Context) (*pods, error) {
 	}
 	began := m.cfg.Now()
 	list, err := m.podsAPI.list(ctx)
-	if ctx.Err() != nil { // this is not an error of the stage
+	if ctx.Err() != nil { // the end of the context is not an error of the stage
 		return nil, ctx.Err()
 	}
 	m.cfg.Stages.Observe(stage.PodsAPI, began, err)

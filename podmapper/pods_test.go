@@ -22,7 +22,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// podServer is the server at the Pods API's socket.
+// podServer is the server that listens on the socket of the Pods API.
 type podServer struct {
 	podsapi.UnimplementedPodsServer
 	pods atomic.Pointer[[][]byte]
@@ -34,7 +34,7 @@ func (s *podServer) ListPods(context.Context, *podsapi.ListPodsRequest) (*podsap
 	return &podsapi.ListPodsResponse{Pods: *s.pods.Load()}, s.err
 }
 
-// servePods starts a Pods API with the given pods.
+// servePods starts a server of the Pods API that returns the given pods.
 func (n *node) servePods(pods ...[]byte) *podServer {
 	n.t.Helper()
 	s := &podServer{}
@@ -45,8 +45,8 @@ func (n *node) servePods(pods ...[]byte) *podServer {
 
 func (s *podServer) now(pods ...[]byte) { s.pods.Store(&pods) }
 
-// message marshals fields that are strings or messages. Each field is given as its number and its
-// value.
+// message marshals fields that are strings or messages. The arguments are the number and the value
+// of each field in turn.
 func message(fields ...any) []byte {
 	var data []byte
 	for i := 0; i < len(fields); i += 2 {
@@ -61,8 +61,8 @@ func message(fields ...any) []byte {
 	return data
 }
 
-// apiPod returns the pod of a container in a phase. ids are the ids of its containers by name; the
-// other containers have no ids yet.
+// apiPod returns a pod, in the given phase, with container c and others. ids contains container ids
+// by name; the remaining containers have no ids yet.
 func apiPod(c gpu.Owner, phase string, ids map[string]string, others ...string) []byte {
 	spec := message(2, message(1, c.Part))
 	for _, name := range others {
@@ -75,7 +75,7 @@ func apiPod(c gpu.Owner, phase string, ids map[string]string, others ...string) 
 	return message(1, message(1, c.Name, 3, c.Scope, 5, c.UID), 2, spec, 3, state)
 }
 
-// TestPodsAPINames checks that the Pods API suffices to identify a container.
+// TestPodsAPINames checks that the response of the Pods API suffices to identify a container.
 func TestPodsAPINames(t *testing.T) {
 	n := newNode(t)
 	static := trainer
@@ -94,9 +94,9 @@ func TestPodsAPINames(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, static, true))
 }
 
-// TestOnlyContainer checks that a process with an unknown container id belongs to the only
-// container of its pod if a response of the Pods API after the process's first observation lists
-// no other. An earlier response may not contain a debugger's container.
+// TestOnlyContainer checks a process with an unknown container id. It belongs to the only container
+// of its pod, if a response of the Pods API that is newer than the first observation of the process
+// contains no other container. An older response may lack the container of a debugger.
 func TestOnlyContainer(t *testing.T) {
 	sandbox := strings.Repeat("5", 64)
 	unnamed := gpu.Owner{}
@@ -138,7 +138,7 @@ func TestOnlyContainer(t *testing.T) {
 func TestPodsAPILiveness(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
-	n.start(10, 5, "python3", cgroupPath(trainer, id)) // until the end
+	n.start(10, 5, "python3", cgroupPath(trainer, id)) // this process runs until the end of the test
 	api := n.servePods(apiPod(notebook, "Running", nil))
 	n.poll()
 	n.wantHeld(exclusive(gpuA, withoutUID, false))
@@ -153,8 +153,8 @@ func TestPodsAPILiveness(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestPodsAPIAndARecreatedPod checks a name that passes to another pod between two responses of the
-// Pods API. The kubelet's list in between may refer to either pod.
+// TestPodsAPIAndARecreatedPod checks a name that another pod gets between two responses of the Pods
+// API. The kubelet's list in between may refer to either pod.
 func TestPodsAPIAndARecreatedPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -185,8 +185,8 @@ func TestPodsAPIAndARecreatedPod(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestPodsAPIFails checks that the other sources are used if the Pods API does not respond, and
-// that its previous response is kept.
+// TestPodsAPIFails checks that the other sources and the previous response are used while the Pods
+// API does not respond.
 func TestPodsAPIFails(t *testing.T) {
 	tests := []struct {
 		name string
@@ -215,15 +215,15 @@ func TestPodsAPIFails(t *testing.T) {
 			n.pollFails(tt.want)
 			n.wantHeld(exclusive(gpuA, trainer, true))
 
-			n.answer(holder(trainer, "", gpuB)) // devices of another pod, by the stored devices
+			n.answer(holder(trainer, "", gpuB)) // devices of another pod, according to the stored devices
 			n.pollFails(tt.want)
 			n.wantHeld(exclusive(gpuB, withoutUID, false))
 		})
 	}
 }
 
-// TestPodsAPIWithOddPods checks that a pod that is not well formed, such as a static pod with any
-// UID in its manifest, does not affect other pods.
+// TestPodsAPIWithOddPods checks that a malformed pod, such as a static pod with arbitrary text as
+// the UID in its manifest, does not affect other pods.
 func TestPodsAPIWithOddPods(t *testing.T) {
 	odd := notebook
 	odd.UID = "made by hand"
@@ -235,7 +235,8 @@ func TestPodsAPIWithOddPods(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true), exclusive(gpuB, odd, false))
 }
 
-// TestNoPodsAPI checks an older kubelet without a Pods API, even if a mount created its directory.
+// TestNoPodsAPI checks a kubelet without the Pods API, even if a mount created the directory of the
+// socket.
 func TestNoPodsAPI(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -256,8 +257,8 @@ func TestBigAnswerOfThePodsAPI(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestExtendedResource checks a container that requests nvidia.com/gpu and is served by DRA, which
-// the Pods API reports.
+// TestExtendedResource checks a container that requests nvidia.com/gpu. DRA serves the request,
+// which the Pods API reports.
 func TestExtendedResource(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(claimer(trainer, "train-0-extended-resources-x7k2p", "gpu-1")))
@@ -275,7 +276,7 @@ func TestExtendedResource(t *testing.T) {
 	n.wantHeld(want)
 }
 
-// claimer returns a pod with one container, which holds devices through a claim.
+// claimer returns a pod with one container that holds devices through a claim.
 func claimer(c gpu.Owner, claim string, names ...string) *podresources.PodResources {
 	r := &podresources.DynamicResource{ClaimName: claim, ClaimNamespace: c.Scope}
 	for _, name := range names {
@@ -288,8 +289,8 @@ func claimer(c gpu.Owner, claim string, names ...string) *podresources.PodResour
 	}}
 }
 
-// TestPodLogs checks that log directories provide the UIDs, and the only container of a pod, if the
-// runtime writes no log files.
+// TestPodLogs checks that, if the runtime writes no log files, the log directories provide the UIDs
+// and the only container of a pod.
 func TestPodLogs(t *testing.T) {
 	dir := func(c gpu.Owner) string {
 		return fmt.Sprintf("pods/%s_%s_%s/%s/0.log", c.Scope, c.Name, c.UID, c.Part)
@@ -307,7 +308,7 @@ func TestPodLogs(t *testing.T) {
 	}{
 		{"only container", holder(trainer, "", gpuA), []gpu.Owner{trainer}, trainer},
 		{"beside another pod", holder(trainer, "", gpuA), []gpu.Owner{trainer, notebook}, trainer},
-		{"the first of two", two, []gpu.Owner{trainer}, other},
+		{"first of two pods with the name", two, []gpu.Owner{trainer}, other},
 		{"init container", holder(trainer, "", gpuA), []gpu.Owner{initContainer}, other},
 		{"after an init container", holder(trainer, "", gpuA), []gpu.Owner{initContainer, trainer}, other},
 	}
@@ -344,8 +345,8 @@ func TestPodLogsWithoutLinks(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trainer)
 }
 
-// TestPodLogsAfterLinks checks that a pod whose links were removed keeps its name while its log
-// directory exists.
+// TestPodLogsAfterLinks checks that a pod keeps its name after its links were removed, while its
+// log directory exists.
 func TestPodLogsAfterLinks(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) {
 		c.PodLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")] + "pods"
@@ -366,7 +367,7 @@ func TestPodLogsOfARecreatedPod(t *testing.T) {
 	})
 	n.serve(holds(holder(trainer, "", gpuA)))
 	n.poll()
-	n.wantHeld(exclusive(gpuA, withoutUID, false)) // a missing directory is not an error
+	n.wantHeld(exclusive(gpuA, withoutUID, false)) // a missing root of the log directories is not an error
 	n.write("pods", "")
 	n.pollFails("list pod logs")
 	n.wantStage(stage.ContainerLogs, false)
@@ -384,8 +385,8 @@ func TestPodLogsOfARecreatedPod(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, false))
 }
 
-// TestRunPollsForAnUnknownContainer checks that the Pods API identifies a container without a
-// link as soon as its process appears.
+// TestRunPollsForAnUnknownContainer checks that a container without a link is identified through
+// the Pods API as soon as its process appears.
 func TestRunPollsForAnUnknownContainer(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	check(t, os.RemoveAll(n.path("containers")))
@@ -398,7 +399,7 @@ func TestRunPollsForAnUnknownContainer(t *testing.T) {
 	api.now(apiPod(trainer, "Running", map[string]string{"trainer": id}, "sidecar"))
 	wantOwner(t, n.process(10).Owner, pending)
 	k.wait(t)
-	if err := n.Refresh(context.Background()); errors.Is(err, context.Canceled) { // waits for the running poll
+	if err := n.Refresh(context.Background()); errors.Is(err, context.Canceled) { // Refresh waits for a poll that is in progress
 		t.Error(err)
 	}
 	wantOwner(t, n.Owner(p), trainer)

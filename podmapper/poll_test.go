@@ -54,20 +54,20 @@ func TestOneProcessIsEnough(t *testing.T) {
 	}
 	n.poll()
 	for i := range uint32(20) {
-		if i != 12 { // one of the eight oldest processes
+		if i != 12 { // process 22 is one of the eight oldest processes
 			n.exit(10 + i)
 		}
 	}
 	n.wantHeld(exclusive(gpuA, trainer, true))
 	n.exit(22)
-	n.start(30, 200, "python3", cgroupPath(trainer, id)) // came since
+	n.start(30, 200, "python3", cgroupPath(trainer, id)) // a process that started later
 	n.wantHeld(exclusive(gpuA, trainer, false))
 	n.poll()
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestPodsAPIOverridesProcesses checks that a pod that the Pods API reports as alive stays live
-// without processes, because a crashed container will be restarted. A poll is requested.
+// TestPodsAPIOverridesProcesses checks that a pod without processes stays live if the Pods API
+// reports it as alive, because a crashed container will be restarted. The mapper requests a poll.
 func TestPodsAPIOverridesProcesses(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	api := n.servePods(apiPod(trainer, "Running", nil))
@@ -81,7 +81,7 @@ func TestPodsAPIOverridesProcesses(t *testing.T) {
 	n.exit(10)
 	n.wantHeld(exclusive(gpuA, trainer, true))
 	k.wait(t)
-	n.poll() // waits for the running poll
+	n.poll() // poll waits for a poll that is in progress
 	n.wantHeld(exclusive(gpuA, trainer, false))
 }
 
@@ -98,12 +98,12 @@ func TestRunPollsForAnEndedPod(t *testing.T) {
 	n.start(11, 6, "python3", cgroupPath(trainer, id))
 	n.wantHeld(exclusive(gpuA, trainer, false))
 	k.wait(t)
-	n.poll() // waits for the running poll
+	n.poll() // poll waits for a poll that is in progress
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
 // TestUnchangedProcessIsNotReadAgain checks that a process with an unchanged start time is not
-// read again. Its cgroup file is replaced by an unreadable one.
+// read again. The test replaces the cgroup file of the process by an unreadable file.
 func TestUnchangedProcessIsNotReadAgain(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -124,9 +124,9 @@ func TestUnchangedProcessIsNotReadAgain(t *testing.T) {
 	n.pollFails(fmt.Sprintf("%s: is a directory", n.path("proc/10/cgroup")))
 }
 
-// TestProcessThatMovesIntoItsContainer checks that a process is read again while it may move,
-// because the runtime starts the first process of a container outside the container and then moves
-// it.
+// TestProcessThatMovesIntoItsContainer checks that a process is read again while it may still
+// move. The runtime starts the first process of a container outside the container and then moves
+// it into the container.
 func TestProcessThatMovesIntoItsContainer(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -158,8 +158,8 @@ func TestAnExitingProcessKeepsNoPodAlive(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, false))
 }
 
-// TestKernelThreadsAreInNoPod checks that kernel threads cause no error, although their cgroup
-// has no name in a private cgroup namespace.
+// TestKernelThreadsAreInNoPod checks that kernel threads cause no error, although their cgroup has
+// no name when seen from a private cgroup namespace.
 func TestKernelThreadsAreInNoPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())

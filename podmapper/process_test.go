@@ -70,7 +70,7 @@ func TestProcessOwners(t *testing.T) {
 	inPod := "0::" + cgroupPath(trainer, id)
 	tests := []struct {
 		name         string
-		stat, cgroup string // of pid 10
+		stat, cgroup string // content of the files of PID 10
 		want         gpu.Owner
 	}{
 		{"container", statLine(10, 5, "x", 0), inPod, trainer},
@@ -78,7 +78,7 @@ func TestProcessOwners(t *testing.T) {
 		{"host service", statLine(10, 5, "x", 0), "0::/system.slice/nvidia-persistenced.service", host},
 		{"host container", statLine(10, 5, "x", 0), "0::/docker/" + id, gpu.Owner{Kind: gpu.OwnerHost}},
 		{"container without a link", statLine(10, 5, "x", 0), "0::" + cgroupPath(trainer, otherID), gpu.Owner{}},
-		{"container of another pod than its link's", statLine(10, 5, "x", 0), "0::" + cgroupPath(reborn, id), pending},
+		{"container in another pod than the pod in its link", statLine(10, 5, "x", 0), "0::" + cgroupPath(reborn, id), pending},
 		{"pod without a container", statLine(10, 5, "x", 0), "0::/kubepods/pod" + uid, gpu.Owner{}},
 		{"malformed UID", statLine(10, 5, "x", 0), "0::/kubepods/pod1234/" + id, unmapped},
 		{"malformed line", statLine(10, 5, "x", 0), "garbage", unmapped},
@@ -102,7 +102,7 @@ func TestProcessOwners(t *testing.T) {
 	}
 }
 
-// TestMainThreadExited checks that a process whose main thread has exited keeps its container:
+// TestMainThreadExited checks that a process with an exited main thread keeps its container.
 // cgroup v1 shows an exited thread in the root, so another thread is read.
 func TestMainThreadExited(t *testing.T) {
 	const exiting = 0x400004
@@ -118,7 +118,7 @@ func TestMainThreadExited(t *testing.T) {
 	}{
 		{"a thread runs", []thread{{0, inPod}}, trainer},
 		{"the second thread runs", []thread{{exiting, "4:memory:/"}, {0, inPod}}, trainer},
-		{"a thread of the host runs", []thread{{0, "4:memory:/system.slice/sshd.service"}}, host},
+		{"a thread in a host cgroup runs", []thread{{0, "4:memory:/system.slice/sshd.service"}}, host},
 		{"all threads have exited", []thread{{exiting, "4:memory:/"}}, unmapped},
 		{"a cgroup that cannot be read", []thread{{0, "what is this?"}}, unmapped},
 	}
@@ -148,8 +148,8 @@ func TestProcessNameIsKeptAsItIs(t *testing.T) {
 	}
 }
 
-// TestProcessIsReadOnce checks that a known process stays the same while its start time is the
-// same.
+// TestProcessIsReadOnce checks that a known process is not read again while its start time is
+// unchanged.
 func TestProcessIsReadOnce(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -176,7 +176,7 @@ func TestReusedPIDIsAnotherProcess(t *testing.T) {
 }
 
 // TestPIDReusedWhileItIsRead checks a PID that is reused between the reads of stat and cgroup. The
-// cgroup must not be attributed to either process.
+// mapper must not attribute the cgroup to either process.
 func TestPIDReusedWhileItIsRead(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -205,8 +205,8 @@ func TestProcessVanishesWhileItIsRead(t *testing.T) {
 	}
 }
 
-// readSlowly requests a process and returns when the mapper has read its stat and opened its
-// cgroup, which is still to be written. The result is nil if there is no such process.
+// readSlowly requests a process. It returns after the mapper has read stat and opened cgroup,
+// which the test has not written yet. The channel yields nil if the process does not exist.
 func (n *node) readSlowly(pid uint32) (<-chan *gpu.Process, io.WriteCloser) {
 	n.t.Helper()
 	cgroup := fmt.Sprintf("proc/%d/cgroup", pid)
@@ -224,20 +224,20 @@ func (n *node) readSlowly(pid uint32) (<-chan *gpu.Process, io.WriteCloser) {
 	return requested, pipe
 }
 
-// TestUnreadableCgroup checks that an unreadable process is unmapped and reported, does not affect
-// other processes, and is read again.
+// TestUnreadableCgroup checks that an unreadable process is unmapped and reported, that it does
+// not affect other processes, and that it is read again later.
 func TestUnreadableCgroup(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
 	n.link(trainer, id)
 	n.start(1, 1, "systemd", "")
 	n.remove("proc/1/cgroup")
-	check(t, os.Mkdir(n.path("proc/1/cgroup"), 0o755)) // root may read any file, but not a directory
+	check(t, os.Mkdir(n.path("proc/1/cgroup"), 0o755)) // root may read any file, but cannot read a directory as a file
 	n.start(2, 2, "no cgroup", "")
 	n.remove("proc/2/cgroup")
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
 
-	n.pollFails("2 of 3 processes unreadable")
+	n.pollFails("cannot read 2 of 3 processes")
 	n.wantStage(stage.Processes, false)
 	wantOwner(t, n.process(1).Owner, unmapped)
 	wantOwner(t, n.process(2).Owner, unmapped)
@@ -283,8 +283,8 @@ func TestOwnerOutlivesTheProcess(t *testing.T) {
 	wantOwner(t, n.Owner(p), unmapped)
 }
 
-// TestPendingOwner checks that the name of a container may become known after its first process
-// started, and even after this process ended.
+// TestPendingOwner checks that the owner of a process may become known after its container's first
+// process started, and even after the process ended.
 func TestPendingOwner(t *testing.T) {
 	n := newNode(t)
 	p := n.start(10, 5, "python3", cgroupPath(trainer, id))

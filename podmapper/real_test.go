@@ -12,10 +12,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/cgroup"
 )
 
-// TestRealCgroups starts real processes in real cgroups of every version that the machine has,
-// with the names that the kubelet and the runtimes use.
+// TestRealCgroups starts real processes in real cgroups of each version that the machine
+// supports. The cgroups have the names that the kubelet and the runtimes use.
 func TestRealCgroups(t *testing.T) {
-	// The names are unique, because the test may run twice on a machine and reads all its processes.
+	// The names are unique, because the test reads all processes of the machine, on which it may run
+	// twice at the same time.
 	trainer := trainer
 	uid, id := fmt.Sprintf("3f1c2b9a-7d54-4e0b-9c66-%012x", os.Getpid()), fmt.Sprintf("%064x", os.Getpid())
 	trainer.UID = uid
@@ -37,7 +38,7 @@ func TestRealCgroups(t *testing.T) {
 				n := newNode(t, func(c *podmapper.Config) { c.ProcFS = "/proc" })
 				n.link(trainer, id)
 				n.serve(holds(holder(trainer, "", gpuA)))
-				// The root of the test is named like the root of the kubelet.
+				// The root cgroup of the test has a name like the root cgroup of the kubelet.
 				sleeper := cgroup.Start(t, cgroup.New(t, hierarchy, fmt.Sprintf("kubelet-test-%d/%s", os.Getpid(), tt.path)))
 				inPod := tt.want.Kind == gpu.OwnerPod
 				n.poll()

@@ -8,13 +8,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// DefaultReservations contains the namespaces in which KAI Scheduler and Run:ai reserve GPUs for the
-// pods that share them.
+// DefaultReservations contains the namespaces in which KAI Scheduler and Run:ai reserve GPUs that
+// other pods share.
 var DefaultReservations = []string{"kai-resource-reservation", "runai-reservation"}
 
 const (
-	// groupLabel is the label with the same value on the reservation of a GPU and on the pods that
-	// share the GPU: runai-gpu-group, or runai-gpu-group/<group> for a pod with several groups.
+	// groupLabel is a label that has the same value on the reservation of a GPU and on the pods that
+	// share this GPU. It is runai-gpu-group, or runai-gpu-group/<group> for a pod in several groups.
 	groupLabel = "runai-gpu-group"
 	// vgpuAnnotation contains the devices that HAMi's scheduler chose, each as
 	// <UUID>,<type>,<memory>,<cores>. Devices of a container are separated by colons, and containers
@@ -23,14 +23,14 @@ const (
 	vgpuAnnotation = "hami.io/vgpu-devices-allocated"
 )
 
-// addLabel keeps a label of a pod if it is used.
+// addLabel stores a label of a pod if the mapper uses it.
 func (p *pod) addLabel(name, value string) {
 	if name == groupLabel || strings.HasPrefix(name, groupLabel+"/") {
 		p.groups = append(p.groups, value)
 	}
 }
 
-// addAnnotation keeps an annotation of a pod if it is used.
+// addAnnotation stores an annotation of a pod if the mapper uses it.
 func (p *pod) addAnnotation(name, value string) {
 	if name != vgpuAnnotation {
 		return
@@ -43,8 +43,8 @@ func (p *pod) addAnnotation(name, value string) {
 	}
 }
 
-// sole returns the pod's container if the pod has only one. Otherwise it returns the pod without a
-// container.
+// sole returns the only container of the pod. If the pod has several containers, sole returns the
+// pod without a container.
 func (p *pod) sole() gpu.Owner {
 	if len(p.containers) == 1 && validName(p.containers[0]) {
 		return p.container(p.containers[0])
@@ -52,7 +52,7 @@ func (p *pod) sole() gpu.Owner {
 	return p.container("")
 }
 
-// sharers returns the live pods, other than reservations, that share a reservation's group.
+// sharers returns the live pods in the group of a reservation, without reservations.
 func (ps *pods) sharers(uid string, reservations []string) (list []*pod) {
 	if ps == nil || ps.byUID[uid] == nil {
 		return nil
@@ -76,9 +76,9 @@ func (ps *pods) chosen(uid string) []gpu.DeviceName {
 	return ps.byUID[uid].vgpus
 }
 
-// toUsers replaces each allocation of a reservation by allocations of the pods that share it. For
-// pods with HAMi's annotation it replaces the ids of the list by the devices of the annotation. A
-// reservation with unknown pods is kept and marked as reserved.
+// toUsers replaces each allocation to a reservation by allocations to the pods that share it. For
+// pods with HAMi's annotation it replaces the listed ids by the devices in the annotation. If the
+// sharing pods are unknown, the allocation is kept and marked as reserved.
 func toUsers(list []gpu.Allocation, ps *pods, reservations []string) []gpu.Allocation {
 	out := make([]gpu.Allocation, 0, len(list))
 	var placed []string
@@ -103,7 +103,7 @@ func toUsers(list []gpu.Allocation, ps *pods, reservations []string) []gpu.Alloc
 	return out
 }
 
-// reserved returns the allocations of the pods that share a reservation.
+// reserved returns the allocations to the pods that share a reservation.
 func reserved(a gpu.Allocation, pods []*pod) (list []gpu.Allocation) {
 	if len(pods) == 0 {
 		a.Reserved = true

@@ -10,13 +10,14 @@ import (
 
 const gpuUUID = "GPU-5d2f9a60-0000-4000-8000-000000000001"
 
-// labelled adds labels (field 11) or annotations (field 12) to the metadata of a pod.
+// labelled returns a pod with a label (field 11) or an annotation (field 12) in its metadata.
 func labelled(c gpu.Owner, field int, name, value string) []byte {
 	entry := message(1, name, 2, value)
 	return message(1, message(1, c.Name, 3, c.Scope, 5, c.UID, field, entry), 2, message(2, message(1, c.Part)), 3, message(1, "Running"))
 }
 
-// held returns the owners of the allocations by device, "reserved" for allocations of unknown pods.
+// held returns the owners of the allocations by device. The owner of an allocation for unknown pods
+// is "reserved".
 func (n *node) held() map[string][]string {
 	of := make(map[string][]string)
 	for _, a := range n.Allocations().List {
@@ -29,8 +30,8 @@ func (n *node) held() map[string][]string {
 	return of
 }
 
-// TestReservation checks that the reservation of a GPU is not a holder. The holders are the live
-// pods of its group, or no pod if these are unknown.
+// TestReservation checks that the reservation of a GPU does not hold the GPU. The holders are the
+// live pods in the group of the reservation. If these pods are unknown, there is no holder.
 func TestReservation(t *testing.T) {
 	reservation := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kai-resource-reservation", Name: "gpu-reservation-node-x", UID: "0a1b2c3d-0000-4000-8000-000000000001", Part: "resource-reservation"}
 	user := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "half", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}
@@ -49,8 +50,8 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// TestVirtualGPU checks that ids of HAMi do not name a GPU, but that the annotation of the pod
-// does.
+// TestVirtualGPU checks that the ids that HAMi registers do not name a GPU, and that the GPU is
+// taken from the annotation of the pod.
 func TestVirtualGPU(t *testing.T) {
 	const chosen = "GPU-5d2f9a60-0000-4000-8000-000000000002"
 	user := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "vgpu", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}

@@ -13,7 +13,7 @@ import (
 // settlement.
 const podAfter = 5 * time.Second
 
-// process is a process of a pod, or of a pod that cannot be identified.
+// process is a process that belongs to a pod, identified or not.
 type process struct {
 	mapper *Mapper
 	cgroup unique.Handle[cgroup]
@@ -23,7 +23,7 @@ type process struct {
 
 // Resolve implements [owner.Resolver] for the processes of pods.
 func (m *Mapper) Resolve(p owner.Process) func() owner.Answer {
-	c, _ := parseCgroup(p.Cgroup) // after an error, the zero cgroup stands for a pod that cannot be identified
+	c, _ := parseCgroup(p.Cgroup) // after an error, the zero cgroup represents a pod that cannot be identified
 	if c.host {
 		return nil
 	}
@@ -49,8 +49,8 @@ func (p *process) answer() owner.Answer {
 	return owner.Answer{Owner: found, ContainerID: c.containerID, Final: found.Part != ""}
 }
 
-// containerOf returns the container of a process of a pod. If the name of the container is unknown
-// for the time podAfter, it returns the pod without a container. Before Kubernetes 1.37 the kubelet
+// containerOf returns the container of a process of a pod. If the name of the container stays
+// unknown for podAfter, it returns the pod without a container. Before Kubernetes 1.37 the kubelet
 // truncates the ids of containers with long names.
 func (m *Mapper) containerOf(p *process, c cgroup) (gpu.Owner, bool) {
 	now := m.cfg.Now().Boot

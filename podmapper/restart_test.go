@@ -7,8 +7,8 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// TestAllHoldersGone checks a kubelet that has just started and lists no pods, or only its static
-// pods, for a moment. Only the second such response is accepted.
+// TestAllHoldersGone checks a kubelet that has just started and for a moment lists no pods, or
+// only its static pods. The second such response in a row is accepted.
 func TestAllHoldersGone(t *testing.T) {
 	proxy := &podresources.PodResources{
 		Namespace: "kube-system", Name: "kube-proxy-node",
@@ -33,8 +33,8 @@ func TestAllHoldersGone(t *testing.T) {
 	}
 }
 
-// TestRecreatedPodAfterAnEmptyAnswer checks that an ignored response does not identify the pod
-// that now has a holder's name.
+// TestRecreatedPodAfterAnEmptyAnswer checks that an ignored response is not used to identify a
+// new pod that now has the name of a holder.
 func TestRecreatedPodAfterAnEmptyAnswer(t *testing.T) {
 	n := newNode(t)
 	link := n.link(trainer, id)
@@ -54,8 +54,8 @@ func TestRecreatedPodAfterAnEmptyAnswer(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// TestPodsAPIAndAnEmptyAnswer makes the same check with the Pods API, which still responds while
-// the kubelet's list fails.
+// TestPodsAPIAndAnEmptyAnswer checks an ignored response with the Pods API, which still responds
+// while the list of the kubelet fails.
 func TestPodsAPIAndAnEmptyAnswer(t *testing.T) {
 	n := newNode(t)
 	api := n.servePods(apiPod(trainer, "Running", nil))

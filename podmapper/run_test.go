@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// run starts Run and returns a function that stops it and waits.
+// run starts Run. It returns a function that stops Run and waits for its end.
 func (n *node) run() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -56,8 +56,8 @@ func TestRunPolls(t *testing.T) {
 	n.wantHeld()
 }
 
-// TestRunPollsForANewContainer checks that a process of a container without an allocation causes a
-// poll before the next regular poll, which never comes in this test.
+// TestRunPollsForANewContainer checks that a process of a container without an allocation causes
+// an immediate poll. The next regular poll would be after the end of the test.
 func TestRunPollsForANewContainer(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	k := n.serve(holds(holder(trainer, "", gpuA)))
@@ -68,7 +68,7 @@ func TestRunPollsForANewContainer(t *testing.T) {
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
 	wantOwner(t, n.process(10).Owner, trainer)
 	k.wait(t)
-	n.poll() // waits for the running poll
+	n.poll() // poll waits for a poll that is in progress
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
@@ -83,7 +83,7 @@ func TestRunEndsDuringACall(t *testing.T) {
 	stop()
 	for _, s := range n.stages.Snapshot() {
 		if s.Failures > 0 {
-			t.Errorf("stage %s counts the end as a failure", s.Name)
+			t.Errorf("stage %s counts the shutdown as a failure", s.Name)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestPolled(t *testing.T) {
 	n.pollFails("list pod resources") // again
 }
 
-// TestRunPollsAtOnce checks that Run polls at its start even after a separate Refresh.
+// TestRunPollsAtOnce checks that Run polls when it starts, even after a separate Refresh.
 func TestRunPollsAtOnce(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	k := n.serve(holds())
@@ -118,7 +118,8 @@ func TestRunPollsAtOnce(t *testing.T) {
 	k.wait(t)
 }
 
-// TestRefreshEndsDuringAScan checks that a cancelled scan is neither a failure nor a result.
+// TestRefreshEndsDuringAScan checks that a cancelled scan counts neither as a failure nor as a
+// result.
 func TestRefreshEndsDuringAScan(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -128,7 +129,7 @@ func TestRefreshEndsDuringAScan(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- n.Refresh(ctx) }()
-	pipe, err := os.OpenFile(n.path("proc/10/cgroup"), os.O_WRONLY, 0) // returns when the scan reads it
+	pipe, err := os.OpenFile(n.path("proc/10/cgroup"), os.O_WRONLY, 0) // opening the pipe returns when the scan reads it
 	check(t, err)
 	cancel()
 	check(t, pipe.Close())
@@ -137,7 +138,7 @@ func TestRefreshEndsDuringAScan(t *testing.T) {
 	}
 	for _, s := range n.stages.Snapshot() {
 		if s.Failures > 0 {
-			t.Errorf("stage %s counts the end as a failure", s.Name)
+			t.Errorf("stage %s counts the cancellation as a failure", s.Name)
 		}
 	}
 	n.wantUnknown()
@@ -154,7 +155,7 @@ func TestConcurrentUse(t *testing.T) {
 	n.run()
 	var samplers sync.WaitGroup
 	for range 3 {
-		chain := owner.NewChain(proc.Tree{Root: n.path("proc")}, n.now, n.Mapper) // used by one sampler
+		chain := owner.NewChain(proc.Tree{Root: n.path("proc")}, n.now, n.Mapper) // the chain is used by one sampler only
 		samplers.Go(func() {
 			for range 200 {
 				for _, pid := range []uint32{10, 11, 12} {
@@ -171,8 +172,8 @@ func TestConcurrentUse(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trainer)
 }
 
-// BenchmarkRefresh measures one poll of a node with 1,000 containers that hold a GPU each, and 500
-// processes. All of them are known. The work of the kubelet is included.
+// BenchmarkRefresh measures one poll of a node with 500 known processes and 1,000 known containers
+// that each hold a GPU. The time includes the work of the fake kubelet.
 func BenchmarkRefresh(b *testing.B) {
 	b.Run("links", func(b *testing.B) { benchmarkRefresh(b, false) })
 	b.Run("pods-api", func(b *testing.B) { benchmarkRefresh(b, true) })
@@ -192,7 +193,7 @@ func benchmarkRefresh(b *testing.B, api bool) {
 	b.ReportMetric(float64((cpuTime(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
 }
 
-// crowd adds 1,000 pods and 500 processes to the node. In the Pods API each pod has 10 kB.
+// crowd adds 1,000 pods and 500 processes to the node. A pod in the Pods API has 10 kB.
 func (n *node) crowd(api bool) {
 	n.t.Helper()
 	var listed []*podresources.PodResources
@@ -214,8 +215,8 @@ func (n *node) crowd(api bool) {
 	}
 }
 
-// BenchmarkAllocations measures the sampler's call of every tick, with 500 pods and a liveness
-// check of each.
+// BenchmarkAllocations measures the call that the sampler makes in every tick, with 500 pods and a
+// liveness check of each pod.
 func BenchmarkAllocations(b *testing.B) {
 	n := newNode(b)
 	n.crowd(false)

@@ -2,9 +2,9 @@ package podmapper
 
 import "strings"
 
-// validUID reports whether s can be the UID of a pod. It is a UUID, or the 32 hexadecimal digits
-// that identify a static pod in the kubelet (the hash of its configuration; its mirror pod in the
-// API has another UID).
+// validUID reports whether s can be the UID of a pod. It is a UUID, or 32 hexadecimal digits. The
+// kubelet identifies a static pod by such digits, the hash of its configuration; the mirror pod
+// in the API has another UID.
 func validUID(s string) bool {
 	return validUUID(s) || len(s) == 32 && isHex(s)
 }

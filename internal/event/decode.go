@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// ErrInvalid is the error for a line that is not an event.
+// ErrInvalid is wrapped by the error for a line that is not a valid event.
 var ErrInvalid = errors.New("invalid event")
 
-// logFields contains the fields that the logger adds to a line. They are ignored, so that lines of
-// a log can also be sent.
+// logFields contains the fields that the logger adds to a line. They are ignored, so that log lines can
+// also be sent as events.
 var logFields = []string{"time", "level", "msg"}
 
-// Decode returns the events in a text of lines, up to the first error. It ignores empty lines. Times
-// have the resolution of a millisecond, and invalid characters are replaced.
+// Decode returns the events in a text with one event per line, up to the first error. It ignores empty
+// lines, rounds times down to milliseconds, and replaces invalid characters.
 func Decode(r io.Reader) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		in := &source{Reader: r}
@@ -53,8 +53,8 @@ func Decode(r io.Reader) iter.Seq2[Event, error] {
 	}
 }
 
-// source keeps the error of a reader, except the end of the file. A scanner first returns the line
-// that was read before the error.
+// source records the error of a reader, except the end of the file. It is needed because a scanner first
+// returns the line that was read before the error.
 type source struct {
 	io.Reader
 	err error
@@ -68,10 +68,10 @@ func (s *source) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// decode returns the event of a line. Characters that the sinks of the archive cannot keep are replaced.
+// decode returns the event in a line. It replaces characters that the sinks of the archive cannot store.
 func decode(line []byte) (e Event, err error) {
 	in := json.NewDecoder(bytes.NewReader(line))
-	in.UseNumber() // numbers keep their text
+	in.UseNumber() // without this, numbers would lose their text
 	var all map[string]any
 	if err := in.Decode(&all); err != nil {
 		return e, err
@@ -117,7 +117,8 @@ func decode(line []byte) (e Event, err error) {
 	return e, e.check()
 }
 
-// take removes a text from the fields of a line, empty if it is missing.
+// take removes a text from the fields of a line and returns it. It returns an empty text if the field is
+// missing.
 func take(from map[string]any, name string) (string, error) {
 	value := from[name]
 	delete(from, name)
@@ -131,8 +132,8 @@ func take(from map[string]any, name string) (string, error) {
 	return text, nil
 }
 
-// clean replaces zero bytes, which databases reject. Invalid UTF-8 was replaced before. Numbers that no
-// program can read, and values at a greater depth than maxDepth, are errors.
+// clean replaces zero bytes, which databases reject. Invalid UTF-8 was replaced before. clean returns an
+// error for numbers that no program can read, and for values that are nested deeper than maxDepth.
 func clean(value any, depth int) (_ any, err error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("more than %d levels of nested objects", maxDepth)
@@ -164,7 +165,7 @@ func clean(value any, depth int) (_ any, err error) {
 
 func withoutZeros(text string) string { return strings.ReplaceAll(text, "\x00", "\ufffd") }
 
-// encode encodes a value like [json.Marshal], without escapes of HTML.
+// encode encodes a value like [json.Marshal], but does not escape HTML characters.
 func encode(value any) ([]byte, error) {
 	var b bytes.Buffer
 	out := json.NewEncoder(&b)

@@ -1,5 +1,5 @@
-// Package event is the format in which events of GPU pods and their workloads are logged and sent
-// to the archive: a line of JSON for each event. The reconciler writes it, the archive reads it.
+// Package event defines the format in which events of GPU pods and their workloads are logged and sent to the
+// archive: one line of JSON per event. The reconciler writes this format, and the archive reads it.
 package event
 
 import (
@@ -12,41 +12,40 @@ import (
 	"time"
 )
 
-// Path is the URL path where the archive receives events, as the body of a POST request. The query
-// parameter [ClusterParameter] contains the name of their cluster.
+// Path is the URL path at which the archive receives events, in the body of a POST request. The query parameter
+// [ClusterParameter] contains the name of the cluster that the events come from.
 const (
 	Path             = "/api/v1/events"
 	ClusterParameter = "cluster"
-	// RepeatHeader is "true" in a response that requests the current state from the sender again,
-	// because a sink may have lost events.
+	// RepeatHeader is "true" in a response that requests that the sender sends the current state again, because a
+	// sink may have lost events.
 	RepeatHeader = "Gpuledger-Repeat"
 )
 
-// Snapshot is the kind of an event with the pod itself.
+// Snapshot is the kind of an event that contains the pod itself.
 const Snapshot = "snapshot"
 
-// The limits of an event, in bytes.
+// Limits for an event, in bytes.
 const (
-	// MaxLine limits a line. In the API server a pod has at most 1.5 MiB, in a more compact
-	// encoding.
+	// MaxLine limits a line. The API server stores at most 1.5 MiB per pod, in a more compact encoding.
 	MaxLine = 4 << 20
 	// MaxID limits an id, so that every database can index ids.
 	MaxID = 255
-	// MaxText limits the other texts, without details and object.
+	// MaxText limits all other texts except the details and the object.
 	MaxText = 1024
-	// maxDetails limits the details, because people query them in a column.
+	// maxDetails limits the details, because people query them in a database column.
 	maxDetails = 256 << 10
-	// maxNumber limits the text of a number. maxDepth limits the levels of nested objects and lists: a pod has about
-	// ten, and some databases cannot read JSON with more than a hundred.
+	// maxNumber limits the text of a number. maxDepth limits the levels of nested objects and lists. A pod has about
+	// ten levels, and some databases cannot read JSON with more than a hundred.
 	maxNumber = 40
 	maxDepth  = 32
 )
 
-// Event is a change of a pod or of a workload.
+// Event describes a change of a pod or of a workload.
 type Event struct {
-	// Kind is the kind of change.
+	// Kind is the kind of the change.
 	Kind string `json:"event"`
-	// ID identifies the change in its cluster. Repeated events have the same id and time.
+	// ID identifies the change in its cluster. If an event is repeated, its id and time stay the same.
 	ID string `json:"id"`
 	// At is the time of the change.
 	At time.Time `json:"at"`
@@ -64,13 +63,13 @@ type Event struct {
 	WorkloadName string `json:"workload_name,omitempty"`
 	WorkloadUID  string `json:"workload_uid,omitempty"`
 
-	// Object is the pod, for a snapshot.
+	// Object is the pod if the event is a snapshot.
 	Object json.RawMessage `json:"object,omitempty"`
-	// Details is a JSON object with the fields that depend on the kind, or nil if there are none.
+	// Details is a JSON object with the fields that depend on the kind of the event, or nil.
 	Details json.RawMessage `json:"-"`
 }
 
-// ID joins the parts of an id. If they are too long, a digest replaces the end.
+// ID joins the parts of an id. If the result is too long, a digest replaces its end.
 func ID(parts ...string) string {
 	id := strings.Join(parts, "/")
 	if len(id) <= MaxID {
@@ -81,8 +80,8 @@ func ID(parts ...string) string {
 	return strings.ToValidUTF8(id[:MaxID-len(suffix)], "") + suffix
 }
 
-// Append appends the line of an event, with the line break. Details must not contain the name of
-// another field.
+// Append appends the line of an event, including the line break. Details must not contain the name of another
+// field.
 func (e *Event) Append(b []byte) ([]byte, error) {
 	if err := e.checkDetails(); err != nil {
 		return b, fmt.Errorf("encode event %s: %w", e.ID, err)
@@ -98,12 +97,12 @@ func (e *Event) Append(b []byte) ([]byte, error) {
 	}
 	b = append(b, '\n')
 	if n := len(b) - start; n > MaxLine {
-		return b[:start], fmt.Errorf("encode event %s: it has %d bytes, more than %d", e.ID, n, MaxLine)
+		return b[:start], fmt.Errorf("encode event %s: %d bytes exceed the limit of %d", e.ID, n, MaxLine)
 	}
 	return b, nil
 }
 
-// fields returns the texts of an event by their names in JSON.
+// fields returns the texts of an event by their JSON names.
 func (e *Event) fields() map[string]*string {
 	return map[string]*string{
 		"event": &e.Kind, "id": &e.ID, "namespace": &e.Namespace, "pod": &e.Pod, "pod_uid": &e.PodUID, "resource_version": &e.ResourceVersion, "node": &e.Node,
@@ -112,7 +111,7 @@ func (e *Event) fields() map[string]*string {
 	}
 }
 
-// check returns an error if an event exceeds a limit or lacks its identity.
+// check returns an error if an event exceeds a limit or has no kind or id.
 func (e *Event) check() error {
 	if e.Kind == "" || e.ID == "" {
 		return errors.New("event or id is empty")

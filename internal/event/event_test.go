@@ -26,7 +26,7 @@ func decode(text string) (all []event.Event, err error) {
 	return all, nil
 }
 
-// TestDecode checks that a line of the log and a line that was sent are the same event.
+// TestDecode checks that a log line and a line that was sent decode to the same event.
 func TestDecode(t *testing.T) {
 	sent := `{"event":"condition","id":"u/condition/Ready","at":"2026-03-01T12:00:00.123456+01:00","namespace":"ml","pod":"p","pod_uid":"u","resource_version":"7","node":"a","owner_kind":"Job","owner_name":"j","to":"True","from":"False <&>","n":1e2}`
 	logged := `{"time":"2026-03-01T11:00:01Z","msg":"gpu pod",` + sent[1:]
@@ -45,7 +45,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestInvalid checks that the error of an invalid line has its number and a reason.
+// TestInvalid checks that the error for an invalid line contains the line number and a
+// reason.
 func TestInvalid(t *testing.T) {
 	const valid = `{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z"}` + "\n"
 	tests := []struct{ name, line, want string }{
@@ -56,7 +57,7 @@ func TestInvalid(t *testing.T) {
 		{"another case", `{"Event":"phase","id":"u","at":"2026-03-01T12:00:00Z"}`, "event or id is empty"},
 		{"a number", `{"event":"phase","id":7,"at":"2026-03-01T12:00:00Z"}`, "id is not a string"},
 		{"no time", `{"event":"phase","id":"u"}`, "at: "},
-		{"a time before time", `{"event":"phase","id":"u","at":"0001-01-01T00:00:00+02:00"}`, "at: year 0"},
+		{"a time before the year 0", `{"event":"phase","id":"u","at":"0001-01-01T00:00:00+02:00"}`, "at: year 0"},
 		{"a long id", `{"event":"phase","id":"` + strings.Repeat("x", 256) + `","at":"2026-03-01T12:00:00Z"}`, "id has 256 bytes"},
 		{"a long name", `{"event":"phase","id":"u","pod":"` + strings.Repeat("x", 1025) + `","at":"2026-03-01T12:00:00Z"}`, "pod has 1025 bytes"},
 		{"a large number", `{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z","n":1e999999}`, "number"},
@@ -70,7 +71,7 @@ func TestInvalid(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			all, err := decode(valid + tt.line)
 			if !errors.Is(err, event.ErrInvalid) || !strings.Contains(err.Error(), "line 2: ") || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error is %v, want an error of line 2 with %q", err, tt.want)
+				t.Errorf("error is %v, want an error for line 2 with %q", err, tt.want)
 			}
 			if len(all) != 1 {
 				t.Errorf("%d events before the error, want 1", len(all))
@@ -108,7 +109,7 @@ func TestID(t *testing.T) {
 	}
 }
 
-// TestTooLarge checks that an event that the archive would reject is not encoded.
+// TestTooLarge checks that Append does not encode an event that the archive would reject.
 func TestTooLarge(t *testing.T) {
 	large := event.Event{Kind: event.Snapshot, ID: "u", Object: json.RawMessage(`"` + strings.Repeat("x", event.MaxLine) + `"`)}
 	if b, err := large.Append([]byte("before")); err == nil || string(b) != "before" {
@@ -116,8 +117,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that an event does not change when it is encoded again, and is within the
-// limits.
+// FuzzDecode checks that a decoded event does not change when it is encoded and decoded
+// again, and that it does not exceed the limits.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"event":"condition","id":"u/é","at":"2026-03-01T12:00:00.1+01:00","pod":"p","a":{"b":[1,"\u0000",null,1e99]},"object":{"x":"\ud800"}}`))
 	f.Add([]byte("{\"event\":\"\xff\",\"id\":\"u\",\"at\":\"9999-12-31T23:59:59-01:00\",\"time\":1}\n{}"))

@@ -21,14 +21,14 @@ type Book struct {
 	Unattributed [NumReasons]Millijoules `json:"unattributed"`
 	// Retired is the energy of accounts that are no longer exported.
 	Retired Millijoules `json:"retired"`
-	// Resets counts confirmed discontinuities of the board counter. Rejected counts the implausible
+	// Resets is the number of confirmed discontinuities of the board counter. Rejected is the number of implausible
 	// readings.
 	Resets   uint64 `json:"resets"`
 	Rejected uint64 `json:"rejected"`
 	// Uncounted is an upper bound of the energy that the GPU used and that Energy omits because of
 	// resets, rejected readings and gaps.
 	Uncounted Millijoules `json:"uncounted,omitempty"`
-	// Estimated is the part of Energy that was divided over several owners by an estimated idle power.
+	// Estimated is the part of Energy that was divided over several owners with an estimated idle power.
 	Estimated Millijoules `json:"estimated,omitempty"`
 	// Throttled is the part of Energy that was used while the GPU was throttled.
 	Throttled ByThrottle `json:"throttled,omitzero"`
@@ -59,17 +59,17 @@ func (b *Book) Sum() Millijoules {
 	return sum
 }
 
-// GroupAccount is the sum over the accounts of a group of owners on one GPU, such as the containers
-// of a pod. The accounts retire together, so the sum never falls while the group has accounts.
+// GroupAccount contains the sums over the accounts of a group of owners on one GPU, such as the containers of a pod.
+// The accounts retire together, so no sum falls while the group has accounts.
 type GroupAccount struct {
 	Owner // owner without its part
 	// Opened is the earliest opening time of the accounts.
 	Opened time.Time
 	Energy Millijoules
-	// Exclusive, Idle and Estimated give parts of Energy, as in [Account].
+	// Exclusive, Idle and Estimated are parts of Energy, as in [Account].
 	Exclusive, Idle, Estimated Millijoules
-	// Throttled is the part of Energy and the time, as in [Account]. The times of parts and MIG
-	// instances are added up, although they can work at the same time.
+	// Throttled contains the throttled part of Energy, and the throttled time, as in [Account]. The times of parts and
+	// MIG instances are added up, although these can work at the same time.
 	Throttled ByThrottle
 	// Allocated, Active and Busy are the sums over parts and MIG instances, which can be held at the
 	// same time.
@@ -78,7 +78,7 @@ type GroupAccount struct {
 	GPUTime time.Duration
 	// Profiled is summed in the same way as Busy.
 	Profiled Profiled
-	// Units are the parts of Energy that are charged to units in the group.
+	// Units contains the parts of Energy that are charged to units in the group.
 	Units []UnitAccount
 }
 
@@ -138,16 +138,16 @@ type AccountKey struct {
 	Owner
 }
 
-// Account is the energy and time charged to one owner on one GPU.
+// Account contains the energy and time that are charged to one owner on one GPU.
 type Account struct {
 	AccountKey
 	Opened time.Time `json:"opened"`
 	Energy ByMethod  `json:"energy"`
-	// Idle is the part of Energy that is the owner's share of the GPU's idle energy.
+	// Idle is the part of Energy that is charged as idle energy. It is the owner's share of the GPU's idle energy.
 	Idle Millijoules `json:"idle"`
 	// Estimated is the part of Energy that was divided with an estimated idle power of the GPU.
 	Estimated Millijoules `json:"estimated,omitempty"`
-	// Throttled is the part of Energy that the owner used while the GPU was throttled, and the time of these intervals.
+	// Throttled contains the part of Energy that the owner used while the GPU was throttled, and the throttled time.
 	Throttled ByThrottle `json:"throttled,omitzero"`
 	// Allocated is the time for which the owner held the device. Active is the time for which the owner
 	// worked on the device, counted in whole intervals. Busy is the sampled busy time of
@@ -164,12 +164,11 @@ type Account struct {
 	// LastAlive is the last settled time (boot clock) at which the owner held or used the GPU.
 	LastAlive time.Duration    `json:"last_alive"`
 	Processes []ProcessAccount `json:"-"`
-	// Units are parts of Energy: the energy of the jobs that run inside a pod. Most accounts have no
-	// units.
+	// Units contains the parts of Energy that jobs inside a pod used. Most accounts have no units.
 	Units []UnitAccount `json:"units,omitempty"`
 }
 
-// UnitAccount is the part of an account's energy that is charged to the processes of one unit.
+// UnitAccount contains the part of an account's energy that is charged to the processes of one unit.
 type UnitAccount struct {
 	Unit
 	Opened time.Time   `json:"opened"`
@@ -178,7 +177,7 @@ type UnitAccount struct {
 	LastAlive time.Duration `json:"last_alive"`
 }
 
-// ProcessAccount is the part of an account's energy that is charged to one process.
+// ProcessAccount contains the part of an account's energy that is charged to one process.
 type ProcessAccount struct {
 	ProcessID
 	// Name is the name of the process when it was first read.
@@ -189,12 +188,12 @@ type ProcessAccount struct {
 	Energy      ByMethod  `json:"energy"`
 	// LastAlive is the last settled time at which the process was on the GPU.
 	LastAlive time.Duration `json:"last_alive"`
-	// Folded marks an owner's account for the processes above the limit of accounts. Its PID is 0, and
-	// it is exported as pid="other".
+	// Folded is set if the account is the owner's account for all processes above the limit of process accounts. The
+	// PID of such an account is 0, and it is exported as pid="other".
 	Folded bool `json:"folded,omitempty"`
 }
 
-// ByMethod is energy by charging method, indexed by [Method].
+// ByMethod contains energy by charging method, indexed by [Method].
 type ByMethod [NumMethods]Millijoules
 
 // Sum returns the energy over all methods.
@@ -217,7 +216,7 @@ func (e ByMethod) Plus(more ByMethod) ByMethod {
 // Method is the method by which energy was charged to an account.
 type Method int
 
-// These are the methods, with the most certain method first.
+// The methods, with the most certain method first.
 const (
 	Exclusive Method = iota // measured, because no other owner held or used the GPU
 	Shared                  // apportioned by the measured activity of several owners
@@ -236,7 +235,7 @@ const (
 	Idle     Reason = iota // no owner held or used the GPU
 	Host                   // a process of the host used the GPU
 	Unmapped               // a process with an unknown owner used the GPU
-	Unknown                // held by a stale allocation, or by an allocation of a pod that may no longer exist
+	Unknown                // energy of a stale allocation, or of an allocation to a pod that may no longer exist
 	Gap                    // no readings were taken, and the owners before and after the gap differ
 	NumReasons
 )

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// A Counter counts the errors of a part of a GPU, such as a link. It may restart when the part
+// A Counter counts the errors in one part of a GPU, such as a link. It may restart when the part
 // restarts or when the driver is loaded.
 type Counter struct {
-	// Metric and Labels identify the sum of the counters of all parts.
+	// Metric and Labels identify the sum over all parts to which the counter belongs.
 	Metric HealthMetric
 	Labels []string
-	// Name identifies the counter of the GPU. The name ends with the part.
+	// Name identifies the counter among the counters of the GPU. The name ends with the part.
 	Name  string
 	Count uint64
 }
@@ -22,12 +22,12 @@ func NewCounter(m HealthMetric, labels []string, part string) Counter {
 	return Counter{Metric: m, Labels: labels, Name: HealthInfos[m].Name + "/" + strings.Join(labels, "/") + "/" + part}
 }
 
-// sum returns the part of the name that all counters of the same sum have in common.
+// sum returns the part of the name that is common to all counters with the same sum.
 func (c *Counter) sum() string { return c.Name[:strings.LastIndexByte(c.Name, '/')+1] }
 
 // A Count holds the last value of a [Counter], and the total, which is the first value plus all
-// growth. If a value is lower than the last one, the counter restarted, and the new value counts as
-// growth.
+// growth. If a value is lower than the last value, the counter restarted, and the new value counts
+// as growth.
 type Count struct {
 	Last  uint64 `json:"last"`
 	Total uint64 `json:"total"`
@@ -41,7 +41,7 @@ func (c Count) plus(n uint64) Count {
 	return Count{n, c.Total + n - c.Last}
 }
 
-// Counts contains the counts of a GPU by the name of the counter. Counts of 0 are omitted.
+// Counts contains the counts of a GPU by the counter's name. Counts of 0 are omitted.
 type Counts map[string]Count
 
 // Plus returns the counts after one more reading. It does not change x.
@@ -64,7 +64,7 @@ func (x Counts) Plus(read []Counter) Counts {
 	return grown
 }
 
-// Continue returns the counts x, continued by counts of the same counters that began later.
+// Continue returns the counts x, continued by counts of the same counters that started later.
 func (x Counts) Continue(later Counts) Counts {
 	all := maps.Clone(x)
 	if all == nil {
@@ -76,8 +76,8 @@ func (x Counts) Continue(later Counts) Counts {
 	return all
 }
 
-// Totals returns, for the counters in a reading, the sums over all parts. A part that is missing in
-// the reading keeps its last total, so that a sum does not fall.
+// Totals returns, for the counters in a reading, the sums over all parts. A sum includes the last
+// total of a part that is missing from the reading, so that the sum does not fall.
 func (x Counts) Totals(read []Counter) (totals []HealthValue) {
 	for i := range read {
 		c := &read[i]

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestCounts compares sums over links with counts that were computed by hand. A link restarts, a link is not reported, the driver is loaded
-// again, and an exporter reads its saved counts late and continues them.
+// TestCounts compares sums over links with counts that were computed by hand. One link restarts, one link is not
+// reported, the driver is loaded again, and an exporter reads its saved counts late and continues them.
 func TestCounts(t *testing.T) {
 	links := func(values ...int) (read []gpu.Counter) {
 		for link, n := range values {
@@ -42,7 +42,7 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	var later gpu.Counts
-	later = later.Plus(links(5, 0, 0)).Plus(links(6, 7, 0)) // counted before the state was read; link 2 restarted
+	later = later.Plus(links(5, 0, 0)).Plus(links(6, 7, 0)) // these errors were counted before the state was read; link 2 restarted
 	joined := counts.Continue(later)
 	if got := joined.Totals(links(6, 7, 0))[0].Value; got != 1115+2+7 {
 		t.Errorf("after the state was read: %v, want 1124", got)

@@ -1,21 +1,21 @@
 package gpu
 
-// Device is the identity and the place of one physical GPU. It is read when the driver is opened
-// and when the set of GPUs changes, not on every tick. Strings are the strings that the driver
-// returns; they are not normalised.
+// Device describes the identity and the place of one physical GPU. It is read when the driver is opened and
+// when the set of GPUs changes, but not on every tick. Strings are as returned by the driver; they are not
+// normalised.
 type Device struct {
 	// UUID identifies the GPU everywhere (NVML nvmlDeviceGetUUID, DCGM field 54).
 	UUID string `json:"uuid"`
 	// Index is the position in the driver's enumeration order. It shifts when a GPU dies, so it
 	// is never used as a key.
 	Index int `json:"index"`
-	// Position is the position of the GPU, or of its first partition, among all GPUs and partitions of
-	// its driver, in the order of the device nodes. It is nil for GPUs of NVIDIA. The partitions of a
-	// GPU have consecutive positions. The position shifts like the index. It is not saved, so a GPU
-	// that was lost before a restart of the exporter has no position afterwards.
+	// Position is the position of the GPU, or of its first partition, among all GPUs and partitions of its
+	// driver, in the order of the device nodes. It is nil for NVIDIA GPUs. The partitions of a GPU have
+	// consecutive positions. The position shifts like the index. The position is not saved, so a GPU that was
+	// lost before a restart of the exporter has no position afterwards.
 	Position *int `json:"-"`
-	// DeviceNode is the path of the device node below /dev, such as nvidia0 (minor number);
-	// empty if unknown. It shifts like the index.
+	// DeviceNode is the path of the device node below /dev, such as nvidia0 (minor number); empty if unknown.
+	// The path shifts like the index.
 	DeviceNode string `json:"device"`
 	// PCIBusID is the address in NVML's format: 00000000:1B:00.0.
 	PCIBusID string `json:"pci_bus_id"`
@@ -65,8 +65,8 @@ func (d Device) Named(name DeviceName) bool {
 	return false
 }
 
-// Platform is the place of a GPU in its chassis (NVML nvmlDeviceGetPlatformInfo, DCGM fields
-// 571-577). GPUs of Blackwell and newer report it.
+// Platform describes the place of a GPU in its chassis (NVML nvmlDeviceGetPlatformInfo, DCGM fields
+// 571-577). Blackwell and newer GPUs report it.
 type Platform struct {
 	ChassisSerial string `json:"chassis_serial"`
 	// Slot is the position among all slots of the chassis, including switch trays.
@@ -79,20 +79,20 @@ type Platform struct {
 	ModuleID *int `json:"module_id,omitempty"`
 }
 
-// Fabric is the NVLink domain of a GPU (NVML nvmlDeviceGetGpuFabricInfo, DCGM fields 170-173). For
-// an AMD GPU it is the XGMI hive (amdgpu, xgmi_hive_info/xgmi_hive_id), which consists of GPUs of
+// Fabric identifies the NVLink domain of a GPU (NVML nvmlDeviceGetGpuFabricInfo, DCGM fields 170-173). For
+// an AMD GPU it identifies the XGMI hive (amdgpu, xgmi_hive_info/xgmi_hive_id), which consists of GPUs in
 // one machine.
 type Fabric struct {
 	ClusterUUID string `json:"cluster_uuid"`
 	CliqueID    uint32 `json:"clique_id"`
 	// State is "not_started", "in_progress", "completed" or "failed".
 	State string `json:"state"`
-	// Problems contains each condition of the links that the driver reports, with its state (NVML
-	// healthMask).
+	// Problems contains the state of each link condition that the driver reports (NVML healthMask).
 	Problems []FabricProblem `json:"problems,omitempty"`
 }
 
-// FabricProblem is one condition of a GPU's links, such as degraded_bandwidth, whether it is present or not.
+// FabricProblem describes one condition of a GPU's links, such as degraded_bandwidth, and whether the
+// condition is present.
 type FabricProblem struct {
 	Name    string `json:"name"`
 	Present bool   `json:"present"`
@@ -100,44 +100,44 @@ type FabricProblem struct {
 	Cause string `json:"cause,omitempty"`
 }
 
-// Partitioning is the division of a GPU in MIG mode. It may change while the GPU is running.
+// Partitioning describes the division of a GPU in MIG mode. It may change while the GPU is running.
 type Partitioning struct {
 	// Slices is the number of slices into which the GPU can be divided.
 	Slices    int         `json:"slices"`
 	Instances []Partition `json:"instances,omitempty"`
 }
 
-// Partition is one GPU instance (NVML nvmlDeviceGetGpuInstanceId, DCGM FE_GPU_I). Its id may be
+// Partition describes one GPU instance (NVML nvmlDeviceGetGpuInstanceId, DCGM FE_GPU_I). Its id may be
 // reused for another instance with another profile.
 type Partition struct {
-	// ID is the GPU instance id, in decimal. In DCGM the label for this id is GPU_I_ID.
+	// ID is the GPU instance id, in decimal. DCGM's label for this id is GPU_I_ID.
 	ID string `json:"id"`
 	// Profile is the profile in nvidia-smi's format, such as 3g.40gb.
 	Profile string `json:"profile"`
-	// ProfileID is the number of the profile. Start is the first memory slice of the instance. The
-	// names of DRA devices contain both numbers. They are -1 if they are unknown.
+	// ProfileID is the number of the profile. Start is the first memory slice of the instance. The names of DRA
+	// devices contain both numbers. A number is -1 if it is unknown.
 	ProfileID int `json:"profile_id"`
 	Start     int `json:"start"`
 	// Slices is the number of slices of the GPU that belong to the instance.
 	Slices int `json:"slices"`
-	// Devices are the MIG devices of the instance, one for each compute instance.
+	// Devices contains the MIG devices of the instance, one for each compute instance.
 	Devices []PartitionDevice `json:"devices"`
 }
 
-// PartitionDevice is one compute instance of a GPU instance.
+// PartitionDevice describes one compute instance of a GPU instance.
 type PartitionDevice struct {
 	// UUID is the UUID (MIG-…). With amdgpu it is the name of the partition's device in sysfs: the
 	// address of the PCI device (0000:1b:00.0) for the first partition, and amdgpu_xcp_<n> for the
 	// others.
 	UUID string `json:"uuid"`
-	// Index is the number that the driver gives the MIG device on its GPU. The numbers may have gaps.
+	// Index is the driver's number of the MIG device on its GPU. The numbers may have gaps.
 	Index int `json:"index"`
 	// Node is the path of the partition's own device node below /dev, such as dri/renderD129. It is
 	// empty if the partition has no node.
 	Node string `json:"device,omitempty"`
 }
 
-// EnergySource is the origin of a GPU's energy readings.
+// EnergySource is the source of a GPU's energy readings.
 type EnergySource string
 
 // The energy sources.
@@ -145,11 +145,11 @@ const (
 	EnergyNone    EnergySource = ""        // the GPU reports neither energy nor power
 	EnergyCounter EnergySource = "counter" // the board's own counter
 	EnergyPower   EnergySource = "power"   // power readings, integrated over time
-	EnergyDivided EnergySource = "divided" // the GPU's part of the counter of its module
+	EnergyDivided EnergySource = "divided" // the GPU's share of the energy that the counter of its module reports
 )
 
-// EnergyScope is the hardware that an energy reading covers. Boards with several dies, or with a
-// CPU, may count the energy of more than one GPU.
+// EnergyScope is the hardware that an energy reading covers. The counter of a board with several dies, or
+// with a CPU, may include more than the energy of one GPU.
 type EnergyScope string
 
 // The energy scopes.
@@ -159,30 +159,29 @@ const (
 	ScopeUnknown EnergyScope = "unknown" // the driver does not report the scope
 )
 
-// Driver is the software through which the GPUs of one vendor are read.
+// Driver identifies the software through which the GPUs of one vendor are read.
 type Driver struct {
-	Vendor  string `json:"vendor"` // same as Device.Vendor
-	Name    string `json:"name"`   // "nvml"
+	Vendor  string `json:"vendor"` // the same vendor as in Device.Vendor
+	Name    string `json:"name"`   // for example "nvml"
 	Version string `json:"version"`
-	// Details are the versions of libraries and engines, by the label of gpuledger_driver_info:
-	// nvml_version, dcgm_version, dcgm_library_version. The map must not be changed after it was
-	// reported.
+	// Details contains the versions of libraries and engines. The keys are labels of gpuledger_driver_info:
+	// nvml_version, dcgm_version and dcgm_library_version. The map must not be changed after it was reported.
 	Details map[string]string `json:"details,omitempty"`
 }
 
 // PCIClass matches PCI devices (/sys/bus/pci/devices/*/{vendor,class}).
 type PCIClass struct {
-	Vendor string // such as 0x10de
+	Vendor string // PCI vendor, such as 0x10de
 	Class  string // prefix of the class, such as 0x0302
-	// Driver is the kernel driver (/sys/bus/pci/devices/*/driver) that makes the GPU usable by
-	// processes of this machine, and through which the source lists the GPU.
+	// Driver is the kernel driver (/sys/bus/pci/devices/*/driver) that makes the GPU usable for processes on
+	// this machine, and through which the source lists the GPU.
 	Driver string
-	// Attribute is a file of the device, such as unique_id, that must contain a value other than zeros.
-	// If it is empty, there is no such condition.
+	// Attribute is the name of a file of the device, such as unique_id, that must contain a value other than
+	// zeros. If Attribute is empty, no file is required.
 	Attribute string
 }
 
-// Node is the machine as described by its firmware (/sys/class/dmi/id).
+// Node describes the machine according to its firmware (/sys/class/dmi/id).
 type Node struct {
 	Name            string `json:"node"`
 	SysVendor       string `json:"sys_vendor"`

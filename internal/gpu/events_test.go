@@ -9,10 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestErrorsCountOnce simulates boots with random errors. Each error has a line in
-// the kernel's log. It also has an event of the driver if the exporter runs. The lines and the events are
-// received late and in any order, and the exporter restarts and reads the log again. The expected
-// counts are the numbers of errors.
+// TestErrorsCountOnce simulates boots with random errors. Each error has a line in the kernel's log, and
+// also a driver event if the exporter runs. The lines and the events arrive late and in any order, and
+// the exporter restarts and reads the log again. The counts must equal the numbers of errors.
 func TestErrorsCountOnce(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -50,7 +49,7 @@ func TestErrorsCountOnce(t *testing.T) {
 			if i >= logged {
 				deliver()
 			}
-			if i > before && r.IntN(8) == 0 { // a restart
+			if i > before && r.IntN(8) == 0 { // the exporter restarts
 				data, err := json.Marshal(x)
 				if err != nil {
 					t.Fatal(err)

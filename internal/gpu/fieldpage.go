@@ -1,7 +1,7 @@
 package gpu
 
-// FieldPage is the content of the field page: selected fields of a DCGM host engine with the values
-// of the last reading.
+// FieldPage contains the content of the field page: selected fields of a DCGM host engine with the
+// values of the last reading.
 type FieldPage struct {
 	// Fields contains the metrics, and Labels contains the names of additional labels. Both are in the
 	// order of the file.
@@ -10,20 +10,20 @@ type FieldPage struct {
 	Rows   []FieldRow
 }
 
-// PageField is one metric of the field page.
+// PageField describes one metric of the field page.
 type PageField struct {
 	// Name is DCGM's name of the field, in the spelling of the file.
 	Name    string
 	Help    string
-	Counter bool // if it is not set, the metric is a gauge
+	Counter bool // set if the metric is a counter; otherwise it is a gauge
 }
 
-// FieldRow holds the values of one GPU or MIG instance.
+// FieldRow contains the values of one GPU or MIG instance.
 type FieldRow struct {
 	UUID        string
 	GPUInstance string // GPU instance id, or empty for a whole GPU
 	Profile     string // profile of the MIG instance
-	// Values has one entry for each field of the page. The entry is nil if the field has no value.
+	// Values has one entry for each field of the page. An entry is nil if the field has no value.
 	Values []*float64
 	// Labels has one entry for each label of the page, with the value that the host engine returned.
 	Labels []string

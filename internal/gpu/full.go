@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Full returns a value, such as a snapshot, with content in every field. Tests check pages with
-// this value. Each list has one element, and each boolean has the given value.
+// Full returns a value, such as a snapshot, with content in every field. Tests use it to check
+// pages. Each list has one element, and each boolean has the value of conditions.
 func Full[T any](conditions bool) *T {
 	full := new(T)
 	fill(reflect.ValueOf(full).Elem(), conditions)
@@ -46,7 +46,7 @@ func fill(v reflect.Value, conditions bool) {
 		v.SetString("x")
 	case reflect.Float64:
 		v.SetFloat(1)
-	case reflect.Func: // these are the kept intervals, which metrics do not read
+	case reflect.Func: // the kept intervals, which metrics do not read
 	default:
 		if v.CanUint() {
 			v.SetUint(1)

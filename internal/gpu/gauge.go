@@ -1,6 +1,6 @@
 package gpu
 
-// Gauge identifies a gauge of a GPU. Readers, fakes and pages iterate over [GaugeInfos].
+// Gauge identifies a gauge metric of a GPU. Readers, fakes and pages iterate over [GaugeInfos].
 type Gauge int
 
 // The gauges.

@@ -2,10 +2,10 @@ package gpu
 
 import "slices"
 
-// HealthMetric identifies a metric of a GPU's health. Readers and pages iterate over [HealthInfos].
+// HealthMetric identifies a health metric of a GPU. Readers and pages iterate over [HealthInfos].
 type HealthMetric int
 
-// The metrics.
+// The health metrics.
 const (
 	ECCEnabled HealthMetric = iota
 	ECCEnabledPending
@@ -37,7 +37,7 @@ const (
 // HealthValue is one value of a metric, in its base unit.
 type HealthValue struct {
 	Metric HealthMetric
-	// Labels are the values of the metric's labels. The slice is never changed.
+	// Labels contains the values of the metric's labels. The slice is never changed.
 	Labels []string
 	Value  float64
 }
@@ -59,10 +59,10 @@ func AddHealth(values []HealthValue, v HealthValue) []HealthValue {
 // HealthInfo describes a metric. Its name is gpuledger_gpu_<Name>.
 type HealthInfo struct {
 	Name, Unit string
-	// Counter is set if the metric counts since the driver was loaded.
+	// Counter is set if the metric is a counter since the driver was loaded.
 	Counter bool
 	Labels  []string
-	// Help does not contain the source.
+	// Help is the help text of the metric, without the source.
 	Help string
 	// Source is the NVML function, or field of nvmlDeviceGetFieldValues, that is read. docs/amd.md
 	// lists the files of AMD's driver.
@@ -73,11 +73,11 @@ type HealthInfo struct {
 var HealthInfos = [NumHealthMetrics]HealthInfo{
 	ECCEnabled: {
 		Name: "ecc_enabled", Source: "field 1",
-		Help: "1 if the GPU corrects errors of its memory (ECC).",
+		Help: "1 if the GPU corrects errors in its memory (ECC).",
 	},
 	ECCEnabledPending: {
 		Name: "ecc_enabled_pending", Source: "field 2",
-		Help: "1 if the GPU will correct errors of its memory after the next reset.",
+		Help: "1 if the GPU will correct errors in its memory after the next reset.",
 	},
 	ECCErrors: {
 		Name: "ecc_errors_total", Counter: true, Labels: []string{"memory", "error"}, Source: "fields 11 and 12, nvmlDeviceGetMemoryErrorCounter",
@@ -101,7 +101,7 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	MemoryBanks: {
 		Name: "memory_banks", Labels: []string{"spare_rows"}, Source: "nvmlDeviceGetRowRemapperHistogram",
-		Help: "Banks of memory by their remaining spare rows.",
+		Help: "Memory banks by their remaining spare rows.",
 	},
 	PCIeErrors: {
 		Name: "pcie_errors_total", Counter: true, Labels: []string{"pcie_error"}, Source: "fields 94, 169 and 173 to 183",
@@ -109,7 +109,7 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	PCIeBytes: {
 		Name: "pcie_bytes_total", Unit: "bytes", Counter: true, Labels: []string{"direction"}, Source: "fields 197 and 198",
-		Help: "Bytes over the PCIe link since the driver was loaded.",
+		Help: "Bytes transferred over the PCIe link since the driver was loaded.",
 	},
 	PCIeLinkGeneration: {
 		Name: "pcie_link_generation", Source: "nvmlDeviceGetCurrPcieLinkGeneration",
@@ -117,15 +117,15 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	PCIeLinkGenerationMax: {
 		Name: "pcie_link_generation_max", Source: "nvmlDeviceGetMaxPcieLinkGeneration",
-		Help: "Highest PCIe generation that both GPU and machine support.",
+		Help: "Highest PCIe generation that both the GPU and the machine support.",
 	},
 	PCIeLinkWidth: {
 		Name: "pcie_link_width", Source: "nvmlDeviceGetCurrPcieLinkWidth",
-		Help: "Lanes of the PCIe link in use.",
+		Help: "Number of PCIe lanes in use.",
 	},
 	PCIeLinkWidthMax: {
 		Name: "pcie_link_width_max", Source: "nvmlDeviceGetMaxPcieLinkWidth",
-		Help: "Highest number of PCIe lanes that both GPU and machine support.",
+		Help: "Highest number of PCIe lanes that both the GPU and the machine support.",
 	},
 	NVLinkErrors: {
 		Name: "nvlink_errors_total", Counter: true, Labels: []string{"nvlink_error"}, Source: "fields 38, 45, 52 and 59; on NVLink 5 fields 206 to 208, 211 to 214, 219 and 221",
@@ -133,7 +133,7 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	NVLinkBytes: {
 		Name: "nvlink_bytes_total", Unit: "bytes", Counter: true, Labels: []string{"direction"}, Source: "fields 138 and 139",
-		Help: "Bytes of data over all NVLink links since the driver was loaded.",
+		Help: "Bytes of data transferred over all NVLink links since the driver was loaded.",
 	},
 	NVLinkLinks: {
 		Name: "nvlink_links", Labels: []string{"link_state"}, Source: "field 165",
@@ -149,7 +149,7 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	PowerLimits: {
 		Name: "power_limit_watts", Unit: "watts", Labels: []string{"power_limit"}, Source: "fields 188 to 190",
-		Help: "Limits of the GPU's power.",
+		Help: "Power limits of the GPU.",
 	},
 	PerformanceState: {
 		Name: "performance_state", Source: "nvmlDeviceGetPerformanceState",

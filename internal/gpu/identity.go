@@ -8,8 +8,8 @@ import (
 
 // Identity returns s trimmed, or an empty string if s is a placeholder. Drivers and firmware fill
 // unknown serial numbers with words ("N/A", "To Be Filled By O.E.M."), templates, counting digits,
-// zeros or 0xff bytes. If such values counted as identities, all boards of a fleet with the same
-// placeholder would be merged into one.
+// zeros or 0xff bytes. If placeholders counted as identities, all boards with the same placeholder
+// would be merged into one.
 func Identity(s string) string {
 	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 	if placeholder(strings.ToLower(s)) {
@@ -20,7 +20,7 @@ func Identity(s string) string {
 
 // placeholder reports whether s, in lower case, looks like a placeholder for an unknown value.
 func placeholder(s string) bool {
-	if strings.Trim(s, "0-._*x \ufffd") == "" { // zeros, dashes and dots, also in 0x0000; a 0xff byte is read as \ufffd
+	if strings.Trim(s, "0-._*x \ufffd") == "" { // zeros, dashes and dots, also as 0x0000; a 0xff byte is decoded as \ufffd
 		return true
 	}
 	if slices.Contains(kitUUIDs, s) || template(s) || onlyWords(s) {
@@ -42,7 +42,7 @@ var kitUUIDs = []string{"03000200-0400-0500-0006-000700080009", "12345678-1234-5
 var brackets = [][2]string{{"(", ")"}, {"$(", ")"}, {"${", "}"}, {"<", ">"}, {"[", "]"}, {"%", "%"}}
 
 // template reports whether s is a placeholder in brackets: $(DEFAULT_STRING), <<<NULL>>>, [N/A],
-// (none). Each scrape checks every identity, so the function avoids regular expressions, which
+// (none). Each scrape checks every identity, so template avoids regular expressions, which
 // allocate memory.
 func template(s string) bool {
 	return slices.ContainsFunc(brackets, func(b [2]string) bool {
@@ -50,14 +50,15 @@ func template(s string) bool {
 	})
 }
 
-// typeNumber reports whether s is the name of an SMBIOS type with its number, such as Type2 in
-// "Type2 - Board Serial Number".
+// typeNumber reports whether s is the name and number of an SMBIOS type, such as Type2 in "Type2 -
+// Board Serial Number".
 func typeNumber(s string) bool {
 	number, found := strings.CutPrefix(s, "type")
 	return found && (len(number) == 1 || len(number) == 2) && strings.Trim(number, "0123456789") == ""
 }
 
-// words contains the words of texts that describe a value or its absence, including N/A and O.E.M.
+// words contains the words of placeholders: words that describe a value or its absence, including
+// N/A and O.E.M.
 var words = setOf(strings.Fields(`
 	n a o e m na oem no not none null nil unknown unspecified undefined invalid empty default tbd
 	to be filled by set specified applicable available provided present settable supported
@@ -91,7 +92,8 @@ func repeats(s string) bool {
 	return len(s) >= 6 && strings.Trim(s, s[:1]) == "" || len(s) >= 8 && s[2:] == s[:len(s)-2]
 }
 
-// counts reports whether the characters of s count up, as in 0123456789ABCDEF and 1234567890123.
+// counts reports whether the characters of s are in ascending order without gaps, as in
+// 0123456789ABCDEF and 1234567890123.
 func counts(s string) bool {
 	if len(s) < 8 {
 		return false

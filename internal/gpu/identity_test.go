@@ -17,12 +17,12 @@ func TestIdentity(t *testing.T) {
 	}{
 		{"serial", "1650923000417", "1650923000417"},
 		{"alphanumeric serial", "MT2411X00F1Q", "MT2411X00F1Q"},
-		{"inner spaces stay", "Acme DGX 9000", "Acme DGX 9000"},
+		{"inner spaces", "Acme DGX 9000", "Acme DGX 9000"},
 		{"case stays", "aBcD", "aBcD"},
 		{"trimmed", "  1650923000417 \n", "1650923000417"},
 		{"padded with NUL", "1650923000417\x00\x00\x00", "1650923000417"},
 		{"zeros inside", "1000000000000", "1000000000000"},
-		{"hex that is no filling", "0xff10", "0xff10"},
+		{"hex that is not a placeholder", "0xff10", "0xff10"},
 		{"few f", "FF", "FF"},
 		{"unicode", "Größe-7", "Größe-7"},
 		{"name that contains a placeholder", "None-Such 12", "None-Such 12"},
@@ -40,7 +40,7 @@ func TestIdentity(t *testing.T) {
 		{"crossed out", "XXXXXXXX", ""},
 		{"nil UUID", "00000000-0000-0000-0000-000000000000", ""},
 		{"full UUID", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", ""},
-		{"UUID of a firmware kit", "03000200-0400-0500-0006-000700080009", ""},
+		{"UUID from a firmware kit", "03000200-0400-0500-0006-000700080009", ""},
 		{"0xff bytes", strings.Repeat("\xff", 16), ""},
 		{"0xff bytes, decoded", strings.Repeat("\ufffd", 16), ""},
 		{"0xff bytes in hex", "ffffffffffffffff", ""},
@@ -51,8 +51,8 @@ func TestIdentity(t *testing.T) {
 		{"product name", "System Product Name", ""},
 		{"padded placeholder", "  None  ", ""},
 		{"template", "$(DEFAULT_STRING)", ""},
-		{"words with a type of SMBIOS", "Type2 - Board Serial Number", ""},
-		{"words of a chassis", "OEM Chassis Serial Number", ""},
+		{"words with an SMBIOS type", "Type2 - Board Serial Number", ""},
+		{"words for a chassis", "OEM Chassis Serial Number", ""},
 		{"counting in hex", "0123456789ABCDEF", ""},
 		{"counting twice, in hex", "01234567890123456789AB", ""},
 		{"counting after letters", "BSN12345678901234567", ""},
@@ -84,20 +84,20 @@ func FuzzIdentity(f *testing.F) {
 			t.Errorf("Identity(%q) = %q, want a part of the input", s, got)
 		}
 		if again := gpu.Identity(got); again != got {
-			t.Errorf("Identity(%q) = %q, Identity of the result = %q", s, got, again)
+			t.Errorf("Identity(%q) = %q, but Identity of this result = %q", s, got, again)
 		}
 	})
 }
 
-// TestIdentitySerials draws serial numbers in the formats of vendors. All these numbers are
-// identities, except repetitions of one character.
+// TestIdentitySerials draws serial numbers in the formats of vendors. Each number must be an
+// identity, unless it repeats one character.
 func TestIdentitySerials(t *testing.T) {
 	const (
 		digits  = "0123456789"
 		letters = "ABCDEFGHJKLMNPRSTUVWXYZ"
 		all     = digits + letters
 	)
-	shapes := map[string][]string{ // a part is drawn from an alphabet, or it is constant
+	shapes := map[string][]string{ // a part is an alphabet to draw from, or a constant
 		"NVIDIA":     {"1", "3256", digits, digits, digits, digits, digits, digits, digits, digits, digits, digits, digits},
 		"Dell":       {all, all, all, all, all, all, all},
 		"HPE":        {letters, letters, letters, digits, digits, digits, digits, all, all, all},

@@ -1,24 +1,24 @@
 package gpu
 
-// IdlePower is the power of a GPU with open contexts and no work, and the source of this value. The
-// zero value means that it is unknown.
+// IdlePower contains the power of a GPU with open contexts and no work, and the source of this
+// value. The zero value means that the power is unknown.
 type IdlePower struct {
 	Power  Watts
 	Source IdleSource
 }
 
-// Measured reports whether the power was measured on the GPU itself. Otherwise it is an estimate.
+// Measured reports whether the power was measured on the GPU itself and is not an estimate.
 func (p IdlePower) Measured() bool { return p.Power > 0 && p.Source == IdleMeasured }
 
 // IdleSource is the source of an idle power.
 type IdleSource int
 
-// These are the sources, in the order of preference.
+// The sources, in order of preference.
 const (
-	IdleMeasured   IdleSource = iota // quiet times of this GPU since the boot of the node
+	IdleMeasured   IdleSource = iota // measured in quiet times of this GPU since the boot of the node
 	IdleConfigured                   // set by the operator for the model
 	IdleStored                       // measured on this node in an earlier boot, for the same model, power limit and driver
-	IdlePeer                         // the median of the measured GPUs with the same model and power limit in the node
+	IdlePeer                         // median over the GPUs on this node with the same model and power limit and with measured power
 	IdleLimit                        // estimated from the power limit, and from the power and the work of the GPU
 
 	NumIdleSources

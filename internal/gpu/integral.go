@@ -5,17 +5,17 @@ import "time"
 // MaxMilliwatts is higher than the power of any board.
 const MaxMilliwatts = 100_000_000
 
-// maxInterval is the longest interval between two power readings that is integrated; over longer
-// intervals the power is unknown.
+// maxInterval is the longest interval between two power readings that is integrated. The power
+// during longer intervals is unknown.
 const maxInterval = 10 * time.Second
 
-// PowerIntegral is an energy counter made from power readings by the trapezoid rule, for boards
-// that have no counter. It does not accumulate rounding errors. The zero value is ready for use.
+// PowerIntegral is an energy counter for boards without a counter. It integrates power readings
+// by the trapezoid rule and does not accumulate rounding errors. The zero value is ready for use.
 type PowerIntegral struct {
 	energy Millijoules
 	rest   int64 // remainder of less than a millijoule, in half milliwatt-nanoseconds
 	begun  bool
-	power  uint32        // in mW, at the last reading
+	power  uint32        // power in mW at the last reading
 	at     time.Duration // time of the last reading on the boot clock
 }
 

@@ -11,8 +11,8 @@ import "time"
 type Interval struct {
 	From, To Instant
 	Energy   Millijoules
-	// Late is set if the counter had not changed before. In this case the energy was used since From,
-	// but the time belongs to earlier intervals.
+	// Late is set if the counter had not changed before. In this case Energy contains the energy since
+	// From, but the time belongs to earlier intervals.
 	Late bool
 	// Gap is set if no readings were taken within the interval.
 	Gap bool
@@ -28,7 +28,7 @@ type Interval struct {
 	IdlePower IdlePower
 	AtRest    bool
 
-	// Parts are the MIG instances and the free slices, or one part for the whole GPU. The list is empty
+	// Parts contains the MIG instances and the free slices, or one part for the whole GPU. It is empty
 	// for a gap with unattributed energy.
 	Parts   []IntervalPart
 	Charges []Charge
@@ -36,7 +36,8 @@ type Interval struct {
 	Unattributed [NumReasons]Millijoules
 }
 
-// IntervalPart is the part of an interval's energy that a MIG instance or a whole GPU used.
+// IntervalPart describes the part of an interval's energy that was used by a MIG instance or a whole
+// GPU.
 type IntervalPart struct {
 	// Instance is empty for the whole GPU, and for the free slices of a divided GPU.
 	Instance string
@@ -50,19 +51,19 @@ type IntervalPart struct {
 	Held bool
 }
 
-// Charge is one owner's charge for a part of an interval. The field GPUInstance names the part. The
-// owner may have no account ([OwnerKind.HasAccount]). Then its energy is also in Unattributed. An
-// owner has two charges for one part if it also pays for vanished processes.
+// Charge is one owner's charge for a part of an interval. The field GPUInstance names the part. If
+// the owner has no account ([OwnerKind.HasAccount]), its energy is also in Unattributed. An owner
+// has two charges for one part if it also pays for vanished processes.
 type Charge struct {
 	AccountKey
-	// Holding is the weight of the owner when energy is charged by allocation. It is the number of the
-	// owner's replicas if the part is held, and otherwise 1 for each owner with a context.
+	// Holding is the weight of the owner when energy is charged by allocation. If the part is held, it
+	// is the number of the owner's replicas. Otherwise it is 1 for each owner with a context.
 	Holding float64
 	// Activity is the busy time of the owner's processes. Served is the part of Activity that an
 	// MPS server executed for several owners.
 	Activity, Served time.Duration
 	Energy           ByMethod
-	// Idle is the share of Energy that comes from the idle energy.
+	// Idle is the part of Energy that is idle energy.
 	Idle Millijoules
 	// Vanished is set if the charge is for processes that ended before they were identified.
 	Vanished bool
@@ -71,10 +72,10 @@ type Charge struct {
 // BusySource is the source of a busy share.
 type BusySource int
 
-// These are the sources of a busy share.
+// The sources of a busy share.
 const (
 	BusyUnknown     BusySource = iota
-	BusyProcesses              // samples or accounting of processes by the driver
+	BusyProcesses              // process samples or process accounting of the driver
 	BusyInstances              // activity of the MIG instances
 	BusyUtilization            // utilisation of the GPU
 	numBusySources

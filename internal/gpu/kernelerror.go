@@ -2,10 +2,10 @@ package gpu
 
 import "time"
 
-// KernelError is an error in the kernel's log: an XID error of a GPU, or an SXID error of an NVSwitch.
+// KernelError describes an error in the kernel's log: an XID error of a GPU, or an SXID error of an NVSwitch.
 type KernelError struct {
-	// Address is the address on the PCI bus. For a GPU it has no function number (0000:3b:00); for an
-	// NVSwitch it has one.
+	// Address is the address on the PCI bus. The address of a GPU has no function number (0000:3b:00); the address of an
+	// NVSwitch has one.
 	Address  string
 	Code     uint64
 	Severity Severity // empty for an error of a GPU
@@ -22,8 +22,8 @@ const (
 	SeverityNonFatal Severity = "non_fatal"
 )
 
-// NVSwitchErrors counts the SXID errors of an NVSwitch in this boot that have the same code and severity. It is part of the
-// saved state.
+// NVSwitchErrors contains the number of SXID errors with the same code and severity that an NVSwitch reported in this
+// boot. It is part of the saved state.
 type NVSwitchErrors struct {
 	PCIBusID string   `json:"pci_bus_id"`
 	Code     uint64   `json:"code"`

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// ProcessID identifies one process permanently. PIDs are reused.
+// ProcessID identifies one process even if its PID is reused.
 type ProcessID struct {
 	PID uint32 `json:"pid"`
 	// Start is field 22 of /proc/<pid>/stat, in raw clock ticks since boot.
 	Start uint64 `json:"start"`
 }
 
-// Process is a process that uses a GPU, with the values from /proc. Many readers share one Process,
-// so it is immutable after it is published.
+// Process describes a process that uses a GPU, with values from /proc. Many readers share one
+// Process, so it is immutable after it is published.
 type Process struct {
 	ID ProcessID
 	// Name is the content of /proc/<pid>/comm, which is read once. It may contain any bytes.
@@ -23,11 +23,11 @@ type Process struct {
 	// StartTime is the wall-clock time of ID.Start.
 	StartTime time.Time
 	Owner     Owner
-	// ContainerID is the id that the container runtime uses, with 64 hex digits. It is empty outside
+	// ContainerID is the container id of the container runtime, with 64 hex digits. It is empty outside
 	// containers.
 	ContainerID string
-	// Unit is the job inside a pod to which the process belongs. It is zero for processes outside pods,
-	// where the unit is the owner.
+	// Unit is the job inside a pod to which the process belongs. Outside pods it is zero, because there
+	// the unit is the owner.
 	Unit Unit
 }
 
@@ -41,8 +41,8 @@ func (p *Process) OwnedBy(o Owner) *Process {
 	return &other
 }
 
-// Owner owns processes, allocations and accounts. It is a value: other packages compare owners and
-// read no field except the kind. The meaning of the fields depends on the kind of the owner:
+// Owner identifies the owner of processes, allocations and accounts. It is a value; other packages
+// compare owners and read only the kind. The meaning of the fields depends on the kind of the owner:
 //
 //	            Scope      Name  UID           Part
 //	OwnerPod    namespace  pod   pod UID       container
@@ -87,9 +87,9 @@ func (o Owner) Compare(p Owner) int {
 
 // Unit names a consumer outside pods, such as a Slurm job or a Docker container.
 type Unit struct {
-	// Manager is the system that runs it, such as slurm, docker, systemd or user.
+	// Manager is the system that runs the unit, such as slurm, docker, systemd or user.
 	Manager string `json:"manager"`
-	// Name is the name of the unit in this manager, such as a job id, a container's name or a uid.
+	// Name is the manager's name of the unit, such as a job id, a container's name or a uid.
 	Name string `json:"name"`
 }
 
@@ -98,7 +98,7 @@ func (u Unit) Owner() Owner {
 	return Owner{Kind: OwnerUnit, Scope: u.Manager, Name: u.Name, UID: u.Manager + "/" + u.Name}
 }
 
-// Unit returns the unit, which is zero for other kinds of owners.
+// Unit returns the unit that owns the processes. It is zero if the owner is not a unit.
 func (o Owner) Unit() Unit {
 	if o.Kind != OwnerUnit {
 		return Unit{}
@@ -111,7 +111,7 @@ func (o Owner) Unit() Unit {
 type UnitInfo struct {
 	SLUID     string // id of this run of a Slurm job; Slurm 26.05 and newer report it
 	User      string
-	UID       string // in decimal
+	UID       string // uid of the user, in decimal
 	Account   string
 	Partition string
 	Cluster   string
@@ -119,28 +119,28 @@ type UnitInfo struct {
 	JobName, ArrayElement string
 	ContainerID           string
 	Image                 string
-	Project               string // project of Docker Compose
+	Project               string // Docker Compose project
 }
 
 // OwnerKind is the kind of an owner.
 type OwnerKind int
 
-// These are the kinds of owners. The zero value is temporary: the process was found, but its owner
-// is not known yet.
+// The kinds of owners. The zero value is temporary, for a process that was found but has no known
+// owner yet.
 const (
 	OwnerPending  OwnerKind = iota
-	OwnerPod                // container of a pod
-	OwnerUnit               // unit outside pods: a job, container, service or user
-	OwnerHost               // the host, for a process outside all pods and units
-	OwnerUnmapped           // unknown, for a process that ended early, or in a container without a known name
+	OwnerPod                // a container in a pod
+	OwnerUnit               // a unit outside pods: a job, container, service or user
+	OwnerHost               // the host: a process outside all pods and units
+	OwnerUnmapped           // an unknown owner: the process ended early, or its container has no known name
 	numOwnerKinds
 )
 
 // ownerKinds contains a row for each kind.
 var ownerKinds = [numOwnerKinds]struct {
 	name string
-	// reason is the reason for the unattributed energy of such an owner, or NumReasons if the owner has
-	// an account.
+	// reason is the reason for the unattributed energy of such an owner. It is NumReasons if owners of
+	// this kind have an account.
 	reason Reason
 }{
 	OwnerPending:  {"pending", Unmapped},
@@ -153,14 +153,14 @@ var ownerKinds = [numOwnerKinds]struct {
 // String returns the name of the kind in logs and in the state file.
 func (k OwnerKind) String() string { return ownerKinds[k].name }
 
-// Unattributed returns the reason for the unattributed energy of such an owner. It returns false if
-// the owner has an account.
+// Unattributed returns the reason for the unattributed energy of an owner of this kind. It returns
+// false if such owners have an account.
 func (k OwnerKind) Unattributed() (Reason, bool) {
 	r := ownerKinds[k].reason
 	return r, r != NumReasons
 }
 
-// HasAccount reports whether energy of such an owner is charged to an account.
+// HasAccount reports whether the energy of owners of this kind is charged to accounts.
 func (k OwnerKind) HasAccount() bool {
 	_, unattributed := k.Unattributed()
 	return !unattributed
@@ -176,7 +176,8 @@ func AccountKinds() (kinds []OwnerKind) {
 	return kinds
 }
 
-// ownerKindTexts contains the names as bytes, because each account is written every second.
+// ownerKindTexts contains the names as bytes, because the kinds of all accounts are written every
+// second.
 var ownerKindTexts = func() (texts [numOwnerKinds][]byte) {
 	for k := range ownerKinds {
 		texts[k] = []byte(ownerKinds[k].name)
@@ -198,59 +199,59 @@ func (k *OwnerKind) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown owner kind %q", text)
 }
 
-// Allocation is a device that the kubelet allocated to a container.
+// Allocation describes a device that the kubelet allocated to a container.
 type Allocation struct {
-	// Device is the name of the device in the kubelet.
+	// Device is the device name that the kubelet uses.
 	Device DeviceName `json:",omitzero"`
 	// UUID is the GPU that Device names. GPUInstance is the MIG instance, or empty for a whole GPU.
-	// Both are empty until the name is resolved to one of the driver's devices.
+	// Both are empty until Device is resolved to one of the driver's devices.
 	UUID        string `json:",omitempty"`
 	GPUInstance string `json:",omitempty"`
-	// Owner has no UID while the UID is unknown. It has no part if several containers of the pod share
-	// a claim.
+	// Owner is the owner that holds the device. It has no UID while the UID is unknown, and no part if
+	// several containers of the pod share a claim.
 	Owner Owner `json:",omitzero"`
-	// Resource is the extended resource, such as nvidia.com/gpu. Claim is the resource claim of a
-	// device that DRA allocated.
+	// Resource is the extended resource, such as nvidia.com/gpu. Claim is the resource claim if DRA
+	// allocated the device.
 	Resource string  `json:",omitempty"`
 	Claim    string  `json:",omitempty"`
 	Sharing  Sharing `json:",omitempty"`
-	// Replicas counts the time-slicing or MPS replicas held; 1 for a whole GPU.
+	// Replicas is the number of held time-slicing or MPS replicas; 1 for a whole GPU.
 	Replicas int `json:",omitempty"`
 	// Live is set while the owner's group is known to be alive.
 	Live bool `json:",omitempty"`
 	// Declared is set if the owner comes from a file, and not from the program that allocates devices.
-	// The owner has no UID if the file names no live owner.
+	// Owner has no UID if the file names no live owner.
 	Declared bool `json:",omitempty"`
-	// Reserved is set if the owner only reserves the device for other pods. These pods are unknown.
-	// Such an allocation holds no device.
+	// Reserved is set if the owner only reserves the device for other pods. These pods are unknown. The
+	// owner of such an allocation does not hold the device.
 	Reserved bool `json:",omitempty"`
 }
 
 // DeviceName names a GPU or a partition of one, in one of the forms that device plugins and DRA
 // drivers use.
 type DeviceName struct {
-	// UUID is the UUID of a GPU or of the device of a partition, such as GPU-… or MIG-…. If it is
-	// empty, another field names the GPU. Index is the position in the order of the driver, Node is the
-	// path of the device node below /dev, and PCIBusID is the address in the format of the driver. If a
-	// node or an address belongs to a partition, it names the partition. Position is a
-	// [Device.Position]. It may be the position of a partition.
+	// UUID is the UUID of a GPU or of a partition's device, such as GPU-… or MIG-…. If UUID is empty,
+	// another field names the GPU. Index is the position in the order of the driver, Node is the path
+	// of the device node below /dev, and PCIBusID is the address in the format of the driver. If a node
+	// or an address belongs to a partition, it names the partition. Position is a [Device.Position] or
+	// the position of a partition.
 	UUID     string `json:",omitempty"`
 	Index    *int   `json:",omitempty"`
 	Position *int   `json:",omitempty"`
 	Node     string `json:",omitempty"`
 	PCIBusID string `json:",omitempty"`
-	// Partition names a partition of that GPU. It is nil for the GPU itself.
+	// Partition names a partition of the GPU. It is nil if the name refers to the whole GPU.
 	Partition *PartitionName `json:",omitempty"`
-	// All is set if the name stands for every GPU that is present.
+	// All is set if the name refers to every GPU that is present.
 	All bool `json:",omitempty"`
 }
 
 // PartitionName names a partition of a GPU in one of four forms.
 type PartitionName struct {
-	Device           string // the name of its device, which is unique on the node, so the name does not contain the GPU
-	Ordinal          *int   // the driver's index of the partition
-	Instance         string // its GPU instance id
-	ProfileID, Start *int   // the number of its profile and its first memory slice
+	Device           string // name of the partition's device, which is unique on the node without the GPU
+	Ordinal          *int   // driver's index of the partition
+	Instance         string // GPU instance id of the partition
+	ProfileID, Start *int   // number of the partition's profile, and its first memory slice
 }
 
 // Sharing describes whether and how a container shares a GPU.
@@ -259,27 +260,25 @@ type Sharing string
 // These are the ways in which a container can hold or use a GPU.
 const (
 	SharingExclusive   Sharing = "exclusive"
-	SharingTimeSlicing Sharing = "time-slicing" // or MPS, because the kubelet does not distinguish them
+	SharingTimeSlicing Sharing = "time-slicing" // time-slicing or MPS, which the kubelet does not distinguish
 	SharingMIG         Sharing = "mig"
 	SharingNone        Sharing = "none" // used without an allocation
-	SharingUnknown     Sharing = ""     // used; it is unknown whether there is an allocation
+	SharingUnknown     Sharing = ""     // used, but it is unknown whether an allocation exists
 )
 
-// Allocations is the latest list of allocated devices.
+// Allocations contains the latest list of allocated devices.
 type Allocations struct {
-	// Known is false while the kubelet's response is missing or stale. A node without a kubelet
-	// is Known.
+	// Known is false while the kubelet's response is missing or stale. It is true on a node without a
+	// kubelet.
 	Known bool
 	// Optional is set on a machine where processes may use GPUs without allocations. On such a machine,
 	// use without an allocation is normal.
 	Optional bool
-	// Requested is the time (boot clock) at which the list was requested. The list contains all
-	// allocations of containers that existed at that time.
+	// Requested is the boot-clock time at which the list was requested. The list contains all
+	// allocations of containers that existed at this time.
 	Requested time.Duration
-	// List contains the allocations. While the allocations are not known, it contains only allocations
-	// of units.
+	// List contains the allocations. While Known is false, it contains only allocations of units.
 	List []Allocation
-	// Alive contains the UIDs of the groups that are alive while the list is not known; nil before the
-	// first poll.
+	// Alive contains the UIDs of live groups while Known is false; nil before the first poll.
 	Alive map[string]bool
 }

@@ -5,7 +5,7 @@ import "time"
 // ProfileMetric identifies a value of a GPU's profile, which Hopper and newer GPUs measure.
 type ProfileMetric int
 
-// These are the metrics. The activities are first, followed by the rates.
+// The metrics. The activities come before the rates.
 const (
 	GraphicsActive ProfileMetric = iota
 	SMActive
@@ -24,11 +24,11 @@ const (
 	NumProfileMetrics
 )
 
-// Profile is the profile of a GPU between two samples of its counters, about ten seconds apart.
+// Profile describes a GPU between two samples of its counters, which are about ten seconds apart.
 type Profile struct {
 	// Span is the time between the two samples.
 	Span Span
-	// Seconds contains the integrals of the activities since the exporter first read the GPU. The value is nil if the
+	// Seconds contains the integrals of the activities since the exporter first read the GPU. An entry is nil if the
 	// activity was not measured this time.
 	Seconds [NumActivities]*float64
 	// Last contains the averages over the last interval. Activities are from 0 to 1, and rates are in bytes per second. A
@@ -36,8 +36,7 @@ type Profile struct {
 	Last [NumProfileMetrics]*float64
 }
 
-// InstanceProfile is the profile of a MIG instance. The integrals start when the instance is
-// created.
+// InstanceProfile describes a MIG instance. Its integrals start when the instance is created.
 type InstanceProfile struct {
 	Instance string // GPU instance id
 	*Profile
@@ -50,25 +49,26 @@ type ActivityInfo struct{ Name, Help string }
 var ActivityInfos = [NumActivities]ActivityInfo{
 	GraphicsActive: {"graphics_active", "Time in which the graphics or compute engine was active."},
 	SMActive:       {"sm_active", "Time in which a multiprocessor had a warp, averaged over the multiprocessors."},
-	SMOccupancy:    {"sm_occupancy", "Time, weighted by the part of the possible warps that were on the multiprocessors."},
+	SMOccupancy:    {"sm_occupancy", "Time, weighted by the fraction of the possible warps that were on the multiprocessors."},
 	TensorActive:   {"tensor_active", "Time in which the tensor cores were active."},
-	DRAMActive:     {"dram_active", "Time, weighted by the part of the memory's bandwidth in use."},
+	DRAMActive:     {"dram_active", "Time, weighted by the fraction of the memory bandwidth in use."},
 	FP64Active:     {"fp64_active", "Time in which the FP64 units were active."},
 	FP32Active:     {"fp32_active", "Time in which the FP32 units were active."},
 	FP16Active:     {"fp16_active", "Time in which the FP16 units were active, without tensor cores."},
 }
 
-// Profiled is the work of an owner while it had a GPU or a MIG instance alone, according to the profile of the GPU or
-// instance.
+// Profiled is the work of an owner while it was alone on a GPU or a MIG instance, according to the profile of the GPU
+// or instance.
 type Profiled struct {
 	// Time is the time in which the owner was alone and the profile was measured.
 	Time time.Duration `json:"time"`
-	// Tensor and DRAM are the integrals of [TensorActive] and [DRAMActive] over this time. They are unknown if Time is 0.
+	// Tensor and DRAM are the integrals of [TensorActive] and [DRAMActive] over this time. If Time is 0, the integrals
+	// are unknown.
 	Tensor time.Duration `json:"tensor"`
 	DRAM   time.Duration `json:"dram"`
 }
 
-// Plus returns the sum.
+// Plus returns the sums of the fields of p and more.
 func (p Profiled) Plus(more Profiled) Profiled {
 	return Profiled{p.Time + more.Time, p.Tensor + more.Tensor, p.DRAM + more.DRAM}
 }

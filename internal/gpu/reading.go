@@ -7,16 +7,16 @@ import (
 
 // Report is the result of reading all sources at one tick.
 type Report struct {
-	// Drivers has one entry for each source that responded. Partial is set if a source did not respond.
-	// Then the report contains no device of this vendor.
+	// Drivers has one entry for each source that responded. Partial is set if a source did not respond. In this
+	// case the report contains no devices of the source's vendor.
 	Drivers []Driver
 	Partial bool
-	// Devices are the GPUs that the driver lists, including GPUs with a late call. A GPU that was lost
-	// from the bus is missing.
+	// Devices contains the GPUs that the driver lists, including GPUs with a late call. A GPU that was lost from
+	// the bus is missing.
 	Devices []Device
 	// Readings has at most one entry per device. A device that did not respond in time has no reading.
 	Readings []Reading
-	// Events are the driver's error events since the last report.
+	// Events contains the driver's error events since the last report.
 	Events []DriverEvent
 	// Fields is the content of the field page, or nil if there is none.
 	Fields *FieldPage
@@ -29,15 +29,14 @@ type Reading struct {
 	// counter, so the value may be older than At by this duration.
 	At   Instant
 	Took time.Duration
-	// Energy is the board's energy since the driver was loaded (NVML
-	// nvmlDeviceGetTotalEnergyConsumption, or field 191 with scope GPU). For a board without a
-	// counter it is the integral of power.
+	// Energy is the board's energy since the driver was loaded (NVML nvmlDeviceGetTotalEnergyConsumption, or
+	// field 191 with scope GPU). If the board has no counter, Energy is the integral of power.
 	Energy *Millijoules
 	// PowerSum is the integral of the GPU's power since the exporter started, even if the GPU has a
 	// counter. It is nil if the power could not be read this time.
 	PowerSum *Millijoules
-	// ModulePower is set if Energy covers a whole module. In this case ModuleShare is the GPU's share
-	// of the energy of the module, from 0 to 1. The sampler computes it. 0 means undivided.
+	// ModulePower is set if Energy covers a whole module. In this case ModuleShare is the GPU's share of the
+	// energy of the module, from 0 to 1. The sampler computes the share; 0 means undivided.
 	ModulePower ModulePower
 	ModuleShare float64
 
@@ -52,11 +51,11 @@ type Reading struct {
 	Throttled *ThrottledTimes
 
 	Gauges     Gauges
-	PowerLimit *Watts // enforced limit
-	// SharesMemory is set if the GPU has no memory of its own. Then the total is the memory of the
+	PowerLimit *Watts // enforced power limit
+	// SharesMemory is set if the GPU has no memory of its own. In this case the total memory is the memory of the
 	// machine.
 	SharesMemory bool
-	// RowRemap is nil in MIG mode, and if the GPU cannot remap rows of its memory.
+	// RowRemap is nil in MIG mode, or if the GPU cannot remap rows of its memory.
 	RowRemap *RowRemap
 	// Recovery is the action that the driver requires to recover the GPU
 	// (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION), or RecoveryNone; empty if the driver does not report it.
@@ -68,39 +67,37 @@ type Reading struct {
 	// NVLinkRate is the rate of data over all NVLink links, in both directions, between the last two readings of
 	// Health, in bytes per second; nil if unknown.
 	NVLinkRate *float64
-	// Profile is nil unless profiling is enabled and the GPU is of Hopper or newer.
+	// Profile is nil unless profiling is enabled and the GPU is a Hopper or newer GPU.
 	Profile *Profile
-	// InstanceProfiles contains the profiles of the MIG instances, in the form of Profile. An instance
-	// without a profile is missing.
+	// InstanceProfiles contains the profiles of MIG instances. Instances without a profile are missing.
 	InstanceProfiles []InstanceProfile
 	// Counters contains the error counters of parts of the GPU. They are read together with Health. The
 	// slice is never modified.
 	Counters []Counter
-	// RASErrors contains the errors that an AMD GPU counted, by block and type. An unknown count is
-	// missing from the list.
+	// RASErrors contains the errors that an AMD GPU counted, by block and type. Unknown counts are missing.
 	RASErrors []RASErrors
 
-	// Contexts are the processes with a context on the GPU, one entry per process. They are valid
-	// only if ContextsKnown is set.
+	// Contexts contains the processes with a context on the GPU, with one entry per process. It is valid only if
+	// ContextsKnown is set.
 	Contexts      []Context
 	ContextsKnown bool
-	// Samples contains the activity of processes since the last reading, oldest first. Together the
-	// samples cover the span Sampled. They are valid only if SamplesKnown is set. An empty list then
-	// means that no process was active.
+	// Samples contains the activity of processes since the last reading, oldest first. Together the samples cover
+	// the span Sampled. Samples is valid only if SamplesKnown is set. In this case an empty list means that no
+	// process was active.
 	Samples      []Sample
 	Sampled      Span
 	SamplesKnown bool
-	// WeightedSamples is set if the driver divided the activity of the GPU over the processes by an
-	// estimate. Such samples are accurate enough to divide energy over a minute or more, but not to
-	// show the utilisation of a process.
+	// WeightedSamples is set if the driver estimated how to divide the activity of the GPU over the processes.
+	// Such samples are accurate enough to divide energy over a minute or more, but not to show the utilisation of
+	// a process.
 	WeightedSamples bool
-	// Instances contains the activity of the MIG instances. They are valid only if InstancesKnown is
-	// set. In this case every instance has an entry.
+	// Instances contains the activity of the MIG instances. It is valid only if InstancesKnown is set. In this
+	// case every instance has an entry.
 	Instances      []InstanceSample
 	InstancesKnown bool
 }
 
-// ModulePower is the power of a GPU and of its module, averaged over one second
+// ModulePower contains the power of a GPU and of its module, averaged over one second
 // (NVML_FI_DEV_POWER_AVERAGE, field 185, by scope). A power is 0 if the driver does not report it.
 type ModulePower struct{ GPU, Module Watts }
 
@@ -116,27 +113,27 @@ const (
 	RecoverySystemReboot  = "system_reboot"
 )
 
-// Recoveries contains the values of [Reading.Recovery] by the number that the driver uses (nvml.h,
+// Recoveries contains the values of [Reading.Recovery], indexed by the driver's number (nvml.h,
 // nvmlDeviceGpuRecoveryAction_t).
 var Recoveries = []string{
 	RecoveryNone, RecoveryReset, RecoveryReboot, RecoveryDrainP2P, RecoveryDrainAndReset, RecoveryIMEX, RecoveryBusReset, RecoverySystemReboot,
 }
 
-// RowRemap is the state of row remapping, by which a GPU replaces faulty rows of its memory with
-// spare rows (NVML nvmlDeviceGetRemappedRows, DCGM fields 395 and 396; Ampere and newer).
+// RowRemap describes the state of row remapping, by which a GPU replaces faulty rows of its memory with spare
+// rows (NVML nvmlDeviceGetRemappedRows, DCGM fields 395 and 396; Ampere and newer).
 type RowRemap struct {
 	// Pending is set while a remap waits for the next reset of the GPU.
 	Pending bool
-	// Failed is set permanently after no spare row was left for a faulty row.
+	// Failed is set permanently after a faulty row could not be replaced because no spare row was left.
 	Failed bool
-	// Correctable and Uncorrectable count the rows remapped over the lifetime of the board, by
-	// kind of memory error.
+	// Correctable and Uncorrectable are the numbers of rows that were remapped over the lifetime of the board
+	// because of memory errors of this kind.
 	Correctable, Uncorrectable int
 }
 
-// RASErrors counts the errors of one type in one block of a GPU since the driver was loaded (amdgpu,
-// ras/<block>_err_count). One block is umc, which contains the memory controllers. RAS stands for
-// reliability, availability and serviceability.
+// RASErrors contains the number of errors of one type in one block of a GPU since the driver was loaded
+// (amdgpu, ras/<block>_err_count). The block umc contains the memory controllers. RAS stands for reliability,
+// availability and serviceability.
 type RASErrors struct {
 	Block string
 	Type  RASType
@@ -146,7 +143,7 @@ type RASErrors struct {
 // RASType is the type of an error.
 type RASType string
 
-// These are the types of errors.
+// The types of errors.
 const (
 	RASCorrectable   RASType = "correctable"
 	RASUncorrectable RASType = "uncorrectable"
@@ -165,53 +162,53 @@ func (s Span) Overlap(t Span) time.Duration {
 	return max(0, min(s.To, t.To)-max(s.From, t.From))
 }
 
-// Context is a process that holds a compute, graphics or MPS context (NVML
+// Context describes a process that holds a compute, graphics or MPS context (NVML
 // nvmlDeviceGet{Compute,Graphics,MPSCompute}RunningProcesses).
 type Context struct {
 	PID uint32
-	// GPUInstance is the MIG instance of the context, or empty on a whole GPU. With CUDA a process can
-	// use only one instance.
+	// GPUInstance is the MIG instance of the context, or empty for a whole GPU. With CUDA a process can use only
+	// one instance.
 	GPUInstance string
-	// MemoryUsed is in bytes, or nil if the driver does not report it.
+	// MemoryUsed is the used memory in bytes, or nil if the driver does not report it.
 	MemoryUsed *uint64
-	// MPS is set for a client of an MPS server.
+	// MPS is set if the process is a client of an MPS server.
 	MPS bool
 }
 
-// Sample is the activity of one process on a GPU, averaged over a span. It comes from
-// the driver's ring of utilisation samples (NVML nvmlDeviceGetProcessUtilization), which contains six or seven
-// samples per second, or from the driver's accounting (nvmlDeviceGetAccountingStats_v2). amdkfd
-// reports the number of occupied compute units at one moment; see [Reading.WeightedSamples].
+// Sample describes the activity of one process on a GPU, averaged over a span. The activity comes from the
+// driver's ring of utilisation samples (NVML nvmlDeviceGetProcessUtilization), which contains six or seven
+// samples per second, or from the driver's accounting (nvmlDeviceGetAccountingStats_v2). amdkfd reports the
+// number of occupied compute units at one moment; see [Reading.WeightedSamples].
 type Sample struct {
 	PID uint32
 	Span
-	SM     float64 // 0 to 1
-	Memory float64 // 0 to 1
+	SM     float64 // utilisation of the multiprocessors, 0 to 1
+	Memory float64 // utilisation of the memory, 0 to 1
 }
 
-// InstanceSample is the activity of a MIG instance, averaged over a span: the part of the time in
+// InstanceSample describes the activity of a MIG instance, averaged over a span: the fraction of the time in
 // which its multiprocessors had a warp (NVML nvmlGpmMetricsGet, NVML_GPM_METRIC_SM_UTIL).
 type InstanceSample struct {
 	Instance string // GPU instance id
 	Span
-	SM float64 // 0 to 1
+	SM float64 // activity, 0 to 1
 }
 
-// DriverEvent is one error event of the driver (NVML nvmlEventTypeXidCriticalError).
+// DriverEvent describes one error event of the driver (NVML nvmlEventTypeXidCriticalError).
 type DriverEvent struct {
 	UUID string
 	Code uint64
 	At   time.Time
-	// Earlier is the number of earlier errors with the same code whose times are no longer known.
+	// Earlier is the number of earlier errors with the same code for which the times are no longer known.
 	Earlier uint64
 }
 
-// maxWaiting is the maximum number of queued errors with their own times.
+// maxWaiting is the maximum number of queued errors that are stored with their own times.
 const maxWaiting = 1024
 
-// Queue appends an error to the queue for the next report. The next report may be days later. In a
-// full queue the oldest error with the same GPU and code is merged into the new one: its time is
-// lost, but it still counts.
+// Queue appends an error to the queue for the next report, which may be days later. If the queue is full, the
+// oldest error with the same GPU and code is merged into the new error. The merged error still counts, but its
+// time is lost.
 func (x DriverEvent) Queue(waiting []DriverEvent) []DriverEvent {
 	if len(waiting) >= maxWaiting {
 		same := func(o DriverEvent) bool { return o.UUID == x.UUID && o.Code == x.Code }

@@ -5,15 +5,15 @@ import "time"
 // RecentTime is the length of the period that [Recent] describes.
 const RecentTime = 10 * time.Minute
 
-// Slowdowns contains the labels of [ClockLimitedTime] for limits because of heat or a power brake.
+// Slowdowns contains the clock_limit labels of [ClockLimitedTime] for slowdowns because of heat or a power brake.
 var Slowdowns = [...]string{"software_thermal", "hardware_thermal", "power_brake", "prochot", "socket_thermal", "regulator_thermal", "memory_thermal"}
 
-// Recent describes the last [RecentTime] of a GPU.
+// Recent describes a GPU over the last [RecentTime].
 type Recent struct {
 	// Slowdowns contains, for each slowdown, the fraction of the time in which it limited the clocks; 0 if the GPU does
 	// not report it.
 	Slowdowns [len(Slowdowns)]float64
-	// Clock is the average clock of the streaming multiprocessors in Hz, and Utilization is the average utilisation from 0 to
-	// 1; 0 if the GPU does not report both.
+	// Clock is the average clock of the streaming multiprocessors in Hz, and Utilization is the average utilisation from 0
+	// to 1. Both are 0 unless the GPU reports both.
 	Clock, Utilization float64
 }

@@ -11,23 +11,23 @@ import (
 type Snapshot struct {
 	At      Instant
 	Node    Node
-	Drivers []Driver // empty while no source responds
+	Drivers []Driver // empty if no source responds
 	// PCIGPUs counts the GPUs on the PCI bus, and DriverGPUs counts the GPUs that the drivers list.
 	// They are nil while unknown.
 	PCIGPUs    *int
 	DriverGPUs *int
-	// GPUs are all GPUs found in this boot, present or lost, by PCI address.
+	// GPUs contains all GPUs found in this boot, present or lost, sorted by PCI address.
 	GPUs []GPU
 	// NVSwitches contains the errors of NVSwitches by address, code and severity.
 	NVSwitches []NVSwitchErrors
-	// Units describes units that hold, use or recently used a GPU, as far as their data are known.
+	// Units describes units that hold, use or recently used a GPU, if data about them are known.
 	Units  map[Unit]UnitInfo
 	Stages []Stage
 	// Fields is the content of the field page, or nil if there is no field page.
 	Fields *FieldPage
 }
 
-// GPU is the state of one GPU at the time of a snapshot.
+// GPU describes one GPU at the time of a snapshot.
 type GPU struct {
 	Device
 	Present bool
@@ -42,23 +42,21 @@ type GPU struct {
 	// Recent is nil while the GPU does not respond, and until the GPU has been read for [RecentTime].
 	Recent *Recent
 	Events DriverEvents
-	// Totals are the sums of [Reading.Counters]. They continue when a part, the driver or the exporter
-	// restarts.
+	// Totals contains the sums of [Reading.Counters]. They continue when a part, the driver or the exporter restarts.
 	Totals []HealthValue
-	// Holders are the owners that currently hold or use the GPU. The list is complete if
-	// HoldersKnown is set.
+	// Holders contains the owners that currently hold or use the GPU. The list is complete if HoldersKnown is set.
 	Holders      []Holder
 	HoldersKnown bool
-	// Processes are the processes that are currently on the GPU.
+	// Processes contains the processes that are currently on the GPU.
 	Processes []LiveProcess
-	// Strays counts the processes on the GPU that belong to groups without an allocation of the GPU.
-	// Unused counts the allocations of the GPU that no process uses. Both are nil while they are
-	// unknown, and on a machine where GPUs are used without allocations.
+	// Strays is the number of processes on the GPU that belong to groups without an allocation of the GPU. Unused is the
+	// number of allocations of the GPU that no process uses. Both are nil while they are unknown, and on a machine where
+	// allocations are optional.
 	Strays, Unused *int
 	// Book is nil while energy must not be charged, and after the book of a lost GPU was closed.
 	Book *Book
-	// Intervals are the recent intervals of the book, oldest first. The intervals do not change. The
-	// field is nil if no intervals are kept.
+	// Intervals contains the recent intervals of the book, oldest first. The intervals do not change. Intervals is nil if
+	// none are kept.
 	Intervals iter.Seq[Interval]
 }
 
@@ -67,28 +65,28 @@ type DriverEvents struct {
 	// Since is the time at which counting began.
 	Since time.Time `json:"since"`
 	Count uint64    `json:"count"`
-	// First and Last contain the times of the first and the last error by XID code. A state file of an older version
+	// First and Last contain the time of the first and the last error of each XID code. A state file of an older version
 	// does not contain First.
 	First map[uint64]time.Time `json:"first,omitempty"`
 	Last  map[uint64]time.Time `json:"last,omitempty"`
-	// ByCode counts the errors by XID code. A state file of an older version does not contain these
-	// counts, so Count may exceed their sum.
+	// ByCode contains the number of errors by XID code. A state file of an older version does not contain these numbers,
+	// so Count may exceed their sum.
 	ByCode map[uint64]uint64 `json:"by_code,omitempty"`
-	// Driver and Kernel count the errors by origin. Driver counts the events of the driver. Kernel
-	// counts the lines of the kernel's log, which also contains a line for each event. ByCode is the
-	// larger of the two counts. Kernel is nil if the log never contained an error.
+	// Driver and Kernel contain the numbers of errors by origin. Driver counts the driver's events. Kernel counts the
+	// lines in the kernel's log, which also contains a line for each event. ByCode contains the larger of the two numbers.
+	// Kernel is nil if the log never contained an error.
 	Driver map[uint64]uint64 `json:"driver,omitempty"`
 	Kernel map[uint64]uint64 `json:"kernel,omitempty"`
 	// Records is the sequence number after the last counted record of the kernel's log.
 	Records uint64 `json:"records,omitempty"`
 	// Losses is the number of times that the driver stopped listing the GPU.
 	Losses uint64 `json:"losses,omitempty"`
-	// Reset is the time at which a reset of the GPU or a reload of its driver was last detected, because its energy counter
-	// restarted or it returned after a loss.
+	// Reset is the time at which a reset of the GPU or a reload of its driver was last detected. It was detected because
+	// the energy counter restarted, or because the GPU returned after a loss.
 	Reset time.Time `json:"reset,omitzero"`
 }
 
-// Add counts the event and the earlier errors that it includes.
+// Add counts the event and the earlier errors that are merged into it.
 func (x *DriverEvents) Add(e DriverEvent) {
 	n := 1 + e.Earlier
 	if x.Kernel != nil {
@@ -101,9 +99,9 @@ func (x *DriverEvents) Add(e DriverEvent) {
 	x.count(e.Code, n, e.At)
 }
 
-// AddKernel counts an error in the kernel's log, unless its record was counted before, or the error
-// is also an event of the driver. It compares counts, and not times, because counts are correct
-// even if an event is received late.
+// AddKernel counts an error in the kernel's log, unless its record was counted before, or the error is also a driver
+// event. To detect such an event it compares counts, and not times, because counts are correct even if an event arrives
+// late.
 func (x *DriverEvents) AddKernel(e KernelError) {
 	if e.Sequence < x.Records {
 		return
@@ -150,7 +148,7 @@ func (x DriverEvents) Clone() DriverEvents {
 	return x
 }
 
-// Holder is an owner that holds an allocation of a GPU, or uses the GPU without an allocation.
+// Holder describes an owner that holds an allocation of a GPU, or uses the GPU without an allocation.
 type Holder struct {
 	AccountKey
 	Resource string
@@ -159,26 +157,26 @@ type Holder struct {
 	Replicas int
 }
 
-// LiveProcess is a process that is currently on a GPU.
+// LiveProcess describes a process that is currently on a GPU.
 type LiveProcess struct {
 	*Process
 	MemoryUsed *uint64 // bytes
-	// SM and Memory give the utilisation by the process, from 0 to 1, averaged over the samples of the
-	// last reading. They are nil if the driver does not report the utilisation.
+	// SM and Memory are the process's utilisation, from 0 to 1, averaged over the samples of the last reading. They are
+	// nil if the driver does not report the utilisation.
 	SM     *float64
 	Memory *float64
 }
 
-// Stage is the health of one dependency of the exporter, after at least one attempt.
+// Stage describes the health of one dependency of the exporter, after at least one attempt.
 type Stage struct {
 	Name     string
 	Up       bool
 	Duration time.Duration // time of the last attempt
 	Failures uint64
-	// Oversized counts the failures that were caused by an input larger than a limit of the exporter.
+	// Oversized is the number of failures because of an input that exceeds a limit of the exporter.
 	Oversized uint64
 	// LastSuccess is zero until the first success.
 	LastSuccess time.Time
-	// Err is the error of the last attempt, or empty if it succeeded.
+	// Err is the error of the last attempt, or empty if the attempt succeeded.
 	Err string
 }

@@ -6,7 +6,7 @@ import "time"
 // the GPU.
 type Throttle int
 
-// The causes. Both reasons may apply at the same time.
+// The reasons. Both may apply at the same time.
 const (
 	ThrottleThermal    Throttle = iota // the GPU or its memory is too hot
 	ThrottlePowerBrake                 // the power supply of the machine or rack asserts the power brake
@@ -16,19 +16,19 @@ const (
 // String returns the value of the throttle label.
 func (t Throttle) String() string { return [...]string{"thermal", "power_brake"}[t] }
 
-// ThrottledTimes contains the times for which a GPU was throttled, by cause.
+// ThrottledTimes contains the times for which a GPU was throttled, by reason.
 type ThrottledTimes [NumThrottles]time.Duration
 
-// Throttled is the energy that was used while a GPU was throttled, and the duration of this time.
+// Throttled contains the energy that was used while a GPU was throttled, and the throttled time.
 type Throttled struct {
 	Energy Millijoules   `json:"energy"`
 	Time   time.Duration `json:"time"`
 }
 
-// ByThrottle contains the throttled energy and time by cause.
+// ByThrottle contains the throttled energy and time by reason.
 type ByThrottle [NumThrottles]Throttled
 
-// Plus returns the sum of t and more, by cause.
+// Plus returns the sum of t and more, by reason.
 func (t ByThrottle) Plus(more ByThrottle) ByThrottle {
 	for i := range t {
 		t[i].Energy += more[i].Energy

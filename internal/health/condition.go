@@ -7,7 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// counts are the counts of errors and banks that lead to a finding if they are not 0, by the value of a label.
+// counts contains the metrics that lead to a finding if they are not 0. Only series with the given label
+// values count.
 var counts = []struct {
 	metric gpu.HealthMetric
 	code   string
@@ -19,7 +20,7 @@ var counts = []struct {
 	{gpu.NVLinkErrors, linkErrors, 0, []string{"replay", "recovery", "recovery_failed"}},
 }
 
-// counted returns the findings from counts in a reading. The labels are the detail.
+// counted returns the findings from the metrics in counts. The detail contains the value and the first label.
 func counted(r *gpu.Reading) (found []Evidence) {
 	for _, c := range counts {
 		for _, v := range r.Health {
@@ -31,7 +32,7 @@ func counted(r *gpu.Reading) (found []Evidence) {
 	return found
 }
 
-// inactive returns the number of inactive NVLink links of a GPU, or -1 if it reports no links.
+// inactive returns the number of inactive NVLink links of a GPU, or -1 if the GPU reports no links.
 func inactive(g *gpu.GPU) int {
 	if g.Reading == nil {
 		return -1
@@ -49,8 +50,8 @@ func inactive(g *gpu.GPU) int {
 	return n
 }
 
-// downLinks returns the finding of a GPU with more inactive links than another GPU of the node. Links
-// that the machine does not connect are inactive on all of them.
+// downLinks returns a finding if a GPU has more inactive links than another GPU of the node. Links that the
+// machine does not connect are inactive on all GPUs.
 func downLinks(s *gpu.Snapshot, g *gpu.GPU) []Evidence {
 	n := inactive(g)
 	for i := range s.GPUs {

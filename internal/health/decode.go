@@ -10,7 +10,7 @@ import (
 // maxGPUs is higher than the number of GPUs in any machine.
 const maxGPUs = 64
 
-// Decode reads a page. The caller limits the length of r.
+// Decode reads a page. The caller must limit the length of r.
 func Decode(r io.Reader) (Page, error) {
 	var p Page
 	if err := json.NewDecoder(r).Decode(&p); err != nil {

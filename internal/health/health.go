@@ -1,6 +1,6 @@
 // Package health derives advice about each GPU and the node from a snapshot: which GPU needs a
-// reset, and which board must be returned. The exporter serves it on /health.json; the status page
-// and the reconciler use it.
+// reset, and which board must be returned. The exporter serves the advice on /health.json. The
+// status page and the reconciler use it.
 package health
 
 import (
@@ -13,30 +13,31 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// Version changes when a field of the page changes its meaning, not when fields are added.
+// Version changes when the meaning of a field of the page changes, but not when fields are added.
 const Version = 1
 
-// Path is the path of the page.
+// Path is the HTTP path of the page.
 const Path = "/health.json"
 
-// silence is the age at which a GPU's last reading means that the GPU does not answer, and at which
+// silence is the time without a reading after which a GPU counts as not responding, and after which
 // a snapshot counts as missing.
 const silence = 5 * time.Minute
 
-// Page is the health of a node. Unknown values are absent.
+// Page describes the health of a node. Unknown values are absent.
 type Page struct {
 	Version int `json:"version"`
 	// Time is the time of the reading, and AgeSeconds is its age when the page was served.
 	Time       time.Time `json:"time"`
 	AgeSeconds float64   `json:"age_seconds"`
 	Node       string    `json:"node"`
-	// Advice is the worst advice of the node's own evidence and of its GPUs.
+	// Advice is the worst advice from the evidence about the node itself and from the advice for its
+	// GPUs.
 	Advice   Advice     `json:"advice"`
 	Evidence []Evidence `json:"evidence,omitempty"`
 	GPUs     []GPU      `json:"gpus"`
 }
 
-// GPU is the health of one GPU and its place.
+// GPU describes the health and the place of one GPU.
 type GPU struct {
 	UUID            string `json:"uuid"`
 	Serial          string `json:"serial"`
@@ -51,30 +52,30 @@ type GPU struct {
 
 	Advice   Advice     `json:"advice"`
 	Evidence []Evidence `json:"evidence,omitempty"`
-	// NotReported lists the evidence that the GPU cannot report: xid, row_remap. Without this
+	// NotReported lists the kinds of evidence that the GPU cannot report: xid, row_remap. Without this
 	// evidence the advice ok is less certain.
 	NotReported []string `json:"not_reported,omitempty"`
 }
 
-// Evidence is one finding.
+// Evidence describes one finding.
 type Evidence struct {
 	Code    string `json:"code"`
 	Advice  Advice `json:"advice"`
 	Meaning string `json:"meaning"`
-	// Detail is the part that the finding concerns, such as a problem of the fabric or a block of
+	// Detail is the part to which the finding refers, such as a problem of the fabric or a block of
 	// the GPU.
 	Detail string `json:"detail,omitempty"`
-	// Count is the number of events since Since; First and Last are their times. They are absent
-	// for a condition.
+	// Count is the number of events since Since. First and Last are the times of the first and the
+	// last event. All four fields are absent if the finding is a condition.
 	Count uint64     `json:"count,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
 	First *time.Time `json:"first,omitempty"`
 	Last  *time.Time `json:"last,omitempty"`
-	// Reset is the time of a reset after the last event. The advice is then watch.
+	// Reset is the time of a reset after the last event. If it is set, the advice is watch.
 	Reset *time.Time `json:"reset,omitempty"`
 }
 
-// New returns the page of a snapshot at a moment.
+// New returns the page for a snapshot at the given time.
 func New(s *gpu.Snapshot, now gpu.Instant) Page {
 	p := Page{
 		Version: Version, Time: s.At.Wall.UTC(), AgeSeconds: now.Sub(s.At).Seconds(), Node: labelvalue.Valid(s.Node.Name),
@@ -107,7 +108,7 @@ func newGPU(s *gpu.Snapshot, g *gpu.GPU) GPU {
 	return out
 }
 
-// worst returns the worst advice of findings.
+// worst returns the worst advice in the findings.
 func worst(findings []Evidence) Advice {
 	v := OK
 	for _, e := range findings {
@@ -117,7 +118,7 @@ func worst(findings []Evidence) Advice {
 }
 
 // ofNode returns the findings about the node itself. It does not report a missing GPU if that GPU
-// was lost, because the lost GPU has its own finding.
+// was lost, because there is already a finding about the lost GPU.
 func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
 	if now.Sub(s.At) > silence {
 		return []Evidence{condition(notRead, "")}
@@ -140,8 +141,9 @@ func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
 	return []Evidence{condition(gpusMissing, fmt.Sprintf("%d of %d", missing, *s.PCIGPUs))}
 }
 
-// ofGPU returns the findings about a GPU, worst first. A GPU is silent if it was not read while the
-// driver responds. Findings from the comparison with other GPUs are added.
+// ofGPU returns the findings about a GPU, worst first. A GPU is silent if it was not read although
+// the driver responds. The argument compared contains findings from the comparison with other GPUs,
+// which are included.
 func ofGPU(g *gpu.GPU, silent bool, compared []Evidence) []Evidence {
 	found := slices.Concat(conditions(g, silent), compared, losses(&g.Events, g.Present))
 	for _, r := range Rules {
@@ -153,7 +155,7 @@ func ofGPU(g *gpu.GPU, silent bool, compared []Evidence) []Evidence {
 	return found
 }
 
-// conditions returns the states that the GPU reports now.
+// conditions returns findings about the conditions that the GPU reports now.
 func conditions(g *gpu.GPU, silent bool) (found []Evidence) {
 	add := func(code, detail string) { found = append(found, condition(code, labelvalue.Valid(detail))) }
 	if !g.Present {
@@ -180,7 +182,7 @@ func conditions(g *gpu.GPU, silent bool) (found []Evidence) {
 	return found
 }
 
-// readConditions returns the states in the last reading.
+// readConditions returns findings about the conditions in the last reading.
 func readConditions(r *gpu.Reading) (found []Evidence) {
 	add := func(code, detail string) { found = append(found, condition(code, labelvalue.Valid(detail))) }
 	if rows := r.RowRemap; rows != nil {
@@ -203,7 +205,7 @@ func readConditions(r *gpu.Reading) (found []Evidence) {
 	case "", gpu.RecoveryNone:
 	case gpu.RecoveryReset, gpu.RecoveryReboot, gpu.RecoveryDrainAndReset, gpu.RecoveryBusReset, gpu.RecoverySystemReboot:
 		add(recoveryReset, action)
-	default: // includes an action of a newer driver
+	default: // includes an action that only a newer driver reports
 		add(recoveryOther, action)
 	}
 	for _, e := range r.RASErrors {
@@ -215,7 +217,7 @@ func readConditions(r *gpu.Reading) (found []Evidence) {
 	return found
 }
 
-// value returns the value of a metric without labels, or nil if the GPU does not report it.
+// value returns the value of a metric without labels, or nil if the GPU does not report the metric.
 func value(r *gpu.Reading, m gpu.HealthMetric) *float64 {
 	i := slices.IndexFunc(r.Health, func(v gpu.HealthValue) bool { return v.Metric == m })
 	if i < 0 {
@@ -224,7 +226,7 @@ func value(r *gpu.Reading, m gpu.HealthMetric) *float64 {
 	return &r.Health[i].Value
 }
 
-// problemsOf lists the present problems of a fabric.
+// problemsOf lists the current problems of a fabric.
 func problemsOf(f *gpu.Fabric) string {
 	var list []string
 	for _, p := range f.Problems {
@@ -238,7 +240,7 @@ func problemsOf(f *gpu.Fabric) string {
 	return strings.Join(list, ", ")
 }
 
-// losses returns the losses of a GPU. A GPU that returned was reset.
+// losses returns the finding about the losses of a GPU. A GPU that returned was reset.
 func losses(x *gpu.DriverEvents, present bool) []Evidence {
 	if present && x.Losses == 0 {
 		return nil
@@ -256,7 +258,7 @@ func losses(x *gpu.DriverEvents, present bool) []Evidence {
 	return []Evidence{e}
 }
 
-// event returns the finding of an XID error.
+// event returns the finding about an XID error.
 func (r Rule) event(x *gpu.DriverEvents) Evidence {
 	first, last := x.First[r.XID], x.Last[r.XID]
 	e := Evidence{
@@ -273,13 +275,13 @@ func (r Rule) event(x *gpu.DriverEvents) Evidence {
 	return e
 }
 
-// condition returns the finding of a rule without times.
+// condition returns a finding for a code and detail, without times.
 func condition(code, detail string) Evidence {
 	r := rule(code)
 	return Evidence{Code: code, Advice: r.Advice, Meaning: r.Meaning, Detail: detail}
 }
 
-// rule returns the rule of a code in the table.
+// rule returns the rule for a code.
 func rule(code string) *Rule {
 	return &Rules[slices.IndexFunc(Rules, func(r Rule) bool { return r.Code == code })]
 }
@@ -288,7 +290,7 @@ func xid(code uint64, first, again Advice, meaning string) Rule {
 	return Rule{Code: fmt.Sprintf("xid_%d", code), XID: code, Advice: first, Again: again, Meaning: meaning, Source: catalogue, Alert: alertXID}
 }
 
-// moment returns a time in UTC, or nil if it is unknown.
+// moment returns a time in UTC, or nil if the time is unknown.
 func moment(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

@@ -37,8 +37,9 @@ func node(gpus ...gpu.GPU) *gpu.Snapshot {
 	}
 }
 
-// catalogue contains the immediate action of NVIDIA's XID catalogue for the XID errors with advice. Others are ok. The
-// workflow of 48 begins with RESET_GPU. The workflows of NVLink errors require the registers in the kernel log, and 154 its text.
+// catalogue contains the immediate action from NVIDIA's XID catalogue for each XID error with advice. The advice for
+// other errors is ok. The workflow for XID 48 begins with RESET_GPU. The workflows for NVLink errors require the
+// registers from the kernel log, and XID 154 requires the text from the kernel log.
 var catalogue = map[uint64]string{
 	46: "RESET_GPU", 48: "WORKFLOW_XID_48", 62: "RESET_GPU", 63: "IGNORE", 64: "RESET_GPU", 74: "WORKFLOW_NVLINK_ERR", 79: "RESTART_BM",
 	94: "RESTART_APP", 95: "RESET_GPU", 119: "RESET_GPU", 120: "RESET_GPU", 140: "RESET_GPU", 143: "RESET_GPU",
@@ -46,9 +47,10 @@ var catalogue = map[uint64]string{
 	149: "WORKFLOW_NVLINK5_ERR", 150: "WORKFLOW_NVLINK5_ERR", 154: "XID_154", 158: "RESET_GPU",
 }
 
-// TestXIDs checks the advice of every XID error against NVIDIA's catalogue: before a reset, after one, and if it recurs.
+// TestXIDs checks the advice for each XID error against NVIDIA's catalogue: before a reset, after a reset, and if the
+// error recurs.
 func TestXIDs(t *testing.T) {
-	wants := map[string][3]health.Advice{ // first, after a reset, again
+	wants := map[string][3]health.Advice{ // advice for the first error, after a reset, and if the error recurs
 		"RESET_GPU":            {health.Reset, health.Watch, health.Return},
 		"RESTART_BM":           {health.Reset, health.Watch, health.Return},
 		"WORKFLOW_XID_48":      {health.Reset, health.Watch, health.Return},
@@ -77,7 +79,7 @@ func TestXIDs(t *testing.T) {
 	}
 }
 
-// TestFindings checks one finding at a time, with the worst advice of the node.
+// TestFindings checks one finding at a time, and the worst advice for the node.
 func TestFindings(t *testing.T) {
 	tests := map[string]struct {
 		change func(*gpu.Snapshot, *gpu.GPU)
@@ -163,10 +165,10 @@ func TestFindings(t *testing.T) {
 			if tt.ofNode {
 				evidence, advice = p.Evidence, p.Advice
 				if p.GPUs[0].Advice != health.OK {
-					t.Errorf("the GPU is %s: %v", p.GPUs[0].Advice, p.GPUs[0].Evidence)
+					t.Errorf("advice for the GPU is %s: %v", p.GPUs[0].Advice, p.GPUs[0].Evidence)
 				}
 			} else if len(p.Evidence) > 0 {
-				t.Errorf("evidence of the node: %v", p.Evidence)
+				t.Errorf("evidence about the node: %v", p.Evidence)
 			}
 			var codes []string
 			for _, e := range evidence {
@@ -179,29 +181,30 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestClocks compares GPUs of a job. The median of 1.0, 1.6, 1.8 and 2.0 GHz is 1.7 GHz, and four fifths of it are 1.36 GHz; of
-// 1.44, 1.8 and 2.0 GHz exactly 1.44 GHz.
+// TestClocks compares the GPUs of a job. The median of 1.0, 1.6, 1.8 and 2.0 GHz is 1.7 GHz, and four fifths of this
+// median are 1.36 GHz. The median of 1.44, 1.8 and 2.0 GHz is 1.8 GHz, and four fifths of this median are exactly 1.44
+// GHz.
 func TestClocks(t *testing.T) {
 	const a, b, c, d = 1.0, 1.6, 1.8, 2.0
 	job := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "1", Part: "main"}
 	tests := map[string]struct {
-		clocks []float64 // GHz
+		clocks []float64 // clocks of the GPUs in GHz
 		change func(*gpu.Snapshot)
-		want   string // detail of the first GPU's finding
+		want   string // detail of the finding about the first GPU
 	}{
-		"slow":                      {[]float64{a, b, c, d}, func(*gpu.Snapshot) {}, "1000 MHz, median 1700 MHz"},
-		"a fifth below":             {[]float64{1.44, c, d}, func(*gpu.Snapshot) {}, ""},
-		"more than a fifth":         {[]float64{1.43, c, d}, func(*gpu.Snapshot) {}, "1430 MHz, median 1800 MHz"},
-		"alone":                     {[]float64{a}, func(*gpu.Snapshot) {}, ""},
-		"other container":           {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Holders[0].Part = "sidecar" }, "1000 MHz, median 1800 MHz"},
-		"other pod":                 {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Holders[0].Name = "train-1" }, ""},
-		"no pod":                    {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Holders = nil }, ""},
-		"other model":               {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Model = "NVIDIA L4" }, ""},
-		"not busy":                  {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Recent.Utilization = 0.8 }, ""},
-		"others not busy":           {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[1].Recent.Utilization, s.GPUs[2].Recent.Utilization = 0.8, 0 }, ""},
-		"others not yet known":      {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[1].Recent, s.GPUs[2].Recent = nil, nil }, ""},
-		"not yet known":             {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Recent = nil }, ""},
-		"slow in a group of slower": {[]float64{a, b, a, a}, func(*gpu.Snapshot) {}, ""},
+		"slow":                               {[]float64{a, b, c, d}, func(*gpu.Snapshot) {}, "1000 MHz, median 1700 MHz"},
+		"a fifth below":                      {[]float64{1.44, c, d}, func(*gpu.Snapshot) {}, ""},
+		"more than a fifth below the median": {[]float64{1.43, c, d}, func(*gpu.Snapshot) {}, "1430 MHz, median 1800 MHz"},
+		"alone":                              {[]float64{a}, func(*gpu.Snapshot) {}, ""},
+		"other container":                    {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Holders[0].Part = "sidecar" }, "1000 MHz, median 1800 MHz"},
+		"other pod":                          {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Holders[0].Name = "train-1" }, ""},
+		"no pod":                             {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Holders = nil }, ""},
+		"other model":                        {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Model = "NVIDIA L4" }, ""},
+		"not busy":                           {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Recent.Utilization = 0.8 }, ""},
+		"other GPUs not busy":                {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[1].Recent.Utilization, s.GPUs[2].Recent.Utilization = 0.8, 0 }, ""},
+		"other GPUs not yet known":           {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[1].Recent, s.GPUs[2].Recent = nil, nil }, ""},
+		"GPU not yet known":                  {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Recent = nil }, ""},
+		"slow among slower GPUs":             {[]float64{a, b, a, a}, func(*gpu.Snapshot) {}, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +230,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestGolden checks the documented page, byte by byte.
+// TestGolden compares the page with the documented page, byte by byte.
 func TestGolden(t *testing.T) {
 	bad, lost, fine := newGPU(0), newGPU(1), newGPU(2)
 	bad.Reading.RowRemap.Failed = true
@@ -247,7 +250,7 @@ func TestGolden(t *testing.T) {
 	golden.Check(t, "health.json", append(page, '\n'))
 }
 
-// TestWorse checks that the order is total and an unknown advice is the worst.
+// TestWorse checks that the order is total and that an unknown advice is the worst.
 func TestWorse(t *testing.T) {
 	order := []health.Advice{"ok", "watch", "reset", "return", "explode"}
 	for i, a := range order {
@@ -259,12 +262,12 @@ func TestWorse(t *testing.T) {
 	}
 }
 
-// TestRules checks that codes are unique, and that every rule has advice and a source.
+// TestRules checks that codes are unique, and that each rule has advice and a source.
 func TestRules(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, r := range health.Rules {
 		if seen[r.Code] || r.Advice == "" || r.Advice == health.OK || r.Meaning == "" || r.Source.Address == "" {
-			t.Errorf("%s: is there twice, or lacks advice, a meaning or a source:%s", r.Code, cmp.Diff(health.Rule{}, r))
+			t.Errorf("%s: the code is not unique, or the rule lacks advice, a meaning or a source:%s", r.Code, cmp.Diff(health.Rule{}, r))
 		}
 		seen[r.Code] = true
 	}

@@ -7,14 +7,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The alerts GPULedgerGPUThrottled and GPULedgerClockLow have the same limits.
+// These limits are also in the alerts GPULedgerGPUThrottled and GPULedgerClockLow.
 const (
-	maxSlowdown = 0.5 // fraction of ten minutes
-	busy        = 0.8 // utilisation
-	minClock    = 0.8 // fraction of the median
+	maxSlowdown = 0.5 // fraction of ten minutes in which a limit reduced the clocks
+	busy        = 0.8 // minimum utilisation of a busy GPU
+	minClock    = 0.8 // minimum clock as a fraction of the median
 )
 
-// recent returns the findings from the last ten minutes of a GPU.
+// recent returns the findings about the last ten minutes of a GPU.
 func recent(s *gpu.Snapshot, g *gpu.GPU) (found []Evidence) {
 	if g.Recent == nil || !g.Present {
 		return nil
@@ -30,8 +30,8 @@ func recent(s *gpu.Snapshot, g *gpu.GPU) (found []Evidence) {
 	return found
 }
 
-// medianClock returns the median clock of the busy GPUs of a GPU's model that a holder of the GPU holds, or 0 without a
-// holder. Clocks of other holders differ by the work.
+// medianClock returns the median clock of the busy GPUs that have the model of g and share a holder with g. It returns
+// 0 if there are no such GPUs. GPUs of other holders do not count, because their clocks depend on other work.
 func medianClock(s *gpu.Snapshot, g *gpu.GPU) float64 {
 	var clocks []float64
 	for i := range s.GPUs {
@@ -48,7 +48,7 @@ func medianClock(s *gpu.Snapshot, g *gpu.GPU) float64 {
 	return (clocks[(n-1)/2] + clocks[n/2]) / 2
 }
 
-// shareHolder reports whether a pod or unit holds both GPUs.
+// shareHolder reports whether the same pod or unit holds both GPUs.
 func shareHolder(a, b *gpu.GPU) bool {
 	return slices.ContainsFunc(a.Holders, func(h gpu.Holder) bool {
 		return slices.ContainsFunc(b.Holders, func(other gpu.Holder) bool { return h.Group() == other.Group() })

@@ -2,21 +2,21 @@ package health
 
 import "slices"
 
-// Advice is what a GPU or a node needs.
+// Advice is the action that a GPU or a node needs.
 type Advice string
 
-// The values of advice, from the best to the worst.
+// The advice, from the best to the worst.
 const (
 	OK     Advice = "ok"
-	Watch  Advice = "watch"  // it works, but something happened
-	Reset  Advice = "reset"  // reset the GPU or reboot the node, when its jobs have ended
+	Watch  Advice = "watch"  // the GPU works, but there is a finding
+	Reset  Advice = "reset"  // reset the GPU or reboot the node after its jobs have ended
 	Return Advice = "return" // return the board
 )
 
 var order = []Advice{OK, Watch, Reset, Return}
 
 // Worse returns the worse of two values. Unknown advice, which a newer exporter may return, counts
-// as the worst.
+// as the worst value.
 func Worse(a, b Advice) Advice {
 	rank := func(v Advice) uint { return uint(slices.Index(order, v)) }
 	if rank(b) > rank(a) {
@@ -25,21 +25,21 @@ func Worse(a, b Advice) Advice {
 	return a
 }
 
-// Rule maps a finding to advice.
+// Rule assigns advice to a finding.
 type Rule struct {
-	// Code names the finding. XID errors have the code xid_<number>.
+	// Code identifies the finding. The code of an XID error is xid_<number>.
 	Code string
-	XID  uint64 // 0 for other findings
-	// Advice is the advice for a first finding. Again is the advice for a finding that recurs after a
-	// reset, or empty if it is the same.
+	XID  uint64 // number of the XID error, or 0 for other findings
+	// Advice is the advice for a first finding. Again is the advice if the finding recurs after a
+	// reset, or empty if this advice is the same.
 	Advice, Again Advice
 	Meaning       string
 	Source        Source
-	// Alert is the alert that reports the finding, or empty if none does.
+	// Alert is the alert that reports the finding, or empty if there is no such alert.
 	Alert string
 }
 
-// Source is a document that advice comes from.
+// Source is a document from which advice is derived.
 type Source struct{ Name, Address string }
 
 // The sources.
@@ -53,7 +53,7 @@ var (
 	amdgpu     = Source{"amdgpu RAS", "https://docs.kernel.org/gpu/amdgpu/ras.html"}
 )
 
-// The codes of findings that are not XID errors.
+// Codes of findings that are not XID errors.
 const (
 	lost              = "lost"
 	notAnswering      = "not_answering"
@@ -80,7 +80,8 @@ const (
 	alertNotCompleted = "GPULedgerFabricNotCompleted"
 )
 
-// Rules is the table of all findings. The alerts and the runbooks of XID errors use the same codes.
+// Rules contains a row for each finding. The alerts and the runbooks for XID errors use the same
+// codes.
 var Rules = []Rule{
 	xid(46, Reset, Return, "the GPU stopped processing"),
 	xid(48, Reset, Return, "uncorrectable memory error"),
@@ -115,7 +116,7 @@ var Rules = []Rule{
 	{Code: throttled, Advice: Watch, Meaning: "heat or a power brake limited the clocks for over half of ten minutes", Source: header, Alert: "GPULedgerGPUThrottled"},
 	{Code: clockLow, Advice: Watch, Meaning: "for ten minutes the clock was over a fifth below the median of the busy GPUs of the pod or job", Source: comparison, Alert: "GPULedgerClockLow"},
 	{Code: recoveryReset, Advice: Reset, Meaning: "the driver requires a reset of the GPU or a reboot", Source: header},
-	{Code: recoveryOther, Advice: Watch, Meaning: "the driver requires another recovery, such as to drain peer-to-peer jobs", Source: header},
+	{Code: recoveryOther, Advice: Watch, Meaning: "the driver requires another recovery, such as draining peer-to-peer jobs", Source: header},
 	{Code: rasUncorrectable, Advice: Reset, Meaning: "uncorrectable errors since the driver was loaded", Source: amdgpu, Alert: "GPULedgerRASErrors"},
 	{Code: lost, Advice: Reset, Again: Return, Meaning: "the driver no longer lists the GPU", Source: guidelines, Alert: "GPULedgerGPULost"},
 	{Code: notAnswering, Advice: Reset, Meaning: "driver calls hang or fail for five minutes", Source: guidelines, Alert: "GPULedgerGPUNotAnswering"},

@@ -1,5 +1,5 @@
-// Package host reads the machine through the kernel: its firmware identity, the GPUs on its PCI
-// bus, its boot id and its clocks.
+// Package host reads data about the machine from the kernel: its firmware identity, the GPUs on its
+// PCI bus, its boot id and its clocks.
 package host
 
 import (
@@ -26,7 +26,7 @@ func Now() gpu.Instant {
 	return gpu.Instant{Wall: time.Now(), Boot: time.Duration(ts.Nano())}
 }
 
-// Host reads a machine through its /proc and /sys.
+// Host reads data about a machine from its /proc and /sys.
 type Host struct {
 	ProcFS string
 	SysFS  string
@@ -74,10 +74,10 @@ func (h Host) Node() (gpu.Node, error) {
 	}, nil
 }
 
-// CountPCI counts the devices that match one of the classes and that a source is expected to
-// list, so a lower count from the driver means that a GPU is missing. It does not use PciDevices
-// of procfs, which reads thirty files per device and fails for all devices if one file is
-// malformed.
+// CountPCI counts the devices that match one of the classes and that a source is expected to list.
+// Therefore a lower count from the driver means that a GPU is missing. CountPCI does not use
+// PciDevices of procfs, which reads thirty files per device and fails for all devices if one file
+// is malformed.
 func (h Host) CountPCI(gpus []gpu.PCIClass) (int, error) {
 	dir := filepath.Join(h.SysFS, "bus/pci/devices")
 	entries, err := os.ReadDir(dir)
@@ -98,10 +98,11 @@ func (h Host) CountPCI(gpus []gpu.PCIClass) (int, error) {
 }
 
 // served reports whether a driver serves a device or should do so. A GPU that fell off the bus
-// remains bound to its driver, and a GPU without a driver could not be initialised. A device with
-// another driver is used by a virtual machine (vfio-pci and its variants, pciback) or for a display
-// (nouveau); driver_override reserves the device for such use before it is bound. An SR-IOV virtual
-// function has a link to its GPU in /sys, except in the virtual machine that uses the function.
+// remains bound to its driver. A GPU without a driver counts, because it could not be initialised.
+// A device with another driver is used by a virtual machine (vfio-pci and its variants, pciback) or
+// for a display (nouveau); driver_override reserves the device for such use before it is bound. An
+// SR-IOV virtual function has a link to its GPU in /sys, except in the virtual machine that uses
+// the function.
 func served(dir, device, driver string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, device, "physfn")); err == nil {
 		return false

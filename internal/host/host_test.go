@@ -30,9 +30,9 @@ func TestCountPCI(t *testing.T) {
 	write(t, root, map[string]string{
 		"bus/pci/devices/0000:1b:00.0/vendor": "0x10de\n", "bus/pci/devices/0000:1b:00.0/class": "0x030200\n",
 		"bus/pci/devices/0000:43:00.0/vendor": "0x10de\n", "bus/pci/devices/0000:43:00.0/class": "0x030000\n",
-		"bus/pci/devices/0000:05:00.0/vendor": "0x10de\n", "bus/pci/devices/0000:05:00.0/class": "0x068000\n", // NVSwitch
-		"bus/pci/devices/0000:02:00.0/vendor": "0x1a03\n", "bus/pci/devices/0000:02:00.0/class": "0x030000\n", // BMC graphics
-		"bus/pci/devices/0000:99:00.0/vendor": "0x10de\n", // is being removed
+		"bus/pci/devices/0000:05:00.0/vendor": "0x10de\n", "bus/pci/devices/0000:05:00.0/class": "0x068000\n", // an NVSwitch
+		"bus/pci/devices/0000:02:00.0/vendor": "0x1a03\n", "bus/pci/devices/0000:02:00.0/class": "0x030000\n", // the graphics of the BMC
+		"bus/pci/devices/0000:99:00.0/vendor": "0x10de\n", // a device that is being removed
 	})
 	for device, driver := range map[string]string{"0000:a1:00.0": "vfio-pci", "0000:a2:00.0": "future-vfio-pci", "0000:a3:00.0": "nvidia"} {
 		folder := filepath.Join("bus/pci/devices", device)
@@ -42,15 +42,15 @@ func TestCountPCI(t *testing.T) {
 		}
 	}
 	if n, err := (host.Host{SysFS: root}).CountPCI(classes); err != nil || n != 3 {
-		t.Errorf("%d GPUs, error %v; want 3: two without a driver, one with NVIDIA's driver", n, err)
+		t.Errorf("%d GPUs, error %v; want 3 (two without a driver, one with NVIDIA's driver)", n, err)
 	}
 	if _, err := (host.Host{SysFS: filepath.Join(root, "none")}).CountPCI(classes); err == nil {
 		t.Error("no error for a missing /sys")
 	}
 }
 
-// TestCountPCIAttribute counts display controllers only if they have a unique id: a processor with
-// graphics has the same class.
+// TestCountPCIAttribute checks that display controllers count only if they have a unique id,
+// because a processor with graphics has the same PCI class.
 func TestCountPCIAttribute(t *testing.T) {
 	root := t.TempDir()
 	classes := []gpu.PCIClass{{Vendor: "0x1002", Class: "0x1200"}, {Vendor: "0x1002", Class: "0x0380", Attribute: "unique_id"}}

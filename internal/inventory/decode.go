@@ -7,22 +7,23 @@ import (
 	"io"
 )
 
-// ErrVersion is the error for a page of another version, in which fields may have another meaning.
+// ErrVersion is wrapped by the error for a page with another version, in which fields may have
+// another meaning.
 var ErrVersion = errors.New("unknown version")
 
-// maxGPUs is higher than the number of GPUs in any machine. Pages with more are rejected.
+// maxGPUs is higher than the number of GPUs in any machine. Pages with more GPUs are rejected.
 const maxGPUs = 64
 
-// list has one place more than the limit. The decoder discards the elements that follow, without
-// memory for them: a few megabytes of empty GPUs would need a hundred times their size.
+// list has room for one more GPU than the limit. The decoder discards all further elements without
+// storing them; a few megabytes of empty GPUs would need a hundred times their size in memory.
 type list [maxGPUs + 1]*struct {
 	GPU
-	MIG struct{} `json:"mig"` // hides the field of GPU
+	MIG struct{} `json:"mig"` // hides the field MIG of GPU
 }
 
-// Decode reads one page and rejects trailing data. It omits the partitions of the GPUs (MIG), which
-// are not identity. The caller limits the length of r; the result needs little more memory than r,
-// independent of the content.
+// Decode reads one page and rejects trailing data. It omits the MIG partitions of the GPUs, which
+// are not part of their identity. The caller must limit the length of r. The result needs little
+// more memory than r, regardless of the content.
 func Decode(r io.Reader) (Page, error) {
 	var p struct {
 		Page
@@ -48,7 +49,7 @@ func Decode(r io.Reader) (Page, error) {
 	return p.Page, nil
 }
 
-// present returns the elements of the page, without null.
+// present returns the elements of the page that are not null.
 func (l *list) present() []GPU {
 	n := 0
 	for _, g := range l {
@@ -65,8 +66,8 @@ func (l *list) present() []GPU {
 	return gpus
 }
 
-// Contradiction returns an error for a page that cannot be true. Two GPUs with the same serial
-// number are valid: they are two dies of one board.
+// Contradiction returns an error if the content of the page is impossible. Two GPUs may have the
+// same serial number, because they may be two dies of one board.
 func (p *Page) Contradiction() error {
 	uuids, addresses := make(map[string]bool), make(map[string]bool)
 	for _, g := range p.GPUs {

@@ -1,6 +1,6 @@
-// Package inventory is the page /inventory of the exporter: the identity of a node's GPUs, with
-// the original strings of driver and firmware. The exporter writes it; the reconciler and other
-// tools read it.
+// Package inventory defines the page /inventory of the exporter. The page identifies the GPUs
+// of a node, with the original strings of the driver and the firmware. The exporter writes the
+// page; the reconciler and other tools read it.
 package inventory
 
 import (
@@ -9,31 +9,33 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Version changes when a field of the page changes its meaning, not when fields are added.
+// Version changes when the meaning of a field of the page changes, but not when fields are
+// added.
 const Version = 1
 
-// Path is the path of the page.
+// Path is the HTTP path of the page.
 const Path = "/inventory"
 
-// Page is the inventory of a node.
+// Page contains the inventory of a node.
 type Page struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`
-	// DriverUp is false while the driver does not respond; then GPUs comes from the last reading.
+	// DriverUp is false while the driver does not respond. In this case GPUs comes from the last
+	// reading.
 	DriverUp bool         `json:"driver_up"`
 	Drivers  []gpu.Driver `json:"drivers,omitempty"`
 	Node     gpu.Node     `json:"node"`
-	// GPUs are all GPUs seen since the node booted, present or lost, by PCI address.
+	// GPUs contains all GPUs seen since the node booted, present or lost, sorted by PCI address.
 	GPUs []GPU `json:"gpus"`
 }
 
-// GPU is one GPU of the node.
+// GPU describes one GPU of the node.
 type GPU struct {
 	gpu.Device
 	Present bool `json:"present"`
 }
 
-// New returns the page of a snapshot.
+// New returns the page for a snapshot.
 func New(s *gpu.Snapshot) Page {
 	p := Page{
 		Version: Version, Time: s.At.Wall.UTC(),

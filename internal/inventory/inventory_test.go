@@ -50,8 +50,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestNothing checks that a node without GPUs has a page, and that a driver without a response is
-// not up.
+// TestNothing checks that there is a page for a node without GPUs, and that a driver that does not
+// respond is not up.
 func TestNothing(t *testing.T) {
 	for name, want := range map[string]bool{"up": true, "down": false} {
 		s := &gpu.Snapshot{}
@@ -91,7 +91,7 @@ func TestDecodeRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := inventory.Decode(strings.NewReader(tt.text))
 			if err == nil || errors.Is(err, inventory.ErrVersion) != tt.version {
-				t.Errorf("error is %v, want one, ErrVersion if the version is invalid", err)
+				t.Errorf("got error %v, want an error, and ErrVersion if the version is invalid", err)
 			}
 		})
 	}
@@ -108,26 +108,26 @@ func TestContradiction(t *testing.T) {
 	}{
 		{"no GPUs", nil, false},
 		{"two dies of a board", []inventory.GPU{device("GPU-1", "1", true), device("GPU-2", "2", true)}, false},
-		{"a lost GPU and another at its place", []inventory.GPU{device("GPU-1", "1", false), device("GPU-2", "1", true)}, false},
-		{"another and a lost GPU at its place", []inventory.GPU{device("GPU-2", "1", true), device("GPU-1", "1", false)}, false},
+		{"a lost GPU and another GPU in its place", []inventory.GPU{device("GPU-1", "1", false), device("GPU-2", "1", true)}, false},
+		{"a GPU and a lost GPU in its place", []inventory.GPU{device("GPU-2", "1", true), device("GPU-1", "1", false)}, false},
 		{"no UUID", []inventory.GPU{device("", "1", true)}, true},
 		{"no address", []inventory.GPU{device("GPU-1", "", true)}, true},
 		{"a UUID twice", []inventory.GPU{device("GPU-1", "1", true), device("GPU-1", "2", false)}, true},
-		{"two at one place", []inventory.GPU{device("GPU-1", "1", true), device("GPU-2", "1", true)}, true},
-		{"two at the place of a lost one", []inventory.GPU{device("GPU-1", "1", true), device("GPU-2", "1", false), device("GPU-3", "1", true)}, true},
+		{"two GPUs in one place", []inventory.GPU{device("GPU-1", "1", true), device("GPU-2", "1", true)}, true},
+		{"two GPUs in the place of a lost GPU", []inventory.GPU{device("GPU-1", "1", true), device("GPU-2", "1", false), device("GPU-3", "1", true)}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := inventory.Page{GPUs: tt.gpus}
 			if err := p.Contradiction(); (err != nil) != tt.bad {
-				t.Errorf("contradiction is %v, want one if the page is contradictory", err)
+				t.Errorf("got error %v, want an error only if the page is contradictory", err)
 			}
 		})
 	}
 }
 
 // FuzzDecode checks that no response of an exporter crashes the program, and that an accepted page
-// is the same after encoding and decoding.
+// does not change when it is encoded and decoded again.
 func FuzzDecode(f *testing.F) {
 	text, err := json.Marshal(inventory.New(snapshot()))
 	if err != nil {
@@ -155,7 +155,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkDecode measures the page of a node of 8 GPUs.
+// BenchmarkDecode measures the time to decode the page of a node with 8 GPUs.
 func BenchmarkDecode(b *testing.B) {
 	s := snapshot()
 	for len(s.GPUs) < 8 {

@@ -4,9 +4,9 @@ package lane
 import "context"
 
 // A Lane runs one piece of work at a time in a separate goroutine. Work that hangs in the driver
-// keeps only its lane busy. A lane is used by one goroutine; the zero lane is idle.
+// blocks only its own lane. A lane must be used by one goroutine. The zero lane is idle.
 type Lane[T any] struct {
-	answer chan T // nil while idle
+	answer chan T // nil while the lane is idle
 	late   bool
 }
 
@@ -17,15 +17,15 @@ func Run[T any](ctx context.Context, work func() T) (v T, ok bool) {
 	return l.Wait(ctx)
 }
 
-// Busy reports whether work is in progress, or its result was not taken yet.
+// Busy reports whether work is in progress or a result was not taken yet.
 func (l *Lane[T]) Busy() bool { return l.answer != nil }
 
-// Late reports whether a Wait timed out on the current work, which may have ended since.
+// Late reports whether Wait timed out on the current work. The work may have ended since then.
 func (l *Lane[T]) Late() bool { return l.late }
 
 // Begin starts work on an idle lane.
 func (l *Lane[T]) Begin(work func() T) {
-	answer := make(chan T, 1) // buffered, so the goroutine ends even if no caller takes the result
+	answer := make(chan T, 1) // buffered, so that the goroutine ends even if no caller takes the result
 	l.answer, l.late = answer, false
 	go func() { answer <- work() }()
 }
@@ -56,8 +56,8 @@ func (l *Lane[T]) Wait(ctx context.Context) (v T, ok bool) {
 	}
 }
 
-// Take is a variant of Wait for ticks. An idle lane has no result. A lane that was late is only
-// polled, so that it does not delay later ticks.
+// Take is a variant of Wait for ticks. It returns no result for an idle lane. If the lane was
+// late, Take only polls the lane, so that it does not delay later ticks.
 func (l *Lane[T]) Take(ctx context.Context) (v T, ok bool) {
 	if !l.Busy() {
 		return v, false

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/lane"
 )
 
-// after returns a function that returns 7 after a duration.
+// after returns a function that returns 7 after the duration d.
 func after(d time.Duration) func() int {
 	return func() int {
 		time.Sleep(d)
@@ -27,12 +27,12 @@ func TestRun(t *testing.T) {
 		if v, ok := lane.Run(ctx, after(time.Minute)); v != 0 || ok {
 			t.Errorf("result after the deadline: %d, %v; want 0, false", v, ok)
 		}
-		time.Sleep(time.Minute) // the late function ends too
+		time.Sleep(time.Minute) // wait until the late work has ended
 	})
 }
 
-// TestLate checks that Take waits once for a late result, and then returns immediately until the
-// result exists.
+// TestLate checks that Take waits once for a late result, and then returns immediately until
+// there is a result.
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lane.Lane[int]

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// account returns an owner's account, and opens it at zero if necessary. A book keeps its accounts
-// sorted by key.
+// account returns the account of an owner. If there is none, account opens one at zero. The accounts
+// of a book are sorted by key.
 func (b *book) account(key gpu.AccountKey, opened time.Time) *gpu.Account {
 	i, found := slices.BinarySearchFunc(b.Accounts, key, func(a gpu.Account, k gpu.AccountKey) int {
 		return compareAccount(a.AccountKey, k)
@@ -56,9 +56,10 @@ func (b *book) markAlive(iv *interval, parts []part) {
 }
 
 // openProcess returns the account of a process, which is part of its owner's account. An account of
-// an earlier process with the same PID is closed, because both would be the same series. It returns
-// the owner's folded account if the limit of process accounts is reached, or if a later process
-// with the same PID already has an account, which happens if the list of processes is outdated.
+// an earlier process with the same PID is closed, because both accounts would be the same series. It
+// returns the owner's folded account if the limit of process accounts is reached, or if a later
+// process with the same PID already has an account, which happens if the list of processes is
+// outdated.
 func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Time) *gpu.ProcessAccount {
 	earlier, later := false, false
 	for i := range a.Processes {
@@ -84,8 +85,8 @@ func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Ti
 		return foldedProcess(a, opened)
 	}
 	st.room--
-	// A name may contain any bytes. It is converted to valid UTF-8 only here, because it is part of the
-	// key of the series and must be the same after a restore.
+	// A process name may contain any bytes. The name is converted to valid UTF-8 only here, because it
+	// is part of the key of the series and must be the same after a restore.
 	a.Processes = append(a.Processes, gpu.ProcessAccount{
 		ProcessID: p.ID, Name: strings.ToValidUTF8(p.Name, "\uFFFD"), ContainerID: p.ContainerID, StartTime: p.StartTime, Opened: opened,
 	})
@@ -114,7 +115,8 @@ func foldedProcess(a *gpu.Account, opened time.Time) *gpu.ProcessAccount {
 	return &a.Processes[len(a.Processes)-1]
 }
 
-// unitAccount returns the account of a unit within its owner's account, and opens it if necessary.
+// unitAccount returns the account of a unit within its owner's account. If there is none,
+// unitAccount opens one at zero.
 func unitAccount(a *gpu.Account, u gpu.Unit, opened time.Time) *gpu.UnitAccount {
 	if i := slices.IndexFunc(a.Units, func(k gpu.UnitAccount) bool { return k.Unit == u }); i >= 0 {
 		return &a.Units[i]
@@ -131,7 +133,7 @@ func (b *book) dropProcesses() {
 	}
 }
 
-// retire drops the accounts of processes that ended before the retention time, and moves the
+// retire drops the accounts of processes that ended longer ago than the retention time. It moves the
 // amounts of a group to Retired after all accounts of the group have ended. The accounts of a group
 // retire together, so that the sums of the group do not fall while it exists. A unit in a group
 // retires in the same way. A folded account ends with its owner's account.

@@ -27,8 +27,8 @@ func TestBirth(t *testing.T) {
 	}
 }
 
-// TestBirthAfterGap checks the same for a pod that starts during a gap, although the gap waits for
-// the owner of the pod's process.
+// TestBirthAfterGap checks that the account of a pod that starts during a gap also opens at zero,
+// although the gap waits for the owner of the pod's process.
 func TestBirthAfterGap(t *testing.T) {
 	p := process(31, gpu.Owner{})
 	l := newLedger()
@@ -48,8 +48,8 @@ func TestBirthAfterGap(t *testing.T) {
 	}
 }
 
-// TestBirthAfterLongGap checks that an open account stays open, even if a gap before it that
-// exceeds the retention time is settled first.
+// TestBirthAfterLongGap checks that an open account stays open, even if an earlier gap that is longer
+// than the retention time is settled first.
 func TestBirthAfterLongGap(t *testing.T) {
 	p, q := process(31, gpu.Owner{}), process(32, gpu.Owner{})
 	l := newLedger()
@@ -67,7 +67,7 @@ func TestBirthAfterLongGap(t *testing.T) {
 		l.Observe(o)
 		owners := unresolved
 		if s > 0 {
-			owners = told // => -
+			owners = told
 		}
 		l.Settle(o.At, owners)
 		if b := bookOf(l, uuid); len(b.Accounts) != 1 || b.Accounts[0].Owner != serve {
@@ -77,7 +77,7 @@ func TestBirthAfterLongGap(t *testing.T) {
 }
 
 // TestPIDReuse checks that the retained account of an ended process closes when another process of
-// the same container gets its PID, because both accounts would be the same series.
+// the same container gets the same PID, because both accounts would be the same series.
 func TestPIDReuse(t *testing.T) {
 	p := process(21, in(train))
 	again := new(*p)
@@ -87,15 +87,15 @@ func TestPIDReuse(t *testing.T) {
 		look(2, []*gpu.Process{again}, holds(train, 1)), look(3, []*gpu.Process{again}, holds(train, 1)))
 	ps := b.Accounts[0].Processes
 	if len(ps) != 1 || ps[0].ProcessID != again.ID || ps[0].Energy.Sum() >= 600_000 {
-		t.Errorf("process accounts: %+v, want one of the new process with less than 600000 mJ", ps)
+		t.Errorf("process accounts: %+v, want one for the new process with less than 600000 mJ", ps)
 	}
 	if b.Accounts[0].Energy.Sum() != 900_000 {
 		t.Errorf("the container was charged %d mJ, want 900000", b.Accounts[0].Energy.Sum())
 	}
 }
 
-// TestPIDReuseAtCap checks that a process that reuses a PID takes over the earlier process's room
-// for an account.
+// TestPIDReuseAtCap checks that at the limit of process accounts, a process that reuses a PID gets
+// the account slot of the earlier process.
 func TestPIDReuseAtCap(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	again := new(*p)
@@ -104,7 +104,7 @@ func TestPIDReuseAtCap(t *testing.T) {
 	ask(t, l, look(0, []*gpu.Process{p, q}), look(1, []*gpu.Process{p, q}))
 	ps := ask(t, l, look(2, []*gpu.Process{again, q}), look(3, []*gpu.Process{again, q})).Accounts[0].Processes
 	if len(ps) != 2 || !ps[0].Folded || ps[1].ProcessID != again.ID || ps[1].Energy.Sum() != 100_000+150_000 {
-		t.Errorf("process accounts: %+v, want a folded one and one of the new process with 250000 mJ", ps)
+		t.Errorf("process accounts: %+v, want a folded one, and one for the new process with 250000 mJ", ps)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestPIDReuseUnlisted(t *testing.T) {
 	}
 	ps := ask(t, newLedger(), looks...).Accounts[0].Processes
 	if len(ps) != 2 || ps[0].ProcessID != again.ID || ps[0].Energy.Sum() != 900_000 || !ps[1].Folded {
-		t.Errorf("process accounts: %+v, want one of the new process with 900000 mJ and a folded one", ps)
+		t.Errorf("process accounts: %+v, want one for the new process with 900000 mJ and a folded one", ps)
 	}
 }
 
@@ -145,8 +145,8 @@ func TestProcessCap(t *testing.T) {
 	}
 }
 
-// TestFoldedContainer checks that a container's account stays open as long as its processes run,
-// even if none of them has its own account.
+// TestFoldedContainer checks that a container's account stays open while processes of the container
+// run, even if none of them has its own account.
 func TestFoldedContainer(t *testing.T) {
 	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 1})
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -161,8 +161,8 @@ func TestFoldedContainer(t *testing.T) {
 	}
 }
 
-// TestJobInPod checks that the part of a pod's energy that a job inside the pod used has its own
-// account, which survives a restart and ends with the job.
+// TestJobInPod checks that a job inside a pod has its own account, which contains the job's part of
+// the pod's energy, survives a restart and ends with the job.
 func TestJobInPod(t *testing.T) {
 	job, other := process(31, train), process(32, train)
 	job.Unit = gpu.Unit{Manager: "slurm", Name: "4711"}
@@ -185,8 +185,8 @@ func TestJobInPod(t *testing.T) {
 	}
 }
 
-// TestJobInContainers checks that the parts of a job in two containers of a pod end together, so that
-// their sum never falls while one of them runs.
+// TestJobInContainers checks a job in two containers of a pod. The parts of the job end together, so
+// that their sum never falls while one of these containers runs.
 func TestJobInContainers(t *testing.T) {
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}
 	side := train

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// few is the usual maximum number of owners that share a GPU. For up to this number of parts,
-// apportion allocates only its result.
-const few = 16
+// usualOwners is the usual maximum number of owners that share a GPU. For up to this number of
+// parts, apportion allocates only its result.
+const usualOwners = 16
 
 // apportion divides an amount by weights so that the parts sum to it exactly. It rounds each part
 // down to whole millijoules, and then gives the remaining millijoules to the parts with the largest
@@ -21,7 +21,7 @@ func apportion[T ~int64](amount T, weights []uint64) []T {
 		total += w
 	}
 	parts := make([]T, len(weights))
-	remainders := make([]uint64, 0, few)
+	remainders := make([]uint64, 0, usualOwners)
 	left := amount
 	for i, w := range weights {
 		hi, lo := bits.Mul64(uint64(amount), w)
@@ -29,7 +29,7 @@ func apportion[T ~int64](amount T, weights []uint64) []T {
 		parts[i], remainders = T(quotient), append(remainders, remainder)
 		left -= parts[i]
 	}
-	order := make([]int, 0, few)
+	order := make([]int, 0, usualOwners)
 	for i := range weights {
 		order = append(order, i)
 	}

@@ -10,8 +10,8 @@ import (
 
 // backdate adds the activity in an observation to the earlier intervals that wait for this
 // activity, and returns the rest. This is necessary because the last samples of an interval arrive
-// with the next observation. All samples of a process that ended belong to the time before its end.
-// If they begin after its end, the process has returned.
+// with the next observation. After a process ended, its samples belong to the time before its end.
+// If samples begin after its end, the process uses the GPU again.
 func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	rest := make([]Activity, 0, len(o.Activity))
 	for _, a := range o.Activity {
@@ -33,8 +33,8 @@ func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	return rest
 }
 
-// spread divides an activity evenly over its time. It adds the part that lies in each waiting
-// interval to this interval, and returns the sum of the added parts. A part is a weight for
+// spread divides an activity evenly over its time. It adds to each waiting interval the part of the
+// activity that lies in the interval, and returns the sum of these parts. A part is a weight for
 // dividing energy. It counts as work in an interval only if it covers nearly the whole interval.
 // Processes that were absent from an interval get no part.
 func (b *book) spread(a Activity) (spent time.Duration) {

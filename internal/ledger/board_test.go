@@ -9,35 +9,36 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A board is one GPU of a machine: its true state, and the ledger's observations of it, which
-// determine its book.
+// A board simulates one GPU of a machine. It contains the true state of the GPU, and the ledger's
+// observations, which determine the book of the GPU.
 type board struct {
 	uuid        string
 	counter     gpu.Millijoules
 	processes   map[uint32]*gpu.Process
 	ended       []*gpu.Process // the last two processes that ended
 	allocations []gpu.Allocation
-	mig         *gpu.Partitioning // => -
+	mig         *gpu.Partitioning
 	throttled   gpu.ThrottledTimes
 	profiling   profiling
 	sampled     time.Duration // end of the utilisation samples reported so far
-	// reloaded is set if the counter restarted after the last mark, restarted if the exporter
-	// restarted.
+	// reloaded is set if the counter restarted after the last mark. restarted is set if the exporter
+	// restarted after the last mark.
 	reloaded, restarted bool
 
-	// last is the newest mark; between holds the observations since, which had a wrong reading.
+	// last is the newest mark. between contains the observations after this mark, which had a wrong
+	// reading.
 	last    mark
 	between []view
-	spans   []span // not settled yet, oldest first
+	spans   []span // spans that are not settled yet, oldest first
 	list    []gpu.ProcessID
 	listed  time.Duration                   // time at which the driver reported the list
-	left    map[gpu.ProcessID]time.Duration // first mark without a process that the mark before it had
+	left    map[gpu.ProcessID]time.Duration // first mark at which the process was absent, although it was present at the mark before
 
 	// settled is the mark up to which the book is settled, and energy is the energy of the book.
 	settled mark
 	energy  gpu.Millijoules
-	book    *gpu.Book     // last published
-	shown   []gpu.Account // copy of its accounts
+	book    *gpu.Book     // book that was published last
+	shown   []gpu.Account // copy of the published accounts
 	// held is the last settled time at which a container held or used the GPU, and used is the last
 	// settled time at which a process used it.
 	held map[gpu.Owner]time.Duration
@@ -46,19 +47,19 @@ type board struct {
 	used    map[gpu.ProcessID]time.Duration
 }
 
-// A view is the content of one observation.
+// A view describes the content of one observation.
 type view struct {
-	list    []gpu.ProcessID // processes with a context, from a list no older than ten seconds
+	list    []gpu.ProcessID // processes with a context, if the list is at most ten seconds old
 	active  []gpu.ProcessID
-	signal  bool // the activity of processes or instances was known
-	blind   bool // no list of processes is valid
-	busy    bool // utilisation was measured
+	signal  bool // set if the activity of processes or instances was known
+	blind   bool // set if no list of processes is valid
+	busy    bool // set if the utilisation was measured
 	holders []gpu.Owner
 	live    []gpu.Owner // holders of the whole GPU, if their pods are live and have a known UID
 }
 
-// A mark is a correct reading of the counter. An observation without a reading is also a mark, with
-// the last count.
+// A mark is a correct reading of the counter. An observation without a reading is also a mark; its count
+// is the last count.
 type mark struct {
 	at      time.Duration
 	counter gpu.Millijoules
@@ -118,7 +119,8 @@ func (b *board) divide(o *ledger.Observation, sight byte) {
 	}
 }
 
-// note records an observation that was passed to the ledger. It ends a span unless its reading is wrong.
+// note records an observation that was passed to the ledger. The observation ends a span unless its
+// reading is wrong.
 func (b *board) note(o ledger.Observation, right bool) {
 	v := b.view(o)
 	for i := range b.spans {
@@ -166,7 +168,7 @@ func (b *board) view(o ledger.Observation) view {
 	}
 	for _, a := range o.Activity {
 		if left, ok := b.left[a.Process.ID]; ok && b.last.at-left <= 10*time.Second && a.From < left && !slices.Contains(v.list, a.Process.ID) {
-			continue // it was active before it left
+			continue // the process was active before it left
 		}
 		v.active = append(v.active, a.Process.ID)
 	}
@@ -229,8 +231,8 @@ func (b *board) absence(pod gpu.Owner) time.Duration {
 // observations.
 func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Second }
 
-// sole reports whether the allocations were known, and whether no other pod is known to have held
-// the GPU at the end of the span or to have worked in the span.
+// sole reports whether the allocations were known and the pod is the only known pod that held the GPU at
+// the end of the span or worked in the span.
 func (s *span) sole(pod gpu.Owner, owner ledger.Owners) bool {
 	if !s.allocationsKnown {
 		return false

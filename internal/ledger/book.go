@@ -27,7 +27,7 @@ type book struct {
 	// read is the mark of the newest accepted reading.
 	read Mark
 	lag  lag
-	// throttled contains the counters of throttled time , from the last observation that included these
+	// throttled contains the counters of throttled time, from the last observation that included these
 	// counters.
 	throttled *gpu.ThrottledTimes
 	// restored is set if the last mark was restored from the state of an earlier exporter process.
@@ -40,7 +40,7 @@ type book struct {
 	// last observation had no samples. left contains the processes that recently left.
 	sampled time.Duration
 	left    map[gpu.ProcessID]time.Duration
-	// holders are the last known allocations. unknown is the settled time for which the allocations
+	// holders contains the last known allocations. unknown records the settled time for which the allocations
 	// have been unknown.
 	holders []gpu.Allocation
 	unknown Unknown
@@ -53,13 +53,14 @@ type book struct {
 	kind               kind
 	stored, configured gpu.Watts
 	maxPower           gpu.Watts
-	// trail contains the settled intervals that are kept to explain charges; nil if none are kept.
+	// trail contains the settled intervals that are kept to explain charges, or is nil if no intervals are
+	// kept.
 	trail *trail
-	// profiles contains the profiles that are not settled yet. profiled is the end of the newest profile by MIG
-	// instance, empty for the whole GPU.
+	// profiles contains the profiles that are not settled yet. profiled contains the end of the newest profile
+	// by MIG instance; the key of the whole GPU is empty.
 	profiles []Profile
 	profiled map[string]time.Duration
-	// alone contains each sole use of a part at the end of the last settled interval.
+	// alone contains each sole use of a part that continues at the end of the last settled interval.
 	alone []soleUse
 	// rest is the fraction of a millijoule that ownShare carries over to the next interval.
 	rest float64
@@ -104,22 +105,22 @@ type interval struct {
 	from, to Mark
 	energy   gpu.Millijoules
 	window
-	// gap is set if there was no observation between the marks, or if the observations are no longer
-	// known. If the observations are no longer known, other is set if a process that is in neither mark
-	// worked in the interval.
+	// gap is set if there was no observation between the marks, or if the ledger no longer stores the
+	// observations. In the second case, other is set if a process that is present at neither mark worked in the
+	// interval.
 	gap, other bool
 	// reset is set if the counter was reset at the end of the interval.
 	reset bool
-	// changed is the mark at which the counter last changed, if the counter was not changing at the
-	// start.
+	// changed is the mark at which the counter last changed. It is set only if the counter was not changing at
+	// the start of the interval.
 	changed *Mark
 	// uncounted is an upper bound of the energy that the counter lost in the interval.
 	uncounted gpu.Millijoules
 	// unmetered is set if the power of the GPU cannot be derived from the energy of the interval.
 	unmetered bool
-	// late is set if the counter was not changing at the start and changed at the end. late is an
-	// interval with the energy since the earlier change. It is timeless, because other intervals
-	// already count its time.
+	// late is set if the counter was not changing at the start of the interval and changed at its end. It is an
+	// interval with the energy since the earlier change. timeless is set for such an interval, because other
+	// intervals already count its time.
 	late     *interval
 	timeless bool
 }
@@ -157,7 +158,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.presume(&o)
 	throttled := b.throttle(o.Throttled)
 	if !b.open() || o.At.Sub(b.sinceWhen()) > gapAfter {
-		b.since, throttled = newWindow(nil), gpu.ThrottledTimes{} // only the two ends of a gap are known
+		b.since, throttled = newWindow(nil), gpu.ThrottledTimes{} // after a gap, only its two ends are known
 	}
 	b.since.addThrottled(throttled)
 	list, listed := b.present(o)
@@ -171,7 +172,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	case o.Energy != nil:
 		m.Energy = *o.Energy
 		b.accept(m, gapAfter)
-	case b.open() && b.pendingReset == nil: // the counter counts as unchanged
+	case b.open() && b.pendingReset == nil: // the counter counts as unchanged if it could not be read
 		m.Energy, m.Counter = b.last.Energy, b.last.Counter
 		b.stand(m, gapAfter)
 	}
@@ -185,8 +186,8 @@ func (b *book) sinceWhen() gpu.Instant {
 	return b.last.At
 }
 
-// present returns the processes on the GPU now, and whether the list is valid. If there is no new
-// list, the last one remains valid for a while.
+// present returns the processes on the GPU now, and whether the list is valid. If there is no new list, the
+// last list remains valid for settleTimeout.
 func (b *book) present(o Observation) (list []*gpu.Process, listed bool) {
 	if o.ProcessesKnown {
 		b.list, b.listed = o.Processes, o.At.Boot
@@ -245,7 +246,7 @@ func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 		window: b.since,
 		gap:    b.restored || m.At.Sub(b.last.At) > gapAfter,
 	}
-	if sameCounter(b.last, &m) { // power of the GPU alone
+	if sameCounter(b.last, &m) { // the rise is the energy of one counter, which may cover a whole module
 		iv.energy = b.ownShare(energy, m.share)
 	}
 	if b.returned(&m) {
@@ -279,8 +280,7 @@ func (b *book) begin(m Mark) {
 	b.last, b.since = &m, b.after(m)
 }
 
-// after returns a window that starts at m, with the processes that are present at m, if they are
-// known.
+// after returns a window that starts at m. If the processes at m are known, the window contains them.
 func (b *book) after(m Mark) window {
 	w := newWindow(b.since.usagesOf(m.Processes))
 	w.mig, w.places = b.since.mig, maps.Clone(b.since.places)

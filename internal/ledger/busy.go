@@ -7,8 +7,8 @@ import (
 )
 
 // addTimes adds the interval to an account's active time, and the owner's sampled busy time to
-// Busy. Late samples may add busy time to an interval that is not active, so Active bounds only the
-// sum.
+// Busy. Late samples may add busy time to an interval that is not active. Therefore Active limits
+// the sum of the busy time, and not the busy time of an interval.
 func (p *part) addTimes(a *gpu.Account, s *share) {
 	if p.isActive(s) {
 		a.Active += p.to.At.Sub(p.from.At)

@@ -9,14 +9,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A burstLoad is a process that works in bursts of random lengths. Its bursts are the truth.
+// A burstLoad is a process that works in bursts of random lengths. The test compares the busy time in
+// the books with these bursts.
 type burstLoad struct {
 	*gpu.Process
 	bursts []gpu.Span // on the boot clock
 }
 
-// randomLoad returns a load that works in bursts of 2 to 200 ms until a given time, for about the
-// given share of the time.
+// randomLoad returns a load that works in bursts of 2 to 200 ms until a given time. The bursts take
+// about the given share of the time.
 func randomLoad(r *rand.Rand, p *gpu.Process, duty float64, until time.Duration) *burstLoad {
 	l := &burstLoad{Process: p}
 	longest := 2 + r.Float64()*198
@@ -37,23 +38,23 @@ func (l *burstLoad) within(s gpu.Span) (busy time.Duration) {
 	return busy
 }
 
-// mostLag is the greatest age of the newest sample at an observation.
-const mostLag = 200 * time.Millisecond
+// maxLag is the maximum age of the newest sample at an observation.
+const maxLag = 200 * time.Millisecond
 
-// A burstNode observes loads on one GPU, and is killed and restored.
+// A burstNode observes loads on one GPU. The test kills and restores its ledger.
 type burstNode struct {
 	l       *ledger.Ledger
 	r       *rand.Rand
 	loads   []*burstLoad
 	now     time.Duration
 	sampled time.Duration
-	counted []gpu.Span // the time in which the ledger can count
+	counted []gpu.Span // time for which the ledger can count busy time
 }
 
 // tick makes one observation after about a second.
 func (n *burstNode) tick() {
 	n.now += time.Duration(900+n.r.IntN(200)) * time.Millisecond
-	until := n.now - time.Duration(n.r.Int64N(int64(mostLag)))
+	until := n.now - time.Duration(n.r.Int64N(int64(maxLag)))
 	o := look((n.now - time.Hour).Seconds(), nil)
 	o.Sampled = gpu.Span{From: n.sampled, To: until}
 	for _, l := range n.loads {
@@ -87,9 +88,9 @@ func (n *burstNode) end() {
 	n.counted[len(n.counted)-1].To = bookOf(n.l, uuid).Settled.Boot
 }
 
-// TestBusyTime checks three pods that share a GPU and work for 1 to 100 % of the time. The busy
-// time of a pod must be the time of its bursts, even if the exporter is killed. At both ends of a
-// time without a restart, the busy time may differ by the newest samples.
+// TestBusyTime checks three pods that share a GPU and work for 1 to 100 % of the time. The busy time
+// of a pod must be the time of its bursts, even if the exporter is killed. At both ends of a period
+// without a restart, the busy time may differ by the time of the newest samples.
 func TestBusyTime(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -128,7 +129,7 @@ func (n *burstNode) compare(t *testing.T, run uint64) {
 			want += l.within(s)
 		}
 		a := accountOf(bookOf(n.l, uuid), l.Owner)
-		if off, most := a.Busy-want, 2*mostLag*time.Duration(len(n.counted)); off.Abs() > most {
+		if off, most := a.Busy-want, 2*maxLag*time.Duration(len(n.counted)); off.Abs() > most {
 			t.Errorf("run %d: %s is busy for %v, want %v ± %v (active %v, %d restarts)", run, l.Owner.Name, a.Busy, want, most, a.Active, len(n.counted)-1)
 		}
 	}
@@ -143,8 +144,8 @@ func accountOf(b *gpu.Book, owner gpu.Owner) gpu.Account {
 	return gpu.Account{}
 }
 
-// TestLightLoad checks one of two pods, which works for 10 ms each second. The pod is active for most
-// of the time, and busy for 1 % of the time.
+// TestLightLoad checks two pods, of which one works for 10 ms each second. This pod is active for
+// most of the time, and busy for 1 % of the time.
 func TestLightLoad(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	light, heavy := &burstLoad{Process: process(21, train)}, randomLoad(r, process(31, serve), 0.9, 2*time.Hour)
@@ -180,11 +181,11 @@ func TestBusyTimeOfOthers(t *testing.T) {
 		train, serve time.Duration
 	}{
 		{"the utilisation of a GPU with one owner", []ledger.Observation{look(0, []*gpu.Process{p}), mute(look(1, []*gpu.Process{p}))}, 500 * time.Millisecond, 0},
-		{"of two owners without samples", []ledger.Observation{look(0, []*gpu.Process{p, q}), mute(look(1, []*gpu.Process{p, q}))}, 0, 0},
+		{"two owners without samples", []ledger.Observation{look(0, []*gpu.Process{p, q}), mute(look(1, []*gpu.Process{p, q}))}, 0, 0},
 		{"clients of an MPS server", []ledger.Observation{look(0, []*gpu.Process{p, q}), active(look(1, []*gpu.Process{p, q}), served)}, 0, 0},
 		{"MIG instances, at most the interval", []ledger.Observation{onTwo(0), onTwo(1)}, 250 * time.Millisecond, time.Second},
 		{
-			"not in a gap",
+			"a gap",
 			[]ledger.Observation{
 				look(0, []*gpu.Process{p}, holds(train, 1)),
 				active(look(1, []*gpu.Process{p}, holds(train, 1)), worked(p, 100)),

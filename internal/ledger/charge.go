@@ -45,14 +45,14 @@ func (b *book) chargeParts(st *settlement, iv *interval, parts []part, l load) {
 	}
 }
 
-// learnIdlePower learns the idle power from an interval. From late energy, the idle power is
-// learned in the interval that contains this energy.
+// learnIdlePower learns the idle power from an interval. The power of late energy is learned from
+// the interval that contains this energy.
 func (b *book) learnIdlePower(iv *interval, l load) {
 	switch {
 	case iv.unmetered:
 		return
 	case iv.reset:
-		l = load{} // the power is unknown
+		l = load{} // the power is unknown after a reset
 	}
 	b.IdlePower = b.meter.learn(l, b.IdlePower)
 	if iv.mig == nil { // in MIG mode a few busy slices may draw more than their share of the limit
@@ -186,10 +186,10 @@ func (b *book) gpuTime(iv *interval, parts []part) {
 	}
 }
 
-// divideTime divides time over the holders by the share of the GPU that each held: by slices over
+// divideTime divides time among the holders by the share of the GPU that each held: by slices among
 // the MIG instances, and by replicas within an instance. The time of free slices is charged to no
-// holder. most returns the maximum time of a holder. divideTime returns the time of parts without a
-// holder.
+// holder. The function most returns the maximum time for a holder. divideTime returns the time of
+// parts without a holder.
 func (b *book) divideTime(iv *interval, parts []part, all time.Duration, most func(*part, gpu.Owner) time.Duration) (free time.Duration) {
 	weights := make([]uint64, len(parts))
 	for i := range parts {

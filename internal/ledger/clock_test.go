@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestClocks checks that only the boot clock counts. Setting the wall clock forward or back changes
-// no amount. A suspended machine causes a gap. An observation that is late enough also causes a
-// gap.
+// TestClocks checks that the ledger uses only the boot clock for amounts. Setting the wall clock
+// forward or back changes no amount. A suspended machine causes a gap. An observation that is late
+// enough also causes a gap.
 func TestClocks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -24,7 +24,7 @@ func TestClocks(t *testing.T) {
 			amounts{"energy": 600_000, "train exclusive": 600_000},
 		},
 		{
-			"the wall clock is set back, and again",
+			"the wall clock is set back twice",
 			[]ledger.Observation{own(0), own(1), stepped(own(2), -time.Hour), stepped(own(3), -24*time.Hour), own(4)},
 			amounts{"energy": 1_200_000, "train exclusive": 1_200_000},
 		},
@@ -34,7 +34,7 @@ func TestClocks(t *testing.T) {
 			amounts{"energy": 630_000, "train exclusive": 630_000},
 		},
 		{
-			"suspended for an hour, and somebody came",
+			"suspended for an hour, and a process started",
 			[]ledger.Observation{own(0), own(1), count(look(3601, both), 1_330_000), count(look(3602, both), 1_630_000)},
 			amounts{"energy": 630_000, "train exclusive": 300_000, "gap": 30_000, "train allocated": 150_000, "serve allocated": 150_000},
 		},
@@ -54,17 +54,17 @@ func TestClocks(t *testing.T) {
 			amounts{"energy": 9_600_000, "train allocated": 300_000, "serve allocated": 300_000, "gap": 9_000_000},
 		},
 		{
-			"as late as is no gap",
+			"the longest delay that is no gap",
 			[]ledger.Observation{look(0, both), look(10, both)},
 			amounts{"energy": 3_000_000, "train allocated": 1_500_000, "serve allocated": 1_500_000},
 		},
 		{
-			"a moment later than that",
+			"the shortest delay that is a gap",
 			[]ledger.Observation{look(0, both), look(10.001, both)},
 			amounts{"energy": 3_000_300, "gap": 3_000_300},
 		},
 		{
-			"a look that is not newer",
+			"an observation that is not newer",
 			[]ledger.Observation{own(0), own(1), count(own(1), 9_999_999), count(own(0.5), 9_999_999), own(2)},
 			amounts{"energy": 600_000, "train exclusive": 600_000},
 		},
@@ -99,8 +99,8 @@ func TestSlowTick(t *testing.T) {
 	}
 }
 
-// TestSamplesAfterClockSetBack checks intervals that no samples cover. They wait for up to ten
-// seconds, and are divided by the activity that is reported meanwhile.
+// TestSamplesAfterClockSetBack checks that intervals that no samples cover wait for up to ten
+// seconds, and are divided by the activity that is reported in this time.
 func TestSamplesAfterClockSetBack(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}

@@ -76,7 +76,7 @@ func (t *trail) vanished(key gpu.AccountKey, amount gpu.Millijoules) {
 	})
 }
 
-// end keeps the record.
+// end completes the record of the interval and adds it to the trail.
 func (t *trail) end(after [gpu.NumReasons]gpu.Millijoules) {
 	if t == nil {
 		return

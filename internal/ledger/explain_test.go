@@ -42,8 +42,8 @@ func (s *sums) add(iv gpu.Interval) {
 	}
 }
 
-// explains checks that the intervals that were settled between two books account for every
-// difference between these books, including accounts that retired meanwhile.
+// explains checks that the intervals that were settled between two books explain every difference
+// between these books, including the amounts of accounts that retired in between.
 func (m *machine) explains(was, now *gpu.Book, intervals iter.Seq[gpu.Interval]) {
 	m.t.Helper()
 	got := newSums()
@@ -66,7 +66,7 @@ func (m *machine) explains(was, now *gpu.Book, intervals iter.Seq[gpu.Interval])
 	maps.Copy(keys, boolKeys(got.accounts))
 	for key := range keys {
 		before, after := account(was, key), find(now, key)
-		if after == nil { // charged and retired in the same settlement
+		if after == nil { // the account was charged and retired in the same settlement
 			retired -= before.Energy.Sum() + got.accounts[key].Sum()
 			delete(got.accounts, key)
 			delete(got.idle, key)
@@ -102,8 +102,8 @@ func account(b *gpu.Book, key gpu.AccountKey) *gpu.Account {
 	return &gpu.Account{}
 }
 
-// explainsItself checks that an interval's parts and charges sum to its energy, and that its idle
-// part is the idle power times the idle time.
+// explainsItself checks that the parts and the charges of an interval each sum to the interval's
+// energy, and that its idle part is the idle power times the idle time.
 func (m *machine) explainsItself(iv gpu.Interval) {
 	m.t.Helper()
 	own := newSums()
@@ -139,7 +139,7 @@ func (m *machine) explainsItself(iv gpu.Interval) {
 	}
 }
 
-// stream returns observations of a GPU with two holders, of which the first works in every second
+// stream returns observations of a GPU with two holders. The first holder works in every second
 // tick.
 func stream(ticks int) iter.Seq[ledger.Observation] {
 	first, second := process(21, train), process(22, serve)
@@ -169,8 +169,9 @@ func run(l *ledger.Ledger, observations iter.Seq[ledger.Observation]) iter.Seq[g
 	return l.State().Books[uuid].Intervals
 }
 
-// TestIntervals checks the content of an interval against values that were computed by hand for 300
-// W, an activity of 0.4 s of the first owner, and two holders with 2 replicas and 1 replica.
+// TestIntervals checks the content of an interval against values that were computed by hand for a
+// power of 300 W, 0.4 s of activity of the first owner, and two holders with 2 replicas and 1
+// replica.
 func TestIntervals(t *testing.T) {
 	l := explained(ledger.Explain{Period: time.Hour, Bytes: 1 << 20})
 	all := slices.Collect(run(l, stream(10)))
@@ -197,7 +198,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// TestIntervalsOff checks that nothing is kept by default.
+// TestIntervalsOff checks that no intervals are kept by default.
 func TestIntervalsOff(t *testing.T) {
 	for _, e := range []ledger.Explain{{}, {Period: time.Hour}, {Bytes: 1 << 20}} {
 		if run(explained(e), stream(3)) != nil {
@@ -206,8 +207,8 @@ func TestIntervalsOff(t *testing.T) {
 	}
 }
 
-// TestIntervalLimits checks that only the newest intervals of the period are kept, and fewer if
-// they exceed the memory limit.
+// TestIntervalLimits checks that only the newest intervals of the period are kept, and fewer
+// intervals if they exceed the memory limit.
 func TestIntervalLimits(t *testing.T) {
 	for _, tt := range []struct {
 		e           ledger.Explain
@@ -255,8 +256,8 @@ func TestIntervalsImmutable(t *testing.T) {
 	}
 }
 
-// TestIntervalMemory checks the memory of a GPU with a thousand owners, as counted by the Go
-// runtime.
+// TestIntervalMemory checks the memory that the Go runtime reports for the intervals of a GPU with
+// a thousand owners.
 func TestIntervalMemory(t *testing.T) {
 	var crowd []*gpu.Process
 	var held []gpu.Allocation
@@ -281,7 +282,8 @@ func TestIntervalMemory(t *testing.T) {
 	}
 }
 
-// heap returns the memory in use, which includes the ledger.
+// heap returns the allocated heap in bytes. It keeps the ledger reachable, so that the result
+// includes the ledger.
 func heap(l *ledger.Ledger) uint64 {
 	var stats runtime.MemStats
 	runtime.GC()

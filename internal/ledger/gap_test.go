@@ -10,8 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestGap checks a restart. The energy of the gap is charged to a container only if nothing
-// changed, and the time counts only for containers that held the GPU before.
+// TestGap checks a gap, with and without a restart. The energy of the gap is charged to a
+// container only if nothing changed. The time of the gap counts only for containers that held the
+// GPU before.
 func TestGap(t *testing.T) {
 	p, mate, hog := process(21, in(train)), process(24, in(train)), process(31, in(serve))
 	again := new(*p)
@@ -28,18 +29,18 @@ func TestGap(t *testing.T) {
 		held          time.Duration // sum over all containers
 	}{
 		{"same process, same allocation", own, look(60, []*gpu.Process{p}, holds(train, 1)), 60 * 300_000, time.Minute},
-		{"process of the pod's other container", look(0, []*gpu.Process{worker}, holds(train, 1)), look(60, []*gpu.Process{worker}, holds(train, 1)), 60 * 300_000, time.Minute},
+		{"process in the pod's other container", look(0, []*gpu.Process{worker}, holds(train, 1)), look(60, []*gpu.Process{worker}, holds(train, 1)), 60 * 300_000, time.Minute},
 		{"process of another pod", look(0, []*gpu.Process{hog}, holds(train, 1)), look(60, []*gpu.Process{hog}, holds(train, 1)), 0, time.Minute},
 		{"PID reused", own, look(60, []*gpu.Process{again}, holds(train, 1)), 0, time.Minute},
 		{"another process joined", own, look(60, []*gpu.Process{p, worker}, holds(train, 1)), 0, time.Minute},
 		{"beside a process of another pod", look(0, []*gpu.Process{p, hog}, holds(train, 1)), look(60, []*gpu.Process{p, hog}, holds(train, 1)), 0, time.Minute},
 		{"two processes, listed in another order", look(0, []*gpu.Process{p, mate}, holds(train, 1)), look(60, []*gpu.Process{mate, p}, holds(train, 1)), 60 * 300_000, time.Minute},
 		{"no process at both ends, but samples of one", look(0, nil, holds(train, 1)), saw(look(60, nil, holds(train, 1)), p), 0, time.Minute},
-		{"held by another pod before", look(0, []*gpu.Process{p}, holds(serve, 1)), look(60, []*gpu.Process{p}, holds(train, 1)), 0, 0},
+		{"held by another pod before the gap", look(0, []*gpu.Process{p}, holds(serve, 1)), look(60, []*gpu.Process{p}, holds(train, 1)), 0, 0},
 		{"process gone", own, look(60, nil, holds(train, 1)), 0, time.Minute},
 		{"allocation gone", own, look(60, []*gpu.Process{p}), 0, 0},
 		{"allocation came", look(0, []*gpu.Process{p}), look(60, []*gpu.Process{p}, holds(train, 1)), 0, 0},
-		{"another pod of that name", own, look(60, []*gpu.Process{p}, moved), 0, 0},
+		{"another pod with the same name", own, look(60, []*gpu.Process{p}, moved), 0, 0},
 		{"shared now", own, look(60, []*gpu.Process{p}, holds(train, 1), holds(serve, 1)), 0, time.Minute},
 		{"a replica", look(0, []*gpu.Process{p}, holds(train, 2)), look(60, []*gpu.Process{p}, holds(train, 2)), 0, time.Minute},
 		{"a replica before", look(0, []*gpu.Process{p}, holds(train, 2)), look(60, []*gpu.Process{p}, holds(train, 1)), 0, time.Minute},
@@ -99,8 +100,8 @@ func TestGapBeforeKubelet(t *testing.T) {
 	}
 }
 
-// TestInsideGap checks that only the two ends of a gap count. Therefore the memory of the ledger
-// does not grow while the counter cannot be read or its readings are rejected.
+// TestInsideGap checks that only the two ends of a gap are used. Therefore the memory of the
+// ledger does not grow while the counter cannot be read or its readings are rejected.
 func TestInsideGap(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	for name, readings := range map[string][2]*gpu.Millijoules{

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestGPUTime checks the time of each pod, weighted by its share of the GPU, over three seconds.
+// TestGPUTime checks the GPU time of each pod after three seconds. It is the time weighted by
+// the pod's share of the GPU.
 func TestGPUTime(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	sidecar := train
@@ -41,7 +42,7 @@ func TestGPUTime(t *testing.T) {
 			times{"train-0": 2 * time.Second, "serve-0": time.Second},
 		},
 		{
-			"a process without an allocation gets none",
+			"a process without an allocation gets no time",
 			[]*gpu.Process{p, q},
 			[]gpu.Allocation{holds(train, 1)},
 			false,
@@ -88,7 +89,8 @@ func TestGPUTime(t *testing.T) {
 	}
 }
 
-// TestGPUTimeOverGap checks that a gap counts for an owner that held the GPU at both ends.
+// TestGPUTimeOverGap checks that the time of a gap counts for an owner that held the GPU at both
+// ends of the gap.
 func TestGPUTimeOverGap(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before, after gpu.Owner

@@ -15,11 +15,11 @@ func inOrder(allocations []gpu.Allocation) []gpu.Allocation {
 	return sorted
 }
 
-// liveHolders returns the allocations that count, whether they are known or presumed.
+// liveHolders returns the live allocations of the interval, including presumed allocations.
 func (iv *interval) liveHolders() iter.Seq[*gpu.Allocation] { return liveAllocations(iv.holders) }
 
-// liveAllocations returns the allocations that count. An allocation counts if it is up to date, and
-// if its pod is alive and has a known UID.
+// liveAllocations returns the live allocations. An allocation is live if it is up to date, and if
+// its pod is alive and has a known UID.
 func liveAllocations(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	return func(yield func(*gpu.Allocation) bool) {
 		for h := range identified(allocations) {
@@ -30,7 +30,7 @@ func liveAllocations(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	}
 }
 
-// identified returns the allocations of pods with a known UID, live or not.
+// identified returns the allocations of pods with a known UID, both live and not live.
 func identified(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	return func(yield func(*gpu.Allocation) bool) {
 		for i := range allocations {

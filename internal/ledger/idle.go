@@ -9,12 +9,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// load is the power and the use of a GPU over an interval.
+// load describes the power and the use of a GPU over an interval.
 type load struct {
 	power float64 // W, the mean over the interval
 	took  float64 // s
-	// busy is the busy share of the interval, 0 to 1; quiet is set if no work was sampled. Both
-	// require known.
+	// busy is the busy share of the interval, 0 to 1. quiet is set if no work was sampled. Both are valid only if known is
+	// set.
 	busy         float64
 	quiet, known bool
 	// utilization is the GPU's own busy share, 0 to 1, or 0 if it is unknown.
@@ -104,14 +104,13 @@ const (
 	// lowShare is the quantile of powers that counts as idle power. A minimum could be an outlier, and
 	// a median would include short work that the samples missed.
 	lowShare = 0.2
-	// Powers are collected in periods; while is the length of a period. A period must contain at least
-	// `fewest` powers and contains at most `most` powers. The idle power is a quantile over the last
-	// periods.
-	while   = time.Minute
-	fewest  = 3
-	most    = 60
-	whiles  = 60
-	carried = whiles / 4 // number of periods that a restored idle power replaces
+	// Powers are collected in periods. A period takes periodLength, must contain at least minPowers powers and contains at
+	// most maxPowers powers. The idle power is a quantile over the last periods.
+	periodLength = time.Minute
+	minPowers    = 3
+	maxPowers    = 60
+	periods      = 60
+	carried      = periods / 4 // number of periods that a restored idle power replaces
 )
 
 // An idleMeter learns the idle power of a GPU. The book stores the result; the meter's own state is
@@ -175,8 +174,8 @@ func (v *level) restore(power gpu.Watts) {
 
 // add adds the power of a quiet time that ended at the given time on the boot clock.
 func (v *level) add(power float64, at time.Duration) {
-	if len(v.now) >= fewest && at-v.since >= while {
-		if len(v.past) == whiles {
+	if len(v.now) >= minPowers && at-v.since >= periodLength {
+		if len(v.past) == periods {
 			v.past = slices.Delete(v.past, 0, 1)
 		}
 		v.past = append(v.past, lowOf(v.now))
@@ -185,11 +184,11 @@ func (v *level) add(power float64, at time.Duration) {
 	if len(v.now) == 0 {
 		v.since = at
 	}
-	if len(v.now) < most {
+	if len(v.now) < maxPowers {
 		v.now = append(v.now, power)
 	}
 	all := v.past
-	if len(v.now) >= fewest {
+	if len(v.now) >= minPowers {
 		all = append(slices.Clone(all), lowOf(v.now))
 	}
 	if len(all) > 0 {
@@ -219,8 +218,8 @@ type minutes struct {
 	idle gpu.Watts
 }
 
-// add adds an interval in which the busy time is known. Samples of processes can miss work, so
-// the GPU's utilisation counts, too.
+// add adds an interval in which the busy time is known. Samples of processes can miss work, so the GPU's utilisation is
+// also used.
 func (v *minutes) add(l load, limit gpu.Watts) {
 	if !l.known || !l.open || limit <= 0 {
 		return
@@ -228,10 +227,10 @@ func (v *minutes) add(l load, limit gpu.Watts) {
 	now := &v.now
 	now.energy, now.busy = now.energy+l.power*l.took, now.busy+l.busy*l.took
 	now.utilized, now.took = now.utilized+l.utilization*l.took, now.took+l.took
-	if now.took < while.Seconds() {
+	if now.took < periodLength.Seconds() {
 		return
 	}
-	if len(v.past) == whiles {
+	if len(v.past) == periods {
 		v.past = slices.Delete(v.past, 0, 1)
 	}
 	v.past = append(v.past, minute{now.energy / now.took, max(now.busy, now.utilized) / now.took})

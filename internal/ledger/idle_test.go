@@ -13,13 +13,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A meter passes one observation a second to a ledger. The test chooses the power of the GPU.
+// A meter passes one observation per second to a ledger. The test sets the power of the GPU.
 type meter struct {
 	t       *testing.T
 	l       *ledger.Ledger
 	seconds float64
 	counter gpu.Millijoules
-	// limit, quiet, stored, configured and sampled are passed with each observation.
+	// Each observation contains limit, quiet, stored, configured and sampled.
 	limit, quiet, stored, configured gpu.Watts
 	sampled                          bool
 	// utilization is the GPU's utilisation if samples name a process. unnamed is its utilisation if no
@@ -33,7 +33,7 @@ func newMeter(t *testing.T) *meter {
 	return m
 }
 
-// draw adds a second in which the GPU draws the power w and the processes are active.
+// draw adds a second in which the GPU draws the power w and the given activity is sampled.
 func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.Activity) *gpu.Book {
 	m.t.Helper()
 	o := look(m.seconds, processes, holds(train, 2), holds(serve, 2))
@@ -48,7 +48,7 @@ func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.A
 	return ask(m.t, m.l, o)
 }
 
-// rest adds seconds in which contexts are open and no process works.
+// rest adds seconds in which contexts are open but no process works.
 func (m *meter) rest(w gpu.Watts, seconds int) *gpu.Book {
 	m.t.Helper()
 	var b *gpu.Book
@@ -70,8 +70,8 @@ func (m *meter) want(b *gpu.Book, watts, tolerance float64, when string) {
 	}
 }
 
-// TestIdlePower checks that the idle power is known after three quiet intervals that each follow a
-// quiet interval, even if there is work between the three.
+// TestIdlePower checks that the idle power is known after three quiet intervals that each follow a quiet interval, even
+// if there is work between these three intervals.
 func TestIdlePower(t *testing.T) {
 	m := newMeter(t)
 	m.want(m.rest(92, 4), 0, 0, "after two measurements")
@@ -88,7 +88,7 @@ func TestIdlePowerMoves(t *testing.T) {
 	const minute = 60
 	m := newMeter(t)
 	m.want(m.rest(100, 61*minute), 100, 0, "after an hour at 100 W")
-	m.want(m.rest(150, 30*minute), 100, 0, "after half an hour of more")
+	m.want(m.rest(150, 30*minute), 100, 0, "after half an hour at more power")
 	m.want(m.rest(100, 40*minute), 100, 0, "after 40 minutes at 100 W again")
 	m.want(m.rest(60, 10*minute), 100, 0, "after ten minutes at 60 W")
 	m.want(m.rest(60, 5*minute), 60, 0, "after 15 minutes at 60 W")
@@ -104,9 +104,8 @@ func TestIdlePowerMoves(t *testing.T) {
 	m.want(b, 80, 0, "after an hour of work")
 }
 
-// TestQuietIntervalsBesidePowerSamples checks that quiet intervals do not count if power samples show
-// each quiet time. Samples of processes miss work between two samples, but samples of utilisation do
-// not.
+// TestQuietIntervalsBesidePowerSamples checks that quiet intervals are not used if power samples show each quiet time.
+// Process samples may miss work between two samples, but samples of the utilisation do not.
 func TestQuietIntervalsBesidePowerSamples(t *testing.T) {
 	m := newMeter(t)
 	m.sampled = true
@@ -115,7 +114,7 @@ func TestQuietIntervalsBesidePowerSamples(t *testing.T) {
 	m.want(m.rest(116, 10), 110, 0, "after gaps")
 }
 
-// TestSlightWork checks that an interval with 1 % work is not idle.
+// TestSlightWork checks that an interval with work in 1 % of its time is not idle.
 func TestSlightWork(t *testing.T) {
 	m := newMeter(t)
 	var b *gpu.Book
@@ -125,7 +124,7 @@ func TestSlightWork(t *testing.T) {
 	m.want(b, 0, 0, "after a minute of 1 % work")
 }
 
-// TestIdlePowerOfGaps checks that the power in quiet times inside busy intervals is measured.
+// TestIdlePowerOfGaps checks that the ledger measures the power in quiet times inside busy intervals.
 func TestIdlePowerOfGaps(t *testing.T) {
 	m := newMeter(t)
 	m.quiet = 60 // contexts were open for a part of the interval
@@ -155,8 +154,8 @@ func TestIdlePowerSurvives(t *testing.T) {
 	if b := m.rest(150, 1); b.IdlePower != 100 {
 		t.Errorf("idle power %v W after a restart, want 100", b.IdlePower)
 	}
-	m.want(m.rest(150, 200), 100, 0, "after three minutes of another power")
-	m.want(m.rest(150, 3600), 150, 0, "after an hour of another power")
+	m.want(m.rest(150, 200), 100, 0, "after three minutes at another power")
+	m.want(m.rest(150, 3600), 150, 0, "after an hour at another power")
 }
 
 // TestTwoParts checks that the idle part goes to the holders and the busy part to the active
@@ -166,7 +165,7 @@ func TestTwoParts(t *testing.T) {
 		name     string
 		watts    gpu.Watts
 		activity []ledger.Activity
-		want     []gpu.ByMethod // train, serve
+		want     []gpu.ByMethod // energy of train and of serve
 		idle     []gpu.Millijoules
 	}{
 		{
@@ -176,7 +175,7 @@ func TestTwoParts(t *testing.T) {
 			[]gpu.Millijoules{25_000, 25_000},
 		},
 		{
-			"both work, and one more", 300,
+			"both work, one of them longer", 300,
 			[]ledger.Activity{worked(ofTrain, 600), worked(ofServe, 200)},
 			[]gpu.ByMethod{{gpu.Shared: 210_000, gpu.Allocated: 10_000}, {gpu.Shared: 70_000, gpu.Allocated: 10_000}},
 			[]gpu.Millijoules{10_000, 10_000},
@@ -217,16 +216,16 @@ func TestTwoParts(t *testing.T) {
 	}
 }
 
-// TestEstimates checks the order of the estimates for a GPU that is never idle, and that the energy
-// divided with them is counted.
+// TestEstimates checks which estimate takes precedence for a GPU that is never idle, and that energy that was divided
+// with an estimate is counted as estimated.
 func TestEstimates(t *testing.T) {
 	const model, work = "AMD Instinct MI300X OAM", 0.5
 	for _, tt := range []struct {
 		name                      string
 		limit, stored, configured gpu.Watts
-		peer                      string // other GPUs have this model
+		peer                      string // model of the other GPUs
 		peerLimit                 gpu.Watts
-		watts                     []gpu.Watts // the median of the other GPUs, which are at rest
+		watts                     []gpu.Watts // median over the other GPUs, which are at rest
 		want                      gpu.IdlePower
 	}{
 		{"configured, stored and peers", 750, 120, 130, model, 750, []gpu.Watts{140}, gpu.IdlePower{Power: 130, Source: gpu.IdleConfigured}},
@@ -237,7 +236,7 @@ func TestEstimates(t *testing.T) {
 		{"four peers", 750, 0, 0, model, 750, []gpu.Watts{100, 120, 130, 170}, gpu.IdlePower{Power: 125, Source: gpu.IdlePeer}},
 		{"another power limit", 750, 0, 0, model, 500, []gpu.Watts{140}, gpu.IdlePower{Power: 93.75, Source: gpu.IdleLimit}},
 		{"another model", 750, 0, 0, "AMD Instinct MI210", 750, []gpu.Watts{140}, gpu.IdlePower{Power: 93.75, Source: gpu.IdleLimit}},
-		{"more than the lowest power", 4000, 0, 0, "", 4000, nil, gpu.IdlePower{Power: 300, Source: gpu.IdleLimit}},
+		{"estimate above the lowest power", 4000, 0, 0, "", 4000, nil, gpu.IdlePower{Power: 300, Source: gpu.IdleLimit}},
 		{"unknown model", 800, 0, 0, "", 800, []gpu.Watts{140}, gpu.IdlePower{Power: 100, Source: gpu.IdleLimit}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -270,8 +269,8 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// TestContextsChange checks that an interval in which contexts are opened or closed does not
-// measure the power with contexts. The next interval does not measure this power either.
+// TestContextsChange checks that the power with contexts is not measured in an interval in which contexts are opened or
+// closed, nor in the next interval.
 func TestContextsChange(t *testing.T) {
 	m := newMeter(t)
 	for range 3 {
@@ -281,12 +280,13 @@ func TestContextsChange(t *testing.T) {
 		m.rest(80, 1)
 		m.rest(90, 1)
 	}
-	m.want(m.rest(90, 1), 90, 0, "after a third second with contexts, three times")
+	m.want(m.rest(90, 1), 90, 0, "after the third second with contexts, three times")
 }
 
-// TestEstimateBesideWork checks the estimate for GPUs that are never seen idle. One holder works for a share of each second,
-// another holder is idle, and the power limit is 700 W. The estimate must be possible: work draws more than 0 W and at most the
-// limit. The energy that it moves to the wrong one of two holders must be small, over all idle powers and kinds of work.
+// TestEstimateBesideWork checks the estimate for GPUs that are never seen idle. One holder works for a share of each
+// second, another holder is idle, and the power limit is 700 W. The estimate must be possible: it must imply that work
+// draws more than 0 W and at most the limit. Because of the error of the estimate, some energy is charged to the wrong
+// holder. This energy must be small, over all idle powers and kinds of work.
 func TestEstimateBesideWork(t *testing.T) {
 	const limit = 700
 	var worst, sum, count float64
@@ -295,21 +295,21 @@ func TestEstimateBesideWork(t *testing.T) {
 			for _, share := range []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7} {
 				got, power := estimateBesideWork(t, idle, work, share, limit), idle+share*work
 				if least := (power - share*limit) / (1 - share); got < least-0.5 || got > power+0.5 {
-					t.Errorf("%v W, %v %% work of %v W: idle power %.1f, possible are %.1f to %.1f W", idle, 100*share, work, got, least, power)
+					t.Errorf("%v W, %v %% work of %v W: estimated idle power %.1f, want %.1f to %.1f W", idle, 100*share, work, got, least, power)
 				}
 				wrong := math.Abs(got-idle) * (1 - share) / power / 2
 				worst, sum, count = max(worst, wrong), sum+wrong, count+1
 			}
 		}
 	}
-	t.Logf("energy in the wrong account: %.1f %%, at most %.1f %%", 100*sum/count, 100*worst)
+	t.Logf("energy in the wrong account: mean %.1f %%, maximum %.1f %%", 100*sum/count, 100*worst)
 	if mean := sum / count; mean > 0.03 || worst > 0.13 {
-		t.Errorf("%.1f %% of the energy is in the wrong account, at most %.1f %%; want 3 and 13 %%", 100*mean, 100*worst)
+		t.Errorf("energy in the wrong account: mean %.1f %%, maximum %.1f %%; want at most 3 and 13 %%", 100*mean, 100*worst)
 	}
 }
 
-// estimateBesideWork returns the estimated idle power after some minutes. Power alternates between two values, because the
-// counter rises in steps.
+// estimateBesideWork returns the estimated idle power after some minutes. The measured power alternates between two
+// values, because the counter rises in steps.
 func estimateBesideWork(t *testing.T, idle, work, share, limit float64) float64 {
 	m := newMeter(t)
 	m.limit, m.sampled, m.utilization = gpu.Watts(limit), true, share // no interval counts as quiet
@@ -318,13 +318,13 @@ func estimateBesideWork(t *testing.T, idle, work, share, limit float64) float64 
 		b = m.draw(gpu.Watts(idle+share*work+8*(float64(s%2)-0.5)), both, worked(ofTrain, time.Duration(1000*share)))
 	}
 	if b.Floor.Source != gpu.IdleLimit {
-		t.Errorf("idle power %v, want an estimate by the limit", b.Floor)
+		t.Errorf("idle power %v, want an estimate from the power limit", b.Floor)
 	}
 	return float64(b.Floor.Power)
 }
 
-// TestLittleWork checks that the estimate is close to the true idle power if there is little work.
-// The power of the work does not matter.
+// TestLittleWork checks that the estimate is close to the true idle power if there is little work, regardless of the
+// power of this work.
 func TestLittleWork(t *testing.T) {
 	for _, idle := range []float64{40, 70, 110, 200} {
 		for _, work := range []float64{50, 300, 700 - idle} {
@@ -368,8 +368,8 @@ func (m *meter) estimates(b *gpu.Book, watts, tolerance float64, when string) {
 	}
 }
 
-// TestLightWorkOnInstance checks that the estimate does not exceed the true idle power of 110 W while one of seven
-// slices works and draws a third of the power limit of the GPU.
+// TestLightWorkOnInstance checks an instance with one of seven slices that works and draws a third of the GPU's power
+// limit. The estimate must not exceed the true idle power of 110 W.
 func TestLightWorkOnInstance(t *testing.T) {
 	const idle, limit = 110, 700
 	for _, share := range []float64{0.02, 0.1, 0.3} {
@@ -389,8 +389,8 @@ func TestLightWorkOnInstance(t *testing.T) {
 	}
 }
 
-// TestAtRestWithoutContexts checks that the last estimate is at least the power without contexts,
-// which is the power of the GPU itself or the median over its peers.
+// TestAtRestWithoutContexts checks that the final estimate is at least the power without contexts. This power is known
+// from the GPU itself or from the median over its peers.
 func TestAtRestWithoutContexts(t *testing.T) {
 	m := newMeter(t)
 	m.limit = 800
@@ -408,8 +408,8 @@ func TestAtRestWithoutContexts(t *testing.T) {
 	}
 }
 
-// TestEstimatedEnergy checks which energy counts as estimated: energy for which another idle power
-// would change the charges of owners.
+// TestEstimatedEnergy checks that energy counts as estimated exactly if another idle power would change the charges of
+// owners.
 func TestEstimatedEnergy(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -469,8 +469,8 @@ func TestAdminAccess(t *testing.T) {
 	}{
 		{"a monitor", both[:1], claims("train-gpu", "watch-all", serve), amounts{"energy": 300_000, "train exclusive": 300_000}},
 		{"no process", nil, claims("train-gpu", "watch-all", serve), amounts{"energy": 300_000, "train allocated": 150_000, "serve allocated": 150_000}},
-		{"one claim of two pods", both[:1], claims("ours", "ours", mate), amounts{"energy": 300_000, "train allocated": 150_000, "mate allocated": 150_000}},
-		{"claims of that name in two namespaces", both[:1], claims("gpu", "gpu", serve), amounts{"energy": 300_000, "train exclusive": 300_000}},
+		{"one claim that two pods share", both[:1], claims("ours", "ours", mate), amounts{"energy": 300_000, "train allocated": 150_000, "mate allocated": 150_000}},
+		{"claims with the same name in two namespaces", both[:1], claims("gpu", "gpu", serve), amounts{"energy": 300_000, "train exclusive": 300_000}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

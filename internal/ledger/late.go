@@ -17,10 +17,10 @@ const lateFor = 10 * time.Second
 
 // A lag records whether a counter may be behind.
 type lag struct {
-	// unused is the energy that the board could have drawn until the last mark in addition to the
-	// counted energy. It is limited to the energy that the board can draw in lateFor.
+	// unused is the energy that the board could have drawn until the last mark, but that the counter
+	// has not counted. It is limited to the energy that the board can draw in lateFor.
 	unused gpu.Millijoules
-	// recent contains the marks of the time lateFor before the last mark.
+	// recent contains the last mark and the marks that are at most lateFor older.
 	recent []Mark
 }
 

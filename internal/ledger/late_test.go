@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestLateCounter compares a counter that is late by a random time of up to eight seconds, near
-// full power, with the true energy. A counter that falls was still reset.
+// TestLateCounter compares a counter that is late by a random time of up to eight seconds, near full
+// power, with the true energy. Late energy must not count as a reset.
 func TestLateCounter(t *testing.T) {
 	const power = 690_000 // in mW, for a board of 700 W
 	p := process(21, in(train))
@@ -23,7 +23,7 @@ func TestLateCounter(t *testing.T) {
 			case s < 10 || s > 290:
 				behind = 0
 			case r.IntN(10) == 0:
-				behind = 8 * r.Float64() // a new delay; until this second the counter rises slowly
+				behind = 8 * r.Float64() // a new delay; the counter rises slowly until this second
 			}
 			shown = max(shown, float64(s)-behind, min(shown+0.1, float64(s)))
 			l.Observe(count(look(float64(s), []*gpu.Process{p}, holds(train, 1)), gpu.Millijoules(shown*power)))
@@ -31,10 +31,10 @@ func TestLateCounter(t *testing.T) {
 		}
 		b := bookOf(l, uuid)
 		if b.Energy != 300*power || b.Resets+b.Rejected != 0 || b.Uncounted != 0 {
-			t.Errorf("seed %d: %d mJ, %d resets, %d rejected, at most %d mJ uncounted; want %d, 0, 0, 0", seed, b.Energy, b.Resets, b.Rejected, b.Uncounted, 300*power)
+			t.Errorf("seed %d: %d mJ, %d resets, %d readings rejected, at most %d mJ uncounted; want %d, 0, 0, 0", seed, b.Energy, b.Resets, b.Rejected, b.Uncounted, 300*power)
 		}
 		if a := b.Accounts[0]; a.Energy.Sum() != b.Energy {
-			t.Errorf("seed %d: the only owner was charged %v, want %d mJ in all", seed, a.Energy, b.Energy)
+			t.Errorf("seed %d: the only owner was charged %v, want a total of %d mJ", seed, a.Energy, b.Energy)
 		}
 		b = ask(t, l, count(look(301, nil), 1000), count(look(302, nil), 2000), count(look(303, nil), 3000))
 		if b.Resets != 1 {
@@ -44,9 +44,9 @@ func TestLateCounter(t *testing.T) {
 }
 
 // TestLateCounterOfTwo checks that late energy is charged like the energy of a gap if the owners
-// changed meanwhile. The counter moves by a tenth of the 690 J of each second, and catches up after
-// six seconds. In the last second the board can have drawn 770 J (700 W over the second and one
-// step of the counter).
+// changed meanwhile. The GPU uses 690 J per second. The counter rises by a tenth of this energy, and
+// catches up after six seconds. In the last second the board can have drawn 770 J (700 W over the
+// second and one step of the counter).
 func TestLateCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -65,16 +65,16 @@ func TestLateCounterOfTwo(t *testing.T) {
 	}
 }
 
-// A lossy board holds the true state of one GPU with a counter that loses energy.
+// A lossy board contains the true state of one GPU, and a counter that loses energy.
 type lossy struct {
 	r       *rand.Rand
 	now     int
 	drawn   float64 // true energy since the start in J
 	counter float64 // J
 	shown   float64 // value of the counter in J; it differs from counter while the counter does not change
-	// disturbed is the number of seconds between the last change before a reset and the first reading
-	// after it. If nothing was read for more than two seconds, the counter may have restarted in this
-	// time, so a reset cannot be excluded.
+	// disturbed is the number of seconds between the last change of the counter before a reset and the
+	// first reading after the reset. If nothing was read for more than two seconds, the counter may have
+	// restarted in this time, so a reset cannot be excluded.
 	disturbed, sinceChange, sinceRead int
 	wasReset                          bool
 }
@@ -128,7 +128,7 @@ func (b *lossy) event(l *ledger.Ledger, see func(ledger.Observation)) (restarted
 		if b.r.IntN(2) == 0 {
 			b.reset()
 		}
-	case 4: // it cannot be read
+	case 4: // the counter cannot be read
 		for range blind {
 			b.pass(1)
 			see(unread(look(float64(b.now), nil)))
@@ -141,8 +141,8 @@ func (b *lossy) event(l *ledger.Ledger, see func(ledger.Observation)) (restarted
 }
 
 // TestUncounted checks the upper bound of uncounted energy on random histories of a counter, against
-// the true energy. Without a reset the bound is 0. It is at most the maximum power times the disturbed
-// time, plus one step of the counter for each event.
+// the true energy. Without a reset the bound is 0. The bound is at most the maximum power times the
+// disturbed time, plus one step of the counter for each event.
 func TestUncounted(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -167,10 +167,10 @@ func TestUncounted(t *testing.T) {
 			k := bookOf(l, uuid)
 			got, truth, bound := k.Energy.Joules(), b.drawn, k.Uncounted.Joules()
 			if got > truth+0.1 || truth > got+bound+0.1 {
-				t.Errorf("counted %.1f J and at most %.1f J more, drawn %.1f J", got, bound, truth)
+				t.Errorf("counted %.1f J, at most %.1f J uncounted, but drawn %.1f J", got, bound, truth)
 			}
 			if most := 700 * (float64(b.disturbed) + 0.1*float64(events)); bound > most {
-				t.Errorf("at most %.1f J uncounted, but the disturbed time cannot have more than %.1f J", bound, most)
+				t.Errorf("at most %.1f J uncounted, but at most %.1f J can have been drawn in the disturbed time", bound, most)
 			}
 			if b.disturbed == 0 && bound > 0 {
 				t.Errorf("%.1f J may be uncounted without a reset", bound)
@@ -179,8 +179,8 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// TestUnreadPower checks the bound while power is summed. A time without a reading that exceeds ten
-// seconds is omitted from the sum.
+// TestUnreadPower checks the bound while the exporter integrates power. The integral omits a time of
+// more than ten seconds without a reading.
 func TestUnreadPower(t *testing.T) {
 	for unreadable, want := range map[int]gpu.Millijoules{5: 0, 30: 31_100 * 700} {
 		var sum gpu.PowerIntegral

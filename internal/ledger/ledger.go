@@ -80,17 +80,17 @@ type Observation struct {
 	StoredIdlePower, ConfiguredIdlePower gpu.Watts
 	// Throttled contains counters of throttled time, with any start value; nil if unknown.
 	Throttled *gpu.ThrottledTimes
-	// Profiles are the newest profile of the GPU, or of each of its MIG instances.
+	// Profiles contains the newest profile of the GPU, or of each of its MIG instances.
 	Profiles []Profile
-	// Utilization of the GPU, 0 to 1; nil if unknown.
+	// Utilization is the busy share of the GPU, 0 to 1; nil if unknown.
 	Utilization *float64
 
-	// Processes have a context on the GPU. They are valid only if ProcessesKnown is set; otherwise the
-	// last list remains valid for ten seconds.
+	// Processes contains the processes with a context on the GPU. The list is valid only if ProcessesKnown is
+	// set; otherwise the last list remains valid for ten seconds.
 	Processes      []*gpu.Process
 	ProcessesKnown bool
-	// Partitions is the partitioning of the GPU, or nil without MIG. Places contains the instance of
-	// each process.
+	// Partitions describes the partitioning of the GPU; nil without MIG. Places contains the instance of each
+	// process.
 	Partitions *gpu.Partitioning
 	Places     map[gpu.ProcessID]string
 
@@ -99,14 +99,14 @@ type Observation struct {
 	Activity      []Activity
 	Sampled       gpu.Span
 	ActivityKnown bool
-	// Instances is the time for which each MIG instance was busy since its last known value. If
+	// Instances contains the time for which each MIG instance was busy since its last known value. If
 	// InstancesKnown is false, the instances cannot be distinguished by their busy time.
 	Instances      map[string]time.Duration
 	InstancesKnown bool
 
-	// Allocations are the allocations of this GPU. They are complete only if AllocationsKnown is set.
-	// Otherwise the ledger also uses the last known allocations of the groups that are still alive.
-	// Alive contains the UIDs of these groups, or nil if the UIDs are unknown, too.
+	// Allocations contains the allocations of this GPU. It is complete only if AllocationsKnown is set. Otherwise
+	// the ledger also uses the last known allocations of the groups that are still alive. Alive contains the UIDs
+	// of these groups, or nil if the UIDs are also unknown.
 	Allocations      []gpu.Allocation
 	AllocationsKnown bool
 	Alive            map[string]bool
@@ -148,7 +148,7 @@ func (l *Ledger) Observe(o Observation) {
 // owner, but never back.
 type Owners func(gpu.ProcessID) gpu.Owner
 
-// settlement is one call of Settle.
+// settlement holds the data of one call of Settle.
 type settlement struct {
 	now    gpu.Instant
 	owners Owners
@@ -170,9 +170,9 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	}
 }
 
-// Tidy drops data that gets no more charges before the next boot of the node. This is the book of a
-// GPU that was replaced, and the process accounts of a GPU that has been lost for a long time. If
-// the lost GPU returns, the rest of its book continues.
+// Tidy drops data that gets no more charges before the next boot of the node: the book of a GPU that was
+// replaced, and the process accounts of a GPU that has been lost for a long time. If the lost GPU returns, the
+// rest of its book continues.
 func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 	for uuid, b := range l.books {
 		known, shown := is(uuid)
@@ -204,8 +204,8 @@ type State struct {
 	Books map[string]*BookState // by UUID
 }
 
-// BookState is the settled part of one GPU's book. Intervals that are not settled are omitted;
-// after a restart they belong to the gap.
+// BookState is the settled part of one GPU's book. It omits intervals that are not settled; after a restart
+// they belong to the gap.
 type BookState struct {
 	gpu.Book
 	// Base is the last settled mark.
@@ -239,7 +239,7 @@ func (l *Ledger) State() State {
 func (s State) Check(now time.Duration) error {
 	for uuid, b := range s.Books {
 		if b == nil {
-			return fmt.Errorf("check the book of %s: it is missing", uuid)
+			return fmt.Errorf("check the book of %s: the book is missing", uuid)
 		}
 		err := check(&b.Book)
 		if err == nil && b.Unknown.negative() {
@@ -283,7 +283,7 @@ func check(b *gpu.Book) error {
 			least = min(least, u.Energy)
 		}
 		if i > 0 && compareAccount(b.Accounts[i-1].AccountKey, a.AccountKey) >= 0 {
-			return errors.New("the accounts are not in order")
+			return errors.New("the accounts are not sorted")
 		}
 	}
 	if least < 0 || b.IdlePower < 0 {

@@ -36,12 +36,12 @@ func holds(c gpu.Owner, replicas int) gpu.Allocation {
 	return gpu.Allocation{UUID: uuid, Owner: c, Resource: "nvidia.com/gpu", Sharing: sharing, Replicas: replicas, Live: true}
 }
 
-// look returns an observation of a GPU that draws 300 W in every second.
+// look returns an observation, at the given second, of a GPU that draws 300 W.
 func look(seconds float64, processes []*gpu.Process, allocations ...gpu.Allocation) ledger.Observation {
 	return ledger.Observation{
 		UUID: uuid, At: at(seconds),
 		Energy:   new(gpu.Millijoules(1_000_000 + int64(seconds*300_000))),
-		MaxPower: 700, Utilization: new(0.5), // without a power limit, so that an unknown idle power is 0
+		MaxPower: 700, Utilization: new(0.5), // no power limit, so an unknown idle power is 0
 		Processes: processes, ProcessesKnown: true,
 		ActivityKnown: true, Sampled: gpu.Span{From: at(seconds - 1).Boot, To: at(seconds).Boot},
 		Allocations: allocations, AllocationsKnown: true,
@@ -67,8 +67,7 @@ func bookOf(l *ledger.Ledger, uuid string) *gpu.Book {
 	return nil
 }
 
-// ask returns the book of the GPU after the given observations. The book is settled up to the last
-// observation.
+// ask returns the book of the GPU after the given observations, settled up to the last one.
 func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gpu.Book {
 	t.Helper()
 	for _, o := range observations {
@@ -85,7 +84,8 @@ func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gp
 	return b
 }
 
-// TestOwners checks every row of the table of owners of a whole GPU, and mixed cases.
+// TestOwners checks each row of the table in the comment of chargePart for a whole GPU, and mixed
+// cases.
 func TestOwners(t *testing.T) {
 	host := process(9, gpu.Owner{Kind: gpu.OwnerHost})
 	unmapped := process(12, gpu.Owner{Kind: gpu.OwnerUnmapped})
@@ -110,16 +110,16 @@ func TestOwners(t *testing.T) {
 		{"one container", func(s float64) ledger.Observation {
 			return look(s, []*gpu.Process{first}, holds(train, 1))
 		}, amounts{"train exclusive": 300_000}},
-		{"one container of two processes", func(s float64) ledger.Observation {
+		{"one container with two processes", func(s float64) ledger.Observation {
 			return look(s, []*gpu.Process{first, second}, holds(train, 1))
 		}, amounts{"train exclusive": 300_000}},
 		{"one container without an allocation", func(s float64) ledger.Observation {
 			return look(s, []*gpu.Process{first})
 		}, amounts{"train exclusive": 300_000}},
-		{"a hog beside an idle holder that holds no context", func(s float64) ledger.Observation {
+		{"a hog beside a holder without a context", func(s float64) ledger.Observation {
 			return look(s, []*gpu.Process{third}, holds(train, 1))
 		}, amounts{"train allocated": 300_000}},
-		{"a hog at work beside an idle holder that holds no context", func(s float64) ledger.Observation {
+		{"a working hog beside a holder without a context", func(s float64) ledger.Observation {
 			return active(look(s, []*gpu.Process{third}, holds(train, 1)), worked(third, 900))
 		}, amounts{"serve shared": 300_000}},
 		{"two containers by activity", func(s float64) ledger.Observation {
@@ -128,7 +128,7 @@ func TestOwners(t *testing.T) {
 		{"an idle context beside a busy one", func(s float64) ledger.Observation {
 			return active(look(s, []*gpu.Process{first, third}, holds(train, 1), holds(serve, 1)), worked(third, 5))
 		}, amounts{"serve shared": 300_000}},
-		{"a signal but no samples: holders by replicas", func(s float64) ledger.Observation {
+		{"a signal without samples: holders by replicas", func(s float64) ledger.Observation {
 			return look(s, []*gpu.Process{first, third}, holds(train, 2), holds(serve, 1))
 		}, amounts{"train allocated": 200_000, "serve allocated": 100_000}},
 		{"no signal: holders by replicas", func(s float64) ledger.Observation {
@@ -137,16 +137,16 @@ func TestOwners(t *testing.T) {
 		{"samples without a signal do not count", func(s float64) ledger.Observation {
 			return mute(active(look(s, []*gpu.Process{first, third}, holds(train, 2), holds(serve, 1)), worked(third, 1)))
 		}, amounts{"train allocated": 200_000, "serve allocated": 100_000}},
-		{"no signal, one of them holds", func(s float64) ledger.Observation {
+		{"no signal, one of two containers holds the GPU", func(s float64) ledger.Observation {
 			return mute(look(s, []*gpu.Process{first, third}, holds(serve, 1)))
 		}, amounts{"serve allocated": 300_000}},
-		{"no signal, a pod whose containers share a claim, beside another one", func(s float64) ledger.Observation {
+		{"no signal, containers of a pod share a claim, beside another pod", func(s float64) ledger.Observation {
 			return mute(look(s, []*gpu.Process{first, third}, claimed, holds(serve, 1)))
 		}, amounts{"train allocated": 150_000, "serve allocated": 150_000}},
-		{"no signal, two containers of a pod, one of them holds", func(s float64) ledger.Observation {
+		{"no signal, one of two containers of a pod holds the GPU", func(s float64) ledger.Observation {
 			return mute(look(s, []*gpu.Process{first, beside}, holds(train, 1)))
 		}, amounts{"train allocated": 300_000}},
-		{"no signal, two containers that share a claim, beside another pod's", func(s float64) ledger.Observation {
+		{"no signal, two containers share a claim, beside another pod's container", func(s float64) ledger.Observation {
 			return mute(look(s, []*gpu.Process{first, beside, third}, claimed, holds(serve, 1)))
 		}, amounts{"train allocated": 75_000, "beside allocated": 75_000, "serve allocated": 150_000}},
 		{"no signal, no holder: equally, odd millijoules to the smaller key", func(s float64) ledger.Observation {
@@ -157,10 +157,10 @@ func TestOwners(t *testing.T) {
 		{"container and host by activity", func(s float64) ledger.Observation {
 			return active(look(s, []*gpu.Process{first, host}, holds(train, 1)), worked(first, 2), worked(host, 1))
 		}, amounts{"train shared": 200_000, "host": 100_000}},
-		{"a display's context of the host beside a busy container", func(s float64) ledger.Observation {
+		{"the display server of the host beside a busy container", func(s float64) ledger.Observation {
 			return active(look(s, []*gpu.Process{first, host}, holds(train, 1)), worked(first, 2))
 		}, amounts{"train exclusive": 300_000}},
-		{"a display's context of the host beside an idle container", func(s float64) ledger.Observation {
+		{"the display server of the host beside an idle container", func(s float64) ledger.Observation {
 			return look(s, []*gpu.Process{first, host}, holds(train, 1))
 		}, amounts{"train exclusive": 300_000}},
 		{"the same without a signal", func(s float64) ledger.Observation {
@@ -175,7 +175,7 @@ func TestOwners(t *testing.T) {
 		{"a hog beside an idle holder with a context", func(s float64) ledger.Observation {
 			return active(look(s, []*gpu.Process{first, third}, holds(train, 1)), worked(third, 900))
 		}, amounts{"serve shared": 300_000}},
-		{"two replicas of one pod beside one of another: work decides", func(s float64) ledger.Observation {
+		{"two replicas of one pod beside one replica of another: by work", func(s float64) ledger.Observation {
 			return active(look(s, []*gpu.Process{first, second, third}, holds(train, 2), holds(serve, 1)), worked(first, 100), worked(second, 100), worked(third, 400))
 		}, amounts{"train shared": 100_000, "serve shared": 200_000}},
 		{"container and unmapped by activity", func(s float64) ledger.Observation {
@@ -201,12 +201,12 @@ func TestOwners(t *testing.T) {
 			h.Live = false
 			return look(s, nil, h)
 		}, amounts{"unknown": 300_000}},
-		{"no process, a holder whose pod is not known", func(s float64) ledger.Observation {
+		{"no process, a holder in an unknown pod", func(s float64) ledger.Observation {
 			h := holds(train, 1)
 			h.Owner.UID = ""
 			return look(s, nil, h)
 		}, amounts{"unknown": 300_000}},
-		{"no process, a holder of no replicas", func(s float64) ledger.Observation {
+		{"no process, a holder of zero replicas", func(s float64) ledger.Observation {
 			return look(s, nil, holds(train, 0))
 		}, amounts{"unknown": 300_000}},
 		{"nobody", func(s float64) ledger.Observation {
@@ -236,8 +236,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestInsideContainer checks that the parts of an exclusive amount are not exclusive if they are
-// divided over several processes.
+// TestInsideContainer checks that an exclusive amount that is divided over several processes is not
+// exclusive for each process.
 func TestInsideContainer(t *testing.T) {
 	first, second := process(21, in(train)), process(22, in(train))
 	quiet := look(1, []*gpu.Process{first, second}, holds(train, 1))
@@ -254,7 +254,7 @@ func TestInsideContainer(t *testing.T) {
 	}
 }
 
-// TestLateName checks that an interval waits for the owner of its process, for at most ten seconds.
+// TestLateName checks that an interval waits for at most ten seconds for the owner of its process.
 func TestLateName(t *testing.T) {
 	p := process(21, gpu.Owner{})
 	l := newLedger()
@@ -280,8 +280,8 @@ func TestLateName(t *testing.T) {
 	}
 }
 
-// TestKubeletAway checks that a pod without a process pays nothing for its allocation while the
-// kubelet does not respond, and that no account ends because of it.
+// TestKubeletAway checks that, while the kubelet does not respond, a pod without a process pays
+// nothing for its allocation, and no account ends.
 func TestKubeletAway(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil, holds(train, 1)), look(1, nil, holds(train, 1)))
@@ -307,8 +307,8 @@ func TestKubeletLate(t *testing.T) {
 	}
 }
 
-// TestUnlisted checks that the last process list counts for ten seconds while the driver reports no
-// list. No owner is exclusive until an interval has a process list at both ends.
+// TestUnlisted checks that the last process list is used for ten seconds while the driver reports
+// no list. No owner is exclusive until an interval has a process list at both ends.
 func TestUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	blind := func(s float64) ledger.Observation {
@@ -332,8 +332,8 @@ func TestUnlisted(t *testing.T) {
 	}
 }
 
-// TestLastList checks that the last process list counts, even if it came without a reading of the
-// counter.
+// TestLastList checks that the last process list is used even if the observation that contained it
+// had no reading of the counter.
 func TestLastList(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	between, blind, blinder := look(0.5, []*gpu.Process{p, q}), look(1, nil), look(2, nil)
@@ -380,7 +380,7 @@ func TestAllocationsOfItsTime(t *testing.T) {
 }
 
 // TestAloneWithoutKubelet checks that the only owner on a GPU is charged by allocation if the
-// kubelet's allocations, which may name another holder, do not come within ten seconds.
+// kubelet's allocations, which may name another holder, do not arrive within ten seconds.
 func TestAloneWithoutKubelet(t *testing.T) {
 	silent := look(1, []*gpu.Process{process(21, in(train))})
 	silent.AllocationsKnown = false
@@ -395,7 +395,7 @@ func TestAloneWithoutKubelet(t *testing.T) {
 }
 
 // TestNobodyTwice checks that unmapped processes and processes with a permanently unknown owner
-// count as one owner.
+// together count as one owner.
 func TestNobodyTwice(t *testing.T) {
 	processes := []*gpu.Process{process(21, in(train)), process(31, gpu.Owner{Kind: gpu.OwnerUnmapped}), process(32, gpu.Owner{})}
 	l := newLedger()

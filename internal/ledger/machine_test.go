@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A machine passes random events to a ledger. It holds the true state of its boards; the ledger
-// receives observations only. The machine checks the invariants after every event.
+// A machine passes random events to a ledger. It contains the true state of its boards, but the
+// ledger receives only observations. The machine checks the invariants after every event.
 type machine struct {
 	t   *testing.T
 	cfg ledger.Config
@@ -22,9 +22,9 @@ type machine struct {
 
 	now    time.Duration
 	boards []*board
-	starts uint64                      // processes started so far
+	starts uint64                      // number of processes started so far
 	named  map[gpu.ProcessID]gpu.Owner // final owners, including late ones
-	known  bool                        // the kubelet responds
+	known  bool                        // set if the kubelet responds
 }
 
 func newMachine(t *testing.T) *machine {
@@ -56,8 +56,8 @@ var layouts = []*gpu.Partitioning{
 	{Slices: 7},
 }
 
-// event applies one random event to one board. The byte sight determines which values the ledger
-// observes. x and y choose the details of the event.
+// event applies one random event to one board. The bits of sight select the values that the ledger
+// observes; x and y select the details of the event.
 func (m *machine) event(kind, sight, x, y byte) {
 	b, pid := m.boards[kind>>7], uint32(x%5)+1
 	switch kind % 14 {
@@ -112,7 +112,7 @@ func (m *machine) event(kind, sight, x, y byte) {
 	}
 }
 
-// pass advances the time and lets the boards draw power; the second board draws a little more.
+// pass advances the time while the boards draw power; the second board draws slightly more power.
 func (m *machine) pass(d time.Duration, w gpu.Watts) {
 	m.now += d
 	for i, b := range m.boards {
@@ -143,8 +143,8 @@ func (m *machine) current(b *board) []*gpu.Process {
 	return out
 }
 
-// These values of an observation may be unknown. A value is unknown if its two bits in the byte
-// sight are zero.
+// These values of an observation may be unknown. A value is unknown if its two bits in sight are
+// zero.
 const (
 	seesUtilization byte = 0b00_00_00_11
 	seesProcesses   byte = 0b00_00_11_00
@@ -153,8 +153,8 @@ const (
 	seesAll         byte = 0b01_01_01_01
 )
 
-// look returns the driver's and the kubelet's current view of a board. One third of the known
-// utilisations is not 0.
+// look returns the driver's and the kubelet's current view of a board. A third of the known
+// utilisation values are not 0.
 func (m *machine) look(b *board, sight byte) ledger.Observation {
 	o := ledger.Observation{
 		UUID:        b.uuid,
@@ -197,8 +197,8 @@ func (m *machine) sample(b *board, o *ledger.Observation, sight byte) {
 	}
 }
 
-// tick makes an ordinary observation with the activity of some processes, possibly without the
-// counter.
+// tick makes an ordinary observation that contains the activity of some processes. The observation
+// may lack the counter.
 func (m *machine) tick(b *board, sight, y byte) {
 	o := m.look(b, sight)
 	if sight&seesEnergy == 0 {
@@ -264,7 +264,8 @@ func (m *machine) hold(b *board, sight byte, ticks int, y byte) {
 }
 
 // reload restarts a board's counter, unless the ledger could not distinguish the new count from the
-// old one. Two readings confirm the restart; the energy before the first reading is unknown.
+// old one. The ledger accepts the restart after two readings; the energy before the first reading
+// is unknown.
 func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 	if fresh+1_000_000 >= b.last.counter {
 		return
@@ -276,9 +277,9 @@ func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 	m.show(b, m.look(b, bits.RotateLeft8(sight, 2)), true)
 }
 
-// restart uses the format of the state file, like a real restart. Intervals that were not settled
-// are not saved. If the driver was reloaded in one of these intervals, the counter falls again
-// after the restart.
+// restart replaces the ledger by a ledger that is restored from the format of the state file, as in
+// a real restart. Intervals that were not settled are not saved. If the driver was reloaded in one
+// of these intervals, the counter falls again after the restart.
 func (m *machine) restart(sight byte) {
 	s := saved(m.t, m.l)
 	if err := s.Check(m.now); err != nil {
@@ -295,13 +296,13 @@ func (m *machine) restart(sight byte) {
 		case missing > 1_000_000:
 			m.reload(b, sight, b.counter)
 		case missing > 0:
-			m.pass(10*time.Second, 100) // until the counter exceeds its old count
+			m.pass(10*time.Second, 100) // pass time until the counter exceeds its old count
 		}
 		m.show(b, m.look(b, sight), true)
 	}
 }
 
-// saved returns a ledger's state as read from its file.
+// saved returns the state of a ledger, as read from its file.
 func saved(t *testing.T, l *ledger.Ledger) ledger.State {
 	t.Helper()
 	var saved ledger.Builder

@@ -21,7 +21,7 @@ func onInstance(o ledger.Observation, instance string) ledger.Observation {
 	for _, p := range o.Processes {
 		o.Places[p.ID] = instance
 	}
-	o.ActivityKnown, o.Utilization = false, nil // the driver reports this under MIG
+	o.ActivityKnown, o.Utilization = false, nil // the driver reports this for a GPU in MIG mode
 	return o
 }
 
@@ -56,7 +56,7 @@ func TestMIG(t *testing.T) {
 		{"the whole GPU held", nil, []gpu.Allocation{holds(train, 1)}, amounts{
 			"train 1 allocated": 300_000, "train 2 allocated": 100_000, "train  allocated": 300_000,
 		}},
-		{"the host on an instance", []*gpu.Process{host}, nil, amounts{"host": 300_000, "idle": 400_000}},
+		{"a host process on an instance", []*gpu.Process{host}, nil, amounts{"host": 300_000, "idle": 400_000}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -92,8 +92,8 @@ var halves = &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{
 	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "4g.40gb", Slices: 4},
 }}
 
-// TestMIGActivity checks the worked example of docs/energy.md. The energy is divided by the busy
-// time of the instances times their slices.
+// TestMIGActivity checks the worked example in docs/energy.md. The energy is divided by busy time
+// times slices of each instance.
 func TestMIGActivity(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := func(o ledger.Observation) ledger.Observation {
@@ -121,7 +121,7 @@ func TestMIGActivity(t *testing.T) {
 			0,
 		},
 		{
-			"one half as busy",
+			"one instance half as busy",
 			map[string]time.Duration{"1": time.Second, "2": time.Second / 2},
 			false,
 			account{gpu.ByMethod{gpu.Shared: 420_000}, 0, time.Second, time.Second},
@@ -174,7 +174,8 @@ func TestMIGActivity(t *testing.T) {
 	}
 }
 
-// TestAbsurdSlices checks that books balance even if a driver sets all bits of unknown numbers.
+// TestAbsurdSlices checks that books balance even if a driver returns unknown numbers with all bits
+// set.
 func TestAbsurdSlices(t *testing.T) {
 	absurd := &gpu.Partitioning{Slices: math.MaxUint32, Instances: []gpu.Partition{{ID: "1", Slices: math.MaxUint32}, {ID: "2", Slices: math.MaxUint32}}}
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -193,8 +194,8 @@ func TestAbsurdSlices(t *testing.T) {
 	}
 }
 
-// TestFullyBusy checks that a GPU without free slices, whose instances are active all the time, has
-// no idle part.
+// TestFullyBusy checks that the energy of a GPU has no idle part if the GPU has no free slices and
+// all instances are active all the time.
 func TestFullyBusy(t *testing.T) {
 	full := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}}
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -227,7 +228,7 @@ func TestMIGRelayout(t *testing.T) {
 	}
 }
 
-// TestMIGRelayouts checks that after any change of a layout all instances count as new.
+// TestMIGRelayouts checks that all instances count as new after any change of the layout.
 func TestMIGRelayouts(t *testing.T) {
 	layout := func(slices int, instances ...gpu.Partition) *gpu.Partitioning {
 		return &gpu.Partitioning{Slices: slices, Instances: instances}
@@ -244,7 +245,7 @@ func TestMIGRelayouts(t *testing.T) {
 		{"other slices of an instance", layout(8, gpu.Partition{ID: "1", Profile: three.Profile, Slices: 4}, four), 262_500},
 		{"another profile", layout(8, gpu.Partition{ID: "1", Profile: "3g.40gb+me", Slices: 3}, four), 262_500},
 		{"another id", layout(8, gpu.Partition{ID: "3", Profile: three.Profile, Slices: 3}, four), 262_500},
-		{"one instance less", layout(8, three), 262_500},
+		{"one instance fewer", layout(8, three), 262_500},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -261,8 +262,8 @@ func TestMIGRelayouts(t *testing.T) {
 	}
 }
 
-// TestHalfDivided checks that the slices without an instance are free, even if their number equals
-// the number of used slices.
+// TestHalfDivided checks that slices without an instance are free, even if their number equals the
+// number of used slices.
 func TestHalfDivided(t *testing.T) {
 	half := func(s float64) ledger.Observation {
 		o := onInstance(look(s, nil, holdsInstance(train, "1")), "1")
@@ -275,8 +276,8 @@ func TestHalfDivided(t *testing.T) {
 	}
 }
 
-// TestMIGGlitch checks that the ledger keeps the activity of instances that it observes together
-// with a rejected reading.
+// TestMIGGlitch checks that the ledger uses the activity of instances from an observation even if
+// it rejects the reading of this observation.
 func TestMIGGlitch(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	at := func(s float64, mJ gpu.Millijoules, first, second time.Duration, processes ...*gpu.Process) ledger.Observation {
@@ -296,8 +297,8 @@ func TestMIGGlitch(t *testing.T) {
 	}
 }
 
-// TestBusyInstance checks an active instance with processes that have no activity signal. The table
-// for a whole GPU applies inside the instance. The activity of an instance without processes is
+// TestBusyInstance checks an active instance with processes that have no activity signal. The rules
+// for a whole GPU apply inside the instance. The activity of an instance without processes is
 // charged to its holder.
 func TestBusyInstance(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -305,7 +306,7 @@ func TestBusyInstance(t *testing.T) {
 		name        string
 		processes   []*gpu.Process
 		allocations []gpu.Allocation
-		want        gpu.ByMethod // the share of the first container
+		want        gpu.ByMethod // energy that is charged to the first container
 	}{
 		{"two owners", []*gpu.Process{p, q}, nil, gpu.ByMethod{gpu.Allocated: 150_000}},
 		{"two owners, one holder", []*gpu.Process{p, q}, []gpu.Allocation{holdsInstance(serve, "1")}, gpu.ByMethod{}},
@@ -337,8 +338,8 @@ func TestEmptyMIG(t *testing.T) {
 	}
 }
 
-// TestNoSuchInstance checks that a process on an instance missing from the layout, such as one just
-// destroyed, is charged for the free slices.
+// TestNoSuchInstance checks that a process on an instance that is missing from the layout, such as
+// an instance that was just destroyed, is charged for the free slices.
 func TestNoSuchInstance(t *testing.T) {
 	at := func(s float64) ledger.Observation {
 		return onInstance(look(s, []*gpu.Process{process(21, in(train))}), "9")
@@ -350,7 +351,7 @@ func TestNoSuchInstance(t *testing.T) {
 }
 
 // TestReconfigured checks that an interval in which the layout changed is divided by the layout at
-// its end. Without a signal the instances share the energy by slices.
+// its end. Without an activity signal the energy is divided among the instances by slices.
 func TestReconfigured(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	look := func(s float64, m *gpu.Partitioning, places map[gpu.ProcessID]string, processes ...*gpu.Process) ledger.Observation {
@@ -387,21 +388,21 @@ func TestReconfigured(t *testing.T) {
 	})
 }
 
-// TestMIGInTwoParts checks the table of docs/energy.md. The GPU has seven slices, an instance with
-// three slices, an instance with two, and a learned idle power of 70 W.
+// TestMIGInTwoParts checks the table in docs/energy.md. The GPU has seven slices, an instance with
+// three slices, an instance with two slices, and a learned idle power of 70 W.
 func TestMIGInTwoParts(t *testing.T) {
 	layout := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 2}}}
 	processes := []*gpu.Process{process(21, in(train)), process(31, in(serve))}
 	tests := []struct {
 		name   string
 		energy gpu.Millijoules
-		busy   map[string]time.Duration // nil if unknown
+		busy   map[string]time.Duration // busy time by instance, or nil if unknown
 		want   amounts
 	}{
 		{"both busy", 420_000, map[string]time.Duration{"1": time.Second, "2": time.Second}, amounts{
 			"train 1 shared": 240_000, "serve 2 shared": 160_000, "idle": 20_000,
 		}},
-		{"one busy, the other for half of the time", 420_000, map[string]time.Duration{"1": time.Second, "2": time.Second / 2}, amounts{
+		{"one busy, the other busy for half of the time", 420_000, map[string]time.Duration{"1": time.Second, "2": time.Second / 2}, amounts{
 			"train 1 shared": 292_500, "serve 2 shared": 97_500, "serve 2 allocated": 10_000, "idle": 20_000,
 		}},
 		{"both idle", 70_000, map[string]time.Duration{}, amounts{

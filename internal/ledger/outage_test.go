@@ -10,13 +10,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A leaseholder holds the truth about one pod: the number of replicas of the GPU that the pod held,
-// the time for which it held them, and the seconds in which it worked.
+// A leaseholder describes the true use of the GPU by one pod: the number of replicas that the pod
+// held, the time for which it held them, and the seconds in which it worked.
 type leaseholder struct {
 	owner      gpu.Owner
 	replicas   int
-	from, till int  // first and last second in which it held the replicas
-	context    bool // it has a process on the GPU
+	from, till int  // first and last second in which the pod held the replicas
+	context    bool // set if the pod has a process on the GPU
 	busy       int  // the pod works in every busy-th second; 0 means never
 }
 
@@ -28,7 +28,7 @@ func (p *leaseholder) works(s int) bool {
 
 func (p *leaseholder) process(pid int) *gpu.Process { return process(uint32(pid), p.owner) }
 
-// A history holds the truth about one GPU: its pods, the time without the kubelet, and the time
+// A history describes the true use of one GPU: its pods, the time without the kubelet, and the time
 // without the exporter.
 type history struct {
 	seconds      int
@@ -49,12 +49,12 @@ func randomHistory(r *rand.Rand) history {
 	if r.IntN(2) == 1 {
 		from := 20 + r.IntN(outage+20)
 		h.down = [2]int{from, from + 1 + r.IntN(60)}
-		h.unpolled = r.IntN(10) // the ledger waits for ten seconds
+		h.unpolled = r.IntN(10) // fewer than the ten seconds for which the ledger waits
 	}
 	moment := func() int {
 		for {
-			// The exporter does not record the events of its last ten seconds if the kubelet did not respond
-			// then.
+			// If the kubelet does not respond in the last ten seconds of an exporter, the exporter does not
+			// record the events of these seconds. Therefore no pod begins or ends in them.
 			if s := 1 + r.IntN(h.seconds-1); s < h.down[0]-11 || s > h.down[1]+h.unpolled+1 {
 				return s
 			}
@@ -76,7 +76,7 @@ func randomHistory(r *rand.Rand) history {
 	return h
 }
 
-// look returns the exporter's observation of a second.
+// look returns the observation that the exporter makes at a second.
 func (h *history) look(s int) ledger.Observation {
 	o := look(float64(s), nil)
 	if h.refresh > 1 {
@@ -107,7 +107,7 @@ func (h *history) look(s int) ledger.Observation {
 	return o
 }
 
-// held returns the true time for which a pod held the GPU, and its part of the GPU's time.
+// held returns the true time for which a pod held the GPU, and the pod's part of the GPU's time.
 func (h *history) held(p *leaseholder) (held, gpuTime time.Duration) {
 	for s := 1; s <= h.seconds; s++ {
 		all := 0
@@ -134,9 +134,9 @@ func (h *history) throughout() bool {
 	return true
 }
 
-// play passes the history to a ledger and returns the book at the end. While the allocations are
-// finally unknown, no energy may become exclusive. A listed pod is never active for longer than it
-// holds the GPU.
+// play passes the history to a ledger and returns the book at the end. No energy may become
+// exclusive after the ledger has stopped waiting for the allocations. A listed pod is never active
+// for longer than it holds the GPU.
 func (h *history) play(t *testing.T) *gpu.Book {
 	l := newLedger()
 	for s := 0; s <= h.seconds; s++ {
@@ -179,8 +179,8 @@ func exclusive(b *gpu.Book) (sum gpu.Millijoules) {
 	return sum
 }
 
-// TestSilentKubeletTimes compares the held time, the GPU time and the active time in random
-// histories with the truth.
+// TestSilentKubeletTimes compares the held time, the GPU time and the active time with their true
+// values in random histories.
 func TestSilentKubeletTimes(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestSilentKubeletTimes(t *testing.T) {
 					t.Errorf("%+v held the GPU for %v, want %v; history %+v", p, a.Allocated, held, h)
 				}
 				if a.Active > a.Allocated || a.GPUTime > a.Allocated {
-					t.Errorf("%+v: active %v, GPU time %v; want at most the held %v; history %+v", p, a.Active, a.GPUTime, a.Allocated, h)
+					t.Errorf("%+v: active %v, GPU time %v; want at most the held time %v; history %+v", p, a.Active, a.GPUTime, a.Allocated, h)
 				}
 				if off := a.GPUTime - gpuTime; h.throughout() && off.Abs() > time.Second {
 					t.Errorf("%+v has %v of GPU time, want %v; history %+v", p, a.GPUTime, gpuTime, h)
@@ -215,9 +215,9 @@ func TestSilentKubeletTimes(t *testing.T) {
 	}
 }
 
-// TestSilentKubeletEnergy checks the charges of three pods with one replica each, of which one
-// works, during an outage of the kubelet. The charges are the same as while the kubelet responds,
-// and are never exclusive.
+// TestSilentKubeletEnergy checks the charges of three pods with one replica each during an outage
+// of the kubelet. One of the pods works. The charges are the same as while the kubelet responds,
+// and no charge is exclusive.
 func TestSilentKubeletEnergy(t *testing.T) {
 	h := history{seconds: 300, silent: [2]int{40, 220}}
 	for i, busy := range []int{0, 1, 0} {
@@ -256,7 +256,8 @@ func TestSilentKubeletAlone(t *testing.T) {
 	}
 }
 
-// restarted returns the ledger of the next exporter, restored from the records of the last one.
+// restarted returns the ledger of the next exporter process, restored from the records of the given
+// ledger.
 func restarted(t *testing.T, l *ledger.Ledger) *ledger.Ledger {
 	t.Helper()
 	return ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, saved(t, l))

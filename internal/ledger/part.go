@@ -20,7 +20,8 @@ type part struct {
 	// charging method for the busy energy of an instance.
 	idle, busy gpu.Millijoules
 	method     gpu.Method
-	// worked is set if work was sampled, estimated if an estimated idle power divided its energy.
+	// worked is set if work was sampled. estimated is set if the energy of the part was divided with
+	// an estimated idle power.
 	worked, estimated bool
 	// shares contains a share for each owner with a process, in account order. unresolved is set
 	// while a process has no final owner.
@@ -53,7 +54,7 @@ func (iv *interval) part(instance string) part {
 			p.holders = append(p.holders, h)
 		}
 	}
-	p.shares = make([]share, 0, min(len(iv.processes), few))
+	p.shares = make([]share, 0, min(len(iv.processes), usualOwners))
 	for _, u := range iv.processes {
 		if iv.place(u.ID) == instance {
 			owner, vanished := p.payer(u.Process)
@@ -90,8 +91,8 @@ func (p *part) isOf(h *gpu.Allocation) bool {
 
 // payer returns the owner that pays for a process. A process with a pending owner counts as
 // unmapped, as it does after the timeout. If the group of a process is known, but not the
-// container, the payer is the container of the group that holds the GPU. The holders pay for a
-// process that ended before its files in /proc were read.
+// container, the payer is the group's container that holds the GPU. The holders pay for a process
+// that ended before its files in /proc were read.
 func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	owner = q.Owner
 	switch {
@@ -106,8 +107,8 @@ func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	return owner, false
 }
 
-// holderOf returns the container of a group that holds the GPU, or the group itself if not exactly
-// one container holds the GPU.
+// holderOf returns the only container of a group that holds the GPU. If none or several of its
+// containers hold the GPU, it returns the group.
 func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	found := group
 	for _, h := range p.holders {
@@ -155,7 +156,7 @@ func (p *part) sole() *share {
 	switch {
 	case sole == nil && len(p.shares) == 1:
 		return &p.shares[0]
-	case sole == nil || len(sole.processes) == 0: // a holder without a process
+	case sole == nil || len(sole.processes) == 0: // the only owner is a holder without a process
 		return nil
 	}
 	return sole
@@ -183,7 +184,7 @@ func (p *part) waits() bool {
 	return p.unresolved || !p.holdersKnown || unsampled && p.contested()
 }
 
-// allShares returns the shares of the owners with a process and of the holders without one.
+// allShares returns the shares of the owners with a process and of the holders without a process.
 func (p *part) allShares() (all []*share) {
 	for i := range p.shares {
 		all = append(all, &p.shares[i])

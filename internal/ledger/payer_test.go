@@ -45,7 +45,7 @@ func checkPayers(t *testing.T, tests []payerTest) {
 			before.Sampled = gpu.Span{From: at(-1).Boot, To: at(0).Boot}
 			l := newLedger()
 			b := ask(t, l, before, tt.look)
-			if b.Energy == 0 { // the interval waits
+			if b.Energy == 0 { // the ledger has not settled the interval yet
 				b = ask(t, l, unread(look(12, nil, tt.look.Allocations...)))
 			}
 			if diff := cmp.Diff(tt.want, sharesOf(b)); diff != "" {
@@ -60,8 +60,8 @@ func active(o ledger.Observation, activity ...ledger.Activity) ledger.Observatio
 	return o
 }
 
-// TestVanishedProcess checks that a process that ended before its owner was read is charged to the
-// pods that hold the GPU.
+// TestVanishedProcess checks that the pods that hold the GPU are charged for a process that ended
+// before its owner was read.
 func TestVanishedProcess(t *testing.T) {
 	vanished := &gpu.Process{ID: gpu.ProcessID{PID: 42}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
 	unnamed := process(43, gpu.Owner{Kind: gpu.OwnerUnmapped})
@@ -90,11 +90,11 @@ func TestVanishedProcess(t *testing.T) {
 		{"held by a dead pod", active(look(1, nil, dead), works), map[string]gpu.Millijoules{"unmapped": 300_000}},
 		{"not held", active(look(1, nil), works), map[string]gpu.Millijoules{"unmapped": 300_000}},
 		{"alive without a name", active(look(1, []*gpu.Process{unnamed}, holds(train, 1)), worked(unnamed, 500)), map[string]gpu.Millijoules{"unmapped": 300_000}},
-		{"the kubelet answers later", active(asked, works), map[string]gpu.Millijoules{"main allocated": 300_000}},
+		{"the kubelet responds later", active(asked, works), map[string]gpu.Millijoules{"main allocated": 300_000}},
 	})
 }
 
-// TestOnlyPodKnown checks that a process whose pod is known, but not its container, is charged to
+// TestOnlyPodKnown checks a process with a known pod but an unknown container. It is charged to
 // the pod's container that holds the GPU.
 func TestOnlyPodKnown(t *testing.T) {
 	pod, beside := train, train
@@ -102,29 +102,29 @@ func TestOnlyPodKnown(t *testing.T) {
 	p, other := process(21, in(pod)), process(31, in(serve))
 	both := []*gpu.Process{p, other}
 	checkPayers(t, []payerTest{
-		{"one container holds it", look(1, []*gpu.Process{p}, holds(train, 1)), map[string]gpu.Millijoules{"main exclusive": 300_000}},
-		{"beside a named process of it", look(1, []*gpu.Process{p, process(22, in(train))}, holds(train, 1)), map[string]gpu.Millijoules{"main exclusive": 300_000}},
-		{"two containers hold it", look(1, []*gpu.Process{p}, holds(train, 1), holds(beside, 1)), map[string]gpu.Millijoules{" exclusive": 300_000}},
-		{"another pod holds it", look(1, []*gpu.Process{p}, holds(serve, 1)), map[string]gpu.Millijoules{"model allocated": 300_000}},
+		{"one container holds the GPU", look(1, []*gpu.Process{p}, holds(train, 1)), map[string]gpu.Millijoules{"main exclusive": 300_000}},
+		{"beside a process of the container", look(1, []*gpu.Process{p, process(22, in(train))}, holds(train, 1)), map[string]gpu.Millijoules{"main exclusive": 300_000}},
+		{"two containers hold the GPU", look(1, []*gpu.Process{p}, holds(train, 1), holds(beside, 1)), map[string]gpu.Millijoules{" exclusive": 300_000}},
+		{"another pod holds the GPU", look(1, []*gpu.Process{p}, holds(serve, 1)), map[string]gpu.Millijoules{"model allocated": 300_000}},
 		{"idle beside another holder", look(1, both, holds(train, 2), holds(serve, 4)), map[string]gpu.Millijoules{"main allocated": 100_000, "model allocated": 200_000}},
-		{"two containers hold it, idle beside another holder", look(1, both, holds(train, 2), holds(beside, 2), holds(serve, 2)), map[string]gpu.Millijoules{" allocated": 200_000, "model allocated": 100_000}},
+		{"two containers hold the GPU, idle beside another holder", look(1, both, holds(train, 2), holds(beside, 2), holds(serve, 2)), map[string]gpu.Millijoules{" allocated": 200_000, "model allocated": 100_000}},
 	})
 }
 
-// TestSidecar checks that a pod pays for the GPU that it holds, even if another container of the
-// pod uses the GPU.
+// TestSidecar checks that a pod pays for the GPU that it holds, even if the GPU is used by a
+// container of the pod that does not hold it.
 func TestSidecar(t *testing.T) {
 	beside := train
 	beside.Part = "sidecar"
 	sidecar, main, other := process(21, in(beside)), process(22, in(train)), process(31, in(serve))
 	checkPayers(t, []payerTest{
-		{"in place of the holder", look(1, []*gpu.Process{sidecar, other}, holds(train, 2), holds(serve, 4)), map[string]gpu.Millijoules{"sidecar allocated": 100_000, "model allocated": 200_000}},
+		{"instead of the holder", look(1, []*gpu.Process{sidecar, other}, holds(train, 2), holds(serve, 4)), map[string]gpu.Millijoules{"sidecar allocated": 100_000, "model allocated": 200_000}},
 		{"beside the holder", look(1, []*gpu.Process{sidecar, main, other}, holds(train, 2), holds(serve, 4)), map[string]gpu.Millijoules{"main allocated": 100_000, "model allocated": 200_000}},
 	})
 }
 
 // TestServed checks that the work of an MPS server is divided over the server's clients by the
-// replicas that they hold, and does not count as activity of a client.
+// replicas that they hold, and that no client is active because of this work.
 func TestServed(t *testing.T) {
 	idle := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "idle-0", UID: "uid-idle", Part: "idle"}
 	first, second, third := process(21, in(train)), process(31, in(serve)), process(41, in(idle))
@@ -138,7 +138,7 @@ func TestServed(t *testing.T) {
 	held := []gpu.Allocation{holds(train, 2), holds(serve, 4), holds(idle, 6)}
 	tests := []payerTest{
 		{"clients only", active(look(1, all, held...), clients...), map[string]gpu.Millijoules{"main allocated": 100_000, "model allocated": 200_000}},
-		{"and a process that is no client", active(look(1, all, held...), append(clients, worked(third, 200))...), map[string]gpu.Millijoules{"main allocated": 66_667, "model allocated": 133_333, "idle shared": 100_000}},
+		{"beside a process that is not a client", active(look(1, all, held...), append(clients, worked(third, 200))...), map[string]gpu.Millijoules{"main allocated": 66_667, "model allocated": 133_333, "idle shared": 100_000}},
 		{"no holder", active(look(1, all), clients...), map[string]gpu.Millijoules{"main allocated": 150_000, "model allocated": 150_000}},
 	}
 	checkPayers(t, tests)

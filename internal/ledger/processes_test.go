@@ -9,8 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestComeAndGo checks processes that start and end, within an interval or between two
-// observations.
+// TestComeAndGo checks processes that start or end within an interval or between two observations.
 func TestComeAndGo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	later, other := process(21, in(train)), process(21, in(serve))
@@ -19,17 +18,17 @@ func TestComeAndGo(t *testing.T) {
 	taken := []*gpu.Process{other}
 	play(t, []story{
 		{
-			"starts and ends between two looks, and was seen at work",
+			"starts and ends between two observations, with samples",
 			[]ledger.Observation{look(0, nil, holds(train, 1)), saw(look(1, nil, holds(train, 1)), q), look(2, nil, holds(train, 1))},
 			amounts{"energy": 600_000, "serve shared": 300_000, "train allocated": 300_000},
 		},
 		{
-			"starts and ends between two looks, and was not seen",
+			"starts and ends between two observations, without samples",
 			[]ledger.Observation{look(0, nil, holds(train, 1)), look(1, nil, holds(train, 1))},
 			amounts{"energy": 300_000, "train allocated": 300_000},
 		},
 		{
-			"starts and ends between two looks beside another, and was seen at work",
+			"starts and ends between two observations beside another process, with samples",
 			[]ledger.Observation{look(0, alone), saw(look(1, alone), q), look(2, alone), look(3, alone)},
 			amounts{"energy": 900_000, "serve exclusive": 300_000, "train exclusive": 600_000},
 		},
@@ -44,7 +43,7 @@ func TestComeAndGo(t *testing.T) {
 			amounts{"energy": 600_000, "train exclusive": 300_000, "idle": 300_000},
 		},
 		{
-			"ends in an interval, while another stays",
+			"ends in an interval, while another continues",
 			[]ledger.Observation{look(0, both), look(1, alone), look(2, alone)},
 			amounts{"energy": 600_000, "train allocated": 150_000, "serve allocated": 150_000, "train exclusive": 300_000},
 		},
@@ -64,7 +63,7 @@ func TestComeAndGo(t *testing.T) {
 			amounts{"energy": 600_000, "train allocated": 150_000, "serve allocated": 150_000, "serve exclusive": 300_000},
 		},
 		{
-			"a PID is used again, and who has it now was seen at work",
+			"a PID is used again, and the new process has samples",
 			[]ledger.Observation{look(0, alone), saw(look(1, taken), other), look(2, taken)},
 			amounts{"energy": 600_000, "serve exclusive": 600_000},
 		},
@@ -84,16 +83,16 @@ func TestHeldPID(t *testing.T) {
 	}
 	first := accounts(look(0, []*gpu.Process{p}), look(1, []*gpu.Process{p}))
 	if len(first) != 1 || first[0].Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) {
-		t.Errorf("process accounts before the reuse: %+v, want one with 300000 mJ exclusive", first)
+		t.Errorf("process accounts before the reuse: %+v, want one account with 300000 mJ exclusive", first)
 	}
 	second := accounts(look(2, []*gpu.Process{later}))
 	if len(second) != 1 || second[0].ProcessID != later.ID || !second[0].Opened.Equal(at(1).Wall) ||
 		second[0].Energy != (gpu.ByMethod{gpu.Allocated: 150_000}) {
-		t.Errorf("process accounts after the interval of the reuse: %+v, want one of the new process with 150000 mJ allocated", second)
+		t.Errorf("process accounts after the interval of the reuse: %+v, want one for the new process with 150000 mJ allocated", second)
 	}
 	second = accounts(look(3, []*gpu.Process{later}))
 	if want := (gpu.ByMethod{gpu.Exclusive: 300_000, gpu.Allocated: 150_000}); len(second) != 1 || second[0].Energy != want {
-		t.Errorf("process accounts in the next interval: %+v, want one with 300000 mJ exclusive and 150000 mJ allocated", second)
+		t.Errorf("process accounts in the next interval: %+v, want one account with 300000 mJ exclusive and 150000 mJ allocated", second)
 	}
 }
 
@@ -126,8 +125,8 @@ func TestVanish(t *testing.T) {
 	})
 }
 
-// TestReplaced checks that a replacement GPU in the same slot has its own book, which begins with
-// the counter of this GPU. The book of the replaced GPU does not change.
+// TestReplaced checks that a GPU that replaces another one in the same slot has its own book, which
+// begins at the counter of the new GPU. The book of the replaced GPU does not change.
 func TestReplaced(t *testing.T) {
 	const other = "GPU-5d2f9a60-0000-4000-8000-000000000002"
 	processes := []*gpu.Process{process(21, in(train))}
@@ -157,12 +156,12 @@ func TestHeldPIDBesideAnother(t *testing.T) {
 		look(0, []*gpu.Process{p, q}), saw(look(1, []*gpu.Process{p, q}), q),
 		saw(look(2, []*gpu.Process{later, q}), q)).Accounts[0].Processes
 	if len(ps) != 2 || ps[0].ProcessID != q.ID || ps[0].Energy != (gpu.ByMethod{gpu.Shared: 600_000}) || ps[1].ProcessID != later.ID {
-		t.Errorf("process accounts: %+v, want one with 600000 mJ shared and one of the new process", ps)
+		t.Errorf("process accounts: %+v, want one with 600000 mJ shared and one for the new process", ps)
 	}
 }
 
 // TestSameTick checks that processes that start in the same tick of the kernel's clock, such as the
-// workers of one launcher, have separate accounts.
+// workers of one launcher, get separate accounts.
 func TestSameTick(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	q.ID.Start = p.ID.Start

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Profile is the profile of a GPU or a MIG instance between two samples. It holds the times for which the tensor cores and
-// the memory were active.
+// A Profile contains the times between two samples for which the tensor cores and the memory of a GPU or a MIG instance
+// were active.
 type Profile struct {
 	GPUInstance string // empty for a whole GPU
 	gpu.Span
@@ -40,7 +40,7 @@ func (b *book) addProfiles(profiles []Profile) {
 	}
 }
 
-// countProfiles adds the profiles that are settled with an interval to the owner that was alone on the GPU or instance
+// countProfiles adds each profile that is settled with an interval to the owner that was alone on the GPU or instance
 // for the whole time of the profile. A profile is not divided, because the share of each owner in the work is unknown.
 func (b *book) countProfiles(iv *interval, parts []part) {
 	for i := range parts {
@@ -93,7 +93,7 @@ func (p *part) onlyOwner() (gpu.Owner, bool) {
 	return s.owner, true
 }
 
-// aloneOn returns the index of the sole use of a GPU or MIG instance, or -1 if there is none.
+// aloneOn returns the index of the sole use of a GPU or MIG instance, or -1 if there is no sole use.
 func (b *book) aloneOn(instance string) int {
 	return slices.IndexFunc(b.alone, func(u soleUse) bool { return u.GPUInstance == instance })
 }

@@ -18,13 +18,13 @@ func profiled(o ledger.Observation, instance string, from, to float64) ledger.Ob
 	return o
 }
 
-// work returns the profiled work that profiled adds in a number of seconds.
+// work returns the profiled work that profiled adds for a number of seconds.
 func work(seconds time.Duration) gpu.Profiled {
 	return gpu.Profiled{Time: seconds * time.Second, Tensor: seconds * time.Second / 4, DRAM: seconds * time.Second / 2}
 }
 
-// TestProfiled checks which owner gets the profile of a GPU. It is the only owner of the GPU over the whole time between
-// the samples.
+// TestProfiled checks which owner gets the profile of a GPU. The owner must be alone on the GPU for the whole time
+// between the samples.
 func TestProfiled(t *testing.T) {
 	p, q := process(21, train), process(31, serve)
 	own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
@@ -34,7 +34,7 @@ func TestProfiled(t *testing.T) {
 	}
 	idle := func(s float64) ledger.Observation { return look(s, []*gpu.Process{q}, holds(train, 1)) }
 	works := func(s float64) ledger.Observation { return active(idle(s), worked(q, 100)) }
-	// later is a profile between the seconds 1.5 and 5.5, which is repeated afterwards.
+	// The function later returns observations with a profile of the seconds 1.5 to 5.5, which is repeated afterwards.
 	later := func(of func(float64) ledger.Observation, then func(float64) ledger.Observation) (all []ledger.Observation) {
 		for s := range 5 {
 			all = append(all, of(float64(s)))
@@ -60,13 +60,13 @@ func TestProfiled(t *testing.T) {
 		{"a user without an allocation", later(func(s float64) ledger.Observation { return look(s, []*gpu.Process{q}) }, func(s float64) ledger.Observation { return look(s, []*gpu.Process{q}) }), gpu.Profiled{}, work(4)},
 		{"two owners", later(both, both), gpu.Profiled{}, gpu.Profiled{}},
 		{"another owner works beside the holder", later(works, works), gpu.Profiled{}, gpu.Profiled{}},
-		{"another owner at the end of the time", later(own, both), gpu.Profiled{}, gpu.Profiled{}},
+		{"another owner at the end of the profile", later(own, both), gpu.Profiled{}, gpu.Profiled{}},
 		{"another owner in between", later(changed(func(o *ledger.Observation) { *o = both(3) }), own), gpu.Profiled{}, gpu.Profiled{}},
 		{"unknown allocations in between", later(changed(func(o *ledger.Observation) { o.Allocations, o.AllocationsKnown = nil, false }), own), work(4), gpu.Profiled{}},
 		{"an unknown list of processes in between", later(changed(func(o *ledger.Observation) { o.Processes, o.ProcessesKnown = nil, false }), own), gpu.Profiled{}, gpu.Profiled{}},
 		{"a profile before the first reading", []ledger.Observation{own(0), profiled(own(1), "", -1, 1), own(2)}, gpu.Profiled{}, gpu.Profiled{}},
 		{"an interval without an observation", []ledger.Observation{own(0), own(1), profiled(own(20), "", 1, 20), profiled(own(21), "", 20, 21), own(22)}, work(1), gpu.Profiled{}},
-		{"values above the time", []ledger.Observation{own(0), own(1), impossible(own(2)), own(3)}, gpu.Profiled{}, gpu.Profiled{}},
+		{"values above the length of the profile", []ledger.Observation{own(0), own(1), impossible(own(2)), own(3)}, gpu.Profiled{}, gpu.Profiled{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -78,15 +78,16 @@ func TestProfiled(t *testing.T) {
 	}
 }
 
-// impossible adds profiles with values that are impossible.
+// impossible adds profiles with impossible values.
 func impossible(o ledger.Observation) ledger.Observation {
 	span := gpu.Span{From: at(1).Boot, To: at(2).Boot}
 	o.Profiles = []ledger.Profile{{Span: span, Tensor: 2 * time.Second}, {Span: span, DRAM: 2 * time.Second}, {Span: span, Tensor: -1}, {Span: gpu.Span{From: span.To, To: span.From}}}
 	return o
 }
 
-// TestProfiledInstances checks that each MIG instance has its own profile, and that the profile of an instance with two owners
-// is not charged. After the MIG mode ended, the profile of the GPU is charged to the owner of the whole GPU.
+// TestProfiledInstances checks that each MIG instance has its own profile, and that no owner is charged for the profile
+// of an instance with two owners. After the MIG mode ended, the profile of the GPU is charged to the owner of the whole
+// GPU.
 func TestProfiledInstances(t *testing.T) {
 	p, q := process(21, train), process(31, serve)
 	l := newLedger()
@@ -95,15 +96,15 @@ func TestProfiledInstances(t *testing.T) {
 		o := onInstance(look(s, []*gpu.Process{p, q}, holdsInstance(train, "1"), holdsInstance(serve, "2")), "")
 		o.Places = map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
 		if s >= 5 {
-			o.Places[p.ID] = "2" // second owner of the instance
+			o.Places[p.ID] = "2" // the process is now the second owner of the instance
 		}
 		if s > 0 {
 			o = profiled(profiled(o, "1", s-1, s), "2", s-1, s)
 		}
 		b = ask(t, l, o)
 	}
-	// From 0 to 4 s both owners are on instance 1. Then only its holder remains, because the other process has
-	// moved. The instance is idle.
+	// From 0 to 4 s both owners are on instance 1. Then only the holder of the instance remains, because the other process
+	// has moved. The instance is idle.
 	got := []gpu.Profiled{
 		account(b, gpu.AccountKey{GPUInstance: "1", Owner: train}).Profiled, account(b, gpu.AccountKey{GPUInstance: "2", Owner: serve}).Profiled,
 	}
@@ -151,11 +152,11 @@ func TestProfiledRestart(t *testing.T) {
 	}
 }
 
-// profiling holds the profile of a board as the driver measures it.
+// profiling contains the profile of a board as the driver measures it.
 type profiling struct {
-	last    map[string]time.Duration // last sample of each instance
+	last    map[string]time.Duration // time of the last sample of each instance
 	newest  []ledger.Profile
-	waiting []ledger.Profile // not settled yet
+	waiting []ledger.Profile // profiles that are not settled yet
 	// other is, for each pod, the end of the last settled span in which the pod was not known to be
 	// alone.
 	other map[gpu.Owner]time.Duration
@@ -211,8 +212,8 @@ func (m *machine) profiles(b *board, now *gpu.Book, done []span) {
 	}
 }
 
-// settle removes the profiles that are settled with the given spans. It returns the sum of these profiles by instance, and for
-// each pod the time of the profiles in which it was alone on the board.
+// settle removes the profiles that are settled with the given spans. It returns the sum of these profiles by instance,
+// and, for each pod, the time of the profiles in which the pod was alone on the board.
 func (r *profiling) settle(done []span, owner ledger.Owners) (most map[string]gpu.Profiled, alone map[gpu.Owner]time.Duration) {
 	most, alone = make(map[string]gpu.Profiled), make(map[gpu.Owner]time.Duration)
 	if r.other == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// FuzzBooks checks that after any events the books balance, follow their boards, do not decrease,
-// and have their documented meaning. The rules are in rules_test.go.
+// FuzzBooks checks that, after any events, the books balance, match their boards, do not
+// decrease, and follow the documented rules. These rules are in rules_test.go.
 func FuzzBooks(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 8 {
@@ -28,8 +28,8 @@ func FuzzBooks(f *testing.F) {
 	})
 }
 
-// TestRandomBooks makes the same checks with longer streams of events than the corpus of the
-// fuzzer.
+// TestRandomBooks makes the same checks for streams of events that are longer than those in the
+// fuzzer's corpus.
 func TestRandomBooks(t *testing.T) {
 	for seed := range uint64(draws.Of(40, 100)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

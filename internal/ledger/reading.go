@@ -89,8 +89,8 @@ const counterStep = 100 * time.Millisecond
 // assumedMaxPower is the maximum power that is assumed for a counter if it is unknown.
 const assumedMaxPower gpu.Watts = 10_000
 
-// plausible reports whether b can follow a. The rise may exceed the energy that the board can draw:
-// by the amount beyond, or by a half.
+// plausible reports whether b can follow a. The counter may rise by more energy than the board can
+// draw: by the amount beyond, or by half as much again.
 func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 	most := drawable(a, b, maxPower)
 	grown, known := growth(a, b)
@@ -103,7 +103,7 @@ func drawable(from, to *Mark, maxPower gpu.Watts) gpu.Millijoules {
 	return draws(maxPower, to.At.Sub(from.At)+from.took+counterStep)
 }
 
-// draws returns the maximum energy that a board can draw in a time.
+// draws returns the maximum energy that a board can draw within a duration.
 func draws(maxPower gpu.Watts, d time.Duration) gpu.Millijoules {
 	if maxPower <= 0 {
 		maxPower = assumedMaxPower
@@ -111,9 +111,9 @@ func draws(maxPower gpu.Watts, d time.Duration) gpu.Millijoules {
 	return gpu.Millijoules(float64(maxPower) * d.Seconds() * 1000)
 }
 
-// uncounted returns an upper bound of the energy that is missing in a plausible rise. The bound is
-// the maximum power times the time since the counter changed, minus the rise. It returns 0 except
-// in two cases. First, the counter may have been reset while nothing was read, and may have
+// uncounted returns an upper bound of the energy that is missing from a plausible rise. The bound
+// is the maximum power times the time since the counter changed, minus the rise. It returns 0
+// except in two cases. First, the counter may have been reset while nothing was read, and may have
 // exceeded its old value since then. Second, the counter is an integral of power, which omits long
 // times without a reading.
 func (b *book) uncounted(m *Mark, grown gpu.Millijoules, gapAfter time.Duration) gpu.Millijoules {

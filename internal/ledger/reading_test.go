@@ -27,9 +27,9 @@ func TestPlausibility(t *testing.T) {
 		{"two glitches in a row", []reading{{0, 5_000_000}, {1, 1e12}, {2, 1000}, {3, 5_900_000}}, 900_000, 0, 2},
 		{"driver reload", []reading{{0, 5_000_000}, {1, 40_000}, {2, 340_000}, {3, 640_000}}, 600_000, 1, 0},
 		{"reload, not confirmed yet", []reading{{0, 5_000_000}, {1, 40_000}}, 0, 0, 0},
-		{"jump that stays", []reading{{0, 5000}, {1, 1e12}, {2, 1e12 + 300_000}}, 300_000, 1, 0},
+		{"permanent jump", []reading{{0, 5000}, {1, 1e12}, {2, 1e12 + 300_000}}, 300_000, 1, 0},
 		{"full power, and the counter one step ahead", []reading{{0, 5000}, {1, 5000 + 1_155_000}}, 1_155_000, 0, 0},
-		{"more than that", []reading{{0, 5000}, {1, 5000 + 1_155_001}}, 0, 0, 0},
+		{"full power, and the counter more than one step ahead", []reading{{0, 5000}, {1, 5000 + 1_155_001}}, 0, 0, 0},
 		{"no change", []reading{{0, 5000}, {1, 5000}, {2, 5000}}, 0, 0, 0},
 	}
 	for _, tt := range tests {
@@ -49,14 +49,13 @@ func TestPlausibility(t *testing.T) {
 	}
 }
 
-// TestSlowReading checks that the energy counted during a slow call is not an implausible rise,
-// because the counter may have been read at the start of the call. A call ends late if the
-// processor is busy.
+// TestSlowReading checks that a rise is plausible if its energy was counted during a slow call, because the counter may
+// have been read at the start of the call. A call ends late if the processor is busy.
 func TestSlowReading(t *testing.T) {
 	for took, want := range map[time.Duration]gpu.Millijoules{0: 0, 2 * time.Second: 1_540_000} {
 		slow, next, after := look(10, nil), look(10.1, nil), look(10.2, nil)
 		slow.Took, slow.Energy = took, new(gpu.Millijoules(0))
-		next.Energy, after.Energy = new(gpu.Millijoules(1_470_000)), new(gpu.Millijoules(1_540_000)) // 700 W
+		next.Energy, after.Energy = new(gpu.Millijoules(1_470_000)), new(gpu.Millijoules(1_540_000)) // counts at 700 W
 		b := ask(t, newLedger(), slow, next, after)
 		if took == 0 && b.Resets != 1 || took > 0 && (b.Energy != want || b.Resets+b.Rejected != 0) {
 			t.Errorf("call of %v: %d mJ, %d resets, %d rejected", took, b.Energy, b.Resets, b.Rejected)
@@ -64,8 +63,8 @@ func TestSlowReading(t *testing.T) {
 	}
 }
 
-// TestHeldCounter checks that a counter may catch up after any time without change, and that its
-// energy belongs to the owner of that time.
+// TestHeldCounter checks that a counter may catch up after any time without a change, and that the energy is charged to
+// the owner during that time.
 func TestHeldCounter(t *testing.T) {
 	const power = 700_000 // mW
 	p := []*gpu.Process{process(21, in(train))}
@@ -78,16 +77,16 @@ func TestHeldCounter(t *testing.T) {
 		obs = append(obs, count(look(float64(held+1), p, holds(train, 1)), caughtUp), count(look(float64(held+2), p, holds(train, 1)), caughtUp+power))
 		b := ask(t, newLedger(), obs...)
 		if b.Energy != caughtUp+power || b.Resets+b.Rejected != 0 {
-			t.Errorf("held for %d s: %d mJ, want %d; %d resets, %d rejected, want none", held, b.Energy, caughtUp+power, b.Resets, b.Rejected)
+			t.Errorf("held for %d s: %d mJ, want %d; %d resets, %d rejected, want 0", held, b.Energy, caughtUp+power, b.Resets, b.Rejected)
 		}
 		if a := b.Accounts[0]; a.Energy[gpu.Exclusive] != b.Energy || a.Allocated != time.Duration(held+2)*time.Second {
-			t.Errorf("held for %d s: the owner has %d mJ and %v, want %d mJ and %d s", held, a.Energy[gpu.Exclusive], a.Allocated, b.Energy, held+2)
+			t.Errorf("held for %d s: the owner has %d mJ and held the GPU for %v, want %d mJ and %d s", held, a.Energy[gpu.Exclusive], a.Allocated, b.Energy, held+2)
 		}
 	}
 }
 
-// TestRareRefresh checks a counter that is refreshed every 20 or 60 s, including over restarts of
-// the exporter, against the true energy.
+// TestRareRefresh compares a counter that is refreshed every 20 or 60 s with the true energy, also when the exporter
+// restarts.
 func TestRareRefresh(t *testing.T) {
 	cfg := ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}
 	for _, every := range []int{20, 60} {
@@ -123,8 +122,8 @@ func TestResetWhileStanding(t *testing.T) {
 	}
 }
 
-// TestStandingOfTwo checks a counter that did not change for some time. Its energy is divided by the work of the whole time. One owner
-// works for the first 10 s, and the other works for the last 30 s.
+// TestStandingOfTwo checks a counter that did not change for some time. The energy is divided by the work in the whole
+// time. One owner works for the first 10 s, and the other works for the last 30 s.
 func TestStandingOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -148,9 +147,9 @@ func TestStandingOfTwo(t *testing.T) {
 	}
 }
 
-// TestHeldCounterOfTwo checks the energy by which a held counter catches up. It belongs to the
-// owners that worked since the counter last changed, and not to the owners that are present at the
-// end. It is not idle energy, even if the last owner is idle.
+// TestHeldCounterOfTwo checks the energy by which a held counter catches up. This energy is charged to the owners that
+// worked since the counter last changed, and not to the owners that are present at the end. It is not idle energy, even
+// if the last owner is idle.
 func TestHeldCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -173,8 +172,7 @@ func TestHeldCounterOfTwo(t *testing.T) {
 	}
 }
 
-// TestHeldOverRestart checks that a restart does not turn the refresh of a held counter into a
-// reset.
+// TestHeldOverRestart checks that the refresh of a held counter does not count as a reset after a restart.
 func TestHeldOverRestart(t *testing.T) {
 	cfg := ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}
 	l := ledger.New(cfg)
@@ -194,20 +192,20 @@ func TestHeldOverRestart(t *testing.T) {
 	}
 }
 
-// TestAnotherCounter checks that the values of two different counters are never compared, even over
-// a restart. A counter without a name counts as the same counter.
+// TestAnotherCounter checks that the ledger never compares the values of two different counters, even over a restart. A
+// counter without a name counts as the same counter.
 func TestAnotherCounter(t *testing.T) {
 	tests := map[string]struct {
 		before, after string
 		energy        gpu.Millijoules
 		resets        uint64
 	}{
-		"the same":         {"board", "board", 900_000, 0},
-		"another":          {"power", "board", 300_000, 1},
-		"it was not named": {"", "board", 900_000, 0},
-		"it is not named":  {"gpu", "", 900_000, 0},
-		"one of less":      {"gpu", "board", 300_000, 1},
-		"none was named":   {"", "", 900_000, 0},
+		"the same":                   {"board", "board", 900_000, 0},
+		"another":                    {"power", "board", 300_000, 1},
+		"the first has no name":      {"", "board", 900_000, 0},
+		"the second has no name":     {"gpu", "", 900_000, 0},
+		"a counter of less hardware": {"gpu", "board", 300_000, 1},
+		"both have no name":          {"", "", 900_000, 0},
 	}
 	cfg := ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}
 	for name, tt := range tests {
@@ -245,7 +243,7 @@ func TestReadingOverSleep(t *testing.T) {
 	}
 }
 
-// TestUnknownMaxPower checks that a board whose power limit is unknown may draw 10 kW.
+// TestUnknownMaxPower checks that a board with an unknown maximum power may draw 10 kW.
 func TestUnknownMaxPower(t *testing.T) {
 	for reading, want := range map[gpu.Millijoules]gpu.Millijoules{16_500_000: 16_500_000, 16_500_001: 0} {
 		first, second := look(0, nil), look(1, nil)
@@ -257,7 +255,7 @@ func TestUnknownMaxPower(t *testing.T) {
 	}
 }
 
-// TestReload checks that energy after a reload is charged to the owners after the reload.
+// TestReload checks that the owners after a reload are charged for the energy after the reload.
 func TestReload(t *testing.T) {
 	p := process(21, in(train))
 	low := look(1, nil)
@@ -284,7 +282,7 @@ func TestCounterFaults(t *testing.T) {
 			amounts{"energy": 600_000, "train exclusive": 600_000, "rejected": 1},
 		},
 		{
-			"glitch to nothing",
+			"glitch to zero",
 			[]ledger.Observation{own(0, 5_000_000), own(1, 0), own(2, 5_600_000)},
 			amounts{"energy": 600_000, "train exclusive": 600_000, "rejected": 1},
 		},
@@ -299,7 +297,7 @@ func TestCounterFaults(t *testing.T) {
 			amounts{"energy": 900_000, "train exclusive": 600_000, "idle": 300_000, "rejected": 1},
 		},
 		{
-			"a glitch just before another comes",
+			"a glitch just before another owner starts",
 			[]ledger.Observation{own(0, 5_000_000), own(1, 2_500_000), count(look(2, []*gpu.Process{p, q}), 5_600_000)},
 			amounts{"energy": 600_000, "train allocated": 300_000, "serve allocated": 300_000, "rejected": 1},
 		},
@@ -309,12 +307,12 @@ func TestCounterFaults(t *testing.T) {
 			amounts{"energy": 900_000, "train exclusive": 900_000, "resets": 1},
 		},
 		{
-			"driver reload, everybody gone",
+			"driver reload, all processes gone",
 			[]ledger.Observation{own(0, 5_000_000), own(1, 5_300_000), nobody(2, 0), nobody(3, 75_000), nobody(4, 150_000)},
 			amounts{"energy": 450_000, "train exclusive": 300_000, "idle": 150_000, "resets": 1},
 		},
 		{
-			"driver reload of a minute",
+			"driver reload that takes a minute",
 			[]ledger.Observation{own(0, 5_000_000), own(60, 40_000), own(61, 340_000), own(62, 640_000)},
 			amounts{"energy": 600_000, "train exclusive": 600_000, "resets": 1},
 		},
@@ -336,8 +334,8 @@ func TestCounterFaults(t *testing.T) {
 	})
 }
 
-// TestModuleShare checks that a GPU is charged its share of its module's energy, that fractions of a
-// millijoule are carried over, and that a share of 0 or 1 means all energy.
+// TestModuleShare checks that a GPU is charged for its share of its module's energy, that fractions of a millijoule are
+// carried over, and that a share of 0 or 1 means all energy.
 func TestModuleShare(t *testing.T) {
 	for share, want := range map[float64]gpu.Millijoules{0: 70, 1: 70, 0.25: 17, 1 / 3.0: 23} {
 		var obs []ledger.Observation

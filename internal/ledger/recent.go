@@ -7,15 +7,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// recentWork is the sampled busy time of each owner on a GPU in seconds. Recent work has more weight. It is used to divide the
-// energy of work that no sample names. Some drivers name no process while nothing runs, so short work often appears only in the
-// utilisation. It is not saved, because it is learned again within seconds.
+// recentWork contains the sampled busy time of each owner on a GPU, in seconds. Recent work has more weight. The
+// weights divide the energy of work for which no sample names a process. Some drivers name no process while nothing
+// runs, so short work often appears only in the utilisation. The weights are not saved, because the ledger learns them
+// again within seconds.
 type recentWork map[gpu.Owner]float64
 
 // memory is the time after which the weight of work has fallen to 1/e.
 const memory = time.Minute
 
-// add adds the sampled work on a whole GPU in an interval.
+// add adds the sampled work of an interval on a whole GPU.
 func (r recentWork) add(p *part) {
 	if !p.signal || p.gap {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestWorkThatNoSampleNames checks the charges of one second. The GPU was busy for 20 % of the second and drew 180 W, but no sample
-// names a process. Two pods hold the GPU, whose idle power is 100 W: 80 J are idle and 100 J are busy.
+// TestWorkThatNoSampleNames checks the charges for one second. The GPU was busy for 20 % of the second and drew 180 W,
+// but no sample names a process. Two pods hold the GPU. Its idle power is 100 W, so 80 J are idle and 100 J are busy.
 func TestWorkThatNoSampleNames(t *testing.T) {
 	const idle, busy = 80_000, 100_000
 	halves := []gpu.ByMethod{{gpu.Allocated: (idle + busy) / 2}, {gpu.Allocated: (idle + busy) / 2}}
@@ -19,7 +19,7 @@ func TestWorkThatNoSampleNames(t *testing.T) {
 		name      string
 		before    func(*meter)
 		processes []*gpu.Process
-		want      []gpu.ByMethod // train, serve
+		want      []gpu.ByMethod // energy of train and of serve
 	}{
 		{
 			"one worked a second ago", func(m *meter) { m.draw(400, both, worked(ofTrain, 500)) }, both,
@@ -30,7 +30,7 @@ func TestWorkThatNoSampleNames(t *testing.T) {
 			[]gpu.ByMethod{{gpu.Allocated: idle / 2, gpu.Shared: busy * 3 / 4}, {gpu.Allocated: idle / 2, gpu.Shared: busy / 4}},
 		},
 		{
-			"another one worked since then", func(m *meter) {
+			"the other worked since then", func(m *meter) {
 				m.draw(400, both, worked(ofTrain, 500))
 				for range 10 * 60 {
 					m.draw(400, both, worked(ofServe, 500))
@@ -76,8 +76,8 @@ func TestWorkThatNoSampleNames(t *testing.T) {
 	}
 }
 
-// TestUnnamedWorkIsEstimated checks that the energy of work that no sample names counts as estimated while the idle power is an
-// estimate, and that the interval names the source of the busy share.
+// TestUnnamedWorkIsEstimated checks that the energy of work that no sample names counts as estimated while the idle
+// power is an estimate, and that the interval contains the source of the busy share.
 func TestUnnamedWorkIsEstimated(t *testing.T) {
 	m := newMeter(t)
 	m.l = ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, Explain: ledger.Explain{Period: time.Hour, Bytes: 1 << 20}})

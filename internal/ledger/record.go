@@ -12,9 +12,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Record is one part of the saved state: the book of a GPU without its accounts, the account of
-// an owner in the preceding book without its processes, or the account of a process in the
-// preceding account. Records are small even if a book is large.
+// A Record is one part of the saved state. It contains either the book of a GPU without accounts,
+// the account of an owner without process accounts, or the account of a process. An owner's
+// account belongs to the last book before it, and a process account to the last owner's account
+// before it. Records are small even if a book is large.
 type Record struct {
 	UUID    string         `json:"uuid,omitempty"` // UUID of the book's GPU
 	Book    *BookState     `json:"book,omitempty"`
@@ -22,14 +23,14 @@ type Record struct {
 	Process *ProcessRecord `json:"process,omitempty"`
 }
 
-// AccountRecord is an account with times as numbers. A node has hundreds of accounts, which are
-// written every second; formatting times as text would take a sixth of a tick.
+// AccountRecord contains an account, with its times as numbers. A node has hundreds of accounts,
+// which are written every second; formatting times as text would take a sixth of a tick.
 type AccountRecord struct {
 	gpu.Account
 	Opened nanoseconds `json:"opened"`
 }
 
-// ProcessRecord is the account of a process. Its times are also numbers.
+// ProcessRecord contains the account of a process, with its times as numbers.
 type ProcessRecord struct {
 	gpu.ProcessAccount
 	StartTime nanoseconds `json:"start_time"`
@@ -100,7 +101,7 @@ func (b *BookState) records(uuid string, yield func(Record) bool) bool {
 // A Builder restores a state from its records.
 type Builder struct {
 	State State
-	book  *BookState // the newest
+	book  *BookState // newest book
 }
 
 // Add adds the next record.

@@ -16,10 +16,10 @@ func twoHolders(seconds int) []leaseholder {
 	return []leaseholder{{owner: train, replicas: 1, till: seconds}, {owner: serve, replicas: 1, till: seconds, context: true, busy: 1}}
 }
 
-// TestRestartInOutage checks the times of holders in each second after a restart while the kubelet does
-// not respond. The exporter has no list of live pods for a while. A working pod is never active for
-// longer than it holds the GPU. If the list comes before the ledger settles the first readings, which
-// is after ten seconds, an idle pod has also held the GPU in all settled time.
+// TestRestartInOutage checks the times of holders in each second after a restart while the kubelet does not
+// respond. The exporter has no list of live pods for a while. A working pod is never active for longer than it
+// holds the GPU. If the list arrives within ten seconds, before the ledger settles the first readings, an idle pod
+// has also held the GPU in all settled time.
 func TestRestartInOutage(t *testing.T) {
 	for _, unpolled := range []int{0, 1, 3, 9, 10, 11, 15, 60} {
 		t.Run(fmt.Sprint(unpolled), func(t *testing.T) {
@@ -58,8 +58,8 @@ func TestRestartInOutage(t *testing.T) {
 	}
 }
 
-// TestListAfterReadings checks that a list of live pods that comes some seconds after the first
-// readings does not change the book, even if the counter does not change meanwhile.
+// TestListAfterReadings checks that a list of live pods that arrives some seconds after the first readings does
+// not change the book, even if the counter does not change meanwhile.
 func TestListAfterReadings(t *testing.T) {
 	for _, refresh := range []int{1, 2, 3, 5} {
 		h := history{seconds: 300, silent: [2]int{40, 220}, down: [2]int{100, 107}, refresh: refresh, pods: twoHolders(300)}
@@ -72,10 +72,10 @@ func TestListAfterReadings(t *testing.T) {
 	}
 }
 
-// TestTwoRestartsInOutage checks that a second restart that happens before all readings older than the
-// first list of live pods are settled does not interrupt the held time.
+// TestTwoRestartsInOutage checks that a second restart does not interrupt the held time, although some readings
+// from before the first list of live pods are not settled yet.
 func TestTwoRestartsInOutage(t *testing.T) {
-	for end := 108; end < 125; end++ { // the last second before the second restart
+	for end := 108; end < 125; end++ { // last second before the second restart
 		h := history{seconds: 200, silent: [2]int{40, 400}, down: [2]int{100, 107}, unpolled: 3, pods: twoHolders(200)}
 		l := newLedger()
 		for s := 0; s <= h.seconds; s++ {
@@ -98,10 +98,9 @@ func TestTwoRestartsInOutage(t *testing.T) {
 	}
 }
 
-// TestLivePodsAfterRestart checks a pod that held the GPU before a restart while the kubelet does
-// not respond. If the first list of live pods does not contain it, it did not hold the GPU since
-// the restart. Otherwise the energy of the gap is charged to it, even if the counter did not change
-// at the time of the restart.
+// TestLivePodsAfterRestart checks a pod that held the GPU before a restart while the kubelet does not respond. If
+// the first list of live pods does not contain the pod, it has not held the GPU since the restart. Otherwise the
+// pod is charged for the energy of the gap, even if the counter did not change at the time of the restart.
 func TestLivePodsAfterRestart(t *testing.T) {
 	for _, alive := range []bool{false, true} {
 		for _, frozen := range []bool{false, true} {
@@ -137,10 +136,10 @@ func TestLivePodsAfterRestart(t *testing.T) {
 	}
 }
 
-// TestUnitsInOutage checks a job that is named in its file, while the kubelet of the same machine
-// does not respond. The job begins and ends during the outage. Its file is read five seconds after
-// its first process was seen. After that, the job holds the GPU in each settled second of its life,
-// even if an idle pod also holds the GPU, and even after a restart.
+// TestUnitsInOutage checks a job on a machine on which the kubelet does not respond. The job begins and ends
+// during the outage. Its file, which names the job, is read five seconds after its first process was seen. From
+// then on, the job holds the GPU in each settled second of its life, even if an idle pod also holds the GPU, and
+// even after a restart.
 func TestUnitsInOutage(t *testing.T) {
 	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
 	for _, restart := range []int{0, 70, 86} {
@@ -189,7 +188,7 @@ func TestUnitsInOutage(t *testing.T) {
 			}
 			a := find(bookOf(l, uuid), gpu.AccountKey{Owner: job})
 			if half := 25 * time.Second; a.GPUTime < half || a.GPUTime+pod.GPUTime != 150*time.Second {
-				t.Errorf("GPU time %v and %v, want at least %v of the job, and 2m30s together", a.GPUTime, pod.GPUTime, half)
+				t.Errorf("GPU time %v and %v, want at least %v for the job, and 2m30s in total", a.GPUTime, pod.GPUTime, half)
 			}
 		})
 	}
@@ -253,9 +252,9 @@ func TestUnlistedSinceList(t *testing.T) {
 	}
 }
 
-// TestUnitAloneInOutage checks the times of a job that is alone on the GPU and begins while the kubelet
-// does not respond. They count from the first process of the job, even if its file was read later. They do
-// not count in the earlier seconds, which wait for the kubelet.
+// TestUnitAloneInOutage checks the times of a job that is alone on the GPU and begins while the kubelet does not
+// respond. The times begin with the first process of the job, even if the job's file was read later. They do not
+// include the earlier seconds, which still wait for the kubelet.
 func TestUnitAloneInOutage(t *testing.T) {
 	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
 	for _, tt := range []struct {
@@ -263,7 +262,7 @@ func TestUnitAloneInOutage(t *testing.T) {
 		returns, process, filed int
 		want                    time.Duration
 	}{
-		{"file after its process", 120, 35, 40, 116 * time.Second},
+		{"file after the first process", 120, 35, 40, 116 * time.Second},
 		{"begins when the kubelet returns", 56, 151, 52, 99 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -49,8 +49,8 @@ func TestRetentionBesideAnother(t *testing.T) {
 	}
 }
 
-// TestPodRetires checks that the containers of a pod retire together after the retention time of the
-// last container.
+// TestPodRetires checks that the containers of a pod retire together, when the retention time after
+// the end of the last container is over.
 func TestPodRetires(t *testing.T) {
 	sidecar := train
 	sidecar.Part = "sidecar"
@@ -131,7 +131,7 @@ func TestPodSum(t *testing.T) {
 func TestStandstill(t *testing.T) {
 	for name, spoil := range map[string]func(*ledger.Observation){
 		"no counter": func(o *ledger.Observation) { o.Energy = nil },
-		"a counter of nonsense": func(o *ledger.Observation) {
+		"a counter with invalid values": func(o *ledger.Observation) {
 			*o.Energy = gpu.Millijoules(o.At.Boot) * gpu.Millijoules(o.At.Boot/time.Second)
 		},
 	} {
@@ -146,7 +146,7 @@ func TestStandstill(t *testing.T) {
 				l.Observe(o)
 				l.Settle(o.At, unresolved)
 			}
-			if n := len(bookOf(l, uuid).Accounts); n > 32 { // one pod in ten seconds, for five minutes
+			if n := len(bookOf(l, uuid).Accounts); n > 32 { // one pod in ten seconds, kept for five minutes
 				t.Errorf("%d accounts, want at most 32", n)
 			}
 			after := ask(t, l, look(3700, nil, holds(serve, 1)), look(3701, nil, holds(serve, 1)), look(3702, nil, holds(serve, 1)))
@@ -182,8 +182,8 @@ func TestSilentKubelet(t *testing.T) {
 	}
 }
 
-// TestStillListed checks that an account stays open while the kubelet lists its allocation,
-// although the pod is no longer live.
+// TestStillListed checks that an account stays open while the kubelet lists the allocation of its
+// owner, although the pod is no longer live.
 func TestStillListed(t *testing.T) {
 	dead := holds(train, 1)
 	dead.Live = false
@@ -197,8 +197,8 @@ func TestStillListed(t *testing.T) {
 	}
 }
 
-// TestTidy checks a lost GPU whose book is no longer published. Other GPUs can then use its room
-// for process accounts, and its book continues if the GPU returns. The book of a forgotten GPU
+// TestTidy checks a lost GPU with a book that is no longer published. Other GPUs can then use its
+// room for process accounts, and the book continues if the GPU returns. The book of a forgotten GPU
 // restarts at 0.
 func TestTidy(t *testing.T) {
 	gone := look(0, nil).UUID + "-lost"

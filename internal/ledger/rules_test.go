@@ -14,13 +14,13 @@ func (m *machine) check() {
 	m.t.Helper()
 	state := m.l.State()
 	if err := state.Check(m.now); err != nil {
-		m.t.Fatalf("the state is invalid, a restart would begin with empty books: %v", err)
+		m.t.Fatalf("the state is invalid, so a restart would begin with empty books: %v", err)
 	}
 	books, accounts := state.Books, 0
 	for _, b := range m.boards {
 		state := books[b.uuid]
 		if state == nil {
-			continue // before its first observation
+			continue // the board has not been observed yet
 		}
 		now := &state.Book
 		if !reflect.DeepEqual(b.book.Accounts, b.shown) {
@@ -45,7 +45,7 @@ func (m *machine) check() {
 		}
 	}
 	if accounts > m.cfg.MaxProcesses {
-		m.t.Fatalf("%d process accounts, the cap is %d", accounts, m.cfg.MaxProcesses)
+		m.t.Fatalf("%d process accounts, but the limit is %d", accounts, m.cfg.MaxProcesses)
 	}
 }
 
@@ -56,10 +56,10 @@ func (m *machine) followsBoard(b *board, now *gpu.Book) {
 		m.t.Fatalf("the book is out of balance by %d mJ: %+v", now.Energy-now.Sum(), now)
 	}
 	if now.Settled.Boot != b.settled.at || now.Energy != b.energy {
-		m.t.Fatalf("the book holds %d mJ at %v, the board counted %d mJ at %v", now.Energy, now.Settled.Boot, b.energy, b.settled.at)
+		m.t.Fatalf("the book contains %d mJ at %v, but the board counted %d mJ at %v", now.Energy, now.Settled.Boot, b.energy, b.settled.at)
 	}
 	if len(b.spans) > 0 && m.now-b.spans[0].to.at >= 10*time.Second {
-		m.t.Fatalf("a reading of %v ago is not settled", m.now-b.spans[0].to.at)
+		m.t.Fatalf("a reading from %v ago is not settled", m.now-b.spans[0].to.at)
 	}
 }
 
@@ -79,7 +79,7 @@ func (m *machine) throttles(b *board, now *gpu.Book) {
 			}
 		}
 		if left < 0 || wrong || falls {
-			m.t.Fatalf("the board was throttled for %v by %v, the book %+v:\n%+v", b.throttled[c], gpu.Throttle(c), now.Throttled, now)
+			m.t.Fatalf("the board was throttled for %v by %v, but the book contains %+v:\n%+v", b.throttled[c], gpu.Throttle(c), now.Throttled, now)
 		}
 	}
 }
@@ -154,8 +154,8 @@ func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	}
 }
 
-// accountNeverFalls checks that no value of an account decreases, and that the account of a process
-// in it ends only after the process was absent for the retention time or its PID was reused.
+// accountNeverFalls checks that no value of an account decreases, and that the account of a process in this account
+// ends only after the process was absent for the retention time or the PID was reused.
 func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 	if less(now.Energy, was.Energy) || now.Idle < was.Idle || now.Allocated < was.Allocated || now.Active < was.Active || now.Busy < was.Busy || now.GPUTime < was.GPUTime {
 		m.t.Fatalf("an account decreased:\n%+v\n%+v", was, now)
@@ -174,10 +174,9 @@ func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 	}
 }
 
-// meansIt checks the documented meaning of the amounts. Exclusive energy counts only while no other
-// owner held the GPU or worked. Shared energy counts only while the activity was known, and idle
-// energy only while the activity or the utilisation was known. No time counts twice. Time in which
-// the allocations were unknown may be credited later.
+// meansIt checks the documented meaning of the amounts. Energy is exclusive only if no other owner held the GPU or
+// worked. Energy is shared only if the activity was known, and idle only if the activity or the utilisation was known.
+// No time counts twice. Time in which the allocations were unknown may be credited later.
 func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 	exclusive := map[gpu.Owner]gpu.Millijoules{}
 	var signal, known gpu.Millijoules // energy while the activity was known, and energy while the activity or the utilisation was known
@@ -204,7 +203,7 @@ func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 		}
 		exclusive[a.Group()] += a.Energy[gpu.Exclusive] - was.Energy[gpu.Exclusive]
 		if a.Allocated > m.now-time.Hour || a.Active-was.Active > settled || a.Busy > a.Active {
-			m.t.Fatalf("an account held the GPU for longer than its book, or was active for more than %v, or busy for longer than active: %+v after %+v", settled, a, was)
+			m.t.Fatalf("an account held the GPU for longer than its book exists, was active for more than %v, or was busy for longer than active: %+v after %+v", settled, a, was)
 		}
 		held += a.GPUTime - was.GPUTime
 		signal -= a.Energy[gpu.Shared] - was.Energy[gpu.Shared]
@@ -214,7 +213,7 @@ func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 		m.t.Fatalf("the accounts gained %v of GPU time in %v: %+v after %+v", held, took, now, b.book)
 	}
 	if signal < 0 || known < 0 {
-		m.t.Fatalf("%d mJ more shared than while activity was known, or %d mJ more idle than while activity or utilisation was: %+v\n%+v", -signal, -known, now, done)
+		m.t.Fatalf("%d mJ of shared energy too much for the time with known activity, or %d mJ of idle energy too much for the time with known activity or utilisation: %+v\n%+v", -signal, -known, now, done)
 	}
 	for pod, more := range exclusive {
 		for _, s := range done {
@@ -223,7 +222,7 @@ func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 			}
 		}
 		if more > 0 {
-			m.t.Fatalf("%d mJ more exclusive than while only %v held or worked: %+v\n%+v", more, pod, now, done)
+			m.t.Fatalf("%d mJ of exclusive energy too much for the time in which only %v held the GPU or worked: %+v\n%+v", more, pod, now, done)
 		}
 	}
 }

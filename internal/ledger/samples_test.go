@@ -21,7 +21,7 @@ func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activi
 	return o
 }
 
-// TestLateSamples checks an interval with several owners. It waits for the samples of its end,
+// TestLateSamples checks that an interval with several owners waits for the samples from its end,
 // which arrive with the next observation, and gets its part of these samples.
 func TestLateSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -60,8 +60,8 @@ func energies(b *gpu.Book) (out []gpu.ByMethod) {
 	return out
 }
 
-// TestLateSamplesOfANewcomer checks that a process that was absent in an interval gets no share of
-// the interval.
+// TestLateSamplesOfANewcomer checks that a process is not charged for an interval in which it was
+// absent.
 func TestLateSamplesOfANewcomer(t *testing.T) {
 	p, q, r := process(21, in(train)), process(31, in(serve)), process(41, gpu.Owner{Kind: gpu.OwnerHost})
 	l := newLedger()
@@ -77,8 +77,8 @@ func TestLateSamplesOfANewcomer(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatLeft checks a process that is absent at the end of an interval. Its last work
-// counts in that interval, even if the samples average over a longer time.
+// TestSamplesOfOneThatLeft checks a process that is absent at the end of an interval. The last work
+// of this process counts in the interval, even if the samples average over a longer time.
 func TestSamplesOfOneThatLeft(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	l := newLedger()
@@ -107,8 +107,8 @@ func TestLongSamples(t *testing.T) {
 	}
 }
 
-// TestSamplesOfTwoTicks checks that an average that covers nearly all of an interval counts as work
-// in it.
+// TestSamplesOfTwoTicks checks that an activity that is averaged over nearly all of an interval
+// counts as work in the interval.
 func TestSamplesOfTwoTicks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -122,8 +122,8 @@ func TestSamplesOfTwoTicks(t *testing.T) {
 	}
 }
 
-// TestLateSamplesNeverCome checks that an interval is settled without late samples when the signal
-// ends, or after ten seconds without an observation.
+// TestLateSamplesNeverCome checks that an interval is settled without late samples when the activity
+// signal ends, or after ten seconds without an observation.
 func TestLateSamplesNeverCome(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -150,7 +150,7 @@ func TestLateSamplesNeverCome(t *testing.T) {
 	}
 }
 
-// TestUnsampled checks that the time that no samples cover is counted, and no other time.
+// TestUnsampled checks that exactly the time that no samples cover is counted as unsampled.
 func TestUnsampled(t *testing.T) {
 	l := newLedger()
 	mute := look(1, nil)
@@ -167,7 +167,7 @@ func TestUnsampled(t *testing.T) {
 		{3, time.Second, 0},
 		{8, time.Second, 4 * time.Second}, // the samples cover only the last of five seconds
 		{9, 900 * time.Millisecond, 4100 * time.Millisecond},
-		{10, 5 * time.Second, 4100 * time.Millisecond}, // reported twice
+		{10, 5 * time.Second, 4100 * time.Millisecond}, // the samples are reported twice
 	}
 	for _, step := range looks {
 		b := ask(t, l, sampled(look(step.at, nil), step.back))
@@ -183,7 +183,7 @@ func TestUnsampled(t *testing.T) {
 }
 
 // TestSamplesLongAfterItLeft checks that the work of an ended process is divided over the intervals
-// of its life. Each millisecond counts once, however late the samples arrive.
+// in which the process ran. Each millisecond counts once, however late the samples arrive.
 func TestSamplesLongAfterItLeft(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -197,8 +197,8 @@ func TestSamplesLongAfterItLeft(t *testing.T) {
 	}
 	told := look(4, rest)
 	told.Sampled.From = at(0).Boot
-	// The samples cover four seconds until p left. Each of the last two intervals gets a quarter of the
-	// work. Work outside the waiting intervals belongs to the last of these intervals.
+	// The samples cover the four seconds until p left. Each of the last two intervals gets a quarter of
+	// the work. Work outside the waiting intervals is added to the last of these intervals.
 	told.Activity = []ledger.Activity{during(p, -2, 3.8, 120), during(q, 0, 1, 30), during(q, 1, 2, 90)}
 	b := ask(t, newLedger(), look(0, both), unsampled(1, both), unsampled(2, rest), unsampled(3, rest), told)
 	want := []gpu.ByMethod{{gpu.Shared: 300_000}, {gpu.Shared: 300_000, gpu.Exclusive: 600_000}}
@@ -207,8 +207,8 @@ func TestSamplesLongAfterItLeft(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatLeaves checks a process that left between two observations. Only a part of
-// its work belongs to the previous interval.
+// TestSamplesOfOneThatLeaves checks a process that left between two observations. Only a part of its
+// work is added to the previous interval.
 func TestSamplesOfOneThatLeaves(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -231,7 +231,7 @@ func TestSamplesOfOneThatReturned(t *testing.T) {
 		from float64 // start of the process's samples
 	}{
 		{"is there", both, 0.9},
-		{"was there between two looks", rest, 1.2},
+		{"was present between two observations", rest, 1.2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -252,10 +252,10 @@ func TestLateWorkIsNotIdle(t *testing.T) {
 	both := []*gpu.Process{p, q}
 	tests := []struct {
 		name string
-		end  []*gpu.Process // at the end of the interval
+		end  []*gpu.Process // processes at the end of the interval
 		from float64        // start of the samples, which end at 1.8 s
 	}{
-		{"samples of nearly all of it", both, 0.1},
+		{"samples of nearly the whole interval", both, 0.1},
 		{"of a process that left", []*gpu.Process{q}, 0.8},
 	}
 	for _, tt := range tests {

@@ -25,7 +25,7 @@ func TestSeconds(t *testing.T) {
 		idle              gpu.Millijoules
 	}{
 		{
-			"held, worked, then idle for two seconds, of which the first may have seen work end",
+			"held, worked, then idle for two seconds; work may have ended in the first",
 			[]ledger.Observation{
 				look(0, nil, holds(train, 1)), look(1, []*gpu.Process{p}, holds(train, 1)),
 				resting(look(2, []*gpu.Process{p}, holds(train, 1))), resting(look(3, []*gpu.Process{p}, holds(train, 1))),
@@ -33,7 +33,7 @@ func TestSeconds(t *testing.T) {
 			3 * time.Second, time.Second, 300_000,
 		},
 		{
-			"utilisation not known, but no samples",
+			"utilisation unknown, and no samples",
 			looks(func(o *ledger.Observation) { o.Utilization = nil },
 				look(0, []*gpu.Process{p}, holds(train, 1)), look(1, []*gpu.Process{p}, holds(train, 1))),
 			time.Second, 0, 300_000,
@@ -73,8 +73,8 @@ func resting(o ledger.Observation) ledger.Observation {
 	return o
 }
 
-// TestBetween checks that an observation without a reading, or with a wrong reading, counts like
-// the observation with the next correct reading.
+// TestBetween checks that the utilisation and the activity in an observation without a correct
+// reading count for the interval that ends with the next correct reading.
 func TestBetween(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	idle := func(o *ledger.Observation) { o.Utilization = new(0.0) }
@@ -87,7 +87,7 @@ func TestBetween(t *testing.T) {
 	tests := []struct {
 		name         string
 		between, end func(*ledger.Observation)
-		want         gpu.ByMethod // time of the first of two containers
+		want         gpu.ByMethod // energy of the first of two containers
 		idle         gpu.Millijoules
 	}{
 		{"idle", idle, idle, gpu.ByMethod{gpu.Allocated: 150_000}, 150_000},
@@ -116,7 +116,7 @@ func TestBetween(t *testing.T) {
 }
 
 // TestTimeOfRareReadings compares the held time, the GPU time and the active time of short-lived
-// pods with the truth of each second, while the counter is rarely refreshed or read.
+// pods with their true times in each second, while the counter is rarely refreshed or read.
 func TestTimeOfRareReadings(t *testing.T) {
 	for _, every := range []int{1, 2, 7, 20} {
 		for name, read := range map[string]func(s int) *gpu.Millijoules{

@@ -7,7 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A share is one owner's part of an interval: its processes, their activity, and the energy that is charged to them.
+// A share describes one owner's part of an interval: the owner's processes, their activity, and the energy that is
+// charged to them.
 type share struct {
 	owner gpu.Owner
 	// vanished is set for processes that vanished before they were identified, on a GPU with
@@ -15,7 +16,7 @@ type share struct {
 	vanished  bool
 	activity  time.Duration
 	served    time.Duration // the part of activity in which MPS servers worked
-	active    bool          // was active
+	active    bool          // set if the owner was active
 	processes []processShare
 	// energy is the energy charged for the interval, and idle is the part of it that is idle energy.
 	energy gpu.ByMethod
@@ -25,7 +26,7 @@ type share struct {
 	holding uint64
 }
 
-// A processShare is one process of a share.
+// A processShare is the part of a share that belongs to one process.
 type processShare struct {
 	*gpu.Process
 	activity time.Duration

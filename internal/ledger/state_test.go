@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestRestore checks that a restart between two settlements neither loses nor adds energy.
+// TestRestore checks that no energy is lost or added by a restart between two settlements.
 func TestRestore(t *testing.T) {
 	p := process(21, in(train))
 	l := newLedger()
@@ -32,7 +32,7 @@ func TestRestore(t *testing.T) {
 }
 
 // TestStateOfFirstEdition checks that the ledger continues a state of the first format version,
-// which contains no idle power, and learns the idle power.
+// which contains no idle power, and that the ledger then learns the idle power.
 func TestStateOfFirstEdition(t *testing.T) {
 	lines := []string{
 		`{"uuid":"` + uuid + `","book":{"opened":"2027-01-15T08:00:00Z","settled":{"wall":"2027-01-15T08:00:01Z","boot":3601000000000},"energy":300000,` +
@@ -70,7 +70,8 @@ func TestNotOpen(t *testing.T) {
 	}
 }
 
-// TestRecords checks that every part of a state is saved and read back in its place.
+// TestRecords checks that every part of a state is saved, and that a restored state contains it in
+// the same place.
 func TestRecords(t *testing.T) {
 	book := func(containers ...gpu.Account) *ledger.BookState {
 		return &ledger.BookState{Base: ledger.Mark{Energy: 5}, Book: gpu.Book{Energy: 100, Accounts: containers}}
@@ -101,7 +102,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestSomeRecords checks that Records stops when its caller stops.
+// TestSomeRecords checks that Records stops when its caller stops reading.
 func TestSomeRecords(t *testing.T) {
 	p := process(21, in(train))
 	l := newLedger()
@@ -168,9 +169,9 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestPublishedBetween checks that a published book is not changed by an observation or a
-// settlement alone. A GPU may be observed before any of its intervals is settled, and settled while
-// it does not respond.
+// TestPublishedBetween checks that a published book does not change if there is only an observation
+// or only a settlement. A GPU may be observed before any of its intervals is settled, and its
+// intervals may be settled while the GPU does not respond.
 func TestPublishedBetween(t *testing.T) {
 	p, late := process(21, in(train)), process(22, gpu.Owner{})
 	tests := map[string]func(*ledger.Ledger){
@@ -188,12 +189,13 @@ func TestPublishedBetween(t *testing.T) {
 			t.Errorf("published account after a %s (-before +after):\n%s", name, diff)
 		}
 		if diff := cmp.Diff(want, bookOf(l, uuid).Accounts[0]); diff == "" {
-			t.Errorf("a %s does not change the current account", name)
+			t.Errorf("after a %s the current account is unchanged", name)
 		}
 	}
 }
 
-// TestNoBase checks that a state in which the last reading of a book is missing adds no energy.
+// TestNoBase checks that no energy is added if the last reading of a book is missing from the
+// state.
 func TestNoBase(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil), look(1, nil))
@@ -225,8 +227,8 @@ func TestCheck(t *testing.T) {
 		{"active", func(b *ledger.BookState) { b.Accounts[0].Active = -1 }, "an amount is negative"},
 		{"unsampled", func(b *ledger.BookState) { b.Unsampled = new(time.Duration(-1)) }, "an amount is negative"},
 		{"process", func(b *ledger.BookState) { b.Accounts[0].Processes[0].Energy[gpu.Shared] = -1 }, "an amount is negative"},
-		{"out of order", func(b *ledger.BookState) { slices.Reverse(b.Accounts) }, "the accounts are not in order"},
-		{"one key twice", func(b *ledger.BookState) { b.Accounts[0].AccountKey = b.Accounts[1].AccountKey }, "the accounts are not in order"},
+		{"out of order", func(b *ledger.BookState) { slices.Reverse(b.Accounts) }, "the accounts are not sorted"},
+		{"one key twice", func(b *ledger.BookState) { b.Accounts[0].AccountKey = b.Accounts[1].AccountKey }, "the accounts are not sorted"},
 		{"no base", func(b *ledger.BookState) { b.Base = ledger.Mark{} }, "settled up to 1h0m0s after the boot, but the base is 0 mJ at 0s"},
 		{"of the future", func(b *ledger.BookState) { b.Settled, b.Base.At = at(10), at(10) }, "settled up to 1h0m10s after the boot, which was only 1h0m9s ago"},
 		{"a base of less than nothing", func(b *ledger.BookState) { b.Base.Energy = -1 }, "settled up to 1h0m0s after the boot, but the base is -1 mJ at 1h0m0s"},

@@ -12,8 +12,8 @@ import (
 )
 
 // amounts contains the amounts of a book by owner and method, for example "train exclusive", "serve
-// 2 allocated" on MIG instance 2, or "idle". It includes the total and the numbers of resets and
-// rejected readings. Zero values are omitted.
+// 2 allocated" on MIG instance 2, or "idle". It also contains the total energy and the numbers of
+// resets and rejected readings. Zero values are omitted.
 type amounts map[string]gpu.Millijoules
 
 func amountsOf(b *gpu.Book) amounts {
@@ -38,7 +38,8 @@ func amountsOf(b *gpu.Book) amounts {
 	return got
 }
 
-// A story is a sequence of observations of a GPU, with the final amounts in the book of the GPU.
+// A story is a sequence of observations of a GPU, with the amounts that the book of the GPU must
+// contain at the end.
 type story struct {
 	name  string
 	looks []ledger.Observation
@@ -79,7 +80,7 @@ func unread(o ledger.Observation) ledger.Observation {
 	return o
 }
 
-// saw adds activity of a process. The process need not be in the list of processes.
+// saw adds activity of a process, which need not be in the list of processes.
 func saw(o ledger.Observation, p *gpu.Process) ledger.Observation {
 	o.Activity = []ledger.Activity{worked(p, 100)}
 	return o

@@ -28,9 +28,9 @@ func (w *window) addThrottled(times gpu.ThrottledTimes) {
 	}
 }
 
-// throttledPart returns the part of an energy of the interval that was used while the GPU was
-// throttled, rounded down, and the throttled time. It assumes constant power over the interval. The
-// throttled time of late energy is counted by other intervals.
+// throttledPart returns, by cause, the time of the interval for which the GPU was throttled, and
+// the part of the energy e that was used in this time, rounded down. It assumes constant power over
+// the interval. The throttled time of late energy is counted by other intervals.
 func (iv *interval) throttledPart(e gpu.Millijoules) (part gpu.ByThrottle) {
 	span := iv.span().Len()
 	for cause := range part {

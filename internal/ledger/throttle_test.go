@@ -72,8 +72,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledLate checks late energy: its throttled share is the throttled share of the time since the counter
-// changed, and no time counts twice.
+// TestThrottledLate checks that the throttled share of late energy is the throttled share of the time since the counter
+// changed, and that no time counts twice.
 func TestThrottledLate(t *testing.T) {
 	var all []ledger.Observation
 	for s := range 7 {
@@ -89,23 +89,23 @@ func TestThrottledLate(t *testing.T) {
 	}
 }
 
-// TestThrottledUnknown checks throttle counters that have no earlier value, restart, are missing for a second or grow over a gap.
-// They charge nothing for the time before, and no time counts twice.
+// TestThrottledUnknown checks throttle counters that have no earlier value, restart, are missing for a second or grow
+// over a gap. No throttled time or energy is charged for the time before, and no time counts twice.
 func TestThrottledUnknown(t *testing.T) {
 	tests := map[string]struct {
 		counters []time.Duration // counter of the power brake at each second; a negative value means unknown
 		seconds  []float64
 		want     time.Duration
 	}{
-		"first value is large":    {[]time.Duration{time.Hour, time.Hour}, []float64{0, 1}, 0},
-		"throttled all the time":  {[]time.Duration{0, time.Second, 2 * time.Second}, []float64{0, 1, 2}, 2 * time.Second},
-		"restarted":               {[]time.Duration{time.Hour, 0, time.Second}, []float64{0, 1, 2}, time.Second},
-		"unknown for a second":    {[]time.Duration{0, -1, time.Second, time.Second}, []float64{0, 1, 2, 3}, time.Second},
-		"unknown all the time":    {[]time.Duration{-1, -1}, []float64{0, 1}, 0},
-		"more than the interval":  {[]time.Duration{0, time.Minute}, []float64{0, 1}, time.Second},
-		"throttled during a gap":  {[]time.Duration{0, time.Minute, time.Minute}, []float64{0, 60, 61}, 0},
-		"a second after the gap":  {[]time.Duration{0, time.Minute, time.Minute + time.Second}, []float64{0, 60, 61}, time.Second},
-		"throttled before a stop": {[]time.Duration{0, time.Second, time.Second}, []float64{0, 1, 2}, time.Second},
+		"first value is large":     {[]time.Duration{time.Hour, time.Hour}, []float64{0, 1}, 0},
+		"throttled all the time":   {[]time.Duration{0, time.Second, 2 * time.Second}, []float64{0, 1, 2}, 2 * time.Second},
+		"restarted":                {[]time.Duration{time.Hour, 0, time.Second}, []float64{0, 1, 2}, time.Second},
+		"unknown for a second":     {[]time.Duration{0, -1, time.Second, time.Second}, []float64{0, 1, 2, 3}, time.Second},
+		"unknown all the time":     {[]time.Duration{-1, -1}, []float64{0, 1}, 0},
+		"longer than the interval": {[]time.Duration{0, time.Minute}, []float64{0, 1}, time.Second},
+		"throttled during a gap":   {[]time.Duration{0, time.Minute, time.Minute}, []float64{0, 60, 61}, 0},
+		"a second after the gap":   {[]time.Duration{0, time.Minute, time.Minute + time.Second}, []float64{0, 60, 61}, time.Second},
+		"throttled before a stop":  {[]time.Duration{0, time.Second, time.Second}, []float64{0, 1, 2}, time.Second},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

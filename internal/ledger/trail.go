@@ -17,8 +17,8 @@ type Explain struct {
 	Bytes int
 }
 
-// A trail keeps the recent intervals of one GPU as encoded bytes, which need a quarter of the
-// memory of structs, and which the garbage collector need not scan. Segments are only appended to
+// A trail keeps the recent intervals of one GPU as encoded bytes. They need a quarter of the
+// memory of structs, and the garbage collector need not scan them. Segments are only appended to
 // and dropped as a whole, so a copy of their slices is an immutable view. A nil trail keeps
 // nothing.
 type trail struct {
@@ -39,7 +39,7 @@ type segment struct {
 // segments is the usual number of segments of a full trail.
 const segments = 16
 
-// newTrail returns nil if no intervals are kept.
+// newTrail returns a trail with the given limits, or nil if no intervals are kept.
 func newTrail(e Explain) *trail {
 	if e.Period <= 0 || e.Bytes <= 0 {
 		return nil

@@ -8,16 +8,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Unknown is the settled time in which the allocations were unknown, as far as it is not yet
-// credited to a holder. Later allocations decide: an owner of such an allocation is credited if it
-// also held the device before, or had a process on the GPU.
+// Unknown records the settled time in which the allocations were unknown and which is not credited
+// to a holder yet. After the allocations are known again, the owner of an allocation is credited
+// with this time if it also held the device before, or had a process on the GPU.
 type Unknown struct {
 	Uncredited []Uncredited `json:"uncredited,omitempty"`
 	// Free is the time of the GPU that is not credited to any holder.
 	Free time.Duration `json:"free,omitempty"`
 }
 
-// Uncredited is the time for which an owner may have held its device. Credited is the part of
+// Uncredited contains the time for which an owner may have held its device. Credited is the part of
 // Uncredited that is already in the owner's held time, but not in its GPU time.
 type Uncredited struct {
 	gpu.AccountKey
@@ -34,7 +34,7 @@ func (u *Unknown) negative() bool {
 	return u.Free < 0 || slices.ContainsFunc(u.Uncredited, func(c Uncredited) bool { return c.Credited < 0 || c.Time < c.Credited })
 }
 
-// add adds time that an owner may have held its device.
+// add adds a time for which an owner may have held its device.
 func (u *Unknown) add(key gpu.AccountKey, took time.Duration) {
 	if i := u.find(key); i >= 0 {
 		u.Uncredited[i].Time += took
@@ -59,8 +59,8 @@ func (u *Unknown) take(key gpu.AccountKey) time.Duration {
 	return rest
 }
 
-// of returns the time for which an owner's group may have held the GPU.
-func (u *Unknown) of(group gpu.Owner) (most time.Duration) {
+// heldBy returns the time for which an owner's group may have held the GPU.
+func (u *Unknown) heldBy(group gpu.Owner) (most time.Duration) {
 	for _, c := range u.Uncredited {
 		if c.Group() == group {
 			most = max(most, c.Time)
@@ -70,8 +70,8 @@ func (u *Unknown) of(group gpu.Owner) (most time.Duration) {
 }
 
 // presume records known allocations. While the allocations are not completely known, it adds the
-// last known allocations, which count if their group is alive. If the live groups are also unknown,
-// the added allocations do not count until [book.learnAlive].
+// last known allocations, which are live if their group is alive. If the live groups are also
+// unknown, the added allocations are not live until [book.learnAlive].
 func (b *book) presume(o *Observation) {
 	o.Allocations = inOrder(o.Allocations)
 	if o.AllocationsKnown {
@@ -118,8 +118,8 @@ func (iv *interval) learnAlive(alive map[string]bool) {
 	iv.to.Holders = iv.holders
 }
 
-// countUsers is used while neither the allocations nor the live groups are known. It counts the
-// last known holders that have a process on the GPU, because the process proves that the group is
+// While neither the allocations nor the live groups are known, countUsers sets the last known
+// holders that have a process on the GPU to live, because the process proves that the group is
 // alive. Otherwise the active time of a holder could exceed its held time.
 func (iv *interval) countUsers() {
 	if iv.holdersKnown || iv.alive != nil {
@@ -142,7 +142,7 @@ func (iv *interval) countUsers() {
 
 // holdersBefore returns the allocations of an interval that ended before its allocations became
 // known. Owners that were alive in the interval may have ended in the meantime, and other owners
-// may have begun.
+// may have started.
 func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 	holders := slices.DeleteFunc(slices.Clone(known), func(k gpu.Allocation) bool {
 		return iv.alive != nil && !iv.alive[k.Owner.UID]
@@ -205,13 +205,13 @@ func (b *book) holdTime(iv *interval, parts []part) {
 	}
 }
 
-// creditHolders credits the GPU time in which the allocations were unknown to the holders, as for a
-// gap. It drops the time of owners that neither hold the GPU nor use it according to the lists of
+// creditHolders credits the holders with the GPU time in which the allocations were unknown, as for
+// a gap. It drops the time of owners that neither hold the GPU nor use it according to the lists of
 // processes.
 func (b *book) creditHolders(iv *interval, parts []part) {
 	users := slices.Collect(present(parts, nil))
 	b.divideTime(iv, parts, b.unknown.Free, func(_ *part, owner gpu.Owner) time.Duration {
-		return b.unknown.of(owner.Group())
+		return b.unknown.heldBy(owner.Group())
 	})
 	b.unknown.Free = 0
 	b.unknown.Uncredited = slices.DeleteFunc(b.unknown.Uncredited, func(c Uncredited) bool {

@@ -17,8 +17,8 @@ type shortLived struct {
 	began map[gpu.ProcessID]time.Duration
 }
 
-// shortLivedMemory is the number of intervals over which the memory of a group's work decays to
-// about a third. It is this large because only a few of the processes may be identified.
+// shortLivedMemory is the number of intervals after which the weight of a group's work has decayed
+// to about a third. The number is large because only a few of the processes may be identified.
 const shortLivedMemory = 64
 
 // learn adds the work of an interval, and reduces the weight of earlier work.
@@ -49,8 +49,8 @@ func (s *shortLived) learn(parts []part) {
 	s.began = began
 }
 
-// candidates returns the holders that may have run vanished processes, weighted by replicas.
-// Allocations of unknown pods together count as one holder, which is unmapped.
+// candidates returns the holders that may have run vanished processes, weighted by replicas. The
+// allocations of all unknown pods count as one unmapped holder.
 func (p *part) candidates() weighting {
 	var w weighting
 	for _, h := range p.holders {

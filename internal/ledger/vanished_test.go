@@ -7,9 +7,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestRarelySeenProcesses checks a pod with processes that end between two ticks, of which only one
-// in ten is identified. The pod pays for all its processes. Its neighbour, which starts a process
-// every half minute, pays for none of these processes. The result is the same as if all processes
+// TestRarelySeenProcesses checks a pod with processes that end between two ticks. Only one in ten
+// of these processes is identified, but the pod pays for all of them. Its neighbour, which starts a
+// process every half minute, pays for none of them. The charges are the same as if all processes
 // were identified, within 1 % of the energy of the GPU.
 func TestRarelySeenProcesses(t *testing.T) {
 	unmapped := gpu.Owner{Kind: gpu.OwnerUnmapped}
@@ -25,9 +25,9 @@ func TestRarelySeenProcesses(t *testing.T) {
 	}
 }
 
-// shortLivedBeside returns the book after ten minutes, in which one pod ran a short process in
-// every second, and a neighbour ran processes of half a minute. Nine of ten short processes have
-// the given owner.
+// shortLivedBeside returns the book after ten minutes in which one pod ran a short process in every
+// second, and its neighbour ran processes of half a minute. Nine of ten short processes have the
+// given owner.
 func shortLivedBeside(t *testing.T, owner gpu.Owner) *gpu.Book {
 	l := newLedger()
 	held := []gpu.Allocation{holds(train, 2), holds(serve, 2)}

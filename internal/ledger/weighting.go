@@ -67,7 +67,7 @@ func (p *part) byHolding() weighting {
 	return w
 }
 
-// byService weights the MPS server's clients by replicas, or equally if they hold none.
+// byService weights the MPS server's clients by replicas, or equally if they hold no replicas.
 func (p *part) byService() (w weighting) {
 	for _, h := range p.holders {
 		users := slices.DeleteFunc(p.users(h), func(i int) bool { return p.shares[i].served == 0 })

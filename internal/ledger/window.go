@@ -11,12 +11,13 @@ import (
 // A window summarises the observations of a GPU over some time.
 type window struct {
 	processes []usage // sorted by ID
-	// sampled is the boot clock up to which the activity of the processes is known.
+	// sampled is the time on the boot clock up to which the activity of the processes is known.
 	sampled time.Duration
-	// mig is the partitioning at the last observation, and places contains the instances of processes.
+	// mig describes the partitioning at the last observation, and places contains the instances of
+	// processes.
 	mig    *gpu.Partitioning
 	places map[gpu.ProcessID]string
-	// instances is the busy time of each MIG instance. It is complete if divided is set and all
+	// instances contains the busy time of each MIG instance. It is complete if divided is set and all
 	// observations had the same instances.
 	instances map[string]time.Duration
 	divided   bool
@@ -27,25 +28,27 @@ type window struct {
 	// signal is set if the activity was known in every observation.
 	signal bool
 	// busy is set if the GPU was active. measured is set if every observation included the utilisation
-	// of the GPU. utilization is the sum over the observations.
+	// of the GPU. utilization is the sum of the utilisation values, and looks is the number of
+	// observations.
 	busy, measured bool
 	utilization    float64
 	looks          int
 	// throttled is the time for which the GPU was throttled.
 	throttled gpu.ThrottledTimes
-	// quietPower is the power of the GPU in quiet times, as last shown by the driver's samples; 0
-	// if there was none.
+	// quietPower is the power of the GPU in quiet times, as last shown by the driver's samples; 0 if
+	// there was no quiet time.
 	quietPower gpu.Watts
 	// quietSampled is set if an observation had power samples.
 	quietSampled bool
-	// holders and holdersKnown are the allocations of the last observation. While they are unknown,
-	// alive contains the UIDs of the pods that were alive, or nil if these UIDs are also unknown.
+	// holders contains the allocations at the last observation, and holdersKnown is set if they are
+	// complete. Otherwise alive contains the UIDs of the pods that were alive, or nil if these UIDs
+	// are also unknown.
 	holders      []gpu.Allocation
 	holdersKnown bool
 	alive        map[string]bool
 }
 
-// A usage is the use of the GPU by one process in a window.
+// A usage describes the use of the GPU by one process in a window.
 type usage struct {
 	*gpu.Process
 	// active is set if the process worked. activity is its busy time, and served is the part of
@@ -155,8 +158,8 @@ func (w *window) merge(later window) {
 	w.holders, w.holdersKnown, w.alive = later.holders, later.holdersKnown, later.alive
 }
 
-// usagesOf returns the usages of the given processes that are in the window, without activity. The
-// processes must be sorted.
+// usagesOf returns a usage without activity for each of the given processes that the window
+// contains. The processes must be sorted.
 func (w *window) usagesOf(ids []gpu.ProcessID) []usage {
 	out := make([]usage, 0, len(ids))
 	for _, id := range ids {

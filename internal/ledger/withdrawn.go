@@ -55,8 +55,8 @@ func (b *book) withdrawn(m *Mark, energy gpu.Millijoules) *Former {
 	return nil
 }
 
-// add returns a copy of the counter with more energy counted. It returns a copy because marks share
-// the old value.
+// add returns a copy of the counter with more counted energy. The original must not change, because
+// marks share it.
 func (f *Former) add(energy gpu.Millijoules) *Former {
 	if f == nil {
 		return nil
@@ -66,15 +66,17 @@ func (f *Former) add(energy gpu.Millijoules) *Former {
 	return &next
 }
 
-// returned reports whether the mark after the last one confirms that a withdrawn counter is back.
+// returned reports whether the mark after the last one confirms that a withdrawn counter has
+// returned.
 func (b *book) returned(m *Mark) bool {
 	f := b.last.Former
 	return f != nil && b.still == nil && f.Counter == m.Counter && f.Counter == b.last.Counter
 }
 
-// missed returns an interval with the energy that is in a returned counter but not in the book; nil
-// if there is none. Energy is missing in the book if the exporter was stopped for some time,
-// because it could not integrate power. The users of the GPU at that time are unknown.
+// missed returns an interval with the energy that a returned counter contains but the book does
+// not, or nil if there is no such energy. Energy is missing in the book if the exporter was stopped
+// for some time, because it could not integrate power. The users of the GPU at that time are
+// unknown.
 func (b *book) missed(m *Mark) *interval {
 	f, last := b.last.Former, b.last
 	from := Mark{At: f.At, Energy: f.Energy, Counter: f.Counter}

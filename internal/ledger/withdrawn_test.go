@@ -9,9 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// withdrawal is a board that has no counter in the seconds from..to. An exporter reads it every
-// second; after three readings without a counter, it sums power instead; after three readings with
-// a counter, it uses the counter again. The exporter does not run in the seconds stops..starts.
+// withdrawal describes a board that has no counter in the seconds from..to. An exporter reads the board every
+// second. After three readings without a counter, the exporter integrates power; after three readings with a
+// counter, it uses the counter again. The exporter does not run in the seconds stops..starts.
 type withdrawal struct{ from, to, stops, starts int }
 
 // power is the power of the board in the second before s, in mW. It differs each second.
@@ -62,12 +62,12 @@ func (w withdrawal) run(t *testing.T, seconds int) *gpu.Book {
 	return bookOf(l, uuid)
 }
 
-// TestWithdrawnCounter compares the energy of a counter that is withdrawn and returns with the energy of the board.
-// The exporter is restarted in each phase. An exporter that starts while the counter is withdrawn sums power from 0,
-// which is a reset. The energy that it did not count is added when the counter returns.
+// TestWithdrawnCounter compares the counted energy of a board with its true energy, while the counter is withdrawn
+// and returns. The exporter is restarted in each phase. An exporter that starts while the counter is withdrawn sums
+// power from 0, which is a reset. The energy that it did not count is added when the counter returns.
 func TestWithdrawnCounter(t *testing.T) {
 	const seconds = 90
-	tests := make(map[withdrawal]uint64) // resets
+	tests := make(map[withdrawal]uint64) // number of resets
 	for _, length := range []int{1, 2, 3, 4, 8, 30} {
 		from, to := 20, 20+length
 		tests[withdrawal{from, to, 0, 0}] = 0

@@ -12,12 +12,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// maxShared limits the number of shared pairs that are kept. Without a limit it would grow, because
-// nodes are replaced and pods can have owners of any kind.
+// maxShared limits the number of shared pairs that are cached. Without a limit the cache would
+// grow, because nodes are replaced and pods can have owners of any kind.
 const maxShared = 20_000
 
-// Pairs creates label pairs. Large pages contain many equal pairs; a shared pair is in memory only
-// once. The zero value is ready. It is used by one goroutine at a time.
+// Pairs creates label pairs. A large page contains many equal pairs, so Pairs stores equal pairs
+// only once. The zero value is ready for use. Only one goroutine at a time may use it.
 type Pairs struct {
 	names  map[string]*string
 	shared map[[2]string]*dto.LabelPair
@@ -55,7 +55,7 @@ func (p *Pairs) name(name string) *string {
 	return known
 }
 
-// Sort sorts the labels of a series by name, as on a page.
+// Sort sorts the labels of a series by name, as on a metrics page.
 func Sort(labels []*dto.LabelPair) {
 	slices.SortFunc(labels, func(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) })
 }
@@ -70,11 +70,12 @@ func (m *Metric) Check(labels []*dto.LabelPair) error {
 	for _, l := range labels {
 		got = append(got, *l.Name)
 	}
-	return fmt.Errorf("%s has the labels %s, and must have %s", m.Name, strings.Join(got, ", "), strings.Join(names, ", "))
+	return fmt.Errorf("%s has the labels %s, but must have %s", m.Name, strings.Join(got, ", "), strings.Join(names, ", "))
 }
 
-// Constant returns a series of the metric for a registry, with labels given as names and values. A
-// wrong list of labels fails the scrape. MustHave finds such mistakes when the program starts.
+// Constant returns a series of the metric for a registry, with labels given as names and values. If
+// the labels are not the labels of the metric, the scrape fails. MustHave finds such mistakes when
+// the program starts.
 func (m *Metric) Constant(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
 	values, err := m.values(labels)
 	if err != nil {
@@ -107,7 +108,7 @@ func (m *Metric) values(labels []string) ([]string, error) {
 		}
 	}
 	if found != len(m.Labels) || len(labels) != 2*found {
-		return nil, fmt.Errorf("%s has the labels %q with their values, and must have %s", m.Name, labels, strings.Join(m.Labels, ", "))
+		return nil, fmt.Errorf("%s has the labels and values %q, but must have the labels %s", m.Name, labels, strings.Join(m.Labels, ", "))
 	}
 	return values, nil
 }

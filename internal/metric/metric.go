@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Page is the path of a page of metrics. No metric is on two pages, so that sums are correct where
+// Page is the path of a metrics page. No metric is on two pages, so that sums are correct if
 // several pages are scraped.
 type Page string
 
@@ -23,29 +23,29 @@ func (p Page) Path() string {
 	return string(p)
 }
 
-// Metric is one row of a catalogue.
+// Metric describes one metric of a catalogue.
 type Metric struct {
 	Page   Page
-	Family string // the heading in the documentation
+	Family string // heading in the documentation
 	Name   string
 	Type   prometheus.ValueType
-	Unit   string // base unit, empty for a pure number
+	Unit   string // base unit, or empty for a pure number
 	Labels []string
 	Help   string
-	// Flag is the command-line flag that can hide the metric; empty if none can.
+	// Flag is the command-line flag that can hide the metric, or empty if no flag hides it.
 	Flag string
 }
 
-// Label describes a label, which has the same meaning on all metrics.
+// Label describes a label, which has the same meaning in all metrics.
 type Label struct {
 	Name string
 	Help string
-	// Values is the closed list of values; nil if the list is open.
+	// Values contains the possible values, or is nil if any value is possible.
 	Values []string
 	// Complete is set if every value has a series from the start, so that no increase is lost
 	// in a series that appears late.
 	Complete bool
 }
 
-// TypeName returns the type as on a metrics page.
+// TypeName returns the type in the spelling of a metrics page.
 func (m Metric) TypeName() string { return strings.ToLower(m.Type.ToDTO().String()) }

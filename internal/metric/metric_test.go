@@ -26,14 +26,14 @@ func TestPairs(t *testing.T) {
 	var p metric.Pairs
 	a, b, c, d := p.Shared("pod", "x\xff"), p.Shared("pod", "x\xfe"), p.New("pod", "x\xff"), p.Shared("name", "x")
 	if a != b || a == c || a == d || a.Name != c.Name {
-		t.Error("want equal shared pairs, distinct own pairs and equal names")
+		t.Error("want equal shared pairs, distinct new pairs and equal names")
 	}
 	if diff := cmp.Diff([]string{"pod=x\ufffd", "pod=x\ufffd", "pod=x\ufffd", "name=x"}, text([]*dto.LabelPair{a, b, c, d})); diff != "" {
 		t.Errorf("pairs (-want +got):\n%s", diff)
 	}
 }
 
-// TestManyPairs checks that values are correct for more pairs than the cache keeps.
+// TestManyPairs checks that values are correct for more pairs than the cache can contain.
 func TestManyPairs(t *testing.T) {
 	var p metric.Pairs
 	for i := range 50_000 {
@@ -51,10 +51,10 @@ func TestCheck(t *testing.T) {
 		want  string
 	}{
 		{[]string{"gpu", "UUID"}, ""},
-		{[]string{"UUID"}, "x_info has the labels UUID, and must have UUID, gpu"},
-		{[]string{"UUID", "gpu", "device"}, "x_info has the labels UUID, device, gpu, and must have UUID, gpu"},
-		{[]string{"UUID", "GPU"}, "x_info has the labels GPU, UUID, and must have UUID, gpu"},
-		{nil, "x_info has the labels , and must have UUID, gpu"},
+		{[]string{"UUID"}, "x_info has the labels UUID, but must have UUID, gpu"},
+		{[]string{"UUID", "gpu", "device"}, "x_info has the labels UUID, device, gpu, but must have UUID, gpu"},
+		{[]string{"UUID", "GPU"}, "x_info has the labels GPU, UUID, but must have UUID, gpu"},
+		{nil, "x_info has the labels , but must have UUID, gpu"},
 	} {
 		var p metric.Pairs
 		var labels []*dto.LabelPair
@@ -68,8 +68,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestConstant checks that values are matched with names in any order, and that a mistake fails the
-// scrape and is found by MustHave.
+// TestConstant checks that names and values may be in any order, that a mistake fails the scrape,
+// and that MustHave finds it.
 func TestConstant(t *testing.T) {
 	m := metric.Metric{Name: "x_info", Type: prometheus.GaugeValue, Labels: []string{"UUID", "gpu"}}
 	for _, tt := range []struct {

@@ -10,45 +10,46 @@ import (
 )
 
 // keepProcesses is the time for which a process is kept after its last request. It is longer than
-// any interval waits for its settlement.
+// the time for which an interval waits to be settled.
 const keepProcesses = time.Minute
 
-// A Resolver finds the owners of one kind.
+// A Resolver finds owners of one kind.
 type Resolver interface {
-	// Resolve returns a function that returns the current answer for a process, or nil if the
-	// owner is of another kind. The function is called until its answer is final.
+	// Resolve returns a function that returns the current answer for a process, or nil if the owner is
+	// of another kind. The chain calls the function until the answer is final.
 	Resolve(p Process) func() Answer
 }
 
-// A Process contains the data of a process for resolvers.
+// A Process contains the data of a process that resolvers need.
 type Process struct {
 	gpu.ProcessID
 	// First is the time at which the process was first seen, on the boot clock.
 	First time.Duration
-	// Cgroup is the content of /proc/<pid>/cgroup. It may be long, so a resolver copies the parts
-	// that it keeps.
+	// Cgroup is the content of /proc/<pid>/cgroup. It may be long, so a resolver must copy the parts
+	// that it stores.
 	Cgroup string
 }
 
 // An Answer is the result of a resolver.
 type Answer struct {
 	Owner gpu.Owner
-	// ContainerID is the container runtime's id, 64 hex digits. It may be empty.
+	// ContainerID is the id of the container in the container runtime, with 64 hex digits. It may be
+	// empty.
 	ContainerID string
-	// Unit is the job inside a pod that the process belongs to; usually zero.
+	// Unit is the job inside a pod to which the process belongs. Usually it is zero.
 	Unit gpu.Unit
 	// Final is set if the answer will not change.
 	Final bool
 }
 
-// Chain maps processes to owners. It is used by one goroutine.
+// Chain finds the owners of processes. Only one goroutine may use it.
 type Chain struct {
 	tree      proc.Tree
 	now       gpu.Clock
 	resolvers []Resolver
 	processes map[gpu.ProcessID]*process
 	swept     time.Duration
-	bootTime  time.Time // zero until needed
+	bootTime  time.Time // zero until it is needed
 }
 
 // process is a process that uses, or used, a GPU.
@@ -57,7 +58,7 @@ type process struct {
 	// first and requested are the times at which the process was first and last requested, on the
 	// boot clock.
 	first, requested time.Duration
-	resolve          func() Answer // nil once the owner is final
+	resolve          func() Answer // nil after the owner became final
 }
 
 // NewChain returns a chain that calls the resolvers in order. A process that no resolver accepts
@@ -66,10 +67,10 @@ func NewChain(tree proc.Tree, now gpu.Clock, resolvers ...Resolver) *Chain {
 	return &Chain{tree: tree, now: now, resolvers: resolvers, processes: make(map[gpu.ProcessID]*process)}
 }
 
-// Process returns the current state in /proc of a process that uses a GPU, or false if there is
-// no such process. Its start time is read on every call. Its name and its cgroup are read once,
-// or again while its owner is unmapped. A process whose stat is unreadable is unmapped, and its
-// ID has no start time.
+// Process returns the current state in /proc of a process that uses a GPU, or false if there is no
+// such process. It reads the start time on every call. It reads the name and the cgroup once, and
+// again while the owner is unmapped. If stat is unreadable, the process is unmapped and its ID has
+// no start time.
 func (c *Chain) Process(pid uint32) (gpu.Process, bool) {
 	now := c.now().Boot
 	c.forget(now)
@@ -92,8 +93,8 @@ func (c *Chain) Process(pid uint32) (gpu.Process, bool) {
 }
 
 // Owner returns the owner of a process that Process has returned before. The owner is available for
-// a minute after the last request. The owner is pending while it is not known yet, and unmapped if
-// Process never returned the process. The owner has no part until the part is known.
+// a minute after the last request. It is pending while it is not known yet, and unmapped if Process
+// never returned the process. The owner has no part until the part is known.
 func (c *Chain) Owner(id gpu.ProcessID) gpu.Owner {
 	c.forget(c.now().Boot)
 	p := c.processes[id]
@@ -104,7 +105,7 @@ func (c *Chain) Owner(id gpu.ProcessID) gpu.Owner {
 	return p.Owner
 }
 
-// update calls the resolver unless the owner is final.
+// update calls the resolver's function unless the owner is final.
 func (p *process) update() {
 	if p.resolve == nil {
 		return
@@ -116,8 +117,8 @@ func (p *process) update() {
 	}
 }
 
-// read stores the process of the stat that was just read, or returns nil if it ended. A process
-// with an unreadable cgroup is unmapped and will be read again.
+// read creates and stores the process to which stat belongs. It returns nil if the process has
+// ended. A process with an unreadable cgroup is unmapped, and is read again later.
 func (c *Chain) read(pid uint32, st proc.Stat) *process {
 	st, cgroup, err := c.tree.Cgroup(pid, st)
 	if errors.Is(err, proc.ErrGone) {
@@ -138,7 +139,7 @@ func (c *Chain) read(pid uint32, st proc.Stat) *process {
 	return p
 }
 
-// resolver returns the answer function of the first resolver that accepts the process.
+// resolver returns the function of the first resolver that accepts the process.
 func (c *Chain) resolver(p Process) func() Answer {
 	for _, r := range c.resolvers {
 		if resolve := r.Resolve(p); resolve != nil {
@@ -149,7 +150,7 @@ func (c *Chain) resolver(p Process) func() Answer {
 	return func() Answer { return Answer{Owner: gpu.Owner{Kind: gpu.OwnerHost}, ContainerID: id, Final: true} }
 }
 
-// startTime converts ticks since boot to wall-clock time. It is zero while the boot time is
+// startTime converts ticks since boot to wall-clock time. It returns zero while the boot time is
 // unreadable.
 func (c *Chain) startTime(ticks uint64) time.Time {
 	if c.bootTime.IsZero() {
@@ -164,8 +165,8 @@ func (c *Chain) startTime(ticks uint64) time.Time {
 // sweepEvery is the interval at which old processes are dropped.
 const sweepEvery = 10 * time.Second
 
-// forget drops the processes that were not requested lately. It also drops the boot time, which
-// changes when the wall clock is set.
+// forget drops the processes that were last requested longer ago than keepProcesses. It also drops
+// the boot time, which changes when the wall clock is set.
 func (c *Chain) forget(now time.Duration) {
 	if now-c.swept < sweepEvery {
 		return

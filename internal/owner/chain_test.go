@@ -16,11 +16,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// word is a resolver that accepts processes whose cgroup contains a word.
+// word is a resolver that accepts processes with a cgroup that contains a given word.
 type word struct {
 	word   string
 	calls  int
-	answer func(n int) owner.Answer // n counts the calls
+	answer func(n int) owner.Answer // returns the answer to the n-th call
 }
 
 func (w *word) Resolve(p owner.Process) func() owner.Answer {
@@ -33,7 +33,7 @@ func (w *word) Resolve(p owner.Process) func() owner.Answer {
 	}
 }
 
-// machine is a chain with a /proc tree.
+// machine combines a chain and a /proc tree.
 type machine struct {
 	t   *testing.T
 	dir string
@@ -76,8 +76,8 @@ var (
 	host = gpu.Owner{Kind: gpu.OwnerHost}
 )
 
-// TestOrder checks that the first resolver that accepts a process determines its owner, and that
-// the host owns the rest.
+// TestOrder checks that a process gets its owner from the first resolver that accepts it, and
+// that a process that no resolver accepts belongs to the host.
 func TestOrder(t *testing.T) {
 	one, two := &word{word: "one", answer: final(pod)}, &word{word: "o", answer: final(gpu.Owner{Kind: gpu.OwnerUnmapped})}
 	m := newMachine(t, one, two)
@@ -111,7 +111,7 @@ func TestFinal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok := m.Process(10); ok {
-		t.Error("process found after it ended")
+		t.Error("Process returned a process that has ended")
 	}
 	for _, want := range []gpu.Owner{pod.Group(), pod, pod} {
 		if got := m.Owner(id); got != want {

@@ -14,7 +14,7 @@ var id = strings.Repeat("0123456789abcdef", 4)
 func TestPaths(t *testing.T) {
 	tests := map[string]struct {
 		text string
-		want [][]string // nil for a malformed line
+		want [][]string // expected segments of each line; nil for a malformed line
 	}{
 		"v2":         {"0::/system.slice/sshd.service\n", [][]string{{"system.slice", "sshd.service"}}},
 		"v1":         {"4:memory:/a\n1:name=systemd:/a/b\n", [][]string{{"a"}, {"a", "b"}}},
@@ -74,7 +74,7 @@ func FuzzPaths(f *testing.F) {
 			}
 		}
 		if id := proc.ContainerID(text); id != "" && !proc.IsContainerID(id) || lines > strings.Count(text, "\n")+1 {
-			t.Errorf("container id %q, %d lines; want a valid id or none, and a line per line of the text", id, lines)
+			t.Errorf("container id %q, %d lines; want a valid id or no id, and one path per line of the text", id, lines)
 		}
 	})
 }

@@ -1,5 +1,5 @@
-// Package proc reads the proc file system: processes, their start times and their cgroups. It
-// does not interpret owners, such as pods.
+// Package proc reads the proc file system: processes, their start times and their cgroups. It does
+// not find owners, such as pods.
 package proc
 
 import (
@@ -19,14 +19,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone means that a process does not exist, or no longer exists.
+// ErrGone is wrapped by errors for a process that does not exist, or no longer exists.
 var ErrGone = errors.New("no such process")
 
-// UserHZ is the unit of times in /proc/<pid>/stat: 100 ticks a second, on every architecture with
-// GPUs.
+// UserHZ is the number of ticks per second in /proc/<pid>/stat. It is 100 on each architecture
+// with GPUs.
 const UserHZ = 100
 
-// Flags of include/linux/sched.h.
+// Process flags from include/linux/sched.h.
 const (
 	// exiting is PF_EXITING. Such a process may still wait in the driver for its
 	// GPU memory to be freed.
@@ -43,9 +43,9 @@ type Tree struct{ Root string }
 
 // Stat contains the used fields of /proc/<pid>/stat.
 type Stat struct {
-	Name    string // field 2, the same bytes as in /proc/<pid>/comm
-	Exiting bool   // from field 9
-	Kernel  bool   // from field 9; set for a kernel thread
+	Name    string // field 2; the same bytes as in /proc/<pid>/comm
+	Exiting bool   // part of field 9
+	Kernel  bool   // part of field 9; set for a kernel thread
 	Start   uint64 // field 22, in ticks since boot
 }
 
@@ -102,10 +102,10 @@ func readStat(file string) (Stat, error) {
 }
 
 // Cgroup returns the content of /proc/<pid>/cgroup after the stat of the process was read, and the
-// stat of the process that the content belongs to: the new process, if the PID was reused in
-// between. The stat is also valid with an error other than ErrGone. For a kernel thread the
-// content is empty, because it belongs to the root cgroup, which has no name in a private cgroup
-// namespace.
+// stat of the process to which the content belongs. If the PID was reused in between, this is the
+// new process. The stat is also valid if the error is not ErrGone. For a kernel thread the content
+// is empty, because kernel threads belong to the root cgroup, which has no name in a private
+// cgroup namespace.
 func (t Tree) Cgroup(pid uint32, before Stat) (Stat, string, error) {
 	if before.Kernel {
 		return before, "", nil
@@ -117,7 +117,7 @@ func (t Tree) Cgroup(pid uint32, before Stat) (Stat, string, error) {
 			return before, "", err
 		}
 		if after.Start == before.Start {
-			if after.Exiting && inRoot(text) { // cgroup v1 shows an exiting thread in the root
+			if after.Exiting && inRoot(text) { // cgroup v1 shows an exiting thread in the root cgroup
 				text = t.cgroupOfThreads(pid)
 			}
 			return after, text, cgroupErr
@@ -127,9 +127,7 @@ func (t Tree) Cgroup(pid uint32, before Stat) (Stat, string, error) {
 	return before, "", ErrGone
 }
 
-// TestRenew simulates ten years with a daily check: a TLS client that trusts the first authority
-// accepts the certificate each day, with a clock that is a day slow or a month late, and one
-// certificate serves for two months.
+// inRoot reports whether the content of a cgroup file of cgroup v1 contains only root cgroups.
 func inRoot(cgroup string) bool {
 	v1 := false
 	for line := range strings.Lines(cgroup) {
@@ -143,11 +141,12 @@ func inRoot(cgroup string) bool {
 	return v1
 }
 
-// maxThreads limits how many threads of a process are read to find a running one.
+// maxThreads is the maximum number of threads of a process that are read to find a running thread.
 const maxThreads = 32
 
-// cgroupOfThreads returns the cgroup of a process whose main thread has exited, read from a
-// thread that still runs. It is empty if none of the first threads runs.
+// cgroupOfThreads returns the cgroup of a process with an exited main thread. It reads the cgroup
+// from a thread that still runs, and returns an empty text if none of the first maxThreads threads
+// runs.
 func (t Tree) cgroupOfThreads(pid uint32) string {
 	tasks, err := os.Open(t.File(pid, "task"))
 	if err != nil {
@@ -202,7 +201,7 @@ func readFile(name string, buf []byte) ([]byte, error) {
 	}
 }
 
-// uninterrupted repeats a system call that a signal interrupted.
+// uninterrupted repeats a system call until no signal interrupts it.
 func uninterrupted(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); !errors.Is(err, unix.EINTR) {
@@ -221,14 +220,14 @@ func goneOr(err error) error {
 }
 
 // parseStat parses /proc/<pid>/stat. The name is in parentheses and may contain any bytes,
-// including parentheses and newlines. The parser of package procfs panics on a line that ends in
-// the name.
+// including parentheses and newlines. The parser in package procfs panics on a line that ends
+// within the name.
 func parseStat(data []byte) (Stat, error) {
 	open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
 	if open < 0 || end < open {
 		return Stat{}, fmt.Errorf("no process name in %.200q", string(data))
 	}
-	var field [23][]byte // by field number; 3 is the first after the name
+	var field [23][]byte // fields by number; field 3 is the first field after the name
 	rest := bytes.TrimSpace(data[end+1:])
 	for i := 3; i < len(field); i++ {
 		field[i], rest, _ = bytes.Cut(bytes.TrimLeft(rest, " "), []byte(" "))
@@ -252,11 +251,11 @@ func parseStat(data []byte) (Stat, error) {
 	}, nil
 }
 
-// maxTitle is the number of bytes that are read from a process's command line.
+// maxTitle is the maximum number of bytes that are read from a process's command line.
 const maxTitle = 256
 
 // Cmdline returns the beginning of a process's command line, with NUL bytes between arguments, or
-// its title if the process set one.
+// the title that the process set in its place.
 func (t Tree) Cmdline(pid uint32) (string, error) {
 	f, err := os.Open(t.File(pid, "cmdline"))
 	if err != nil {

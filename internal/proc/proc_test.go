@@ -24,11 +24,11 @@ func TestParseStat(t *testing.T) {
 
 		{"kernel thread", "7 (kswapd0) S 2 0 0 0 -1 2359360 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0", Stat{Name: "kswapd0", Kernel: true, Start: 5}, true},
 
-		{"cut after the name", "7 (x)", Stat{}, false},
-		{"cut before the start time", "7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0", Stat{}, false},
-		{"start time negative", "7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 -5 0", Stat{}, false},
-		{"flags are no number", "7 (x) S 1 7 7 0 -1 f 0 0 0 0 0 0 0 0 20 0 1 0 5 0", Stat{}, false},
-		{"parentheses turned round", ")(", Stat{}, false},
+		{"truncated after the name", "7 (x)", Stat{}, false},
+		{"truncated before the start time", "7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0", Stat{}, false},
+		{"negative start time", "7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 -5 0", Stat{}, false},
+		{"flags are not a number", "7 (x) S 1 7 7 0 -1 f 0 0 0 0 0 0 0 0 20 0 1 0 5 0", Stat{}, false},
+		{"reversed parentheses", ")(", Stat{}, false},
 		{"empty", "", Stat{}, false},
 	}
 	for _, tt := range tests {
@@ -44,7 +44,8 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// TestReadFile checks that a file is read completely even if it exceeds the buffer.
+// TestReadFile checks that a file is read completely even if it is larger than the
+// buffer.
 func TestReadFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "cgroup")
 	for _, size := range []int{0, 1, fileSize - 1, fileSize, fileSize + 1, 10 * fileSize} {
@@ -54,7 +55,7 @@ func TestReadFile(t *testing.T) {
 		}
 		var buf [fileSize]byte
 		if got, err := readFile(name, buf[:0]); err != nil || string(got) != want {
-			t.Errorf("file of %d bytes: %d bytes read, error %v", size, len(got), err)
+			t.Errorf("file with %d bytes: read %d bytes, error %v", size, len(got), err)
 		}
 	}
 }

@@ -6,18 +6,18 @@ import (
 	"sync/atomic"
 )
 
-// ErrBlind is the error of a scan while the tree does not list the processes of the machine.
+// ErrBlind is returned for a scan while the tree does not list the processes of the machine.
 var ErrBlind = errors.New("the proc file system is missing or does not list process 1")
 
-// A Sight shows whether a tree lists the machine's processes. If the proc file system is empty,
-// hidden or not mounted, processes that are missing in the tree may still run.
+// A Sight detects whether a tree lists the machine's processes. If the proc file system is empty,
+// hidden or not mounted, processes that are missing from the tree may still run.
 type Sight struct {
 	Tree
 	sawFirst atomic.Bool
 }
 
-// Blind reports whether the tree is missing, or does not list process 1, which it listed before and
-// which never ends.
+// Blind reports whether the tree is missing, or no longer lists process 1. Process 1 never ends, so
+// the tree is hidden if it listed process 1 before.
 func (s *Sight) Blind() bool {
 	_, err := s.Stat(1)
 	switch {

@@ -9,7 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// TestBlind checks a tree that loses processes, and a tree without process 1.
+// TestBlind checks a tree from which processes disappear, and a tree without
+// process 1.
 func TestBlind(t *testing.T) {
 	root := t.TempDir()
 	s := proc.Sight{Tree: proc.Tree{Root: root}}
@@ -36,11 +37,11 @@ func TestBlind(t *testing.T) {
 		blind bool
 	}{
 		{"empty from the start", func() {}, false},
-		{"processes, but not the first", func() { add(40) }, false},
-		{"the first too", func() { add(1) }, false},
-		{"another ends", func() { remove("40") }, false},
-		{"the first is hidden", func() { remove("1"); add(40) }, true},
-		{"back", func() { add(1) }, false},
+		{"processes without process 1", func() { add(40) }, false},
+		{"process 1 appears", func() { add(1) }, false},
+		{"another process ends", func() { remove("40") }, false},
+		{"process 1 is hidden", func() { remove("1"); add(40) }, true},
+		{"process 1 appears again", func() { add(1) }, false},
 		{"not mounted", func() { remove("") }, true},
 	} {
 		if step.do(); s.Blind() != step.blind {

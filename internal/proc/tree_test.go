@@ -29,7 +29,8 @@ func (t tree) write(name, content string) {
 	}
 }
 
-// start creates a process or a thread in a folder, with a start time in ticks.
+// start creates a process or a thread in the given folder, with a start time in
+// ticks.
 func (t tree) start(folder string, ticks, flags int, cgroup string) {
 	t.write(folder+"/stat", fmt.Sprintf("7 (x) S 1 7 7 0 -1 %d 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0\n", flags, ticks))
 	t.write(folder+"/cgroup", cgroup)
@@ -66,16 +67,16 @@ func TestCgroup(t *testing.T) {
 	tests := map[string]struct {
 		before proc.Stat
 		setUp  func(tree)
-		start  uint64 // of the process with this cgroup text
+		start  uint64 // expected start time of the process to which the cgroup belongs
 		text   string
 		err    error
 	}{
-		"a process":              {st, func(p tree) { p.start("7", 5, 0, "0::/a\n") }, 5, "0::/a\n", nil},
-		"a thread of the kernel": {proc.Stat{Kernel: true, Start: 5}, func(p tree) { p.start("7", 5, kernel, "0::/\n") }, 5, "", nil},
-		"the PID was reused":     {st, func(p tree) { p.start("7", 6, 0, "0::/b\n") }, 6, "0::/b\n", nil},
-		"it ended":               {st, func(tree) {}, 5, "", proc.ErrGone},
-		"exiting on the host":    {st, func(p tree) { p.start("7", 5, exiting, "0::/system.slice\n") }, 5, "0::/system.slice\n", nil},
-		"exiting, v2 root":       {st, func(p tree) { p.start("7", 5, exiting, "0::/\n") }, 5, "0::/\n", nil},
+		"a process":                {st, func(p tree) { p.start("7", 5, 0, "0::/a\n") }, 5, "0::/a\n", nil},
+		"a kernel thread":          {proc.Stat{Kernel: true, Start: 5}, func(p tree) { p.start("7", 5, kernel, "0::/\n") }, 5, "", nil},
+		"the PID was reused":       {st, func(p tree) { p.start("7", 6, 0, "0::/b\n") }, 6, "0::/b\n", nil},
+		"it ended":                 {st, func(tree) {}, 5, "", proc.ErrGone},
+		"exiting in a host cgroup": {st, func(p tree) { p.start("7", 5, exiting, "0::/system.slice\n") }, 5, "0::/system.slice\n", nil},
+		"exiting, v2 root":         {st, func(p tree) { p.start("7", 5, exiting, "0::/\n") }, 5, "0::/\n", nil},
 		"exiting, a thread runs": {st, func(p tree) {
 			p.start("7", 5, exiting, "4:memory:/\n0::/\n")
 			p.start("7/task/7", 5, exiting, "4:memory:/\n")
@@ -111,6 +112,6 @@ func TestNoCgroup(t *testing.T) {
 	}
 	p.write("7/stat", "7 (x)")
 	if _, err := p.Stat(7); err == nil || errors.Is(err, proc.ErrGone) {
-		t.Errorf("error of a malformed stat: %v, want one other than ErrGone", err)
+		t.Errorf("error of a malformed stat: %v, want an error other than ErrGone", err)
 	}
 }

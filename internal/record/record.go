@@ -1,6 +1,6 @@
-// Package record defines the rows of the record that is kept for years: the placement of each GPU,
-// and the pods that used it with their energy. Each row includes the board serial, so that archives
-// need no joins. The exporter serves them on /metrics/record.
+// Package record defines the rows of the record that is kept for years: the placement of each GPU, and the energy
+// of the pods that used the GPU. Each row includes the board serial, so that archives need no joins. The exporter
+// serves the rows on /metrics/record.
 package record
 
 import (
@@ -10,21 +10,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Placement is the place of a GPU that is present (gpuledger_placement_info). Unknown values
-// are empty.
+// Placement describes the place of a present GPU (gpuledger_placement_info). Unknown values are empty.
 type Placement struct {
 	Node, SystemUUID, UUID, Serial, ChassisSerial, PCIBusID, Model string
-	ChassisSlot, TrayIndex                                         *int // nil if unknown
+	ChassisSlot, TrayIndex                                         *int // nil while they are unknown
 }
 
-// Board is the energy of a GPU since its book was opened (gpuledger_board_energy_joules_total).
+// Board contains the energy of a GPU since its book was opened (gpuledger_board_energy_joules_total).
 type Board struct {
 	Node, UUID, Serial string
 	Energy             gpu.Millijoules
 	// Unattributed is the part of Energy for which no container is charged
 	// (gpuledger_board_unattributed_energy_joules_total).
 	Unattributed [gpu.NumReasons]gpu.Millijoules
-	// Resets counts the resets of the energy counter (gpuledger_board_energy_resets_total).
+	// Resets is the number of resets of the energy counter (gpuledger_board_energy_resets_total).
 	Resets uint64
 	// Uncounted is an upper bound of the energy that Energy omits
 	// (gpuledger_board_uncounted_energy_bound_joules_total). Estimated is the part of Energy that was
@@ -33,91 +32,90 @@ type Board struct {
 	// Source and Scope describe the energy counter (gpuledger_board_energy_source_info).
 	Source gpu.EnergySource
 	Scope  gpu.EnergyScope
-	// Since is the time when the counters were 0; zero if they continue counters with another
-	// serial number.
+	// Since is the time at which the counters were 0. It is zero if they continue counters that had another serial
+	// number.
 	Since time.Time
 }
 
-// Health is the health record of a GPU in this boot.
+// Health contains the health record of a GPU in this boot.
 type Health struct {
 	Node, UUID, Serial string
-	// XIDs counts XID errors by code (gpuledger_board_xid_errors_total).
+	// XIDs contains the number of XID errors by code (gpuledger_board_xid_errors_total).
 	XIDs map[uint64]uint64
-	// Losses counts how often the driver lost the GPU (gpuledger_board_losses_total).
+	// Losses is the number of times that the driver lost the GPU (gpuledger_board_losses_total).
 	Losses uint64
-	// Rows are the remapped rows of the GPU's memory (gpuledger_board_remapped_rows_total); nil
-	// while the GPU does not report them.
+	// Rows contains the numbers of remapped rows of the GPU's memory (gpuledger_board_remapped_rows_total); nil while
+	// the GPU does not report them.
 	Rows *gpu.RowRemap
-	// ECC are the memory errors over the life of the board, by memory and kind
+	// ECC contains the memory errors over the life of the board, by memory and kind
 	// (gpuledger_board_ecc_errors_total).
 	ECC []gpu.HealthValue
-	// RAS are the memory errors of an AMD GPU in this boot, by memory and kind (gpuledger_board_ras_errors_total).
+	// RAS contains the memory errors of an AMD GPU in this boot, by memory and kind
+	// (gpuledger_board_ras_errors_total).
 	RAS []gpu.HealthValue
-	// RetiredPages are the retired pages of memory (gpuledger_board_retired_pages_total), PCIeReplays
-	// are the replays of the PCIe link (gpuledger_board_pcie_replays_total), NVLinkErrors are the
-	// errors of NVLink (gpuledger_board_nvlink_errors_total), and LowBanks are the banks of memory
-	// with few or no spare rows (gpuledger_board_low_memory_banks). Each is nil while the GPU does not
-	// report it.
+	// RetiredPages is the number of retired memory pages (gpuledger_board_retired_pages_total). PCIeReplays is the
+	// number of replays on the PCIe link (gpuledger_board_pcie_replays_total). NVLinkErrors is the number of NVLink
+	// errors (gpuledger_board_nvlink_errors_total). LowBanks is the number of memory banks with few or no spare rows
+	// (gpuledger_board_low_memory_banks). A number is nil while the GPU does not report it.
 	RetiredPages, PCIeReplays, NVLinkErrors, LowBanks *float64
-	// Recovery is the action of [gpu.Reading.Recovery] (gpuledger_board_recovery_action_info).
+	// Recovery is the action from [gpu.Reading.Recovery] (gpuledger_board_recovery_action_info).
 	Recovery string
-	// Throttled is the time for which the GPU was throttled, by cause
-	// (gpuledger_board_thermal_throttled_seconds_total,
-	// gpuledger_board_power_brake_throttled_seconds_total); nil while the GPU does not report a cause.
+	// Throttled contains the times for which the GPU was throttled, by reason
+	// (gpuledger_board_thermal_throttled_seconds_total, gpuledger_board_power_brake_throttled_seconds_total). A time
+	// is nil while the GPU does not report the reason.
 	Throttled [gpu.NumThrottles]*time.Duration
-	Since     time.Time // as in Board
-	// Opened is the time when Throttled was 0; zero as in Board.
+	Since     time.Time // time at which the other counters were 0, as in Board
+	// Opened is the time at which Throttled was 0. It is zero in the same case as Board.Since.
 	Opened time.Time
 }
 
-// Allocation is a pod's part of a GPU.
+// Allocation contains the amounts that are charged to a pod for its use of a GPU.
 type Allocation struct {
 	Node, UUID, Serial, ChassisSerial, Namespace, Pod, PodUID string
 	Amounts
 	Units []UnitPart
 }
 
-// UnitAllocation is the part of a GPU of a unit outside pods. Its metrics begin with
-// gpuledger_unit_allocation instead of gpuledger_allocation.
+// UnitAllocation contains the amounts that are charged to a unit outside pods for its use of a GPU. Its metrics
+// begin with gpuledger_unit_allocation instead of gpuledger_allocation.
 type UnitAllocation struct {
 	Node, UUID, Serial, ChassisSerial string
 	gpu.Unit
 	Amounts
 }
 
-// UnitPart is the part of a pod's energy on a GPU that is charged to processes of a unit in the pod,
-// such as a Slurm job (gpuledger_allocation_unit_energy_joules_total).
+// UnitPart contains the part of a pod's energy on a GPU that is charged to the processes of a unit in the pod, such
+// as a Slurm job (gpuledger_allocation_unit_energy_joules_total).
 type UnitPart struct {
 	gpu.Unit
 	Energy gpu.Millijoules
-	Since  time.Time // as in Board
+	Since  time.Time // time at which the counter was 0, as in Board
 }
 
-// Amounts contains the amounts that an owner is charged for a part of a GPU. All are counters.
+// Amounts contains the amounts that an owner is charged for its use of a GPU. All amounts are counters.
 type Amounts struct {
-	// Energy is the energy that the owner is charged (gpuledger_allocation_energy_joules_total).
-	// Exclusive, Idle and Estimated are parts of it: the energy measured while no other owner held or
-	// used the GPU (gpuledger_allocation_exclusive_energy_joules_total), the idle energy
-	// (gpuledger_allocation_idle_energy_joules_total), and the energy divided with an estimated idle
-	// power (gpuledger_allocation_estimated_energy_joules_total).
+	// Energy is the energy for which the owner is charged (gpuledger_allocation_energy_joules_total). Exclusive, Idle
+	// and Estimated are parts of Energy: the energy measured while no other owner held or used the GPU
+	// (gpuledger_allocation_exclusive_energy_joules_total), the idle energy
+	// (gpuledger_allocation_idle_energy_joules_total), and the energy divided with an estimated idle power
+	// (gpuledger_allocation_estimated_energy_joules_total).
 	Energy, Exclusive, Idle, Estimated gpu.Millijoules
-	// Held is the time for which the owner held the GPU (gpuledger_allocation_seconds_total), Active
-	// is the time for which it worked on the GPU (gpuledger_allocation_active_seconds_total), and Busy
-	// is its sampled busy time (gpuledger_allocation_busy_seconds_total).
+	// Held is the time for which the owner held the GPU (gpuledger_allocation_seconds_total). Active is the time for
+	// which the owner worked on the GPU (gpuledger_allocation_active_seconds_total). Busy is the sampled busy time of
+	// the owner (gpuledger_allocation_busy_seconds_total).
 	Held, Active, Busy time.Duration
-	// Throttled is the part of Energy that was used while the GPU was throttled, and the throttled
-	// time (gpuledger_allocation_throttled_joules_total,
-	// gpuledger_allocation_throttled_seconds_total).
+	// Throttled contains the part of Energy that was used while the GPU was throttled, and the throttled time
+	// (gpuledger_allocation_throttled_joules_total, gpuledger_allocation_throttled_seconds_total).
 	Throttled gpu.ByThrottle
-	// GPUTime is Held weighted by the share of the GPU (gpuledger_allocation_gpu_seconds_total).
+	// GPUTime is Held, weighted by the owner's share of the GPU (gpuledger_allocation_gpu_seconds_total).
 	GPUTime time.Duration
-	// Profiled is the work while the owner had the GPU alone (gpuledger_allocation_profiled_seconds_total,
+	// Profiled is the work while the owner was alone on the GPU (gpuledger_allocation_profiled_seconds_total,
 	// gpuledger_allocation_tensor_active_seconds_total, gpuledger_allocation_dram_active_seconds_total).
 	Profiled gpu.Profiled
-	Since    time.Time // as in Board
+	Since    time.Time // time at which the counters were 0, as in Board
 }
 
-// Rows are the rows at one moment.
+// Rows contains all rows at one moment.
 type Rows struct {
 	Placements  []Placement
 	Health      []Health
@@ -126,7 +124,7 @@ type Rows struct {
 	Units       []UnitAllocation
 }
 
-// New returns the rows of a snapshot. A pod or unit has rows while it has accounts.
+// New returns the rows for a snapshot. A pod or unit has rows while it has accounts.
 func New(s *gpu.Snapshot) (rows Rows) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
@@ -209,11 +207,11 @@ func health(node, serial string, g *gpu.GPU) Health {
 	return h
 }
 
-// amd is the vendor of GPUs that report heat, but no power brake.
+// amd is the vendor of the GPUs that report throttling because of heat, but not because of a power brake.
 const amd = "AMD"
 
-// retired returns the errors for which a GPU retires pages. AMD's driver retires them for uncorrectable errors only
-// (Linux, amdgpu_ras.c).
+// retired returns the kinds of errors for which a GPU retires pages. AMD's driver retires pages for uncorrectable
+// errors only (Linux, amdgpu_ras.c).
 func retired(g *gpu.GPU) []string {
 	if g.Vendor == amd {
 		return []string{"uncorrectable"}
@@ -221,15 +219,15 @@ func retired(g *gpu.GPU) []string {
 	return []string{"correctable", "uncorrectable"}
 }
 
-// linkErrors contains the types of NVLink errors that are counted, up to NVLink 4 and from NVLink 5
-// on. Types that healthy links count too, such as corrected symbols, are left out.
+// linkErrors contains the types of NVLink errors that are counted: up to NVLink 4, and from NVLink 5 on. It omits
+// types that healthy links also count, such as corrected symbols.
 var linkErrors = [][]string{
 	{"crc_flit", "crc_data", "replay", "recovery"},
 	{"link_integrity", "receive", "recovery", "recovery_failed"},
 }
 
-// sum adds up the values of a metric with the given labels. It returns nil if one of them is
-// missing: a sum without it would look like a counter that fell.
+// sum adds up the values of a metric with the given labels. It returns nil if one of these values is missing,
+// because a sum without this value would look like a counter that fell.
 func sum(values []gpu.HealthValue, m gpu.HealthMetric, labels ...string) *float64 {
 	total, found := 0.0, 0
 	for i := range values {
@@ -243,9 +241,9 @@ func sum(values []gpu.HealthValue, m gpu.HealthMetric, labels ...string) *float6
 	return &total
 }
 
-// began returns the time when a counter labelled with the serial numbers of a GPU was 0. It is zero
-// if the counter continues a counter with older labels, because its amount would otherwise be
-// counted twice.
+// began returns the time at which a counter that is labelled with the serial numbers of a GPU was 0. It returns
+// zero if the counter continues a counter with older labels, because the amount of the older counter would
+// otherwise be counted twice.
 func began(g *gpu.GPU, opened time.Time) time.Time {
 	if g.Renamed.After(opened) {
 		return time.Time{}

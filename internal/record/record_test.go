@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/record"
 )
 
-// TestNew checks the rows of a snapshot. A lost GPU has no placement row but a board row. A pod row
-// is the sum of its containers. An owner without a name and a UID has no row. A counter that
-// continues an earlier amount has no start time.
+// TestNew checks the rows of a snapshot. A lost GPU has a board row, but no placement row. A pod row contains the sum
+// over the containers of the pod. An owner without a name and a UID has no row. A counter that continues an earlier
+// amount has no start time.
 func TestNew(t *testing.T) {
 	opened := time.Unix(1_800_000_000, 0)
 	account := func(pod, part string, mJ gpu.Millijoules) gpu.Account {
@@ -98,8 +98,9 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestAMD checks the health of an AMD GPU: the sums of its memory errors in this boot, and the time that heat limited its clocks, but not the
-// driver's counts of errors. Its driver reports no power brake and no errors over the life of the board.
+// TestAMD checks the health of an AMD GPU. The record contains the sums of its memory errors in this boot, and the time
+// for which heat limited its clocks, but not the driver's counts of errors. AMD's driver reports no power brake and no
+// errors over the life of the board.
 func TestAMD(t *testing.T) {
 	opened := time.Unix(1_800_000_000, 0)
 	value := func(m gpu.HealthMetric, v float64, labels ...string) gpu.HealthValue {
@@ -118,23 +119,24 @@ func TestAMD(t *testing.T) {
 	if diff := cmp.Diff(want, record.New(&gpu.Snapshot{GPUs: []gpu.GPU{g}}).Health[0]); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	g.Reading.Throttled = nil // of older firmware
+	g.Reading.Throttled = nil // older firmware reports no throttling
 	if h := record.New(&gpu.Snapshot{GPUs: []gpu.GPU{g}}).Health[0]; h.Throttled[gpu.ThrottleThermal] != nil {
 		t.Error("a time that the GPU does not report")
 	}
 }
 
-// TestSums checks that counters that are sums are absent while a part is missing, because a sum
-// without it would look like a counter that fell, and that each generation of NVLink has its errors.
+// TestSums checks that a counter that is a sum is absent while one of its parts is missing, because a sum without this
+// part would look like a counter that fell. It also checks that the counter uses the errors of the right generation of
+// NVLink.
 func TestSums(t *testing.T) {
 	tests := map[string]struct {
 		links []string
 		want  *float64
 	}{
-		"NVLink 4":            {[]string{"crc_flit", "crc_data", "replay", "recovery"}, new(4.0)},
-		"NVLink 4, one fails": {[]string{"crc_flit", "replay", "recovery"}, nil},
-		"NVLink 5":            {[]string{"malformed_packet", "receive", "link_integrity", "transmit_discard", "recovery", "recovery_failed", "effective", "symbol"}, new(4.0)},
-		"none":                {nil, nil},
+		"NVLink 4":                       {[]string{"crc_flit", "crc_data", "replay", "recovery"}, new(4.0)},
+		"NVLink 4, one value is missing": {[]string{"crc_flit", "replay", "recovery"}, nil},
+		"NVLink 5":                       {[]string{"malformed_packet", "receive", "link_integrity", "transmit_discard", "recovery", "recovery_failed", "effective", "symbol"}, new(4.0)},
+		"none":                           {nil, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -150,19 +152,20 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestRetiredPages checks the pages that each vendor's driver retires: AMD's for uncorrectable errors only (docs/amd.md), NVIDIA's also for
-// correctable ones (nvml.h, NVML_FI_DEV_RETIRED_SBE). A part of the sum that is missing makes it unknown.
+// TestRetiredPages checks the pages that each vendor's driver retires. AMD's driver retires pages for uncorrectable
+// errors only (docs/amd.md); NVIDIA's driver also retires pages for correctable errors (nvml.h,
+// NVML_FI_DEV_RETIRED_SBE). If a part of the sum is missing, the sum is unknown.
 func TestRetiredPages(t *testing.T) {
 	tests := map[string]struct {
 		vendor string
 		pages  map[string]float64
 		want   *float64
 	}{
-		"AMD":                 {"AMD", map[string]float64{"uncorrectable": 2}, new(2.0)},
-		"AMD, unreadable":     {"AMD", nil, nil},
-		"NVIDIA":              {"NVIDIA", map[string]float64{"correctable": 3, "uncorrectable": 4}, new(7.0)},
-		"NVIDIA, one fails":   {"NVIDIA", map[string]float64{"uncorrectable": 4}, nil},
-		"NVIDIA, remaps rows": {"NVIDIA", nil, nil},
+		"AMD":                          {"AMD", map[string]float64{"uncorrectable": 2}, new(2.0)},
+		"AMD, unreadable":              {"AMD", nil, nil},
+		"NVIDIA":                       {"NVIDIA", map[string]float64{"correctable": 3, "uncorrectable": 4}, new(7.0)},
+		"NVIDIA, one value is missing": {"NVIDIA", map[string]float64{"uncorrectable": 4}, nil},
+		"NVIDIA GPU that remaps rows":  {"NVIDIA", nil, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

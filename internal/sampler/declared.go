@@ -11,12 +11,12 @@ import (
 )
 
 // correct replaces declared allocations that contradict the use of a GPU, and drops declared
-// allocations without an owner. If an owner uses a GPU but is not named in the files of the GPU,
-// the users of the GPU count as its holders. An owner that is named but does not use the GPU is
+// allocations without an owner. If an owner uses a GPU but the files of the GPU do not name this
+// owner, the users of the GPU count as its holders. A named owner that does not use the GPU is
 // then not a holder. Use by an owner that is newer than the list is not a contradiction. An owner
 // that held the GPU remains a holder while it uses the GPU, even if its file is missing, because
-// the epilog removes a file only after the last process ended. The stage "units" reports the first
-// contradiction.
+// the epilog removes a file only after the last process ended. correct reports the first
+// contradiction in the stage "units".
 func (s *Sampler) correct(v view) {
 	var wrong error
 	anyDeclared := false
@@ -49,7 +49,7 @@ func (s *Sampler) correct(v view) {
 	}
 }
 
-// used returns the GPUs that each unit uses.
+// used returns the UUIDs of the GPUs that each unit uses.
 func (v view) used() map[gpu.Owner][]string {
 	by := make(map[gpu.Owner][]string)
 	for uuid, p := range v.processes {
@@ -75,9 +75,9 @@ func (s *Sampler) remember(uuid string, list []gpu.Allocation, v view) {
 	}
 }
 
-// unnamed returns one process of each owner that uses a place but is not named for it. Either the
-// place is declared only for other owners, or it is declared for no owner although this owner held
-// it before.
+// unnamed returns one process of each owner that uses a GPU or MIG instance without being declared
+// for it. Either the GPU or instance is declared only for other owners, or it is declared for no
+// owner and this owner held it before.
 func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocation) (list []gpuProcess) {
 	for _, g := range present {
 		same := func(h gpuProcess) bool { return h.Owner == g.Owner && h.GPUInstance == g.GPUInstance }
@@ -91,21 +91,21 @@ func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocatio
 	return list
 }
 
-// isBeside reports whether a declared allocation is for the place that a process uses, and whether
-// its owner has the same kind as the owner of the process.
+// isBeside reports whether a declared allocation is for the GPU or instance that a process uses,
+// and whether the allocation's owner has the same kind and scope as the owner of the process.
 func (g gpuProcess) isBeside(a gpu.Allocation) bool {
 	return a.Owner.Kind == g.Owner.Kind && a.Owner.Scope == g.Owner.Scope && (a.GPUInstance == g.GPUInstance || a.GPUInstance == "")
 }
 
-// contradicted reports whether other owners use the place of an allocation while the owner of the
-// allocation does not.
+// contradicted reports whether other owners use the GPU or instance of an allocation while the
+// owner of the allocation does not use it.
 func contradicted(a gpu.Allocation, unnamed, present []gpuProcess) bool {
 	return slices.ContainsFunc(unnamed, func(g gpuProcess) bool { return g.isBeside(a) }) &&
 		!slices.ContainsFunc(present, func(g gpuProcess) bool { return g.uses(a) })
 }
 
-// byUse returns allocations for the owners that use a GPU. An allocation counts as shared if there
-// are other users or holders in the same place.
+// byUse returns allocations for the owners that use a GPU. An allocation counts as shared if the
+// same GPU or instance has other users or holders.
 func byUse(uuid string, users []gpuProcess, holders []gpu.Allocation) (list []gpu.Allocation) {
 	for _, g := range users {
 		beside := func(owner gpu.Owner, instance string) bool {
@@ -127,7 +127,7 @@ func byUse(uuid string, users []gpuProcess, holders []gpu.Allocation) (list []gp
 	return list
 }
 
-// declaredUIDs returns the UIDs of declared owners, for an error text.
+// declaredUIDs returns the UIDs of declared owners for an error message.
 func declaredUIDs(declared []gpu.Allocation) string {
 	var uids []string
 	for _, a := range declared {

@@ -14,8 +14,7 @@ import (
 
 func job(id string) gpu.Owner { return gpu.Unit{Manager: "slurm", Name: id}.Owner() }
 
-// declares sets the jobs that a prolog's file names for a GPU. An empty id stands for a file that
-// names no live job.
+// declares sets the jobs that a prolog's file names for a GPU. An empty id represents a file that names no live job.
 func (w *world) declares(uuid string, ids ...string) {
 	var list []gpu.Allocation
 	for _, a := range w.allocations.List {
@@ -81,7 +80,7 @@ func TestFalsePrologFile(t *testing.T) {
 				t.Errorf("the job held its GPU for %v, want 199s", held)
 			}
 			if other, _ := heldBy(snap.GPUs[1], job("301")); tt.wrong && (gpuTime != held || other != 0) {
-				t.Errorf("the job has %v of GPU time, and the named job held the GPU for %v; want all and none", gpuTime, other)
+				t.Errorf("the job has %v of GPU time, and the named job held the GPU for %v; want all of the time and 0", gpuTime, other)
 			}
 			if first, _ := heldBy(snap.GPUs[0], job("301")); first != 199*time.Second {
 				t.Errorf("the other job held its own GPU for %v, want 199s", first)
@@ -90,9 +89,8 @@ func TestFalsePrologFile(t *testing.T) {
 	}
 }
 
-// TestTruePrologFile checks that a file that may be right is not overridden by use. A holder is idle,
-// and the GPU is used by a process of the host, by a pod, or by a job that is newer than the last
-// poll.
+// TestTruePrologFile checks that a file that may be correct takes precedence over use. Its job holds the GPU without a
+// process, while the GPU is used by a process of the host, by a pod, or by a job that is newer than the last poll.
 func TestTruePrologFile(t *testing.T) {
 	for name, user := range map[string]gpu.Owner{"host": {Kind: gpu.OwnerHost}, "pod": train, "newer job": job("303")} {
 		t.Run(name, func(t *testing.T) {
@@ -116,8 +114,8 @@ func TestTruePrologFile(t *testing.T) {
 	}
 }
 
-// TestMissingPrologFile checks two jobs after their file was removed. They hold their GPU while they use
-// it, so the working job is not alone. A job without a process no longer holds the GPU.
+// TestMissingPrologFile checks two jobs after their file was removed. The jobs hold their GPU while they use it, so the
+// working job is not alone. A job without a process no longer holds the GPU.
 func TestMissingPrologFile(t *testing.T) {
 	w := newWorld(t)
 	w.declares(first, "301", "302", "303")
@@ -148,8 +146,8 @@ func TestMissingPrologFile(t *testing.T) {
 	}
 }
 
-// TestMissingFileOfInstance checks two jobs on two MIG instances of a GPU. The file of one job is removed. The job still
-// does not share its instance with the other job.
+// TestMissingFileOfInstance checks two jobs on two MIG instances of a GPU. The file of one job is removed. The jobs
+// still do not share an instance.
 func TestMissingFileOfInstance(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Partitions = halves()
@@ -180,7 +178,7 @@ func TestUsed(t *testing.T) {
 	if w.ticks(s, 3); w.used != nil {
 		t.Errorf("used %v without files", w.used)
 	}
-	w.declares("GPU-unknown", "301") // the number of a GPU that Slurm did not give to the job
+	w.declares("GPU-unknown", "301") // number of a GPU that Slurm did not allocate to the job
 	w.ticks(s, 3)
 	want := map[gpu.Owner][]string{job("301"): {first, second}}
 	if diff := cmp.Diff(want, w.used, cmpopts.SortSlices(strings.Compare)); diff != "" {

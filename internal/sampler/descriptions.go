@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A descriptionRow saves the description of a unit for the next exporter process. An epilog removes
-// the job's files, but the job's series remain for a while. The row does not contain the user.
+// A descriptionRow contains the description of a unit for the next exporter process. It is needed because an
+// epilog removes the job's files, but the job's series remain for a while. The row does not contain the user.
 type descriptionRow struct {
 	Manager   string `json:"manager"`
 	Unit      string `json:"unit"`
@@ -26,27 +26,26 @@ type descriptionRow struct {
 
 func (r descriptionRow) unit() gpu.Unit { return gpu.Unit{Manager: r.Manager, Name: r.Unit} }
 
-// descriptions contains the descriptions of units that an earlier exporter saved, and the
-// descriptions that this exporter saved.
+// descriptions contains the descriptions of units: descriptions from an earlier exporter, and descriptions that
+// this exporter saved.
 type descriptions struct {
 	stored, saved []descriptionRow
 	due           time.Duration // boot-clock time of the next save
-	failed        bool          // rows of the last save
+	failed        bool          // set if the last save of the rows failed
 }
 
 const (
 	// describeEvery is the minimum time between two saves.
 	describeEvery = 5 * time.Second
-	// maxDescriptions limits the number of rows, and maxDescription limits the bytes of a text in a
-	// row.
+	// maxDescriptions limits the number of rows. maxDescription limits the length of a text in a row, in bytes.
 	maxDescriptions = 4096
 	maxDescription  = 255
 )
 
-// check rejects rows that no exporter writes.
+// check rejects rows that an exporter cannot have written.
 func (d *descriptions) check() error {
 	if len(d.stored) > maxDescriptions {
-		return fmt.Errorf("%d rows, the limit is %d", len(d.stored), maxDescriptions)
+		return fmt.Errorf("%d rows exceed the limit of %d", len(d.stored), maxDescriptions)
 	}
 	for _, r := range d.stored {
 		if r.Manager == "" || r.Unit == "" || r.Account+r.Partition+r.Cluster == "" {
@@ -54,14 +53,15 @@ func (d *descriptions) check() error {
 		}
 		for _, text := range []string{r.Manager, r.Unit, r.SLUID, r.Account, r.Partition, r.Cluster} {
 			if len(text) > maxDescription {
-				return fmt.Errorf("a text of %d bytes, the limit is %d", len(text), maxDescription)
+				return fmt.Errorf("a text of %d bytes exceeds the limit of %d", len(text), maxDescription)
 			}
 		}
 	}
 	return nil
 }
 
-// complete adds the earlier descriptions of units that are in the books. A second run of a job has another SLUID.
+// complete adds descriptions that an earlier exporter saved, for units that are in the books. It distinguishes
+// runs of the same job by their SLUIDs.
 func (d *descriptions) complete(units map[gpu.Unit]gpu.UnitInfo, books ledger.State) map[gpu.Unit]gpu.UnitInfo {
 	if len(d.stored) == 0 {
 		return units
@@ -127,7 +127,7 @@ func (s *store) restoreJobs(table descriptions, err error) {
 	if err != nil {
 		table = descriptions{}
 		if !errors.Is(err, fs.ErrNotExist) {
-			s.cfg.Log.Warn("ignoring the descriptions of jobs by an earlier exporter", "err", err)
+			s.cfg.Log.Warn("ignoring the job descriptions of an earlier exporter", "err", err)
 		}
 	}
 	table.saved = slices.Clone(table.stored)

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// newJobWorld returns a world with the job 4711 on a GPU, after n ticks of an exporter that then ends.
+// newJobWorld returns a world with the job 4711 on a GPU, after an exporter ran for n ticks and ended.
 func newJobWorld(t *testing.T, info gpu.UnitInfo) (*world, gpu.Unit) {
 	w, job := newWorld(t), gpu.Unit{Manager: "slurm", Name: "4711"}
 	w.runs(first, 42, job.Owner())
@@ -26,8 +26,8 @@ func newJobWorld(t *testing.T, info gpu.UnitInfo) (*world, gpu.Unit) {
 	return w, job
 }
 
-// TestDescriptionAfterRestart checks that a job whose epilog removed its files keeps its account after a restart of the
-// exporter until its series end. Data about users are not stored.
+// TestDescriptionAfterRestart checks that a job keeps its description until its series end, even if its epilog removed
+// its files and the exporter restarted. Data about users are not stored.
 func TestDescriptionAfterRestart(t *testing.T) {
 	described := gpu.UnitInfo{SLUID: "s8FXKTA79XAR00", User: "ada", UID: "1001", Account: "physics", Partition: "gpu", Cluster: "alps"}
 	tests := []struct {
@@ -43,13 +43,13 @@ func TestDescriptionAfterRestart(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w, job := newJobWorld(t, described)
 			if data, err := os.ReadFile(filepath.Join(w.root, "state", "jobs.json")); err != nil || strings.Contains(string(data), "ada") || strings.Contains(string(data), "1001") {
-				t.Errorf("file of descriptions %s, %v", data, err)
+				t.Errorf("file of descriptions: %s, error %v", data, err)
 			}
 			w.processes, w.contexts = nil, nil
 			if w.units = nil; tt.now != (gpu.UnitInfo{}) {
 				w.units = map[gpu.Unit]gpu.UnitInfo{job: tt.now}
 			}
-			for range 2 { // the second exporter does not lose it either
+			for range 2 { // the second exporter must also keep the description
 				s := w.sampler()
 				if diff := cmp.Diff(tt.want, w.ticks(s, 5).Units[job]); diff != "" {
 					t.Errorf("description (-want +got):\n%s", diff)
@@ -67,7 +67,7 @@ func TestDescriptionAfterRestart(t *testing.T) {
 	}
 }
 
-// TestCorruptDescriptions checks that a table that no exporter wrote is ignored and kept.
+// TestCorruptDescriptions checks that a table that an exporter cannot have written is ignored and kept.
 func TestCorruptDescriptions(t *testing.T) {
 	for name, file := range map[string]string{
 		"garbage":     "{",
@@ -90,7 +90,8 @@ func TestCorruptDescriptions(t *testing.T) {
 	}
 }
 
-// TestUnsavedDescriptions checks that descriptions that cannot be saved are logged once, and saved later.
+// TestUnsavedDescriptions checks that a failure to save descriptions is logged once, and that the descriptions are
+// saved later.
 func TestUnsavedDescriptions(t *testing.T) {
 	w, job := newWorld(t), gpu.Unit{Manager: "slurm", Name: "4711"}
 	w.runs(first, 42, job.Owner())
@@ -108,6 +109,6 @@ func TestUnsavedDescriptions(t *testing.T) {
 	}
 	w.ticks(s, 10)
 	if data, err := os.ReadFile(filepath.Join(w.root, "state", "jobs.json")); err != nil || !strings.Contains(string(data), "physics") {
-		t.Errorf("file of descriptions %s, %v", data, err)
+		t.Errorf("file of descriptions: %s, error %v", data, err)
 	}
 }

@@ -7,18 +7,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// devices contains the GPUs of the driver. Its methods resolve the device names of the kubelet.
+// devices contains the GPUs that the driver lists. Its methods resolve the device names of the
+// kubelet.
 type devices []gpu.Device
 
-// lookUp returns the allocations, to which it adds the GPU and the MIG instance. The UUID of an
-// unlisted device stays empty, unless the name of the device is the UUID of a GPU. This GPU may be
-// lost.
+// lookUp returns the allocations after adding the GPU and the MIG instance to each of them. The
+// UUID of an unlisted device stays empty, unless the name of the device is the UUID of a GPU,
+// which may be lost.
 func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	out, at := make([]gpu.Allocation, 0, len(list)), make(map[holdingKey]int, len(list))
 	for _, a := range ds.expand(list) {
 		a.UUID, a.GPUInstance = ds.find(a.Device)
 		if a.GPUInstance != "" && a.Sharing == gpu.SharingExclusive {
-			a.Sharing = gpu.SharingMIG // the device name is the PCI address of a divided GPU
+			a.Sharing = gpu.SharingMIG // the device name was the PCI address of a divided GPU
 		}
 		h := holdingKey{a.UUID, a.GPUInstance, a.Owner}
 		if i, twice := at[h]; twice {
@@ -50,7 +51,8 @@ func (ds devices) expand(list []gpu.Allocation) []gpu.Allocation {
 	return out
 }
 
-// holdingKey identifies an allocation of one owner. Two claims on the same device count as one.
+// holdingKey identifies an allocation of one owner. Two claims by an owner on the same device
+// count as one allocation.
 type holdingKey struct {
 	uuid, instance string
 	owner          gpu.Owner
@@ -85,7 +87,7 @@ func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 	return ds[i : i+1].findInstance(meant(name.Partition))
 }
 
-// at returns the GPU or the partition at a position (see [gpu.Device.Position]).
+// at returns the GPU or the partition at a position, as described for [gpu.Device.Position].
 func (ds devices) at(position int) (uuid, instance string) {
 	for _, d := range ds {
 		if d.Position == nil {
@@ -101,8 +103,8 @@ func (ds devices) at(position int) (uuid, instance string) {
 	return "", ""
 }
 
-// owned returns a function that matches the partition that contains a device with the given name.
-// The address of a divided GPU names its first partition.
+// owned returns a function that reports whether a partition contains the device with the given
+// name. The address of a divided GPU refers to the first partition of the GPU.
 func owned(name gpu.DeviceName) func(gpu.Partition) bool {
 	return func(i gpu.Partition) bool {
 		return slices.ContainsFunc(i.Devices, func(d gpu.PartitionDevice) bool {
@@ -119,7 +121,7 @@ func owned(name gpu.DeviceName) func(gpu.Partition) bool {
 	}
 }
 
-// findInstance returns the first instance that matches.
+// findInstance returns the first instance for which meant returns true.
 func (ds devices) findInstance(meant func(gpu.Partition) bool) (uuid, instance string) {
 	for _, d := range ds {
 		if d.Partitions == nil {
@@ -132,7 +134,7 @@ func (ds devices) findInstance(meant func(gpu.Partition) bool) (uuid, instance s
 	return "", ""
 }
 
-// meant returns a function that matches the instance that a partition name refers to.
+// meant returns a function that reports whether a partition name refers to a given instance.
 func meant(name *gpu.PartitionName) func(gpu.Partition) bool {
 	switch {
 	case name.Ordinal != nil:

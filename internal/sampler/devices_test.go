@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestDeviceNames checks that every form of a device name is resolved to the GPU or MIG instance.
+// TestDeviceNames checks that device names in each form are resolved to the GPU or MIG instance.
 func TestDeviceNames(t *testing.T) {
 	mig := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
 		{ID: "1", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, Devices: []gpu.PartitionDevice{{UUID: "MIG-a", Index: 1}}},
@@ -30,21 +30,21 @@ func TestDeviceNames(t *testing.T) {
 		{"GPU by PCI address", gpu.DeviceName{PCIBusID: "00000000:1B:00.0"}, []place{{first, ""}}},
 		{"a PCI address without a GPU", gpu.DeviceName{PCIBusID: "00000000:44:00.0"}, nil},
 		{"GPU by minor number", gpu.DeviceName{Node: "nvidia7"}, []place{{first, ""}}},
-		{"no such index", gpu.DeviceName{Index: new(9)}, nil},
+		{"unknown index", gpu.DeviceName{Index: new(9)}, nil},
 		{"no name", gpu.DeviceName{}, nil},
 		{"MIG device by UUID", gpu.DeviceName{UUID: "MIG-c"}, []place{{second, "5"}}},
-		{"no such MIG device", gpu.DeviceName{UUID: "MIG-x"}, nil},
+		{"unknown MIG device", gpu.DeviceName{UUID: "MIG-x"}, nil},
 		{"MIG device by instance", gpu.DeviceName{UUID: second, Partition: &gpu.PartitionName{Instance: "1"}}, []place{{second, "1"}}},
-		{"MIG device by its index, in a hole", gpu.DeviceName{Index: new(1), Partition: &gpu.PartitionName{Ordinal: new(2)}}, nil},
+		{"MIG device by an unused index between two others", gpu.DeviceName{Index: new(1), Partition: &gpu.PartitionName{Ordinal: new(2)}}, nil},
 		{"MIG device by its index", gpu.DeviceName{Index: new(1), Partition: &gpu.PartitionName{Ordinal: new(4)}}, []place{{second, "5"}}},
-		{"MIG device beyond the last", gpu.DeviceName{Index: new(1), Partition: &gpu.PartitionName{Ordinal: new(5)}}, nil},
-		{"MIG device by place", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{ProfileID: new(9), Start: new(4)}}, []place{{second, "1"}}},
-		{"another profile there now", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{ProfileID: new(14), Start: new(4)}}, nil},
+		{"MIG device by an index after the last", gpu.DeviceName{Index: new(1), Partition: &gpu.PartitionName{Ordinal: new(5)}}, nil},
+		{"MIG device by profile and place", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{ProfileID: new(9), Start: new(4)}}, []place{{second, "1"}}},
+		{"another profile in the place", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{ProfileID: new(14), Start: new(4)}}, nil},
 		{"a profile without a place", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{ProfileID: new(9)}}, nil},
 		{"a place without a profile", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{Start: new(4)}}, nil},
 		{"first partition by its PCI address", gpu.DeviceName{PCIBusID: "00000000:43:00.0"}, []place{{second, "8"}}},
 		{"partition by the name of its device", gpu.DeviceName{Partition: &gpu.PartitionName{Device: "amdgpu_xcp_1"}}, []place{{second, "9"}}},
-		{"no such partition", gpu.DeviceName{Partition: &gpu.PartitionName{Device: "amdgpu_xcp_2"}}, nil},
+		{"unknown partition", gpu.DeviceName{Partition: &gpu.PartitionName{Device: "amdgpu_xcp_2"}}, nil},
 		{"first partition by its device node", gpu.DeviceName{Node: "dri/renderD129"}, []place{{second, "8"}}},
 		{"partition by its device node", gpu.DeviceName{Node: "dri/renderD130"}, []place{{second, "9"}}},
 		{"MIG device of a whole GPU", gpu.DeviceName{UUID: first, Partition: &gpu.PartitionName{Instance: "1"}}, nil},
@@ -68,8 +68,8 @@ func TestDeviceNames(t *testing.T) {
 	}
 }
 
-// TestLostIndex checks that an index is resolved to the present GPU if a lost GPU had the same
-// index.
+// TestLostIndex checks that an index is resolved to the present GPU although a lost GPU had the
+// same index.
 func TestLostIndex(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -95,8 +95,8 @@ func TestLostName(t *testing.T) {
 	}
 }
 
-// TestIndexOfVendor checks that an index stands for the NVIDIA GPU if GPUs of two vendors have the
-// same index.
+// TestIndexOfVendor checks that an index refers to the NVIDIA GPU if two GPUs from different
+// vendors have the same index.
 func TestIndexOfVendor(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Vendor, w.devices[1].Vendor = "AMD", "NVIDIA"
@@ -135,7 +135,7 @@ func TestPosition(t *testing.T) {
 		}
 	}
 	divided := w.devices[0].UUID
-	want := map[string]string{"at-1": divided + " 0", "at-2": divided + " 1", "at-3": whole.UUID + " "} // no GPU at the positions 0 and 4
+	want := map[string]string{"at-1": divided + " 0", "at-2": divided + " 1", "at-3": whole.UUID + " "} // the positions 0 and 4 have no GPU
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}

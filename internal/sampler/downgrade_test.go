@@ -66,10 +66,10 @@ func TestDowngrade(t *testing.T) {
 	s = w.sampler()
 	after := w.ticks(s, 1).GPUs[0].Book
 	if !after.Opened.Equal(before.Opened) || after.Energy != before.Energy+100_000 {
-		t.Errorf("same format: book %+v\nbefore it %+v", after, before)
+		t.Errorf("same format: book %+v\nbook before the restart %+v", after, before)
 	}
 	if a, b := after.Accounts[0], before.Accounts[0]; a.Owner != b.Owner || !a.Opened.Equal(b.Opened) || a.Energy[gpu.Exclusive] != after.Energy {
-		t.Errorf("same format: account %+v\nbefore it %+v", a, b)
+		t.Errorf("same format: account %+v\naccount before the restart %+v", a, b)
 	}
 
 	if err := s.Close(); err != nil {
@@ -79,13 +79,13 @@ func TestDowngrade(t *testing.T) {
 	w.write("state/ledger.json", later)
 	snap := w.ticks(w.sampler(), 2)
 	if b := snap.GPUs[0].Book; b.Energy != 100_000 || !b.Opened.After(after.Opened) {
-		t.Errorf("later format: book %+v, want clean books of 100000 mJ", b)
+		t.Errorf("later format: book %+v, want a new book with 100000 mJ", b)
 	}
 	if st := stageOf(snap, stage.State); !st.Up || st.Failures != 1 {
-		t.Errorf("later format: stage %+v, want one failure and up", st)
+		t.Errorf("later format: stage %+v, want one failure and a stage that is up", st)
 	}
 	kept, err := os.ReadFile(file + ".newer")
 	if diff := cmp.Diff(later, string(kept)); err != nil || diff != "" {
-		t.Errorf("file of the later format: %v (-want +kept):\n%s", err, diff)
+		t.Errorf("file in the later format: error %v (-want +kept):\n%s", err, diff)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// Observed returns the observation that the sampler passes to the ledger for the only GPU in a
-// report.
+// Observed returns the observation of the only GPU in a report, as the sampler passes it to
+// the ledger.
 func (s *Sampler) Observed(report gpu.Report, now gpu.Instant) ledger.Observation {
 	s.gpus.update(report, now)
 	s.modules.divide(&s.gpus, report.Readings)

@@ -13,26 +13,27 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// charged lists the values of a report that the ledger uses. An entry also covers every value with
-// a path that starts with the entry.
+// charged contains the paths of report values that the ledger uses. An entry also covers every
+// value with a path that starts with the entry.
 var charged = []string{
 	"Devices.EnergySource", "Devices.EnergyScope", "Devices.MaxPower", "Devices.Partitions", "Readings.UUID", "Readings.At", "Readings.Took", "Readings.Energy", "Readings.QuietPower", "Readings.QuietSampled",
 	"Readings.ModulePower", "Readings.Contexts", "Readings.Sample", "Readings.Instances",
 }
 
-// unused lists the values of a report that are neither in the snapshot nor charged directly.
+// unused contains the paths of report values that are neither in the snapshot nor charged
+// directly.
 var unused = []string{"Readings.ModuleShare", "Readings.Contexts.MemoryUsed", "Readings.Contexts.MPS", "Readings.Samples.Memory"}
 
 // TestEveryFieldIsUsed checks that each value of a report is in the snapshot, and in the
-// observation if the ledger uses it. Memory and MPS clients have their own tests; the sampler
-// computes ModuleShare.
+// observation if the ledger uses it. Memory and MPS clients have their own tests, and ModuleShare
+// is computed by the sampler.
 func TestEveryFieldIsUsed(t *testing.T) {
 	full := func() *gpu.Report {
 		r := gpu.Full[gpu.Report](true)
 		r.Devices[0].EnergySource, r.Devices[0].EnergyScope = gpu.EnergyCounter, gpu.ScopeModule
 		reading := &r.Readings[0]
 		reading.ModulePower.Module = 2
-		reading.Counters[0].Metric = reading.Health[0].Metric + 1 // if it is not set, the sum is added to the value
+		reading.Counters[0].Metric = reading.Health[0].Metric + 1 // another metric; with the same metric, the sum would be added to the health value
 		for _, span := range []*gpu.Span{&reading.Sampled, &reading.Samples[0].Span, &reading.Instances[0].Span} {
 			span.To = time.Second
 		}
@@ -45,7 +46,7 @@ func TestEveryFieldIsUsed(t *testing.T) {
 		switch {
 		case slices.Contains(unused, path):
 		case slices.ContainsFunc(charged, starts) && cmp.Equal(observed, o):
-			t.Errorf("the ledger does not get %s", path)
+			t.Errorf("the ledger does not receive %s", path)
 		case !slices.ContainsFunc(charged, starts) && cmp.Equal(snapshot, s):
 			t.Errorf("the snapshot lacks %s", path)
 		}

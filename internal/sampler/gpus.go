@@ -10,16 +10,16 @@ import (
 )
 
 // A gpuList contains every GPU that was found since the boot. A lost GPU keeps its identity,
-// because its operator needs the serial number.
+// because the operator needs the serial number to find the board.
 type gpuList struct {
 	entries map[string]entry // by UUID
 	// keep is the time for which the book of a lost GPU is published.
 	keep time.Duration
-	// unplaced contains errors from the kernel's log that concern GPUs outside the list.
+	// unplaced contains errors from the kernel's log that belong to GPUs outside the list.
 	unplaced []gpu.KernelError
 }
 
-// An entry is one GPU of the list. It is part of the saved state.
+// An entry describes one GPU in the list. It is part of the saved state.
 type entry struct {
 	gpu.Device
 	Present bool `json:"present"`
@@ -34,7 +34,7 @@ type entry struct {
 	Events  gpu.DriverEvents `json:"xids"`
 	// Resets is the number of resets of the energy counter that Events.Reset already includes.
 	Resets uint64 `json:"resets,omitempty"`
-	// The field Counts is replaced; the map is never changed.
+	// Counts is replaced as a whole. The map is never changed.
 	Counts gpu.Counts `json:"counts,omitempty"`
 }
 
@@ -42,8 +42,8 @@ func newGPUList(keep time.Duration) gpuList {
 	return gpuList{entries: make(map[string]entry), keep: keep}
 }
 
-// restore adds the GPUs that an earlier exporter found since the boot. For GPUs that are already in
-// the list, it adds the errors that the earlier exporter counted.
+// restore adds the GPUs that an earlier exporter found since the boot. If a GPU is already in the
+// list, restore adds the errors that the earlier exporter counted for it.
 func (r *gpuList) restore(saved map[string]entry) {
 	for uuid, old := range saved {
 		e, known := r.entries[uuid]
@@ -60,7 +60,7 @@ func (r *gpuList) restore(saved map[string]entry) {
 }
 
 // update records the present GPUs. A GPU that its vendor's driver does not list is lost until it
-// returns or another GPU is at its PCI address.
+// returns or another GPU appears at its PCI address.
 func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	present := make(map[string]bool, len(report.Devices))
 	taken := make(map[string]bool, len(report.Devices))
@@ -95,8 +95,8 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	}
 }
 
-// addKernel counts errors in the kernel's log. Errors of a GPU that no driver has listed wait until
-// it is listed.
+// addKernel counts errors in the kernel's log. If no driver has listed the GPU of an error yet, the
+// error waits until a driver lists the GPU.
 func (r *gpuList) addKernel(errors []gpu.KernelError) {
 	waiting := append(r.unplaced, errors...)
 	r.unplaced = nil
@@ -109,11 +109,11 @@ func (r *gpuList) addKernel(errors []gpu.KernelError) {
 	}
 }
 
-// maxUnplaced is the maximum number of errors that wait for their GPU.
+// maxUnplaced is the maximum number of errors that wait for a driver to list their GPU.
 const maxUnplaced = 1024
 
-// at returns the GPU at a PCI address without the function number. A GPU that was replaced is not
-// found.
+// at returns the GPU at a PCI address without the function number. It does not return a GPU that
+// was replaced.
 func (r *gpuList) at(address string) (uuid string, ok bool) {
 	for uuid, e := range r.entries {
 		place, _, _ := strings.Cut(e.PCIBusID, ".")
@@ -134,14 +134,14 @@ func (r *gpuList) reset(uuid string, resets uint64, now gpu.Instant) {
 	})
 }
 
-// answers reports whether the driver of a vendor responded.
+// answers reports whether the driver of the given vendor responded.
 func answers(drivers []gpu.Driver, vendor string) bool {
 	return slices.ContainsFunc(drivers, func(d gpu.Driver) bool { return d.Vendor == vendor })
 }
 
 // remember adds serial numbers that were known before and could not be read this time, because a
-// driver that was just loaded may not report them. This applies to the serial numbers of the board
-// and the chassis, which are labels of counters.
+// driver that was just loaded may not report them. These are the serial numbers of the board and
+// the chassis, which are labels of counters.
 func (e *entry) remember(d *gpu.Device) {
 	if gpu.Identity(d.Serial) == "" {
 		d.Serial = e.Serial
@@ -151,8 +151,8 @@ func (e *entry) remember(d *gpu.Device) {
 	}
 }
 
-// markMissing records that a GPU is absent. A replaced GPU is dropped after its book was published
-// for the retention time.
+// markMissing records that a GPU is absent. It drops a replaced GPU after the GPU's book was
+// published for the retention time.
 func (r *gpuList) markMissing(uuid string, e entry, replaced bool, now gpu.Instant) {
 	if e.Present {
 		e.Present, e.Lost = false, now.Boot
@@ -165,13 +165,13 @@ func (r *gpuList) markMissing(uuid string, e entry, replaced bool, now gpu.Insta
 	}
 }
 
-// showsBook reports whether the book of a GPU is published. It is published while the GPU is
-// present, and for the retention time after the loss.
+// showsBook reports whether the book of a GPU is published. The book is published while the GPU is
+// present, and for the retention time after the GPU was lost.
 func (r *gpuList) showsBook(e entry, now gpu.Instant) bool {
 	return e.Present || now.Boot-e.Lost <= r.keep
 }
 
-// edit changes the entry of a GPU in the list.
+// edit applies a change to the entry of a GPU in the list.
 func (r *gpuList) edit(uuid string, change func(*entry)) {
 	if e, known := r.entries[uuid]; known {
 		change(&e)

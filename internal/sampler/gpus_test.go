@@ -29,13 +29,13 @@ func TestLost(t *testing.T) {
 	}
 	w.devices = all
 	if g := w.ticks(s, 1).GPUs[1]; !g.Present || !g.Events.Reset.Equal(w.instant().Wall.Add(-time.Second)) || !g.Events.First[79].Before(g.Events.Reset) {
-		t.Errorf("GPU after its return: %+v, want it present, and reset now", g)
+		t.Errorf("GPU after its return: %+v, want it present, with a reset now", g)
 	}
 	other := all[1]
 	other.UUID, other.Serial = "GPU-5d2f9a60-0000-4000-8000-000000000003", "1320021000051"
 	w.devices = []gpu.Device{all[0], other}
 	if snap := w.ticks(s, 1); len(snap.GPUs) != 3 || snap.GPUs[1].Present || snap.GPUs[1].Book == nil {
-		t.Errorf("GPUs right after the board was replaced: %+v, want three", snap.GPUs)
+		t.Errorf("GPUs right after the board was replaced: %+v, want three GPUs", snap.GPUs)
 	}
 	w.now += 6 * time.Minute
 	if snap := w.ticks(s, 1); len(snap.GPUs) != 2 || snap.GPUs[1].Serial != "1320021000051" {
@@ -43,8 +43,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestReset checks that a restarted energy counter counts as a reset, and that a restart of the exporter neither loses
-// nor repeats this reset.
+// TestReset checks that a restarted energy counter counts as a reset, and that a restart of the exporter neither
+// forgets this reset nor counts it again.
 func TestReset(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -55,14 +55,14 @@ func TestReset(t *testing.T) {
 	reset := w.instant().Wall
 	at := w.ticks(s, 30).GPUs[0].Events.Reset
 	if late := at.Sub(reset); late < 0 || late > 15*time.Second {
-		t.Errorf("the reset at %v was noticed at %v", reset, at)
+		t.Errorf("the reset at %v was recorded at %v", reset, at)
 	}
 	if again := w.ticks(w.restarted(s), 30).GPUs[0].Events.Reset; !again.Equal(at) {
 		t.Errorf("after a restart the reset is at %v, want %v", again, at)
 	}
 }
 
-// TestReplacedReturns checks that a GPU that was replaced and returns is kept when it is lost again.
+// TestReplacedReturns checks that a replaced GPU that returns stays in the list when it is lost again.
 func TestReplacedReturns(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -79,8 +79,8 @@ func TestReplacedReturns(t *testing.T) {
 	}
 }
 
-// TestRetention checks that the book of a lost GPU is published for the retention time, and that
-// the book of a hanging GPU is published while it hangs.
+// TestRetention checks that the book of a lost GPU is published for the retention time, and that the book of a hung
+// GPU is published while the GPU hangs.
 func TestRetention(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -96,7 +96,7 @@ func TestRetention(t *testing.T) {
 	w.now += 2 * time.Minute
 	snap := w.ticks(s, 1)
 	if snap.GPUs[0].Book == nil || snap.GPUs[1].Book != nil || snap.GPUs[1].Serial == "" {
-		t.Errorf("GPUs after the retention time: %+v, want the book of the hanging GPU only", snap.GPUs)
+		t.Errorf("GPUs after the retention time: %+v, want only the book of the hung GPU", snap.GPUs)
 	}
 	w.devices = all
 	if snap := w.ticks(s, 2); snap.GPUs[1].Book == nil || snap.GPUs[1].Book.Energy < 1_000_000 {
@@ -133,8 +133,8 @@ func TestLostGPUTakesNoRoom(t *testing.T) {
 	}
 }
 
-// TestSerials checks that Renamed is the time at which a serial number is first reported or
-// changes, and that a number that is no longer reported is kept, even after a restart.
+// TestSerials checks that Renamed is the time at which a serial number is first reported or changes, and that a serial
+// number that is no longer reported is kept, even after a restart.
 func TestSerials(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -156,7 +156,7 @@ func TestSerials(t *testing.T) {
 	forgotten := func(when string) {
 		for _, serial := range []string{"", "N/A", "1320021000017"} {
 			if g, _ := tick(serial, ""); g.Serial != "1320021000017" || g.Platform.ChassisSerial != "1820000000042" || !g.Renamed.Equal(at) {
-				t.Errorf("%s, driver reports serial %q: serial %q, chassis %q, renamed at %v, want no change", when, serial, g.Serial, g.Platform.ChassisSerial, g.Renamed)
+				t.Errorf("%s, driver reports serial %q: got serial %q, chassis %q, renamed at %v, want no change", when, serial, g.Serial, g.Platform.ChassisSerial, g.Renamed)
 			}
 		}
 	}
@@ -182,8 +182,8 @@ func TestNoAddress(t *testing.T) {
 	}
 }
 
-// TestHandedOver checks an exporter that takes over from a predecessor. It keeps its own values,
-// and adopts the predecessor's serial numbers that the driver no longer reports.
+// TestHandedOver checks an exporter that takes over from a predecessor. The new exporter keeps its own values, and
+// adopts serial numbers that the predecessor read and the driver no longer reports.
 func TestHandedOver(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
@@ -221,8 +221,8 @@ func TestUnknownGPU(t *testing.T) {
 	}
 }
 
-// TestHungAtRestart checks that a GPU that hangs while the exporter starts does not delay other
-// GPUs. Every second is credited and charged to the holder of the other GPU.
+// TestHungAtRestart checks that a GPU that hangs while the exporter starts does not delay other GPUs. The holder of
+// the other GPU is credited with every second and charged for it.
 func TestHungAtRestart(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -233,10 +233,10 @@ func TestHungAtRestart(t *testing.T) {
 	snap := w.ticks(w.restarted(s), 20)
 	b := snap.GPUs[0].Book
 	if len(b.Accounts) != 1 || b.Accounts[0].Allocated != 24*time.Second || b.Accounts[0].Energy[gpu.Exclusive] != 2_400_000 {
-		t.Errorf("book of the other GPU %+v, want 2400000 mJ and 24 s of its holder", b)
+		t.Errorf("book of the other GPU %+v, want 2400000 mJ, and 24 s for its holder", b)
 	}
 	if b := snap.GPUs[1].Book; b == nil || b.Energy != 400_000 {
-		t.Errorf("book of the GPU that hangs %+v, want 400000 mJ as before", b)
+		t.Errorf("book of the hung GPU %+v, want 400000 mJ as before", b)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestKernelLog(t *testing.T) {
 	log := []gpu.KernelError{
 		{Address: "0000:43:00", Code: 63, Sequence: 7, At: at},
 		{Address: "0000:1b:00", Code: 31, Sequence: 9, At: at},
-		{Address: "0000:99:00", Code: 79, Sequence: 11, At: at}, // no driver lists the GPU
+		{Address: "0000:99:00", Code: 79, Sequence: 11, At: at}, // a GPU that no driver lists
 	}
 	w.kernelLog = slices.Clone(log)
 	all := w.devices

@@ -11,10 +11,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSaveHangs checks that gauges are updated while a save hangs, but books are not updated,
-// because only saved books are published. After the save no energy is missing.
+// TestSaveHangs checks that, while a save hangs, gauges are updated and books are not, because
+// only saved books are published. After the save no energy is missing.
 func TestSaveHangs(t *testing.T) {
-	for name, outcome := range map[string]error{"it is saved": nil, "it is not": errors.New("input/output error")} {
+	for name, outcome := range map[string]error{"the save succeeds": nil, "the save fails": errors.New("input/output error")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
@@ -29,7 +29,7 @@ func TestSaveHangs(t *testing.T) {
 					t.Errorf("five ticks took %v, want 3 s at most", took)
 				}
 				if g := snap.GPUs[0]; g.Book.Energy != shown || g.Events.Count != 0 || !g.LastReading.After(w.instant().Wall.Add(-2*time.Second)) {
-					t.Errorf("snapshot shows %d mJ and %d XIDs, want %d mJ and 0 as saved; last reading %v", g.Book.Energy, g.Events.Count, shown, g.LastReading)
+					t.Errorf("snapshot contains %d mJ and %d XIDs, want the saved %d mJ and 0 XIDs; last reading %v", g.Book.Energy, g.Events.Count, shown, g.LastReading)
 				}
 				if st := stageOf(snap, stage.State); st.Up || st.Err == "" {
 					t.Errorf("stage %+v, want down with a reason", st)
@@ -49,8 +49,8 @@ func TestSaveHangs(t *testing.T) {
 }
 
 // TestOpeningHangs checks that books and errors are hidden until the state file of the previous
-// exporter is read, because its content would otherwise be counted twice. Meanwhile GPUs are
-// published, so probes and gauges work.
+// exporter is read, because the content of the file would otherwise be counted twice. Meanwhile
+// GPUs are published, so probes and gauges work.
 func TestOpeningHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -69,7 +69,7 @@ func TestOpeningHangs(t *testing.T) {
 		for range 5 {
 			snap := w.ticks(s, 1)
 			if g := snap.GPUs[0]; len(snap.GPUs) != 2 || g.Book != nil || g.ReportsEvents || stageOf(snap, stage.State).Up {
-				t.Fatalf("book %+v, XIDs %+v, shown %v, stage %+v; want nothing shown yet", g.Book, g.Events, g.ReportsEvents, stageOf(snap, stage.State))
+				t.Fatalf("book %+v, XIDs %+v, XID events reported: %v, stage %+v; want no book and no XIDs yet", g.Book, g.Events, g.ReportsEvents, stageOf(snap, stage.State))
 			}
 		}
 		close(release)
@@ -100,10 +100,10 @@ func TestCloseWhileHanging(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(began); took > 500*time.Millisecond {
-			t.Errorf("tick and Close took %v, want 500ms at most", took)
+			t.Errorf("tick and Close took %v, want at most 500ms", took)
 		}
 		if s.Latest().At != at {
-			t.Error("snapshot shows a tick that was not saved")
+			t.Error("snapshot contains a tick that was not saved")
 		}
 		close(release)
 		synctest.Wait()

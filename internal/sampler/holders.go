@@ -8,12 +8,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// usage contains the holders and users of a GPU.
+// usage contains the holders and the users of a GPU.
 type usage struct {
-	held  []gpu.Allocation // live
+	held  []gpu.Allocation // allocations of live owners
 	users []gpuProcess     // processes of owners that have accounts
-	// known is set while allocations are known. required is set if owners can use GPUs only with an
-	// allocation.
+	// known is set if the allocations are known. required is set if an owner needs an allocation to
+	// use a GPU.
 	known, required bool
 	// reserved is set if unknown pods hold the GPU.
 	reserved bool
@@ -29,7 +29,7 @@ func (g gpuProcess) uses(a gpu.Allocation) bool {
 }
 
 // usage compares the processes on a GPU with its allocations. If the last allocations are outdated,
-// an allocation counts only if its pod uses it. Such a pod is alive, and a pod keeps its
+// an allocation counts only if its pod uses it. A pod that uses a GPU is alive, and a pod keeps its
 // allocations until it ends.
 func (s *Sampler) usage(uuid string, v view) usage {
 	present := v.processes[uuid].present
@@ -63,21 +63,22 @@ func (s *Sampler) holdsGPU(c gpu.Owner) bool {
 	return false
 }
 
-// used reports whether the pod of an allocation uses it.
+// used reports whether the pod of an allocation uses the allocated device.
 func (u *usage) used(a gpu.Allocation) bool {
 	return slices.ContainsFunc(u.users, func(t gpuProcess) bool { return t.uses(a) })
 }
 
-// ownersSeen contains the boot-clock times at which each container was first and last on a GPU.
+// ownersSeen contains the first and the last time at which each container was on a GPU, on the boot
+// clock.
 type ownersSeen map[gpu.Owner]seenSpan
 
 type seenSpan struct{ first, last time.Duration }
 
-// rememberOwners is the time for which an owner that left its GPU is kept, so that it does not
-// count as new when it returns.
+// rememberOwners is the time for which an owner that left its GPU is remembered, so that the owner
+// does not count as new when it returns.
 const rememberOwners = 10 * time.Minute
 
-// update records first and last use per owner and expires old entries.
+// update records the first and the last use by each owner, and drops old entries.
 func (t ownersSeen) update(on map[string]processUsage, now time.Duration) {
 	for _, who := range on {
 		for _, g := range who.present {
@@ -103,8 +104,8 @@ func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
 	return out
 }
 
-// holders returns the holders and the other users of the GPU. If another container of a user's pod
-// holds an allocation, the user shares this allocation, because the kubelet may not list
+// holders returns the holders and the other users of the GPU. If another container in a user's pod
+// holds an allocation, the user is listed with this allocation, because the kubelet may not list
 // allocations of init containers. If the container of a process is unknown, its pod is not listed
 // in addition to the pod's allocation.
 func (u *usage) holders() []gpu.Holder {
@@ -135,18 +136,18 @@ func (u *usage) holders() []gpu.Holder {
 	return out
 }
 
-// heldByPod returns the index of an allocation of the process's pod, or -1.
+// heldByPod returns the index of an allocation to the pod of a process, or -1.
 func (u *usage) heldByPod(t gpuProcess) int {
 	return slices.IndexFunc(u.held, t.uses)
 }
 
-// mayHold reports whether the process's pod has an allocation that may be on this GPU, or may have
-// received one since the last request to the kubelet.
+// mayHold reports whether the pod of a process has an allocation that may be on this GPU, or may
+// have received an allocation since the last request to the kubelet.
 func (u *usage) mayHold(t gpuProcess) bool {
 	return u.reserved || u.unlisted(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
 }
 
-// strays returns the number of processes whose pod does not hold the GPU.
+// strays returns the number of processes in pods that do not hold the GPU.
 func (u *usage) strays() int {
 	n := 0
 	for _, t := range u.users {
@@ -157,7 +158,7 @@ func (u *usage) strays() int {
 	return n
 }
 
-// unused returns the number of allocations without a process of their pod.
+// unused returns the number of allocations that no process of their pod uses.
 func (u *usage) unused() int {
 	n := 0
 	for _, a := range u.held {

@@ -21,10 +21,10 @@ func TestUse(t *testing.T) {
 		sharing        []gpu.Sharing
 	}{
 		{"nothing", nil, nil, 0, 0, nil},
-		{"used as given", []gpu.Owner{train}, []gpu.Owner{train}, 0, 0, []gpu.Sharing{gpu.SharingExclusive}},
-		{"given, not used", []gpu.Owner{train}, nil, 0, 1, []gpu.Sharing{gpu.SharingExclusive}},
-		{"used, not given", nil, []gpu.Owner{train}, 1, 0, []gpu.Sharing{gpu.SharingNone}},
-		{"used by another container of the pod", []gpu.Owner{train}, []gpu.Owner{initContainer}, 0, 0, []gpu.Sharing{gpu.SharingExclusive, gpu.SharingExclusive}},
+		{"used as allocated", []gpu.Owner{train}, []gpu.Owner{train}, 0, 0, []gpu.Sharing{gpu.SharingExclusive}},
+		{"allocated, not used", []gpu.Owner{train}, nil, 0, 1, []gpu.Sharing{gpu.SharingExclusive}},
+		{"used, not allocated", nil, []gpu.Owner{train}, 1, 0, []gpu.Sharing{gpu.SharingNone}},
+		{"used by another container in the pod", []gpu.Owner{train}, []gpu.Owner{initContainer}, 0, 0, []gpu.Sharing{gpu.SharingExclusive, gpu.SharingExclusive}},
 		{"a hog beside an idle holder", []gpu.Owner{train}, []gpu.Owner{serve}, 1, 1, []gpu.Sharing{gpu.SharingExclusive, gpu.SharingNone}},
 	}
 	for _, tt := range tests {
@@ -60,17 +60,17 @@ func TestUse(t *testing.T) {
 func TestUseOfInstances(t *testing.T) {
 	tests := []struct {
 		name           string
-		given          string // device that is allocated to the trainer
+		given          string // device that is allocated to the pod train
 		user           gpu.Owner
 		on             string
 		strays, unused int
-		holders        map[string]gpu.Sharing // by instance
+		holders        map[string]gpu.Sharing // sharing of the holder, by instance
 	}{
 		{"its own", "MIG-1", train, "1", 0, 0, map[string]gpu.Sharing{"1": gpu.SharingMIG}},
 		{"another one", "MIG-1", train, "2", 1, 1, map[string]gpu.Sharing{"1": gpu.SharingMIG, "2": gpu.SharingNone}},
 		{"another pod's", "MIG-2", serve, "2", 1, 1, map[string]gpu.Sharing{"2": gpu.SharingNone}},
-		{"one of the whole", first, train, "2", 0, 0, map[string]gpu.Sharing{"": gpu.SharingMIG, "2": gpu.SharingMIG}},
-		{"another pod's whole", first, serve, "2", 1, 1, map[string]gpu.Sharing{"": gpu.SharingMIG, "2": gpu.SharingNone}},
+		{"an instance of a whole GPU", first, train, "2", 0, 0, map[string]gpu.Sharing{"": gpu.SharingMIG, "2": gpu.SharingMIG}},
+		{"an instance of another pod's whole GPU", first, serve, "2", 1, 1, map[string]gpu.Sharing{"": gpu.SharingMIG, "2": gpu.SharingNone}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,8 +95,8 @@ func TestUseOfInstances(t *testing.T) {
 	}
 }
 
-// TestTwoClaims checks that a container with two allocations of a GPU is one holder, with the
-// larger of the two numbers of replicas.
+// TestTwoClaims checks that a container with two allocations of the same GPU is one holder, and that the larger
+// number of replicas counts.
 func TestTwoClaims(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -129,21 +129,21 @@ func TestNewcomer(t *testing.T) {
 	w.ticks(s, 2)
 	w.runs(first, 42, train)
 	look("it came", 0, gpu.SharingUnknown)
-	look("the kubelet was not read", 0, gpu.SharingUnknown)
+	look("the kubelet was not queried", 0, gpu.SharingUnknown)
 	w.allocations.Requested = w.now
-	look("the kubelet did not list it", 1, gpu.SharingNone)
+	look("the kubelet did not list the process's allocation", 1, gpu.SharingNone)
 
 	w.contexts[first] = nil
 	w.ticks(s, 300)
 	w.runs(first, 43, train)
-	look("it came again", 1, gpu.SharingNone)
+	look("the process started again", 1, gpu.SharingNone)
 	w.contexts[first] = nil
 	w.ticks(s, 700)
 	w.runs(first, 44, train)
-	look("it came after a long time", 0, gpu.SharingUnknown)
+	look("the process started again after a long time", 0, gpu.SharingUnknown)
 	w.gives(first, train)
 	w.allocations.Requested = w.now
-	look("the kubelet listed it", 0, gpu.SharingExclusive)
+	look("the kubelet listed the allocation", 0, gpu.SharingExclusive)
 }
 
 // TestUseUnknown checks that strays and unused allocations are unknown if the kubelet reports no
@@ -153,12 +153,12 @@ func TestUseUnknown(t *testing.T) {
 	w.allocations.Known = false
 	s := w.sampler()
 	if g := w.ticks(s, 2).GPUs[0]; g.Strays != nil || g.Unused != nil {
-		t.Errorf("without the kubelet: %d strays, %d unused, want none reported", *g.Strays, *g.Unused)
+		t.Errorf("without the kubelet: %d strays, %d unused, want nil", *g.Strays, *g.Unused)
 	}
 	w.allocations.Known = true
 	w.hung[first] = true
 	if g := w.ticks(s, 2).GPUs[0]; g.Strays != nil || g.Unused != nil {
-		t.Errorf("without the driver: %d strays, %d unused, want none reported", *g.Strays, *g.Unused)
+		t.Errorf("without the driver: %d strays, %d unused, want nil", *g.Strays, *g.Unused)
 	}
 }
 
@@ -178,8 +178,8 @@ func TestNoKubelet(t *testing.T) {
 	}
 }
 
-// TestReservation checks a GPU that is reserved for unknown pods. It has no stray processes, no pod
-// holds it, and its idle energy has no owner.
+// TestReservation checks a GPU that is reserved for unknown pods. Its processes are not strays, no pod holds it,
+// and its idle energy has no owner.
 func TestReservation(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, serve)
@@ -213,8 +213,8 @@ func TestUnitHolds(t *testing.T) {
 	}
 }
 
-// TestSilentKubelet checks that the last known holders are shown, and no unallocated use is
-// reported, while the kubelet returns no allocations. The ledger gets no allocations meanwhile.
+// TestSilentKubelet checks that, while the kubelet returns no allocations, the last known holders are shown, no
+// unallocated use is reported, and the ledger gets no allocations.
 func TestSilentKubelet(t *testing.T) {
 	w := newWorld(t)
 	helper := train
@@ -227,7 +227,7 @@ func TestSilentKubelet(t *testing.T) {
 	before := w.ticks(s, 2).GPUs[0].Holders
 
 	w.allocations = gpu.Allocations{}
-	w.runs(first, 44, serve) // the other GPU is allocated to the pod
+	w.runs(first, 44, serve) // the pod now uses a GPU other than its allocated GPU
 	w.ticks(s, 20)
 	snap := w.ticks(s, 1)
 	want := append(before, gpu.Holder{AccountKey: gpu.AccountKey{Owner: serve}, Sharing: gpu.SharingUnknown})
@@ -249,9 +249,9 @@ func TestSilentKubelet(t *testing.T) {
 	}
 }
 
-// TestUnplaced checks that a pod is not reported as unallocated use if the driver does not list its
-// device or the device has an invalid id, because the pod may hold any GPU. Other pods are
-// reported. No pod is charged for holding such a device.
+// TestUnplaced checks pods with an allocated device that the driver does not list, or that has an invalid id.
+// Such a pod may hold any GPU, so it is not reported as unallocated use and is not charged for holding the
+// device. Other pods are reported.
 func TestUnplaced(t *testing.T) {
 	for name, device := range map[string]gpu.DeviceName{"not listed": {Index: new(9)}, "not understood": {}} {
 		t.Run(name, func(t *testing.T) { testUnplaced(t, device) })
@@ -272,8 +272,8 @@ func testUnplaced(t *testing.T, device gpu.DeviceName) {
 	}
 }
 
-// TestPrivatePIDs checks that the driver's process lists are ignored if the exporter has its own
-// PID namespace. Holders are charged for their allocations, and no process is charged for use.
+// TestPrivatePIDs checks that the driver's process lists are ignored if the exporter has its own PID namespace.
+// Holders are charged for their allocations, and no owner is charged for use.
 func TestPrivatePIDs(t *testing.T) {
 	w := newWorld(t)
 	w.private = true
@@ -314,9 +314,9 @@ func TestDeadHolder(t *testing.T) {
 	}
 }
 
-// TestNewPod checks a pod that appears on a GPU between two requests to the kubelet. If the next
-// list contains its allocation, the pod held the GPU from its first second on. Its active time
-// never exceeds its held time.
+// TestNewPod checks a pod that appears on a GPU between two requests to the kubelet. If the next list contains
+// its allocation, the pod is credited with holding the GPU from its first second. Its active time never exceeds
+// its held time.
 func TestNewPod(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, serve)
@@ -332,7 +332,7 @@ func TestNewPod(t *testing.T) {
 	for _, a := range w.ticks(s, 6).GPUs[0].Book.Accounts {
 		want := 14 * time.Second
 		if a.Owner == train {
-			want = 11 * time.Second // this includes the second before the pod was seen
+			want = 11 * time.Second // includes the second before the pod was seen
 		}
 		if off := a.Allocated - want; off.Abs() > time.Second || a.Active > a.Allocated {
 			t.Errorf("%s held the GPU for %v, active for %v; want %v", a.Name, a.Allocated, a.Active, want)
@@ -349,7 +349,7 @@ func TestEndAfterReading(t *testing.T) {
 	s := w.sampler()
 	w.ticks(s, 5)
 	w.allocations.List[0].Live = false
-	w.ticks(s, 3) // the driver lists the pod's process
+	w.ticks(s, 3) // the driver still lists the pod's process
 	w.contexts[first] = nil
 	snap := w.ticks(s, 5)
 	if held, _ := heldBy(snap.GPUs[0], train); held != 8*time.Second {

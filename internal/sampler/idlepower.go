@@ -14,28 +14,28 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// An idleKind is a kind of GPUs with about the same idle power.
+// An idleKind identifies a kind of GPUs with about the same idle power.
 type idleKind struct {
 	Model      string    `json:"model"`
 	PowerLimit gpu.Watts `json:"power_limit_watts"`
-	Driver     string    `json:"driver"` // version
+	Driver     string    `json:"driver"` // version of the driver
 }
 
 func (k idleKind) compare(other idleKind) int {
 	return cmp.Or(cmp.Compare(k.Model, other.Model), cmp.Compare(k.PowerLimit, other.PowerLimit), cmp.Compare(k.Driver, other.Driver))
 }
 
-// An idleRow is a row of the table of measured idle powers.
+// An idleRow is a row in the table of measured idle powers.
 type idleRow struct {
 	idleKind
 	Power gpu.Watts `json:"idle_power_watts"`
 }
 
-// idlePowers contains the measured idle powers by kind. They are kept in the state directory, also
-// after a reboot.
+// idlePowers contains the measured idle powers by kind. The state directory keeps them across
+// reboots.
 type idlePowers struct {
-	// stored contains the rows of earlier exporters, oldest first. These rows never change, so that a
-	// GPU's estimate depends only on earlier measurements.
+	// stored contains the rows of earlier exporters, oldest first. These rows never change, so that
+	// the estimate for a GPU depends only on earlier measurements.
 	stored []idleRow
 	// now contains the rows to save, and saved contains the rows of the last successful save.
 	now, saved []idleRow
@@ -45,27 +45,28 @@ type idlePowers struct {
 const (
 	// idleEvery is the time between two saves of the table, and the time before the first save.
 	idleEvery = 10 * time.Minute
-	// maxIdleRows limits the table. The rows with the oldest measurements are dropped.
+	// maxIdleRows limits the table. If there are more, the rows with the oldest measurements are
+	// dropped.
 	maxIdleRows = 64
 	// idleMoved is the minimum relative change of a power after which the table is saved again.
 	idleMoved = 0.01
 )
 
-// check rejects rows that no exporter writes.
+// check rejects rows that an exporter cannot have written.
 func (t *idlePowers) check() error {
 	if len(t.stored) > maxIdleRows {
-		return fmt.Errorf("%d rows, the limit is %d", len(t.stored), maxIdleRows)
+		return fmt.Errorf("%d rows exceed the limit of %d", len(t.stored), maxIdleRows)
 	}
 	for _, row := range t.stored {
 		if row.Model == "" || !(row.Power > 0) || math.IsInf(float64(row.Power), 0) || row.PowerLimit < 0 || row.PowerLimit > 0 && row.Power > row.PowerLimit {
-			return fmt.Errorf("%v W is not an idle power of a %q with a limit of %v W", row.Power, row.Model, row.PowerLimit)
+			return fmt.Errorf("%v W is not an idle power for a %q with a power limit of %v W", row.Power, row.Model, row.PowerLimit)
 		}
 	}
 	return nil
 }
 
-// of returns the stored idle power of a kind, or 0 if there is none.
-func (t *idlePowers) of(k idleKind) gpu.Watts {
+// idlePower returns the stored idle power of a kind, or 0 if no idle power is stored.
+func (t *idlePowers) idlePower(k idleKind) gpu.Watts {
 	if i := slices.IndexFunc(t.stored, func(r idleRow) bool { return r.idleKind == k }); i >= 0 {
 		return t.stored[i].Power
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// newIdleWorld returns a world with GPUs that draw 100 W each. The first GPU has a process.
+// newIdleWorld returns a world with GPUs that each draw 100 W. The first GPU has a process.
 func newIdleWorld(t *testing.T) *world {
 	w := newWorld(t)
 	w.driver = "570.86.15"
@@ -25,7 +25,7 @@ func newIdleWorld(t *testing.T) *world {
 	return w
 }
 
-// reboot starts another boot, in which every GPU is always busy.
+// reboot starts an exporter in another boot, in which every GPU is always busy.
 func (w *world) reboot(s *sampler.Sampler) *sampler.Sampler {
 	w.t.Helper()
 	if err := s.Close(); err != nil {
@@ -42,7 +42,7 @@ func (w *world) reboot(s *sampler.Sampler) *sampler.Sampler {
 // precedence.
 func TestStoredIdlePower(t *testing.T) {
 	stored := gpu.IdlePower{Power: 100, Source: gpu.IdleStored}
-	limit := gpu.IdlePower{Power: 100, Source: gpu.IdleLimit} // the lowest measured power
+	limit := gpu.IdlePower{Power: 100, Source: gpu.IdleLimit} // lowest measured power
 	tests := []struct {
 		name   string
 		change func(w *world)
@@ -71,8 +71,8 @@ func TestStoredIdlePower(t *testing.T) {
 	}
 }
 
-// TestCorruptIdlePowers checks that a table that no exporter wrote is ignored, logged once and kept, and
-// that the books start nevertheless.
+// TestCorruptIdlePowers checks that a table that an exporter cannot have written is ignored, logged once
+// and kept, and that the books start regardless.
 func TestCorruptIdlePowers(t *testing.T) {
 	const row = `"model":"NVIDIA H100 80GB HBM3","driver":"570.86.15","power_limit_watts":1000`
 	tests := map[string]string{

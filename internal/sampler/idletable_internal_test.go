@@ -11,15 +11,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// measured adds a GPU with a measured idle power.
+// measured adds a GPU with a measured idle power to gpus and books.
 func measured(gpus map[string]entry, books ledger.State, model string, power gpu.Watts) {
 	uuid := fmt.Sprintf("GPU-%d", len(gpus))
 	gpus[uuid] = entry{Present: true, Device: gpu.Device{UUID: uuid, Model: model, MaxPower: 700}}
 	books.Books[uuid] = &ledger.BookState{Book: gpu.Book{IdlePower: power}}
 }
 
-// TestIdleTable checks when the table is saved and which medians it contains. Estimates must not
-// change when the table changes.
+// TestIdleTable checks the times at which the table is saved, and the medians in the table.
+// Estimates must not change when the table changes.
 func TestIdleTable(t *testing.T) {
 	a, b := idleKind{Model: "A", PowerLimit: 700}, idleKind{Model: "B", PowerLimit: 700}
 	table := idlePowers{stored: []idleRow{{a, 50}}, now: []idleRow{{a, 50}}, saved: []idleRow{{a, 50}}}
@@ -39,8 +39,8 @@ func TestIdleTable(t *testing.T) {
 		if got != nil {
 			table.saved = got
 		}
-		if table.of(a) != 50 || table.of(b) != 0 {
-			t.Errorf("%s: the estimates are %v and %v W, want 50 and 0", when, table.of(a), table.of(b))
+		if table.idlePower(a) != 50 || table.idlePower(b) != 0 {
+			t.Errorf("%s: the estimates are %v and %v W, want 50 and 0", when, table.idlePower(a), table.idlePower(b))
 		}
 	}
 	save(0, nil, "at the start")
@@ -53,7 +53,7 @@ func TestIdleTable(t *testing.T) {
 	save(time.Minute, []idleRow{{a, 61}, {b, 31}}, "after a change")
 }
 
-// TestIdleTableBounds checks that the table keeps the most recently measured kinds.
+// TestIdleTableBounds checks that the table keeps the kinds that were measured most recently.
 func TestIdleTableBounds(t *testing.T) {
 	var table idlePowers
 	for i := range 70 {

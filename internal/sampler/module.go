@@ -2,25 +2,25 @@ package sampler
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// modules divides the energy of modules over GPUs, because the driver reports the whole energy of
-// the module for each of its GPUs.
+// modules divides the energy of modules over their GPUs, because the driver reports the whole
+// energy of a module for each of its GPUs.
 type modules struct {
-	// shares contains the last share of each GPU in the energy of its module, from 0 to 1.
-	shares map[string]float64 // by UUID
+	// shares contains, by UUID, the last share of each GPU in the energy of its module, from 0 to 1.
+	shares map[string]float64
 }
 
 // divide sets ModuleShare of each reading of a module's counter and marks the GPU's source as
 // divided. If the driver reports both powers, the share is the power of the GPU divided by the
 // power of the module, and the remainder belongs to the CPU. Otherwise the energy is divided over
-// the GPUs of the board by power, or equally. A single GPU for which the driver does not report
-// both powers keeps the energy of the module.
+// the GPUs of the board by power, or equally. A single GPU is charged the whole energy of the
+// module if the driver does not report both powers.
 func (m *modules) divide(r *gpuList, readings []gpu.Reading) {
-	boards := make(map[string][]*gpu.Reading) // by serial
+	boards := make(map[string][]*gpu.Reading) // readings by the serial number of their board
 	for i := range readings {
 		if d := r.device(readings[i].UUID); d.EnergySource == gpu.EnergyCounter && d.EnergyScope == gpu.ScopeModule {
 			key := d.Serial
 			if gpu.Identity(key) == "" {
-				key = d.UUID // the other GPUs of the board are unknown
+				key = d.UUID // without a serial number, the other GPUs of the board are unknown
 			}
 			boards[key] = append(boards[key], &readings[i])
 		}
@@ -31,7 +31,7 @@ func (m *modules) divide(r *gpuList, readings []gpu.Reading) {
 }
 
 // divideBoard divides the energy of one board over all its GPUs. Some of these GPUs may have no
-// reading now.
+// current reading.
 func (m *modules) divideBoard(r *gpuList, members []*gpu.Reading, all int) {
 	own, module, complete := gpu.Watts(0), gpu.Watts(0), len(members) >= all
 	for _, reading := range members {
@@ -46,7 +46,7 @@ func (m *modules) divideBoard(r *gpuList, members []*gpu.Reading, all int) {
 			share = float64(p.GPU / max(module, own))
 		case complete && all > 1:
 			share = float64(p.GPU / own)
-		case before > 0: // the power is temporarily missing
+		case before > 0: // the power is missing temporarily
 			share = before
 		case all > 1:
 			share = 1 / float64(all)
@@ -58,8 +58,8 @@ func (m *modules) divideBoard(r *gpuList, members []*gpu.Reading, all int) {
 	}
 }
 
-// countModule counts the present GPUs of a board that report its module's energy. On an MI250 only
-// the first GPU reports this energy, and it reports all energy of the module.
+// countModule counts the present GPUs of a board that report the energy of their module. On an
+// MI250 only the first GPU reports this energy.
 func (r *gpuList) countModule(serial string) int {
 	n := 0
 	for _, e := range r.entries {

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestModules checks that each of two GPUs is charged its part of their module's energy. Both GPUs
-// report the counter of the module, which rises by 200 J in two seconds.
+// TestModules checks that each of two GPUs is charged for its share of the energy of their module.
+// Both GPUs report the counter of the module, which rises by 200 J in two seconds.
 func TestModules(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -19,12 +19,12 @@ func TestModules(t *testing.T) {
 		{"by power", [2]string{"7", "7"}, [2]gpu.ModulePower{{GPU: 30, Module: 100}, {GPU: 70, Module: 100}}, [2]gpu.Millijoules{60_000, 140_000}, gpu.EnergyDivided},
 		{"a CPU uses the rest", [2]string{"7", "7"}, [2]gpu.ModulePower{{GPU: 20, Module: 100}, {GPU: 30, Module: 100}}, [2]gpu.Millijoules{40_000, 60_000}, gpu.EnergyDivided},
 		{"a module with less power than its GPUs", [2]string{"7", "7"}, [2]gpu.ModulePower{{GPU: 100, Module: 100}, {GPU: 100, Module: 100}}, [2]gpu.Millijoules{100_000, 100_000}, gpu.EnergyDivided},
-		{"without the module's power", [2]string{"7", "7"}, [2]gpu.ModulePower{{GPU: 30}, {GPU: 90}}, [2]gpu.Millijoules{50_000, 150_000}, gpu.EnergyDivided},
+		{"without the power of the module", [2]string{"7", "7"}, [2]gpu.ModulePower{{GPU: 30}, {GPU: 90}}, [2]gpu.Millijoules{50_000, 150_000}, gpu.EnergyDivided},
 		{"without power", [2]string{"7", "7"}, [2]gpu.ModulePower{}, [2]gpu.Millijoules{100_000, 100_000}, gpu.EnergyDivided},
-		{"one of them without power", [2]string{"7", "7"}, [2]gpu.ModulePower{{GPU: 30}}, [2]gpu.Millijoules{100_000, 100_000}, gpu.EnergyDivided},
-		{"each with a CPU of its own", [2]string{"7", "8"}, [2]gpu.ModulePower{{GPU: 60, Module: 100}, {GPU: 80, Module: 100}}, [2]gpu.Millijoules{120_000, 160_000}, gpu.EnergyDivided},
-		{"each alone on its board", [2]string{"7", "8"}, [2]gpu.ModulePower{}, [2]gpu.Millijoules{200_000, 200_000}, gpu.EnergyCounter},
-		{"of boards that are unknown", [2]string{"", ""}, [2]gpu.ModulePower{}, [2]gpu.Millijoules{200_000, 200_000}, gpu.EnergyCounter},
+		{"one GPU without power", [2]string{"7", "7"}, [2]gpu.ModulePower{{GPU: 30}}, [2]gpu.Millijoules{100_000, 100_000}, gpu.EnergyDivided},
+		{"each GPU with its own CPU", [2]string{"7", "8"}, [2]gpu.ModulePower{{GPU: 60, Module: 100}, {GPU: 80, Module: 100}}, [2]gpu.Millijoules{120_000, 160_000}, gpu.EnergyDivided},
+		{"each GPU alone on its board", [2]string{"7", "8"}, [2]gpu.ModulePower{}, [2]gpu.Millijoules{200_000, 200_000}, gpu.EnergyCounter},
+		{"unknown boards", [2]string{"", ""}, [2]gpu.ModulePower{}, [2]gpu.Millijoules{200_000, 200_000}, gpu.EnergyCounter},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestModules(t *testing.T) {
 }
 
 // TestModuleOfOneCounter checks a module with one counter, such as an MI250. The GPU that reports
-// the counter is charged all energy.
+// the counter is charged for all energy.
 func TestModuleOfOneCounter(t *testing.T) {
 	w := newWorld(t)
 	for i := range w.devices {

@@ -8,11 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// mpsServer is the name of nvidia-cuda-mps-server, as truncated by the kernel. It runs the work of
-// MPS clients. Samples may name the server instead of the clients.
+// mpsServer is the name of nvidia-cuda-mps-server, as truncated by the kernel. The server runs the
+// work of MPS clients. Samples may name the server instead of the clients.
 const mpsServer = "nvidia-cuda-mps"
 
-// passOn assigns the work of MPS servers to their clients, and removes the servers with clients.
+// passOn assigns the work of MPS servers to their clients, and removes servers that have clients.
 // The function holds reports whether a pod holds a GPU.
 func (who *processUsage) passOn(holds func(gpu.Owner) bool) {
 	clients := slices.DeleteFunc(slices.Clone(who.present), func(g gpuProcess) bool { return !g.MPS })
@@ -29,8 +29,8 @@ func (who *processUsage) passOn(holds func(gpu.Owner) bool) {
 	who.activity = activity
 }
 
-// clientsOf returns the clients of an MPS server. It returns no clients for any other process. A
-// process can choose its own name, so the name proves nothing. A server in a pod with clients
+// clientsOf returns the clients of an MPS server, and no clients for any other process. The name
+// of a process is no proof, because a process can choose its name. A server in a pod with clients
 // serves only those clients. A server of the host, or of a pod without a GPU (such as the device
 // plugin's control daemon), serves the clients of other pods.
 func clientsOf(server *gpu.Process, clients []gpuProcess, holds func(gpu.Owner) bool) []gpuProcess {
@@ -53,8 +53,8 @@ func clientsOf(server *gpu.Process, clients []gpuProcess, holds func(gpu.Owner) 
 }
 
 // shareOut divides the work of a server equally over the clients of the server. If the clients
-// belong to several pods, the ledger divides the work by the allocations of these pods. A process
-// without clients keeps its own work.
+// belong to several pods, the ledger divides the work by the allocations of these pods. If there
+// are no clients, the process keeps its work.
 func shareOut(a ledger.Activity, clients []gpuProcess) []ledger.Activity {
 	n := time.Duration(len(clients))
 	if n == 0 {

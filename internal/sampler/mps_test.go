@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestMPSServerByName checks which clients are charged for the work of a process that has the name
-// of an MPS server. These are the clients in its own pod, or all clients if its pod has no GPU.
+// TestMPSServerByName checks which clients are charged for the work of a process with the name of
+// an MPS server: the clients in its own pod, or all clients if its pod has no GPU.
 func TestMPSServerByName(t *testing.T) {
 	const server = 9
 	daemon := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kube-system", Name: "mps-daemon", UID: "uid-mps", Part: "daemon"}
@@ -17,15 +17,15 @@ func TestMPSServerByName(t *testing.T) {
 	sidecar.Part = "sidecar"
 	tests := []struct {
 		name   string
-		holds  []gpu.Owner          // the first owner has three replicas, the others have one each
-		server gpu.Owner            // owner of the process with the name of a server
-		mps    map[uint32]gpu.Owner // clients that have no samples
-		plain  map[uint32]gpu.Owner // other processes
-		busy   map[uint32]float64   // by PID
+		holds  []gpu.Owner          // the first owner holds three replicas, the other owners hold one each
+		server gpu.Owner            // owner of the process with the name of an MPS server
+		mps    map[uint32]gpu.Owner // MPS clients, by PID; they have no samples
+		plain  map[uint32]gpu.Owner // other processes, by PID
+		busy   map[uint32]float64   // utilisation by PID
 		want   map[gpu.Owner]gpu.ByMethod
 	}{
 		{
-			"a tenant's worker with an idle client of its own",
+			"a tenant's worker with its own idle client",
 			[]gpu.Owner{train, serve},
 			train,
 			map[uint32]gpu.Owner{42: train},
@@ -52,7 +52,7 @@ func TestMPSServerByName(t *testing.T) {
 			map[gpu.Owner]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
 		},
 		{
-			"a pod without a GPU, for its tenant's client",
+			"a pod without a GPU, with a client of its tenant",
 			[]gpu.Owner{train, serve},
 			daemon,
 			map[uint32]gpu.Owner{42: train},
@@ -61,7 +61,7 @@ func TestMPSServerByName(t *testing.T) {
 			map[gpu.Owner]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
 		},
 		{
-			"the control daemon, whose clients hold 3 and 1 replicas",
+			"the control daemon, with clients that hold 3 and 1 replicas",
 			[]gpu.Owner{train, serve},
 			daemon,
 			map[uint32]gpu.Owner{42: train, 43: serve},
@@ -70,7 +70,7 @@ func TestMPSServerByName(t *testing.T) {
 			map[gpu.Owner]gpu.ByMethod{train: {gpu.Allocated: 225_000}, serve: {gpu.Allocated: 75_000}},
 		},
 		{
-			"the control daemon, and a client with a server of its own that is idle",
+			"the control daemon, and a client with its own idle server",
 			[]gpu.Owner{train, serve},
 			daemon,
 			map[uint32]gpu.Owner{42: train, 43: serve},
@@ -96,7 +96,7 @@ func TestMPSServerByName(t *testing.T) {
 				w.runs(first, pid, c)
 			}
 			w.runs(first, server, tt.server)
-			for _, pid := range []uint32{server, 44} { // in one test, 44 is a second server
+			for _, pid := range []uint32{server, 44} { // in one test, the process 44 is a second server
 				if p, ok := w.processes[pid]; ok {
 					p.Name = "nvidia-cuda-mps"
 					w.processes[pid] = p
@@ -135,8 +135,8 @@ func TestMPSServerOutlivesItsClients(t *testing.T) {
 	}
 }
 
-// TestOnlyPodKnown checks that use by an unknown container of a pod is attributed to the container
-// of the pod that holds the GPU.
+// TestOnlyPodKnown checks that use by an unknown container in a pod is attributed to the container
+// of this pod that holds the GPU.
 func TestOnlyPodKnown(t *testing.T) {
 	pod := train
 	pod.Part = ""
@@ -148,6 +148,6 @@ func TestOnlyPodKnown(t *testing.T) {
 		t.Errorf("%d strays, %d unused, holders %+v; want 0, 0 and the allocated container", *g.Strays, *g.Unused, g.Holders)
 	}
 	if a := g.Book.Accounts; len(a) != 1 || a[0].Owner != train || a[0].Energy[gpu.Exclusive] != 200_000 {
-		t.Errorf("accounts: %+v, want one of the allocated container with 200000 mJ", a)
+		t.Errorf("accounts: %+v, want one, for the allocated container, with 200000 mJ", a)
 	}
 }

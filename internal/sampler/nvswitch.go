@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// nvSwitches counts the SXID errors in the kernel's log. Counting them does not require that a
-// driver responds.
+// nvSwitches counts the SXID errors in the kernel's log. They are counted even if no driver
+// responds.
 type nvSwitches map[switchError]gpu.NVSwitchErrors
 
 type switchError struct {
@@ -18,11 +18,12 @@ type switchError struct {
 	severity gpu.Severity
 }
 
-// maxSwitchErrors is the maximum number of different errors. No machine has that many.
+// maxSwitchErrors is the maximum number of counted combinations of address, code and severity.
+// No real machine reaches it.
 const maxSwitchErrors = 1000
 
 // add counts the errors of NVSwitches, unless their records were counted before. It returns the
-// errors of GPUs.
+// remaining errors, which belong to GPUs.
 func (n nvSwitches) add(errors []gpu.KernelError) (ofGPUs []gpu.KernelError) {
 	for _, e := range errors {
 		if e.Severity == "" {

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestNVSwitches checks that errors of NVSwitches count once: errors while no driver responds,
-// errors that are read again after a restart, and later errors with a known code. At that time the
-// log no longer contains the first error.
+// TestNVSwitches checks that each error of an NVSwitch counts once: an error while no driver
+// responds, an error that is read again after a restart, and a later error with a known code,
+// after the log has dropped the first error.
 func TestNVSwitches(t *testing.T) {
 	w := newWorld(t)
 	at := w.instant().Wall.Add(-10 * time.Minute)

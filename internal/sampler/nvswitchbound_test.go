@@ -6,7 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestNVSwitchBound checks that no more than the maximum number of different errors is counted.
+// TestNVSwitchBound checks that the number of different errors is limited, and that an error
+// with a known code still counts.
 func TestNVSwitchBound(t *testing.T) {
 	n := make(nvSwitches)
 	for code := range uint64(maxSwitchErrors + 3) {
@@ -14,6 +15,6 @@ func TestNVSwitchBound(t *testing.T) {
 	}
 	n.add([]gpu.KernelError{{Code: 1, Severity: gpu.SeverityFatal, Sequence: maxSwitchErrors + 3}})
 	if list := n.list(); len(list) != maxSwitchErrors || list[1].Count != 2 {
-		t.Errorf("%d errors, %d of a known code", len(list), list[1].Count)
+		t.Errorf("%d different errors, %d errors with a known code; want 1000 and 2", len(list), list[1].Count)
 	}
 }

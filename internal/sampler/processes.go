@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// processes resolves the driver's PIDs. The driver may list a PID that has ended, so recent
-// processes are kept. There may be thousands of processes, so all readers share pointers to them.
+// processes resolves the driver's PIDs. It remembers recent processes, because the driver may list
+// a PID that has ended. There may be thousands of processes, so all readers share pointers to them.
 type processes struct {
 	owners Owners
 	seen   map[uint32]remembered
@@ -16,12 +16,12 @@ type processes struct {
 
 type remembered struct {
 	*gpu.Process
-	at time.Duration // boot clock
+	at time.Duration // time on the boot clock
 }
 
 const (
-	// memory is the time for which a process is kept. It is much longer than the driver's ring of
-	// utilisation samples.
+	// memory is the time for which a process is remembered. It is much longer than the driver's ring
+	// of utilisation samples.
 	memory = 30 * time.Second
 	// lately is the maximum time between a sample and the last list that contains the process of the
 	// sample. It equals the time for which an outdated list is valid.
@@ -38,7 +38,7 @@ type processUsage struct {
 	activity []ledger.Activity
 }
 
-// A gpuProcess is a process together with its context on a GPU.
+// A gpuProcess is a process with its context on a GPU.
 type gpuProcess struct {
 	*gpu.Process
 	*gpu.Context
@@ -71,7 +71,7 @@ func (p *processes) resolvePresent(pid uint32, at gpu.Instant) *gpu.Process {
 	return &gpu.Process{ID: gpu.ProcessID{PID: pid}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
 }
 
-// remember records that a process was seen.
+// remember records that a process was seen at the given time.
 func (p *processes) remember(process gpu.Process, at time.Duration) *gpu.Process {
 	pid := process.ID.PID
 	known := p.seen[pid].Process
@@ -100,7 +100,7 @@ func (p *processes) recall(pid uint32) (*gpu.Process, bool) {
 	return p.remember(*r.OwnedBy(p.owners.Owner(r.ID)), r.at), true
 }
 
-// forget drops the processes that have not been seen for a while.
+// forget drops the processes that were last seen longer ago than memory.
 func (p *processes) forget(now gpu.Instant) {
 	for pid, a := range p.seen {
 		if now.Boot-a.at > memory {
@@ -110,7 +110,7 @@ func (p *processes) forget(now gpu.Instant) {
 }
 
 // liveProcesses returns the processes on a GPU with their utilisation. The utilisation is unknown
-// if the samples cover no time or are only weights.
+// if the samples cover no time or are weighted by the driver.
 func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LiveProcess {
 	out := make([]gpu.LiveProcess, 0, len(who.present))
 	for _, g := range who.present {
@@ -128,7 +128,7 @@ func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LivePr
 
 // utilization returns a process's utilisation, or 0 if there is no sample. The driver returns one
 // row per process, averaged over the time since the last reading; if there are several rows, the
-// newest row counts.
+// newest row is used.
 func utilization(samples []gpu.Sample, pid uint32) (sm, memory *float64) {
 	sm, memory = new(0.0), new(0.0)
 	for i := range samples {

@@ -23,7 +23,7 @@ func TestNothingNew(t *testing.T) {
 	}
 }
 
-// TestOwnShare checks that each process has its own utilisation.
+// TestOwnShare checks that the utilisation of each process is separate.
 func TestOwnShare(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -62,7 +62,7 @@ func TestLateOwner(t *testing.T) {
 	}
 }
 
-// TestShownOwner checks that an owner that is identified later does not change earlier snapshots.
+// TestShownOwner checks that earlier snapshots do not change when an owner is identified later.
 func TestShownOwner(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -105,7 +105,7 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestMemory checks that an ended process is cached for half a minute, which is longer than the
+// TestMemory checks that an ended process is remembered for half a minute, which is longer than the
 // driver may list the process.
 func TestMemory(t *testing.T) {
 	w := newWorld(t)
@@ -124,8 +124,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestReusedPID checks that samples belong to the process that was on the GPU and not to a later
-// process with its PID, until the driver lists the later process. A sample describes the past.
+// TestReusedPID checks that samples count for the process that was on the GPU, and not for a later
+// process with the same PID, until the driver lists the later process. A sample describes the past.
 func TestReusedPID(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -145,7 +145,7 @@ func TestReusedPID(t *testing.T) {
 	}
 }
 
-// TestReusedPIDLater checks that a sample belongs to the later process with a PID if the earlier
+// TestReusedPIDLater checks that a sample counts for the later process with a PID if the earlier
 // process left the GPU long before.
 func TestReusedPIDLater(t *testing.T) {
 	w := newWorld(t)
@@ -162,7 +162,7 @@ func TestReusedPIDLater(t *testing.T) {
 }
 
 // TestMPS checks that an MPS server is not an owner while a client is on the GPU, and that its
-// samples are not counted as activity of any owner.
+// samples count as activity of no owner.
 func TestMPS(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -183,7 +183,7 @@ func TestMPS(t *testing.T) {
 	w.contexts[first], w.mps = []uint32{9}, nil
 	w.ticks(s, 1)
 	if b := w.ticks(s, 2).GPUs[0].Book; b.Unattributed[gpu.Host] != 300_000 {
-		t.Errorf("book with the server alone: %+v, want 300000 mJ of the host", b)
+		t.Errorf("book with the server alone: %+v, want 300000 mJ for the host", b)
 	}
 }
 
@@ -192,12 +192,12 @@ func TestMPS(t *testing.T) {
 func TestMPSServer(t *testing.T) {
 	tests := []struct {
 		name  string
-		runs  map[uint32]gpu.Owner // processes in addition to the server
+		runs  map[uint32]gpu.Owner // other processes than the server, by PID
 		shown []uint32
-		want  gpu.ByMethod // energy of the trainer
+		want  gpu.ByMethod // energy of the pod train
 	}{
 		{"one client", map[uint32]gpu.Owner{42: train}, []uint32{42}, gpu.ByMethod{gpu.Exclusive: 200_000}},
-		{"a client and no client", map[uint32]gpu.Owner{42: train, 43: serve}, []uint32{42, 43}, gpu.ByMethod{gpu.Allocated: 100_000}},
+		{"a client and another process", map[uint32]gpu.Owner{42: train, 43: serve}, []uint32{42, 43}, gpu.ByMethod{gpu.Allocated: 100_000}},
 		{"no client", map[uint32]gpu.Owner{43: serve}, []uint32{43, 9}, gpu.ByMethod{}},
 	}
 	for _, tt := range tests {
@@ -216,7 +216,7 @@ func TestMPSServer(t *testing.T) {
 				shown = append(shown, p.ID.PID)
 			}
 			if len(g.Holders) != len(tt.runs) || *g.Strays != len(tt.runs) {
-				t.Errorf("%d strays, holders %+v; want one of each per container", *g.Strays, g.Holders)
+				t.Errorf("%d strays, holders %+v; want one holder and one stray per container", *g.Strays, g.Holders)
 			}
 			if diff := cmp.Diff(tt.shown, shown); diff != "" {
 				t.Errorf("processes (-want +got):\n%s", diff)

@@ -7,22 +7,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// markEvery is the interval between marks, and the longest time without a reading. After a longer time without a
-// reading the marks start again.
+// markEvery is the interval between marks, and the maximum time without a reading. After a longer time without a
+// reading, the history starts again.
 const markEvery = time.Minute
 
-// A mark contains sums over the time from an arbitrary start to a reading.
+// A mark contains sums from an arbitrary start up to a reading.
 type mark struct {
-	at                 time.Duration // boot clock
+	at                 time.Duration // time of the reading on the boot clock
 	clock, utilization float64
-	readings           float64 // readings with both values
+	readings           float64 // number of readings with both values
 	slowdowns          [len(gpu.Slowdowns)]float64
 }
 
-// A history contains sums of a GPU at the last reading, and at most twelve marks of the last minutes.
+// A history contains the sums for a GPU up to the last reading, and at most twelve marks from the last minutes.
 type history struct {
 	last  mark
-	marks []mark // oldest first; the oldest mark is at the start of the last ten minutes or later
+	marks []mark // oldest first; the first is the newest mark that is at least ten minutes old, if there is one
 }
 
 // histories contains the histories of GPUs by UUID.
@@ -46,8 +46,8 @@ func (all histories) update(readings []gpu.Reading, now gpu.Instant) {
 	}
 }
 
-// add adds a reading. If a counter of slowdowns decreases, which happens at a reset of the GPU, the history
-// starts again.
+// add adds a reading. If a slowdown counter decreases, which happens when the GPU is reset, the history starts
+// again.
 func (h *history) add(r *gpu.Reading) {
 	next := h.last
 	next.at, next.slowdowns = r.At.Boot, slowdowns(r)
@@ -68,7 +68,7 @@ func (h *history) add(r *gpu.Reading) {
 	}
 }
 
-// slowdowns returns the counters of slowdowns in a reading, in seconds.
+// slowdowns returns the slowdown counters in a reading, in seconds.
 func slowdowns(r *gpu.Reading) (seconds [len(gpu.Slowdowns)]float64) {
 	for _, v := range r.Health {
 		if v.Metric != gpu.ClockLimitedTime {

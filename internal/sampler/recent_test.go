@@ -9,8 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestRecent checks the averages over ten minutes of a GPU that is read every ten seconds. The GPU is idle for the first five minutes.
-// Afterwards it is hot, and the counter of the driver grows by nine seconds in every ten.
+// TestRecent checks the averages over ten minutes for a GPU that is read every ten seconds. The GPU is idle for the
+// first five minutes. After that, the GPU is hot, and the slowdown counter of the driver grows by nine of every ten
+// seconds.
 func TestRecent(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -53,7 +54,7 @@ func TestRecent(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 	}
-	// The time begins with the first reading, so ten minutes contain 60 further readings.
+	// The first reading starts the history, so ten minutes contain 60 further readings.
 	repeat(1+30, false, false)
 	expect("after less than ten minutes", repeat(29, true, true), nil)
 	expect("after ten minutes, half of them hot", repeat(1, true, true), &gpu.Recent{Slowdowns: [7]float64{1: 0.45}, Clock: 900e6, Utilization: 0.5})
@@ -61,7 +62,7 @@ func TestRecent(t *testing.T) {
 	expect("hot for ten minutes", repeat(12, true, true), &gpu.Recent{Slowdowns: [7]float64{1: 0.9}, Clock: 1500e6, Utilization: 1})
 	expect("hot for five of ten minutes", repeat(30, true, false), &gpu.Recent{Slowdowns: [7]float64{1: 0.45}, Clock: 1500e6, Utilization: 1})
 	expect("after a minute without a reading", step(61*time.Second, true, false), nil)
-	expect("after ten minutes more", repeat(60, true, false), &gpu.Recent{Clock: 1500e6, Utilization: 1})
+	expect("after ten more minutes", repeat(60, true, false), &gpu.Recent{Clock: 1500e6, Utilization: 1})
 	hot, brake = 0, 0
 	expect("after a reset", repeat(1, true, false), nil)
 	expect("ten minutes after a reset", repeat(60, true, true), &gpu.Recent{Slowdowns: [7]float64{1: 0.9}, Clock: 1500e6, Utilization: 1})

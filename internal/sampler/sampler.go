@@ -24,19 +24,19 @@ type Source interface {
 type Owners interface {
 	// Process returns a running process with its data.
 	Process(pid uint32) (gpu.Process, bool)
-	// Owner returns the current owner of a process that Process returned before.
+	// Owner returns the current owner of a process that Process returned earlier.
 	Owner(id gpu.ProcessID) gpu.Owner
 }
 
 // Mapper returns the devices that containers hold.
 type Mapper interface {
-	// Allocations returns the allocations with the device names that the allocator uses.
+	// Allocations returns the allocations, with the device names that the allocator uses.
 	Allocations() gpu.Allocations
 	// SeesHost reports whether the driver's PIDs are the PIDs in the exporter's /proc.
 	SeesHost() bool
 	// Units describes the known units. The result must not change.
 	Units() map[gpu.Unit]gpu.UnitInfo
-	// Used receives the GPUs (UUIDs) that each owner uses, because files may name other owners.
+	// Used receives the UUIDs of the GPUs that each owner uses, because files may name other owners.
 	Used(devices []gpu.Device, by map[gpu.Owner][]string)
 }
 
@@ -49,7 +49,7 @@ type Config struct {
 	// KernelLog returns the errors that appeared in the kernel's log since the last call. It may be
 	// nil.
 	KernelLog func() []gpu.KernelError
-	// PCIClasses match those GPUs on the PCI bus that the source can read.
+	// PCIClasses matches the GPUs on the PCI bus that the source can read.
 	PCIClasses []gpu.PCIClass
 	// NodeName is the name of the Kubernetes node; it may be empty.
 	NodeName string
@@ -66,7 +66,7 @@ type Config struct {
 // hostEvery is the interval between two readings of the machine.
 const hostEvery = 10 * time.Second
 
-// Sampler owns the ledger. Tick and Run must not be called concurrently; Latest may be called at
+// Sampler owns the ledger. Tick and Run must not be called concurrently, but Latest may be called at
 // any time.
 type Sampler struct {
 	cfg       Config
@@ -78,10 +78,10 @@ type Sampler struct {
 
 	node    gpu.Node
 	pciGPUs *int
-	hostAt  gpu.Instant // time at which node and pciGPUs were last read
+	hostAt  gpu.Instant // time of the last reading of node and pciGPUs
 
-	// given contains the last allocations by UUID. requested is the boot-clock time of the request to the
-	// kubelet.
+	// given contains the last allocations by UUID. requested is the boot-clock time of the request for
+	// these allocations.
 	given     map[string][]gpu.Allocation
 	requested time.Duration
 	seen      ownersSeen
@@ -124,8 +124,8 @@ func (s *Sampler) Run(ctx context.Context) error {
 	}
 }
 
-// Tick reads all sources once and publishes the result. The snapshot is published only after its
-// state was saved, so that after a crash no counter is lower than its last published value.
+// Tick reads all sources once and publishes the result. The snapshot is published only after its state
+// was saved, so that no counter is lower after a crash than its last published value.
 func (s *Sampler) Tick(ctx context.Context) {
 	report, err := s.cfg.Source.Read(ctx)
 	if ctx.Err() != nil {
@@ -140,7 +140,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 		s.modules.divide(&s.gpus, report.Readings)
 		s.histories.update(report.Readings, now)
 	}
-	if s.cfg.KernelLog != nil && s.store.ledger != nil { // the state file contains the errors that were counted before
+	if s.cfg.KernelLog != nil && s.store.ledger != nil { // the state file may already contain the errors, so it must be read first
 		s.gpus.addKernel(s.store.switches.add(s.cfg.KernelLog()))
 	}
 	if !s.cfg.Mapper.SeesHost() {
@@ -170,13 +170,14 @@ func (s *Sampler) Tick(ctx context.Context) {
 	v.units = s.store.jobs.complete(s.cfg.Mapper.Units(), books)
 	s.store.save(ctx, s.gpus.entries, v, books)
 	if ctx.Err() != nil {
-		return // it is not known whether the state was saved
+		return // unknown whether the state was saved
 	}
 	s.latest.Store(s.snapshot(v, books))
 }
 
-// blind removes the driver's process lists. If the exporter has its own PID namespace, the lists
-// omit the processes of other pods, so no process can be assumed to be alone on a GPU.
+// blind removes the driver's process lists from the readings of an exporter with its own PID
+// namespace. In this case the lists omit the processes of other pods, so no process can be assumed to
+// be alone on a GPU.
 func blind(readings []gpu.Reading) {
 	for i := range readings {
 		r := &readings[i]
@@ -188,12 +189,12 @@ func blind(readings []gpu.Reading) {
 type view struct {
 	now              gpu.Instant
 	report           gpu.Report
-	down             bool                        // no driver responds
-	allocations      map[string][]gpu.Allocation // by UUID; see [byGPU]
+	down             bool                        // set if no driver responds
+	allocations      map[string][]gpu.Allocation // allocations by UUID, as returned by [byGPU]
 	allocationsKnown bool
-	alive            map[string]bool         // UIDs of live groups, while the allocations are unknown
-	required         bool                    // the allocations are known, and an allocation is required to use a GPU
-	processes        map[string]processUsage // by UUID
+	alive            map[string]bool         // UIDs of live groups while the allocations are unknown
+	required         bool                    // set if the allocations are known and an owner needs an allocation to use a GPU
+	processes        map[string]processUsage // processes by UUID
 	units            map[gpu.Unit]gpu.UnitInfo
 }
 
@@ -206,7 +207,7 @@ func (s *Sampler) charge(v view) {
 	for _, r := range v.report.Readings {
 		d := s.gpus.device(r.UUID)
 		o := observation(d, r, v)
-		o.ConfiguredIdlePower, o.StoredIdlePower = s.cfg.IdlePower[d.Model], s.store.idle.of(kindOf(d, v.report.Drivers))
+		o.ConfiguredIdlePower, o.StoredIdlePower = s.cfg.IdlePower[d.Model], s.store.idle.idlePower(kindOf(d, v.report.Drivers))
 		l.Observe(o)
 	}
 	l.Settle(v.now, s.cfg.Owners.Owner)
@@ -216,7 +217,8 @@ func (s *Sampler) charge(v view) {
 	})
 }
 
-// readHost reads the identity of the machine and its PCI bus, once every hostEvery.
+// readHost reads the identity of the machine and its PCI bus if hostEvery has passed since the last
+// reading.
 func (s *Sampler) readHost(now gpu.Instant) {
 	if !s.hostAt.IsZero() && now.Sub(s.hostAt) < hostEvery {
 		return
@@ -257,7 +259,7 @@ func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 		if g := &snap.GPUs[i]; g.Reading != nil && len(g.Totals) > 0 {
 			g.Reading.Health = slices.Clone(g.Reading.Health)
 			for _, total := range g.Totals {
-				if total.Metric == gpu.NVLinkErrors { // AMD's driver reports the sums of memory errors since it was loaded
+				if total.Metric == gpu.NVLinkErrors { // AMD's driver itself reports the sums of memory errors since it was loaded
 					g.Reading.Health = gpu.AddHealth(g.Reading.Health, total)
 				}
 			}
@@ -279,7 +281,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	g.Reading, g.Recent = new(v.report.Readings[i]), s.histories.recent(uuid)
 	g.Totals = e.Counts.Totals(g.Reading.Counters)
 	g.Processes = s.processes.liveProcesses(g.Reading, who)
-	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // otherwise the snapshot would keep the lists in memory
+	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // without this, the snapshot would keep the lists in memory
 	g.HoldersKnown = g.Reading.ContextsKnown && v.allocationsKnown
 	if g.Reading.ContextsKnown && v.required {
 		g.Strays, g.Unused = new(use.strays()), new(use.unused())
@@ -288,9 +290,9 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 }
 
 // keepBooks adds the books to a snapshot. While the state can be neither saved nor removed, or its
-// file system hangs, a restart would continue from an older state. Then the books and errors are
-// published unchanged, or are omitted. They are also omitted until the file is read, and while
-// another exporter keeps the books.
+// file system hangs, a restart would continue from an older state. In this case keepBooks copies the
+// books and errors of the last snapshot, or omits them. It also omits them until the file is read, and
+// while another exporter keeps the books.
 func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	last := s.latest.Load()
 	switch {
@@ -320,7 +322,7 @@ func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	}
 }
 
-// shownOf returns a GPU from the last snapshot, or nil if it does not contain the GPU.
+// shownOf returns a GPU from the last snapshot, or nil if the snapshot does not contain the GPU.
 func shownOf(last *gpu.Snapshot, uuid string) *gpu.GPU {
 	if last == nil {
 		return nil

@@ -62,8 +62,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestFieldPage checks that the snapshot contains the source's field page, even if there are no
-// readings.
+// TestFieldPage checks that the snapshot contains the field page of the source, even if there are
+// no readings.
 func TestFieldPage(t *testing.T) {
 	w := newWorld(t)
 	w.fields = &gpu.FieldPage{Labels: []string{"a"}}
@@ -71,12 +71,13 @@ func TestFieldPage(t *testing.T) {
 	for _, down := range []error{nil, errors.New("no driver")} {
 		w.down = down
 		if snap := w.ticks(s, 1); snap.Fields != w.fields || (len(snap.Drivers) == 0) != (down != nil) {
-			t.Errorf("error of the source %v: page %v, drivers %v", down, snap.Fields, snap.Drivers)
+			t.Errorf("source error %v: page %v, drivers %v", down, snap.Fields, snap.Drivers)
 		}
 	}
 }
 
-// TestNodeIdentity checks that the identity of the machine is kept if a later reading of it fails.
+// TestNodeIdentity checks that the identity of the machine is kept if it cannot be read again
+// later.
 func TestNodeIdentity(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -93,7 +94,8 @@ func TestNodeIdentity(t *testing.T) {
 	}
 }
 
-// TestHostEvery checks that the machine's identity is read every ten seconds and not at every tick.
+// TestHostEvery checks that the machine's identity is read every ten seconds, and not at every
+// tick.
 func TestHostEvery(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -108,8 +110,7 @@ func TestHostEvery(t *testing.T) {
 }
 
 // TestEnergyScope checks the limit above which an increase of the energy counter is rejected: 1.5
-// times the GPU's maximum power, or 4.5 times this power for a counter that covers more than its
-// GPU.
+// times the GPU's maximum power, or 4.5 times this power if the counter covers more than the GPU.
 func TestEnergyScope(t *testing.T) {
 	tests := []struct {
 		scope gpu.EnergyScope
@@ -154,8 +155,8 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestEndDuringARead checks that a read that is interrupted by the end of the exporter is neither
-// counted as a failure nor shown.
+// TestEndDuringARead checks that a read that is interrupted when the exporter ends neither counts
+// as a failure nor appears in a snapshot.
 func TestEndDuringARead(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -166,7 +167,7 @@ func TestEndDuringARead(t *testing.T) {
 	s.Tick(ctx)
 	w.down = nil
 	if s.Latest() != before {
-		t.Error("an interrupted read has a snapshot")
+		t.Error("an interrupted read published a snapshot")
 	}
 	if snap := w.ticks(s, 1); len(snap.Drivers) != 1 {
 		t.Errorf("drivers: %+v, want one", snap.Drivers)
@@ -174,8 +175,8 @@ func TestEndDuringARead(t *testing.T) {
 }
 
 // TestAnotherCounter checks that the difference between two counters is not charged if the energy
-// of a GPU is read from another counter after a restart. A counter with a more precise scope is
-// still the same counter.
+// of a GPU is read from another counter after a restart. If only the scope of the counter becomes
+// more precise, it is still the same counter.
 func TestAnotherCounter(t *testing.T) {
 	type counter struct {
 		source gpu.EnergySource
@@ -187,10 +188,10 @@ func TestAnotherCounter(t *testing.T) {
 		before, after counter
 		resets        uint64
 	}{
-		"power, then the board's counter":  {power, board, 1},
-		"the GPU's own, then the board's":  {own, module, 1},
-		"the board's counter, of a module": {board, module, 0},
-		"the same":                         {own, own, 0},
+		"power, then the board's counter":                      {power, board, 1},
+		"the GPU's counter, then the board's counter":          {own, module, 1},
+		"the board's counter, then with the scope of a module": {board, module, 0},
+		"the same": {own, own, 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -207,8 +208,8 @@ func TestAnotherCounter(t *testing.T) {
 	}
 }
 
-// TestPartial checks that the GPUs of a vendor stay present while its driver does not respond, and
-// that the number of GPUs that the drivers list is unknown then.
+// TestPartial checks that the GPUs of a vendor stay present while the vendor's driver does not
+// respond, and that the number of GPUs in the drivers is unknown during this time.
 func TestPartial(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Vendor, w.devices[1].Vendor = "other", ""
@@ -221,8 +222,8 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// TestDriverDown checks that identities and books are kept while the driver is down, and that
-// readings and processes are not shown.
+// TestDriverDown checks that a snapshot contains identities and books, but no readings and
+// processes, while the driver is down.
 func TestDriverDown(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -247,7 +248,7 @@ func TestHungDevice(t *testing.T) {
 	w.hung[second] = true
 	snap := w.ticks(s, 3)
 	if g := snap.GPUs[1]; !g.Present || g.Reading != nil || g.Book.Energy != 200_000 {
-		t.Errorf("GPU that hangs: %+v, want it present with 200000 mJ", g)
+		t.Errorf("hung GPU: %+v, want it present with 200000 mJ", g)
 	}
 	if g := snap.GPUs[0]; g.Book.Energy != 500_000 {
 		t.Errorf("book of the other GPU: %+v, want 500000 mJ", g.Book)

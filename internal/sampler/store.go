@@ -17,17 +17,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// store contains the ledger and its file. The file system may hang, so every call on it runs in a lane.
+// store contains the ledger and its file. The file system may hang, so every call that uses it runs in
+// a lane.
 type store struct {
 	cfg     Config
 	opening lane.Lane[opened]
 	saving  lane.Lane[saved]
 	dir     *state.Dir // nil while the exporter does not hold the directory
-	// failures counts the failed attempts to open the directory since the start, until the books
-	// start.
+	// failures is the number of failed attempts to open the directory before the books start.
 	failures int
-	// ledger is nil while another exporter keeps the books of this node, and before the first
-	// attempt to open the directory.
+	// ledger is nil while another exporter keeps the books of this node, and until the directory was
+	// opened or could not be opened several times.
 	ledger *ledger.Ledger
 	// stale is set while the state in the file is, or may be, older than the books. A restart would
 	// continue from this older state.
@@ -38,8 +38,8 @@ type store struct {
 	switches nvSwitches
 }
 
-// saved is the result of a save. It contains the errors of saving the ledger's file, the table of
-// idle powers and the table of descriptions. The error is nil for a table that was not saved.
+// saved is the result of a save. It contains an error for each of the ledger's file, the table of idle
+// powers and the table of descriptions. If a table did not have to be saved, its error is nil.
 type saved struct {
 	err, tableErr, jobsErr error
 	table                  []idleRow
@@ -63,7 +63,7 @@ type record struct {
 
 // content is the data in the file.
 type content struct {
-	gpus     map[string]entry // by UUID
+	gpus     map[string]entry // entries by UUID
 	switches []gpu.NVSwitchErrors
 	books    ledger.Builder
 }
@@ -89,7 +89,7 @@ func (c *content) add(version int, line json.RawMessage) error {
 	return nil
 }
 
-// records returns the lines of the file. All records use the same variable.
+// records returns the lines of the file. All lines are yielded in the same variable.
 func records(gpus map[string]entry, switches []gpu.NVSwitchErrors, books ledger.State) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		var r record
@@ -118,20 +118,20 @@ func records(gpus map[string]entry, switches []gpu.NVSwitchErrors, books ledger.
 // available late.
 const openAttempts = 3
 
-// opened is an open state directory, with the content of its file.
+// opened contains an open state directory and the content of its file.
 type opened struct {
 	dir     *state.Dir
-	err     error // error of the directory
+	err     error // error from opening the directory
 	content content
-	unread  error // error of the file
+	unread  error // error from reading the file
 	idle    idlePowers
-	ignored error // error of the table of idle powers
+	ignored error // error from reading the table of idle powers
 	jobs    descriptions
-	noJobs  error // error of the table of descriptions
+	noJobs  error // error from reading the table of descriptions
 }
 
-// errNoBoot means that the boot id is unknown. The file may belong to this boot, so the books do
-// not start until the boot id is known.
+// errNoBoot reports that the boot id is unknown. The file may have been written in this boot, so the
+// books do not start until the boot id is known.
 var errNoBoot = errors.New("not charging energy until the boot is known")
 
 // open opens the state directory and, if read is set, reads its file. It runs in a lane.
@@ -184,7 +184,7 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 			s.ledger = ledger.New(s.cfg.Ledger)
 		}
 		return nil
-	case s.ledger != nil: // the books started without the file, and their values are already published
+	case s.ledger != nil: // the books started without the file, and their values were already published
 		s.idle.saved, s.jobs.saved = nil, nil // the directory may be new, so the tables are saved again
 		return nil
 	}
@@ -212,13 +212,13 @@ func (s *store) observe(began gpu.Instant, err error) {
 func (s *store) late(ctx context.Context, began gpu.Instant) {
 	s.stale = true
 	if ctx.Err() == nil {
-		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("the file system of %s did not respond within %v, the books stop until it does",
+		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("the file system of %s did not respond within %v; the books stop until it responds",
 			s.cfg.StatePath, answerTimeout))
 	}
 }
 
-// restore continues the books of an earlier exporter. If the file is invalid, the books start
-// empty, so that no wrong energy is added. The identities of GPUs are kept even if the books are
+// restore continues the books of an earlier exporter. If the file is invalid, restore starts empty
+// books, so that no wrong energy is added. The identities of GPUs are kept even if the books are
 // invalid.
 func (s *store) restore(began gpu.Instant, c content, err error) map[string]entry {
 	s.ledger = ledger.New(s.cfg.Ledger)
@@ -320,8 +320,8 @@ func copied(gpus map[string]entry) map[string]entry {
 	return gpus
 }
 
-// close releases the directory. It does not wait for a call that hangs; the lock of the directory
-// ends with the process.
+// close releases the directory. It does not wait for a hung call; the operating system releases the
+// lock of the directory when the process ends.
 func (s *store) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

@@ -22,12 +22,12 @@ func TestRestart(t *testing.T) {
 	before := w.ticks(s, 5).GPUs[0].Book
 	after := w.ticks(w.restarted(s), 2).GPUs[0].Book
 	if after.Energy != before.Energy+200_000 || !after.Opened.Equal(before.Opened) {
-		t.Errorf("book before the restart %+v\nafter it %+v", before, after)
+		t.Errorf("book before the restart %+v\nafter the restart %+v", before, after)
 	}
 }
 
-// TestTwoExporters checks that a second exporter shows the GPUs and charges nothing until the first
-// exporter ends, and then continues the books of the first exporter.
+// TestTwoExporters checks that a second exporter publishes the GPUs but charges nothing until the
+// first exporter ends, and that it then continues the books of the first exporter.
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
@@ -57,8 +57,8 @@ func TestUnwritable(t *testing.T) {
 }
 
 // TestLateDirectory checks that books and errors continue if the state file can be opened only after
-// some ticks. Until then no books and errors are published, because their counters would have
-// another created timestamp.
+// some ticks. No books or errors are published before, because their counters would have another
+// created timestamp.
 func TestLateDirectory(t *testing.T) {
 	tests := []struct {
 		name        string
@@ -73,7 +73,7 @@ func TestLateDirectory(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			if err := w.mountState(); err != nil {
-				t.Skipf("a file system is needed that becomes read-only, which only root can mount: %v", err)
+				t.Skipf("the test needs a file system that becomes read-only, which only root can mount: %v", err)
 			}
 			for i := range w.devices {
 				w.devices[i].ReportsEvents = true
@@ -95,7 +95,7 @@ func TestLateDirectory(t *testing.T) {
 			}
 			g := w.ticks(s, 2).GPUs[0]
 			if g.Book.Energy <= before || !g.Book.Opened.Equal(began) {
-				t.Errorf("%d mJ since %v after the restart, want more than %d mJ since %v", g.Book.Energy, g.Book.Opened, before, began)
+				t.Errorf("after the restart: %d mJ since %v, want more than %d mJ since %v", g.Book.Energy, g.Book.Opened, before, began)
 			}
 			if g.Events.Count != 1 || !g.Events.Since.Equal(began) || !g.ReportsEvents {
 				t.Errorf("errors %+v after the restart, want one since %v", g.Events, began)
@@ -105,7 +105,7 @@ func TestLateDirectory(t *testing.T) {
 }
 
 // TestStateRemoved checks that a removed state directory is created and locked again. If another
-// exporter has locked it by then, the first exporter stops charging.
+// exporter has locked the new directory first, the first exporter stops charging.
 func TestStateRemoved(t *testing.T) {
 	w := newWorld(t)
 	one := w.sampler()
@@ -130,8 +130,8 @@ func TestStateRemoved(t *testing.T) {
 	}
 }
 
-// TestSaveBeforePublish checks that a snapshot never shows values that are not saved. A folder in
-// place of the state file makes saves fail, because it can be neither replaced nor removed.
+// TestSaveBeforePublish checks that a snapshot never shows values that are not saved. Saves fail
+// because a folder is in the place of the state file; the folder can be neither replaced nor removed.
 func TestSaveBeforePublish(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -145,7 +145,7 @@ func TestSaveBeforePublish(t *testing.T) {
 	w.xids = []gpu.DriverEvent{{UUID: first, Code: 31, At: w.instant().Wall}}
 	snap := w.ticks(s, 3)
 	if g := snap.GPUs[0]; g.Book.Energy != shown || len(g.Book.Accounts) != 1 || g.Events.Count != 0 || stageOf(snap, stage.State).Up {
-		t.Errorf("snapshot shows %d mJ and %d XIDs, want %d mJ and 0 as saved", g.Book.Energy, g.Events.Count, shown)
+		t.Errorf("snapshot contains %d mJ and %d XIDs, want the saved %d mJ and 0 XIDs", g.Book.Energy, g.Events.Count, shown)
 	}
 	if err := os.RemoveAll(file); err != nil {
 		t.Fatal(err)
@@ -155,8 +155,8 @@ func TestSaveBeforePublish(t *testing.T) {
 	}
 }
 
-// TestStaleFromStart checks that an exporter that has never saved publishes no book. Its counters
-// would decrease after a restart.
+// TestStaleFromStart checks that an exporter that has never saved publishes no book. If it did, its
+// counters would decrease after a restart.
 func TestStaleFromStart(t *testing.T) {
 	w := newWorld(t)
 	file := filepath.Join(w.root, "state", "ledger.json")
@@ -164,7 +164,7 @@ func TestStaleFromStart(t *testing.T) {
 	s := w.sampler()
 	for range 3 {
 		if g := w.ticks(s, 1).GPUs[0]; g.Book != nil {
-			t.Errorf("snapshot shows %d mJ, want no book before the first save", g.Book.Energy)
+			t.Errorf("snapshot contains a book with %d mJ, want no book before the first save", g.Book.Energy)
 		}
 	}
 	if err := os.RemoveAll(file); err != nil {
@@ -210,15 +210,15 @@ func TestCorruptState(t *testing.T) {
 	}
 	const lost = `{"gpu":{"uuid":"GPU-5d2f9a60-0000-4000-8000-000000000003"}}`
 	files := map[string]string{
-		"garbage":       "{",
-		"unbalanced":    of(`{"uuid":"` + first + `","book":{"energy":5}}`),
-		"null":          of(`{"uuid":"` + first + `","book":null}`),
-		"out of place":  of(`{"account":{"kind":"pod"}}`),
-		"no record":     of(`[1]`),
-		"unknown owner": of(`{"account":{"kind":"nobody"}}`),
-		"version 1":     `{"version":1,"boot_id":"boot-1","data":{"gpus":{},"ledger":{"books":{}}}}`,
-		"a wrong pod":   `{"version":2,"boot_id":"boot-1"}` + "\n" + `{"account":{"namespace":5}}` + "\n" + `{"records":1}`,
-		"a line is cut": strings.TrimSuffix(of(lost+"\n"+lost), `{"records":1}`),
+		"garbage":                   "{",
+		"unbalanced":                of(`{"uuid":"` + first + `","book":{"energy":5}}`),
+		"null":                      of(`{"uuid":"` + first + `","book":null}`),
+		"record in the wrong place": of(`{"account":{"kind":"pod"}}`),
+		"no record":                 of(`[1]`),
+		"unknown owner":             of(`{"account":{"kind":"nobody"}}`),
+		"version 1":                 `{"version":1,"boot_id":"boot-1","data":{"gpus":{},"ledger":{"books":{}}}}`,
+		"a wrong pod":               `{"version":2,"boot_id":"boot-1"}` + "\n" + `{"account":{"namespace":5}}` + "\n" + `{"records":1}`,
+		"truncated line":            strings.TrimSuffix(of(lost+"\n"+lost), `{"records":1}`),
 	}
 	for name, file := range files {
 		t.Run(name, func(t *testing.T) {
@@ -252,12 +252,12 @@ func blocks(name string) func(*world) error {
 	}
 }
 
-// unblocks returns a function that removes the folder.
+// unblocks returns a function that removes this folder.
 func unblocks(name string) func(*world) error {
 	return func(w *world) error { return os.Remove(filepath.Join(w.root, name)) }
 }
 
-// mountState gives the state directory its own file system.
+// mountState mounts a separate file system at the state directory.
 func (w *world) mountState() error {
 	path := filepath.Join(w.root, "state")
 	if err := os.Mkdir(path, 0o755); err != nil {

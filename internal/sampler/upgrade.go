@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// pod2 contains the fields that name a container of a pod in files of version 2. Version 3 supports
-// all kinds of owners.
+// pod2 contains the fields that identify a container of a pod in version 2 of the file. Version 3
+// supports all kinds of owners.
 type pod2 struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`

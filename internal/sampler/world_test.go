@@ -24,23 +24,23 @@ const (
 
 var train = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-train", Part: "main"}
 
-// world implements the source, the owners and the mapper for a sampler. Each of its GPUs draws 100
+// world implements the source, the owners and the mapper of a sampler. Each of its GPUs draws 100
 // W.
 type world struct {
 	t           *testing.T
 	root        string
 	now         time.Duration
-	loaded      time.Duration // time at which the energy counters started
+	loaded      time.Duration // boot-clock time at which the energy counters started
 	devices     []gpu.Device
 	hung        map[string]bool
-	processes   map[uint32]gpu.Process // running
+	processes   map[uint32]gpu.Process // running processes by PID
 	owners      map[gpu.ProcessID]gpu.Owner
 	contexts    map[string][]uint32
 	samples     map[string][]gpu.Sample
-	still       bool                 // the driver has no new samples
-	mps         map[uint32]bool      // clients of MPS
+	still       bool                 // set if the driver has no new samples
+	mps         map[uint32]bool      // MPS clients by PID
 	places      map[uint32]string    // MIG instances by PID
-	instances   []gpu.InstanceSample // partitioning of every GPU in MIG mode
+	instances   []gpu.InstanceSample // instance samples of every GPU in MIG mode
 	utilization float64
 	allocations gpu.Allocations
 	xids        []gpu.DriverEvent
@@ -48,10 +48,10 @@ type world struct {
 	modulePower map[string]gpu.ModulePower
 	partial     bool
 	down        error
-	report      *gpu.Report // GPUs that replace the GPUs above
-	private     bool        // the exporter has its own PID namespace
+	report      *gpu.Report // report that replaces the report on the GPUs above
+	private     bool        // set if the exporter has its own PID namespace
 	max         int         // limit of process accounts
-	driver      string      // version
+	driver      string      // version of the driver
 	units       map[gpu.Unit]gpu.UnitInfo
 	used        map[gpu.Owner][]string
 	idlePower   map[string]gpu.Watts
@@ -69,7 +69,7 @@ func newWorld(t *testing.T) *world {
 	for i, uuid := range []string{first, second} {
 		w.devices = append(w.devices, gpu.Device{
 			UUID: uuid, Index: i, PCIBusID: []string{"00000000:1B:00.0", "00000000:43:00.0"}[i],
-			Serial:       []string{"1320021000017", "1320021000034"}[i], // without a power limit, so that an unknown idle power is 0
+			Serial:       []string{"1320021000017", "1320021000034"}[i], // without a power limit, an unknown idle power is 0
 			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU,
 		})
 	}
@@ -214,8 +214,8 @@ func (w *world) gives(uuid string, c gpu.Owner) {
 	})
 }
 
-// restarted closes s and returns its successor. Closing releases the state directory, like the end
-// of a process.
+// restarted closes s and returns its successor. Closing s releases the state directory, as the end
+// of a process does.
 func (w *world) restarted(s *sampler.Sampler) *sampler.Sampler {
 	if err := s.Close(); err != nil {
 		w.t.Fatal(err)

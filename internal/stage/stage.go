@@ -1,7 +1,7 @@
 // Package stage records the health of the exporter's dependencies: the driver, the kubelet, /proc
-// and others. A failure is logged once, and again if the reason changes; the gpuledger_stage_*
-// metrics show it while it lasts. A stage that flaps is logged as up only after it stayed up for a
-// while. No failure stops the exporter.
+// and others. A failure is logged once, and again if the reason changes. The gpuledger_stage_*
+// metrics show the failure while it lasts. A stage that alternates between down and up is logged
+// as up only after it stayed up for a while. No failure stops the exporter.
 package stage
 
 import (
@@ -38,10 +38,10 @@ const (
 	State         Name = "state"
 )
 
-// Names lists every stage.
+// Names contains all stages.
 var Names = []Name{Driver, AMDGPU, DCGM, Release, XID, KernelLog, PCI, DMI, GPUProcesses, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, Units, State}
 
-// About describes a stage; it is empty for an unknown name.
+// About describes a stage. It returns an empty text for an unknown name.
 func About(n Name) string {
 	return map[Name]string{
 		Driver:        "reads NVIDIA's GPUs",
@@ -55,7 +55,7 @@ func About(n Name) string {
 		GPUProcesses:  "lists the processes on the GPUs",
 		Processes:     "finds the owner of each process in /proc",
 		HostPIDs:      "checks that /proc shows the driver's PIDs",
-		ContainerLogs: "finds container names by their logs",
+		ContainerLogs: "reads container names from log paths",
 		PodResources:  "lists allocations from the kubelet",
 		PodsAPI:       "lists pods from the kubelet",
 		Units:         "finds jobs, containers and the GPUs that they hold",
@@ -63,7 +63,7 @@ func About(n Name) string {
 	}[n]
 }
 
-// Set holds the health of every stage. It is safe for concurrent use.
+// Set contains the health of every stage. It is safe for concurrent use.
 type Set struct {
 	log *slog.Logger
 	now gpu.Clock
@@ -72,26 +72,26 @@ type Set struct {
 	stages map[Name]*health
 }
 
-// health is the state of a stage and of its log messages. Times are on the boot clock.
+// health contains the state of a stage and of its log messages. Times are on the boot clock.
 type health struct {
 	gpu.Stage
-	logged   map[string]bool // logged reasons of the latest outage; nil after the stage was logged as up
+	logged   map[string]bool // reasons that were logged in the latest outage; nil after the stage was logged as up
 	loggedAt time.Duration
 	// unstable is set if the stage failed soon after it was logged as up again.
 	unstable bool
 	up       time.Duration // time of the first success after the latest failure
-	upLogged time.Duration // time of the last "up again" message; 0 for none
+	upLogged time.Duration // time of the last "up again" message, or 0
 }
 
 // ErrOversized is wrapped by the error for an input that exceeds a limit of the exporter. The
-// limits keep the memory of the exporter bounded.
+// limits bound the memory of the exporter.
 var ErrOversized = errors.New("exceeds a limit of the exporter")
 
-// logEvery is the minimum interval between two log messages about one outage, and the time for
-// which an unstable stage must stay up before it is logged as up.
+// logEvery is the minimum interval between two log messages about one outage. It is also the time
+// for which an unstable stage must stay up before it is logged as up.
 const logEvery = time.Minute
 
-// maxLogged is the number of logged reasons that are remembered for an outage.
+// maxLogged is the maximum number of logged reasons that are remembered for an outage.
 const maxLogged = 100
 
 // New returns a set without any attempts.
@@ -99,8 +99,8 @@ func New(log *slog.Logger, now gpu.Clock) *Set {
 	return &Set{log: log, now: now, stages: make(map[Name]*health)}
 }
 
-// Observe records an attempt that began at the given moment, and logs if the stage failed, fails
-// for another reason, or recovered.
+// Observe records an attempt that began at the given time, and logs a message if the stage failed,
+// failed for another reason, or recovered.
 func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	now := s.now()
 	s.mu.Lock()
@@ -132,7 +132,7 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 }
 
 // logFailure logs a reason that was not logged in this outage. Reasons that differ only in
-// numbers, such as PIDs and times, count as one.
+// numbers, such as PIDs and times, count as the same reason.
 func (s *Set) logFailure(st *health, now time.Duration, err error) {
 	reason := strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {

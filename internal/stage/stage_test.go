@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// observed reports an attempt to the stage every second, with the result of came, and returns the
-// lines of the log.
+// observed reports an attempt to the stage every second, with the error that came returns, and
+// returns the lines of the log.
 func observed(seconds int, came func(second int) error) []string {
 	var out strings.Builder
 	clock := gputest.NewClock()
@@ -35,8 +35,9 @@ func observed(seconds int, came func(second int) error) []string {
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 }
 
-// TestSaidOnce checks that each reason of an outage is logged once, at most one a minute. A stage
-// that alternates between down and up is logged as up after it was up for a minute.
+// TestSaidOnce checks that each reason of an outage is logged once, and that at most one reason
+// is logged per minute. A stage that alternates between down and up is logged as up after it was
+// up for a minute.
 func TestSaidOnce(t *testing.T) {
 	down := func(why string) string { return fmt.Sprintf("msg=\"stage down, will retry\" err=%q", why) }
 	again := func(why string) string {
@@ -57,19 +58,19 @@ func TestSaidOnce(t *testing.T) {
 			}
 			return nil
 		}, []string{down("connection refused"), up, down("connection refused"), up}},
-		{"down and up all the time", func(i int) error {
+		{"alternating all the time", func(i int) error {
 			if i%2 == 0 {
 				return refused
 			}
 			return nil
 		}, []string{down("connection refused"), up, again("connection refused")}},
-		{"down and up for two minutes, twice", func(i int) error {
+		{"alternating for two minutes, twice", func(i int) error {
 			if i%200 < 120 && i%4 == 0 {
 				return refused
 			}
 			return nil
 		}, []string{down("connection refused"), up, again("connection refused"), up, again("connection refused")}},
-		{"down and up, for reasons in turn", func(i int) error {
+		{"alternating, with alternating reasons", func(i int) error {
 			return []error{refused, nil, denied}[i%3]
 		}, []string{down("connection refused"), up, again("permission denied"), down("connection refused")}},
 		{"another reason, later", func(i int) error {
@@ -84,7 +85,7 @@ func TestSaidOnce(t *testing.T) {
 			}
 			return denied
 		}, []string{down("connection refused"), down("permission denied")}},
-		{"reasons in turn", func(i int) error {
+		{"alternating reasons", func(i int) error {
 			if i%2 == 0 {
 				return refused
 			}
@@ -106,17 +107,17 @@ func TestSaidOnce(t *testing.T) {
 	}
 }
 
-// TestManyReasons checks that a reason that changes at every attempt is logged once a minute at
-// most.
+// TestManyReasons checks that at most one message per minute is logged if the reason changes at
+// every attempt.
 func TestManyReasons(t *testing.T) {
 	lines := observed(3600, func(i int) error { return errors.New(strings.Repeat("x", i)) })
 	if n := len(lines); n > 60 {
-		t.Errorf("%d log lines in an hour, want 60 at most", n)
+		t.Errorf("%d log lines in an hour, want at most 60", n)
 	}
 }
 
-// TestReasonsOfDays checks that an outage with a different reason at every attempt uses bounded
-// memory.
+// TestReasonsOfDays checks that an outage that has a different reason at every attempt uses
+// bounded memory.
 func TestReasonsOfDays(t *testing.T) {
 	clock := gputest.NewClock()
 	s := stage.New(slog.New(slog.DiscardHandler), clock.Now)
@@ -134,7 +135,7 @@ func TestReasonsOfDays(t *testing.T) {
 		s.Observe(stage.PodResources, began, errors.New(letters.Replace(fmt.Sprint(i))+strings.Repeat("x", 500)))
 	}
 	if after := held(); after > before+1<<20 {
-		t.Errorf("heap grew by %d bytes in a month, want 1 MiB at most", after-before)
+		t.Errorf("heap grew by %d bytes in a month, want at most 1 MiB", after-before)
 	}
 	runtime.KeepAlive(s)
 }

@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// Remove removes a directory that Open created, with the files of this package. A missing directory
-// is not an error. The error wraps [ErrLocked] while another process holds the directory. If the
-// directory contains other files, these and the directory remain.
+// Remove removes a directory that Open created, and the files of this package in it. A missing
+// directory is not an error. The error wraps [ErrLocked] while another process holds the directory.
+// If the directory contains other files, Remove keeps them and the directory, and returns an error.
 func Remove(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil

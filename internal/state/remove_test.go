@@ -13,17 +13,17 @@ import (
 func TestRemove(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gpuledger")
 	if err := state.Remove(path); err != nil {
-		t.Errorf("nothing is there: %v", err)
+		t.Errorf("Remove of a missing directory: %v", err)
 	}
 	d := open(t, path, "boot-1")
 	if err := d.Save(lines(42)); err != nil {
 		t.Fatal(err)
 	}
 	if err := state.Remove(path); !errors.Is(err, state.ErrLocked) {
-		t.Errorf("while it is held: %v", err)
+		t.Errorf("Remove while the directory is locked: %v, want ErrLocked", err)
 	}
 	if kept, err := load(d); err != nil || len(kept) != 1 {
-		t.Errorf("what a running exporter holds is gone: %v", err)
+		t.Errorf("the file of a running exporter was removed: %v", err)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
@@ -32,11 +32,11 @@ func TestRemove(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the directory is there: %v", err)
+		t.Errorf("the directory was not removed: %v", err)
 	}
 }
 
-// TestRemoveLeftovers checks that the unfinished file of a killed process and the file of a newer
+// TestRemoveLeftovers checks that the incomplete file of a killed process and the file of a newer
 // version are removed with the directory.
 func TestRemoveLeftovers(t *testing.T) {
 	path := t.TempDir()
@@ -49,17 +49,18 @@ func TestRemoveLeftovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the directory is there: %v", err)
+		t.Errorf("the directory was not removed: %v", err)
 	}
 }
 
-// TestRemoveOthers checks that a wrong path removes no file of another program.
+// TestRemoveOthers checks that Remove, called with a wrong path, removes no file of another
+// program.
 func TestRemoveOthers(t *testing.T) {
 	path := t.TempDir()
 	other := filepath.Join(path, "other")
 	write(t, other)
 	if err := state.Remove(path); err == nil {
-		t.Error("a directory with a file of somebody else: no error")
+		t.Error("Remove of a directory with a file of another program returns no error")
 	}
 	if _, err := os.Stat(other); err != nil {
 		t.Error(err)

@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is the unit of the size of a file, in bytes. Files are padded with empty lines, which a
-// reader skips, so that the next file can be a little larger even if the file system is full.
+// room is the unit of file sizes, in bytes. Files are padded with empty lines, which a reader skips, so
+// that the next file can be slightly larger even if the file system is full.
 const room = 64 << 10
 
-// replace writes the records into the space of the second last file, and then exchanges the names
-// of this file and the last one.
+// replace writes the records into the space of the file before the last, and then exchanges the names of
+// the two files.
 func (d *Dir) replace(records iter.Seq[any]) error {
 	next, err := d.create()
 	if err != nil {
@@ -37,8 +37,8 @@ func (d *Dir) replace(records iter.Seq[any]) error {
 	return d.exchange()
 }
 
-// create opens the next file for writing without releasing its space. If a link, pipe or directory
-// has this name, create fails and does not remove it.
+// create opens the next file for writing without releasing its space. If a link, a pipe or a directory
+// has the name of this file, create fails and does not remove it.
 func (d *Dir) create() (*os.File, error) {
 	info, err := d.root.Lstat(nextFile)
 	switch {
@@ -57,14 +57,14 @@ func (d *Dir) create() (*os.File, error) {
 	return d.root.OpenFile(nextFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// private reports whether a file belongs to this user only, and has no other hard link.
+// private reports whether only this user can access a file, and the file has no other hard link.
 func private(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && stat.Nlink == 1 && int(stat.Uid) == os.Geteuid() && info.Mode().Perm() == 0o600
 }
 
-// fill pads a file with empty lines after the last record, and removes the older content after
-// them. If the file system is full, the file ends with the last record.
+// fill pads a file with empty lines after the last record, and removes the older content after these
+// lines. If the file system is full, the file ends with the last record.
 func fill(file *os.File) error {
 	end, err := file.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -77,8 +77,8 @@ func fill(file *os.File) error {
 	return file.Truncate(whole)
 }
 
-// exchange exchanges the names of the next and the last file. If the file system cannot do that, the next
-// file replaces the last one.
+// exchange exchanges the names of the next and the last file. If the file system does not support this,
+// the next file replaces the last file.
 func (d *Dir) exchange() error {
 	if info, err := d.root.Lstat(ledgerFile); err == nil && info.Mode().IsRegular() && d.swap() == nil {
 		return nil
@@ -96,8 +96,8 @@ func (d *Dir) swap() error {
 	return unix.Renameat2(fd, nextFile, fd, ledgerFile, unix.RENAME_EXCHANGE)
 }
 
-// shortWriter fails instead of writing a line or a file that Load would reject. It gets one
-// line per call.
+// shortWriter returns an error instead of writing a line or a file that Load would reject. Each call must
+// write one line.
 type shortWriter struct {
 	io.Writer
 	left int
@@ -108,7 +108,7 @@ func (w *shortWriter) Write(line []byte) (int, error) {
 		return 0, fmt.Errorf("a record of %d bytes: %w", len(line), ErrOversized)
 	}
 	if w.left -= len(line); w.left < 0 {
-		return 0, fmt.Errorf("more than %d bytes, lower --collector.process.max: %w", maxFile, ErrOversized)
+		return 0, fmt.Errorf("more than %d bytes; lower --collector.process.max: %w", maxFile, ErrOversized)
 	}
 	return w.Writer.Write(line)
 }

@@ -1,12 +1,12 @@
-// Package state stores the ledger's file in a directory that is cleared at boot, such as a
-// tmpfs. The file survives a killed process and a replaced pod, and is invalid after a reboot.
+// Package state stores the ledger's file in a directory that is cleared at boot, such as a tmpfs. The file
+// survives the end of a process or a pod, and is invalid after a reboot.
 //
-// The file has one JSON document per line: a header, the records, and their number, so that
-// writing needs memory for one record only.
+// The file contains one JSON document per line: a header, the records, and the number of records. Therefore
+// writing needs memory for only one record.
 //
-// A file is replaced by write and rename without fsync: it must survive the process and not the
-// machine, for which the page cache suffices. Two files exchange their names, so that a full file
-// system keeps room for the next one.
+// A file is replaced by write and rename without fsync, because it must survive the process but not the machine,
+// so the page cache suffices. Two files exchange their names, so that the next file has space even if the file
+// system is full.
 package state
 
 import (
@@ -25,8 +25,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// version is the version of the record format that is written. Files of oldestVersion and newer can
-// be read.
+// version is the version of the record format in new files. Files with oldestVersion or a newer version can be
+// read.
 const (
 	version = 3
 	oldest  = 2
@@ -35,23 +35,22 @@ const (
 // ErrLocked is returned by Open while another process holds the directory.
 var ErrLocked = errors.New("locked by another gpuledger on this node")
 
-// ErrGone is wrapped by the error of Save if the directory was removed or replaced, which makes the
-// lock ineffective. The caller closes it and opens it again.
+// ErrGone is wrapped by the error that Save returns if the directory was removed or replaced, which makes the lock
+// ineffective. The caller must close the directory and open it again.
 var ErrGone = errors.New("the state directory was removed or replaced")
 
-// ErrStale is wrapped by the error of Save if an older file could not be removed. A restart would
-// continue from this file, so newer values must not be shown.
+// ErrStale is wrapped by the error that Save returns if an older file could not be removed. A restart would
+// continue from this file, so newer values must not be published.
 var ErrStale = errors.New("an older state file remains")
 
-// ErrUnusable is wrapped by the errors of Load for a file that exists but cannot be continued: it
-// is corrupt, or of another boot or version. A file of a newer version is renamed and kept.
+// ErrUnusable is wrapped by the error that Load returns for a file that exists but cannot be continued, because it
+// is corrupt or was written in another boot or by another version. A file of a newer version is renamed and kept.
 var ErrUnusable = errors.New("unusable")
 
-// ErrOversized is wrapped by the errors of Load and Save for a file or a record that exceeds
-// its limit.
+// ErrOversized is wrapped by errors of Load and Save for a file or a record that exceeds its limit.
 var ErrOversized = errors.New("longer than its limit")
 
-// A Dir is a locked state directory. Only one process holds it at a time.
+// A Dir is a locked state directory. Only one process can hold it at a time.
 type Dir struct {
 	path string
 	boot string
@@ -65,31 +64,30 @@ type header struct {
 	BootID  string `json:"boot_id"`
 }
 
-// Limits in bytes. The first two are larger than any header and any record. The state of a thousand
-// processes takes half a MiB; a file of the last limit's size can be read within half of the
-// container's memory limit.
+// Limits in bytes. maxHeader and maxRecord are larger than any header and any record. The state of a thousand
+// processes takes half a MiB. A file with maxFile bytes can be read in half of the container's memory limit.
 const (
 	maxHeader = 4 << 10
 	maxRecord = 256 << 10
 	maxFile   = 32 << 20
 )
 
-// The files in the directory.
+// Names of the files in the directory.
 const (
 	ledgerFile = "ledger.json"
 	nextFile   = "ledger.json.new"
-	keptFile   = "ledger.json.newer" // of a newer version
+	keptFile   = "ledger.json.newer" // file of a newer version
 	lockFile   = "lock"
 )
 
-// footer is the last line. A file without it is truncated.
+// footer is the last line. A file without a footer is truncated.
 type footer struct {
 	Records *int `json:"records"`
 }
 
-// Open creates the directory if needed and locks it. The boot id is
-// /proc/sys/kernel/random/boot_id; files of another boot are never loaded. It rejects a
-// directory in which other users could place a forged file. It accepts a read-only directory that was used before.
+// Open creates the directory if needed and locks it. The boot id comes from /proc/sys/kernel/random/boot_id; files
+// of another boot are never loaded. Open rejects a directory in which other users could place a forged file. It
+// accepts a read-only directory that was used before.
 func Open(path, bootID string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("open state directory: %w (set --state.path to another one)", err)
@@ -106,8 +104,8 @@ func Open(path, bootID string) (*Dir, error) {
 	return &Dir{path: path, boot: bootID, root: root, lock: lock}, nil
 }
 
-// Share opens a directory without locking it, to use its tables. It rejects the same directories as
-// Open, and a missing directory.
+// Share opens a directory without locking it, to give access to its tables. It rejects a missing directory, and
+// any directory that Open rejects.
 func Share(path string) (*Dir, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -139,8 +137,8 @@ func lockRoot(root *os.Root) (*os.File, error) {
 	}
 	lock, err := root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
 	if errors.Is(err, unix.EROFS) {
-		// The directory is accepted, because its books must be continued, and an exporter that
-		// finds it writable again continues them.
+		// A read-only directory is accepted, because its books must be continued. An exporter that later can write to
+		// the directory continues them.
 		if file, missing := root.OpenFile(lockFile, os.O_RDONLY|unix.O_NONBLOCK, 0); missing == nil {
 			lock, err = file, nil
 		}
@@ -158,8 +156,8 @@ func lockRoot(root *os.Root) (*os.File, error) {
 	return lock, nil
 }
 
-// checkOwner rejects a directory that other users can write to: it must be owned by this user
-// or root, and writable by at most this process's group or root's group.
+// checkOwner rejects a directory that other users can write to. The directory must be owned by this user or root,
+// and only this user, this process's group and root's group may write to it.
 func checkOwner(root *os.Root) error {
 	info, err := root.Stat(".")
 	if err != nil {
@@ -171,7 +169,7 @@ func checkOwner(root *os.Root) error {
 	}
 	uid, gid, mode := os.Geteuid(), os.Getegid(), info.Mode().Perm()
 	if stat.Uid != 0 && int(stat.Uid) != uid {
-		return fmt.Errorf("open state directory %s: it belongs to uid %d, and must belong to uid %d or 0: change its owner or remove it, or set --state.path to another one",
+		return fmt.Errorf("open state directory %s: it is owned by uid %d, but must be owned by uid %d or 0: change its owner or remove it, or set --state.path to another one",
 			root.Name(), stat.Uid, uid)
 	}
 	ownGroup := stat.Gid == 0 || int(stat.Gid) == gid
@@ -187,11 +185,11 @@ func (d *Dir) Close() error { return errors.Join(d.lock.Close(), d.root.Close())
 
 func (d *Dir) file() string { return filepath.Join(d.path, ledgerFile) }
 
-// Load passes the records that were last saved in this boot to add, in their order, with the
-// version of the file. A missing file is fs.ErrNotExist; a file that cannot be continued, or an
-// error of add, is ErrUnusable. After an error the caller discards everything that was added.
+// Load calls add for each record that was last saved in this boot, in the saved order, with the version of the
+// file. The error is fs.ErrNotExist if the file is missing, and ErrUnusable if the file cannot be continued or add
+// returns an error. After an error the caller must discard all records that were added.
 func (d *Dir) Load(add func(version int, record json.RawMessage) error) error {
-	// Opening a named pipe must not wait until a writer opens it.
+	// Opening a named pipe must not wait until another process opens the pipe for writing.
 	file, err := d.root.OpenFile(ledgerFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("load state: %w", err)
@@ -216,7 +214,7 @@ func checkFile(file *os.File) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("not a regular file but %v", info.Mode())
 	case info.Size() > maxFile:
-		return fmt.Errorf("%d bytes, the limit is %d: %w", info.Size(), maxFile, ErrOversized)
+		return fmt.Errorf("%d bytes exceed the limit of %d: %w", info.Size(), maxFile, ErrOversized)
 	}
 	return nil
 }
@@ -250,7 +248,7 @@ func (d *Dir) read(file io.Reader, add func(int, json.RawMessage) error) error {
 	case h.Version > version:
 		return d.keep(h.Version)
 	case h.Version < oldest:
-		return fmt.Errorf("version %d, this program reads %d to %d", h.Version, oldest, version)
+		return fmt.Errorf("unsupported version %d; this program reads versions %d to %d", h.Version, oldest, version)
 	case h.BootID != d.boot:
 		return errors.New("written in another boot")
 	}
@@ -277,7 +275,7 @@ func (d *Dir) read(file io.Reader, add func(int, json.RawMessage) error) error {
 
 // keep renames a file of a newer version, because the next save would replace it.
 func (d *Dir) keep(newer int) error {
-	err := fmt.Errorf("version %d is of a newer gpuledger, this program reads %d to %d", newer, oldest, version)
+	err := fmt.Errorf("version %d was written by a newer gpuledger; this program reads versions %d to %d", newer, oldest, version)
 	if mv := d.root.Rename(ledgerFile, keptFile); mv != nil {
 		return fmt.Errorf("%w; keep the file: %w", err, mv)
 	}
@@ -296,10 +294,10 @@ func checkEnd(line json.RawMessage, records int) error {
 	return nil
 }
 
-// Save replaces the file with the given records, which are written one by one. If that fails, the
-// old file is removed, because counters that were shown must not fall back to its values. If the
-// file system was full, Save then tries again in the space of the old file. Unless the error is
-// ErrStale or ErrGone, the caller may show the values that it tried to save.
+// Save replaces the file with the given records, which are written one by one. If that fails, Save removes the old
+// file, because published counters must not fall back to the values in this file. If the file system was full,
+// Save then tries again in the space of the old file. Unless the error is ErrStale or ErrGone, the caller may
+// publish the values that it tried to save.
 func (d *Dir) Save(records iter.Seq[any]) error {
 	if !d.ours() {
 		return fmt.Errorf("save state: %w", ErrGone)
@@ -330,7 +328,7 @@ func (d *Dir) remains() bool {
 	return err != nil || h.BootID == d.boot
 }
 
-// ours reports whether the locked file is still at its path, so that the lock is effective.
+// ours reports whether the locked file is still at its path. Otherwise the lock is ineffective.
 func (d *Dir) ours() bool {
 	locked, err := d.lock.Stat()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// lines returns the records that the tests save, one for each number.
+// lines returns the records that a test saves, one for each number.
 func lines(numbers ...int) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		for _, n := range numbers {
@@ -54,7 +54,7 @@ func TestRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "on", "demand")
 	d := open(t, path, "boot-1")
 	if _, err := load(d); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("load of nothing: %v", err)
+		t.Errorf("load of a missing file: %v", err)
 	}
 	for _, want := range [][]int{{42, 7, 13}, nil} {
 		if err := d.Save(lines(want...)); err != nil {
@@ -82,11 +82,11 @@ func TestLock(t *testing.T) {
 	}
 	defer shared.Close()
 	if !shared.Held() {
-		t.Error("the directory seems free while it is locked")
+		t.Error("Held = false while the directory is locked")
 	}
 	_ = first.Close()
 	if shared.Held() {
-		t.Error("the directory seems locked after it was closed")
+		t.Error("Held = true after the directory was closed")
 	}
 	open(t, path, "boot-1")
 }
@@ -102,12 +102,12 @@ func TestUnusable(t *testing.T) {
 		{"truncated after the header", header, "the file is truncated"},
 		{"truncated after a record", header + "1\n2\n", "the file is truncated"},
 		{"without a record", header + "1\n" + `{"records":2}`, "1 records of 2"},
-		{"a footer of nothing", header + "null\n", "the file is truncated"},
-		{"something after it", header + "1\n" + `{"records":1}` + "\n]", "invalid character"},
+		{"a null footer", header + "null\n", "the file is truncated"},
+		{"content after the footer", header + "1\n" + `{"records":1}` + "\n]", "invalid character"},
 		{"two files", header + `{"records":0}` + "\n" + header + `{"records":0}`, "read record 0: json: cannot unmarshal object"},
 		{"another boot", `{"version":3,"boot_id":"boot-0"}` + "\n" + `{"records":0}`, "written in another boot"},
-		{"newer version", `{"version":4,"boot_id":"boot-1"}` + "\n" + `{"records":0}`, "version 4 is of a newer gpuledger, this program reads 2 to 3; the file is now "},
-		{"older version", `{"version":1,"boot_id":"boot-1","data":{"Joules":1}}`, "version 1, this program reads 2 to 3"},
+		{"newer version", `{"version":4,"boot_id":"boot-1"}` + "\n" + `{"records":0}`, "version 4 was written by a newer gpuledger; this program reads versions 2 to 3; the file is now "},
+		{"older version", `{"version":1,"boot_id":"boot-1","data":{"Joules":1}}`, "unsupported version 1; this program reads versions 2 to 3"},
 		{"a long header", `{"version":1,"boot_id":"boot-1","data":"` + strings.Repeat("x", 5000) + `"}` + "\n", "read header of at most 4096 bytes: bufio: buffer full"},
 		{"other content", header + "[1]\n" + `{"records":1}`, "read record 0: json: cannot unmarshal array"},
 	}
@@ -122,13 +122,13 @@ func TestUnusable(t *testing.T) {
 				t.Errorf("load: %v, want %q", err, tt.want)
 			}
 			if err := d.Save(lines(1)); err != nil {
-				t.Errorf("save after it: %v", err)
+				t.Errorf("save after the load: %v", err)
 			}
 		})
 	}
 }
 
-// TestLargeFile checks that a foreign file of any size takes no more memory than its header.
+// TestLargeFile checks that loading a foreign file of any size needs no more memory than for a header.
 func TestLargeFile(t *testing.T) {
 	path := t.TempDir()
 	file, err := os.Create(filepath.Join(path, "ledger.json"))
@@ -149,11 +149,11 @@ func TestLargeFile(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
-		t.Errorf("%d bytes of memory for a file of %d", took, size)
+		t.Errorf("%d bytes of memory for a file with %d bytes", took, size)
 	}
 }
 
-// TestCutOff checks that a truncated file is detected at every length.
+// TestCutOff checks that truncation of a file at any length is detected.
 func TestCutOff(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -165,7 +165,7 @@ func TestCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole = bytes.TrimRight(whole, "\n") // only ends the line and fills the space
+	whole = bytes.TrimRight(whole, "\n") // the removed bytes only end the line and pad the file
 	for n := range len(whole) {
 		if err := os.WriteFile(name, whole[:n], 0o600); err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestUnwritable puts a folder in place of the file, which also stops root.
+// TestUnwritable puts a folder in the place of the file, because root can write to any file.
 func TestUnwritable(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -191,7 +191,7 @@ func TestUnwritable(t *testing.T) {
 		t.Errorf("save: %v", err)
 	}
 	if _, err := load(d); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the old file is still there: %v", err)
+		t.Errorf("the old file was not removed: %v", err)
 	}
 	if err := d.Save(lines(2)); err == nil || errors.Is(err, state.ErrStale) {
 		t.Errorf("save without an old file: %v", err)
@@ -201,19 +201,19 @@ func TestUnwritable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.Save(lines(3)); !errors.Is(err, state.ErrStale) {
-		t.Errorf("save over what cannot be removed: %v", err)
+		t.Errorf("save in place of a folder that cannot be removed: %v, want ErrStale", err)
 	}
 	if _, err := state.Open(filepath.Join(block, "..", "lock", "dir"), "boot-1"); err == nil {
 		t.Error("opened a directory below a file")
 	}
 }
 
-// mount mounts a small file system, which is remounted with other flags.
+// mount mounts a small file system. The function remount mounts it again with other flags.
 func mount(t *testing.T) (path string, remount func(flags uintptr)) {
 	t.Helper()
 	path = t.TempDir()
 	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=64k,mode=755"); err != nil {
-		t.Skipf("a small file system is needed, which only root can mount: %v", err)
+		t.Skipf("the test needs a small file system, which only root can mount: %v", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
 	return path, func(flags uintptr) {
@@ -224,8 +224,9 @@ func mount(t *testing.T) (path string, remount func(flags uintptr)) {
 	}
 }
 
-// TestReadOnly checks that the file in a read-only directory is loaded, and counts as older than what was
-// shown, unless it is of another boot. A directory that was never used cannot be opened.
+// TestReadOnly checks that the file in a read-only directory is loaded, and counts as older than the
+// published values, unless it was written in another boot. A read-only directory that was never used
+// cannot be opened.
 func TestReadOnly(t *testing.T) {
 	path, remount := mount(t)
 	remount(unix.MS_RDONLY)
@@ -263,7 +264,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestFullDisk checks that an incomplete write leaves neither a new nor an old state.
+// TestFullDisk checks that neither a new nor an old state remains after an incomplete write.
 func TestFullDisk(t *testing.T) {
 	path, _ := mount(t)
 	d := open(t, path, "boot-1")
@@ -274,19 +275,19 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("save: %v", err)
 	}
 	if _, err := load(d); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file is there: %v", err)
+		t.Errorf("a file remains: %v", err)
 	}
 	if err := d.Save(lines(1)); err != nil {
-		t.Errorf("save what fits: %v", err)
+		t.Errorf("save of a state that fits: %v", err)
 	}
 }
 
-// TestNoRoom checks that saves succeed on a full file system, even of a state that grows, and that
-// a new program continues from the last save.
+// TestNoRoom checks that saves succeed on a full file system, even if the state grows, and that a new
+// program continues from the last save.
 func TestNoRoom(t *testing.T) {
 	path := t.TempDir()
 	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=1m,mode=755"); err != nil {
-		t.Skipf("a small file system is needed, which only root can mount: %v", err)
+		t.Skipf("the test needs a small file system, which only root can mount: %v", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
 	d := open(t, path, "boot-1")
@@ -329,14 +330,15 @@ func occupy(t *testing.T, path string) {
 	}
 }
 
-// TestNoRecord checks that a record that cannot be written is an error and is not omitted.
+// TestNoRecord checks that Save returns an error for a record that cannot be written, and does not omit
+// the record.
 func TestNoRecord(t *testing.T) {
 	d := open(t, t.TempDir(), "boot-1")
 	if err := d.Save(slices.Values([]any{1, math.NaN(), 2})); err == nil {
-		t.Error("saved what is no JSON")
+		t.Error("Save returns no error for a value that is not JSON")
 	}
 	if _, err := load(d); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file is there: %v", err)
+		t.Errorf("a file remains: %v", err)
 	}
 }
 
@@ -348,11 +350,11 @@ func TestRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.Save(lines(1)); !errors.Is(err, state.ErrGone) {
-		t.Errorf("save into a removed directory: %v", err)
+		t.Errorf("save into a removed directory: %v, want ErrGone", err)
 	}
 	other := open(t, path, "boot-1")
 	if err := d.Save(lines(2)); !errors.Is(err, state.ErrGone) {
-		t.Errorf("save into another's directory: %v", err)
+		t.Errorf("save into a replaced directory: %v, want ErrGone", err)
 	}
 	if err := other.Save(lines(3)); err != nil {
 		t.Error(err)

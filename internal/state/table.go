@@ -12,27 +12,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Table is a file with one JSON document. It is valid in every boot, unlike the ledger's file.
+// A Table is a file that contains one JSON document. Unlike the ledger's file, it is valid in every
+// boot.
 type Table struct {
-	name    string // of its file, without .json
+	name    string // name of the file, without .json
 	content string
-	limit   int // in bytes
+	limit   int // maximum size in bytes
 }
 
 // The tables in the directory.
 var (
 	IdlePowers   = Table{"idle-power", "idle powers", 64 << 10}
 	Descriptions = Table{"jobs", "descriptions of jobs", 1 << 20}
-	// Release is a request to close the driver, which another process writes.
+	// Release contains a request to close the driver. Another process writes it.
 	Release = Table{"release", "the release of the driver", 4 << 10}
 )
 
 func (t Table) file() string { return t.name + ".json" }
 func (t Table) next() string { return t.file() + ".new" }
-func (t Table) bad() string  { return t.file() + ".bad" } // a table that could not be read
+func (t Table) bad() string  { return t.file() + ".bad" } // name of a table that could not be read
 
-// LoadTable decodes a table. A missing file is fs.ErrNotExist. A file that cannot be
-// read or that check rejects is ErrUnusable; it is renamed, so that the next table does not replace it.
+// LoadTable decodes a table. The error is fs.ErrNotExist if the file is missing, and ErrUnusable if the
+// file cannot be read or check rejects it. An unusable file is renamed, so that the next table does not
+// replace it.
 func (d *Dir) LoadTable(t Table, table any, check func() error) error {
 	err := d.readTable(t, table)
 	if err == nil {
@@ -52,7 +54,7 @@ func (d *Dir) LoadTable(t Table, table any, check func() error) error {
 }
 
 func (d *Dir) readTable(t Table, table any) error {
-	// Opening a named pipe must not wait until a writer opens it.
+	// Opening a named pipe must not wait until another process opens the pipe for writing.
 	file, err := d.root.OpenFile(t.file(), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
@@ -71,7 +73,7 @@ func (d *Dir) readTable(t Table, table any) error {
 	return json.Unmarshal(data, table)
 }
 
-// SaveTable replaces a table by write and rename. If this fails, the old table remains.
+// SaveTable replaces a table by write and rename. If this fails, the old table is kept.
 func (d *Dir) SaveTable(t Table, table any) error {
 	data, err := json.MarshalIndent(table, "", "  ")
 	if err == nil && len(data) > t.limit {
@@ -95,7 +97,7 @@ func (d *Dir) RemoveTable(t Table) error {
 }
 
 func (d *Dir) writeTable(t Table, data []byte) error {
-	if err := d.root.Remove(t.next()); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a killed program
+	if err := d.root.Remove(t.next()); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a killed program
 		return err
 	}
 	next, err := d.root.OpenFile(t.next(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

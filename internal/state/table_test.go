@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// TestTable checks that the table is valid in the next boot, even if a program was killed while it
-// saved.
+// TestTable checks that a table is valid in the next boot, even if a program was killed while it saved
+// the table.
 func TestTable(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -36,7 +36,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTableTooLarge checks that a table that could not be loaded is not saved, and leaves the old one.
+// TestTableTooLarge checks that SaveTable does not save a table that LoadTable would reject, and keeps
+// the old table.
 func TestTableTooLarge(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -47,6 +48,6 @@ func TestTableTooLarge(t *testing.T) {
 		t.Errorf("error %v, want %v", err, state.ErrOversized)
 	}
 	if kept, err := os.ReadFile(filepath.Join(path, "idle-power.json")); err != nil || string(kept) != "\"kept\"\n" {
-		t.Errorf("the table is %q, %v", kept, err)
+		t.Errorf("the table contains %q, error %v", kept, err)
 	}
 }

@@ -22,16 +22,16 @@ func TestFolder(t *testing.T) {
 	tests := []struct {
 		name     string
 		mode     os.FileMode
-		uid, gid int // -1 for our own uid
+		uid, gid int // -1 means the uid or gid of this process
 		want     string
 	}{
-		{"as the kubelet makes it", 0o755, -1, -1, ok},
+		{"created by the kubelet", 0o755, -1, -1, ok},
 		{"private", 0o700, -1, -1, ok},
-		{"of our group", 0o775, -1, -1, ok},
-		{"of another group", 0o775, -1, 4711, "chmod go-w"},
+		{"with this process's group", 0o775, -1, -1, ok},
+		{"with another group", 0o775, -1, 4711, "chmod go-w"},
 		{"everybody's", 0o777, -1, -1, "other users can write to it (mode 0777): run chmod go-w on it, or set --state.path"},
 		{"sticky", 0o777 | os.ModeSticky, -1, -1, "chmod go-w"},
-		{"of another user", 0o755, 4711, -1, "it belongs to uid 4711, and must belong to uid "},
+		{"with another owner", 0o755, 4711, -1, "it is owned by uid 4711, but must be owned by uid "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestFolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := os.Chown(path, tt.uid, tt.gid); err != nil {
-				t.Skipf("only root can give a folder away: %v", err)
+				t.Skipf("only root can change the owner of a folder: %v", err)
 			}
 			d, err := state.Open(path, "boot-1")
 			if err == nil {
@@ -60,8 +60,8 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestLinks checks that a special file in place of the state file is neither followed nor waited
-// for.
+// TestLinks checks that a special file in place of the state file is not followed and does not
+// block the program.
 func TestLinks(t *testing.T) {
 	link := func(target string) func(string) error {
 		return func(name string) error { return os.Symlink(target, name) }
@@ -74,12 +74,12 @@ func TestLinks(t *testing.T) {
 	tests := []struct {
 		name, file string
 		make       func(string) error
-		want       string // of Save
+		want       string // expected error from Save
 	}{
-		{"next file links to another", "ledger.json.new", link(victim), "ledger.json.new is not a regular file but L"},
-		{"next file links to nothing", "ledger.json.new", link(victim + "-2"), "ledger.json.new is not a regular file but L"},
+		{"next file links to another file", "ledger.json.new", link(victim), "ledger.json.new is not a regular file but L"},
+		{"next file links to a missing file", "ledger.json.new", link(victim + "-2"), "ledger.json.new is not a regular file but L"},
 		{"next file is a pipe", "ledger.json.new", pipe, "ledger.json.new is not a regular file but p"},
-		{"file links to another", "ledger.json", link(victim), ""},
+		{"file links to another file", "ledger.json", link(victim), ""},
 		{"file is a pipe", "ledger.json", pipe, ""},
 	}
 	for _, tt := range tests {
@@ -90,7 +90,7 @@ func TestLinks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := load(d); err == nil {
-				t.Error("something was loaded")
+				t.Error("Load returned no error")
 			}
 			err := d.Save(lines(42))
 			switch {
@@ -102,16 +102,16 @@ func TestLinks(t *testing.T) {
 				t.Errorf("save: %v, want %q", err, tt.want)
 			}
 			if got, err := os.ReadFile(victim); string(got) != "theirs" {
-				t.Errorf("another's file holds %q, %v", got, err)
+				t.Errorf("the linked file contains %q, error %v", got, err)
 			}
 			if _, err := os.Lstat(victim + "-2"); err == nil {
-				t.Error("a file was made outside the directory")
+				t.Error("a file was created outside the directory")
 			}
 		})
 	}
 }
 
-// TestLeftover checks that the unfinished file of a killed program blocks no other.
+// TestLeftover checks that the incomplete file of a killed program does not prevent a save.
 func TestLeftover(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -126,8 +126,8 @@ func TestLeftover(t *testing.T) {
 	}
 }
 
-// TestLongRecord checks that an endless record is not read into memory, and that a record that Load
-// would reject is not written.
+// TestLongRecord checks that an endless record is not read into memory, and that Save does not
+// write a record that Load would reject.
 func TestLongRecord(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -143,14 +143,14 @@ func TestLongRecord(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 2<<20 {
-		t.Errorf("%d bytes of memory for a record of %d", took, size)
+		t.Errorf("%d bytes of memory for a record with %d bytes", took, size)
 	}
 	if err := d.Save(slices.Values([]any{strings.Repeat("x", size)})); err == nil || !strings.Contains(err.Error(), "a record of ") {
 		t.Errorf("save: %v", err)
 	}
 }
 
-// TestLongFile checks the limit of a file with many records.
+// TestLongFile checks the size limit for a file with many records.
 func TestLongFile(t *testing.T) {
 	d := open(t, t.TempDir(), "boot-1")
 	endless := func(yield func(any) bool) {

@@ -65,7 +65,7 @@ func Divided(i int) GPU {
 	return g
 }
 
-// Busy returns the GPU of Divided, with a driver that reports the activity of instances.
+// Busy returns the GPU of [Divided] with a driver that reports the activity of instances.
 func Busy(i int) GPU {
 	g := Divided(i)
 	g.Reading.InstancesKnown = true

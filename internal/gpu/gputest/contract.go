@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// testExact reads a node with GPUs that report everything, little, and nothing.
+// testExact reads a node in which one GPU reports all values, one reports few values, and one
+// reports none.
 func testExact(t *testing.T, c contract) {
 	n := Node{GPUs: []GPU{Full(0), Plain(1), Bare(2)}}
 	s, _ := c.open(t, n, NewClock().Now)
@@ -18,7 +19,7 @@ func testExact(t *testing.T, c contract) {
 	c.check(t, Read(t, s), n)
 }
 
-// testAbsent removes one value at a time from a GPU that reports everything.
+// testAbsent removes one value at a time from a GPU that otherwise reports all values.
 func testAbsent(t *testing.T, c contract) {
 	tests := map[string]func(*GPU){
 		"serial":         func(g *GPU) { g.Device.Serial = "" },
@@ -41,7 +42,7 @@ func testAbsent(t *testing.T, c contract) {
 			g.Reading.Energy, g.Reading.Gauges[gpu.Power] = nil, nil
 		},
 	}
-	for _, info := range gpu.GaugeInfos { // gauges of one call are removed together
+	for _, info := range gpu.GaugeInfos { // gauges that one call reads are removed together
 		tests[info.Call] = func(g *GPU) { DropGauges(g, info.Call) }
 	}
 	for name, takeAway := range tests {
@@ -78,7 +79,7 @@ func testEnergy(t *testing.T, c contract) {
 		report := Read(t, s)
 		c.check(t, report, n)
 		if at := report.Readings[0].At; at != clock.Now() {
-			t.Errorf("the reading is of %v, now is %v", at, clock.Now())
+			t.Errorf("the reading is from %v, but the time is %v", at, clock.Now())
 		}
 	}
 }
@@ -110,7 +111,7 @@ func testSamples(t *testing.T, c contract) {
 		report := Read(t, s)
 		c.check(t, report, n)
 		if r := report.Readings[0]; r.Sampled.From != until || r.At.Boot-r.Sampled.To > time.Second {
-			t.Errorf("samples of %v at %v, after those up to %v", r.Sampled, r.At.Boot, until)
+			t.Errorf("samples cover %v at %v, but the previous samples end at %v", r.Sampled, r.At.Boot, until)
 		}
 		until = report.Readings[0].Sampled.To
 	}
@@ -125,8 +126,8 @@ func testSamples(t *testing.T, c contract) {
 	}
 }
 
-// testMIG partitions a GPU, partitions it differently with the same ids, and ends MIG mode. Nothing
-// else changes.
+// testMIG partitions a GPU, partitions it again in another way with the same ids, and ends MIG
+// mode. Other values must not change.
 func testMIG(t *testing.T, c contract) {
 	n := Node{GPUs: []GPU{Divided(0), Full(1), Divided(2)}}
 	s, change := c.open(t, n, NewClock().Now)
@@ -147,9 +148,9 @@ func testMIG(t *testing.T, c contract) {
 	}
 }
 
-// testInstances checks the activity of instances. It is unknown in the first reading, in a reading
-// that follows immediately, and for a new instance. Each reading covers the time from the end of
-// the previous one.
+// testInstances checks the activity of instances. The activity is unknown in the first reading, in
+// a reading that follows immediately, and for a new instance. Each reading covers the time from the
+// end of the previous reading.
 func testInstances(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Busy(0), Full(1), Divided(2)}}
@@ -162,11 +163,11 @@ func testInstances(t *testing.T, c contract) {
 		c.check(t, report, n)
 		r := report.Readings[0]
 		if r.InstancesKnown != known {
-			t.Errorf("%s: instances are known: %v, want %v", when, r.InstancesKnown, known)
+			t.Errorf("%s: activity of instances is known: %v, want %v", when, r.InstancesKnown, known)
 		}
 		for _, i := range r.Instances {
 			if want := (gpu.Span{From: began, To: clock.Now().Boot}); i.Span != want {
-				t.Errorf("%s: instance %s was busy in %v, want %v", when, i.Instance, i.Span, want)
+				t.Errorf("%s: the activity of instance %s covers %v, want %v", when, i.Instance, i.Span, want)
 			}
 		}
 		if after > 100*time.Millisecond {
@@ -184,13 +185,13 @@ func testInstances(t *testing.T, c contract) {
 	again := &n.GPUs[0].Device.Partitions.Instances[0]
 	again.Profile, again.ProfileID, again.Slices = "1g.20gb", 15, 1
 	change(n)
-	read("another instance with the id", time.Second, false)
+	read("another instance with the same id", time.Second, false)
 	read("for the second time", time.Second, true)
 	n.GPUs[0].Device.Partitions.Instances = n.GPUs[0].Device.Partitions.Instances[:1]
 	n.GPUs[0].Reading.Instances = n.GPUs[0].Reading.Instances[:1]
 	n.GPUs[0].Reading.Contexts = n.GPUs[0].Reading.Contexts[1:] // the removed context was on the instance
 	change(n)
-	read("an instance less", time.Second, true)
+	read("one instance fewer", time.Second, true)
 	read("after a long time", time.Hour, false)
 	read("after that", time.Second, true)
 }
@@ -218,7 +219,7 @@ func testLost(t *testing.T, c contract) {
 	c.check(t, Read(t, s), n)
 }
 
-// testStuck checks that a GPU that hangs keeps its identity and does not delay a read.
+// testStuck checks that a hung GPU keeps its identity and does not delay a read.
 func testStuck(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}
@@ -232,7 +233,7 @@ func testStuck(t *testing.T, c contract) {
 	}
 	n.GPUs[1].Stuck = false
 	change(n)
-	Eventually(t, s, "the GPU answers again", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 3 })
+	Eventually(t, s, "the GPU responds again", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 3 })
 	c.check(t, Read(t, s), n)
 }
 
@@ -250,7 +251,7 @@ func testReload(t *testing.T, c contract) {
 	}
 	change(n)
 	clock.Advance(time.Minute)
-	c.check(t, Eventually(t, s, "the driver answers again", answers), n)
+	c.check(t, Eventually(t, s, "the driver responds again", answers), n)
 }
 
 // testDown starts without a driver, loads it, and unloads it again.
@@ -260,19 +261,19 @@ func testDown(t *testing.T, c contract) {
 	s, change := c.open(t, n, clock.Now)
 	for range 2 {
 		if report, err := s.Read(t.Context()); err == nil {
-			t.Fatalf("no driver, but the report %+v", report)
+			t.Fatalf("the driver is down, but the report is %+v", report)
 		}
 		n.Down, n.Loads = false, n.Loads+1
 		change(n)
 		clock.Advance(time.Minute)
-		c.check(t, Eventually(t, s, "the driver answers", answers), n)
+		c.check(t, Eventually(t, s, "the driver responds", answers), n)
 		n.Down = true
 		change(n)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if report, err := s.Read(ended); err == nil {
-		t.Errorf("the context has ended, but the report %s", cmp.Diff(gpu.Report{}, report))
+		t.Errorf("the context has ended, but the report is %s", cmp.Diff(gpu.Report{}, report))
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Without calls visit with copies of the value that full returns. In each copy one field, which
-// path names, is zero, for example Devices.Platform.Slot.
+// Without calls visit once for each field, with a copy of the value that full returns. In the
+// copy, the field is zero. The path names the field, for example Devices.Platform.Slot.
 func Without[T any](full func() *T, visit func(path string, v *T)) {
 	for k := 0; ; k++ {
 		v, i, path := full(), 0, ""
@@ -25,7 +25,7 @@ func Without[T any](full func() *T, visit func(path string, v *T)) {
 	}
 }
 
-// eachField calls visit for every single value in v.
+// eachField calls visit for each field in v that contains a single value.
 func eachField(v reflect.Value, path string, visit func(path string, field reflect.Value)) {
 	if _, ok := reflect.TypeAssert[time.Time](v); ok {
 		visit(path, v)

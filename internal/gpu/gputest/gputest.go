@@ -1,6 +1,6 @@
-// Package gputest is a test suite for sources of GPU readings. It uses only the types of package
-// gpu. The suite describes a [Node], and the test of the source provides a driver that behaves like
-// this node. The source must report exactly the described values.
+// Package gputest provides a test suite for sources of GPU readings. It uses only the types of
+// package gpu. The suite describes a [Node], and the test of the source provides a driver that
+// behaves like this node. The source must report exactly the values that the node contains.
 package gputest
 
 import (
@@ -23,7 +23,7 @@ type Source interface {
 
 // Open starts a driver that behaves like the node and returns a source that reads it with the given
 // clock. The returned function changes the driver to another node while the source is open. Open
-// registers the cleanup with t.Cleanup. The source must not wait for a slow GPU for longer than a
+// registers its cleanup with t.Cleanup. The source must not wait for a slow GPU for longer than a
 // second.
 type Open func(t *testing.T, n Node, now gpu.Clock) (s Source, change func(Node))
 
@@ -31,41 +31,41 @@ type Open func(t *testing.T, n Node, now gpu.Clock) (s Source, change func(Node)
 type Node struct {
 	// Down is set while no driver is loaded.
 	Down bool
-	// Loads is the number of times that the driver was loaded before. An increase means that the driver
-	// was reloaded.
+	// Loads is the number of times that the driver was loaded before this load. An increase means that
+	// the driver was reloaded.
 	Loads int
-	GPUs  []GPU // in the order of the driver
+	GPUs  []GPU // GPUs in the order in which the driver lists them
 }
 
-// GPU describes one GPU. The GPU does not report empty and nil values.
+// GPU describes one GPU. A value that is empty or nil is not reported.
 type GPU struct {
 	Device gpu.Device
 	// Reading is the current reading, without the UUID and the time. Instances contains the activity of
-	// the instances, which is constant. A source may need several readings to measure it.
+	// the instances, which is constant. A source may need several readings to measure this activity.
 	Reading gpu.Reading
 	// SampledAt is the time at which the driver took the samples of the reading. A source may report
 	// another time for these samples, but the test checks that the time is plausible.
 	SampledAt time.Time
 	// Lost is set after the GPU was lost from the bus.
 	Lost bool
-	// Stuck is set while calls for the GPU do not return.
+	// Stuck is set while calls for the GPU hang.
 	Stuck bool
 }
 
-// Run runs all tests of the contract.
+// Run runs all tests of the suite.
 func Run(t *testing.T, open Open) { Limits{}.Run(t, open) }
 
-// Limits adapts the contract to a vendor if the GPUs of this vendor report fewer values than the
-// tests describe.
+// Limits adapts the suite to a vendor if the vendor's GPUs report fewer values than the tests
+// describe.
 type Limits struct {
-	// GPU removes the values that no GPU of the vendor reports from a described GPU. It must not change
-	// values to which the described GPU points. If GPU is nil, nothing is changed.
+	// GPU removes the values that no GPU of the vendor reports from a described GPU. The function must
+	// not change values to which the described GPU points. If GPU is nil, nothing is changed.
 	GPU func(*GPU)
 	// Without contains the tests that do not apply to the vendor, with the reasons.
 	Without map[string]string
 }
 
-// contract runs the tests of the contract within the limits of a vendor.
+// contract runs the tests of the suite within the limits of a vendor.
 type contract struct {
 	limits Limits
 	vendor Open
@@ -93,16 +93,16 @@ func (l Limits) node(n Node) Node {
 	return n
 }
 
-// Run runs the tests of the contract with the limits.
+// Run runs the tests of the suite with the limits.
 func (l Limits) Run(t *testing.T, open Open) {
 	tests := map[string]func(*testing.T, contract){
-		"reports what is there":             testExact,
-		"reports nil for what is not":       testAbsent,
+		"reports present values":            testExact,
+		"reports nil for absent values":     testAbsent,
 		"energy is exact":                   testEnergy,
 		"the duration of the energy call":   testTook,
-		"samples are given once":            testSamples,
-		"a GPU in MIG mode":                 testMIG,
-		"instances that work":               testInstances,
+		"samples are reported once":         testSamples,
+		"GPU in MIG mode":                   testMIG,
+		"activity of instances":             testInstances,
 		"a lost GPU leaves the others":      testLost,
 		"a stuck GPU delays no other":       testStuck,
 		"continues after a driver reload":   testReload,
@@ -110,7 +110,7 @@ func (l Limits) Run(t *testing.T, open Open) {
 	}
 	for name := range l.Without {
 		if tests[name] == nil {
-			t.Errorf("the contract has no test %q to omit", name)
+			t.Errorf("Limits.Without names the test %q, which does not exist", name)
 		}
 		delete(tests, name)
 	}
@@ -131,7 +131,7 @@ func NewClock() *Clock {
 	return &Clock{now: gpu.Instant{Wall: time.Now().Truncate(time.Microsecond), Boot: time.Hour}}
 }
 
-// Now is a [gpu.Clock].
+// Now returns the current time. It is a [gpu.Clock].
 func (c *Clock) Now() gpu.Instant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,19 +184,19 @@ func Check(t *testing.T, report gpu.Report, n Node) {
 }
 
 // checkInstances fails the test if the activity of instances is reported but differs from the
-// description.
+// activity in the node.
 func checkInstances(t *testing.T, want, got gpu.Reading) {
 	t.Helper()
 	if !got.InstancesKnown {
 		return
 	}
 	if !want.InstancesKnown {
-		t.Errorf("activity of instances of %s is reported: %+v", got.UUID, got.Instances)
+		t.Errorf("the activity of the instances of %s is reported although it is unknown: %+v", got.UUID, got.Instances)
 	}
 	reported := make(map[string]float64)
 	for _, s := range got.Instances {
 		if s.Len() <= 0 || s.From <= 0 || s.To > got.At.Boot+time.Second {
-			t.Errorf("instance %s has span %v, now is %v", s.Instance, s.Span, got.At.Boot)
+			t.Errorf("instance %s has span %v, but the time is %v", s.Instance, s.Span, got.At.Boot)
 		}
 		reported[s.Instance] = s.SM
 	}
@@ -217,7 +217,7 @@ func checkTimes(t *testing.T, r gpu.Reading) {
 		t.Error("reading without a time")
 	}
 	if s := r.Sampled; r.SamplesKnown && (s.From > s.To || s.To > r.At.Boot+time.Second) {
-		t.Errorf("samples cover %v, now is %v", s, r.At.Boot)
+		t.Errorf("samples cover %v, but the time is %v", s, r.At.Boot)
 	}
 	for _, s := range r.Samples {
 		if s.Len() <= 0 || s.Overlap(r.Sampled) != s.Len() {
@@ -226,20 +226,20 @@ func checkTimes(t *testing.T, r gpu.Reading) {
 	}
 }
 
-// checkOnce fails the test if a GPU is reported twice.
+// checkOnce fails the test if a report contains a GPU twice.
 func checkOnce(t *testing.T, report gpu.Report) {
 	t.Helper()
 	seen := make(map[string]bool)
 	for _, d := range report.Devices {
 		if seen[d.UUID] {
-			t.Errorf("two devices are %s", d.UUID)
+			t.Errorf("the report contains two devices with UUID %s", d.UUID)
 		}
 		seen[d.UUID] = true
 	}
 	clear(seen)
 	for _, r := range report.Readings {
 		if seen[r.UUID] {
-			t.Errorf("two readings are of %s", r.UUID)
+			t.Errorf("the report contains two readings of %s", r.UUID)
 		}
 		seen[r.UUID] = true
 	}
@@ -252,7 +252,7 @@ func byUUID() cmp.Option {
 	}
 }
 
-// Read reads the source. It fails the test on an error, or if a GPU is reported twice.
+// Read reads the source. It fails the test if the source returns an error or reports a GPU twice.
 func Read(t *testing.T, s Source) gpu.Report {
 	t.Helper()
 	report, err := s.Read(t.Context())
@@ -263,13 +263,13 @@ func Read(t *testing.T, s Source) gpu.Report {
 	return report
 }
 
-// HangTimeout is the timeout of events that must happen. It detects hangs and is long enough for a
+// HangTimeout is the timeout for events that must happen. It detects hangs, and is long enough for a
 // busy machine.
 const HangTimeout = 5 * time.Minute
 
-// Hasty returns a source that does not wait for calls that hang. The first Read has a short
-// timeout, and each further Read doubles the timeout. On a busy machine other calls may also time
-// out, so tests use [Eventually] to wait for their readings.
+// Hasty returns a source that does not wait for hung calls. The first Read has a short timeout, and
+// each further Read doubles the timeout. On a busy machine other calls may also time out, so tests
+// use [Eventually] to wait for their readings.
 func Hasty(s Source) Source { return &hasty{s, 20 * time.Millisecond} }
 
 type hasty struct {

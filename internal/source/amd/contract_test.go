@@ -15,9 +15,9 @@ import (
 // TestContract runs those tests of the source contract that apply to AMD's GPUs.
 func TestContract(t *testing.T) {
 	gputest.Limits{GPU: asAMD, Without: map[string]string{
-		"samples are given once": "amdkfd has no samples of processes; see TestOccupancy",
-		"a GPU in MIG mode":      "all partitions of a GPU are equal; see TestPartitions",
-		"instances that work":    "activity is a difference of sums; see TestPartitionActivity",
+		"samples are reported once": "amdkfd has no samples of processes; see TestOccupancy",
+		"GPU in MIG mode":           "all partitions of a GPU are equal; see TestPartitions",
+		"activity of instances":     "activity is a difference of sums; see TestPartitionActivity",
 	}}.Run(t, func(t *testing.T, n gputest.Node, now gpu.Clock) (gputest.Source, func(gputest.Node)) {
 		d := newTree(t)
 		d.change(n)
