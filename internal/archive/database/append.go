@@ -10,14 +10,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These are the columns of the key of [table.Appended] that follow the cluster.
+// The hour and the id follow the cluster in the key of each of [table.Appended].
 const (
 	hourColumn = 1
 	idColumn   = 3
 )
 
-// Append adds rows to one of [table.Appended]. It skips rows with a key that is already in the
-// table.
+// Append adds rows to one of [table.Appended]. It skips a row if the table already contains its key.
 func (d *Database) Append(ctx context.Context, of table.Table, rows [][]any) error {
 	var months []time.Time
 	for _, row := range rows {
@@ -26,8 +25,7 @@ func (d *Database) Append(ctx context.Context, of table.Table, rows [][]any) err
 	if err := d.createPartitions(ctx, months, of); err != nil {
 		return err
 	}
-	// The rows are sorted because programs that add the same keys in different orders could
-	// deadlock.
+	// The rows are sorted, because two programs that add the same keys in different orders could deadlock.
 	slices.SortFunc(rows, func(a, b []any) int {
 		return cmp.Or(a[hourColumn].(time.Time).Compare(b[hourColumn].(time.Time)), cmp.Compare(a[idColumn].(string), b[idColumn].(string)))
 	})

@@ -13,7 +13,7 @@ import (
 // SignWith sets the key that signs the chain. Without a key there is no chain.
 func (d *Database) SignWith(s *chain.Signer) { d.signer = s }
 
-// Head returns the last entry of the chain of a cluster, or the zero entry if it has none.
+// Head returns the last entry in the chain of a cluster, or the zero entry if the chain is empty.
 func (s session) Head(ctx context.Context, cluster string) (table.Entry, error) {
 	rows, err := s.rows(ctx, table.Chain, SQL(" where cluster = ? and sequence = (select max(sequence) from {chain} where cluster = ?)", cluster, cluster))
 	if err != nil || len(rows) == 0 {
@@ -22,8 +22,8 @@ func (s session) Head(ctx context.Context, cluster string) (table.Entry, error) 
 	return table.EntryIn(rows[0]), nil
 }
 
-// chains reports whether hours of a cluster get entries in its chain. It returns an error if there is no
-// key although the cluster has a chain.
+// chains reports whether the hours of a cluster are entered in a chain. It returns an error if the cluster has a chain
+// but there is no key.
 func (t *transaction) chains(ctx context.Context, cluster string) (bool, error) {
 	if t.signer != nil {
 		return true, nil
@@ -35,8 +35,8 @@ func (t *transaction) chains(ctx context.Context, cluster string) (bool, error) 
 	return false, err
 }
 
-// link appends entries to the chain of a cluster. Programs that append to it wait for each other. The
-// first call adopts the hours that are already filed.
+// link appends entries to the chain of a cluster. Programs that append to the same chain wait for each other. The first
+// call for a cluster also appends entries for the hours that are already filed.
 func (t *transaction) link(ctx context.Context, cluster string, entries ...table.Entry) error {
 	if on, err := t.chains(ctx, cluster); err != nil || !on {
 		return err
@@ -61,7 +61,7 @@ func (t *transaction) link(ctx context.Context, cluster string, entries ...table
 	return nil
 }
 
-// adopt returns entries for the filed hours of a cluster, except hours with other entries.
+// adopt returns entries for the filed hours of a cluster, without the hours that have an entry in except.
 func (t *transaction) adopt(ctx context.Context, cluster string, except []table.Entry) ([]table.Entry, error) {
 	filed, err := t.rows(ctx, table.Hours, SQL(" where cluster = ? order by hour", cluster))
 	if err != nil {
@@ -87,8 +87,8 @@ func (c chained) Rows(t table.Table, from, until time.Time) ([][]any, error) {
 	return c.session.between(c.ctx, t, c.cluster, from, until)
 }
 
-// between returns the rows of a table and cluster from one moment until another, which is excluded.
-// Both moments may be zero.
+// between returns a cluster's rows in a table from one moment until another, which is excluded. A zero moment means no
+// limit.
 func (s session) between(ctx context.Context, t table.Table, cluster string, from, until time.Time) ([][]any, error) {
 	where := SQL(" where cluster = ?", cluster)
 	if !from.IsZero() {
@@ -97,7 +97,7 @@ func (s session) between(ctx context.Context, t table.Table, cluster string, fro
 	return s.rows(ctx, t, where)
 }
 
-// linkHour appends the entry of an hour that was filed in some tables.
+// linkHour appends the entry for an hour that was filed in the given tables.
 func (t *transaction) linkHour(ctx context.Context, h *table.Hour, filed []table.Table) error {
 	if on, err := t.chains(ctx, h.Cluster); err != nil || !on {
 		return err
@@ -149,7 +149,7 @@ func (r *Reader) Entries(ctx context.Context, cluster string) ([]table.Entry, er
 	return r.entries(ctx, cluster, SQL(""))
 }
 
-// entries returns those entries of a cluster that meet a condition, in the order of the chain.
+// entries returns the entries of a cluster that meet a condition, sorted by sequence number.
 func (s session) entries(ctx context.Context, cluster string, and *Statement) (all []table.Entry, err error) {
 	rows, err := s.rows(ctx, table.Chain, SQL(" where cluster = ?", cluster).Join(and).Add(" order by sequence"))
 	for _, row := range rows {

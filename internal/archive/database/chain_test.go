@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// rawSQLite changes a file without this package.
+// rawSQLite reads and changes the tables of a file without the code of this package.
 type rawSQLite struct {
 	*testing.T
 	path string
@@ -43,7 +43,7 @@ func (r rawSQLite) Replace(of table.Table, rows [][]string) {
 	check(r.T, tx.Commit())
 }
 
-// TestSQLiteChain runs the acceptance test of chains.
+// TestSQLiteChain runs the acceptance test for chains.
 func TestSQLiteChain(t *testing.T) {
 	sinktest.TestChain(t, func(t *testing.T) sinktest.ChainPlace {
 		path := t.TempDir() + "/archive.db"
@@ -58,7 +58,7 @@ func TestSQLiteChain(t *testing.T) {
 	})
 }
 
-// TestSQLiteChainConcurrent checks a file that programs share.
+// TestSQLiteChainConcurrent checks the chain in a file that several programs write at the same time.
 func TestSQLiteChainConcurrent(t *testing.T) {
 	path := t.TempDir() + "/archive.db"
 	sinktest.TestChainConcurrent(t, func() sinktest.Chained { return openSQLite(t, path) }, func() chain.Source {
@@ -69,8 +69,9 @@ func TestSQLiteChainConcurrent(t *testing.T) {
 	})
 }
 
-// TestSQLiteChainDays checks that changed sums of days are found, although no entry contains them. This matters because statements
-// of long periods read these sums instead of the hours. The changes keep the sums of the whole day.
+// TestSQLiteChainDays checks that a changed daily sum is found, although no entry contains daily sums. This matters
+// because a statement for a long period reads the daily sums instead of the hours. The changes do not affect the totals
+// of the day.
 func TestSQLiteChainDays(t *testing.T) {
 	for _, change := range []string{
 		"",

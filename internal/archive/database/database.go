@@ -1,4 +1,5 @@
-// Package database files the archive in a SQL database, and reads it. See [Dialect] for the kinds of databases.
+// Package database writes the archive to a SQL database and reads it from there. See [Dialect] for the kinds of
+// databases.
 package database
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Reader reads the tables. It needs only the right to select.
+// Reader reads the tables. Its role needs only the select privilege.
 type Reader struct {
 	session
 	db *sql.DB
@@ -22,12 +23,12 @@ type Reader struct {
 // Database is an open database of the archive.
 type Database struct {
 	Reader
-	creates *bool         // states whether the role can create partitions; nil if this is not known yet
+	creates *bool         // whether the role can create partitions; nil until this is known
 	signer  *chain.Signer // nil if there is no chain
 }
 
-// Open connects, and creates or updates the tables. The password comes from the password file if
-// there is one, and otherwise from the URL.
+// Open connects to the database, and creates or updates the tables. The password comes from the password file if there
+// is one, and otherwise from the URL.
 func (d *Dialect) Open(ctx context.Context, url, passwordFile string) (*Database, error) {
 	connector, err := d.connector(url, passwordFile, write)
 	if err != nil {
@@ -44,7 +45,7 @@ func (d *Dialect) Open(ctx context.Context, url, passwordFile string) (*Database
 	return opened, nil
 }
 
-// OpenReader connects for reading.
+// OpenReader connects to the database with read access only.
 func (d *Dialect) OpenReader(ctx context.Context, url, passwordFile string) (*Reader, error) {
 	connector, err := d.connector(url, passwordFile, read)
 	if err != nil {
@@ -58,7 +59,7 @@ func (d *Dialect) OpenReader(ctx context.Context, url, passwordFile string) (*Re
 }
 
 func (d *Dialect) reader(db *sql.DB) Reader {
-	db.SetConnMaxIdleTime(time.Minute) // servers close idle connections
+	db.SetConnMaxIdleTime(time.Minute) // servers close connections that are idle for longer
 	return Reader{session{d, db}, db}
 }
 
@@ -70,7 +71,7 @@ func anHour(cluster string, hour time.Time) *Statement {
 	return SQL(" where cluster = ? and hour = ?", cluster, hour)
 }
 
-// Filed returns the manifest's row of an hour, or zero if the hour is not filed.
+// Filed returns the row of an hour in the manifest, or zero if the hour is not filed.
 func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	rows, err := d.rows(ctx, table.Hours, anHour(cluster, hour))
 	if err != nil || len(rows) == 0 {
@@ -79,8 +80,8 @@ func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (t
 	return table.FiledIn(rows[0]), nil
 }
 
-// Nodes returns the nodes with GPUs in the last filed hour of a cluster within a period, which
-// excludes its end.
+// Nodes returns the nodes with GPUs in the last hour that is filed for a cluster within a period. The period excludes
+// its end.
 func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.Time) (nodes []string, err error) {
 	text := SQL("select distinct node from {gpu_hours} where cluster = ? and hour = (select max(hour) from {hours} where cluster = ? and hour >= ? and hour < ?)",
 		cluster, cluster, from, until)
@@ -92,7 +93,7 @@ func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.T
 	return nodes, err
 }
 
-// Clusters returns the filed hours of each cluster since a moment.
+// Clusters returns the first and last hour that are filed for each cluster since a moment.
 func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
 	spans := make(map[string]table.Span)
 	text := SQL("select cluster, min(hour), max(hour) from {hours} where hour >= ? group by cluster", since)
@@ -103,7 +104,7 @@ func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]ta
 	return spans, err
 }
 
-// Elsewhere returns the scraped GPUs of a filed hour, except the GPUs of some clusters.
+// Elsewhere returns the GPUs that were scraped in a filed hour, except the GPUs of some clusters.
 func (d *Database) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
 	text := SQL("select g.cluster, g.node, g.uuid, g.serial, g.first_seen, g.last_seen from {hours} as h join {gpu_hours} as g on g.cluster = h.cluster and g.hour = h.hour"+
 		" where h.hour = ? and g.hour = ? and g.scrapes > 0", hour, hour)
@@ -118,7 +119,7 @@ func (d *Database) Elsewhere(ctx context.Context, except []string, hour time.Tim
 	return found, err
 }
 
-// Charges returns the filed charges of an hour, and the corrections of the hour.
+// Charges returns the charges and the corrections that are filed for an hour.
 func (d *Database) Charges(ctx context.Context, cluster string, hour time.Time) (charges []table.Charge, err error) {
 	for _, of := range []table.Table{table.Charges, table.Corrections} {
 		rows, err := d.rows(ctx, of, anHour(cluster, hour))
@@ -132,13 +133,12 @@ func (d *Database) Charges(ctx context.Context, cluster string, hour time.Time) 
 	return charges, nil
 }
 
-// Replace files an hour.
+// Replace files an hour, and replaces its earlier rows.
 func (d *Database) Replace(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, table.Data...)
 }
 
-// Correct files the corrections of an hour in addition to earlier corrections, and the hour's row
-// in the manifest.
+// Correct adds the corrections of an hour to earlier corrections, and replaces the hour's row in the manifest.
 func (d *Database) Correct(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, table.Corrections)
 }

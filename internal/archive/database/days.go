@@ -13,7 +13,7 @@ import (
 // sumHour updates the sums of a day after one of its hours was filed. Adding up a day costs as much
 // as filing some hours. Most hours are new and are the latest hour of their day, so their sums are
 // added as separate rows. After the last hour of a day, and after every change of an hour, the
-// whole day is added up.
+// whole day is added up again.
 func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Time, isNew bool) error {
 	day := table.Day(hour)
 	end := day.AddDate(0, 0, 1)
@@ -27,7 +27,7 @@ func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Tim
 	return t.sumDays(ctx, cluster, day, end)
 }
 
-// sumDays replaces the sums of a cluster's days in a range, which excludes its end.
+// sumDays replaces the daily sums of a cluster in a range of days, which excludes its end.
 func (t *transaction) sumDays(ctx context.Context, cluster string, from, until time.Time) error {
 	for _, of := range table.Summaries {
 		days := SQL("delete from {"+of.Name+"} where cluster = ? and day >= ? and day < ?", cluster, from.Format(time.DateOnly), until.Format(time.DateOnly))
@@ -57,9 +57,9 @@ func (d *Dialect) sum(of table.Table, where *Statement) *Statement {
 	return insert.Join(d.sumPlaces(where))
 }
 
-// sumCharges returns a query of the rows of [table.Days] for hours that meet a condition.
+// sumCharges returns a query for the rows of [table.Days] that summarize the hours that meet a condition.
 func (d *Dialect) sumCharges(where *Statement) *Statement {
-	texts := table.Days.Of(table.Text) // the key begins with the cluster
+	texts := table.Days.Of(table.Text) // the cluster is the first key
 	amounts, optional := table.Charges.Of(table.Int), table.Charges.Of(table.OptionalInt)
 	keys := append([]string{"cluster", d.views("date(hour)")}, texts[1:]...)
 	// The columns that differ most come first, because a database that sorts the rows compares the
@@ -79,8 +79,8 @@ func (d *Dialect) sumCharges(where *Statement) *Statement {
 		Add("\n) as billed group by " + strings.Join(group, ", "))
 }
 
-// sumPlaces returns a query of the rows of [table.GPUDays] for hours that meet a condition. A row
-// ends when the GPU moves to another place or has no row in the next hour.
+// sumPlaces returns a query for the rows of [table.GPUDays] that summarize the hours that meet a condition. A row ends
+// when the GPU moves to another place or has no row in the next hour.
 func (d *Dialect) sumPlaces(where *Statement) *Statement {
 	places := table.GPUDays.Of(table.Text)[1:]
 	var same, values []string
@@ -103,7 +103,7 @@ func (d *Dialect) sumPlaces(where *Statement) *Statement {
 		Add("\n) as runs group by uuid, run, scraped, cluster, " + day)
 }
 
-// fill returns a script that inserts the sums of all days if there are none.
+// fill returns a script that inserts the daily sums of all days if a table of sums is empty.
 func (d *Dialect) fill() string {
 	b := strings.Builder{}
 	for _, of := range table.Summaries {
@@ -118,9 +118,8 @@ func (d *Dialect) fill() string {
 	return b.String()
 }
 
-// repair adds up the days that differ from their hours, because an hour is missing, was changed or
-// was deleted. The hours may have been filed by a version without sums, or deleted by an
-// administrator.
+// repair adds up each day again if its sums differ from its hours, because an hour is missing, was changed or was
+// deleted. A version without daily sums may have filed the hours, or an administrator may have deleted hours.
 func (d *Database) repair(ctx context.Context) error {
 	days := make(map[lock]bool)
 	for _, compared := range []struct{ table, count, always, uncorrected string }{

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestDays checks that the sums of days equal the hours after random changes, and that views of the sums return the rows of views of the
-// hours.
+// TestDays checks that the daily sums equal the sums of the hours after random changes. It also checks that the views,
+// which read the daily sums, return the same rows as the earlier views, which read the hours.
 func TestDays(t *testing.T) {
 	text, err := os.ReadFile("testdata/views_of_hours.sql")
 	check(t, err)
@@ -32,7 +32,7 @@ func TestDays(t *testing.T) {
 			name, of, _ := strings.Cut(strings.TrimPrefix(query, "-- "), "\n")
 			want, got := lines(t, path, strings.TrimSuffix(of, ";")), lines(t, path, "select * from "+name)
 			for i := range min(len(got), len(want)) {
-				got[i] = got[i][:len(want[i])] // new columns are the last columns of a view
+				got[i] = got[i][:len(want[i])] // the new columns come last in a view
 			}
 			slices.SortFunc(want, slices.Compare)
 			slices.SortFunc(got, slices.Compare)
@@ -43,8 +43,8 @@ func TestDays(t *testing.T) {
 	})
 }
 
-// TestRepair checks that a program that opens a database adds up the days of hours that other
-// programs filed or deleted, and of a database without sums.
+// TestRepair checks that a program that opens a database adds up the days in which another program filed or deleted
+// hours. It also adds up all days of a database without daily sums.
 func TestRepair(t *testing.T) {
 	d, path := fresh(t)
 	for n := range 36 { // until the end of a day
@@ -77,8 +77,8 @@ func TestRepair(t *testing.T) {
 	check(t, d.Close())
 }
 
-// TestUncounted checks that an hour that is missing in the manifest is added up once when it is
-// filed again.
+// TestUncounted checks that an hour is added up only once if it is filed again after its row in the manifest was
+// deleted.
 func TestUncounted(t *testing.T) {
 	d, path := fresh(t)
 	h := sinktest.Hour(sinktest.Noon, 7)
@@ -92,9 +92,9 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// TestRepairOfCorrections checks that a program that opens a database does not add up corrected
-// days again, although their manifest counts other rows, and that it finds a correction that is
-// missing from a day.
+// TestRepairOfCorrections checks that a program that opens a database does not add up corrected days again, although
+// the manifest of a corrected hour gives other numbers than its rows. It also checks that the program finds a
+// correction that is missing from a daily sum.
 func TestRepairOfCorrections(t *testing.T) {
 	d, path := fresh(t)
 	for n := range 24 {
@@ -107,7 +107,7 @@ func TestRepairOfCorrections(t *testing.T) {
 	check(t, err)
 	h.Revision, h.State, h.Corrections = 2, table.Corrected, table.Difference(before, h.Charges)
 	check(t, d.Correct(t.Context(), h))
-	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.AddDate(0, 0, 1), 7))) // this day has the last rowid, so rows that are added up again get other rowids
+	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.AddDate(0, 0, 1), 7))) // this day gets the highest rowid, so rows that are added up again get other rowids
 	rows := func() [][]string { return lines(t, path, "select rowid, * from days order by rowid") }
 	want := rows()
 	reopen := func() {
@@ -127,10 +127,10 @@ func TestRepairOfCorrections(t *testing.T) {
 	check(t, d.Close())
 }
 
-// firstVersion is a change of a database to its first version, which has no sums.
+// firstVersion names the change that returns a database to its first version, which has no daily sums.
 const firstVersion = "a return to the first version"
 
-// inFirstVersion copies a database into a file of the first version.
+// inFirstVersion copies a database into a file with the first version of the schema.
 func inFirstVersion(t *testing.T, path string) string {
 	old := filepath.Join(t.TempDir(), "old.db")
 	tables, err := os.ReadFile("migrations/sqlite/001_tables.sql")

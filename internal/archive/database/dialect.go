@@ -14,35 +14,34 @@ import (
 // new kind is a value in its own file, an entry in [Dialects], and a folder of migrations. The rest
 // of this package is the same for all dialects.
 type Dialect struct {
-	// Name is the name of the kind in commands, and of its folder of migrations.
+	// Name identifies the kind in commands. Its folder of migrations has the same name.
 	Name string
 
-	// connector returns the connector of the driver for a URL. A password file replaces the
-	// password of the URL. Errors of the connector contain no secrets.
+	// connector returns the driver's connector for a URL. The password in a password file replaces the password in the
+	// URL. Errors from the connector contain no secrets.
 	connector func(url, passwordFile string, as access) (driver.Connector, error)
 
-	// schema precedes the names of tables, such as "gpuledger.".
+	// schema is the prefix of table names, such as "gpuledger.".
 	schema string
-	// parameter returns the n-th parameter of a statement, from 1.
+	// parameter returns the placeholder for the n-th parameter of a statement. The first parameter is 1.
 	parameter func(n int) string
 	// maxValues is the maximum number of values in an insert statement.
 	maxValues int
-	// skip inserts rows, and skips rows with an existing key.
+	// skip inserts rows, but skips a row if its key exists.
 	skip insertion
-	// numbered is set if the key of rows contains a number, because names are too long for an
-	// index.
+	// numbered is set if the primary key contains a row number, because names are too long for an index.
 	numbered bool
-	// partitioned is set if tables have a partition for each month.
+	// partitioned is set if the large tables have a partition for each month.
 	partitioned bool
 	// value converts a value to a type that the driver accepts.
 	value func(value any) any
-	// columns selects the names of all tables and their columns.
+	// columns is a query for the names of all tables and their columns.
 	columns string
 
-	// lock waits until no other transaction has a lock. The lock is held until the end of the transaction, or until unlock is
-	// called, which may be nil.
+	// lock waits until no other transaction holds a lock, and then acquires it. If unlock is nil, the database releases
+	// the lock at the end of the transaction.
 	lock, unlock func(ctx context.Context, t *transaction, of lock) error
-	// copyRows inserts many rows. It is nil if insert statements are as fast.
+	// copyRows inserts many rows. It is nil if insert statements are as fast as a copy.
 	copyRows func(ctx context.Context, t *transaction, of table.Table, rows [][]any) error
 	// rejects reports whether an error means that the database rejects the values of rows.
 	rejects func(err error) bool
@@ -55,18 +54,18 @@ type Dialect struct {
 	addColumns func(name, space, columns string) string
 	// views translates the statements that create the views from the MySQL dialect.
 	views func(text string) string
-	// fillDays returns a statement that inserts the sums of all days into a table, day by day, if
-	// the table is empty. sum returns the statement for the hours that meet a condition. fillDays
-	// is nil if one statement can insert all sums.
+	// fillDays returns a statement that inserts the sums of all days into an empty table, day by day. sum returns the
+	// statement that inserts the sums of the hours that meet a condition. fillDays is nil if one statement can insert all
+	// sums.
 	fillDays func(name string, sum func(where string) string) string
-	// prelude precedes migrations.
+	// prelude is executed before the migrations.
 	prelude string
-	// statements returns the statements of a script for the driver.
+	// statements splits a script into the texts that the driver executes.
 	statements func(script string) []string
 	// print returns a script that an administrator can run, with partitions for the months between
 	// two moments.
 	print func(script string, from, until time.Time) string
-	// tables describes the tables in an error, and command is the command that prints the script.
+	// tables describes the tables in an error. command is the command that prints the script for an administrator.
 	tables, command string
 }
 
@@ -82,7 +81,7 @@ func Named(name string) *Dialect {
 	return Dialects[i]
 }
 
-// access is the kind of access to tables.
+// access states whether a connection writes or only reads.
 type access int
 
 const (
@@ -90,22 +89,20 @@ const (
 	read
 )
 
-// insertion is an insert statement: its text before the name of the table, and its text after the
-// rows.
+// insertion describes an insert statement by its text before the name of the table and its text after the rows.
 type insertion struct{ into, end string }
 
-// lock identifies a day of a cluster, which only one program changes at a time. Without a day it
-// identifies the chain of the cluster. It is zero for changes of the tables themselves. The lock of
-// a chain is the last lock of a transaction.
+// lock identifies a day of a cluster, which only one program changes at a time. Without a day, it identifies the chain
+// of the cluster. The zero lock is for changes of the schema. A transaction acquires the lock of a chain last.
 type lock struct {
 	cluster string
 	day     time.Time
 }
 
-// lockOf returns the lock of the day of an hour.
+// lockOf returns the lock for the day that contains an hour.
 func lockOf(cluster string, hour time.Time) lock { return lock{cluster, table.Day(hour)} }
 
-// rollback reports whether a SQLSTATE is of class 40, transaction rollback.
+// rollback reports whether a SQLSTATE belongs to class 40, transaction rollback.
 func rollback(state string) bool { return strings.HasPrefix(state, "40") }
 
 // asIs returns a value unchanged.

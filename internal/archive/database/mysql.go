@@ -28,11 +28,11 @@ var MySQL = &Dialect{
 	connector: connectMySQL,
 	parameter: func(int) string { return "?" },
 	value:     asIs[any],
-	// "Insert ignore" also cuts texts that are too long, but texts of events are never too long.
-	// "On duplicate key update" would require the right to update.
+	// "Insert ignore" also truncates texts that are too long, but texts of events are never too long. "On duplicate key
+	// update" would require the update privilege.
 	skip:      insertion{into: "insert ignore into"},
 	numbered:  true,
-	maxValues: 32_000, // of 65,535
+	maxValues: 32_000, // the limit is 65,535
 	columns:   "select table_name, column_name from information_schema.columns where table_schema = database()",
 	lock:      lockMySQL,
 	unlock:    unlockMySQL,
@@ -46,14 +46,14 @@ var MySQL = &Dialect{
 	},
 	addColumns: addMySQL,
 	views:      asIs[string],
-	statements: split, // changes of tables cannot be rolled back
+	statements: split, // one transaction would not help, because MySQL cannot roll back changes of tables
 	print:      func(script string, _, _ time.Time) string { return script },
 	tables:     "the tables",
 	command:    "schema mysql",
 }
 
-// addMySQL returns a prepared statement, because MySQL cannot add a column only if it is missing. If the last column is missing, all
-// columns are missing.
+// addMySQL returns a prepared statement, because MySQL has no "add column if not exists". The statement adds all
+// columns if the last one is missing.
 func addMySQL(name, space, columns string) string {
 	last, _, _ := strings.Cut(columns[strings.LastIndex(columns, addMissing)+len(addMissing):], " ")
 	return strings.NewReplacer("{table}", name, "{column}", last, "{change}", "alter table "+name+space+strings.ReplaceAll(columns, addMissing, "add column ")).Replace(`
@@ -66,8 +66,8 @@ deallocate prepare change_{table};
 `)
 }
 
-// badText is the number of the error for a text outside the character set of its column. The
-// SQLSTATE of this error is not specific.
+// badText is the error number for a text that the character set of its column cannot represent. The SQLSTATE of this
+// error is not specific.
 const badText = 1366
 
 func connectMySQL(url, passwordFile string, _ access) (driver.Connector, error) {
@@ -78,9 +78,9 @@ func connectMySQL(url, passwordFile string, _ access) (driver.Connector, error) 
 	return mysql.NewConnector(config)
 }
 
-// parseMySQL returns the configuration of the driver for a URL such as
-// mysql://archive@db.example.com:3306/gpuledger?tls=true. The parameters of the URL are the
-// parameters of the driver. Errors contain no secrets.
+// parseMySQL returns the driver's configuration for a URL such as
+// mysql://archive@db.example.com:3306/gpuledger?tls=true. The driver documents the parameters of the URL. Errors
+// contain no secrets.
 func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
 	u, err := address.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "mysql" && u.Scheme != "mariadb" {
@@ -103,12 +103,12 @@ func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
 		}
 		config.Passwd = strings.TrimRight(string(password), "\r\n")
 	}
-	// TLS is used if the server supports it. MySQL's own clients do the same. With tls=true the
-	// server's certificate is verified.
+	// By default, TLS is used if the server supports it, as in MySQL's own clients. With tls=true in the URL, the server's
+	// certificate is verified.
 	config.TLSConfig = cmp.Or(config.TLSConfig, "preferred")
 	config.Timeout = cmp.Or(config.Timeout, 10*time.Second)
 	config.ParseTime, config.Loc = true, time.UTC
-	config.Logger = &mysql.NopLogger{} // errors are returned
+	config.Logger = &mysql.NopLogger{} // the driver also returns the errors that it would log
 	if config.Params == nil {
 		config.Params = make(map[string]string)
 	}
@@ -116,10 +116,11 @@ func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
 	return config, nil
 }
 
-// lockTimeout is the maximum wait for another program that changes the same day.
+// lockTimeout is the maximum time to wait for another program that changes the same day.
 const lockTimeout = 10 * time.Minute
 
-// A lock is valid for all databases of a server, and its name can have at most 64 characters.
+// Locks are shared by all databases of a server, and the name of a lock has at most 64 characters. So the name is a
+// hash that includes the name of the database.
 const lockKey = "sha1(concat('gpuledger ', database(), ' ', ?))"
 
 func lockMySQL(ctx context.Context, t *transaction, of lock) error {
@@ -134,7 +135,7 @@ func lockMySQL(ctx context.Context, t *transaction, of lock) error {
 	return nil
 }
 
-// unlockMySQL releases a lock, which would otherwise be held until the end of the connection.
+// unlockMySQL releases a lock. The server would otherwise release the lock only at the end of the connection.
 func unlockMySQL(ctx context.Context, t *transaction, of lock) error {
 	_, err := t.conn.ExecContext(ctx, "do release_lock("+lockKey+")", nameMySQL(of))
 	return err

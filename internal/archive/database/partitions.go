@@ -9,15 +9,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// partitioned contains the tables with a partition for each month. The other tables are small.
+// partitioned contains the tables that have a partition for each month. The other tables are small.
 var partitioned = slices.Concat(table.Data, table.Appended)
 
-// maxNewMonths is the maximum number of months that get partitions in one call. The time to plan a
-// query grows with the number of partitions, and an event can belong to any month. Rows of other
-// months are in the default partition.
+// maxNewMonths is the maximum number of months for which one call creates partitions. The time to plan a query grows
+// with the number of partitions, and an event can belong to any month. Rows of other months are in the default
+// partition.
 const maxNewMonths = 2
 
-// partition is a partition of a table, for one month.
+// partition is the partition of a table for one month. create is the statement that creates it.
 type partition struct{ name, create string }
 
 // partitions returns the partitions of tables for a month.
@@ -29,11 +29,10 @@ func partitions(month time.Time, tables ...table.Table) (all []partition) {
 	return all
 }
 
-// createPartition returns a statement that creates a partition, unless it exists. PostgreSQL
-// rejects a partition while the default partition contains rows of the same month, so these rows
-// are moved. The table is locked, because a query that was planned without the partition would not
-// see the moved rows. A session may cache that to_regclass found no table, so the name is read from
-// the catalogue.
+// createPartition returns a statement that creates a partition unless it exists. PostgreSQL rejects a new partition if
+// the default partition contains rows of the same month, so the statement moves these rows. It locks the table, because
+// a query that was planned before the partition existed would not see the moved rows. It looks up the name in the
+// catalogue, because a session may cache a failed to_regclass lookup.
 func createPartition(name string, month time.Time) string {
 	return fmt.Sprintf(`do $$ begin
   if not exists (select from pg_class where relnamespace = to_regnamespace('%[1]s') and relname = '%[2]s_%[3]s') then
@@ -95,15 +94,14 @@ func (d *Database) mayCreate(ctx context.Context) (bool, error) {
 	return *d.creates, nil
 }
 
-// holds reports whether a condition is true.
+// holds reports whether an SQL condition is true.
 func (s session) holds(ctx context.Context, condition string) (bool, error) {
 	found, err := s.value(ctx, SQL("select case when "+condition+" then 1 else 0 end"), table.Int)
 	return found.Int == 1, err
 }
 
-// PartitionsEnd returns the end of the consecutive months, beginning with the current month, that
-// have all partitions. It returns zero if the role can create partitions, and for a database
-// without partitions.
+// PartitionsEnd returns the start of the first month, from the current month on, for which a partition is missing. It
+// returns zero if the role can create partitions, or if the dialect has no partitions.
 func (d *Database) PartitionsEnd(ctx context.Context, now time.Time) (end time.Time, err error) {
 	if !d.dialect.partitioned {
 		return time.Time{}, nil
@@ -135,7 +133,7 @@ func (d *Database) partitionNames(ctx context.Context) (names []string, err erro
 	return names, err
 }
 
-// dropPartitions drops the empty partitions of months before a moment.
+// dropPartitions drops the empty partitions for months before a moment.
 func (d *Database) dropPartitions(ctx context.Context, before time.Time) error {
 	if !d.dialect.partitioned {
 		return nil
@@ -152,7 +150,7 @@ func (d *Database) dropPartitions(ctx context.Context, before time.Time) error {
 		for _, name := range names {
 			month, err := time.Parse(parent+"_2006_01", name)
 			if err != nil || !month.Before(before) {
-				continue // the table may be the default partition
+				continue // the table may be the default partition, which has no month
 			}
 			if err := d.dropIfEmpty(ctx, parent, name); err != nil {
 				return fmt.Errorf("drop the partition %s: %w", name, err)

@@ -30,7 +30,7 @@ var Postgres = &Dialect{
 	parameter:   func(n int) string { return "$" + strconv.Itoa(n) },
 	skip:        insertion{"insert into", " on conflict do nothing"},
 	partitioned: true,
-	maxValues:   32_000, // of 65,535
+	maxValues:   32_000, // the limit is 65,535
 	value:       valuePostgres,
 	columns: "select relname, attname from pg_attribute join pg_class on pg_class.oid = attrelid" +
 		" where relnamespace = to_regnamespace('" + schemaName + "') and relkind in ('r', 'p') and not relispartition and attnum > 0 and not attisdropped",
@@ -76,8 +76,8 @@ func parsePostgres(url string) (*pgx.ConnConfig, error) {
 	if err == nil {
 		config.ConnectTimeout = cmp.Or(config.ConnectTimeout, 10*time.Second)
 		if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // this is the default of the driver
-			// Insert statements have many different texts, and the server would keep a prepared
-			// statement for each.
+			// Insert statements have many different texts, and the server would keep a prepared statement for each of these
+			// texts.
 			config.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
 		}
 		return config, nil

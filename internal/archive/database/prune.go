@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Prune deletes the rows and the events of the hours before a moment, which must be the start of a
-// month. It keeps the sums of these hours, and their rows in the manifest. Each month of a cluster
-// is a transaction. Prune calls done for each table of a month. A dry run only calls done.
+// Prune deletes the rows and the events of the hours before a moment, which must be the start of a month. It keeps the
+// monthly sums of these hours, and their rows in the manifest. Each month of a cluster is pruned in its own
+// transaction. Prune calls done with the deleted rows of each table and month. A dry run only calls done.
 func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := d.prunable(ctx, before)
 	if err != nil {
@@ -36,8 +36,8 @@ func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done f
 	return d.dropPartitions(ctx, before)
 }
 
-// prunable returns the numbers of rows to prune, by cluster and month. For the manifest it counts
-// the unpruned rows.
+// prunable returns the numbers of rows to prune, by cluster and month. In the manifest, it counts the rows of hours
+// that are not pruned yet.
 func (d *Database) prunable(ctx context.Context, before time.Time) (map[table.ClusterMonth][]table.Deleted, error) {
 	found := make(map[table.ClusterMonth][]table.Deleted)
 	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
@@ -78,7 +78,7 @@ func locksOf(m table.ClusterMonth) (all []lock) {
 	return all
 }
 
-// prune prunes a month of a cluster. Programs that file hours of the month wait.
+// prune prunes a month of a cluster. Programs that file hours of the month wait until it has finished.
 func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 	filed, err := t.unpruned(ctx, m)
 	if err != nil {
@@ -108,7 +108,7 @@ func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 	return t.link(ctx, m.Cluster, sums)
 }
 
-// unpruned returns the unpruned rows of the manifest, with their new state.
+// unpruned returns the manifest's rows for the hours of a month that are not pruned yet. Their state is set to pruned.
 func (t *transaction) unpruned(ctx context.Context, m table.ClusterMonth) ([][]any, error) {
 	filed, err := t.rows(ctx, table.Hours, in(m).Add(" and state <> ?", string(table.Pruned)))
 	for _, row := range filed {
@@ -117,7 +117,7 @@ func (t *transaction) unpruned(ctx context.Context, m table.ClusterMonth) ([][]a
 	return filed, err
 }
 
-// hoursIn returns the hours in rows of the manifest.
+// hoursIn returns the hours of rows of the manifest.
 func hoursIn(filed [][]any) (hours []time.Time) {
 	for _, row := range filed {
 		hours = append(hours, row[hourColumn].(time.Time))
@@ -125,7 +125,8 @@ func hoursIn(filed [][]any) (hours []time.Time) {
 	return hours
 }
 
-// addMonthly adds the sums of the charges and corrections of a month. It omits hours without rows.
+// addMonthly inserts the sums of the charges and corrections of a month. It omits hours that have no charges and
+// corrections.
 func (t *transaction) addMonthly(ctx context.Context, m table.ClusterMonth, filed [][]any) error {
 	charged := make(map[time.Time]int64)
 	text := SQL("select hour, count(*) from {charges}").Join(in(m)).Add(" group by hour")

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// RenameCluster gives the rows of a cluster another name, and returns the number of its hours. Each
-// day is a transaction, so the call can be repeated after a failure.
+// RenameCluster changes the name of a cluster in all its rows, and returns the number of renamed hours. Each day is
+// renamed in its own transaction, so the call can be repeated after a failure.
 func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
 	both, err := d.value(ctx, SQL("select min(a.hour) from {hours} as a join {hours} as b on b.hour = a.hour where a.cluster = ? and b.cluster = ?", from, to), table.Time)
 	if err != nil {
@@ -42,7 +42,7 @@ func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, e
 		}
 		n, hours = n+end, hours[end:]
 	}
-	// Finally, it renames the sums, and the events of hours that are not filed.
+	// Finally, the sums and the events of hours that are not filed are renamed.
 	return n, d.transaction(ctx, func(t *transaction) error {
 		if err := t.renameRows(ctx, table.Appended, to, SQL(" where cluster = ?", from)); err != nil {
 			return err
@@ -51,7 +51,7 @@ func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, e
 	})
 }
 
-// renameSums renames the sums of months, and adds them to the chains of both names.
+// renameSums changes the cluster of the monthly sums, and appends entries about the change to the chains of both names.
 func (t *transaction) renameSums(ctx context.Context, from, to string) error {
 	entries, err := t.entries(ctx, from, SQL(" and kind = ?", string(table.SumsEntry)))
 	if err != nil {
@@ -82,7 +82,7 @@ func (t *transaction) renameSums(ctx context.Context, from, to string) error {
 	return t.linkBoth(ctx, from, to, old, renamed)
 }
 
-// linkBoth appends entries to the chains of two names, if there are any.
+// linkBoth appends entries to the chains of two names. It does nothing without entries.
 func (t *transaction) linkBoth(ctx context.Context, from, to string, old, renamed []table.Entry) error {
 	if len(old) == 0 {
 		return nil
@@ -93,7 +93,8 @@ func (t *transaction) linkBoth(ctx context.Context, from, to string, old, rename
 	return t.link(ctx, to, renamed...)
 }
 
-// renameDay changes the cluster in the rows of the given hours, which are all of one day. Programs that file these hours wait.
+// renameDay changes the cluster in the rows of the given hours, which all belong to one day. Programs that file these
+// hours wait until it has finished.
 func (t *transaction) renameDay(ctx context.Context, from, to string, hours []time.Time) error {
 	day := table.Day(hours[0])
 	entries, err := t.entries(ctx, from, SQL(" and hour >= ? and hour < ?", day, day.AddDate(0, 0, 1)))
@@ -120,7 +121,7 @@ func (t *transaction) renameDay(ctx context.Context, from, to string, hours []ti
 	return t.linkBoth(ctx, from, to, old, renamed)
 }
 
-// renameHour changes the cluster in the rows of an hour. last is its last entry in the chain.
+// renameHour changes the cluster in the rows of an hour. last is the hour's last entry in the chain.
 func (t *transaction) renameHour(ctx context.Context, from, to string, last table.Entry, hour time.Time) (moves []chain.Move, err error) {
 	data := make(map[string][][]any)
 	for _, of := range append(slices.Clone(table.Chained), table.Hours) {
@@ -143,9 +144,9 @@ func (t *transaction) renameHour(ctx context.Context, from, to string, last tabl
 	return moves, t.insert(ctx, table.Hours, filed)
 }
 
-// renameRows changes the cluster in the rows that meet a condition, in the given tables. It inserts and deletes
-// rows, because the role may lack the right to update. It keeps one of two events with the same
-// key.
+// renameRows changes the cluster in the rows of the given tables that meet a condition. It inserts and deletes rows,
+// because the role may lack the update privilege. If both clusters contain an event with the same key, it keeps one of
+// the two events.
 func (t *transaction) renameRows(ctx context.Context, tables []table.Table, to string, where *Statement) error {
 	for _, of := range tables {
 		with := insertion{into: "insert into"}

@@ -14,14 +14,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// views contains the statements that create the views, in the MySQL dialect. They can be executed
-// again.
+// views contains the statements that create the views, in the MySQL dialect. The statements can be executed repeatedly.
 //
 //go:embed views.sql
 var views string
 
-// dateOf matches the date of a moment in the views. jsonValue and jsonPart match MySQL's JSON functions, which other dialects lack: a
-// value as text, and a part as JSON.
+// dateOf matches an expression for the date of a moment in the views. jsonValue and jsonPart match MySQL's functions
+// for a JSON value as text and as JSON, which other dialects lack.
 var (
 	dateOf    = regexp.MustCompile(`\bdate\((\w+)\)`)
 	jsonValue = regexp.MustCompile(`json_value\(([a-z.]+), '\$\.(\w+)'\)`)
@@ -31,7 +30,7 @@ var (
 //go:embed migrations
 var files embed.FS
 
-// Migration is a step to a version of the schema. Its statements can be executed again.
+// Migration updates the schema to a version. Its statements can be executed repeatedly.
 type Migration struct {
 	Version int
 	SQL     string
@@ -46,14 +45,13 @@ func (d *Dialect) Migrations() ([]Migration, error) {
 	return all, err
 }
 
-// addMissing precedes each column in an addition.
+// addMissing precedes each column in a statement that adds columns.
 const addMissing = "add column if not exists "
 
 // addition matches a statement that adds missing columns to one or more tables. The files of all dialects have this notation.
 var addition = regexp.MustCompile(`(?m)^alter table (\w+(?:, \w+)*)(\s+)(` + addMissing + `[^;]+);\n`)
 
-// add returns the statements of the dialect for an addition; there are one or more statements for
-// each table.
+// add returns the dialect's statements for an addition. Each table needs one or more statements.
 func (d *Dialect) add(statement string) string {
 	parts := addition.FindStringSubmatch(statement)
 	var b strings.Builder
@@ -63,8 +61,8 @@ func (d *Dialect) add(statement string) string {
 	return b.String()
 }
 
-// load returns the migrations of a folder of files such as 001_tables.sql, sorted. The numbers must
-// begin with 1 and have no gaps.
+// load returns the migrations in a folder with files such as 001_tables.sql, sorted by number. The numbers must begin
+// with 1 and have no gaps.
 func load(files fs.FS, folder string) ([]Migration, error) {
 	names, err := fs.Glob(files, folder+"/*.sql")
 	if err != nil {
@@ -84,7 +82,7 @@ func load(files fs.FS, folder string) ([]Migration, error) {
 	return all, nil
 }
 
-// join returns migrations and further statements as a script.
+// join returns a script of migrations and further statements.
 func join(migrations []Migration, statements string) string {
 	var b strings.Builder
 	for _, m := range migrations {
@@ -104,15 +102,15 @@ func split(script string) []string {
 	return all
 }
 
-// script returns the statements of migrations, of the sums of days and of views. The statement that
-// sets the version comes last, so that an interrupted script is run again.
+// script returns the statements that run migrations, fill the daily sums and create the views. The statement that sets
+// the version comes last, so that an interrupted script is run again.
 func (d *Dialect) script(migrations []Migration) string {
 	version := migrations[len(migrations)-1].Version
 	return d.prelude + join(migrations, d.fill()+"\n"+d.views(views)) + fmt.Sprintf("\n%s schema_version values (%d)%s;\n", d.skip.into, version, d.skip.end)
 }
 
-// Schema returns a script that creates or updates the tables. If they have partitions, it creates the partitions of the months in a range.
-// It can be repeated.
+// Schema returns a script that creates or updates the tables. If the dialect has partitions, the script creates them
+// for the months in a range. The script can be run repeatedly.
 func (d *Dialect) Schema(from, until time.Time) (string, error) {
 	migrations, err := d.Migrations()
 	if err != nil {
@@ -121,8 +119,8 @@ func (d *Dialect) Schema(from, until time.Time) (string, error) {
 	return d.print(d.script(migrations), from, until), nil
 }
 
-// migrate runs the migrations that the schema lacks. A role without the right to change tables can
-// use a schema of the current version.
+// migrate runs the migrations that the schema lacks. A role that cannot change tables can still use a schema of the
+// current version.
 func (d *Database) migrate(ctx context.Context) error {
 	migrations, err := d.dialect.Migrations()
 	if err != nil {
@@ -151,7 +149,7 @@ func (d *Database) migrate(ctx context.Context) error {
 	return nil
 }
 
-// checkVersion returns an error if a database has a newer schema than the program.
+// checkVersion returns an error if the schema of a database is newer than the program.
 func checkVersion(found, latest int) error {
 	if found > latest {
 		return fmt.Errorf("the schema has version %d, this program supports %d: install a newer gpuledger-archive", found, latest)

@@ -19,7 +19,7 @@ var (
 	added    = regexp.MustCompile(`add column (?:if not exists )?(.*?)(?: after \w+)?(?:,?\n|$)`)
 )
 
-// columns returns the columns of the tables, with their types, as the migrations create them.
+// columns returns the columns and types that the migrations create in each table.
 func columns(t *testing.T, migrations []Migration, err error) map[string][]string {
 	t.Helper()
 	check(t, err)
@@ -46,7 +46,7 @@ func columns(t *testing.T, migrations []Migration, err error) map[string][]strin
 	return all
 }
 
-// TestColumns checks that the migrations create the columns of all tables, in their order.
+// TestColumns checks that the migrations create the columns of all tables in the right order and with the right types.
 func TestColumns(t *testing.T) {
 	postgresMigrations, postgresErr := Postgres.Migrations()
 	mysqlMigrations, mysqlErr := MySQL.Migrations()
@@ -92,12 +92,12 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// short reports whether the texts in the key of a table have at most 255 bytes.
+// short reports whether the texts in a table's key have at most 255 bytes.
 func short(name string) bool {
 	return slices.ContainsFunc(table.Appended, func(of table.Table) bool { return of.Name == name })
 }
 
-// TestLoad checks the order of migrations, and the error for a missing migration.
+// TestLoad checks the order of the migrations, and the error about a missing migration.
 func TestLoad(t *testing.T) {
 	files := fstest.MapFS{"m/002_b.sql": {Data: []byte("b;\n")}, "m/001_a.sql": {Data: []byte("-- A.\na;\na2;\n")}}
 	got, err := load(files, "m")
@@ -113,7 +113,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestAddition checks the statements of each dialect for the notation by which migrations add columns to several tables.
+// TestAddition checks how each dialect translates the notation with which migrations add columns to several tables.
 func TestAddition(t *testing.T) {
 	for d, want := range map[*Dialect]string{
 		Postgres: "alter table a\n  add column if not exists x text,\n  add column if not exists y int;\nalter table b\n  add column if not exists x text,\n  add column if not exists y int;\n",

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// session runs statements, in a transaction or without one.
+// session runs statements, inside or outside a transaction.
 type session struct {
 	dialect *Dialect
 	on      interface {
@@ -36,8 +36,7 @@ func (s session) change(ctx context.Context, of *Statement) (int64, error) {
 	return result.RowsAffected()
 }
 
-// Rows calls each for every row of a query until it returns false. types are the types of the
-// columns.
+// Rows calls each for every row of a query until each returns false. types lists the types of the columns.
 func (s session) Rows(ctx context.Context, of *Statement, types []table.Type, each func(row []table.Cell) bool) error {
 	rows, err := s.on.QueryContext(ctx, s.dialect.text(of), s.dialect.values(of.values)...)
 	if err != nil {
@@ -79,7 +78,7 @@ func (o optional) Scan(value any) error {
 	return err
 }
 
-// moment scans a time into a cell. Null is the unknown time.
+// moment scans a time into a cell. Null means that the time is unknown.
 type moment struct{ to *table.Cell }
 
 // Scan implements [sql.Scanner].
@@ -103,8 +102,8 @@ func (m moment) Scan(value any) error {
 	return nil
 }
 
-// Columns returns the columns of the tables, as table.column. Tables of an earlier version have
-// fewer columns.
+// Columns returns the columns that the tables have in the database, as table.column. In an earlier version of the
+// schema, tables have fewer columns.
 func (s session) Columns(ctx context.Context) (map[string]bool, error) {
 	all := make(map[string]bool)
 	err := s.Rows(ctx, SQL(s.dialect.columns), []table.Type{table.Text, table.Text}, func(row []table.Cell) bool {
@@ -114,13 +113,13 @@ func (s session) Columns(ctx context.Context) (map[string]bool, error) {
 	return all, err
 }
 
-// value returns the result of a query with one column, or zero if there are no rows.
+// value returns the first value of a query with one column, or zero if there are no rows.
 func (s session) value(ctx context.Context, of *Statement, as table.Type) (value table.Cell, err error) {
 	err = s.Rows(ctx, of, []table.Type{as}, func(row []table.Cell) bool { value = row[0]; return false })
 	return value, err
 }
 
-// rows returns rows of a table, with values as in [table.Table].
+// rows returns rows of a table, with values of the types in [table.Table].
 func (s session) rows(ctx context.Context, of table.Table, where *Statement) (all [][]any, err error) {
 	types := make([]table.Type, len(of.Columns))
 	for i, c := range of.Columns {
@@ -138,12 +137,12 @@ func (s session) rows(ctx context.Context, of table.Table, where *Statement) (al
 	return all, err
 }
 
-// transaction is a transaction on its connection.
+// transaction is a running transaction, with its connection and its locks.
 type transaction struct {
 	session
 	conn   *sql.Conn
 	signer *chain.Signer
-	locks  []lock // locks that are held
+	locks  []lock // the locks that it holds
 }
 
 // lock waits for a lock, which is held until the end of the transaction.
@@ -152,13 +151,12 @@ func (t *transaction) lock(ctx context.Context, of lock) error {
 	return t.dialect.lock(ctx, t, of)
 }
 
-// attempts is the maximum number of attempts at a transaction that the database rolls back in
-// favour of another transaction.
+// attempts is the maximum number of times that a transaction is tried if the database rolls it back in favour of
+// another one.
 const attempts = 5
 
-// transaction runs a function in a transaction with locks. Programs that need one of the locks
-// wait. Transactions of different days can still block each other. Then the database rolls back one
-// of them, and this transaction runs again.
+// transaction runs a function in a transaction that holds locks. Programs that need one of these locks wait.
+// Transactions for different days can still deadlock. Then the database rolls back one of them, which is run again.
 func (d *Database) transaction(ctx context.Context, do func(*transaction) error, locks ...lock) (err error) {
 	for range attempts {
 		if err = d.attempt(ctx, do, locks...); err == nil || d.dialect.rolledBack == nil || !d.dialect.rolledBack(err) {
@@ -175,8 +173,7 @@ func (d *Database) attempt(ctx context.Context, do func(*transaction) error, loc
 		return err
 	}
 	defer conn.Close()
-	// In MySQL, stricter isolation levels lock the gap between two hours, in which another program
-	// may file.
+	// In MySQL, stricter isolation levels lock the gap between two hours, where another program may insert rows.
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
@@ -197,7 +194,7 @@ func (d *Database) attempt(ctx context.Context, do func(*transaction) error, loc
 	return tx.Commit()
 }
 
-// unlock releases locks. The server releases them at the end of the connection at the latest.
+// unlock releases all locks. It ignores errors, because the server releases the locks when the connection is closed.
 func (t *transaction) unlock(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -217,8 +214,7 @@ func (t *transaction) insert(ctx context.Context, of table.Table, rows [][]any) 
 	return t.rejected(t.dialect.copyRows(ctx, t, of, rows))
 }
 
-// insertWith inserts rows with insert statements. It numbers the rows of an hour if the dialect
-// requires it.
+// insertWith inserts rows with insert statements. It numbers the rows if the dialect requires row numbers.
 func (t *transaction) insertWith(ctx context.Context, with insertion, of table.Table, rows [][]any) error {
 	columns := t.dialect.columnNames(of)
 	one := "(" + parameters(len(columns)) + ")"

@@ -31,8 +31,8 @@ func TestUnlock(t *testing.T) {
 	}
 }
 
-// TestDeadlock checks that a transaction runs again, a few times, after the database rolled it
-// back, without the changes of its first run. Other errors end it.
+// TestDeadlock checks that a transaction that the database rolled back runs again, at most a few times, without the
+// changes of its earlier runs. After any other error, the transaction does not run again.
 func TestDeadlock(t *testing.T) {
 	deadlock := errors.Join(&mysql.MySQLError{Number: 1213, SQLState: [5]byte{'4', '0', '0', '0', '1'}}) // ER_LOCK_DEADLOCK
 	for _, test := range []struct {

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// SQLite is the dialect of SQLite. An address is the path of a file. Times are texts, see [table.Format]. A transaction locks the
-// whole file, so there are no locks for days.
+// SQLite is the dialect of SQLite. An address is the path of a file. Times are texts in the format [table.Format]. A
+// transaction locks the whole file, so no locks for days are needed.
 var SQLite = &Dialect{
 	Name:      "sqlite",
 	connector: connectSQLite,
@@ -30,8 +30,8 @@ var SQLite = &Dialect{
 		return value
 	},
 	skip: insertion{"insert into", " on conflict do nothing"},
-	// The time that the driver needs grows with the square of the number of values. The limit is
-	// 32,766.
+	// The time that the driver needs grows with the square of the number of values, so this number is far below SQLite's
+	// limit of 32,766.
 	maxValues: 1000,
 	columns:   "select tables.name, columns.name from sqlite_schema as tables join pragma_table_info(tables.name) as columns where tables.type = 'table'",
 	lock:      func(context.Context, *transaction, lock) error { return nil },
@@ -55,8 +55,8 @@ type sqliteFile struct {
 	as   access
 }
 
-// Connect implements [driver.Connector]. The files -wal and -shm are kept after the last writer has
-// closed, because a reader without the right to create files cannot open the database without them.
+// Connect implements [driver.Connector]. The files -wal and -shm are kept after the last writer has closed the
+// database, because a reader that may not create files cannot open the database without them.
 func (f sqliteFile) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := f.open(ctx)
 	if err != nil || f.as == read {
@@ -68,8 +68,8 @@ func (f sqliteFile) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// open opens the file. It retries, because two programs that create the file at the same time do
-// not wait for each other, even with a timeout.
+// open opens the file. It retries, because two programs that create the file at the same time do not wait for each
+// other, even if a busy timeout is set.
 func (f sqliteFile) open(ctx context.Context) (driver.Conn, error) {
 	for {
 		conn, err := f.Driver().Open(f.name)
@@ -87,9 +87,8 @@ func (f sqliteFile) open(ctx context.Context) (driver.Conn, error) {
 // Driver implements [driver.Connector].
 func (f sqliteFile) Driver() driver.Driver { return new(sqlite.Driver) }
 
-// connectSQLite creates the file unless it exists, because the driver does not report the reason if
-// it cannot open a file. Readers see the last transaction while another program writes. Writers
-// wait for each other.
+// connectSQLite creates the file unless it exists, because the driver does not report why it cannot open a file. While
+// a program writes, readers see the last committed transaction. Writers wait for each other.
 func connectSQLite(path, _ string, as access) (driver.Connector, error) {
 	options := url.Values{"_pragma": {"busy_timeout(60000)", "journal_mode(wal)", "journal_size_limit(0)"}, "_txlock": {"immediate"}}
 	flags := os.O_RDWR | os.O_CREATE
@@ -107,8 +106,7 @@ func connectSQLite(path, _ string, as access) (driver.Connector, error) {
 	return sqliteFile{name.String(), as}, file.Close()
 }
 
-// These are the parts of views that differ in SQLite. SQLite cannot replace a view, and times are
-// texts, to which an hour is added.
+// These parts of the views differ in SQLite, which cannot replace a view and has no type for times.
 var (
 	replacedView = regexp.MustCompile(`create or replace view (\w+)`)
 	hourLater    = regexp.MustCompile(`([a-z_.()]+) \+ interval '1' hour`)

@@ -23,7 +23,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
-// openSQLite opens a file in the same way as the archive.
+// openSQLite opens a file in the same way as the program does.
 func openSQLite(t *testing.T, path string) *database.Database {
 	t.Helper()
 	d, err := database.SQLite.Open(t.Context(), path, "")
@@ -32,7 +32,7 @@ func openSQLite(t *testing.T, path string) *database.Database {
 	return d
 }
 
-// fresh opens a new file. Its name contains characters with a meaning in a URL.
+// fresh opens a new file. The name of the file contains characters that have a meaning in URLs.
 func fresh(t *testing.T) (*database.Database, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "new folder", "50% #1?.db")
@@ -71,21 +71,21 @@ func lines(t *testing.T, path, query string) (all [][]string) {
 
 var check = fatal.If
 
-// tablesOf returns the rows of a file for the acceptance tests.
+// tablesOf returns a function that reads the rows of a table from a file, for the acceptance tests.
 func tablesOf(t *testing.T, path string) sinktest.Rows {
 	return func(of table.Table) [][]string {
 		return lines(t, path, "select "+strings.Join(of.Names(), ", ")+" from "+of.Name)
 	}
 }
 
-// opened returns a new file as a sink, and a function that reads its rows.
+// opened returns a sink for a new file, and a function that reads the rows of its tables.
 func opened[S any](t *testing.T) (S, sinktest.Rows) {
 	t.Helper()
 	d, path := fresh(t)
 	return any(d).(S), tablesOf(t, path)
 }
 
-// TestSQLite runs the acceptance tests of sinks.
+// TestSQLite runs the acceptance tests for sinks.
 func TestSQLite(t *testing.T) {
 	sinktest.Test(t, func(t *testing.T) sinktest.Sink {
 		d, _ := fresh(t)
@@ -97,7 +97,7 @@ func TestSQLite(t *testing.T) {
 	t.Run("rename", func(t *testing.T) { sinktest.TestRename(t, opened[sinktest.Renamer]) })
 }
 
-// TestSQLiteLarge files an hour with more values than a statement of SQLite may have.
+// TestSQLiteLarge files an hour with more values than one SQLite statement can contain.
 func TestSQLiteLarge(t *testing.T) {
 	d, path := fresh(t)
 	h := sinktest.Hour(sinktest.Noon, 7)
@@ -112,7 +112,7 @@ func TestSQLiteLarge(t *testing.T) {
 	}
 }
 
-// TestSQLiteConcurrent checks that programs that file the same hours in a file wait for each other.
+// TestSQLiteConcurrent checks that programs wait for each other if they file the same hours in one file.
 func TestSQLiteConcurrent(t *testing.T) {
 	first, path := fresh(t)
 	failed := make(chan error)
@@ -139,7 +139,7 @@ func TestSQLiteConcurrent(t *testing.T) {
 	}
 }
 
-// TestSQLiteCreate checks that programs that create a file at the same time wait for each other.
+// TestSQLiteCreate checks that programs wait for each other if they create a file at the same time.
 func TestSQLiteCreate(t *testing.T) {
 	for range 20 {
 		path, failed := filepath.Join(t.TempDir(), "archive.db"), make(chan error)
@@ -160,7 +160,7 @@ func TestSQLiteCreate(t *testing.T) {
 	}
 }
 
-// TestSQLiteOtherUser checks that a user who cannot write to the folder can read a file that no program has
+// TestSQLiteOtherUser checks that a user who cannot write to the folder can read a file while no other program has it
 // open.
 func TestSQLiteOtherUser(t *testing.T) {
 	d, path := fresh(t)
@@ -194,11 +194,11 @@ func TestSQLiteOtherUser(t *testing.T) {
 	}
 }
 
-// TestSQLiteViews compares the answers of views with an hour that is filed twice, and with an event.
+// TestSQLiteViews checks the rows of the views after an hour was filed twice and an event was filed.
 func TestSQLiteViews(t *testing.T) {
 	d, path := fresh(t)
 	older := sinktest.Hour(sinktest.Noon, 7)
-	older.Charges[0].Began, older.Charges[0].Ended = time.Time{}, time.Time{} // in the form in which earlier versions filed it
+	older.Charges[0].Began, older.Charges[0].Ended = time.Time{}, time.Time{} // earlier versions filed this form
 	check(t, d.Replace(t.Context(), older))
 	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.Add(time.Hour), 5)))
 	var events []event.Event
@@ -244,7 +244,8 @@ func TestSQLiteViews(t *testing.T) {
 	}
 }
 
-// TestSQLiteErrors checks that readers cannot write, that a missing file is an error for them, and that a rejected row is a permanent error.
+// TestSQLiteErrors checks that readers cannot write, that readers return an error if the file is missing, and that a
+// rejected row is a permanent error.
 func TestSQLiteErrors(t *testing.T) {
 	d, path := fresh(t)
 	if _, err := database.SQLite.OpenReader(t.Context(), path+"x", ""); err == nil || !strings.Contains(err.Error(), "no such file") {

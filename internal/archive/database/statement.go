@@ -9,13 +9,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Statement is a statement, or a part of one. In its text {name} is a table, and each ? is a value or a list of values.
+// Statement is an SQL statement, or a part of one. In its text, {name} stands for a table, and each ? for a value or a
+// list of values.
 type Statement struct {
 	text   strings.Builder
 	values []any
 }
 
-// SQL returns a statement with its values.
+// SQL returns a statement with the given text and values.
 func SQL(text string, values ...any) *Statement { return new(Statement).Add(text, values...) }
 
 // Add adds a text with its values.
@@ -23,7 +24,7 @@ func (s *Statement) Add(text string, values ...any) *Statement {
 	for _, value := range values {
 		before, after, _ := strings.Cut(text, "?")
 		all := list(value)
-		s.text.WriteString(before + cmp.Or(parameters(len(all)), "null")) // no value equals null
+		s.text.WriteString(before + cmp.Or(parameters(len(all)), "null")) // a comparison with null is never true
 		s.values, text = append(s.values, all...), after
 	}
 	s.text.WriteString(text)
@@ -68,7 +69,7 @@ func (d *Dialect) text(s *Statement) string {
 	return b.String()
 }
 
-// values returns values for the driver. Unknown times are null.
+// values converts values for the driver. Unknown times become null.
 func (d *Dialect) values(values []any) []any {
 	all := make([]any, len(values))
 	for i, value := range values {
@@ -87,8 +88,7 @@ func (d *Dialect) columnNames(of table.Table) []string {
 	return of.Names()
 }
 
-// isNumbered reports whether the rows of a table have numbers. Tables with short keys have no
-// numbers.
+// isNumbered reports whether the rows of a table are numbered. Tables with short keys are not.
 func (d *Dialect) isNumbered(of table.Table) bool {
 	return d.numbered && of.Name != table.Hours.Name && of.Name != table.MonthlyCharges.Name && of.Name != table.Chain.Name && !of.IsAppended()
 }

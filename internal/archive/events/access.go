@@ -15,21 +15,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// logEvery is the minimum interval between two log lines about one cause and cluster.
+// logEvery is the minimum interval between two log lines about the same cause and cluster.
 const logEvery = time.Hour
 
-// maxLogged limits the length of a cluster's name in the log, in bytes.
+// maxLogged is the maximum length of a cluster's name in the log, in bytes.
 const maxLogged = 100
 
-// grant is a line of the token file: a token that may send the events of a cluster. The digests of
-// all tokens have the same length, so the time of a comparison does not depend on the token.
+// grant is a line of the token file. It allows the sender that has the token to send events of a cluster. The digests
+// of all tokens have the same length, so the time of a comparison does not depend on the token.
 type grant struct {
 	cluster string
 	digest  [sha256.Size]byte
 }
 
-// parseTokens parses a token file. A line is a cluster's name and a token, separated by spaces. Empty
-// lines and lines that begin with # are ignored. Errors do not contain the text.
+// parseTokens parses a token file. Each line contains the name of a cluster and a token, separated by spaces. Empty
+// lines and lines that begin with # are ignored. Errors do not repeat the text of the file.
 func parseTokens(text []byte) (grants []grant, err error) {
 	number := 0
 	for line := range strings.Lines(string(text)) {
@@ -48,7 +48,7 @@ func parseTokens(text []byte) (grants []grant, err error) {
 
 // access decides whether a request may send events of a cluster.
 type access struct {
-	file string // if it is empty, all requests are accepted
+	file string // token file; if it is empty, all requests are accepted
 	log  *slog.Logger
 
 	mu     sync.Mutex
@@ -57,16 +57,16 @@ type access struct {
 	logged map[cause]time.Time
 }
 
-// cause is the logged reason for a refusal, with the cluster. The cluster is empty unless the token
-// file names it, so the number of causes is limited.
+// cause is a reason for refusals that is logged, with the cluster. The cluster is empty unless the token file contains
+// it, so the number of causes is limited.
 type cause struct{ outcome, cluster string }
 
 func newAccess(file string, log *slog.Logger) *access {
 	return &access{file: file, log: log, logged: make(map[cause]time.Time)}
 }
 
-// check returns an error unless a request has a token of the cluster. It reads the file for each
-// request, so that a change takes effect immediately.
+// check returns an error unless a request contains a token of the cluster. It reads the token file for each request, so
+// that changes take effect immediately.
 func (a *access) check(req *http.Request, cluster string) error {
 	if a.file == "" {
 		return nil
@@ -81,7 +81,7 @@ func (a *access) check(req *http.Request, cluster string) error {
 	}
 	token, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	if !ok {
-		token = "" // no line contains this text
+		token = "" // no line of the file contains this text
 	}
 	switch known, granted := a.match(token, cluster); {
 	case !known:
@@ -111,8 +111,8 @@ func (a *access) read() error {
 	return nil
 }
 
-// match reports whether a token is in the file, and whether it belongs to a cluster. It compares
-// the token with all tokens, so the time does not depend on the token that matches.
+// match reports whether a token is in the file, and whether it belongs to the cluster. It compares the token with all
+// tokens, so that the time does not reveal which token matches.
 func (a *access) match(token, cluster string) (known, granted bool) {
 	digest := sha256.Sum256([]byte(token))
 	var ofAny, ofCluster int
@@ -149,7 +149,7 @@ func (a *access) due(c cause) bool {
 	return true
 }
 
-// outcomeOf returns the label of a refusal.
+// outcomeOf returns the value of the label outcome for a refusal.
 func outcomeOf(status int) string {
 	switch status {
 	case http.StatusUnauthorized:

@@ -23,7 +23,7 @@ import (
 
 var check = fatal.If
 
-// guarded returns a receiver with a token file, its sink and its log.
+// guarded returns a receiver that requires tokens, together with its sink and its log.
 func guarded(t *testing.T) (r *events.Receiver, file string, m *memory, log *bytes.Buffer) {
 	t.Helper()
 	file, m, log = filepath.Join(t.TempDir(), "tokens"), &memory{}, new(bytes.Buffer)
@@ -36,8 +36,8 @@ func write(t *testing.T, file, text string) {
 	check(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
-// TestToken checks that only requests with a current token of their cluster are filed. No token is
-// valid while the file is missing, empty, invalid or open to other users.
+// TestToken checks that a request is filed only if it contains a token that the file currently lists for the cluster.
+// No token is valid while the file is missing, empty, invalid or accessible to other users.
 func TestToken(t *testing.T) {
 	const two = "# rotated in November\n\neast one\nwest  three\neast\ttwo\nthe far south four\n"
 	steps := []struct {
@@ -98,8 +98,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestRefusals checks that refusals are counted by reason, and logged once an hour for each reason
-// and each cluster in the file, even if a sender invents clusters.
+// TestRefusals checks that refusals are counted by reason. It also checks that they are logged once an hour for each
+// reason and each cluster in the file, even if a sender invents names of clusters.
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, file, m, log := guarded(t)
@@ -157,8 +157,7 @@ func requests(t *testing.T, r *events.Receiver) map[string]float64 {
 	return metrics(t, r, "gpuledger_archive_event_requests_total", "outcome")
 }
 
-// TestConfig checks valid combinations of flags, and the check of a token file when the program
-// starts.
+// TestConfig checks which combinations of flags are valid, and that the token file is checked when the program starts.
 func TestConfig(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "valid"), "east one\n")
@@ -166,7 +165,7 @@ func TestConfig(t *testing.T) {
 	write(t, filepath.Join(dir, "open"), "east one\n")
 	check(t, os.Chmod(filepath.Join(dir, "open"), 0o666))
 	tests := []struct {
-		args, want string // want is a part of the error, or empty for none
+		args, want string // part of the error; empty if there is no error
 	}{
 		{"", ""},
 		{"--events.receive", ""},
@@ -192,7 +191,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// FuzzTokens checks that a token is accepted for a cluster only if a line contains both. It reads the
+// FuzzTokens checks that a token is accepted for a cluster only if a line contains both of them. The test parses the
 // lines with simpler code than the program.
 func FuzzTokens(f *testing.F) {
 	for _, text := range []string{"east one", "east one\nwest two\n", "# east one\n", "\n\n east  one \r\n", "one", "a b one"} {
@@ -208,7 +207,7 @@ func FuzzTokens(f *testing.F) {
 			return
 		}
 		if token == "" || cluster == "" {
-			t.Fatalf("accepted the token %q of %q", token, cluster)
+			t.Fatalf("accepted the token %q for %q", token, cluster)
 		}
 		for line := range strings.SplitSeq(text, "\n") {
 			line = strings.TrimSpace(line)
@@ -216,7 +215,7 @@ func FuzzTokens(f *testing.F) {
 				return
 			}
 		}
-		t.Errorf("accepted the token %q of %q, which no line of %q has", token, cluster, text)
+		t.Errorf("accepted the token %q for %q, but no line of %q contains both", token, cluster, text)
 	})
 }
 

@@ -11,11 +11,11 @@ const family = "Events"
 var (
 	eventsMetric = metric.Metric{
 		Family: family, Name: "gpuledger_archive_events_total", Type: prometheus.CounterValue, Flag: "--events.receive", Labels: []string{"sink", "outcome"},
-		Help: "Events by sink, repetitions included.",
+		Help: "Events by sink, including repeated events.",
 	}
 	queueMetric = metric.Metric{
 		Family: family, Name: "gpuledger_archive_event_queue_bytes", Type: prometheus.GaugeValue, Flag: "--events.receive", Unit: "bytes", Labels: []string{"sink"},
-		Help: "Size of the events that wait for a sink that fails.",
+		Help: "Size of the events that wait for a failing sink.",
 	}
 	ageMetric = metric.Metric{
 		Family: family, Name: "gpuledger_archive_event_queue_age_seconds", Type: prometheus.GaugeValue, Flag: "--events.receive", Unit: "seconds", Labels: []string{"sink"},
@@ -46,7 +46,7 @@ func Catalogue() []metric.Metric {
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label {
 	return []metric.Label{{
-		Name: "outcome", Help: "`refused`: the request is invalid. `unauthorized`: its token is missing or unknown. `forbidden`: its token belongs to another cluster. `failed`: no sink filed the events, and the sender retries. `rejected`: the sink does not accept the event, or the program ended first; the event is in the file of dead letters. `dropped`: the queue of a sink was full, or the event could not be made a dead letter.",
+		Name: "outcome", Help: "`refused`: the request is invalid. `unauthorized`: the token is missing or unknown. `forbidden`: the token belongs to another cluster. `failed`: no sink filed the events, and the sender retries. `rejected`: the sink does not accept the event, or the program ended first; the dead-letter file contains the event. `dropped`: the queue of a sink was full, or the event could not be written to the dead-letter file.",
 		Values: []string{outcomeFiled, outcomeRefused, outcomeUnauthorized, outcomeForbidden, outcomeFailed, outcomeRejected, outcomeDropped}, Complete: true,
 	}}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 )
 
-// Config is the configuration from the flags.
+// Config contains the values of the flags.
 type Config struct {
 	Receive bool
-	// TokenFile is the file with the tokens of the clusters. If it is empty, requests without a token
+	// TokenFile is the path of the file with the tokens of the clusters. If the path is empty, requests without a token
 	// are accepted.
 	TokenFile string
-	// DeadLetter is the file for events that a sink rejects, or that still wait when the program
-	// ends; if it is empty, these events are dropped.
+	// DeadLetter is the path of the file for events that a sink rejects or that still wait when the program ends. If the
+	// path is empty, these events are dropped.
 	DeadLetter string
 	// If Insecure is set, requests from other machines are accepted without credentials.
 	Insecure bool
@@ -24,14 +24,14 @@ type Config struct {
 
 // Register adds the flags with their defaults.
 func (c *Config) Register(fs *flag.FlagSet) {
-	fs.BoolVar(&c.Receive, "events.receive", false, "receive events from gpuledger-reconciler; for run; requires credentials of senders, except on loopback")
-	fs.StringVar(&c.TokenFile, "events.token-file", "", "`file` with the bearer tokens of senders of events, read for every request: on each line the name of a cluster and a token")
-	fs.StringVar(&c.DeadLetter, "events.dead-letter", "", "`file` for events that a sink rejects, and for events that wait for a sink when the program ends; default is dead-letters.jsonl in --folder, without which they are dropped")
-	fs.BoolVar(&c.Insecure, "events.insecure", false, "receive events without credentials: every client of the address may write events of any cluster")
+	fs.BoolVar(&c.Receive, "events.receive", false, "receive events from gpuledger-reconciler (only in the command run); except on loopback, senders need credentials")
+	fs.StringVar(&c.TokenFile, "events.token-file", "", "`file` with the bearer tokens of event senders, read for every request; each line contains the name of a cluster and a token")
+	fs.StringVar(&c.DeadLetter, "events.dead-letter", "", "`file` for events that a sink rejects, and for events that wait for a sink when the program ends; the default is dead-letters.jsonl in --folder; without --folder these events are dropped")
+	fs.BoolVar(&c.Insecure, "events.insecure", false, "receive events without credentials; every client that can reach the address can then write events for any cluster")
 }
 
-// Validate makes the checks that the flag package cannot make. A token file that is missing may be
-// created later.
+// Validate makes the checks that the flag package cannot make. A missing token file is valid, because it may be created
+// later.
 func (c *Config) Validate() error {
 	switch {
 	case (c.TokenFile != "" || c.Insecure) && !c.Receive:

@@ -13,20 +13,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// maxDeadLetters limits the file, in bytes.
+// maxDeadLetters is the maximum size of the dead-letter file, in bytes.
 const maxDeadLetters = 256 << 20
 
-// errNoDeadLetters means that no file for dead letters is set.
-var errNoDeadLetters = errors.New("no file for dead letters: set --events.dead-letter")
+// errNoDeadLetters means that no dead-letter file is configured.
+var errNoDeadLetters = errors.New("no dead-letter file is configured: set --events.dead-letter")
 
-// deadLetters is the file of events that a sink rejects, or that still wait when the program ends.
-// Each event is a line of JSON. All sinks share it.
+// deadLetters is the file for events that a sink rejects or that still wait when the program ends. Each event is a line
+// of JSON. All sinks share the file.
 type deadLetters struct {
 	path string
 	mu   sync.Mutex
 }
 
-// deadLetter is a line of the file. The event has the format of the reconciler, and can be sent again.
+// deadLetter is a line of the file. The event has the reconciler's format, so it can be sent again.
 type deadLetter struct {
 	Time    time.Time       `json:"time"`
 	Sink    string          `json:"sink"`
@@ -35,7 +35,7 @@ type deadLetter struct {
 	Event   json.RawMessage `json:"event"`
 }
 
-// write appends events. The lines are durable when write returns.
+// write appends events to the file. When it returns, the lines are on disk.
 func (l *deadLetters) write(sink, cluster string, events []table.Event, reason error) error {
 	if l.path == "" {
 		return errNoDeadLetters
@@ -56,7 +56,7 @@ func (l *deadLetters) write(sink, cluster string, events []table.Event, reason e
 	return l.append(lines.Bytes())
 }
 
-// append adds lines to the file. If they cannot be written completely, no line is added.
+// append adds lines to the file. If not all lines can be written, it adds none of them.
 func (l *deadLetters) append(lines []byte) (err error) {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o750); err != nil {
 		return err

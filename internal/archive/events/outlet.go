@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// maxQueue limits the total size of the batches that wait for a sink, in bytes.
+	// maxQueue is the maximum total size of the batches that wait for a sink, in bytes.
 	maxQueue = 16 << 20
-	// maxChunk limits the events that are added to a sink in one call.
+	// maxChunk is the maximum number of events that are added to a sink in one call.
 	maxChunk = 5000
-	// minRetry and maxRetry limit the time until a failed sink is tried again.
+	// minRetry and maxRetry are the bounds of the interval between two attempts to use a failed sink.
 	minRetry = 5 * time.Second
 	maxRetry = time.Minute
 )
@@ -24,7 +24,7 @@ const (
 var (
 	// errBehind means that earlier batches still wait for the sink.
 	errBehind = errors.New("earlier events wait")
-	// errStopped is the reason for events that wait when the program ends.
+	// errStopped is the reason in dead letters for events that wait when the program ends.
 	errStopped = errors.New("the archive stopped before it sent the event to the sink")
 )
 
@@ -36,8 +36,8 @@ type batch struct {
 	arrived time.Time
 }
 
-// outlet is a sink, and the batches that wait for it because it failed. Waiting batches are already
-// in another sink.
+// outlet consists of a sink and of the batches that wait because this sink failed. Waiting batches are already in
+// another sink.
 type outlet struct {
 	Destination
 	log    *slog.Logger
@@ -48,7 +48,7 @@ type outlet struct {
 
 	// While batches wait, only run uses sink and logged. Otherwise, one request at a time uses them.
 	sink   Sink   // nil while the sink is not open
-	logged string // last failure of the sink
+	logged string // text of the last failure that was logged
 
 	wake chan struct{} // wakes run after the first batch was queued
 
@@ -56,7 +56,7 @@ type outlet struct {
 	queue   []*batch
 	size    int
 	dropped bool
-	ended   bool // the program stops
+	ended   bool // the program ends, so no batch is queued
 }
 
 // file adds a batch to the sink, unless earlier batches wait.
@@ -67,15 +67,15 @@ func (o *outlet) file(ctx context.Context, b *batch) error {
 	return o.append(ctx, b)
 }
 
-// keep queues a batch until the sink works. When the program ends, the events in the batch become
-// dead letters.
+// keep queues a batch until the sink works. If the program ends, it writes the events in the batch to the dead-letter
+// file instead.
 func (o *outlet) keep(b *batch) {
 	if !o.enqueue(b) {
 		o.reject(b.cluster, b.events, errStopped)
 	}
 }
 
-// enqueue adds a batch to the queue, unless the program ends. A batch that does not fit is dropped.
+// enqueue adds a batch to the queue, unless the program ends. If the batch does not fit into the queue, it is dropped.
 func (o *outlet) enqueue(b *batch) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -104,7 +104,7 @@ func (o *outlet) waits() bool {
 	return o.ended || len(o.queue) > 0
 }
 
-// next returns the first batch that waits, or nil.
+// next returns the first batch that waits, or nil if no batch waits.
 func (o *outlet) next() *batch {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,7 +114,7 @@ func (o *outlet) next() *batch {
 	return o.queue[0]
 }
 
-// age returns the time since the arrival of the first batch that waits.
+// age returns the time since the first waiting batch arrived.
 func (o *outlet) age() time.Duration {
 	if b := o.next(); b != nil {
 		return time.Since(b.arrived)
@@ -142,7 +142,7 @@ func (o *outlet) resize(by int) {
 	o.counts.queue.Set(float64(o.size))
 }
 
-// run files the batches that wait, until the context ends.
+// run files waiting batches until the context ends.
 func (o *outlet) run(ctx context.Context) {
 	for {
 		select {
@@ -156,8 +156,7 @@ func (o *outlet) run(ctx context.Context) {
 	}
 }
 
-// drain files the batches that wait. It reports false if the context ended before all batches were
-// filed.
+// drain files the batches that wait. It returns false if the context ended before all batches were filed.
 func (o *outlet) drain(ctx context.Context) bool {
 	retry := minRetry
 	for {
@@ -190,7 +189,7 @@ func (o *outlet) last(ctx context.Context) {
 	o.close()
 }
 
-// end turns the events that wait, and all later events, into dead letters.
+// end writes the events that wait to the dead-letter file. Later events are also written to this file.
 func (o *outlet) end() {
 	o.mu.Lock()
 	o.ended = true
@@ -204,13 +203,12 @@ func (o *outlet) end() {
 		o.reject(b.cluster, b.events, errStopped)
 	}
 	if n > 0 {
-		o.log.Error("stopping before the sink filed all events: the others become dead letters", "events", n, "file", o.dead.path)
+		o.log.Error("stopping before the sink filed all events: the remaining events become dead letters", "events", n, "file", o.dead.path)
 	}
 }
 
-// append adds the events of a batch to the sink, and removes them from the batch. If the sink
-// rejects a batch, append divides it into halves to find the rejected event, which becomes a dead
-// letter.
+// append adds the events of a batch to the sink, and removes them from the batch. If the sink rejects the batch, append
+// halves it repeatedly to find the rejected event, which it writes to the dead-letter file.
 func (o *outlet) append(ctx context.Context, b *batch) error {
 	rejected, reason := 0, error(nil)
 	defer func() {
@@ -248,8 +246,8 @@ func (o *outlet) works(n int) {
 	o.logged = ""
 }
 
-// fail logs a failure unless it equals the previous one, and closes the sink, which is opened again
-// for the next events.
+// fail logs a failure unless it equals the previous failure, and closes the sink. The sink is opened again for the next
+// events.
 func (o *outlet) fail(err error) {
 	o.close()
 	if text := err.Error(); text != o.logged {
@@ -258,8 +256,7 @@ func (o *outlet) fail(err error) {
 	}
 }
 
-// reject turns events into dead letters, and counts them. Without a file for dead letters it drops
-// them.
+// reject writes events to the dead-letter file, and counts them. If it cannot write them, it drops them.
 func (o *outlet) reject(cluster string, events []table.Event, reason error) {
 	n := float64(len(events))
 	if err := o.dead.write(o.Name, cluster, events, reason); err != nil {
@@ -270,7 +267,7 @@ func (o *outlet) reject(cluster string, events []table.Event, reason error) {
 	o.counts.rejected.Add(n)
 }
 
-// try adds the rows of events to the sink. The sink may change the rows.
+// try adds the rows of events to the sink. It creates the rows for each attempt, because the sink may change them.
 func (o *outlet) try(ctx context.Context, cluster string, events []table.Event) error {
 	for _, t := range table.Appended {
 		rows := table.EventRows(t, cluster, events)

@@ -1,7 +1,7 @@
-// Package events receives the events of pods and workloads that gpuledger-reconciler sends, and
-// files them in sinks. It responds when each sink has filed the events or failed, and the sender
-// repeats events if no sink has filed them. Events that only some sinks have filed wait in queues
-// of limited size for the other sinks.
+// Package events receives the events of pods and workloads that gpuledger-reconciler sends, and files them in sinks. It
+// responds to a request when each sink has either filed the events or failed. If no sink has filed them, the sender
+// repeats the request. If only some sinks have filed them, the events wait for the other sinks in queues of limited
+// size.
 package events
 
 import (
@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	// readTime limits the time to read a request, and fileTime limits the time to file it. Their sum
-	// is shorter than the timeout of a sender.
+	// readTime limits the time to read a request, and fileTime limits the time to file it. Their sum is shorter than the
+	// sender's timeout.
 	readTime = 8 * time.Second
 	fileTime = 20 * time.Second
-	// At shutdown, farewell is the timeout of the last request, and lastTry is the timeout of the
-	// waiting batches.
+	// At shutdown, farewell is the timeout for the last request, and lastTry is the timeout for filing the waiting
+	// batches.
 	farewell = 500 * time.Millisecond
 	lastTry  = 3 * time.Second
 	// retryAfter is the time after which a sender tries again, in seconds.
 	retryAfter = "5"
 )
 
-// Sink keeps events.
+// Sink stores events.
 type Sink interface {
-	// Append adds rows of one of [table.Appended]. It skips rows with a key that is already filed.
+	// Append adds rows to one of [table.Appended]. It skips a row if its key is already filed.
 	Append(ctx context.Context, t table.Table, rows [][]any) error
 	Close() error
 }
@@ -44,7 +44,7 @@ type Destination struct {
 	Open func(ctx context.Context) (Sink, error)
 }
 
-// Receiver is the handler of requests with events.
+// Receiver handles requests that contain events.
 type Receiver struct {
 	access  *access
 	counts  counts
@@ -55,8 +55,7 @@ type Receiver struct {
 	stop     context.CancelFunc
 
 	mu sync.Mutex
-	// repeated contains the clusters that were requested to repeat their state after a sink may have
-	// lost events.
+	// repeated contains the clusters that were asked to repeat their state since a sink may last have lost events.
 	repeated map[string]bool
 }
 
@@ -74,15 +73,15 @@ func New(c Config, destinations []Destination, log *slog.Logger) *Receiver {
 	return r
 }
 
-// repeat makes every cluster repeat its state. It does so at the start, because the queues of the
-// last run were lost, and after events were dropped.
+// repeat requests that every cluster repeats its state. It is called at the start, because the queues of the last run
+// were lost, and after events were dropped.
 func (r *Receiver) repeat() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.repeated = make(map[string]bool)
 }
 
-// ask requests once that the sender of a cluster repeats its state.
+// ask asks the sender of a cluster to repeat its state, unless it has already been asked.
 func (r *Receiver) ask(w http.ResponseWriter, cluster string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +91,7 @@ func (r *Receiver) ask(w http.ResponseWriter, cluster string) {
 	}
 }
 
-// refusal is the status of a request that is not accepted.
+// refusal is an error with the HTTP status for a request that is not accepted.
 type refusal struct {
 	error
 	status int
@@ -144,7 +143,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	}
 	control := http.NewResponseController(w)
 	now := time.Now()
-	// An error means that the connection does not support deadlines, which happens in tests.
+	// An error means that the connection does not support deadlines, which happens only in tests.
 	_ = control.SetReadDeadline(now.Add(readTime))
 	_ = control.SetWriteDeadline(now.Add(readTime + fileTime + time.Second))
 	size, events, err := read(req)
@@ -161,8 +160,8 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	return nil
 }
 
-// file files events in all sinks at the same time. A sink that fails gets the events later. file
-// fails if no sink filed them.
+// file files events in all sinks at the same time. For a sink that fails, it queues the events. It returns an error if
+// no sink filed the events.
 func (r *Receiver) file(ctx context.Context, b batch) error {
 	errs := make([]error, len(r.outlets))
 	var all sync.WaitGroup
@@ -183,8 +182,8 @@ func (r *Receiver) file(ctx context.Context, b batch) error {
 	return nil
 }
 
-// Run files the batches that wait for sinks that failed. When the context ends it tries again, and turns the
-// events that still wait into dead letters.
+// Run files the batches that wait for failed sinks. When the context ends, it tries once more, and writes the events
+// that still wait to the dead-letter file.
 func (r *Receiver) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, o := range r.outlets {
@@ -207,8 +206,8 @@ func (r *Receiver) Run(ctx context.Context) error {
 	return nil
 }
 
-// quiet waits for the last request, and cancels it if it takes too long. It reports false if the
-// request continues. No other request is read afterwards.
+// quiet waits for the last request, and cancels this request if it takes too long. It returns false if the request
+// still continues. No other request is read afterwards.
 func (r *Receiver) quiet() bool {
 	if r.takesTurn() {
 		return true
@@ -217,8 +216,8 @@ func (r *Receiver) quiet() bool {
 	return r.takesTurn()
 }
 
-// takesTurn waits until no request is filed, and then blocks further requests. It reports false if
-// this takes too long.
+// takesTurn waits until no request is being filed, and then blocks further requests. It returns false if this takes too
+// long.
 func (r *Receiver) takesTurn() bool {
 	select {
 	case r.turn <- struct{}{}:

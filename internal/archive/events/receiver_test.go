@@ -32,12 +32,12 @@ const (
 	target   = event.Path + "?cluster=east"
 )
 
-// memory is a sink with the ids of its rows.
+// memory is a sink that records the ids of its rows.
 type memory struct {
 	mu             sync.Mutex
 	opened, closed int
 	fault          error
-	rows           map[string][]string // by table
+	rows           map[string][]string // ids by table
 }
 
 // fail makes the sink return an error, or succeed if the error is nil.
@@ -62,7 +62,7 @@ func (m *memory) Append(_ context.Context, t table.Table, rows [][]any) error {
 	}
 	for _, row := range rows {
 		m.rows[t.Name] = append(m.rows[t.Name], row[0].(string)+" "+row[3].(string))
-		row[0] = "changed" // a sink may do this
+		row[0] = "changed" // a sink may change its rows
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestReceive checks which requests are filed, and the status of all other requests.
+// TestReceive checks which requests are filed, and with which status the other requests are refused.
 func TestReceive(t *testing.T) {
 	zipped := []string{"Content-Encoding", "gzip"}
 	both := compress(t, strings.NewReader(phase+snapshot))
@@ -126,7 +126,7 @@ func TestReceive(t *testing.T) {
 		name, target, body string
 		header             []string
 		status             int
-		want               string // text in the response
+		want               string // part of the response
 	}{
 		{"text", target, phase + snapshot, nil, 200, ""},
 		{"gzip", target, both, zipped, 200, ""},
@@ -137,7 +137,7 @@ func TestReceive(t *testing.T) {
 		{"not gzip", target, phase, zipped, 400, "gzip"},
 		{"damaged gzip", target, both[:40] + "damage" + both[46:], zipped, 400, ""},
 		{"the start of gzip", target, both[:len(both)/2], zipped, 400, "unexpected EOF"},
-		{"no gzip at all", target, "", zipped, 400, "gzip"},
+		{"not gzip", target, "", zipped, 400, "gzip"},
 		{"a long cluster", event.Path + "?cluster=" + strings.Repeat("A", 201), phase, nil, 400, "at most 200 bytes"},
 		{"an escaped cluster", event.Path + "?cluster=" + strings.Repeat("%25", 67), phase, nil, 400, "at most 200 bytes"},
 		{"a cluster of emoji", event.Path + "?cluster=" + strings.Repeat("%F0%9F%98%80", 17), phase, nil, 400, "at most 200 bytes"},
@@ -177,8 +177,8 @@ func TestMethod(t *testing.T) {
 	}
 }
 
-// TestSinkFails checks that a request fails if the only sink fails, that the sink is opened again,
-// and that equal failures are logged once.
+// TestSinkFails checks that a request fails if the only sink fails, that the sink is then opened again, and that equal
+// failures are logged only once.
 func TestSinkFails(t *testing.T) {
 	m, log := &memory{}, new(bytes.Buffer)
 	r := events.New(events.Config{}, []events.Destination{m.destination("m")}, slog.New(slog.NewTextHandler(log, nil)))
@@ -202,7 +202,7 @@ func TestSinkFails(t *testing.T) {
 	}
 }
 
-// start runs a receiver until the end of a test in a synctest bubble.
+// start runs a receiver until the end of the test, in a synctest bubble.
 func start(t *testing.T, r *events.Receiver) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -215,8 +215,8 @@ func start(t *testing.T, r *events.Receiver) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// TestSinkRecovers checks that a failing sink does not delay another sink, and that the failing
-// sink contains the events in order soon after it works again.
+// TestSinkRecovers checks that a failing sink does not delay another sink. It also checks that the failing sink
+// contains all events in order soon after it works again.
 func TestSinkRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, log := &memory{}, &memory{}, new(bytes.Buffer)
@@ -247,8 +247,7 @@ func TestSinkRecovers(t *testing.T) {
 	})
 }
 
-// TestSlowSink checks that a sink that does not respond delays only one request, and does not delay
-// another sink.
+// TestSlowSink checks that a sink that does not respond delays only one request, and no other sink.
 func TestSlowSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
@@ -275,8 +274,8 @@ func TestSlowSink(t *testing.T) {
 	})
 }
 
-// TestDropped checks that a full queue drops events and counts them. Each cluster must repeat its
-// state once at the start, and once after the sink has filed the waiting events.
+// TestDropped checks that events are dropped and counted if a queue is full. Each cluster must be asked to repeat its
+// state once at the start, and once more after the sink has filed the waiting events.
 func TestDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &memory{}, &memory{}
@@ -292,12 +291,12 @@ func TestDropped(t *testing.T) {
 			return w.Header().Get(event.RepeatHeader) == "true"
 		}
 		if !repeats("east", phase) || repeats("east", phase) || !repeats("west", phase) {
-			t.Error("at the start each cluster must repeat its state once")
+			t.Error("at the start, each cluster must be asked once to repeat its state")
 		}
 		a.fail(errors.New("no disk"))
 		for range 7 {
 			if repeats("east", large) {
-				t.Error("the state is repeated while the sink fails")
+				t.Error("a cluster is asked to repeat its state while the sink fails")
 			}
 		}
 		if diff := cmp.Diff(map[string]float64{"a/filed": 3, "a/rejected": 0, "a/dropped": 2, "a": 5 * float64(len(large)), "b/filed": 10, "b/rejected": 0, "b/dropped": 0, "b": 0}, counted(t, r)); diff != "" {
@@ -306,7 +305,7 @@ func TestDropped(t *testing.T) {
 		a.fail(nil)
 		time.Sleep(time.Minute)
 		if !repeats("east", phase) || repeats("east", phase) || !repeats("west", phase) {
-			t.Error("after drops each cluster must repeat its state once")
+			t.Error("after events were dropped, each cluster must be asked once to repeat its state")
 		}
 		if n := len(a.filed()["snapshots"]); n != 5 {
 			t.Errorf("%d snapshots waited, want 5", n)
@@ -314,7 +313,7 @@ func TestDropped(t *testing.T) {
 	})
 }
 
-// counted returns the metrics of the sinks: by sink and outcome, and the size of the queue by sink.
+// counted returns the number of events by sink and outcome, and the size of the queue by sink.
 func counted(t *testing.T, r *events.Receiver) map[string]float64 {
 	t.Helper()
 	all := metrics(t, r, "gpuledger_archive_events_total", "sink", "outcome")

@@ -28,7 +28,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// picky is a sink with permanent errors for some ids.
+// picky is a sink that returns a permanent error for some ids.
 type picky struct {
 	memory
 	rejects func(id string) bool
@@ -49,7 +49,7 @@ func (p *picky) destination(name string) events.Destination {
 	return d
 }
 
-// phases returns events with some ids.
+// phases returns events with consecutive ids.
 func phases(from, until int) string {
 	var text strings.Builder
 	for i := from; i < until; i++ {
@@ -58,7 +58,7 @@ func phases(from, until int) string {
 	return text.String()
 }
 
-// deadLetters returns "sink cluster id reason" of the lines of a file.
+// deadLetters returns the lines of a dead-letter file as "sink cluster id reason".
 func deadLetters(t *testing.T, path string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -85,9 +85,8 @@ func deadLetters(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// TestRejected checks that events that a sink rejects become single dead letters with the reason.
-// They delay neither other events of their requests nor later requests, even if earlier events
-// wait.
+// TestRejected checks that each event that a sink rejects is written to the dead-letter file with the reason. Rejected
+// events must not delay other events of their requests or later requests, even if earlier events wait.
 func TestRejected(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -146,8 +145,8 @@ func TestNoDeadLetters(t *testing.T) {
 	}
 }
 
-// TestLongCluster files events of a cluster in a real folder, between requests with names that are
-// invalid for a folder. No such request delays the other requests.
+// TestLongCluster files events of a cluster in a real folder. Between its requests, it sends requests for clusters with
+// names that are invalid for a folder. These must not delay the other requests.
 func TestLongCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -181,14 +180,14 @@ func TestLongCluster(t *testing.T) {
 				want = 0
 			}
 			if n := strings.Count(text.String(), fmt.Sprintf("id-%d,", i)); n != want {
-				t.Errorf("event %d is %d times in the folder, want %d", i, n, want)
+				t.Errorf("the folder contains event %d %d times, want %d", i, n, want)
 			}
 		}
 	})
 }
 
-// TestStopped checks that events that wait for a sink when the program ends are filed if it works
-// again; otherwise they become dead letters, counted and logged.
+// TestStopped checks the events that wait for a sink when the program ends. If the sink works again, the events are
+// filed. Otherwise they are written to the dead-letter file, counted and logged.
 func TestStopped(t *testing.T) {
 	for _, repaired := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -249,13 +248,13 @@ func TestQueueAge(t *testing.T) {
 		a.fail(nil)
 		time.Sleep(2 * time.Minute)
 		if got := age("a"); got != 0 {
-			t.Errorf("age is %v after the sink has all", got)
+			t.Errorf("age is %v after the sink filed all events", got)
 		}
 	})
 }
 
-// TestLargeBody checks that a sender reads the status of a request that is too large, over a real connection, and
-// can use the connection again.
+// TestLargeBody checks, over a real connection, that a sender whose request is too large receives the status and can
+// use the connection again.
 func TestLargeBody(t *testing.T) {
 	m := &memory{}
 	server := httptest.NewServer(events.New(events.Config{}, []events.Destination{m.destination("m")}, slog.New(slog.DiscardHandler)))
@@ -275,7 +274,7 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
-// TestMemory checks the memory for a small request with 250,000 events, and for the largest accepted
+// TestMemory checks how much memory is used for a small request with 250,000 events, and for the largest accepted
 // request.
 func TestMemory(t *testing.T) {
 	for _, tt := range []struct{ events, status, limit int }{{250_000, 413, 160 << 20}, {20_000, 200, 256 << 20}} {
@@ -296,8 +295,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// FuzzRequest checks that any body gets a status that senders can handle, and that filed rows are within
-// the accepted times and limits.
+// FuzzRequest checks that the response to any body has a status that senders can handle, and that the filed rows are
+// within the accepted times and lengths.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(phase+snapshot), false)
 	f.Add([]byte(phase), true)

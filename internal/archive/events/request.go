@@ -11,18 +11,17 @@ import (
 )
 
 const (
-	// maxBody limits the body of a request in bytes, maxText limits the uncompressed text in bytes, and
-	// maxEvents limits the number of lines. The reconciler sends at most a megabyte in a request, or a
-	// single line.
+	// maxBody limits the body of a request, and maxText limits the uncompressed text, both in bytes. maxEvents limits the
+	// number of lines. A request from the reconciler contains at most a megabyte, or a single longer line.
 	maxBody   = 8 << 20
 	maxText   = 16 << 20
 	maxEvents = 20_000
-	// maxRest limits the rest of a body that is read before the request is refused, so that the sender reads
-	// the response. A longer body closes the connection.
+	// maxRest limits how much of the rest of a body is read before the request is refused, so that the sender reads the
+	// response. If the rest is longer, the connection is closed.
 	maxRest = 64 << 20
 )
 
-// body is the body of a request. It keeps the error that ended reading.
+// body is the body of a request. It records the error that ended reading.
 type body struct {
 	io.Reader
 	read int64
@@ -47,7 +46,7 @@ var (
 	errManyEvents = fmt.Errorf("the request has more than %d events", maxEvents)
 )
 
-// read returns the events in the body of a request, and the size of their text in bytes.
+// read returns the events in the body of a request and the size of their text in bytes.
 func read(req *http.Request) (size int, events []event.Event, err error) {
 	in := &body{Reader: req.Body}
 	size, events, err = decode(in, req.Header.Get("Content-Encoding"))
@@ -63,8 +62,7 @@ func read(req *http.Request) (size int, events []event.Event, err error) {
 	return 0, nil, &refusal{err, http.StatusBadRequest}
 }
 
-// decode returns the events in a body. An error describes the content, unless reading the body
-// failed.
+// decode returns the events in a body. It returns an error about the content, or the error that ended reading the body.
 func decode(in io.Reader, encoding string) (size int, events []event.Event, err error) {
 	switch encoding {
 	case "", "identity":

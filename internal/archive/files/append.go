@@ -14,20 +14,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These are the columns of the tables in [table.Appended] that follow cluster and hour.
+// These columns follow the cluster and the hour in each table of [table.Appended].
 const (
 	atColumn = 2
 	idColumn = 3
 )
 
-// maxPart is the size of the values in a full file, in bytes. Further rows of the same hour go into
-// another file. A request rewrites a whole file that cannot grow, so this size limits the cost of a
+// maxPart is the total size of the values, in bytes, at which a file is full. Further rows of the same hour are written
+// to another file. A file that cannot grow is rewritten as a whole for each request, so this size limits the cost of a
 // request.
 const maxPart = 512 << 10
 
-// Append adds rows to one of [table.Appended]. It skips rows with a key that is already filed. Each
-// hour has its own files. A CSV file in a folder is extended. Other files are replaced until they
-// are full.
+// Append adds rows to one of [table.Appended]. It skips a row if its key is already filed. Each hour has its own files.
+// A CSV file in a folder is extended. Any other file is replaced until it is full.
 func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	hours := make(map[string][][]any)
 	for _, row := range rows {
@@ -45,20 +44,20 @@ func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	return nil
 }
 
-// hourFile returns the name of the first file of a row's hour, without an extension.
+// hourFile returns the name, without an extension, of the first file for the hour of a row.
 func hourFile(t table.Table, row []any) string {
 	cluster, hour := row[0].(string), row[hourColumn].(time.Time).UTC()
 	return path.Join(dayFolder(t, cluster, hour), t.Name+hour.Format("-15"))
 }
 
-// hourFiles are the files of an hour in a format.
+// hourFiles identifies the files of an hour in one format.
 type hourFiles struct {
 	format
 	table table.Table
-	name  string // name of the first file, without the extension
+	name  string // name of the first file, without its extension
 }
 
-// part returns a file of the hour. The first file has the number 0.
+// part returns the file of the hour with the given number, counted from 0.
 func (h hourFiles) part(number int) file {
 	name := h.name
 	if number > 0 {
@@ -85,8 +84,8 @@ func (s *Sink) add(ctx context.Context, hour hourFiles, rows [][]any) error {
 	return nil
 }
 
-// extend adds rows to the last file of an hour, and to new files when it is full. It writes a file
-// only if no other program has changed it. Full files never change, so their ids are read once.
+// extend adds rows to the last file of an hour, and to new files when the last file is full. It writes a file only if
+// no other program has changed this file. Full files never change, so their ids are read once.
 func (s *Sink) extend(ctx context.Context, hour hourFiles, known *hourIDs, rows [][]any) error {
 	for conflicts := 0; conflicts < attempts; {
 		last, tag, err := s.last(ctx, hour, known)
@@ -122,7 +121,7 @@ func (s *Sink) extend(ctx context.Context, hour hourFiles, known *hourIDs, rows 
 	return errChanged
 }
 
-// fitting returns the number of rows that fit into a file.
+// fitting returns the number of rows that fit into a file that contains the rows in last.
 func fitting(last, rows [][]any) (n int) {
 	for size := sizeOf(last); n < len(rows) && size < maxPart; n++ {
 		size += sizeOf(rows[n : n+1])
@@ -130,8 +129,8 @@ func fitting(last, rows [][]any) (n int) {
 	return n
 }
 
-// last returns the rows and the tag of the last file of an hour. If the file is missing, it returns
-// no rows. It adds the ids in full files to the known ids.
+// last returns the rows and the tag of the last file of an hour, or no rows if the file is missing. It adds the ids in
+// full files to known.
 func (s *Sink) last(ctx context.Context, hour hourFiles, known *hourIDs) (rows [][]any, tag string, err error) {
 	for {
 		f := hour.part(known.parts)
@@ -150,14 +149,13 @@ func (s *Sink) last(ctx context.Context, hour hourFiles, known *hourIDs) (rows [
 	}
 }
 
-// grown returns the rows of a file if it is not full. For a full file it only adds the ids to the
-// known ids.
+// grown returns the rows of a file that is not full. If the file is full, grown only adds its ids to known.
 func (f file) grown(in content, known *hourIDs) (rows [][]any, full bool, err error) {
 	size, err := in.Size()
 	if err != nil {
 		return nil, false, err
 	}
-	if size >= maxPart { // full; an earlier version may have written a larger file
+	if size >= maxPart { // the file is full; an earlier version may have written an even larger one
 		return nil, true, f.scan(in, []string{f.table.Columns[idColumn].Name}, func(row []table.Cell) { known.add(row[0].Text) })
 	}
 	if rows, err = f.decode(in); err != nil || sizeOf(rows) < maxPart {
@@ -169,7 +167,7 @@ func (f file) grown(in content, known *hourIDs) (rows [][]any, full bool, err er
 	return nil, true, nil
 }
 
-// unknown returns the rows with new ids, and only the first row of each id.
+// unknown returns the first row with each new id.
 func unknown(rows [][]any, known *hourIDs, others [][]any) (all [][]any) {
 	ids := make(map[id]bool, len(others)+len(rows))
 	for _, row := range others {
@@ -192,7 +190,7 @@ func sortRows(rows [][]any) {
 	})
 }
 
-// sizeOf returns the size of the values in rows, in bytes.
+// sizeOf returns the total size of the values in rows, in bytes.
 func sizeOf(rows [][]any) (size int) {
 	for _, row := range rows {
 		for _, value := range row {

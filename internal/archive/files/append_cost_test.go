@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// written returns the bytes that this process has written, as the kernel counts them.
+// written returns the number of bytes that this process has written, according to the kernel.
 func written(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/io")
@@ -32,9 +32,9 @@ func written(t *testing.T) int {
 	return n
 }
 
-// TestAppendCost files events of one hour in small requests. The second half of the requests must
-// not write much more than the first half. If each request wrote the whole file of the hour again,
-// it would write three times as much.
+// TestAppendCost files events of one hour in small requests. The second half of the requests must not write much more
+// than the first half. If each request wrote the whole file of the hour again, the second half would write three times
+// as much.
 func TestAppendCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -70,7 +70,7 @@ func TestAppendCost(t *testing.T) {
 			}
 			t.Logf("%d bytes, then %d bytes", halves[0], halves[1])
 			if halves[1] > halves[0]*3/2 {
-				t.Errorf("the first %d events wrote %d bytes, as many later ones %d", tt.events/2, halves[0], halves[1])
+				t.Errorf("the first %d events wrote %d bytes, as many later events wrote %d bytes", tt.events/2, halves[0], halves[1])
 			}
 		})
 	}
@@ -89,8 +89,8 @@ func TestAppendCost(t *testing.T) {
 
 const repeatsIn = "GPULEDGER_TEST_REPEATS"
 
-// TestRepeatsMemory checks the memory of a new process that receives all 250,000 events of an hour again, in
-// requests of 1,000: no file changes.
+// TestRepeatsMemory checks the peak memory of a new process that receives all 250,000 events of an hour again, in
+// requests of 1,000 events. It also checks that no file changes.
 func TestRepeatsMemory(t *testing.T) {
 	const events, batch = 250_000, 1000
 	if dir := os.Getenv(repeatsIn); dir != "" {
@@ -136,8 +136,8 @@ func TestRepeatsMemory(t *testing.T) {
 	}
 }
 
-// TestAppendLimit checks that a sink keeps a limited number of ids and still finds ids of other
-// hours, and that it rejects new events of an hour that has too many events.
+// TestAppendLimit checks that a sink keeps a limited number of ids in memory but still finds the ids of other hours. It
+// also checks that the sink rejects new events of an hour that has too many events.
 func TestAppendLimit(t *testing.T) {
 	const limit = 300
 	for _, format := range files.Formats() {
@@ -165,7 +165,7 @@ func TestAppendLimit(t *testing.T) {
 		}
 		for i := 2000; err == nil; i += 100 {
 			if i > 10_000 {
-				t.Fatalf("%s: an hour takes %d events", format, i)
+				t.Fatalf("%s: an hour contains %d events", format, i)
 			}
 			err = sink.Append(t.Context(), table.Events, changes(i, 100))
 		}

@@ -14,22 +14,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The chain of a cluster has files of about a week, in the format CSV:
+// The chain of a cluster is stored in CSV files, each with the entries of about a week:
 //
 //	chain/cluster=east/chain-0000000257.csv
-//
-// The number is the sequence number of the first entry. Programs that append the same entry write the
-// same file, so only one of them succeeds.
+// The number is the sequence number of the first entry. If several programs append an entry with the same number, they
+// write the same file, so only one of them succeeds.
 
 // chainLength is the number of entries after which a new file begins.
 const chainLength = 256
 
-// chainFile returns the file of a chain that begins with an entry.
+// chainFile returns the file of a chain that begins with the given sequence number.
 func chainFile(cluster string, first int64) file {
 	return file{formats[0], table.Chain, path.Join(table.Chain.Name, clusterFolder(cluster), fmt.Sprintf("%s-%010d.csv", table.Chain.Name, first))}
 }
 
-// chainFiles returns the files of a chain in their order.
+// chainFiles returns the files of a chain, sorted by sequence number.
 func chainFiles(ctx context.Context, s storage, cluster string) (all []file, err error) {
 	found, err := find(ctx, s, path.Join(table.Chain.Name, clusterFolder(cluster)), false)
 	for _, f := range found {
@@ -44,13 +43,13 @@ func chainFiles(ctx context.Context, s storage, cluster string) (all []file, err
 // SignWith sets the key that signs the chain. Without a key there is no chain.
 func (s *Sink) SignWith(signer *chain.Signer) { s.signer = signer }
 
-// Head returns the last entry of the chain of a cluster, or the zero entry if it has none.
+// Head returns the last entry in the chain of a cluster, or the zero entry if the chain is empty.
 func (s *Sink) Head(ctx context.Context, cluster string) (table.Entry, error) {
 	last, _, _, err := s.tail(ctx, cluster)
 	return last, err
 }
 
-// tail returns the last entry of a chain, the last file and its rows.
+// tail returns the last entry of a chain, the file that contains this entry, and the rows of this file.
 func (s *Sink) tail(ctx context.Context, cluster string) (last table.Entry, f file, rows [][]any, err error) {
 	found, err := chainFiles(ctx, s.storage, cluster)
 	if err != nil || len(found) == 0 {
@@ -63,8 +62,8 @@ func (s *Sink) tail(ctx context.Context, cluster string) (last table.Entry, f fi
 	return last, f, rows, err
 }
 
-// link appends entries to the chain of a cluster, and returns them. The first call adopts the hours that
-// are already filed.
+// link appends entries to the chain of a cluster, and returns them signed. The first call for a cluster also appends
+// entries for the hours that are already filed.
 func (s *Sink) link(ctx context.Context, cluster string, entries ...table.Entry) ([]table.Entry, error) {
 	for range attempts {
 		last, f, rows, err := s.tail(ctx, cluster)
@@ -99,7 +98,7 @@ func (s *Sink) link(ctx context.Context, cluster string, entries ...table.Entry)
 	return nil, errChanged
 }
 
-// unsigned returns an error if a chain has entries.
+// unsigned returns an error if a chain has entries, because there is no key to extend it.
 func unsigned(cluster string, last table.Entry) error {
 	if last.Sequence == 0 {
 		return nil
@@ -107,8 +106,8 @@ func unsigned(cluster string, last table.Entry) error {
 	return fmt.Errorf("cluster %s: %w", cluster, chain.ErrKey)
 }
 
-// extendChain writes entries after the rows of the last file, or into a new file. The error is errChanged if
-// another program appended entries since.
+// extendChain writes entries after the rows of the last file, or into a new file. It returns errChanged if another
+// program has appended entries in the meantime.
 func (s *Sink) extendChain(ctx context.Context, cluster string, f file, known [][]any, entries []table.Entry) error {
 	if len(known) == 0 || len(known) >= chainLength {
 		f, known = chainFile(cluster, entries[0].Sequence), nil
@@ -128,7 +127,7 @@ func (s *Sink) extendChain(ctx context.Context, cluster string, f file, known []
 	return err
 }
 
-// adopt returns entries for the filed hours of a cluster, except hours with other entries.
+// adopt returns entries for the filed hours of a cluster, without the hours that have an entry in except.
 func (s *Sink) adopt(ctx context.Context, cluster string, except []table.Entry) ([]table.Entry, error) {
 	var read chained
 	var filed [][]any
@@ -150,11 +149,11 @@ func (s *Sink) adopt(ctx context.Context, cluster string, except []table.Entry) 
 	return chain.Adopt(cluster, filed, read)
 }
 
-// reader returns a reader of the files of a format.
+// reader returns a reader for the files of one format.
 func (s *Sink) reader(as format) *Reader { return &Reader{storage: s.storage, format: as} }
 
-// linkHour appends the entry of an hour, with the rows of its first format. replaced is set if h
-// contains all rows of the hour.
+// linkHour appends the entry for an hour, computed from the rows in the first format. replaced is set if h contains all
+// rows of the hour.
 func (s *Sink) linkHour(ctx context.Context, h *table.Hour, replaced bool) (table.Entry, error) {
 	rows := make(map[string][][]any)
 	for _, t := range table.Chained {
@@ -177,8 +176,8 @@ func (s *Sink) linkHour(ctx context.Context, h *table.Hour, replaced bool) (tabl
 	return entries[0], nil
 }
 
-// linkSums appends the entry of the sums of a month after its hours were pruned in a format. It appends
-// no entry if an earlier call appended it.
+// linkSums appends the entry for the sums of a month after its hours were pruned in a format. If the chain already has
+// such an entry, linkSums appends another one only if again is set.
 func (s *Sink) linkSums(ctx context.Context, as format, cluster string, month time.Time, again bool) error {
 	entries, err := s.reader(as).Entries(ctx, cluster)
 	if err != nil {
@@ -193,13 +192,13 @@ func (s *Sink) linkSums(ctx context.Context, as format, cluster string, month ti
 		return err
 	}
 	if e.Manifest == table.PrunedDigest(nil) {
-		return nil // no hour is pruned
+		return nil // no hour of the month is pruned
 	}
 	_, err = s.link(ctx, cluster, e)
 	return err
 }
 
-// lasts reports whether an entry is the last one of its hour, or equal to the last one.
+// lasts reports whether an entry has the same content as the last entry for its hour.
 func (s *Sink) lasts(ctx context.Context, e table.Entry) (bool, error) {
 	entries, err := s.reader(s.formats[0]).Entries(ctx, e.Cluster)
 	if err != nil {
@@ -300,7 +299,7 @@ func (r *Reader) Between(ctx context.Context, t table.Table, cluster string, fro
 			}
 		}
 		if t.Name == table.MonthlyCharges.Name {
-			break // a month has one file
+			break // the sums of a month are in one file
 		}
 	}
 	return all, nil
@@ -323,7 +322,7 @@ func (r *Reader) decode(ctx context.Context, f file) (rows [][]any, err error) {
 	return rows, nil
 }
 
-// Formats returns a reader for each format of which the archive contains files.
+// Formats returns a reader for each format in which the archive contains files.
 func (r *Reader) Formats(ctx context.Context) (all []*Reader, err error) {
 	names, err := r.hours(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// rawFolder changes CSV files without this package.
+// rawFolder reads and changes CSV files without the code of this package.
 type rawFolder struct {
 	*testing.T
 	dir string
@@ -45,7 +45,7 @@ func (r rawFolder) Replace(of table.Table, rows [][]string) {
 	}
 }
 
-// TestChain runs the acceptance test of chains.
+// TestChain runs the acceptance test for chains.
 func TestChain(t *testing.T) {
 	sinktest.TestChain(t, func(t *testing.T) sinktest.ChainPlace {
 		dir := t.TempDir()
@@ -58,7 +58,7 @@ func TestChain(t *testing.T) {
 	})
 }
 
-// TestChainBucket checks a bucket that programs share.
+// TestChainBucket checks the chain in a bucket that several programs write at the same time.
 func TestChainBucket(t *testing.T) {
 	s := newS3(t)
 	sinktest.TestChainConcurrent(t, func() sinktest.Chained { return s.open(t) }, func() chain.Source {
@@ -68,7 +68,7 @@ func TestChainBucket(t *testing.T) {
 	})
 }
 
-// TestChainFiles checks that a chain continues in another file, and that a missing file is found.
+// TestChainFiles checks that a chain continues in another file, and that a missing file is detected.
 func TestChainFiles(t *testing.T) {
 	dir, keys := t.TempDir(), t.TempDir()
 	s := open(t, dir)
@@ -92,12 +92,12 @@ func TestChainFiles(t *testing.T) {
 	}
 	check(t, os.Remove(first))
 	if r := verify(); len(r.Problems) == 0 {
-		t.Error("a missing file is not found")
+		t.Error("a missing file is not detected")
 	}
 }
 
-// TestChainPlaces checks that valid files in a wrong place are detected. Readers take the cluster and the day from the names
-// of folders.
+// TestChainPlaces checks that valid files in the wrong folder are detected. Readers take the cluster and the day from
+// the names of folders.
 func TestChainPlaces(t *testing.T) {
 	for name, change := range map[string]func(move func(from, to string)){
 		"nothing": func(func(from, to string)) {},

@@ -17,29 +17,28 @@ var (
 	errContended = errors.New("another program files other data of the same hour at the same time")
 )
 
-// attempts is the maximum number of attempts to write a file or an hour that other programs change
-// at the same time.
+// attempts is the maximum number of attempts to write a file or an hour while other programs change it.
 const attempts = 20
 
-// change contains the new rows of an hour in a table.
+// change replaces the rows of an hour in a table. rows returns the new rows.
 type change struct {
 	table table.Table
 	rows  func(old [][]any) [][]any
 }
 
-// filing contains the changes of an hour.
+// filing contains the changes that file an hour.
 type filing struct {
 	*table.Hour
 	changes []change
 	// replaced is set if all rows of the hour are replaced.
 	replaced bool
-	// chained is set if the hour may have an entry in the chain. linked is this entry.
+	// chained is set if the chain may need an entry for the hour. linked is this entry after it was appended.
 	chained bool
 	linked  table.Entry
 }
 
-// Replace files an hour. Its row in the manifest is removed first and written last, so every hour
-// in the manifest is complete, even after a crash.
+// Replace files an hour. The hour's row in the manifest is removed first and written last, so every hour in the
+// manifest is complete, even after a crash.
 func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
 	none := func([][]any) [][]any { return nil }
 	changes := []change{{table.Hours, none}, {table.Corrections, none}}
@@ -49,8 +48,7 @@ func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
 	return s.apply(ctx, &filing{Hour: h, changes: changes, replaced: true, chained: true})
 }
 
-// Correct files the corrections of an hour in addition to earlier corrections, and the hour's row
-// in the manifest.
+// Correct adds the corrections of an hour to earlier corrections, and replaces the hour's row in the manifest.
 func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
 	return s.apply(ctx, &filing{Hour: h, chained: true, changes: []change{
 		{table.Corrections, func(old [][]any) [][]any {
@@ -61,9 +59,9 @@ func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
 	}})
 }
 
-// apply makes changes in the given order. In a shared bucket it then checks that all changes were
-// kept, because two programs may file different data of an hour at the same time. The program that
-// finishes last repeats its changes.
+// apply makes changes in the given order. In a shared bucket, it then checks that no change was overwritten, because
+// two programs may file different data for an hour at the same time. The program that finishes last repeats its
+// changes.
 func (s *Sink) apply(ctx context.Context, h *filing) error {
 	if h.chained && s.signer == nil {
 		if last, err := s.Head(ctx, h.Cluster); err != nil || last.Sequence > 0 {
@@ -85,8 +83,8 @@ func (s *Sink) apply(ctx context.Context, h *filing) error {
 	return errContended
 }
 
-// changeAll makes the changes, and returns the tags of the files. The entry in the chain precedes the
-// row in the manifest, so that every hour in the manifest has an entry.
+// changeAll makes the changes, and returns the tags of the files. It appends the entry to the chain before it writes
+// the row in the manifest, so that every hour in the manifest has an entry.
 func (s *Sink) changeAll(ctx context.Context, h *filing) (tags map[string]string, err error) {
 	tags = make(map[string]string)
 	for n, as := range s.formats {
@@ -107,7 +105,7 @@ func (s *Sink) changeAll(ctx context.Context, h *filing) (tags map[string]string
 	return tags, nil
 }
 
-// update changes the rows of an hour in a file, and returns the file's tag.
+// update changes the rows of an hour in a file, and returns the new tag of the file.
 func (s *Sink) update(ctx context.Context, f file, hour time.Time, change func(old [][]any) [][]any) (string, error) {
 	return s.rewrite(ctx, f, func(all [][]any) ([][]any, error) {
 		n := len(all)
@@ -126,8 +124,8 @@ func (s *Sink) update(ctx context.Context, f file, hour time.Time, change func(o
 	})
 }
 
-// rewrite changes the rows of a file, and retries if another program changes the file at the same
-// time. It returns the file's tag. The file is not written if change returns errUnchanged.
+// rewrite changes the rows of a file, and retries if another program changes the file at the same time. It returns the
+// new tag of the file. If change returns errUnchanged, the file is not written.
 func (s *Sink) rewrite(ctx context.Context, f file, change func(rows [][]any) ([][]any, error)) (string, error) {
 	for range attempts {
 		rows, tag, err := s.read(ctx, f, "")
@@ -154,8 +152,8 @@ func (s *Sink) rewrite(ctx context.Context, f file, change func(rows [][]any) ([
 	return "", errChanged
 }
 
-// kept reports whether the files contain the rows of the last change of each table, and whether the
-// chain contains their entry. A file with an unchanged tag is not read.
+// kept reports whether the files still contain the rows that this program wrote, and whether the hour's last entry in
+// the chain matches. A file is read only if its tag has changed.
 func (s *Sink) kept(ctx context.Context, h *filing, tags map[string]string) (bool, error) {
 	if h.linked.Sequence > 0 {
 		if lasts, err := s.lasts(ctx, h.linked); err != nil || !lasts {

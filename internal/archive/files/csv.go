@@ -34,7 +34,7 @@ func writeRows(out *csv.Writer, rows [][]any) error {
 	return out.Error()
 }
 
-// csvFile is a CSV file with the header already read.
+// csvFile reads a CSV file after its header.
 type csvFile struct {
 	*csv.Reader
 	table table.Table
@@ -55,7 +55,8 @@ func openCSVFile(in io.Reader, t table.Table) (*csvFile, error) {
 
 func (f *csvFile) current() bool { return slices.Equal(f.head, written(f.table, f.head).Names()) }
 
-// written returns a table without the columns that were added later and that a file lacks.
+// written returns the table as it was written. It omits the columns that a file lacks because they were added in a
+// later version.
 func written(t table.Table, head []string) table.Table {
 	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c table.Column) bool { return c.Added() && !slices.Contains(head, c.Name) })
 	return t
@@ -92,15 +93,15 @@ func (f *csvFile) scan(columns []string, each func([]table.Cell)) error {
 	}
 }
 
-// csvColumn is a column in a file.
+// csvColumn describes a column of a table in a file.
 type csvColumn struct {
 	table.Column
-	place int // -1 for a column that was added later and that the file lacks
+	place int // -1 if the file lacks the column because it was added in a later version
 	texts map[string]string
 }
 
-// cell returns the value in a record. Equal texts share memory, and a text does not keep its whole
-// line in memory.
+// cell returns the value of the column in a record. Equal texts share memory, and a text does not keep its whole line
+// in memory.
 func (c csvColumn) cell(record []string) (table.Cell, error) {
 	if c.place < 0 {
 		return table.Cell{}, nil

@@ -9,13 +9,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Write writes rows in a format, for tests with files of earlier versions.
+// Write writes rows in a format, for tests that need files from earlier versions.
 func Write(w io.Writer, name string, t table.Table, rows [][]any) error {
 	i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })
 	return formats[i].write(w, t, rows)
 }
 
-// ErrStopped is the error of a sink that stopped.
+// ErrStopped is the error that a stopped sink returns.
 var ErrStopped = errors.New("the program is stopped")
 
 // Stopping returns a sink that stops before a change of its files.

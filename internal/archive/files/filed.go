@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Filed returns the manifest's row of an hour, or zero if the hour is not filed in all formats.
+// Filed returns the row of an hour in the manifest, or zero if the hour is not filed in all formats.
 func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
 	for i, as := range s.formats {
 		rows, err := s.hour(ctx, dayFile(as, table.Hours, cluster, hour), hour)
@@ -32,8 +32,8 @@ func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed
 	return filed, nil
 }
 
-// Nodes returns the nodes with GPUs in the last filed hour of a cluster within a period, which
-// excludes its end.
+// Nodes returns the nodes with GPUs in the last hour that is filed for a cluster within a period. The period excludes
+// its end.
 func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	for day := until.Add(-1).UTC().Truncate(24 * time.Hour); day.Add(24 * time.Hour).After(from); day = day.AddDate(0, 0, -1) {
 		rows, err := s.rows(ctx, s.first(table.Hours, cluster, day))
@@ -50,7 +50,7 @@ func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time)
 	return nil, nil
 }
 
-// Clusters returns the filed hours of each cluster since a moment.
+// Clusters returns the first and last hour that are filed for each cluster since a moment.
 func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
 	folders, err := clustersIn(ctx, s.storage, table.Hours)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]table.
 	return spans, nil
 }
 
-// clustersIn returns the clusters of a table by folder.
+// clustersIn returns the names of the clusters in a table, by folder.
 func clustersIn(ctx context.Context, s storage, t table.Table) (map[string]string, error) {
 	folders, err := find(ctx, s, t.Name, true)
 	if err != nil {
@@ -86,7 +86,7 @@ func clustersIn(ctx context.Context, s storage, t table.Table) (map[string]strin
 	return clusters, nil
 }
 
-// daysIn returns the days in the folder of a cluster.
+// daysIn returns the days that have a folder in the folder of a cluster.
 func daysIn(ctx context.Context, s storage, t table.Table, folder string) (days []time.Time, err error) {
 	folders, err := find(ctx, s, path.Join(t.Name, folder), true)
 	for _, f := range folders {
@@ -97,7 +97,7 @@ func daysIn(ctx context.Context, s storage, t table.Table, folder string) (days 
 	return days, err
 }
 
-// span returns the filed hours of a cluster since a moment.
+// span returns the first and last hour that are filed for a cluster since a moment.
 func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time) (span table.Span, err error) {
 	days, err := daysIn(ctx, s.storage, table.Hours, folder)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time
 	return span, nil
 }
 
-// Elsewhere returns the scraped GPUs of a filed hour, except the GPUs of some clusters.
+// Elsewhere returns the GPUs that were scraped in a filed hour, except the GPUs of some clusters.
 func (s *Sink) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
 	clusters, err := clustersIn(ctx, s.storage, table.Hours)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *Sink) Elsewhere(ctx context.Context, except []string, hour time.Time) (
 	return found, nil
 }
 
-// seen returns the scraped GPUs of an hour of a cluster. It does not decode the other columns.
+// seen returns the GPUs of a cluster that were scraped in an hour. It does not decode columns that it does not need.
 func (s *Sink) seen(ctx context.Context, cluster string, hour time.Time) (all []table.Seen, err error) {
 	f := s.first(table.GPUHours, cluster, hour)
 	in, _, err := s.storage.open(ctx, f.name, "")
@@ -166,9 +166,9 @@ func (s *Sink) seen(ctx context.Context, cluster string, hour time.Time) (all []
 	return all, nil
 }
 
-// Intact reports whether the rows of a filed hour have the digest in the manifest. It checks only a
-// bucket that programs share: if two programs file different data of an hour and are killed before
-// their last check, rows of both may be left. Corrections are not part of the digest.
+// Intact reports whether the rows of a filed hour have the digest in the manifest. It checks only a bucket, which
+// several programs can share. If two programs file different data for an hour and are killed before their last check,
+// rows of both programs may be left. Corrections are not part of the digest.
 func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool, error) {
 	if !s.shared {
 		return true, nil
@@ -190,8 +190,8 @@ func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool
 	return true, nil
 }
 
-// Charges returns the filed charges of an hour, and the corrections of the hour. A crash can leave
-// corrections with a later revision than the manifest; they are ignored.
+// Charges returns the charges and the corrections that are filed for an hour. It ignores corrections with a later
+// revision than the manifest, which a crash can leave.
 func (s *Sink) Charges(ctx context.Context, cluster string, hour time.Time) (charges []table.Charge, err error) {
 	filed, err := s.Filed(ctx, cluster, hour)
 	if err != nil {

@@ -1,10 +1,9 @@
-// Package files files the archive as CSV and Parquet, in a local folder or in a bucket of an
-// S3-compatible store. Each table has a folder, with a file for each cluster and day, in the layout
-// of Hive:
+// Package files writes the archive as CSV and Parquet files to a local folder or to a bucket of an S3-compatible store.
+// Each table has a folder with a file for each cluster and day, in Hive's layout:
 //
 //	charges/cluster=east/date=2026-11-01/charges.csv
 //
-// Tables of events have files for each hour.
+// The tables for events have files for each hour instead.
 package files
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These are the first columns of every table, and the column that follows them in corrections.
+// The cluster and the hour are the first columns of every table. The revision follows in the table of corrections.
 const (
 	hourColumn     = 1
 	revisionColumn = 2
@@ -34,7 +33,7 @@ type Sink struct {
 	signer  *chain.Signer // nil if there is no chain
 }
 
-// newSink returns a sink that writes every table in each of the formats.
+// newSink returns a sink that writes every table in each format.
 func newSink(s storage, formats []format, shared bool) *Sink {
 	return &Sink{storage: s, formats: formats, shared: shared, index: index{limit: maxIDs, hours: make(map[string]*hourIDs)}}
 }
@@ -42,7 +41,7 @@ func newSink(s storage, formats []format, shared bool) *Sink {
 // Close closes the folder or bucket.
 func (s *Sink) Close() error { return s.storage.Close() }
 
-// first returns the file of a day in the first format.
+// first returns a table's file for a day in the first format.
 func (s *Sink) first(t table.Table, cluster string, day time.Time) file {
 	return dayFile(s.formats[0], t, cluster, day)
 }
@@ -62,7 +61,7 @@ func (s *Sink) rows(ctx context.Context, f file) ([][]any, error) {
 	return rows, nil
 }
 
-// of returns the rows that belong to an hour.
+// of filters rows by hour.
 func of(rows [][]any, hour time.Time) [][]any {
 	var all [][]any
 	for _, row := range rows {
@@ -73,7 +72,7 @@ func of(rows [][]any, hour time.Time) [][]any {
 	return all
 }
 
-// read returns the rows of a file and its tag: no rows if there is no file, or if it still has the
+// read returns the rows and the tag of a file. It returns no rows if there is no file, or if the file still has the
 // known tag.
 func (s *Sink) read(ctx context.Context, f file, known string) (rows [][]any, tag string, err error) {
 	in, tag, err := s.storage.open(ctx, f.name, known)

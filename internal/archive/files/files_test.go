@@ -34,8 +34,7 @@ func TestSink(t *testing.T) {
 	}
 }
 
-// TestAppend checks that events are added to a folder while another sink has the folder open for
-// hours.
+// TestAppend checks that a sink can add events to a folder while another sink files hours in it.
 func TestAppend(t *testing.T) {
 	sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, sinktest.Rows) {
 		dir := t.TempDir()
@@ -61,7 +60,7 @@ func TestAppend(t *testing.T) {
 				same, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
 				check(t, err)
 				if n := same.NumRows(); n != int64(len(found)-1) {
-					t.Errorf("%s has %d rows, the same file as Parquet %d", name, len(found)-1, n)
+					t.Errorf("%s has %d rows, the same file in Parquet has %d", name, len(found)-1, n)
 				}
 			}
 			return rows
@@ -82,7 +81,7 @@ func open(t *testing.T, path string, formats ...string) *files.Sink {
 
 var check = fatal.If
 
-// tree returns the content of all files by path.
+// tree returns the content of all files below a folder, by path.
 func tree(t *testing.T, root string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -98,7 +97,7 @@ func tree(t *testing.T, root string) map[string]string {
 	return all
 }
 
-// TestFiles checks the files of two hours.
+// TestFiles checks the files that contain two hours.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
@@ -121,7 +120,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestOtherColumns checks that a file of another version is not changed.
+// TestOtherColumns checks that a file is not changed if its columns are those of another version.
 func TestOtherColumns(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
@@ -136,8 +135,8 @@ func TestOtherColumns(t *testing.T) {
 	}
 }
 
-// TestOlder checks that files without later columns are read, and get these columns when another
-// hour is filed.
+// TestOlder checks that files from earlier versions, which lack some columns, can be read. The missing columns are
+// added when another hour is filed.
 func TestOlder(t *testing.T) {
 	for _, format := range files.Formats() {
 		dir, first, second := t.TempDir(), hour(noon, 7), hour(noon.Add(time.Hour), 5)
@@ -198,8 +197,8 @@ func TestOlder(t *testing.T) {
 	}
 }
 
-// TestDamaged checks that a damaged file causes no panic, and that a truncated Parquet file is an
-// error and is not replaced.
+// TestDamaged checks that a damaged file causes no panic, and that a truncated Parquet file causes an error and is not
+// replaced.
 func TestDamaged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

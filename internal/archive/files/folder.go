@@ -17,8 +17,8 @@ import (
 // ErrLocked means that another process has the folder open.
 var ErrLocked = errors.New("another gpuledger-archive writes this folder")
 
-// These are the modes of folders and files, to which the umask of the process is applied. They
-// exclude other users, because the archive contains names of people and their use of GPUs.
+// These modes of folders and files give other users no access, because the archive contains the names of people and
+// their use of GPUs. The umask of the process applies too.
 const (
 	folderMode = 0o750
 	fileMode   = 0o640
@@ -30,17 +30,16 @@ type folder struct {
 	lock *os.File
 }
 
-// present is the tag of each existing file in a folder. All files can have the same tag, because
-// only this process changes them.
+// present is the tag of every file that exists in a folder. One tag is enough, because only this process changes the
+// files.
 const present = "present"
 
-// Open returns a sink in a local folder. It creates the folder if it is missing, and locks it, so
-// that no other process can open it at the same time. Every table is written in each of the
-// formats.
+// Open returns a sink that files in a local folder. It creates the folder if necessary, and locks it so that no other
+// process can open it. Every table is written in each of the formats.
 func Open(path string, names []string) (*Sink, error) { return open(path, names, ".lock") }
 
-// OpenEvents returns a sink in a local folder for [Sink.Append] only. It uses a separate lock, so
-// hours can be filed in the folder at the same time.
+// OpenEvents returns a sink in a local folder that is used only for [Sink.Append]. It uses a separate lock, so another
+// sink can file hours in the folder at the same time.
 func OpenEvents(path string, names []string) (*Sink, error) {
 	return open(path, names, ".events.lock")
 }
@@ -125,7 +124,7 @@ func (f *folder) entries(name string) (all []info, err error) {
 	return all, nil
 }
 
-// remove also removes the folders of the file that become empty.
+// remove removes a file, and the folders that become empty.
 func (f *folder) remove(_ context.Context, name string) error {
 	if err := os.Remove(filepath.Join(f.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -167,7 +166,7 @@ func create(path string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// sync makes a rename durable.
+// sync flushes a folder to disk, so that a rename in it is durable.
 func sync(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// format is a file format. Rows have values as in [table.Table].
+// format is a file format. The values of rows have the types in [table.Table].
 type format struct {
-	name  string // also the extension of its files
+	name  string // it is also the extension of the files
 	write func(w io.Writer, t table.Table, rows [][]any) error
 	open  func(in content, t table.Table) (decoder, error)
 }
@@ -22,17 +22,16 @@ var formats = []format{{"csv", writeCSV, openCSV}, {"parquet", writeParquet, ope
 
 // decoder reads a file of a table.
 type decoder interface {
-	// current reports whether the file has the columns of the table and no others. Columns that
-	// were added to the table later may be missing.
+	// current reports whether the file has all columns of the table and no other columns. Columns that were added to the
+	// table in a later version may be missing.
 	current() bool
-	// scan calls each for every row, with the values of some columns. A missing column that was
-	// added to the table later has empty values. The row is valid during the call.
+	// scan calls each for every row, with the values of some columns. If the file lacks a column that was added in a later
+	// version, the values of this column are empty. The row is valid only during the call.
 	scan(columns []string, each func(row []table.Cell)) error
 }
 
 var (
-	// errColumns is the error for a file with columns that differ from the columns that this
-	// version writes.
+	// errColumns is the error for a file that does not have the columns that this version writes.
 	errColumns = errors.New("the columns of the file differ from the columns of this gpuledger-archive version: move the file away, to file its day again")
 	// errMissing is the error for a file that lacks a column that this version reads.
 	errMissing = errors.New("the file has no such column: it was written by another version of gpuledger-archive")
@@ -57,7 +56,7 @@ func CheckFormats(flag string, names []string) error {
 	return nil
 }
 
-// formatOf returns the format of a file by its extension.
+// formatOf returns the format that the extension of a file names.
 func formatOf(name string) (format, bool) {
 	i := slices.IndexFunc(formats, func(f format) bool { return strings.HasSuffix(name, "."+f.name) })
 	if i < 0 {
@@ -80,14 +79,14 @@ func choose(names []string) (chosen []format, err error) {
 	return chosen, nil
 }
 
-// file is a file with rows of a table.
+// file identifies a file with rows of a table.
 type file struct {
 	format
 	table table.Table
 	name  string
 }
 
-// encode returns the content of a file with rows.
+// encode returns the content of a file that contains the rows.
 func (f file) encode(rows [][]any) ([]byte, error) {
 	var data bytes.Buffer
 	err := f.write(&data, f.table, rows)

@@ -14,13 +14,13 @@ import (
 // maxIDs is the maximum number of ids in memory. Each id takes at most 40 bytes.
 const maxIDs = 1 << 20
 
-// ErrFull is the error for an hour with more ids than fit in memory.
+// ErrFull is the error for an hour that has more ids than fit in memory.
 var ErrFull = permanent.Error(errors.New("the hour has too many events: new ones are rejected"))
 
-// index holds the ids of the most recently used hours. The files of other hours are read when rows are
-// added to them.
+// index holds the ids of the most recently used hours. The files of another hour are read when rows are added to this
+// hour.
 type index struct {
-	limit int                 // limit of the size
+	limit int                 // upper limit for size
 	hours map[string]*hourIDs // ids by the name of the hour's first file
 	uses  int
 	size  int // sum of the sizes of the hours
@@ -29,17 +29,16 @@ type index struct {
 // id is the digest of an id.
 type id [16]byte
 
-// hourIDs holds the ids in the files of an hour, because these files are not read again.
+// hourIDs holds the ids in the files of an hour, so that these files need not be read again.
 type hourIDs struct {
 	ids   map[id]struct{}
-	limit int // digests of the ids
-	parts int // full files
-	// end is the offset of the end of the file that grows. It is -1 before the file is read, and 0 if
-	// there is no file.
+	limit int // maximum number of ids
+	parts int // number of full files
+	// end is the length of the last file, which grows. It is -1 before the file is read, and 0 if there is no file.
 	end int64
 
-	used int // number of the last use
-	size int // counted in the size of the index
+	used int // value of index.uses at the last use
+	size int // size as included in index.size
 }
 
 // of returns the ids of an hour.
@@ -60,11 +59,11 @@ func (x *index) forget(name string) {
 	delete(x.hours, name)
 }
 
-// hourSize is the size of an hour without ids, in ids.
+// hourSize is the memory for an hour without ids, as a number of ids.
 const hourSize = 16
 
-// keep adds the ids of an hour to the size of the index. If the index is too large, it drops the
-// least recently used hours.
+// keep updates the size of the index after ids were added to an hour. If the index is too large, it drops the least
+// recently used hours.
 func (x *index) keep(name string) {
 	h := x.hours[name]
 	size := hourSize + len(h.ids)

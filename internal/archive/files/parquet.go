@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// tags contains the types of columns in Parquet. Texts use a dictionary, because they repeat.
-// Unknown times and integers are null.
+// tags contains the Parquet types of columns. Texts are stored with a dictionary, because many texts repeat. Unknown
+// times and integers are null.
 var tags = map[table.Type]string{table.Text: "dict,zstd", table.Int: "zstd", table.OptionalInt: "optional,zstd", table.Time: "optional,timestamp(millisecond),zstd"}
 
 var goTypes = map[table.Type]reflect.Type{table.Text: reflect.TypeFor[string](), table.Int: reflect.TypeFor[int64](), table.OptionalInt: reflect.TypeFor[int64](), table.Time: reflect.TypeFor[time.Time]()}
@@ -23,8 +23,8 @@ var goTypes = map[table.Type]reflect.Type{table.Text: reflect.TypeFor[string](),
 // contain values of other types, and the library would read these from an invalid address.
 var kinds = map[table.Type]parquet.Kind{table.Text: parquet.ByteArray, table.Int: parquet.Int64, table.OptionalInt: parquet.Int64, table.Time: parquet.Int64}
 
-// schemaOf returns the schema of a table. It is derived from a struct, because a group of columns
-// would be sorted by name.
+// schemaOf returns the Parquet schema of a table. It builds the schema from a struct, because the library sorts the
+// columns of a group by name.
 func schemaOf(t table.Table) *parquet.Schema {
 	fields := make([]reflect.StructField, len(t.Columns))
 	for i, c := range t.Columns {
@@ -90,7 +90,7 @@ func openParquet(in content, t table.Table) (d decoder, err error) {
 	return &parquetFile{opened, t}, err
 }
 
-// recovered turns a panic into an error, because the library panics on some damaged files.
+// recovered converts a panic to an error, because the library panics on some damaged files.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("invalid Parquet file: %v", p)
@@ -131,7 +131,7 @@ func (f *parquetFile) scanGroup(group parquet.RowGroup, columns []string, each f
 	for range group.NumRows() {
 		for i, c := range all {
 			if c == nil {
-				continue // an added column
+				continue // this column was added in a later version
 			}
 			var err error
 			if row[i], err = c.next(); err != nil {
@@ -143,7 +143,8 @@ func (f *parquetFile) scanGroup(group parquet.RowGroup, columns []string, each f
 	return nil
 }
 
-// column returns a column of a group, or nil if the column was added later and the file lacks it.
+// column returns a column of a group. It returns nil if the file lacks the column because it was added in a later
+// version.
 func (f *parquetFile) column(group parquet.RowGroup, name string) (*parquetColumn, error) {
 	of, err := f.table.Column(name)
 	if err != nil {
@@ -161,7 +162,7 @@ func (f *parquetFile) column(group parquet.RowGroup, name string) (*parquetColum
 	}, nil
 }
 
-// parquetColumn reads the values of a column one after the other.
+// parquetColumn reads the values of a column in sequence.
 type parquetColumn struct {
 	table.Column
 	pages  parquet.Pages
@@ -201,7 +202,7 @@ func (c *parquetColumn) next() (table.Cell, error) {
 	return table.Cell{Text: c.last}, nil
 }
 
-// fill reads the next values. At the end of a page it continues with the next page.
+// fill reads the next values. At the end of a page, it continues with the next page.
 func (c *parquetColumn) fill() error {
 	c.begin, c.filled = 0, 0
 	if c.values == nil {

@@ -10,11 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Prune deletes the files of the days before a moment, which must be the start of a month. It first
-// writes the sums of their charges and a list of the hours in these sums; readers then ignore other
-// files of these hours. Then it marks the rows of the manifest as pruned, and last it deletes the
-// files. After a crash it can be repeated. It calls done for each table of a month. A dry run only
-// calls done.
+// Prune deletes the files of the days before a moment, which must be the start of a month. It first writes the sums of
+// the charges in these files, and a list of the hours that these sums include; readers then ignore other files of these
+// hours. Then it marks the rows of the manifest as pruned. Finally, it deletes the files. After a crash, Prune can be
+// repeated. It calls done with the deleted rows of each table and month. A dry run only calls done.
 func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := s.daysBefore(ctx, before)
 	if err != nil {
@@ -31,8 +30,8 @@ func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(
 	return nil
 }
 
-// daysBefore returns the days before a moment that have a folder in any table, by cluster and
-// month. A day is listed once for each of its tables.
+// daysBefore returns the days before a moment for which any table has a folder, by cluster and month. A day is listed
+// once for each table.
 func (s *Sink) daysBefore(ctx context.Context, before time.Time) (map[table.ClusterMonth][]time.Time, error) {
 	found := make(map[table.ClusterMonth][]time.Time)
 	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
@@ -61,7 +60,7 @@ type pruning struct {
 	cluster string
 	month   time.Time
 	days    []time.Time
-	// unpruned contains the files of the manifest with hours that were filed during the pruning.
+	// unpruned contains the files of the manifest in which another program has filed hours since the pruning began.
 	unpruned map[string]bool
 }
 
@@ -92,8 +91,7 @@ func (p *pruning) prune(ctx context.Context, dry bool, done func(table.Deleted))
 	return nil
 }
 
-// format writes the sums and the manifest of the month in a format. It returns the hours that were not
-// pruned before.
+// format writes the sums and the manifest of the month in one format. It returns the hours that were not pruned before.
 func (p *pruning) format(ctx context.Context, as format, dry bool) (hours []time.Time, err error) {
 	filed := make(map[int64][]any) // rows of the manifest by Unix time
 	for _, day := range p.days {
@@ -122,7 +120,7 @@ func (p *pruning) format(ctx context.Context, as format, dry bool) (hours []time
 	return hours, nil
 }
 
-// addMonthly adds the sums of hours that are in no sum yet.
+// addMonthly adds the hours that are not yet included in a monthly sum.
 func (p *pruning) addMonthly(ctx context.Context, as format, filed map[int64][]any) error {
 	_, err := p.rewrite(ctx, dayFile(as, table.MonthlyCharges, p.cluster, p.month), func(rows [][]any) ([][]any, error) {
 		known, err := hoursOf(rows, p.month)
@@ -141,10 +139,10 @@ func (p *pruning) addMonthly(ctx context.Context, as format, filed map[int64][]a
 	return err
 }
 
-// hoursColumn is the column of [table.MonthlyCharges] with hours.
+// hoursColumn is the index of the column in [table.MonthlyCharges] that lists the hours.
 const hoursColumn = 2
 
-// hoursOf returns the hours that sums include, in Unix seconds.
+// hoursOf returns the hours that the sums include, in Unix seconds.
 func hoursOf(rows [][]any, month time.Time) (map[int64]bool, error) {
 	known, texts := make(map[int64]bool), make(map[any]bool)
 	for _, row := range rows {
@@ -187,15 +185,15 @@ func (p *pruning) sums(ctx context.Context, as format, filed map[int64][]any, ex
 	return all.Rows(all.hours()), nil
 }
 
-// filedSums contains the sums of filed hours.
+// filedSums adds up the charges of filed hours.
 type filedSums struct {
 	*table.Sums
 	filed   map[int64][]any // rows of the manifest by Unix time
-	charged map[int64]int64 // number of charges by second
+	charged map[int64]int64 // number of charges by Unix time of the hour
 }
 
-// add adds charges, or the corrections of charges that were added before. It omits corrections
-// without charges, and corrections that a crash left.
+// add adds charges, or corrections to charges that were added before. It omits the corrections of hours without
+// charges, and corrections that a crash left.
 func (s *filedSums) add(t table.Table, rows [][]any) {
 	for _, row := range rows {
 		at := row[hourColumn].(time.Time).Unix()
@@ -212,7 +210,7 @@ func (s *filedSums) add(t table.Table, rows [][]any) {
 	}
 }
 
-// hours returns the hours in the sums.
+// hours returns the hours that the sums include.
 func (s *filedSums) hours() (hours []time.Time) {
 	for at, row := range s.filed {
 		if !table.Unsummed(row, s.charged[at]) {
@@ -246,7 +244,7 @@ func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[
 	return err
 }
 
-// remove deletes the files of a table. It stops at a day with hours that were filed in the meantime.
+// remove deletes the files of a table. It stops at a day in which another program filed hours in the meantime.
 func (p *pruning) remove(ctx context.Context, t table.Table, dry bool, done func(table.Deleted)) error {
 	of := table.Deleted{Table: t.Name, Cluster: p.cluster}
 	for _, day := range p.days {

@@ -48,7 +48,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// bucketSink returns a sink of CSV files in a new bucket, and its rows.
+// bucketSink returns a sink that writes CSV files to a new bucket, and a function that reads its rows.
 func bucketSink(t *testing.T) (*files.Sink, sinktest.Rows) {
 	s := newS3(t)
 	c := s.config()
@@ -69,14 +69,13 @@ func bucketSink(t *testing.T) (*files.Sink, sinktest.Rows) {
 	}
 }
 
-// TestPruneBucket checks a bucket that programs share.
+// TestPruneBucket prunes a bucket, which several programs can share.
 func TestPruneBucket(t *testing.T) {
 	sinktest.TestPrune(t, func(t *testing.T) (sinktest.Pruner, sinktest.Rows) { return bucketSink(t) })
 }
 
-// TestPruneCrash stops the program before each of its changes, and checks that the energy of the
-// month is the same after the stop and after another run. An hour that is filed again after the
-// crash is not charged twice.
+// TestPruneCrash stops the program before each change, and checks that the energy of the month is the same after the
+// stop and after another run. It also checks that an hour that is filed again after the crash is not charged twice.
 func TestPruneCrash(t *testing.T) {
 	month := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	for changes := 0; ; changes++ {
@@ -131,7 +130,7 @@ func charged(t *testing.T, dir string, month time.Time) (energy int64) {
 	return energy
 }
 
-// TestPruneRemoved checks that hours are marked without sums if their files were removed by hand.
+// TestPruneRemoved checks that hours are marked as pruned, but not added up, if their files were removed by hand.
 func TestPruneRemoved(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -149,6 +148,6 @@ func TestPruneRemoved(t *testing.T) {
 	}
 	sums := rows(table.MonthlyCharges)
 	if len(sums) != 1 || sums[0][2] != "36" || sums[0][9] != "5" {
-		t.Errorf("sums are %q, want one of 5 mJ in hour 36", sums)
+		t.Errorf("sums are %q, want one sum of 5 mJ in hour 36", sums)
 	}
 }

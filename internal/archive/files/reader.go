@@ -15,20 +15,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Reader reads the files of an archive. It needs no lock, because a file is replaced atomically.
+// Reader reads the files of an archive. It needs no lock, because files are replaced atomically.
 type Reader struct {
 	storage storage
-	place   string // for errors
+	place   string // folder or bucket, for error texts
 	format  format
 }
 
-// Day is a day in UTC of a cluster.
+// Day identifies a day of a cluster, in UTC.
 type Day struct {
 	Cluster string
 	Date    time.Time
 }
 
-// File is the file of a table with the rows of a day.
+// File identifies the file that contains the rows of a table for a day.
 type File struct {
 	Table table.Table
 	Day
@@ -46,8 +46,8 @@ func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	return newReader(ctx, &folder{path: path}, path)
 }
 
-// OpenBucket opens an archive in a bucket of an S3-compatible store for reading. It needs the rights to list
-// the bucket and to read objects. Errors name the flag of the URL.
+// OpenBucket opens an archive in a bucket of an S3-compatible store for reading. It needs permission to list the bucket
+// and to read objects. Errors name the flag that sets the URL.
 func OpenBucket(ctx context.Context, c S3, flag string) (*Reader, error) {
 	b, err := newBucket(c, flag)
 	if err != nil {
@@ -78,7 +78,7 @@ func (r *Reader) hasFormat(name string) bool {
 	return path.Base(name) == table.Hours.Name+"."+r.format.name
 }
 
-// hours returns the names of the manifest's files, in any format.
+// hours returns the names of the manifest's files in all formats.
 func (r *Reader) hours(ctx context.Context) (names []string, err error) {
 	err = r.storage.list(ctx, listing{table.Hours.Name, true}, func(found info) {
 		if matched, err := path.Match(table.Hours.Name+"/cluster=*/date=*/"+table.Hours.Name+".*", found.name); err == nil && matched {
@@ -88,7 +88,7 @@ func (r *Reader) hours(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// Days returns the days that have a file of filed hours, sorted by time.
+// Days returns the days for which the manifest has a file, sorted by time.
 func (r *Reader) Days(ctx context.Context) (days []Day, err error) {
 	names, err := r.hours(ctx)
 	if err != nil {
@@ -122,8 +122,8 @@ func dayOf(name string) (day Day, err error) {
 	return day, err
 }
 
-// clusterOf returns the cluster of a folder. Another spelling of the name is an error, so that no cluster is read
-// twice.
+// clusterOf returns the cluster that the name of a folder encodes. Any other encoding of the same cluster is an error,
+// so that no cluster is read twice.
 func clusterOf(folder string) (string, error) {
 	cluster, err := url.PathUnescape(strings.TrimPrefix(folder, "cluster="))
 	if err == nil && clusterFolder(cluster) != folder {
@@ -132,8 +132,8 @@ func clusterOf(folder string) (string, error) {
 	return cluster, err
 }
 
-// Read calls each for every row of a day, with the values of some columns. The row is valid during
-// the call. A missing file has no rows.
+// Read calls each for every row of a day, with the values of some columns. The row is valid only during the call. A
+// missing file has no rows.
 func (r *Reader) Read(ctx context.Context, of File, columns []string, each func(row []table.Cell)) error {
 	f := dayFile(r.format, of.Table, of.Cluster, of.Date)
 	in, _, err := r.storage.open(ctx, f.name, "")
@@ -147,8 +147,7 @@ func (r *Reader) Read(ctx context.Context, of File, columns []string, each func(
 	return nil
 }
 
-// cache is a bucket with a cache of the list and the content of the manifest's files, which every
-// question reads again.
+// cache is a bucket that caches the list and the content of the manifest's files, which every query reads again.
 type cache struct {
 	storage
 	place  string

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// readings returns the digest and the serial numbers of all hours that a reader finds.
+// readings returns the digests and the serial numbers of all hours that a reader finds.
 func readings(t *testing.T, r *files.Reader) (all []string) {
 	t.Helper()
 	days, err := r.Days(t.Context())
@@ -29,8 +29,8 @@ func readings(t *testing.T, r *files.Reader) (all []string) {
 	return all
 }
 
-// TestReader checks that a reader finds the same hours in a folder, a folder of links and a bucket, in each format. A
-// bucket is listed once, and its files of filed hours are read once.
+// TestReader checks that a reader finds the same hours in a folder, a folder of links and a bucket, in each format. It
+// also checks that a bucket is listed once, and that the files of its manifest are read once.
 func TestReader(t *testing.T) {
 	first, second := hour(noon, 7), hour(noon.AddDate(0, 0, 1), 5)
 	var want []string
@@ -81,9 +81,9 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestStray checks that a reader ignores other files between the archive's files, and names a
-// folder with an invalid date, or with another spelling of the name of a cluster, because the days
-// of this cluster would be read twice.
+// TestStray checks that a reader ignores other files among the archive's files. It also checks that an error names a
+// folder that has an invalid date, or that encodes the name of a cluster differently, because the days of this cluster
+// would be read twice.
 func TestStray(t *testing.T) {
 	dir := t.TempDir()
 	check(t, open(t, dir).Replace(t.Context(), hour(noon, 7)))

@@ -12,23 +12,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// renaming gives a cluster another name.
+// renaming changes the name of a cluster.
 type renaming struct {
 	*Sink
 	from, to string
-	started  bool // hours that an interrupted run wrote
-	// last and sums are the last entries of hours and months in the chain of the old name.
+	started  bool // whether an interrupted run may have written hours
+	// last and sums contain the last entry for each hour and each month in the chain of the old name.
 	last, sums map[int64]table.Entry
-	// before contains the sums of months under the old name.
+	// before contains the monthly sums under the old name.
 	before map[int64][][]any
 	// moves contains the hours of the current day.
 	moves map[int64]chain.Move
 }
 
-// RenameCluster gives the rows of a cluster another name, and returns the number of its hours. It
-// writes the files of a day under the new name, with the manifest last, and then deletes the old
-// files. Until it ends, hours may exist under both names. A marker file records this, so the call
-// can be repeated after a crash.
+// RenameCluster changes the name of a cluster in all its rows, and returns the number of renamed hours. It writes the
+// files of a day under the new name, the manifest last, and then deletes the old files. Until it has finished, hours
+// may exist under both names. A marker file records the renaming, so the call can be repeated after a crash.
 func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
 	r := &renaming{Sink: s, from: from, to: to}
 	days, err := r.days(ctx)
@@ -55,8 +54,8 @@ func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err e
 	return n, s.storage.remove(ctx, mark)
 }
 
-// start writes the marker file, unless an interrupted run already did. It first checks that no hour
-// exists under both names.
+// start writes the marker file, unless an interrupted run already wrote it. It first checks that no hour exists under
+// both names.
 func (r *renaming) start(ctx context.Context, mark string, days []time.Time) error {
 	in, tag, err := r.storage.open(ctx, mark, "")
 	if err != nil {
@@ -77,7 +76,8 @@ func (r *renaming) start(ctx context.Context, mark string, days []time.Time) err
 	return err
 }
 
-// days returns the days of the cluster in any table. Sums are on the first day of their month.
+// days returns the days for which any table contains rows of the cluster. Monthly sums belong to the first day of their
+// month.
 func (r *renaming) days(ctx context.Context) (days []time.Time, err error) {
 	for _, t := range table.All {
 		found, err := daysIn(ctx, r.storage, t, clusterFolder(r.from))
@@ -128,7 +128,7 @@ func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error
 			return 0, err
 		}
 	}
-	for _, t := range append([]table.Table{table.Hours}, table.All...) { // the manifest is read first, because readers ignore hours that it lacks
+	for _, t := range append([]table.Table{table.Hours}, table.All...) { // the manifest is read first, because readers ignore hours that are missing from it
 		found, err := find(ctx, r.storage, dayFolder(t, r.from, day), false)
 		if err != nil {
 			return 0, err
@@ -142,8 +142,8 @@ func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error
 	return hours, nil
 }
 
-// format writes the hours of a day and the sums of a month under the new name. It ignores rows of
-// hours that are not in the manifest, which a crash left.
+// format writes the hours of a day and the sums of a month under the new name. It ignores rows of hours that the
+// manifest lacks, which a crash left.
 func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours int, err error) {
 	filed, err := r.rows(ctx, dayFile(as, table.Hours, r.from, day))
 	if err != nil {
@@ -188,7 +188,7 @@ func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours 
 	return len(filed), err
 }
 
-// put replaces the rows of filed hours in a file of the new name.
+// put replaces the rows of the filed hours in a file under the new name.
 func (r *renaming) put(ctx context.Context, f file, filed, rows [][]any) error {
 	_, err := r.rewrite(ctx, f, func(all [][]any) ([][]any, error) {
 		if len(rows) == 0 {
@@ -209,8 +209,8 @@ func (r *renaming) put(ctx context.Context, f file, filed, rows [][]any) error {
 	return err
 }
 
-// events adds the events of a day under the new name, in the format of each file. It skips events that already
-// exist.
+// events adds the events of a day under the new name, in the formats of the existing files. It skips events that
+// already exist under the new name.
 func (r *renaming) events(ctx context.Context, t table.Table, day time.Time) error {
 	found, err := find(ctx, r.storage, dayFolder(t, r.from, day), false)
 	if err != nil {
@@ -234,7 +234,7 @@ func (r *renaming) events(ctx context.Context, t table.Table, day time.Time) err
 	return nil
 }
 
-// readChain reads the chain of the old name. If it is empty, the filed hours are adopted first.
+// readChain reads the chain of the old name. If the chain is empty, entries for the filed hours are appended first.
 func (r *renaming) readChain(ctx context.Context) error {
 	if _, err := r.link(ctx, r.from); err != nil {
 		return err
@@ -245,8 +245,8 @@ func (r *renaming) readChain(ctx context.Context) error {
 	return err
 }
 
-// linkDay appends the hours of the current day to the chains of both names, before the files of the old
-// name are deleted. It omits hours that an interrupted run appended.
+// linkDay appends entries for the hours of the current day to the chains of both names, before the files of the old
+// name are deleted. It omits hours for which an interrupted run already appended entries.
 func (r *renaming) linkDay(ctx context.Context) error {
 	var old, renamed []table.Entry
 	for _, at := range slices.Sorted(maps.Keys(r.moves)) {
@@ -260,14 +260,14 @@ func (r *renaming) linkDay(ctx context.Context) error {
 	return r.linkBoth(ctx, old, renamed)
 }
 
-// linkMonths appends the sums of months to the chains of both names.
+// linkMonths appends entries for the monthly sums to the chains of both names.
 func (r *renaming) linkMonths(ctx context.Context) error {
 	var old, renamed []table.Entry
 	none := chain.Sums(r.from, time.Time{}, nil, nil)
 	for _, at := range slices.Sorted(maps.Keys(r.sums)) {
 		last := r.sums[at]
 		if last.Rows == none.Rows && last.Manifest == none.Manifest {
-			continue // an earlier run appended it
+			continue // an earlier run appended the entries of this month
 		}
 		after, err := r.readSums(ctx, last.Hour)
 		if err != nil {
@@ -279,7 +279,8 @@ func (r *renaming) linkMonths(ctx context.Context) error {
 	return r.linkBoth(ctx, old, renamed)
 }
 
-// readSums returns the entry of a month under the new name, in the first format with pruned hours.
+// readSums returns the entry for the sums of a month under the new name. It reads the first format that contains pruned
+// hours.
 func (r *renaming) readSums(ctx context.Context, month time.Time) (e table.Entry, err error) {
 	for _, as := range append(slices.Clone(r.formats), formats...) {
 		e, err = chain.ReadSums(r.to, month, chained{ctx, r.reader(as), r.to})
@@ -290,7 +291,7 @@ func (r *renaming) readSums(ctx context.Context, month time.Time) (e table.Entry
 	return e, nil
 }
 
-// linkBoth appends entries to the chains of both names, if there are any.
+// linkBoth appends entries to the chains of both names. It does nothing without entries.
 func (r *renaming) linkBoth(ctx context.Context, old, renamed []table.Entry) error {
 	if len(old) == 0 {
 		return nil

@@ -22,7 +22,7 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// TestRenameBucket renames a cluster in a bucket that programs share.
+// TestRenameBucket renames a cluster in a bucket, which several programs can share.
 func TestRenameBucket(t *testing.T) {
 	sinktest.TestRename(t, func(t *testing.T) (sinktest.Renamer, sinktest.Rows) { return bucketSink(t) })
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// S3 is the configuration of an S3-compatible store from the flags.
+// S3 contains the values of the flags that configure an S3-compatible store.
 type S3 struct {
 	URL, Endpoint, Region, Lookup string
 	Layout                        string
@@ -59,8 +59,8 @@ type bucket struct {
 	prefix string
 }
 
-// OpenS3 returns a sink in a bucket of an S3-compatible store. Several programs can use the bucket
-// at the same time: the store rejects a write of a file that another program has changed.
+// OpenS3 returns a sink that files in a bucket of an S3-compatible store. Several programs can use the bucket at the
+// same time, because the store rejects a write to a file that another program has changed.
 func OpenS3(ctx context.Context, c S3) (*Sink, error) {
 	formats, err := choose(c.Formats)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *S3) Validate() error {
 
 const urlFlag = "--s3.url"
 
-// newBucket returns a bucket. flag is the flag of the URL, for errors. It does not connect.
+// newBucket returns a bucket without connecting to it. flag is the name of the flag that sets the URL, for error texts.
 func newBucket(c S3, flag string) (*bucket, error) {
 	at, err := parseURL(c.URL, "s3")
 	if err != nil || at.Scheme != "s3" {
@@ -125,8 +125,7 @@ func newBucket(c S3, flag string) (*bucket, error) {
 	return &bucket{client, at.Host, strings.Trim(at.Path, "/")}, nil
 }
 
-// parseURL parses the URL of a host. Errors do not repeat it, because the URL may contain a
-// password.
+// parseURL parses the URL of a host. Errors do not repeat the URL, because it may contain a password.
 func parseURL(text string, schemes ...string) (*url.URL, error) {
 	at, err := url.Parse(text)
 	if err != nil || !slices.Contains(schemes, at.Scheme) || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
@@ -135,8 +134,8 @@ func parseURL(text string, schemes ...string) (*url.URL, error) {
 	return at, nil
 }
 
-// probe checks the credentials and the bucket, and that the store supports conditional writes. For
-// this check, the store must refuse to replace an object that does not exist.
+// probe checks the credentials, the bucket, and the store's support for conditional writes. The store must reject a
+// request to replace an object that does not exist.
 func (b *bucket) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -172,7 +171,7 @@ func (b *bucket) signed() error {
 // Close does nothing.
 func (b *bucket) Close() error { return nil }
 
-// open reads a whole object, because the files of a day are small.
+// open reads the whole object, because the file of a day is small.
 func (b *bucket) open(ctx context.Context, name, known string) (content, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -209,7 +208,7 @@ func (b *bucket) list(ctx context.Context, of listing, each func(info)) error {
 		}
 		rest := strings.TrimPrefix(object.Key, prefix)
 		folder := strings.HasSuffix(rest, "/")
-		if rest != "" && !(folder && of.deep) { // an object with an empty name in the folder marks the folder
+		if rest != "" && !(folder && of.deep) { // an object with the name of the folder only marks the folder
 			each(info{path.Join(of.folder, rest), object.Size, folder})
 		}
 	}
@@ -241,7 +240,7 @@ func (b *bucket) write(ctx context.Context, name string, data []byte, tag string
 	return info.ETag, permanent.If(permanent.Status(status(err)), err)
 }
 
-// status returns the status of a response with an error, or 0 if there was no response.
+// status returns the HTTP status of the response that caused an error, or 0 if there was no response.
 func status(err error) int { return minio.ToErrorResponse(err).StatusCode }
 
 // missing reports whether an error means that the object does not exist.

@@ -28,18 +28,18 @@ import (
 // fakeS3 is an S3-compatible store with the bucket "assets".
 type fakeS3 struct {
 	mu      sync.Mutex
-	objects map[string]string // objects by path, with the bucket
+	objects map[string]string // content by path, which includes the bucket
 	puts    int
-	written int // number of bytes in writes
+	written int // number of bytes in all writes
 	// fail returns the status of a write that fails before it changes anything, or 0 if writes do not
 	// fail.
 	fail func(put int) int
-	// careless makes the store ignore conditions.
+	// careless makes the store ignore If-Match and If-None-Match.
 	careless bool
 	url      string
-	token    string // size of the last request
+	token    string // session token of the last request
 	lists    int
-	reads    map[string]int // by path
+	reads    map[string]int // number of reads by path
 }
 
 func newS3(t *testing.T) *fakeS3 {
@@ -69,8 +69,8 @@ func tag(content string) string {
 	return `"` + hex.EncodeToString(sum[:]) + `"`
 }
 
-// joined returns the content of a body that is sent in chunks. Before each chunk there is a line
-// with its size and signature.
+// joined returns the content of a body that is sent in chunks. A line with the size and the signature precedes each
+// chunk.
 func joined(body []byte) (content []byte, err error) {
 	for {
 		head, rest, _ := bytes.Cut(body, []byte("\r\n"))
@@ -131,7 +131,7 @@ func (s *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list writes the folders and files with a prefix, or all files if the list is deep.
+// list writes the folders and files that have a prefix, or all files with the prefix if the list is deep.
 func (s *fakeS3) list(w http.ResponseWriter, prefix string, deep bool) {
 	s.lists++
 	folders, files := make(map[string]bool), make(map[string]int)
@@ -158,7 +158,7 @@ func TestS3(t *testing.T) {
 	sinktest.Test(t, func(t *testing.T) sinktest.Sink { return newS3(t).open(t) })
 }
 
-// TestSameAsFolder checks that a bucket has the files of a folder.
+// TestSameAsFolder checks that a bucket contains the same files as a folder.
 func TestSameAsFolder(t *testing.T) {
 	dir, s := t.TempDir(), newS3(t)
 	for _, sink := range []*files.Sink{open(t, dir, "parquet"), s.open(t)} {
@@ -176,8 +176,8 @@ func TestSameAsFolder(t *testing.T) {
 	}
 }
 
-// TestEventWriters checks that programs that add events to the same files at the same time lose no
-// events, and that a bucket has the files of a folder.
+// TestEventWriters checks that no events are lost when programs add events to the same files at the same time, and that
+// a bucket then contains the same files as a folder.
 func TestEventWriters(t *testing.T) {
 	dir, s := t.TempDir(), newS3(t)
 	folder, err := files.OpenEvents(dir, []string{"parquet"})
@@ -206,8 +206,8 @@ func TestEventWriters(t *testing.T) {
 	}
 }
 
-// TestWriters checks that programs that write to the same files at the same time lose no hour, and
-// that an hour contains the data of exactly one program if their data differs.
+// TestWriters checks that no hour is lost when programs write to the same files at the same time. If the programs file
+// different data for an hour, the hour must contain the data of exactly one program.
 func TestWriters(t *testing.T) {
 	s := newS3(t)
 	var group errgroup.Group
@@ -241,8 +241,7 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-// TestCrash checks that a program that ends before any of its writes leaves an hour that the next
-// run completes correctly.
+// TestCrash stops a program before each of its writes, and checks that the next run completes the hour correctly.
 func TestCrash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -288,7 +287,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// correct files a correction, unless its revision is filed.
+// correct files a correction, unless its revision is already filed.
 func correct(t *testing.T, sink *files.Sink, revision, energy int64) error {
 	filed, err := sink.Filed(t.Context(), sinktest.Cluster, noon)
 	if err != nil || filed.Revision >= revision {
@@ -319,7 +318,7 @@ func TestCorrectedTwice(t *testing.T) {
 	}
 }
 
-// TestRepeatedRequest checks that a write is repeated after an error of the store.
+// TestRepeatedRequest checks that a write is repeated after the store returned an error.
 func TestRepeatedRequest(t *testing.T) {
 	s := newS3(t)
 	sink := s.open(t)
@@ -335,7 +334,7 @@ func TestRepeatedRequest(t *testing.T) {
 	}
 }
 
-// TestOpenS3 checks the errors for unusable stores and configurations.
+// TestOpenS3 checks the errors about unusable stores and invalid configurations.
 func TestOpenS3(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -366,7 +365,8 @@ func TestOpenS3(t *testing.T) {
 	}
 }
 
-// TestCredentials checks that the credentials of a container are used, and the error if there are none.
+// TestCredentials checks that the credentials of a container are used. It also checks the error if there are no
+// credentials.
 func TestCredentials(t *testing.T) {
 	for _, given := range []bool{true, false} {
 		s := newS3(t)
@@ -393,9 +393,9 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestOtherProgram checks that an hour is filed as a whole if another program files an hour of the
-// same day before one of the writes. Another hour is kept, and other data of the same hour is
-// replaced.
+// TestOtherProgram checks that an hour is filed completely if another program files an hour of the same day before one
+// of the writes. If the other program filed another hour, that hour must be kept. If it filed other data for the same
+// hour, that data must be replaced.
 func TestOtherProgram(t *testing.T) {
 	next := noon.Add(time.Hour)
 	tests := []struct {
@@ -434,8 +434,8 @@ func TestOtherProgram(t *testing.T) {
 	}
 }
 
-// TestMixed checks that rows of another program's data are found, in each format, and that rows of
-// the hour itself and corrections are not mistaken for them.
+// TestMixed checks, in each format, that rows of another program's data are detected. The hour's own rows and
+// corrections must not be mistaken for such rows.
 func TestMixed(t *testing.T) {
 	s, other := newS3(t), newS3(t)
 	c := s.config()

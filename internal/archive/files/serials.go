@@ -14,8 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These are the layouts of files: all tables, or the serial numbers of boards in the layout of
-// gpuid.
+// These are the possible layouts of files: all tables, or only the serial numbers of boards in gpuid's layout.
 const (
 	LayoutTables = "tables"
 	LayoutGPUID  = "gpuid"
@@ -32,8 +31,7 @@ func CheckLayout(flag, layout string) error {
 	return nil
 }
 
-// Serials files serial numbers in the layout of gpuid, which has a CSV file without a header for
-// each node and hour,
+// Serials files serial numbers in gpuid's layout, which has a CSV file without a header for each node and hour:
 //
 //	year=2026/month=11/day=01/hour=15/cluster=east/node=a/20261101-150000-gpuledger.csv
 //
@@ -43,8 +41,7 @@ type Serials struct {
 	manifest *Sink
 }
 
-// OpenSerials returns a sink of serial numbers in a local folder. It creates the folder if it is missing, and
-// locks it.
+// OpenSerials returns a sink for serial numbers in a local folder. It creates the folder if necessary, and locks it.
 func OpenSerials(path string) (*Serials, error) {
 	s, err := Open(path, []string{formats[0].name})
 	if err != nil {
@@ -53,7 +50,7 @@ func OpenSerials(path string) (*Serials, error) {
 	return newSerials(s), nil
 }
 
-// OpenSerialsBucket returns a sink of serial numbers in a bucket.
+// OpenSerialsBucket returns a sink for serial numbers in a bucket.
 func OpenSerialsBucket(ctx context.Context, c S3) (*Serials, error) {
 	c.Formats = []string{formats[0].name}
 	s, err := OpenS3(ctx, c)
@@ -69,7 +66,7 @@ func newSerials(s *Sink) *Serials {
 	return &Serials{at, s}
 }
 
-// below is a folder of a storage. The names that it lists include the folder.
+// below limits a storage to one of its folders. It lists names that include the folder.
 type below struct {
 	storage
 	folder string
@@ -91,12 +88,12 @@ func (b below) remove(ctx context.Context, name string) error {
 	return b.storage.remove(ctx, path.Join(b.folder, name))
 }
 
-// Filed returns the manifest's row of an hour, or zero if the hour is not filed.
+// Filed returns the row of an hour in the manifest, or zero if the hour is not filed.
 func (s *Serials) Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	return s.manifest.Filed(ctx, cluster, hour)
 }
 
-// Clusters returns the filed hours of each cluster since a moment.
+// Clusters returns the first and last hour that are filed for each cluster since a moment.
 func (s *Serials) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
 	return s.manifest.Clusters(ctx, since)
 }
@@ -104,8 +101,8 @@ func (s *Serials) Clusters(ctx context.Context, since time.Time) (map[string]tab
 // Close closes the folder or bucket.
 func (s *Serials) Close() error { return s.storage.Close() }
 
-// Replace files an hour in place of its earlier files. Its row in the manifest is removed first and
-// written last. Files that gpuid wrote are kept.
+// Replace files an hour and replaces its earlier files. The hour's row in the manifest is removed first and written
+// last. Files that gpuid wrote are kept.
 func (s *Serials) Replace(ctx context.Context, h *table.Hour) error {
 	none := func([][]any) [][]any { return nil }
 	if err := s.manifest.apply(ctx, &filing{Hour: h, changes: []change{{table.Hours, none}}}); err != nil {
@@ -139,7 +136,7 @@ func hourFolder(h *table.Hour) string {
 	return path.Join(h.Start.UTC().Format("year=2006/month=01/day=02/hour=15"), clusterFolder(h.Cluster))
 }
 
-// fileName follows gpuid's pattern. It is the same for each revision of the hour.
+// fileName follows gpuid's pattern. All revisions of an hour have the same name.
 func fileName(h *table.Hour) string {
 	return h.Start.UTC().Format("20060102-150405") + "-gpuledger.csv"
 }

@@ -20,8 +20,8 @@ const (
 	serialsFile = "20260301-120000-gpuledger.csv"
 )
 
-// boards returns an hour with a board of a module on node a, and a board on a node without a
-// provider.
+// boards returns an hour with two boards. One board, on node a, belongs to a module. The other board is on a node
+// without a provider.
 func boards() *table.Hour {
 	h := hour(noon, 7)
 	second := h.GPUs[0]
@@ -35,7 +35,7 @@ func boards() *table.Hour {
 	return h
 }
 
-// records returns the content of the files of serial numbers.
+// records returns the content of the files that contain serial numbers.
 func records(all map[string]string) map[string]string {
 	found := make(map[string]string)
 	for name, text := range all {
@@ -46,9 +46,9 @@ func records(all map[string]string) map[string]string {
 	return found
 }
 
-// TestSerials checks the files in gpuid's layout of a folder and a bucket. There is a record for
-// each node and serial number, with the columns in the order of gpuid. A later revision replaces
-// them, and gpuid's own files remain.
+// TestSerials checks the files in gpuid's layout, in a folder and in a bucket. There must be a record for each node and
+// serial number, with the columns in gpuid's order. A later revision must replace these files, but keep gpuid's own
+// files.
 func TestSerials(t *testing.T) {
 	dir, s := t.TempDir(), newS3(t)
 	const theirs = serialsHour + "node=a/20260301-120501-uuid.json"
@@ -102,8 +102,8 @@ func TestSerials(t *testing.T) {
 	}
 }
 
-// TestSerialsStopped stops a sink before each change of its files. The hour is not filed until the
-// call is repeated.
+// TestSerialsStopped stops a sink before each change of its files, and checks that the hour is not filed until the call
+// is repeated.
 func TestSerialsStopped(t *testing.T) {
 	for n := 0; ; n++ {
 		dir := t.TempDir()

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// storage holds files by name: a folder or a bucket. The tag of a file identifies its content; it is
-// empty if there is no file.
+// storage is a folder or a bucket that contains named files. The tag of a file identifies its content. The tag is empty
+// if there is no file.
 type storage interface {
 	// open opens a file and returns its tag. The content is nil if there is no file, or if the file still
 	// has the known tag.
@@ -23,20 +23,20 @@ type storage interface {
 	Close() error
 }
 
-// listing selects the files to list.
+// listing describes which files are listed.
 type listing struct {
 	folder string
 	deep   bool
 }
 
-// info is a file or a folder in a list.
+// info describes a file or a folder in a list.
 type info struct {
-	name   string // name with its folder
+	name   string // name, including its folder
 	size   int64
 	folder bool
 }
 
-// content is the content of a file with its size in bytes.
+// content provides the content of a file and its size in bytes.
 type content interface {
 	io.Reader
 	io.ReaderAt

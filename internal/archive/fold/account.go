@@ -2,13 +2,13 @@ package fold
 
 import "slices"
 
-// Label is a label of a series.
+// Label is the name and the value of a series' label.
 type Label struct{ Name, Value string }
 
 // Labels contains the labels of a series, including __name__, in any order.
 type Labels []Label
 
-// Get returns the value of a label, or empty if there is none.
+// Get returns the value of a label, or an empty text if the label is missing.
 func (l Labels) Get(name string) string {
 	for i := range l {
 		if l[i].Name == name {
@@ -35,15 +35,15 @@ type gpuKey struct{ node, uuid string }
 
 func gpuOf(l Labels) gpuKey { return gpuKey{l.Get("node"), l.Get("UUID")} }
 
-// Account identifies a counter of a GPU. The serial number and the chassis are not part of it,
-// because they are attributes of samples and may become known later.
+// Account identifies a counter of a GPU. It does not include the serial number and the chassis, because these
+// attributes may become known only after the first sample.
 type Account struct {
 	gpuKey
 	metric string
-	labels [4]string // the values of counter.by
+	labels [4]string // values of the labels in counter.by
 }
 
-// account returns the account of a series of the counter.
+// account returns the account to which a series of the counter belongs.
 func (c *counter) account(l Labels) Account {
 	a := Account{gpuKey: gpuOf(l), metric: c.name}
 	for i, name := range c.by {
@@ -52,7 +52,8 @@ func (c *counter) account(l Labels) Account {
 	return a
 }
 
-// AccountOf returns the account of a series, or false if its metric needs no opening values.
+// AccountOf returns the account to which a series belongs, or false if the metric of the series needs no opening
+// values.
 func AccountOf(l Labels) (Account, bool) {
 	c, ok := opened[l.Metric()]
 	if !ok {
@@ -70,7 +71,7 @@ func (a Account) Labels() Labels {
 	return found
 }
 
-// Last returns the last sample of a series, or false if it has none.
+// Last returns the last sample of a series, or false if the series has no samples.
 func (s Series) Last() (Sample, bool) {
 	if len(s.Samples) == 0 {
 		return Sample{}, false
@@ -78,10 +79,10 @@ func (s Series) Last() (Sample, bool) {
 	return s.Samples[len(s.Samples)-1], true
 }
 
-// Openings contains the last samples of accounts at or before a moment.
+// Openings contains the last sample of each account at or before a moment.
 type Openings map[Account]Sample
 
-// Add adds the last sample of a series. It keeps the latest sample of each account.
+// Add adds the last sample of a series, unless a later sample of the same account is known.
 func (o Openings) Add(s Series) {
 	a, ok := AccountOf(s.Labels)
 	last, sampled := s.Last()
@@ -97,10 +98,10 @@ func (o Openings) Add(s Series) {
 type timeline struct {
 	value float64
 	known bool
-	next  []Sample // samples after the last moment
+	next  []Sample // samples after the moment that was looked up last
 }
 
-// at returns the value of the last sample at or before a moment, or false if there is none.
+// at returns the value of the last sample at or before a moment, or false if there is no such sample.
 func (t *timeline) at(moment int64) (float64, bool) {
 	i := slices.IndexFunc(t.next, func(s Sample) bool { return s.Time > moment })
 	if i < 0 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// BoardError is the reason for which the record of a board cannot be folded.
+// BoardError states why the record of a board cannot be folded.
 type BoardError struct {
 	Node, UUID, Serial string
 	Err                error
@@ -56,7 +56,7 @@ type board struct {
 	seen    int64
 	created map[Account][]Sample
 	tracks  []*track
-	dropped map[int64]bool // times of scrapes
+	dropped map[int64]bool // times of the dropped scrapes
 }
 
 // boardsOf divides a record by GPU.
@@ -96,8 +96,8 @@ func (b *board) fail(err error) *BoardError {
 	return e
 }
 
-// power returns the highest power of the board. A counter that covers, or may cover, more than the
-// GPU can include the energy of a CPU or of a second GPU.
+// power returns the maximum power of the board. If the scope of a counter is or may be larger than the GPU, the counter
+// can include the energy of a CPU or of a second GPU.
 func (b *board) power() int64 {
 	for _, s := range b.series[source] {
 		if s.Labels.Get("scope") != "gpu" {
@@ -107,8 +107,8 @@ func (b *board) power() int64 {
 	return b.maxPower
 }
 
-// settle finds the plausible samples of each counter. A scrape with an implausible value is dropped as a
-// whole, so that the charges still add up to the energy of the board.
+// settle finds the plausible samples of each counter. If a value is implausible, the whole scrape is dropped, so that
+// the charges still add up to the energy of the board.
 func (b *board) settle() error {
 	bad, err := b.read()
 	if err != nil {
@@ -140,7 +140,7 @@ func (b *board) settle() error {
 	return fmt.Errorf("the values of scrapes exclude each other: %w", ErrImplausible)
 }
 
-// healthOnly adds up only the counters of errors.
+// healthOnly adds up only the error counters.
 func (b *board) healthOnly() {
 	for _, t := range b.tracks {
 		if t.sum = 0; (t.kind == health || t.kind == hardware) && len(t.samples) > 0 {
@@ -152,7 +152,7 @@ func (b *board) healthOnly() {
 // maxRounds limits the number of rounds in which samples are dropped because others were dropped.
 const maxRounds = 10
 
-// read joins the samples of each account. It returns the times of impossible values.
+// read joins the samples of each account, and returns the times of impossible values.
 func (b *board) read() (bad map[int64]bool, err error) {
 	bad = make(map[int64]bool)
 	b.seen = b.start + b.lookback
@@ -188,7 +188,7 @@ func (b *board) read() (bad map[int64]bool, err error) {
 			}
 		}
 	}
-	// The accounts are sorted because the order determines the returned error.
+	// The accounts are sorted, because their order determines which error is returned.
 	slices.SortFunc(b.tracks, func(x, y *track) int {
 		return cmp.Or(cmp.Compare(x.name, y.name), slices.Compare(x.account.labels[:], y.account.labels[:]))
 	})
@@ -201,7 +201,7 @@ func (b *board) see(series []Series) {
 	}
 }
 
-// scrapes returns the number of scrapes with a value of a counter.
+// scrapes returns the number of scrapes that contain a value of any counter.
 func (b *board) scrapes() int {
 	times := make(map[int64]bool)
 	for _, t := range b.tracks {
@@ -236,8 +236,8 @@ func (b *board) createdAt(c *counter, a Account) timeline {
 	return timeline{opening.Value, known && isExact(opening.Value), b.created[a]}
 }
 
-// isNew reports whether the first value of an account without an opening value belongs to this hour
-// as a whole, because no earlier hour contains a part of it.
+// isNew reports whether the whole first value of an account belongs to this hour, because no earlier hour contains a
+// part of it. The account has no opening value.
 //   - On a GPU that was scraped before, a new counter began at 0.
 //   - The counters of a GPU that appears count from 0, unless they are older than Lookback: the GPU
 //     returned, or the record begins.
@@ -250,8 +250,8 @@ func (b *board) isNew(a Account, first int64) bool {
 	return known && began*1000 >= float64(b.start-b.lookback)
 }
 
-// sum checks that the GPU time of all owners does not exceed the elapsed time. It counts from the
-// first sample of each owner in the hour, because the time of the value before it may be unknown.
+// sum checks that the GPU time of all owners does not exceed the elapsed time. It adds up the time after the first
+// sample of each owner in the hour, because the time of the preceding value may be unknown.
 func (b *board) sum() error {
 	begin, end, sum := b.start+b.lookback, b.start, int64(0)
 	for _, t := range b.tracks {
@@ -261,16 +261,16 @@ func (b *board) sum() error {
 		}
 	}
 	if sum > 0 && sum > end-begin+overlap {
-		return fmt.Errorf("pods and units hold it for %.0f s in %.0f s: %w", float64(sum)/1000, float64(end-begin)/1000, ErrImplausible)
+		return fmt.Errorf("pods and units held it for %.0f s within %.0f s: %w", float64(sum)/1000, float64(end-begin)/1000, ErrImplausible)
 	}
 	return nil
 }
 
-// overlap is the time, in milliseconds, by which the GPU times of all owners may exceed the elapsed
-// time, because the node's clock determines the start and the end of their counters.
+// overlap is the time, in milliseconds, by which the GPU times of all owners may exceed the elapsed time. They can
+// exceed it because the node's clock determines when their counters start and end.
 const overlap = 10 * 60 * 1000
 
-// name returns the name of an account in errors.
+// name returns the name of an account for error texts.
 func (a Account) name() string {
 	var values []string
 	for _, value := range a.labels {

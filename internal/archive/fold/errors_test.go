@@ -14,8 +14,8 @@ import (
 
 var check = fatal.If
 
-// boardErrors lists the error counters of a board, with their labels in addition to the labels of the
-// board.
+// boardErrors lists the error counters of a board. The metric name is followed by the labels that the counter has in
+// addition to the labels of the board.
 var boardErrors = map[string][]string{
 	"dram_correctable":   {"gpuledger_board_ecc_errors_total", "memory", "dram", "error", "correctable"},
 	"dram_uncorrectable": {"gpuledger_board_ecc_errors_total", "memory", "dram", "error", "uncorrectable"},
@@ -29,8 +29,7 @@ var boardErrors = map[string][]string{
 	"remapped":           {"gpuledger_board_remapped_rows_total", "error", "uncorrectable"},
 }
 
-// errorsOf returns the errors of the only GPU of an hour by the names in boardErrors. Unknown errors are
-// omitted.
+// errorsOf returns the errors of the only GPU in an hour, by their names in boardErrors. It omits unknown errors.
 func errorsOf(h *table.Hour) map[string]int64 {
 	g := h.GPUs[0]
 	all := make(map[string]int64)
@@ -94,8 +93,9 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsOfReboot checks that counts over the life of a board are not counted again when its node boots. Throttled time begins at
-// 0 after the boot, so all of it must be counted, even if it is longer than before.
+// TestErrorsOfReboot checks that errors are not counted again when the node boots, if their counters cover the life of
+// the board. Throttled time begins at 0 after the boot, so all of this time must be counted, even if it is longer than
+// before.
 func TestErrorsOfReboot(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 110; minute += 10 {
@@ -123,8 +123,8 @@ func TestErrorsOfReboot(t *testing.T) {
 	}
 }
 
-// TestRASErrors checks that errors of an AMD GPU are filed as the memory errors of other boards, and that the errors over its life are
-// unknown. Its counts begin again with each boot.
+// TestRASErrors checks that the errors of an AMD GPU are filed in the same columns as the memory errors of other
+// boards. Its counters restart with each boot, so the errors over its life must be unknown.
 func TestRASErrors(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	labels := []string{"node", "a", "UUID", "GPU-1"}
@@ -147,8 +147,9 @@ func TestRASErrors(t *testing.T) {
 	}
 }
 
-// TestLevels checks the values of the last scrape: banks with few spare rows, the required action, and the uncorrectable errors over
-// the life of the board, which are the sum of both memories. A serial number that becomes known begins new series.
+// TestLevels checks the values that are taken from the last scrape: banks with few spare rows, the required action, and
+// the uncorrectable errors over the life of the board, which are added up over both memories. The series change when
+// the serial number becomes known.
 func TestLevels(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 110; minute += 10 {
@@ -185,7 +186,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestErrorsOfRefusedBoard checks that a board with an impossible record keeps its errors, and that a counter of two replicas is unknown.
+// TestErrorsOfRefusedBoard checks that the errors of a board are filed although its record is impossible, and that an
+// error counter is unknown if two replicas report it.
 func TestErrorsOfRefusedBoard(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	labels := []string{"node", "a", "UUID", "GPU-1"}

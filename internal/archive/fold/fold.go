@@ -31,11 +31,11 @@ type Series struct {
 	Samples []Sample
 }
 
-// Input is the record of a cluster in an hour, or of some of its GPUs.
+// Input contains the record of a cluster, or of some of its GPUs, for an hour.
 type Input struct {
 	Cluster string
-	Start   time.Time // full hour
-	// MaxPower is the highest power of a GPU in watts; 0 is [DefaultMaxPower].
+	Start   time.Time // start of the hour
+	// MaxPower is the maximum power of a GPU in watts; 0 means [DefaultMaxPower].
 	MaxPower int64
 	// Openings contains the last samples at or before the start of the hour, but no sample that is
 	// older than Lookback.
@@ -44,14 +44,14 @@ type Input struct {
 	Series []Series
 }
 
-// Unrecorded is the reason for the energy of pods or units that have no series in the record,
-// because they began and were retired while the exporter was not scraped.
+// Unrecorded is the reason under which energy is charged if its pods or units have no series in the record, because
+// they began and were retired while the exporter was not scraped.
 const Unrecorded = "unrecorded"
 
-// These are the errors for records that cannot be folded.
+// These errors state why a record cannot be folded.
 var (
-	// ErrReplicas means that two series of one account have samples at the same time, because there are
-	// two replicas of a Prometheus without deduplication.
+	// ErrReplicas means that two series of one account have samples at the same time, because the store does not
+	// deduplicate the replicas of a Prometheus.
 	ErrReplicas = errors.New("two series of the same account overlap: deduplicate the replicas of Prometheus in the store")
 	// ErrOvercharged means that charges exceed the energy of a board.
 	ErrOvercharged = errors.New("the charges exceed the energy of the board")
@@ -60,8 +60,8 @@ var (
 	ErrImplausible = errors.New("the record is implausible: delete these samples in the store, or set --gpu.max-power if the board can draw more")
 )
 
-// Fold computes the rows of an hour, without owners. The error is of type [BoardErrors]. If there
-// is an error, the hour contains places, health and owners, but no amounts.
+// Fold computes the rows of an hour, without the names of owners. The error is of type [BoardErrors]. For a board with
+// an error, the hour contains its place, health and pods, but no amounts.
 func Fold(in Input) (*table.Hour, error) {
 	hour := &table.Hour{Cluster: in.Cluster, Start: in.Start.UTC()}
 	r := rows{gpus: make(map[gpuKey]*table.GPU), charges: make(map[chargeKey]*table.Charge), refused: make(map[gpuKey]*BoardError)}

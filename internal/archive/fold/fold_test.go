@@ -31,7 +31,7 @@ func hour(s *foldtest.Store, n int) (*table.Hour, error) {
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// history is a store with a board.
+// history is a store that contains the record of one board.
 type history struct{ *foldtest.Store }
 
 // board adds a sample of a board's counter, and a sample of the counter's start time.
@@ -53,7 +53,7 @@ func TestBoards(t *testing.T) {
 			s.board(61, 110.001, -600, "a")
 			s.board(120, 130.5, -600, "a")
 		}, 30_500},
-		{"a sample at the start is of the hour before", func(s history) { s.board(60, 100, -600, "a"); s.board(120, 130, -600, "a") }, 30_000},
+		{"a sample at the start belongs to the hour before", func(s history) { s.board(60, 100, -600, "a"); s.board(120, 130, -600, "a") }, 30_000},
 		{"not scraped for hours", func(s history) { s.board(-600, 100, -700, "a"); s.board(100, 130, -700, "a") }, 30_000},
 		{"first scrape of an old counter", func(s history) { s.board(61, 100, -6000, "a"); s.board(62, 130, -6000, "a") }, 30_000},
 		{"first scrape of a new counter", func(s history) { s.board(61, 100, 60.5, "a"); s.board(62, 130, 60.5, "a") }, 130_000},
@@ -65,7 +65,7 @@ func TestBoards(t *testing.T) {
 		}, 15_000},
 		{"reboot, and more than before", func(s history) { s.board(59, 100, -600, "a"); s.board(100, 110, 62, "a") }, 110_000},
 		{"reboot of a node whose clock is ahead", func(s history) { s.board(59, 100, -600, "a"); s.board(80, 4, 81, "a"); s.board(81, 5, 81, "a") }, 5_000},
-		{"serial number learnt late", func(s history) {
+		{"serial number becomes known late", func(s history) {
 			s.board(59, 100, -600, "a", "serial", "")
 			s.board(61, 110, -600, "a", "serial", "S1")
 			s.board(62, 120, -600, "a", "serial", "S1")
@@ -102,8 +102,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// TestXIDs checks that the first error with a code is counted although its series starts with this
-// error.
+// TestXIDs checks that the first error with a code is counted, although the series of this code starts with this error.
 func TestXIDs(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 120; minute += 10 {
@@ -119,7 +118,7 @@ func TestXIDs(t *testing.T) {
 	}
 }
 
-// TestReplicas checks that samples of two replicas are rejected.
+// TestReplicas checks that samples from two replicas are rejected.
 func TestReplicas(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 61.0; minute < 65; minute++ {
@@ -142,9 +141,9 @@ func TestOvercharged(t *testing.T) {
 	}
 }
 
-// TestRandomHistories checks that the charges of each GPU and hour add up to the energy of its board. The hours must add up
-// to the scraped counters and to the times of pods. The random fleets have reboots, outages, short pods, late serial numbers
-// and, in some cases, wrong values.
+// TestRandomHistories checks that the charges for each GPU and hour add up to the energy of its board, and that the
+// hours add up to the scraped counters and to the times of pods. The random fleets have reboots, outages, short pods,
+// serial numbers that become known late and, in some cases, wrong values.
 func TestRandomHistories(t *testing.T) {
 	const hours = 30
 	units, dropped := 0, 0

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// FuzzFold checks that a fold of any values returns possible energy. Charges are not negative and
-// add up to the energy of the board, and the energy of the board does not exceed its power. Every
-// eight bytes are a value; the first byte selects the counter.
+// FuzzFold checks that Fold returns a possible energy for any values. Charges are not negative and add up to the energy
+// of the board, which does not exceed the board's power. Every eight bytes encode a value; the first byte selects the
+// counter.
 func FuzzFold(f *testing.F) {
 	for _, values := range [][]float64{{1, 2, 3, 4, 5, 6}, {0, 1e308, 0}, {math.Inf(1), 9.3e18, 1}, {-1, 1e15, 40, 41}} {
 		var data []byte
@@ -41,14 +41,14 @@ func FuzzFold(f *testing.F) {
 		for ; len(data) >= length && scrape < 2*time.Hour; data = data[length:] {
 			m := metrics[int(data[0])%len(metrics)]
 			if data[0] >= 128 {
-				scrape += 20 * time.Second // otherwise the counter is in the same scrape as the previous one
+				scrape += 20 * time.Second // otherwise the value belongs to the same scrape as the previous value
 			}
 			scrape += time.Millisecond
 			s.Add(start.Add(scrape), math.Float64frombits(binary.LittleEndian.Uint64(data[1:])), m.name, append([]string{"node", "a", "UUID", "GPU-1"}, m.labels...)...)
 		}
 		for n := range 2 {
 			in := s.Input(start.Add(time.Duration(n) * time.Hour))
-			in.Closings() // must not panic
+			in.Closings() // only checks that it does not panic
 			h, err := fold.Fold(in)
 			charged := int64(0)
 			for _, c := range h.Charges {

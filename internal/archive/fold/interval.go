@@ -21,10 +21,10 @@ func (t *track) grow(b *board, from, to *point, n int64) {
 	t.ended = to.time
 }
 
-// opened returns the time when a new counter was 0. Its created timestamp comes from the clock of
-// the node, so it is limited to the time between two scrapes of the board. These are the last
-// scrape before the counter appeared, and the first scrape with the counter. Without a timestamp
-// the time is the last scrape before the counter in this hour, or the start of the hour.
+// opened returns the time when a new counter was 0. The created timestamp comes from the node's clock, so opened limits
+// it to the time between two scrapes of the board: the last scrape without the counter and the first scrape with it. If
+// there is no created timestamp, opened returns the time of the last scrape without the counter in this hour, or the
+// start of the hour.
 func (b *board) opened(first *point) int64 {
 	before := b.start - b.lookback
 	for _, s := range b.series[boardEnergy] {
@@ -40,7 +40,7 @@ func (b *board) opened(first *point) int64 {
 	return min(max(int64(first.began*1000+0.5), before-slack), first.time)
 }
 
-// extend extends the interval of a pod or unit by the growth of a counter.
+// extend extends the interval of a pod or unit by the time in which a counter grew.
 func (r *rows) extend(t *track) {
 	if t.ended == 0 || r.refused[t.account.gpuKey] != nil {
 		return

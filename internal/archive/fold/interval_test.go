@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// joined extends a span by the interval of a charge, which must be in its hour.
+// joined extends a span by the interval of a charge, which must lie within its hour.
 func joined(t *testing.T, s foldtest.Span, c *table.Charge, hour time.Time) foldtest.Span {
 	t.Helper()
 	end := hour.Add(time.Hour)
@@ -25,14 +25,15 @@ func joined(t *testing.T, s foldtest.Span, c *table.Charge, hour time.Time) fold
 	return s
 }
 
-// sample is a scrape of the counters of a pod. It consists of the minute, the seconds for which the pod held
-// the GPU, and the minute of the created timestamp on the clock of the node.
+// sample describes a scrape of a pod's counters: the minute of the scrape, the seconds for which the pod had held the
+// GPU, and the created timestamp as a minute on the node's clock.
 type sample struct{ minute, held, created float64 }
 
-// absent is used as the held time in scrapes without the pod.
+// absent is the held time in a scrape that does not contain the pod.
 const absent = -1
 
-// TestIntervals checks the interval of a pod in the second hour, from minute 60 to 120. Its board is scraped each time.
+// TestIntervals checks the interval of a pod in the second hour, from minute 60 to 120. The board is scraped together
+// with the pod, and also when the pod is absent.
 func TestIntervals(t *testing.T) {
 	tests := []struct {
 		name         string

@@ -9,8 +9,8 @@ import (
 // Board identifies a GPU on a node.
 type Board struct{ Node, UUID string }
 
-// Closings returns the last plausible samples of the series: the opening values of the next hour.
-// The time of a sample is the earliest time at which the series had its value.
+// Closings returns the last plausible sample of each account, which is its opening value in the next hour. The time of
+// a sample is the earliest time at which the series had this value.
 func (in *Input) Closings() Openings {
 	o := make(Openings, len(in.Series))
 	doubtful := make(map[gpuKey]bool)
@@ -35,8 +35,8 @@ func (in *Input) Closings() Openings {
 	return o
 }
 
-// isDoubtful reports whether the step from one sample to the next sample may be implausible. The
-// step may also be a restart.
+// isDoubtful reports whether the step from one sample to the next one may be implausible. A doubtful step may also be a
+// restart.
 func (in *Input) isDoubtful(c *counter, a, b Sample) bool {
 	before, exact := c.exact(a.Value)
 	now, ok := c.exact(b.Value)
@@ -44,7 +44,7 @@ func (in *Input) isDoubtful(c *counter, a, b Sample) bool {
 	return !exact || !ok || now < before || now-before > t.most(b.Time-a.Time)
 }
 
-// some returns the records of the given GPUs.
+// some returns the boards of the given GPUs with their records.
 func (in *Input) some(gpus map[gpuKey]bool) map[gpuKey]*board {
 	if len(gpus) == 0 {
 		return nil
@@ -73,8 +73,8 @@ func (b *board) closings() Openings {
 	return o
 }
 
-// Doubtful returns the GPUs for which the samples do not continue the opening values. The samples
-// before the hour show which opening values are wrong: see [Input.Reopen].
+// Doubtful returns the GPUs for which the samples do not continue the opening values. The samples before the hour show
+// which opening values are wrong; see [Input.Reopen].
 func (in *Input) Doubtful() (boards []Board) {
 	seen, certain := in.wrongOpenings()
 	present, doubtful := make(map[gpuKey]bool), make(map[gpuKey]bool)
@@ -131,7 +131,7 @@ func (in *Input) wrongOpenings() (seen, certain map[gpuKey]bool) {
 	return seen, certain
 }
 
-// Reopen sets the opening values of GPUs by their samples before the hour.
+// Reopen determines the opening values of GPUs again from their samples before the hour.
 func (in *Input) Reopen(before []Series) {
 	for _, window := range []time.Duration{Lookback, time.Hour} { // a day may contain several wrong values
 		past := Input{Start: in.Start.Add(-window), MaxPower: in.MaxPower}

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These metrics name owners. The reconciler, kube-state-metrics and the exporter export them.
+// These metrics name owners. They are exported by the reconciler, kube-state-metrics and the exporter.
 const (
 	podInfo         = "gpuledger_pod_info"
 	podRequests     = "gpuledger_pod_gpu_requests"
@@ -18,8 +18,8 @@ const (
 	workloadInfo    = "gpuledger_workload_info"
 	machineInfo     = "gpuledger_node_machine_info"
 	namespaceLabels = "kube_namespace_labels"
-	// UnitInfo describes units. If several series describe a unit, the times of their last samples
-	// decide.
+	// UnitInfo describes units. If several series describe the same unit, the times of their last samples determine which
+	// series is used.
 	UnitInfo    = "gpuledger_unit_info"
 	kubePodInfo = "kube_pod_info"
 )
@@ -44,12 +44,11 @@ type owners struct {
 // the same name.
 type unitKey struct{ node, manager, unit string }
 
-// unit contains the account to which a unit is charged, such as the account of a Slurm job, and the user
-// of the unit.
+// unit contains the account to which a unit is charged, such as a Slurm account, and the user of the unit.
 type unit struct{ account, user string }
 
-// newOwners reads the owners. Replicas of the reconciler report the same pods. If a pod has several
-// series, the series with the most known labels is the latest, because the reconciler never removes
+// newOwners reads the owners. Replicas of the reconciler report the same pods. If a pod has several series, newOwners
+// uses the series with the most known labels. This series is the latest one, because the reconciler never removes
 // owners.
 func newOwners(series []Series, teamLabel string) *owners {
 	o := &owners{make(map[string]*table.Pod), make(map[table.PodID]bool), make(map[string]table.Workload), make(map[string]string), make(map[string]string), make(map[unitKey]unit)}
@@ -123,8 +122,8 @@ type description struct {
 
 func (d description) user() string { return cmp.Or(d.labels["user"], d.labels["uid"]) }
 
-// compare orders descriptions like the rule gpuledger:unit_owner:present1h. The last description
-// with an account counts. If there is none, the last description with a user counts.
+// compare sorts descriptions as the rule gpuledger:unit_owner:present1h does. The last description with an account is
+// used or, if no description has an account, the last description with a user.
 func (d description) compare(e description) int {
 	first := func(a, b string) int { return min(len(a), 1) - min(len(b), 1) }
 	return cmp.Or(
@@ -147,7 +146,7 @@ func (o *owners) know(namespace, pod, uid string) {
 	o.known[table.PodID{Namespace: namespace, Pod: pod}] = true
 }
 
-// unknown returns the charged pods for which no owner is found by UID or name.
+// unknown returns the charged pods that no series names by UID or by name.
 func (o *owners) unknown(charges []table.Charge) []table.PodID {
 	all := make(map[table.PodID]bool)
 	for i := range charges {
@@ -161,14 +160,15 @@ func (o *owners) unknown(charges []table.Charge) []table.PodID {
 	})
 }
 
-// Unknown returns the charged pods that no series of [Owners] names. kube-state-metrics may know them.
+// Unknown returns the charged pods that no series of the metrics in [Owners] names. Series of kube_pod_info may name
+// these pods.
 func Unknown(h *table.Hour, series []Series) []table.PodID {
 	return newOwners(series, "").unknown(h.Charges)
 }
 
-// Name adds the owners of pods, units and machines to an hour. series contains all series of [Owners] that have a sample in the hour,
-// and series of kube_pod_info for pods that those do not name. teamLabel is the label of pods or namespaces that contains the name of the
-// team, such as "team".
+// Name adds the owners of pods, units and machines to an hour. series contains all series of the metrics in [Owners]
+// that have a sample in the hour, and series of kube_pod_info for the pods in [Unknown]. teamLabel is the label of pods
+// or namespaces that contains the name of the team, such as "team".
 func Name(h *table.Hour, series []Series, teamLabel string) {
 	o := newOwners(series, teamLabel)
 	for i := range h.GPUs {
@@ -226,7 +226,7 @@ func LabelName(label string) string {
 	}, label)
 }
 
-// known returns the number of labels that have a value.
+// known returns the number of labels that are not empty.
 func known(labels map[string]string) (n int) {
 	for _, value := range labels {
 		if value != "" {

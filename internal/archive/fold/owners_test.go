@@ -17,8 +17,8 @@ func last(value float64, metric string, pairs ...string) fold.Series {
 	return fold.Series{Labels: labels, Samples: []fold.Sample{{Value: value}}}
 }
 
-// TestOwners checks the names of workloads, teams, users and machines. Two replicas of the reconciler
-// report the same series; the owner chain of a pod was read in two steps.
+// TestOwners checks the names of workloads, teams, users and machines. Two replicas of the reconciler report the same
+// series, and the owner chain of one pod was read in two steps.
 func TestOwners(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	s.board(59, 100, -600, "a")
@@ -35,7 +35,7 @@ func TestOwners(t *testing.T) {
 		owners = append(
 			owners,
 			last(1, "gpuledger_pod_info", append(pod, "workload_kind", "Deployment", "workload_name", "x", "workload_uid", "w", "queue", "user-queue", "cluster_queue", "cluster-queue")...),
-			last(1, "gpuledger_pod_info", append(pod, "workload_kind", "Deployment", "workload_name", "x", "workload_uid", "w", "queue", "user-queue")...), // not admitted yet
+			last(1, "gpuledger_pod_info", append(pod, "workload_kind", "Deployment", "workload_name", "x", "workload_uid", "w", "queue", "user-queue")...), // Kueue has not admitted the workload yet
 			last(1, "gpuledger_pod_info", append(pod, "workload_kind", "ReplicaSet", "workload_name", "x-1", "workload_uid", "")...),
 			last(2, "gpuledger_pod_gpu_requests", "namespace", "ml", "pod", "p", "pod_uid", "uid-p", "resource", "nvidia.com/gpu", "instance", replica),
 			last(1, "gpuledger_pod_labels", "namespace", "ml", "pod", "p", "pod_uid", "uid-p", "label_example_com_team", "blue", "label_project", "moon", "label_empty", "", "instance", replica),
@@ -78,9 +78,9 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestDescriptions checks which of several descriptions of a unit counts. It is the last
-// description with an account or, if there is none, the last description with a user. The account
-// and the user always come from the same description.
+// TestDescriptions checks which one of several descriptions of a unit is used. It is the last description with an
+// account or, if no description has an account, the last description with a user. The account and the user always come
+// from the same description.
 func TestDescriptions(t *testing.T) {
 	at := func(minute int64, pairs ...string) fold.Series {
 		labels := foldtest.Labels("gpuledger_unit_info", append(pairs, "node", "a", "manager", "slurm", "unit", "7")...)

@@ -11,35 +11,35 @@ import (
 const DefaultMaxPower = 2000
 
 const (
-	// slack is the time, in milliseconds, by which a counter may be behind or ahead of its scrape.
+	// slack is the maximum time, in milliseconds, between a scrape and the moment to which its counters belong.
 	slack = 2 * 60 * 1000
-	// skew is the time, in milliseconds, by which the clock of a node may be behind or ahead. This
-	// clock sets created timestamps.
+	// skew is the time, in milliseconds, by which a node's clock may be slow or fast. Created timestamps come from this
+	// clock.
 	skew = 60 * 60 * 1000
-	// maxExact is the value up to which all integers are exact.
+	// maxExact is the value up to which a float64 represents every integer exactly.
 	maxExact = 1 << 53
 )
 
-// A kind determines the rules for the values of a counter.
+// kind determines the rules for the values of a counter.
 type kind int
 
 const (
-	energy  kind = iota // limited by the power of the board
-	gpuTime             // limited by the clock
+	energy  kind = iota // energy, limited by the power of the board
+	gpuTime             // time on one GPU, limited by the clock
 	held                // time that is summed over containers and instances, so it is not limited
-	bound               // upper bound of uncounted energy; after a gap it may rise faster than the power of the board allows
-	health              // counts of errors; they have no bound and may fall at any time
-	// Earlier exporters do not have these counters. They do not keep these counters in the state file, so after a downgrade and an upgrade the
-	// counters begin at 0 with the same created timestamp.
+	bound               // upper bound of the uncounted energy; after a gap, this bound may rise faster than the power of the board allows
+	health              // counts of errors, which have no upper limit and may fall at any time
+	// Earlier exporters do not have these counters and do not keep them in the state file. So after a downgrade and an
+	// upgrade, the counters begin at 0 with the same created timestamp.
 	laterEnergy
 	laterHeld
-	hardware // counts that a GPU keeps itself, or counts that may be older than the record, so their first value is not an increase
+	hardware // counts that the GPU itself keeps, or that may be older than the record, so that their first value is not an increase
 )
 
-// ofEnergy reports whether a counter is in joules and counts a part of the energy of its board.
+// ofEnergy reports whether a counter measures a part of its board's energy, in joules.
 func (k kind) ofEnergy() bool { return k == energy || k == laterEnergy }
 
-// falls reports whether a counter may begin at 0 again with the same created timestamp.
+// falls reports whether a counter may restart at 0 with the same created timestamp.
 func (k kind) falls() bool { return k == health || k == laterEnergy || k == laterHeld || k == hardware }
 
 // rate returns the highest increase in a millisecond, or 0 if there is no limit.
@@ -53,8 +53,8 @@ func (k kind) rate(power int64) int64 {
 	return 0
 }
 
-// exact returns a value in the smallest unit, rounded. It returns false for a value that no counter
-// can have: it is negative, not a number, or too large to be exact.
+// exact returns a value in the smallest unit, rounded. It returns false for a value that no counter can have, because
+// the value is negative, not a number, or too large to be exact.
 func (c *counter) exact(value float64) (int64, bool) {
 	if !isExact(value * c.unit) {
 		return 0, false
@@ -64,7 +64,7 @@ func (c *counter) exact(value float64) (int64, bool) {
 
 func isExact(value float64) bool { return value >= 0 && value <= maxExact }
 
-// track is a counter of an account in an hour.
+// track contains the samples of an account's counter in an hour.
 type track struct {
 	*counter
 	account Account
@@ -75,7 +75,7 @@ type track struct {
 	first, last point
 	sum, within int64
 	based       bool
-	// began and ended are the times between which the counter grew, or 0 if it did not grow.
+	// The counter grew between began and ended, which are 0 if it did not grow.
 	began, ended int64
 }
 
@@ -83,15 +83,15 @@ type track struct {
 type point struct {
 	time, value int64
 	began       float64
-	known       bool // began
-	// moved is the first time with this value. It is earlier than the sample if the counter stopped
+	known bool // whether began is known
+	// moved is the first time at which the counter had this value. It is earlier than the sample if the counter stopped
 	// because the driver did not respond.
 	moved int64
-	// isNew is set for the start of a new counter, where there is no sample.
+	// isNew is set if the point is the start of a new counter, for which there is no sample.
 	isNew bool
 }
 
-// drop removes the samples of some scrapes.
+// drop removes the samples of the bad scrapes.
 func (t *track) drop(bad map[int64]bool) {
 	var kept []Sample
 	for i, s := range t.samples {
@@ -129,7 +129,7 @@ func (t *track) settle(b *board, bad map[int64]bool) error {
 	return nil
 }
 
-// opening returns the point before the samples, or false if there is none.
+// opening returns the point before the samples, or false if there is no such point.
 func (t *track) opening(b *board, created *timeline) (p point, found bool) {
 	opening, known := b.openings[t.account]
 	value, exact := t.exact(opening.Value)
@@ -148,7 +148,7 @@ func (t *track) opening(b *board, created *timeline) (p point, found bool) {
 	return p, true
 }
 
-// point returns the point of a sample.
+// point converts a sample to a point.
 func (t *track) point(s Sample, created *timeline) (p point) {
 	p.time, p.moved = s.Time, s.Time
 	p.value, _ = t.exact(s.Value)
@@ -156,7 +156,7 @@ func (t *track) point(s Sample, created *timeline) (p point) {
 	return p
 }
 
-// direct adds up all samples. It returns false if a sample does not continue the sample before it.
+// direct adds up all samples. It returns false if a sample is implausible after the preceding sample.
 func (t *track) direct(b *board) bool {
 	created := b.createdAt(t.counter, t.account)
 	samples := t.samples
@@ -189,7 +189,7 @@ func (b *board) beginning(p point, first int64) int64 {
 	return earliest
 }
 
-// most returns the highest increase in a period.
+// most returns the maximum increase in a period.
 func (t *track) most(milliseconds int64) int64 {
 	if t.rate == 0 {
 		return math.MaxInt64
@@ -197,16 +197,16 @@ func (t *track) most(milliseconds int64) int64 {
 	return t.rate * (min(max(milliseconds, 0), 10*Lookback.Milliseconds()) + slack)
 }
 
-// step returns the increase from one point to a later point, or false if it is implausible. A
-// counter restarted at 0 if its created timestamp changed. It also restarted if its value fell, and
-// the created timestamp is unknown or the kind of the counter may fall.
+// step returns the increase from one point to a later point, or false if the later point is implausible. A counter
+// restarted at 0 if its created timestamp changed. It also restarted if its value fell and either the created timestamp
+// is unknown or the kind of the counter may fall.
 func (t *track) step(a, b *point) (int64, bool) {
 	most, rise := t.most(b.time-a.moved), b.value-a.value
 	same := a.known && b.known && a.began == b.began
 	switch {
 	case restarted(a, b) && b.value <= most:
 		return b.value, true
-	case rise >= 0: // the created timestamp may be wrong
+	case rise >= 0: // a changed created timestamp may be wrong
 		return rise, rise <= most
 	case same && !t.kind.falls():
 		return 0, false
@@ -214,7 +214,7 @@ func (t *track) step(a, b *point) (int64, bool) {
 	return b.value, b.value <= most
 }
 
-// move sets the time since which a counter has the value of a point.
+// move sets the time since which a counter has had the value of a point.
 func (p *point) move(before *point) {
 	if p.value == before.value {
 		p.moved = before.moved
@@ -224,7 +224,7 @@ func (p *point) move(before *point) {
 // restarted reports whether the created timestamp of a counter changed.
 func restarted(a, b *point) bool { return a.known && b.known && a.began != b.began }
 
-// jumps returns the error for a counter that jumps from one value to another.
+// jumps returns the error for a counter that jumps from one value to another one.
 func (t *track) jumps(a, b *point) error {
 	if b.value < a.value {
 		return fmt.Errorf("%s falls from %s to %s at %s without a new created timestamp, and does not return: %w",

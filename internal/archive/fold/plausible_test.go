@@ -13,15 +13,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// meter is a simulated board with a power in each second. Its truth is the integral of the power.
+// meter is a simulated board that has a given power in each second. Its true energy is the integral of the power.
 type meter struct {
 	history
 	power   func(second int) float64 // watts
 	scope   string
 	created bool
-	phase   float64 // seconds after the minute at which the board is scraped
+	phase   float64 // the board is scraped this many seconds after each full minute
 	began   int     // second at which the counter was 0
-	// change changes the scraped value of a minute. If it returns false, the scrape is dropped.
+	// change replaces the value that is scraped in a minute. If it returns false, the scrape is omitted.
 	change func(minute int, joules float64) (float64, bool)
 }
 
@@ -52,8 +52,8 @@ func (m *meter) joules(from, until float64) (sum float64) {
 	return sum
 }
 
-// scrape adds the samples of some minutes. If there is a reboot at a minute, the counter restarts, and all
-// its energy is charged to a pod.
+// scrape adds the samples of some minutes. If there is a reboot at a minute, the counter restarts. All energy of the
+// restarted counter is charged to a pod.
 func (m *meter) scrape(first, last int, reboots ...int) {
 	counter, at := before+m.joules(0, float64(60*first)), float64(60*first)
 	for minute := first; minute <= last; minute++ {
@@ -88,8 +88,8 @@ func (m *meter) between(first, last int) float64 {
 	return 1000 * m.joules(float64(60*first)+m.phase, float64(60*last)+m.phase)
 }
 
-// TestImpossible checks the second of three hours of a board against the integral of its power. Single wrong samples
-// are dropped at any position. The energy of a wrong last sample belongs to the third hour.
+// TestImpossible compares the second of a board's three hours with the integral of its power. A single wrong sample
+// must be dropped at any position. If the last sample is wrong, its energy belongs to the third hour.
 func TestImpossible(t *testing.T) {
 	values := map[string]func(joules float64) float64{
 		"zero": func(float64) float64 { return 0 }, "Inf": func(float64) float64 { return math.Inf(1) }, "-Inf": func(float64) float64 { return math.Inf(-1) },
@@ -108,7 +108,7 @@ func TestImpossible(t *testing.T) {
 				return joules, true
 			}
 			m.scrape(0, 185)
-			ends := []int{59, 119, 179} // minutes of the last good scrape of each hour
+			ends := []int{59, 119, 179} // minute of the last good scrape in each hour
 			for i := range ends {
 				if ends[i] == at {
 					ends[i]--
@@ -144,7 +144,7 @@ func TestImpossible(t *testing.T) {
 	}
 }
 
-// TestStays checks that a lasting change is refused if it is impossible, and kept if it is correct.
+// TestStays checks that a lasting change of a counter is refused if it is impossible, and accepted if it is possible.
 func TestStays(t *testing.T) {
 	from := func(minute int, f func(joules float64) float64) func(int, float64) (float64, bool) {
 		return func(at int, joules float64) (float64, bool) {
@@ -158,8 +158,8 @@ func TestStays(t *testing.T) {
 		name    string
 		change  func(m *meter)
 		reboots []int
-		refused string  // text in the error
-		want    float64 // energy in the second hour in mJ
+		refused string  // part of the error text
+		want    float64 // energy in the second hour, in mJ
 	}{
 		{"a jump by 1,000 kJ", func(m *meter) { m.change = from(90, func(j float64) float64 { return j + 1e6 }) }, nil, "rises by 1", 0},
 		{"a jump at the start", func(m *meter) { m.change = from(60, func(j float64) float64 { return j + 1e6 }) }, nil, "rises by 1", 0},
@@ -230,14 +230,14 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// TestGPUTime compares the GPU time of pods with the elapsed time. Four pods share a GPU that was not scraped for half
-// an hour around the start of the hour.
+// TestGPUTime checks that the GPU time of pods is compared with the elapsed time. Four pods share a GPU that was not
+// scraped for half an hour around the start of the hour.
 func TestGPUTime(t *testing.T) {
 	for name, tt := range map[string]struct {
 		share   float64 // increase in seconds per second
 		refused string
 	}{
-		"together the clock": {0.25, ""}, "together twice the clock": {0.5, "pods and units hold it for"}, "each more than the clock": {1.1, "above the limit of 1 s in each second"},
+		"together the clock": {0.25, ""}, "together twice the clock": {0.5, "pods and units held it for"}, "each more than the clock": {1.1, "above the limit of 1 s in each second"},
 	} {
 		s := history{foldtest.NewStore()}
 		for minute := 20.0; minute <= 120; minute++ {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These are the metrics of the record that are not counters, and the counter of the board.
+// These are the names of the record's metrics that are not counters, and of the board's energy counter.
 const (
 	placement    = "gpuledger_placement_info"
 	source       = "gpuledger_board_energy_source_info"
@@ -19,14 +19,14 @@ const (
 	recovery     = "gpuledger_board_recovery_action_info"
 )
 
-// counter describes a counter of the record. It contains the labels that identify a series of a
-// GPU, and the field to which the increase is added.
+// counter describes a counter of the record. It contains the labels that distinguish the series of a GPU, and the
+// function that adds the increase to a field.
 type counter struct {
 	name string
 	by   []string
 	unit float64 // 1000 for millijoules and milliseconds
 	kind kind
-	// created is the metric with the created timestamp of the counter, or empty if it has none.
+	// created is the metric that contains the created timestamp of the counter, or empty if there is no such metric.
 	created string
 	add     func(r *rows, a Account, increase int64)
 }
@@ -56,7 +56,7 @@ var boards = []counter{
 	{"gpuledger_board_power_brake_throttled_seconds_total", nil, 1000, hardware, boardCreated, func(r *rows, a Account, n int64) { increase(&r.gpu(a).PowerBrake, n) }},
 }
 
-// amounts contains the counters of an owner, by the part of their name after the prefix.
+// amounts lists the counters of an owner by the part of their name that follows the prefix.
 var amounts = []struct {
 	name string
 	kind kind
@@ -72,8 +72,8 @@ var amounts = []struct {
 	{"busy_seconds_total", held, func(c *table.Charge) *int64 { return &c.Busy }},
 }
 
-// throttled contains the counters of an owner for which the last label is the cause of throttling.
-// A cause for which there is no amount is not filed.
+// throttled lists the counters of an owner that have the cause of throttling as their last label. A cause that has no
+// column is not filed.
 var throttled = []struct {
 	name string
 	kind kind
@@ -87,8 +87,8 @@ var throttled = []struct {
 	}},
 }
 
-// profiled contains the owner's counters that are absent while they are unknown. A charge without profiled time contains no
-// amounts of these counters.
+// profiled lists the owner's counters that are absent while their values are unknown. A charge without profiled time
+// has no amounts from these counters.
 var profiled = []struct {
 	name string
 	of   func(*table.Charge) **int64
@@ -98,7 +98,7 @@ var profiled = []struct {
 	{"dram_active_seconds_total", func(c *table.Charge) **int64 { return &c.DRAMActive }},
 }
 
-// owned returns the counters of the owner that the given labels identify.
+// owned returns the counters of an owner, such as a pod, that the given labels identify.
 func owned(prefix string, by []string, created string, charge func(*rows, Account) *table.Charge) (all []counter) {
 	for _, amount := range amounts {
 		all = append(all, counter{prefix + amount.name, by, 1000, amount.kind, created, func(r *rows, a Account, n int64) { *amount.of(charge(r, a)) += n }})

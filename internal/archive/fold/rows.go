@@ -73,7 +73,7 @@ func addRemapped(g *table.GPU, kind string, n int64) {
 	}
 }
 
-// addECC adds memory errors of a kind in a memory.
+// addECC adds errors of the given kind, such as "correctable", in the given memory, such as "dram".
 func addECC(g *table.GPU, memory, kind string, n int64) {
 	of := map[string]**int64{
 		"dram correctable": &g.DRAMCorrectable, "dram uncorrectable": &g.DRAMUncorrectable,
@@ -92,7 +92,7 @@ func increase(to **int64, n int64) {
 	**to += n
 }
 
-// levels adds the values of the last scrape. All series have the same GPU.
+// levels adds the values of the last scrape. All series belong to the same GPU.
 func (r *rows) levels(series map[string][]Series) {
 	for _, s := range latest(series[lowBanks]) {
 		if n := s.Samples[len(s.Samples)-1].Value; isExact(n) {

@@ -11,8 +11,8 @@ const maxPoints = 5000
 // candidate is a point in the search for plausible points.
 type candidate struct {
 	point
-	// length is the number of points in the longest plausible sequence that ends with this point, and
-	// before is the previous point of this sequence.
+	// length is the number of points in the longest plausible sequence that ends with this point. before is the previous
+	// point in this sequence.
 	before *candidate
 	length int
 }
@@ -63,7 +63,7 @@ func (t *track) longest(all []*candidate, based bool) []*candidate {
 		if j == 0 || !based {
 			c.length = 1
 		}
-		for i := j - 1; i >= 0; i-- { // the latest of several points
+		for i := j - 1; i >= 0; i-- { // if several points end a longest sequence, the latest is used
 			before := all[i]
 			if before.length < c.length || before.length == 0 {
 				continue
@@ -105,7 +105,8 @@ func (t *track) explain(all, kept []*candidate) error {
 	return t.explainRun(before, run, nil)
 }
 
-// explainRun explains the points between two kept points. nil stands for the beginning or the end.
+// explainRun explains the points between two kept points. A nil pointer stands for the beginning or the end of the
+// samples.
 func (t *track) explainRun(before *candidate, run []*candidate, after *candidate) error {
 	if len(run) == 0 || len(run) == 1 && (before == nil || after == nil || restarted(&run[0].point, &after.point)) {
 		return nil
@@ -129,7 +130,7 @@ func (t *track) explainRun(before *candidate, run []*candidate, after *candidate
 	return fmt.Errorf("%s has values that exclude each other: %w", t.account.name(), ErrImplausible)
 }
 
-// continues reports whether a counter without a bound can have the second value after the first.
+// continues reports whether a counter without a maximum rate can have the second value after the first value.
 func (t *track) continues(a, b *point) bool {
 	return b.value >= a.value || restarted(a, b)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestThrottled checks the throttled energy and time of a pod and a unit. Their series exist after the GPU was throttled, and they
-// restart with the other counters of the owner. A cause without a column is ignored.
+// TestThrottled checks the throttled energy and time of a pod and a unit. The series begin when the GPU is first
+// throttled, and they restart with the other counters of the owner. A cause that has no column is ignored.
 func TestThrottled(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	owners := map[string][]string{
@@ -67,9 +67,9 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledForgotten checks that throttled amounts that begin at 0 with an unchanged created timestamp count as restarted. A
-// version without throttled amounts does not keep them in the state file, so the next version continues only the other counters. A
-// decrease of the other counters remains implausible.
+// TestThrottledForgotten checks that throttled amounts count as restarted if they begin at 0 with an unchanged created
+// timestamp. A version without throttled amounts does not keep these amounts in the state file, so the next version
+// continues only the other counters. A decrease of the other counters is still implausible.
 func TestThrottledForgotten(t *testing.T) {
 	tests := map[string]struct {
 		energy float64 // at the end of the hour
@@ -92,7 +92,7 @@ func TestThrottledForgotten(t *testing.T) {
 				switch {
 				case minute >= 110:
 					energy, throttled = tt.energy-120+minute, minute/10-10
-				case minute >= 90: // scraped from the earlier version
+				case minute >= 90: // the earlier version was scraped then
 					throttled = 0
 				}
 				add("energy_joules_total", energy)

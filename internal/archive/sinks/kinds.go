@@ -16,39 +16,38 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// Kind is a kind of place, such as a folder or PostgreSQL.
+// Kind describes a kind of place, such as a folder or PostgreSQL.
 type Kind struct {
-	// Name is the name of the first sink of this kind in logs and metrics.
+	// Name identifies the first sink of this kind in logs and metrics.
 	Name string
-	// Flag is the flag that names a place of this kind. Other flags with the same beginning are the
-	// parameters of its URLs.
+	// Flag is the flag that names a place of this kind. Other flags with the same prefix are the parameters of its URLs.
 	Flag string
-	// Schemes are the schemes of its URLs, most usual first.
+	// Schemes contains the schemes of its URLs, the most common one first.
 	Schemes []string
-	// Example is a URL. Help describes the filed data.
+	// Example is a URL of this kind. Help describes what is filed there.
 	Example, Help string
 
-	// local is set if the URLs of this kind consist of a path or a word, without a host. For other
-	// kinds, driver is set if a URL may contain parameters of the driver, and fragment if all
-	// parameters after ? belong to the server; the parameters of the sink then follow #.
+	// local is set if the URLs of this kind consist of a path or a word, without a host. For other kinds, driver is set if
+	// a URL may contain parameters for the driver. fragment is set if all parameters after ? belong to the server, so that
+	// the parameters for the sink follow #.
 	local, driver, fragment bool
-	// parameters is the prefix of the flags that are parameters: "folder." for --folder.format. It
-	// is empty if there are no parameters.
+	// parameters is the prefix of the flags that are parameters, such as "folder." for --folder.format. It is empty if
+	// there are no parameters.
 	parameters string
-	// secret is the parameter that names the file of a secret, or empty if there is none.
+	// secret is the parameter that names the file with a secret, or empty if there is no such parameter.
 	secret string
 
-	target func(o *Options) *string // the place in the options
+	target func(o *Options) *string // returns the option that names the place
 	valid  func(o *Options) error
 	open   func(ctx context.Context, o *Options) (Sink, error)
 	// events opens a place for events. It is nil if open also opens it for events.
 	events func(ctx context.Context, o *Options) (events.Sink, error)
-	// layout returns the layout of files. It is nil if there is only one layout.
+	// layout returns the layout of the files. It is nil if there is only one layout.
 	layout func(o *Options) string
-	// keepsEvents reports whether a place keeps events. It is nil if all places of this kind do.
+	// keepsEvents reports whether a place stores events. It is nil if all places of this kind store events.
 	keepsEvents func(o *Options) bool
-	// books opens a place for reading. It is nil if the kind keeps no hours; unreadable then
-	// contains the reason.
+	// books opens a place for reading. It is nil if places of this kind cannot be read. unreadable then contains the
+	// reason.
 	books      func(ctx context.Context, o *Options) (books.Source, error)
 	unreadable string
 }
@@ -146,8 +145,8 @@ var kinds = []*Kind{
 	},
 }
 
-// opened converts s to an interface. If there is an error it returns a nil interface, not an
-// interface with a nil pointer.
+// opened converts s to an interface. If there is an error, it returns a nil interface and not an interface that
+// contains a nil pointer.
 func opened[I any, T any](s T, err error) (I, error) {
 	if err != nil {
 		var none I
@@ -156,7 +155,7 @@ func opened[I any, T any](s T, err error) (I, error) {
 	return any(s).(I), nil
 }
 
-// Kinds returns the table.
+// Kinds returns all kinds of places.
 func Kinds() []*Kind { return kinds }
 
 // Parameters returns the names of the parameters of URLs.
@@ -171,7 +170,7 @@ func (k *Kind) Parameters() (names []string) {
 	return names
 }
 
-// Flags returns the flags that name places, or only the flags of kinds that can be read.
+// Flags returns the flags that name places. If readable is set, it returns only the flags of kinds that can be read.
 func Flags(readable bool) (names []string) {
 	for _, k := range kinds {
 		if !readable || k.books != nil {
@@ -190,7 +189,7 @@ func Help() string {
 	return strings.Join(all, ", ")
 }
 
-// Schemes lists the schemes of URLs, or only the schemes of kinds that can be read.
+// Schemes lists the schemes of URLs. If readable is set, it lists only the schemes of kinds that can be read.
 func Schemes(readable bool) string {
 	var all []string
 	for _, k := range kinds {

@@ -1,5 +1,5 @@
-// Package sinks contains the table of the kinds of places in which the archive is filed. A URL or
-// the flag of a kind names a place.
+// Package sinks contains a table with the kinds of places in which the archive is filed. A place is named by a URL or
+// by the flag of its kind.
 package sinks
 
 import (
@@ -18,44 +18,43 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// Sink is an opened place in which hours are filed.
+// Sink files hours in a place that was opened.
 type Sink interface {
-	// Filed returns the manifest's row of an hour, zero if the hour is not filed.
+	// Filed returns the row of an hour in the manifest, or zero if the hour is not filed.
 	Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
-	// Replace files an hour in place of its earlier rows.
+	// Replace files an hour and replaces its earlier rows.
 	Replace(ctx context.Context, h *table.Hour) error
 	Close() error
 }
 
 // Place is a place in which hours are filed.
 type Place struct {
-	// Name is the name of the sink in logs and metrics.
+	// Name identifies the sink in logs and metrics.
 	Name string
-	// Label is the flag of the place, for errors. It contains no secret.
+	// Label is the flag that names the place, for error texts. It contains no secret.
 	Label string
-	// Folder is the path of a folder, empty for another kind of place.
+	// Folder is the path of a folder. It is empty for other kinds of places.
 	Folder string
 	Open   func(ctx context.Context) (Sink, error)
-	// Events opens the place for events. The returned sink is separate from the sink of Open,
-	// because a sink is not safe for concurrent use. Events is nil for a format or table without
-	// events.
+	// Events opens the place for events. The returned sink is separate from the sink that Open returns, because a sink is
+	// not safe for concurrent use. Events is nil if the format or the selected table contains no events.
 	Events func(ctx context.Context) (events.Sink, error)
-	// Books opens the place for reading. It is nil if the place keeps no hours.
+	// Books opens the place for reading. It is nil if the place cannot be read.
 	Books func(ctx context.Context) (books.Source, error)
 }
 
-// Options are the values of the flags of all kinds.
+// Options contains the values of the flags of all kinds.
 type Options struct {
-	// Folder, Postgres, MySQL and SQLite name places: a folder, the URLs of databases, and a file.
-	// MySQLPassword is the file with the MySQL password.
+	// Folder, Postgres, MySQL and SQLite name places, with a folder, the URLs of databases, and a file. MySQLPassword
+	// names the file with the MySQL password.
 	Folder, Postgres, MySQL, MySQLPassword, SQLite string
-	// Formats are the formats of the files in the folder, and Layout is the layout of the files.
+	// Formats and Layout apply to the files in the folder.
 	Formats cli.List
 	Layout  string
-	// S3 is a bucket to file the archive in, and HTTP is a receiver of its rows.
+	// S3 configures a bucket in which the archive is filed. HTTP configures a server that receives its rows.
 	S3   files.S3
 	HTTP webhook.Config
-	// Stdout prints the rows.
+	// Stdout configures how rows are printed.
 	Stdout stdout.Config
 }
 
@@ -74,9 +73,9 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.StringVar(&o.SQLite, "sqlite", "", "`file` of an SQLite database to file the tables in; default of run without another sink is gpuledger.db in $STATE_DIRECTORY or the working directory")
 }
 
-// Places returns the places that flags name, in the order of the table, followed by the places of
-// URLs. The flags contain the defaults of the parameters of URLs. The second place of a kind is
-// named after the kind with the suffix -2.
+// Places returns the places that flags name, in the order of the table, followed by the places that URLs name. Flags
+// also set the defaults for the parameters of URLs. The second place of a kind has the name of the kind with the suffix
+// -2.
 func (o *Options) Places(fs *flag.FlagSet, urls []string) (all []Place, err error) {
 	counts, known := make(map[*Kind]int), make(map[string]string)
 	add := func(k *Kind, of *Options, label string) error {
@@ -114,7 +113,8 @@ func (o *Options) Places(fs *flag.FlagSet, urls []string) (all []Place, err erro
 	return all, nil
 }
 
-// Parse returns the place of a URL in a flag that selects an archive to read. Errors name the flag.
+// Parse returns the place that a URL names. The URL is the value of a flag that selects an archive to read. Errors name
+// this flag.
 func Parse(name, text string, fs *flag.FlagSet) (Place, error) {
 	k, of, label, err := parse(name, text, fs)
 	switch {
@@ -128,7 +128,7 @@ func Parse(name, text string, fs *flag.FlagSet) (Place, error) {
 	return k.place(of, label), nil
 }
 
-// place returns a place with a copy of its options.
+// place returns a place of the kind with a copy of the options.
 func (k *Kind) place(o *Options, label string) Place {
 	p := Place{Name: k.Name, Label: label, Open: func(ctx context.Context) (Sink, error) { return k.open(ctx, o) }}
 	if k.Name == "folder" && k.tables(o) {
@@ -154,10 +154,10 @@ func (k *Kind) openEvents(ctx context.Context, o *Options) (events.Sink, error) 
 	return s.(events.Sink), nil
 }
 
-// tables reports whether a place has all tables, not only serial numbers.
+// tables reports whether a place contains all tables, and not only serial numbers.
 func (k *Kind) tables(o *Options) bool { return k.layout == nil || k.layout(o) != files.LayoutGPUID }
 
-// distinct returns an error if an earlier place is the same or has the same manifest.
+// distinct returns an error if a place is the same as an earlier one, or has the same manifest.
 func (k *Kind) distinct(o *Options, label string, known map[string]string) error {
 	place := k.Name + " " + *k.target(o)
 	if k.Name == "stdout" {

@@ -30,7 +30,7 @@ import (
 
 var check = fatal.If
 
-// parsed returns a flag set after arguments, and its options.
+// parsed returns a flag set that has parsed the arguments, and its options.
 func parsed(t *testing.T, args ...string) (*flag.FlagSet, *sinks.Options) {
 	t.Helper()
 	fs, o := flag.NewFlagSet("", flag.ContinueOnError), new(sinks.Options)
@@ -40,16 +40,16 @@ func parsed(t *testing.T, args ...string) (*flag.FlagSet, *sinks.Options) {
 	return fs, o
 }
 
-// states are the fields of options that are not flags.
+// states contains the fields of options that no flag sets.
 var states = cmp.Options{cmpopts.IgnoreFields(webhook.Config{}, "Memory", "Transport"), cmpopts.IgnoreFields(stdout.Config{}, "Output")}
 
-// TestURLs checks that a URL has the same effect as the flags of its sink, and that flags are the
-// defaults of its parameters.
+// TestURLs checks that a URL has the same effect as the flags of its sink, and that flags set the defaults for its
+// parameters.
 func TestURLs(t *testing.T) {
 	for _, tt := range []struct {
 		url   string
-		flags []string // with the same meaning
-		given []string // defaults of the URL
+		flags []string // flags with the same meaning
+		given []string // flags that set defaults for the URL
 	}{
 		{"file:///var/a%20b", []string{"--folder=/var/a b"}, nil},
 		{"file:a%20b/c?format=parquet,csv", []string{"--folder=a b/c", "--folder.format=parquet,csv"}, nil},
@@ -92,7 +92,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestSecretOfAnotherPlace checks that a secret in flags goes to the place in flags, and to a URL only without it.
+// TestSecretOfAnotherPlace checks that a secret in flags is used for the place that flags name. It is used for a URL
+// only if no flag names a place of the same kind.
 func TestSecretOfAnotherPlace(t *testing.T) {
 	for _, tt := range []struct {
 		url  string
@@ -111,12 +112,12 @@ func TestSecretOfAnotherPlace(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", tt.url, err)
 		} else if secret := got.HTTP.TokenFile + got.MySQLPassword; secret != tt.want {
-			t.Errorf("%s beside %v receives the secret %q, want %q", tt.url, tt.with, secret, tt.want)
+			t.Errorf("%s with %v receives the secret %q, want %q", tt.url, tt.with, secret, tt.want)
 		}
 	}
 }
 
-// TestInvalid checks that errors of URLs name the flag, the problem and a solution.
+// TestInvalid checks that errors about URLs name the flag, the problem and a solution.
 func TestInvalid(t *testing.T) {
 	const all = "file, s3, postgres, postgresql, mysql, mariadb, sqlite, https, http, stdout"
 	for text, want := range map[string]string{
@@ -161,7 +162,8 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestSecrets checks that no error, name or label of a place has a password of its URL. No server listens at the addresses.
+// TestSecrets checks that no error, name or label of a place contains a password from its URL. No server listens on the
+// addresses.
 func TestSecrets(t *testing.T) {
 	const first, second = "Pq7hunter", "Zx9tiger"
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
@@ -197,7 +199,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// uses opens a place and files an hour, and returns the errors.
+// uses opens a place, files an hour, and returns the errors.
 func uses(t *testing.T, p sinks.Place) (texts []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -213,7 +215,7 @@ func uses(t *testing.T, p sinks.Place) (texts []string) {
 	return append(texts, fmt.Sprint(err))
 }
 
-// TestNames checks the names of places, and that a place is given once.
+// TestNames checks the names of places, and that a place that is given twice is an error.
 func TestNames(t *testing.T) {
 	fs, o := parsed(t, "--folder=a", "--stdout=json")
 	places, err := o.Places(fs, []string{"file:b", "https://h/1", "https://h/2", "stdout:json?table=charges", "file:///c", "s3://b"})
@@ -245,8 +247,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestLayout checks that a place of serial numbers keeps no events, and is not read, pruned or renamed. Places of the same kind
-// with other layouts may exist beside it.
+// TestLayout checks that a place for serial numbers does not keep events, and is not read, pruned or renamed. Other
+// places of the same kind may have another layout.
 func TestLayout(t *testing.T) {
 	fs, o := parsed(t)
 	dir := t.TempDir()
@@ -267,7 +269,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestKinds checks that every kind has an example that is valid, a flag, and a reason if it cannot be read.
+// TestKinds checks that every kind has a valid example, a flag, and a reason if it cannot be read.
 func TestKinds(t *testing.T) {
 	for _, k := range sinks.Kinds() {
 		fs, o := parsed(t)
@@ -281,10 +283,10 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Sinks with one way to open for both hours and events.
+// These sinks are opened in the same way for hours and for events.
 var _ = []events.Sink{(*files.Sink)(nil), (*database.Database)(nil), (*stdout.Sink)(nil)}
 
-// TestFiled files an hour by URL in each kind of place on this machine, and reads it by the same URL.
+// TestFiled files an hour in each kind of place that is possible on this machine, and reads the hour with the same URL.
 func TestFiled(t *testing.T) {
 	var posted []string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { posted = append(posted, r.URL.String()) }))

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 )
 
-// kindOf returns the kind of a scheme, or nil if there is none.
+// kindOf returns the kind that a URL scheme selects, or nil if there is no such kind.
 func kindOf(scheme string) *Kind {
 	i := slices.IndexFunc(kinds, func(k *Kind) bool { return slices.Contains(k.Schemes, scheme) })
 	if i < 0 {
@@ -21,14 +21,14 @@ func kindOf(scheme string) *Kind {
 	return kinds[i]
 }
 
-// IsURL reports whether a text is meant as a URL, not as a path.
+// IsURL reports whether a text is meant as a URL and not as a path.
 func IsURL(text string) bool {
 	scheme, _, found := strings.Cut(strings.ToLower(text), ":")
 	return found && kindOf(scheme) != nil || strings.Contains(text, "://")
 }
 
-// parse returns the kind, the options and the label of a URL in a flag. The flags contain the defaults of its parameters.
-// Errors do not repeat the URL, which may contain a password.
+// parse returns the kind, the options and the label for a URL in a flag. The flags contain the defaults for the
+// parameters of the URL. Errors do not repeat the URL, which may contain a password.
 func parse(name, text string, fs *flag.FlagSet) (*Kind, *Options, string, error) {
 	scheme, _, _ := strings.Cut(strings.ToLower(text), ":")
 	k := kindOf(scheme)
@@ -46,7 +46,7 @@ func parse(name, text string, fs *flag.FlagSet) (*Kind, *Options, string, error)
 	label := name + "=" + at.public
 	o, err := k.options(at, fs)
 	if err == nil {
-		if err = k.valid(o); err != nil { // it names parameters as flags: --s3.format is the parameter format
+		if err = k.valid(o); err != nil { // the error names parameters as flags, such as --s3.format for the parameter format
 			err = errors.New(strings.ReplaceAll(err.Error(), "--"+cmp.Or(k.parameters, k.Flag), ""))
 		}
 	}
@@ -56,11 +56,11 @@ func parse(name, text string, fs *flag.FlagSet) (*Kind, *Options, string, error)
 	return k, o, label, nil
 }
 
-// parts are the parts of a URL.
+// parts contains the parts of a URL.
 type parts struct {
-	target     string // without the parameters of the sink
-	parameters string // key=value&key=value
-	public     string // without secrets
+	target     string // URL without the parameters for the sink
+	parameters string // parameters for the sink, as key=value&key=value
+	public     string // URL without secrets
 }
 
 // split returns the parts of a URL.
@@ -89,7 +89,7 @@ func (k *Kind) split(text string) (parts, error) {
 	return p, nil
 }
 
-// splitLocal returns the parts of a URL with a path: file:///absolute, file:/absolute or file:relative.
+// splitLocal returns the parts of a URL that consists of a path: file:///absolute, file:/absolute or file:relative.
 func (k *Kind) splitLocal(text string) (parts, error) {
 	at, err := url.Parse(text)
 	if err != nil {
@@ -110,8 +110,7 @@ func (k *Kind) splitLocal(text string) (parts, error) {
 	return parts{path, at.RawQuery, at.Scheme + ":" + path}, nil
 }
 
-// own separates the parameters of the sink from the parameters of the driver, and does not change
-// their encoding.
+// own separates the parameters for the sink from the parameters for the driver. It does not change their encoding.
 func (k *Kind) own(query string) (own, others string) {
 	var ours, rest []string
 	names := k.Parameters()
@@ -125,9 +124,9 @@ func (k *Kind) own(query string) (own, others string) {
 	return strings.Join(ours, "&"), strings.Join(rest, "&")
 }
 
-// options returns the options of a URL. A parameter of the URL acts like the flag of this name, but
-// for this place only. If a flag names another place of the same kind, the secret's flag belongs to
-// that place, because another server must not receive the secret.
+// options returns the options that a URL sets. A parameter of the URL has the effect of the flag with this name, but
+// only for this place. If a flag names another place of the same kind, the flag with the secret applies only to that
+// other place, because no other server must receive the secret.
 func (k *Kind) options(at parts, defaults *flag.FlagSet) (*Options, error) {
 	o, fs := new(Options), flag.NewFlagSet("", flag.ContinueOnError)
 	o.Register(fs)

@@ -14,14 +14,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// Appender is a sink that keeps events.
+// Appender is a sink that stores events.
 type Appender interface {
 	Append(ctx context.Context, t table.Table, rows [][]any) error
 }
 
-// Events returns an event, a snapshot of the same version, events in other hours, days and months,
-// and events without a time. Their texts need quotes. All events arrived at the time of the first
-// event.
+// Events returns an event, a snapshot of the same version, events in other hours, days and months, and events without a
+// time. Their texts require quotes. All events arrive at the time of the first event.
 func Events() []table.Event {
 	at := Noon.Add(30*time.Minute + 5*time.Millisecond)
 	e := event.Event{
@@ -66,7 +65,7 @@ func TestAppend(t *testing.T, open func(t *testing.T) (Appender, Rows)) {
 	}
 }
 
-// formatted returns the values of a row as texts.
+// formatted returns the values of a row as texts in the form of [table.Format].
 func formatted(row []any) (texts []string) {
 	for _, value := range row {
 		texts = append(texts, table.Format(value))

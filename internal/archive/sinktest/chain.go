@@ -23,13 +23,14 @@ type Chained interface {
 	SignWith(s *chain.Signer)
 }
 
-// Raw changes a sink without its program. A row contains texts in the form of [table.Format].
+// Raw reads and changes the tables of a sink without the code of the sink. A row contains texts in the form of
+// [table.Format].
 type Raw interface {
 	Rows(t table.Table) [][]string
 	Replace(t table.Table, rows [][]string)
 }
 
-// ChainPlace is an empty sink, with its data and a function that opens it for reading.
+// ChainPlace contains an empty sink, access to its raw data, and a function that opens it for reading.
 type ChainPlace struct {
 	Sink Chained
 	Raw  Raw
@@ -38,7 +39,7 @@ type ChainPlace struct {
 	Manipulations int
 }
 
-// KeyFiles writes a private key and appends its public key to a file, as openssl does.
+// KeyFiles writes a private key to a file in the format of openssl, and appends its public key to another file.
 func KeyFiles(t *testing.T, private, public string) *chain.Signer {
 	t.Helper()
 	pub, key, err := ed25519.GenerateKey(rand.Reader)
@@ -58,7 +59,7 @@ func KeyFiles(t *testing.T, private, public string) *chain.Signer {
 	return s
 }
 
-// chainTest is an archive with all kinds of entries.
+// chainTest contains an archive with all kinds of entries.
 type chainTest struct {
 	*testing.T
 	ChainPlace
@@ -66,14 +67,14 @@ type chainTest struct {
 	keys                chain.Keys
 	published           []chain.Checkpoint
 	random              *mathrand.Rand
-	rows                map[string][][]string // by table
+	rows                map[string][][]string // rows by table
 }
 
-// chainTables contains the tables that the chain covers, and the table of the chain.
+// chainTables contains the tables that the chain covers, and the table that contains the chain.
 var chainTables = append(slices.Clone(table.Chained), table.Hours, table.MonthlyCharges, table.Chain)
 
-// TestChain checks that the verification of an unchanged archive finds no problem. It makes many
-// random manipulations, and checks that a problem names the hour of each.
+// TestChain checks that the verification of an unchanged archive finds no problem. It then manipulates the archive at
+// random many times, and checks that each time a problem names the manipulated hour.
 func TestChain(t *testing.T, open func(t *testing.T) ChainPlace) {
 	place, dir := open(t), t.TempDir()
 	c := &chainTest{T: t, ChainPlace: place, random: mathrand.New(mathrand.NewPCG(5, 6))}
@@ -97,13 +98,13 @@ func (c *chainTest) replace(h *history, cluster string, start time.Time, change 
 	if change != nil {
 		change(hour)
 	}
-	hour.Join() // sorts the rows, as in every filed hour
+	hour.Join() // Join sorts the rows, which is the order in every filed hour
 	hour.Digest = table.Digest(hour)
 	check(c.T, c.Sink.Replace(c.Context(), hour))
 	return hour
 }
 
-// file files hours in all ways, and verifies after each step.
+// file files hours in all possible ways, and verifies the archive after each step.
 func (c *chainTest) file() {
 	t, s := c.T, c.Sink
 	h := &history{c.random, make(statement)}
@@ -168,7 +169,7 @@ func (c *chainTest) read() {
 	c.verifies("published checkpoints")
 }
 
-// problems returns the problems of the archive.
+// problems verifies the archive and returns the problems.
 func (c *chainTest) problems(published []chain.Checkpoint) (all []chain.Problem) {
 	c.Helper()
 	reports, err := chain.Check{Keys: c.keys, Published: published}.Verify(c.Context(), c.Read())
@@ -186,8 +187,8 @@ func (c *chainTest) verifies(after string) {
 	}
 }
 
-// TestChainConcurrent checks that programs that file hours of a cluster at the same time do not fork its
-// chain. open opens the same sink again for each program.
+// TestChainConcurrent checks that the chain of a cluster does not fork if programs file hours of the cluster at the
+// same time. open opens the same sink again for each program.
 func TestChainConcurrent(t *testing.T, open func() Chained, read func() chain.Source) {
 	dir := t.TempDir()
 	public := filepath.Join(dir, "public.pem")
@@ -217,7 +218,7 @@ func TestChainConcurrent(t *testing.T, open func() Chained, read func() chain.So
 	check(t, err)
 	for _, r := range reports {
 		if r.Head.Sequence < programs*filings || r.Hours != 4 {
-			t.Errorf("%d entries of %d hours", r.Head.Sequence, r.Hours)
+			t.Errorf("%d entries for %d hours", r.Head.Sequence, r.Hours)
 		}
 		for _, p := range r.Problems {
 			t.Error(p)

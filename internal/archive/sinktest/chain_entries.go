@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// entry returns a random entry, and the hours that a problem may name: the hours of this entry and
-// of the next one.
+// entry returns a random entry, and the hours that a problem with it may name. These are the hours of this entry and of
+// the next one.
 func (c *chainTest) entry() (i int, at []place) {
 	entries := c.rows[table.Chain.Name]
 	i = c.random.IntN(len(entries))
@@ -61,7 +61,7 @@ func (c *chainTest) truncate() (at []place) {
 	return at
 }
 
-// replaceSignature replaces a signature by another signature, by the signature of another key, or by
+// replaceSignature replaces a signature with the signature of another entry, with a signature by another key, or with
 // an empty text.
 func (c *chainTest) replaceSignature() []place {
 	i, at := c.entry()
@@ -85,7 +85,7 @@ func (c *chainTest) replaceSignature() []place {
 	return at
 }
 
-// rewrite changes the energy of a charge, and makes a new chain that matches it.
+// rewrite changes the energy of a charge, and replaces the chain by a new chain that matches the change.
 func (c *chainTest) rewrite(by *chain.Signer) []place {
 	_, i := c.row(table.Charges)
 	row := c.rows[table.Charges.Name][i]
@@ -111,7 +111,7 @@ func (c *chainTest) rewrite(by *chain.Signer) []place {
 	return all
 }
 
-// rollBack removes the newest entry of a cluster with its hour.
+// rollBack removes the newest entry of a cluster together with its hour.
 func (c *chainTest) rollBack() []place {
 	i, _ := c.entry()
 	entries := c.entries(c.rows[table.Chain.Name][i][0])
@@ -143,7 +143,7 @@ func (c *chainTest) replaceChain(cluster string, entries []table.Entry) {
 	c.rows[table.Chain.Name] = rows
 }
 
-// values returns a row with values as in [table.Table].
+// values converts a row to values of the types in [table.Table].
 func values(t *testing.T, of table.Table, row []string) []any {
 	t.Helper()
 	all := make([]any, len(row))

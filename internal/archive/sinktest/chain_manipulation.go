@@ -12,16 +12,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// place is an hour of a cluster, as texts.
+// place identifies an hour of a cluster by texts.
 type place struct{ cluster, hour string }
 
-// String describes a place in a failed test.
+// String describes a place in the output of a failed test.
 func (p place) String() string {
 	return fmt.Sprintf("%s %s", p.cluster, strings.TrimSuffix(p.hour, ":00:00.000Z"))
 }
 
-// manipulation changes rows, and returns the hours with a change. It returns nil if it cannot be
-// applied to the random row.
+// manipulation is a way to change rows. change returns the changed hours, or nil if the change is not possible for the
+// random row.
 type manipulation struct {
 	name   string
 	change func(*chainTest) []place
@@ -47,8 +47,8 @@ var manipulations = []manipulation{
 	{"restore an earlier state", (*chainTest).rollBack, true},
 }
 
-// manipulate makes random manipulations, one after the other. It makes all kinds in a random order,
-// repeatedly.
+// manipulate makes random manipulations, one after the other. It repeatedly makes all kinds of manipulations, in random
+// order.
 func (c *chainTest) manipulate() {
 	found, counts := 0, make(map[string]int)
 	n := c.Manipulations
@@ -89,11 +89,11 @@ func (c *chainTest) manipulate() {
 	c.verifies("undoing all manipulations")
 	c.Logf("found %d of %d manipulations: %v", found, n, counts)
 	if len(counts) != len(manipulations) {
-		c.Errorf("only %d kinds of manipulations", len(counts))
+		c.Errorf("only %d kinds of manipulations were made", len(counts))
 	}
 }
 
-// write writes the tables with changes.
+// write replaces the tables that differ between from and to.
 func (c *chainTest) write(from, to map[string][][]string) {
 	for _, of := range chainTables {
 		if !slices.EqualFunc(from[of.Name], to[of.Name], slices.Equal[[]string]) {
@@ -113,7 +113,7 @@ func (c *chainTest) reveals(m manipulation, changed []place, problems []chain.Pr
 	return named
 }
 
-// row returns a random row of tables.
+// row returns a random row from one of the tables.
 func (c *chainTest) row(tables ...table.Table) (table.Table, int) {
 	of := tables[c.random.IntN(len(tables))]
 	return of, c.random.IntN(len(c.rows[of.Name]))
@@ -121,7 +121,7 @@ func (c *chainTest) row(tables ...table.Table) (table.Table, int) {
 
 func placeOf(row []string) place { return place{row[0], row[1]} }
 
-// changed returns another value of a column.
+// changed returns another value for a column.
 func changed(of table.Column, text string) string {
 	switch of.Type {
 	case table.Int:
@@ -130,7 +130,7 @@ func changed(of table.Column, text string) string {
 	case table.OptionalInt:
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return "0" // instead of an unknown number
+			return "0" // the number was unknown
 		}
 		return strconv.FormatInt(n+1, 10)
 	case table.Time:

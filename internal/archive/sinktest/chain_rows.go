@@ -40,7 +40,7 @@ func (c *chainTest) removeRow() []place {
 	return []place{at}
 }
 
-// insertRow inserts a row with another key: in another cluster or hour, or with another attribute.
+// insertRow inserts a copy of a row that has another cluster, another hour or another attribute in its key.
 func (c *chainTest) insertRow() []place {
 	of, i := c.row(coveredTables...)
 	row := slices.Clone(c.rows[of.Name][i])
@@ -54,7 +54,7 @@ func (c *chainTest) insertRow() []place {
 	return []place{placeOf(row)}
 }
 
-// hours returns two random hours with rows.
+// hours returns two random hours that have rows.
 func (c *chainTest) hours() (a, b place) {
 	_, i := c.row(table.Hours)
 	_, j := c.row(table.Hours)
@@ -69,7 +69,7 @@ func (c *chainTest) removeHour() []place {
 	return []place{at}
 }
 
-// markPruned removes the rows of an hour as if it was pruned.
+// markPruned removes the rows of an hour as if the hour had been pruned.
 func (c *chainTest) markPruned() []place {
 	_, i := c.row(table.Hours)
 	row, state := c.rows[table.Hours.Name][i], slices.Index(table.Hours.Names(), "state")

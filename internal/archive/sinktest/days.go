@@ -16,9 +16,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// TestDays checks that the sums of days equal the hours after each of some random changes. Hours
-// are filed, filed again and corrected, months are pruned, and clusters are renamed. compare also
-// runs after each change, unless it is nil.
+// TestDays makes random changes, and checks after each change that the daily sums equal the sums of the hours. Hours
+// are filed, filed again and corrected, months are pruned, and clusters are renamed. Unless compare is nil, it also
+// runs after each change.
 func TestDays(t *testing.T, open func(t *testing.T) (Renamer, Rows), compare func(t *testing.T)) {
 	seeds, changes := draws.Of(1, 3), 60
 	if testing.Short() {
@@ -43,7 +43,7 @@ func TestDays(t *testing.T, open func(t *testing.T) (Renamer, Rows), compare fun
 	}
 }
 
-// randomDays makes random changes of the last days of January and the first days of February.
+// randomDays makes random changes in the last days of January and the first days of February.
 type randomDays struct {
 	random   *rand.Rand
 	clusters []string
@@ -72,11 +72,11 @@ func (r *randomDays) change(t *testing.T, s Renamer, n int) string {
 		r.clusters[i] = cluster + strconv.Itoa(n)
 		_, err := s.RenameCluster(t.Context(), cluster, r.clusters[i])
 		check(t, err)
-		clear(r.filed) // these hours are filed again
+		clear(r.filed) // the test files these hours again
 		return "rename " + cluster + " to " + r.clusters[i]
 	case kind < 7 && r.filed[key] != nil:
 		h := *r.filed[key]
-		h.Revision = int64(n) + 2 // corrections keep their revision when a cluster is renamed
+		h.Revision = int64(n) + 2 // a correction keeps its revision when its cluster is renamed
 		h.State, h.Digest, h.Corrections = table.Corrected, "other", []table.Charge{r.charge("GPU-0", r.random.IntN(3))}
 		check(t, s.Correct(t.Context(), &h))
 		r.filed[key] = &h
@@ -90,12 +90,12 @@ func (r *randomDays) change(t *testing.T, s Renamer, n int) string {
 	return "file " + key
 }
 
-// hour returns an hour with boards in random places. Their names depend on the index of the cluster.
+// hour returns an hour with boards in random places. The UUIDs of the boards contain the index of the cluster.
 func (r *randomDays) hour(cluster string, start time.Time, index int) *table.Hour {
 	h := &table.Hour{Cluster: cluster, Start: start}
 	for i := range 3 {
 		for _, node := range []string{"a", "b"} {
-			if r.random.IntN(4) == 0 == (node == "a") { // mostly on node a
+			if r.random.IntN(4) == 0 == (node == "a") { // most boards are on node a
 				continue
 			}
 			g := table.GPU{Node: node, UUID: fmt.Sprintf("GPU-%d-%d", index, i), Serial: "s", PCIBusID: "1", Model: "H100", Energy: r.random.Int64N(1 << 40)}
@@ -104,7 +104,7 @@ func (r *randomDays) hour(cluster string, start time.Time, index int) *table.Hou
 				g.First, g.Last = start.Add(time.Duration(len(h.GPUs)+1)*time.Minute), start.Add(59*time.Minute)
 			}
 			if r.random.IntN(10) == 0 {
-				g.Serial = "" // not known yet
+				g.Serial = "" // the serial number is not known yet
 			}
 			h.GPUs = append(h.GPUs, g)
 			for j := range 3 {
@@ -126,7 +126,7 @@ func (r *randomDays) charge(uuid string, n int) table.Charge {
 	return c
 }
 
-// named returns the values of a row by column.
+// named returns the values of a row by the names of the columns.
 func named(of table.Table, row []string) map[string]string {
 	values := make(map[string]string)
 	for i, name := range of.Names() {
@@ -135,8 +135,8 @@ func named(of table.Table, row []string) map[string]string {
 	return values
 }
 
-// compareDays joins the sums of the days and the sums of their hours, and compares them. It checks
-// that the database already joined the sums of days with a last hour.
+// compareDays compares the daily sums with the sums of the hours, after it has joined the rows of both. It also checks
+// that the database has already joined the sums of every day that has ended.
 func compareDays(t *testing.T, rows Rows) {
 	t.Helper()
 	ended := make(map[string]bool)
@@ -163,7 +163,7 @@ func compareDays(t *testing.T, rows Rows) {
 		join  func([]map[string]string) []map[string]string
 	}{{table.Days, charges, joinCharges}, {table.GPUDays, gpus, joinPlaces}} {
 		var filed []map[string]string
-		count := make(map[string]int) // rows minus joined rows
+		count := make(map[string]int) // number of rows minus number of joined rows
 		for _, row := range rows(tt.of) {
 			filed = append(filed, named(tt.of, row))
 			count[row[0]+row[1]]++
@@ -183,7 +183,7 @@ func compareDays(t *testing.T, rows Rows) {
 	}
 }
 
-// texts returns rows in the order of the columns of a table, sorted.
+// texts returns sorted rows with the values in the order of a table's columns.
 func texts(of table.Table, rows []map[string]string) (all [][]string) {
 	for _, values := range rows {
 		var row []string
@@ -195,7 +195,7 @@ func texts(of table.Table, rows []map[string]string) (all [][]string) {
 	return sorted(all)
 }
 
-// dayOf converts the row of an hour to the row of a sum that contains only this hour.
+// dayOf converts a row of an hour to the row of a daily sum that contains only this hour.
 func dayOf(t *testing.T, row map[string]string) map[string]string {
 	t.Helper()
 	row["day"], row["first_hour"], row["last_hour"], row["hours"] = row["hour"][:10], row["hour"], row["hour"], "1"
@@ -210,7 +210,7 @@ func dayOf(t *testing.T, row map[string]string) map[string]string {
 	return row
 }
 
-// joinCharges joins rows of the same account and day.
+// joinCharges joins rows that have the same account and day.
 func joinCharges(rows []map[string]string) (joined []map[string]string) {
 	all := make(map[string]map[string]string)
 	for _, c := range rows {
@@ -236,7 +236,7 @@ func joinCharges(rows []map[string]string) (joined []map[string]string) {
 	return joined
 }
 
-// joinPlaces joins consecutive rows of a GPU in one place and day.
+// joinPlaces joins consecutive rows of a GPU if it stays in the same place within a day.
 func joinPlaces(rows []map[string]string) (joined []map[string]string) {
 	slices.SortFunc(rows, func(a, b map[string]string) int {
 		return slices.Compare([]string{a["first_hour"], a["first_seen"], a["node"]}, []string{b["first_hour"], b["first_seen"], b["node"]})
@@ -258,7 +258,7 @@ func joinPlaces(rows []map[string]string) (joined []map[string]string) {
 	return joined
 }
 
-// follows reports whether a row begins in the hour after another one.
+// follows reports whether a row begins in the hour after the end of another row.
 func follows(before, row map[string]string) bool {
 	last, _ := time.Parse(time.RFC3339, before["last_hour"])
 	return table.Format(last.Add(time.Hour)) == row["first_hour"]

@@ -17,15 +17,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// Pruner is a sink that keeps hours and events, and can delete them.
+// Pruner is a sink that stores hours and events, and can prune them.
 type Pruner interface {
 	Sink
 	Appender
 	Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error
 }
 
-// Rows returns all rows of a table that the archive contains, in any order, with values as in
-// [table.Format].
+// Rows returns all rows of a table that the archive contains, in any order, with values in the form of [table.Format].
 type Rows func(t table.Table) [][]string
 
 // all returns the sorted rows of each table.
@@ -37,7 +36,8 @@ func (r Rows) all() map[string][][]string {
 	return all
 }
 
-// statement holds the amounts by the texts of a sum: cluster, month, model, namespace, workload, team, reason, unit and queue.
+// statement holds amounts. The key joins the texts of a monthly sum, such as cluster, month, model, namespace,
+// workload, team, reason, unit and queue.
 type statement map[string]amounts
 
 // amounts contains the sums of integers, and the sums of optional integers as texts.
@@ -46,7 +46,7 @@ type amounts struct {
 	Optional [3]string
 }
 
-// add adds a charge. It lists the columns independently of the table.
+// add adds a charge. It lists the columns itself, independently of package table.
 func (s statement) add(cluster string, month time.Time, model string, c *table.Charge) {
 	key := strings.Join([]string{cluster, month.Format("2006-01"), model, c.Namespace, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username, c.Queue, c.ClusterQueue, c.Labels}, "|")
 	sum := s[key]
@@ -64,7 +64,7 @@ func (s statement) add(cluster string, month time.Time, model string, c *table.C
 // optionalAmounts contains the columns of charges that may be null.
 var optionalAmounts = []string{"profiled_ms", "tensor_active_ms", "dram_active_ms"}
 
-// plus adds integers that may be unknown, which is an empty text. An unknown integer adds nothing.
+// plus adds two integers, given as texts. An empty text stands for an unknown integer, which adds nothing.
 func plus(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -74,7 +74,7 @@ func plus(a, b string) string {
 	return strconv.FormatInt(m+n, 10)
 }
 
-// sums returns the sums in rows of a sink.
+// sums returns the monthly sums that a sink contains.
 func sums(t *testing.T, rows [][]string) statement {
 	t.Helper()
 	found := make(statement)
@@ -101,13 +101,13 @@ func sums(t *testing.T, rows [][]string) statement {
 	return found
 }
 
-// history is a history of two clusters, with its sums by month.
+// history contains the history of two clusters and its sums by month.
 type history struct {
 	random *rand.Rand
 	want   statement
 }
 
-// hour returns an hour with random charges of pods, units and reasons.
+// hour returns an hour with random charges for pods, units and reasons.
 func (h *history) hour(cluster string, start time.Time) *table.Hour {
 	f := &table.Hour{Cluster: cluster, Start: start}
 	models := []string{"H100", "A100", ""}
@@ -162,7 +162,7 @@ func (h *history) correct(t *testing.T, s Sink, of *table.Hour) {
 	h.want.add(of.Cluster, of.Start, "H100", &change)
 }
 
-// TestPrune checks that pruning an hour keeps only its exact sums and its row of the manifest.
+// TestPrune checks that a pruned hour leaves only its exact sums and its row in the manifest.
 func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 	s, rows := open(t)
 	h := &history{rand.New(rand.NewPCG(1, 2)), make(statement)}
@@ -187,7 +187,7 @@ func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 		}
 	}
 	all := rows.all()
-	if found := prune(t, s, before, true); len(found) != 2*8 { // tables with rows, and the manifest, by cluster
+	if found := prune(t, s, before, true); len(found) != 2*8 { // for each cluster, the tables that have rows and the manifest
 		t.Errorf("a dry run found %+v", found)
 	}
 	if diff := cmp.Diff(all, rows.all()); diff != "" {
@@ -207,7 +207,7 @@ func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 	if err := s.Replace(t.Context(), last); !errors.Is(err, table.ErrPruned) {
 		t.Errorf("error of replacing a pruned hour is %v", err)
 	}
-	check(t, s.Replace(t.Context(), h.hour("west", january.Add(5*time.Hour)))) // the hour was missing
+	check(t, s.Replace(t.Context(), h.hour("west", january.Add(5*time.Hour)))) // this hour was missing
 	prune(t, s, before, false)
 	compare(t, h.want, sums(t, rows(table.MonthlyCharges)))
 	pruned(t, rows, all, before)
@@ -235,8 +235,7 @@ func prune(t *testing.T, s Pruner, before time.Time, dry bool) (found []table.De
 	return found
 }
 
-// pruned checks that rows of hours before a moment were deleted, and that later rows and the manifest are
-// kept.
+// pruned checks that the rows of hours before a moment were deleted, and that later rows and the manifest were kept.
 func pruned(t *testing.T, rows Rows, all map[string][][]string, before time.Time) {
 	t.Helper()
 	for _, of := range table.All {
@@ -250,7 +249,7 @@ func pruned(t *testing.T, rows Rows, all map[string][][]string, before time.Time
 				}
 			}
 			if got := len(rows(of)); got < len(all[of.Name]) {
-				t.Errorf("the manifest has %d rows of %d", got, len(all[of.Name]))
+				t.Errorf("the manifest has %d rows, want %d", got, len(all[of.Name]))
 			}
 			continue
 		}

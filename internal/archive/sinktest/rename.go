@@ -21,17 +21,17 @@ type Renamer interface {
 // NewName is the new name of [Cluster] in [TestRename].
 const NewName = "east, \"new\""
 
-// FileForRename files complete, corrected and pruned hours of two clusters, with events. It returns
-// the rows that the sink must contain after [Cluster] is renamed.
+// FileForRename files complete, corrected and pruned hours of two clusters, and events. It returns the rows that the
+// sink must contain after [Cluster] has been renamed.
 func FileForRename(t *testing.T, s Renamer, rows Rows) map[string][][]string {
 	t.Helper()
 	h := &history{rand.New(rand.NewPCG(3, 4)), make(statement)}
 	january, march := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	digests := make(map[string]string) // new names by old names
+	digests := make(map[string]string) // new name by old name
 	for _, cluster := range []string{Cluster, "west"} {
 		for n, start := range []time.Time{january, january.Add(50 * time.Hour), march, march.Add(time.Hour), march.Add(30 * time.Hour)} {
 			hour := h.hour(cluster, start)
-			hour.Join() // sorts the rows, as in every filed hour
+			hour.Join() // Join sorts the rows, which is the order in every filed hour
 			hour.Digest = table.Digest(hour)
 			check(t, s.Replace(t.Context(), hour))
 			if n == 3 {
@@ -78,7 +78,7 @@ func CheckRenamed(t *testing.T, rows Rows, want map[string][][]string) {
 	}
 }
 
-// TestRename checks that all rows of a cluster get the new name, and that no other rows do.
+// TestRename checks that all rows of the renamed cluster have the new name, and that no other rows have changed.
 func TestRename(t *testing.T, open func(t *testing.T) (Renamer, Rows)) {
 	s, rows := open(t)
 	want := FileForRename(t, s, rows)
@@ -94,7 +94,7 @@ func TestRename(t *testing.T, open func(t *testing.T) (Renamer, Rows)) {
 		}
 		CheckRenamed(t, rows, want)
 	}
-	check(t, s.Replace(t.Context(), Hour(Noon, 3))) // there may be other hours with the new name
+	check(t, s.Replace(t.Context(), Hour(Noon, 3))) // other hours may already have the new name
 	if n, err := s.RenameCluster(t.Context(), Cluster, NewName); err != nil || n != 1 {
 		t.Errorf("%d hours are renamed later: %v", n, err)
 	}

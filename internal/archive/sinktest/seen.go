@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// testElsewhere checks the scraped GPUs of a filed hour in other clusters.
+// testElsewhere checks which GPUs were scraped by other clusters in a filed hour.
 func testElsewhere(t *testing.T, s Sink) {
 	t.Helper()
 	hour := Noon.AddDate(0, 0, 9)

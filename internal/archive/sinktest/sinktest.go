@@ -1,4 +1,4 @@
-// Package sinktest is the acceptance test for all sinks of the archive that can be read.
+// Package sinktest contains the acceptance tests that every readable sink of the archive must pass.
 package sinktest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
-// Sink is a sink that can be read.
+// Sink is a sink from which hours can be read again.
 type Sink interface {
 	Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 	Replace(ctx context.Context, h *table.Hour) error
@@ -25,14 +25,14 @@ type Sink interface {
 	Elsewhere(ctx context.Context, except []string, hour time.Time) ([]table.Seen, error)
 }
 
-// Noon is the start of an hour.
+// Noon is the start of the hour that [Hour] usually has in tests.
 var Noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // Cluster is the cluster of [Hour]. Its name must be escaped in paths.
 const Cluster = "east/1"
 
-// Hour returns the first revision of an hour with a GPU, a pod with its workload, and texts that
-// need quotes.
+// Hour returns the first revision of an hour. The hour contains a GPU, a pod with its workload, and texts that require
+// quotes.
 func Hour(start time.Time, energy int64) *table.Hour {
 	h := &table.Hour{
 		Cluster: Cluster, Start: start,
@@ -51,7 +51,7 @@ func Hour(start time.Time, energy int64) *table.Hour {
 	return Complete(h)
 }
 
-// Complete returns an hour in the form in which it is first filed, without gaps.
+// Complete returns an hour in the form in which an hour without gaps is first filed.
 func Complete(h *table.Hour) *table.Hour {
 	h.State, h.Revision, h.Digest = table.Complete, 1, table.Digest(h)
 	return h
@@ -64,7 +64,7 @@ func revision(start time.Time, energy, n int64) *table.Hour {
 	return h
 }
 
-// Test runs the test. Open opens an empty sink that was not used before.
+// Test runs the tests. Open opens a new, empty sink.
 func Test(t *testing.T, open func(t *testing.T) Sink) {
 	t.Run("replace", func(t *testing.T) { testReplace(t, open(t)) })
 	t.Run("correct", func(t *testing.T) { testCorrect(t, open(t)) })
@@ -74,7 +74,7 @@ func Test(t *testing.T, open func(t *testing.T) Sink) {
 	t.Run("elsewhere", func(t *testing.T) { testElsewhere(t, open(t)) })
 }
 
-// testReplace checks that an hour is replaced as a whole and that other hours are kept.
+// testReplace checks that all rows of an hour are replaced and that other hours are kept.
 func testReplace(t *testing.T, s Sink) {
 	next, tomorrow := Noon.Add(time.Hour), Noon.AddDate(0, 0, 1)
 	filed(t, s, Noon, table.Filed{})
@@ -102,8 +102,8 @@ func testReplace(t *testing.T, s Sink) {
 	filed(t, s, Noon, accepted.Filed)
 }
 
-// testCorrect checks that corrections are kept in addition to the charges, and that both are added
-// up.
+// testCorrect checks that corrections are stored in addition to the charges, and that the corrections and charges are
+// added up.
 func testCorrect(t *testing.T, s Sink) {
 	check(t, s.Replace(t.Context(), Hour(Noon, 7)))
 	for i, energy := range []int64{9, 4} {
@@ -132,8 +132,7 @@ func testUnits(t *testing.T, s Sink) {
 	correct(t, s, of(2, 3))
 }
 
-// correct files corrections of an hour. Together with the filed charges they add up to the charges
-// of h.
+// correct files corrections of an hour. The filed charges and the corrections add up to the charges of h.
 func correct(t *testing.T, s Sink, h *table.Hour) {
 	t.Helper()
 	before, err := s.Charges(t.Context(), h.Cluster, h.Start)
@@ -143,7 +142,7 @@ func correct(t *testing.T, s Sink, h *table.Hour) {
 	charged(t, s, h.Start, h.Charges)
 }
 
-// testNodes checks the nodes of the last filed hour within a period.
+// testNodes checks which nodes are returned for the last filed hour within a period.
 func testNodes(t *testing.T, s Sink) {
 	two := Hour(Noon, 7)
 	two.GPUs = append(two.GPUs, table.GPU{Node: "b", UUID: "GPU-2"}, table.GPU{Node: "b", UUID: "GPU-3"})
@@ -153,7 +152,7 @@ func testNodes(t *testing.T, s Sink) {
 		check(t, s.Replace(t.Context(), h))
 	}
 	tests := []struct {
-		from, until int // hours after noon
+		from, until int // in hours after noon
 		want        string
 	}{
 		{-24, 0, "[]"}, {-24, 1, "[a b]"}, {-24, 2, "[a]"}, {-24, 25, "[a]"}, {1, 30, "[a]"}, {2, 30, "[]"}, {-24, 31, "[]"}, {0, 1, "[a b]"},
@@ -169,7 +168,7 @@ func testNodes(t *testing.T, s Sink) {
 	}
 }
 
-// testClusters checks the filed hours of clusters.
+// testClusters checks the first and last filed hours of clusters.
 func testClusters(t *testing.T, s Sink) {
 	other := Hour(Noon.AddDate(0, 0, -1), 7)
 	other.Cluster = "west"
@@ -205,9 +204,9 @@ func charged(t *testing.T, s Sink, hour time.Time, want []table.Charge) {
 	got, err := s.Charges(t.Context(), Cluster, hour)
 	check(t, err)
 	if rest := table.Difference(got, want); len(rest) > 0 {
-		t.Errorf("charges of %s differ from the filed ones by %+v", hour.Format(time.RFC3339), rest)
+		t.Errorf("charges of %s differ from the filed charges by %+v", hour.Format(time.RFC3339), rest)
 	}
-	for _, c := range got { // corrections, too
+	for _, c := range got { // the interval must also be correct in corrections
 		i := slices.IndexFunc(want, func(w table.Charge) bool { return w.PodUID == c.PodUID && w.Unit == c.Unit })
 		if i >= 0 && (!c.Began.Equal(want[i].Began) || !c.Ended.Equal(want[i].Ended)) {
 			t.Errorf("interval of %+v, want %s to %s", c, want[i].Began, want[i].Ended)

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Unprofiled returns statements of SQL that insert rows of schema version 18, which has no profiled time. The rows are
-// an hour of the namespace ml with a correction and its sums, and a pruned hour of the previous month. stamp formats
-// times.
+// Unprofiled returns SQL statements that insert rows for schema version 18, which has no profiled time. The rows
+// contain an hour of the namespace ml with a correction and its sums, and a pruned hour of the previous month. stamp
+// formats times.
 func Unprofiled(hour time.Time, stamp func(time.Time) string) string {
 	day, month := hour.Truncate(24*time.Hour), time.Date(hour.Year(), hour.Month()-1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(t time.Time) string { return "'" + stamp(t) + "'" }

@@ -18,20 +18,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Config is the configuration from the flags.
+// Config contains the values of the flags.
 type Config struct {
 	Format, Table string
-	// Output is shared by all sinks, and outlives them.
+	// Output is shared by all sinks and outlives them.
 	Output *Output
 }
 
-// Output is the state of standard output.
+// Output records what was printed on standard output.
 type Output struct {
-	filed  manifest.Manifest // of the printed hours
-	header bool              // the header of a CSV is printed
+	filed  manifest.Manifest // the printed hours
+	header bool              // whether the header of the CSV was printed
 }
 
-// printing is locked while rows are printed, because several sinks print to standard output.
+// printing is locked while rows are printed, because several sinks can print to standard output.
 var printing sync.Mutex
 
 // Register adds the flags.
@@ -41,8 +41,8 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.Table, "stdout.table", "", "`table` to print: "+strings.Join(names(), ", ")+"; default is all for json")
 }
 
-// hourly contains the tables that are printed for an hour, the manifest last. Corrections are not
-// printed, because a changed hour is printed again. tables also contains the events.
+// hourly contains the tables that are printed for an hour, with the manifest last. Corrections are not printed, because
+// a changed hour is printed again. tables also contains the tables of events.
 var (
 	hourly = append(slices.Clone(table.Data), table.Hours)
 	tables = slices.Concat(hourly, table.Appended)
@@ -73,7 +73,7 @@ func names() []string {
 type Sink struct {
 	*Output
 	out    *bufio.Writer
-	csv    *csv.Writer // nil for JSON
+	csv    *csv.Writer // nil if the format is JSON
 	tables []string
 }
 
@@ -105,7 +105,7 @@ func Open(c Config, w io.Writer) (*Sink, error) {
 	return s, nil
 }
 
-// begin prints the header of the CSV, if no other sink has printed it.
+// begin prints the header of the CSV, unless another sink has already printed it.
 func (s *Sink) begin(t table.Table) error {
 	printing.Lock()
 	defer printing.Unlock()
@@ -117,12 +117,12 @@ func (s *Sink) begin(t table.Table) error {
 	return err
 }
 
-// Filed returns the manifest's row of a printed hour, or zero if the hour was not printed.
+// Filed returns the row of an hour in the manifest, or zero if the hour was not printed.
 func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	return s.filed.Filed(cluster, hour), nil
 }
 
-// Clusters returns the hours of each cluster that were printed.
+// Clusters returns the first and last hour that were printed for each cluster.
 func (s *Sink) Clusters(context.Context, time.Time) (map[string]table.Span, error) {
 	return s.filed.Clusters(), nil
 }
@@ -142,8 +142,7 @@ func (s *Sink) Replace(_ context.Context, h *table.Hour) error {
 	return s.filed.Add(h)
 }
 
-// Append prints rows of one of [table.Appended]. After an error all of them are printed again by the
-// next call.
+// Append prints rows of one of [table.Appended]. After an error, the next call prints all rows again.
 func (s *Sink) Append(_ context.Context, t table.Table, rows [][]any) error {
 	printing.Lock()
 	defer printing.Unlock()
@@ -153,7 +152,7 @@ func (s *Sink) Append(_ context.Context, t table.Table, rows [][]any) error {
 	return s.flush()
 }
 
-// print prints rows of a table, if it is selected.
+// print prints rows of a table, if the table is selected.
 func (s *Sink) print(t table.Table, revision int64, rows [][]any) error {
 	if !slices.Contains(s.tables, t.Name) {
 		return nil
@@ -188,5 +187,5 @@ func (s *Sink) flush() error {
 	return s.out.Flush()
 }
 
-// Close does nothing: all rows are printed.
+// Close does nothing, because all rows have already been printed.
 func (s *Sink) Close() error { return nil }

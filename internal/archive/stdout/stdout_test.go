@@ -53,7 +53,7 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// TestTables checks that all tables are printed, the manifest last.
+// TestTables checks that all tables are printed, with the manifest last.
 func TestTables(t *testing.T) {
 	var out strings.Builder
 	s, err := open(stdout.Config{Format: "json"}, &out)
@@ -70,7 +70,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// closed is a closed pipe.
+// closed is a writer that fails like a closed pipe.
 type closed struct{}
 
 func (closed) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
@@ -87,11 +87,11 @@ func TestClosed(t *testing.T) {
 		t.Errorf("manifest has %+v, error %v", filed, err)
 	}
 	if _, err := open(stdout.Config{Format: "csv", Table: "charges"}, closed{}); err == nil {
-		t.Error("no error of a header that cannot be printed")
+		t.Error("no error for a header that cannot be printed")
 	}
 }
 
-// TestOpen checks the errors of invalid configurations, and the output without hours.
+// TestOpen checks the errors about invalid configurations, and the output if no hour is printed.
 func TestOpen(t *testing.T) {
 	for want, c := range map[string]stdout.Config{
 		"json or csv":     {Format: "xml"},
@@ -111,8 +111,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestAppend checks that events are printed in the lines of their table, and by a second sink of the
-// same output without another header.
+// TestAppend checks that events are printed as lines of their table, and that a second sink for the same output prints
+// no other header.
 func TestAppend(t *testing.T) {
 	tests := []struct {
 		config stdout.Config

@@ -35,7 +35,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestEndless checks that an endless answer does not fill the memory.
+// TestEndless checks that an endless response does not fill the memory.
 func TestEndless(t *testing.T) {
 	const series = `{"status":"success","data":{"result":[`
 	tests := []struct{ name, begin, again string }{
@@ -69,7 +69,7 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// TestDistinct checks that distinct texts and labels are counted.
+// TestDistinct checks that the memory of distinct texts and labels is limited.
 func TestDistinct(t *testing.T) {
 	for name, series := range map[string]string{"names": `{"metric":{%q:"a"}}`, "values": `{"metric":{"a":%q}}`} {
 		in, out := io.Pipe()
@@ -98,7 +98,7 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
-// TestFormat checks numbers, orders and fields that a correct store never sends.
+// TestFormat checks responses with numbers, orders and fields that a correct store never sends.
 func TestFormat(t *testing.T) {
 	tests := []struct {
 		name, series string
@@ -108,14 +108,14 @@ func TestFormat(t *testing.T) {
 		{"a value before its labels", `{"value":[1,"2"],"metric":{"a":"b"}}`, 1},
 		{"no number", `{"values":[[1,"x"]]}`, -1},
 		{"a time without digits", `{"values":[[,"1"]]}`, -1},
-		{"a time that is no number", `{"values":[[NaN,"1"]]}`, -1},
+		{"a time that is not a number", `{"values":[[NaN,"1"]]}`, -1},
 		{"an infinite time", `{"values":[[Inf,"1"]]}`, -1},
 		{"a large time", `{"values":[[1e300,"1"]]}`, -1},
 		{"a time after the year 9999", `{"values":[[999999999999,"1"]]}`, -1},
 		{"a time with many digits", `{"values":[[99999999999999999999,"1"]]}`, -1},
 		{"a time before 1970", `{"values":[[-1,"1"]]}`, -1},
-		{"times that fall", `{"values":[[2,"1"],[1,"1"]]}`, -1},
-		{"one time twice", `{"values":[[2,"1"],[2,"1"]]}`, 2},
+		{"times in descending order", `{"values":[[2,"1"],[1,"1"]]}`, -1},
+		{"the same time twice", `{"values":[[2,"1"],[2,"1"]]}`, 2},
 		{"metric twice", `{"metric":{},"metric":{}}`, -1},
 		{"a label twice", `{"metric":{"a":"b","a":"c"}}`, -1},
 		{"values twice", `{"values":[[1,"1"]],"values":[[2,"1"]]}`, -1},
@@ -137,7 +137,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestRoom checks that a long series keeps its samples when it needs more memory.
+// TestRoom checks that a long series keeps its samples when more memory is allocated for it.
 func TestRoom(t *testing.T) {
 	var body strings.Builder
 	body.WriteString(`{"status":"success","data":{"result":[`)
@@ -159,7 +159,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestBoards checks impossible numbers of boards.
+// TestBoards checks that impossible numbers of boards are errors.
 func TestBoards(t *testing.T) {
 	for value, want := range map[string]error{"12": nil, "0": nil, "10000000": nil, "NaN": ErrIncomplete, "+Inf": ErrTooLarge, "-1": ErrIncomplete, "1.5": ErrIncomplete, "1e18": ErrTooLarge, "1e400": ErrTooLarge} {
 		s := answering(t, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"`+value+`"]}]}}`)
@@ -170,7 +170,7 @@ func TestBoards(t *testing.T) {
 	}
 	s := answering(t, `{"status":"success","data":{"resultType":"vector","result":[]}}`)
 	if n, err := s.Boards(t.Context(), "east", time.Unix(3600, 0)); n != 0 || err != nil {
-		t.Errorf("%d boards of a cluster without any, error %v", n, err)
+		t.Errorf("%d boards for a cluster without boards, error %v", n, err)
 	}
 	for gpus, want := range map[int]int{1e18: maxShards, 1 << 62: maxShards, -1: 1} {
 		if got := len(Shards(gpus, 6)); got != want {
@@ -179,7 +179,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// TestManyClusters checks the limit on clusters.
+// TestManyClusters checks the limit on the number of clusters.
 func TestManyClusters(t *testing.T) {
 	var all []string
 	for i := range maxClusters + 1 {
@@ -191,7 +191,7 @@ func TestManyClusters(t *testing.T) {
 	}
 }
 
-// answering returns a store that answers every request with a body.
+// answering returns a store that answers every request with the given body.
 func answering(t testing.TB, body string) *Store {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
@@ -232,7 +232,7 @@ func TestSlowSender(t *testing.T) {
 		for name, query := range queries {
 			before := time.Now()
 			if err := query(); !errors.Is(err, context.DeadlineExceeded) || time.Since(before) != 2*time.Minute {
-				t.Errorf("%s: error is %v after %v, want one after 2 minutes", name, err, time.Since(before))
+				t.Errorf("%s: error is %v after %v, want an error after 2 minutes", name, err, time.Since(before))
 			}
 		}
 		time.Sleep(2 * time.Second) // the senders end

@@ -6,27 +6,26 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// This is the memory in bytes that read data takes, including the memory that a fold needs for the
-// data.
+// These costs estimate the memory for the data that was read, in bytes, including the memory that a fold needs for it.
 const (
 	seriesCost = 1 << 10
 	labelCost  = 32
-	textCost   = 64 // besides its bytes
+	textCost   = 64 // in addition to the bytes of the text
 	sampleCost = 16
 )
 
 const (
-	// The responses of one read may take 1/answerPart of the memory limit.
+	// The responses to the queries of one read may take 1/answerPart of the memory limit.
 	answerPart = 4
-	// Data that remains after reading may take 1/keptPart of the memory limit.
+	// Data that is kept after a read may take 1/keptPart of the memory limit.
 	keptPart = 3
 	// defaultLimit is used if the program has no memory limit.
 	defaultLimit = 4 << 30
-	// minBudget is enough for a correct answer: about 1,000 GPU hours take 30 MB.
+	// minBudget is enough for a correct response, because about 1,000 GPU hours take 30 MB.
 	minBudget = 48 << 20
 )
 
-// budget is the memory that answers may still take.
+// budget limits the memory for responses, in bytes. left is the rest of the limit.
 type budget struct{ limit, left int }
 
 // newBudget returns the budget for one read.
@@ -42,18 +41,16 @@ func memoryLimit() int {
 	return defaultLimit
 }
 
-// This is the memory in bytes of the data that remains after reading, including the overhead of
-// maps.
+// These costs estimate the memory for the data that is kept after a read, in bytes, including the overhead of maps.
 const (
 	rowCost     = 320
 	accountCost = 256
 )
 
-// Kept returns the memory in bytes that the rows of an hour and the last values of its counters
-// need.
+// Kept returns the memory, in bytes, for the rows of an hour and the last values of its counters.
 func Kept(rows, accounts int) int { return rows*rowCost + accounts*accountCost }
 
-// CheckKept returns an error if the retained data of a cluster's hours takes too much memory.
+// CheckKept returns an error if the data that is kept of a cluster's hours takes too much memory.
 func CheckKept(bytes int) error {
 	if limit := max(memoryLimit()/keptPart, minBudget); bytes > limit {
 		return fmt.Errorf("%w: the rows need more than %d MiB, a third of the memory limit: check the store, or raise the limit of the container, or GOMEMLIMIT", ErrTooLarge, limit>>20)

@@ -19,14 +19,14 @@ var ErrIncomplete = errors.New("the data are incomplete")
 // ErrTooLarge means that the store returned more data than fits in the memory of the program.
 var ErrTooLarge = errors.New("the data are too large")
 
-// errFormat means that a response does not come from the query API.
+// errFormat means that a response does not have the format of the query API.
 var errFormat = errors.New("this is not a response of the query API")
 
-// decoder reads the series of responses. It is several times faster than encoding/json, which would
-// take more processor time than all other steps of an hour.
+// decoder reads series from responses. It is several times faster than encoding/json, which would take more processor
+// time than all other work for an hour.
 type decoder struct {
 	*scanner
-	// budget is the memory that all responses may take.
+	// budget limits the memory for all responses.
 	budget *budget
 	// texts contains each label name and value once, so that series share them.
 	texts map[string]string
@@ -38,12 +38,11 @@ type decoder struct {
 }
 
 const (
-	// roomSize is the number of samples for which memory is allocated in one step. The first allocations are
-	// smaller.
+	// roomSize is the maximum number of samples for which memory is allocated at once. The first allocations are smaller.
 	roomSize = 16 << 10
-	// maxLabels is the maximum number of labels of a series.
+	// maxLabels is the maximum number of labels in a series.
 	maxLabels = 512
-	// maxQuoted is the maximum number of bytes of a response in an error.
+	// maxQuoted is the maximum number of bytes that an error quotes from a response.
 	maxQuoted = 500
 )
 
@@ -51,9 +50,8 @@ func newDecoder(b *budget) *decoder {
 	return &decoder{scanner: &scanner{}, budget: b, texts: make(map[string]string)}
 }
 
-// decode calls add for each series of a response, without holding all of them. Responses with
-// warnings, or responses that are marked as partial, are errors, because the data may be
-// incomplete.
+// decode calls add for each series in a response, without holding all series in memory. It returns an error if the
+// response contains warnings or is marked as partial, because the data may be incomplete.
 func (d *decoder) decode(body io.Reader, add func(fold.Series)) error {
 	return d.response(body, func() error { return d.data(add) })
 }
@@ -74,7 +72,7 @@ func (d *decoder) decodeLabels(body io.Reader, add func(fold.Labels)) error {
 	})
 }
 
-// response reads a response, and calls data for its data.
+// response reads a response, and calls data to read its field data.
 func (d *decoder) response(body io.Reader, data func() error) error {
 	d.reset(body)
 	var status, failure string
@@ -112,7 +110,7 @@ func (d *decoder) response(body io.Reader, data func() error) error {
 	return nil
 }
 
-// twice returns the error for a field that occurs twice.
+// twice returns the error for a field that occurs twice in an object.
 func twice(name []byte) error { return fmt.Errorf("the field %.50q occurs twice: %w", name, errFormat) }
 
 func (d *decoder) data(add func(fold.Series)) error {
@@ -136,7 +134,7 @@ func (d *decoder) data(add func(fold.Series)) error {
 	})
 }
 
-// series reads an element of a matrix, with values, or of a vector, with one value.
+// series reads an element of a matrix, which has several values, or of a vector, which has one value.
 func (d *decoder) series() (s fold.Series, err error) {
 	if err := d.budget.spend(seriesCost); err != nil {
 		return s, err
@@ -173,7 +171,7 @@ func (d *decoder) series() (s fold.Series, err error) {
 	return s, err
 }
 
-// grow allocates memory for samples, and moves the samples of the current series there.
+// grow allocates memory for samples, and moves the samples of the current series to the new memory.
 func (d *decoder) grow(samples int) error {
 	if err := d.budget.spend(samples * sampleCost); err != nil {
 		return err
@@ -210,7 +208,7 @@ func (d *decoder) labels() (labels fold.Labels, err error) {
 	return labels, err
 }
 
-// text returns a text that all labels share.
+// text returns a copy of a text that all labels share.
 func (d *decoder) text(b []byte) (string, error) {
 	if text, ok := d.texts[string(b)]; ok {
 		return text, nil
@@ -223,8 +221,8 @@ func (d *decoder) text(b []byte) (string, error) {
 	return text, nil
 }
 
-// sample reads [seconds, "value"]. NaN is omitted, because VictoriaMetrics returns it for stale
-// markers. Infinities are kept, because a fold drops their scrapes.
+// sample reads [seconds, "value"]. It omits NaN, which VictoriaMetrics returns for stale markers. It keeps infinities,
+// because a fold drops the scrapes that contain them.
 func (d *decoder) sample() error {
 	pair, err := d.pair()
 	if err != nil {

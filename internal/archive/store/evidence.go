@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Last returns the last sample of each series of a selector in a window. The time of the returned
-// sample is the time of the query.
+// Last returns the last sample in a window of each series that a selector matches. The time of the returned sample is
+// the time of the query.
 func (s *Store) Last(ctx context.Context, selector string, of Window) (found []fold.Series, err error) {
 	// Prometheus 2 includes a sample at the beginning of the window.
 	window := strconv.FormatInt(of.Until.Sub(of.After).Milliseconds()-1, 10) + "ms"
@@ -24,8 +24,8 @@ func (s *Store) Last(ctx context.Context, selector string, of Window) (found []f
 	return found, err
 }
 
-// Scrapes returns the times of the successful scrapes of each target in an hour, by node, in
-// milliseconds since the epoch.
+// Scrapes returns the times of the successful scrapes in an hour, in milliseconds since the epoch. It returns a list of
+// times for each target, by node.
 func (s *Store) Scrapes(ctx context.Context, cluster string, hour time.Time) (map[string][][]int64, error) {
 	series, err := s.Raw(ctx, "up"+s.matchers(cluster, recordJob), hour, hour.Add(time.Hour))
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Store) Scrapes(ctx context.Context, cluster string, hour time.Time) (ma
 // Place is a node on which a GPU was read.
 type Place struct{ Cluster, Node, UUID string }
 
-// BoardsOf returns the boards of the given nodes of a cluster in a window.
+// BoardsOf returns the boards that were read on the given nodes of a cluster within a window.
 func (s *Store) BoardsOf(ctx context.Context, cluster string, nodes []string, in Window) ([]Place, error) {
 	var selectors []string
 	for _, matcher := range matching("node", nodes) {
@@ -57,7 +57,7 @@ func (s *Store) BoardsOf(ctx context.Context, cluster string, nodes []string, in
 	return s.places(ctx, selectors, in)
 }
 
-// Readings returns the places of the given GPUs in a window, in all clusters.
+// Readings returns the places in which the given GPUs were read within a window, in all clusters.
 func (s *Store) Readings(ctx context.Context, uuids []string, in Window) ([]Place, error) {
 	var selectors []string
 	for _, matcher := range matching("UUID", uuids) {
@@ -69,7 +69,8 @@ func (s *Store) Readings(ctx context.Context, uuids []string, in Window) ([]Plac
 // maxAccounts is the maximum number of accounts in a query.
 const maxAccounts = 500
 
-// matching returns matchers for values of a label, each for at most maxAccounts values.
+// matching returns matchers that together match all given values of a label. Each matcher contains at most maxAccounts
+// values.
 func matching(label string, values []string) (matchers []string) {
 	for some := range slices.Chunk(values, maxAccounts) {
 		var patterns []string

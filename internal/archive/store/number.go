@@ -33,7 +33,7 @@ func milliseconds(text []byte) (int64, error) {
 	return 1000*whole + fraction, nil
 }
 
-// parsedTime parses a time in another format, such as 1.7e9.
+// parsedTime parses a time in any other format, such as 1.7e9.
 func parsedTime(text []byte) (int64, error) {
 	seconds, err := strconv.ParseFloat(string(bytes.TrimSpace(text)), 64)
 	if err != nil || !(seconds >= 0 && seconds < maxTime) {
@@ -42,7 +42,7 @@ func parsedTime(text []byte) (int64, error) {
 	return int64(math.Round(seconds * 1000)), nil
 }
 
-// value caches the last parsed value, because most counters keep their value.
+// value parses a value. It caches the last parsed value, because most counters keep their values.
 type value struct {
 	text   []byte
 	parsed float64

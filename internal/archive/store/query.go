@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Cluster returns the name of the only cluster, or empty if series have the label cluster.
+// Cluster returns the name of the only cluster. It returns an empty name if series have the label cluster.
 func (s *Store) Cluster() string { return s.config.Cluster }
 
 // URL returns the address of the store, without its secrets.
@@ -22,7 +22,7 @@ func (s *Store) URL() string { return address.Public(s.base) }
 // Close closes idle connections.
 func (s *Store) Close() { s.client.CloseIdleConnections() }
 
-// Selector returns a selector of a metric in a cluster. Empty matchers are omitted.
+// Selector returns a selector for a metric in a cluster. It omits empty matchers.
 func (s *Store) Selector(metric, cluster string, matchers ...string) string {
 	return metric + s.matchers(cluster, matchers...)
 }
@@ -32,12 +32,12 @@ func (s *Store) Query(ctx context.Context, expr string, at time.Time, add func(f
 	return s.ask(ctx, expr, at, add)
 }
 
-// Raw returns the samples of a selector in (after, until].
+// Raw returns the samples that a selector matches in (after, until].
 func (s *Store) Raw(ctx context.Context, selector string, after, until time.Time) ([]fold.Series, error) {
 	return s.reader().raw(ctx, selector, Window{after, until})
 }
 
-// maxSteps is the maximum number of steps in a range query. Stores accept 11,000.
+// maxSteps is the maximum number of steps in a range query. Stores accept up to 11,000 steps.
 const maxSteps = 10_000
 
 // Hourly evaluates a query at every hour from first to last.
@@ -63,13 +63,13 @@ func (s *Store) Hourly(ctx context.Context, expr string, first, last time.Time, 
 	return nil
 }
 
-// Series returns the labels of the series of a selector that have samples in a period or shortly
-// before it. The store reads only its index.
+// Series returns the labels of the series that a selector matches and that have samples in a period or shortly before
+// it. For this query, the store reads only its index.
 func (s *Store) Series(ctx context.Context, selector string, from, until time.Time) ([]fold.Labels, error) {
 	return s.SomeSeries(ctx, selector, from, until, 0)
 }
 
-// SomeSeries returns the labels of at most limit series, or of all series if limit is 0. A store
+// SomeSeries is like Series, but returns the labels of at most limit series, or of all series if limit is 0. A store
 // may ignore the limit.
 func (s *Store) SomeSeries(ctx context.Context, selector string, from, until time.Time, limit int) (found []fold.Labels, err error) {
 	seconds := func(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
@@ -81,16 +81,16 @@ func (s *Store) SomeSeries(ctx context.Context, selector string, from, until tim
 	err = s.post(ctx, "series", form, func(body io.Reader) error {
 		err := d.decodeLabels(body, func(labels fold.Labels) { found = append(found, labels) })
 		if limit > 0 && len(found) >= limit && errors.Is(err, ErrIncomplete) {
-			return nil // Prometheus warns that the limit was reached
+			return nil // Prometheus returns a warning if the limit was reached
 		}
 		return err
 	})
 	return found, err
 }
 
-// LastOf returns a query for the last samples of a selector in an hour, to be read by
-// [LastSamples]. For the metric that describes units, the result contains the times of the last
-// samples in seconds instead of the values, or 0 if a series lasted less than a minute.
+// LastOf returns a query for the last samples that a selector matches in an hour. [LastSamples] reads its results. For
+// the metric that describes units, the results contain the times of the last samples, in seconds, instead of their
+// values. The time is 0 if a series lasted less than a minute.
 func LastOf(metric, selector string) string {
 	if metric == fold.UnitInfo {
 		return "max_over_time(timestamp(" + selector + ")[1h:1m]) or 0 * last_over_time(" + selector + "[1h])"
@@ -98,7 +98,7 @@ func LastOf(metric, selector string) string {
 	return "last_over_time(" + selector + "[1h])"
 }
 
-// LastSamples returns the samples in the results of [LastOf] at full hours.
+// LastSamples returns the last samples from the results of [LastOf], which was evaluated at full hours.
 func LastSamples(metric string, results []fold.Sample) (samples []fold.Sample) {
 	if metric != fold.UnitInfo {
 		return results
@@ -108,7 +108,7 @@ func LastSamples(metric string, results []fold.Sample) (samples []fold.Sample) {
 		switch {
 		case last == 0:
 			last = begin
-		case last <= begin: // in the previous hour, up to its end
+		case last <= begin: // the sample belongs to the previous hour
 			continue
 		}
 		samples = append(samples, fold.Sample{Time: last, Value: 1})

@@ -11,10 +11,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Window is the time (After, Until].
+// Window is the period (After, Until].
 type Window struct{ After, Until time.Time }
 
-// within keeps the samples in a window.
+// within removes the samples outside a window.
 func (w Window) within(samples []fold.Sample) []fold.Sample {
 	from, to := w.After.UnixMilli(), w.Until.UnixMilli()
 	return slices.DeleteFunc(samples, func(x fold.Sample) bool { return x.Time <= from || x.Time > to })
@@ -34,7 +34,7 @@ func (r *reader) ask(ctx context.Context, expr string, at time.Time, add func(fo
 	return r.post(ctx, "query", form, func(body io.Reader) error { return r.decoder.decode(body, add) })
 }
 
-// raw returns the samples of a selector.
+// raw returns the samples that a selector matches in a window.
 func (r *reader) raw(ctx context.Context, selector string, of Window) (found []fold.Series, err error) {
 	window := strconv.FormatInt(int64(of.Until.Sub(of.After).Seconds()), 10) + "s"
 	err = r.ask(ctx, selector+"["+window+"]", of.Until, func(x fold.Series) {

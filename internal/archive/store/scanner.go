@@ -8,15 +8,15 @@ import (
 	"io"
 )
 
-// scanner reads JSON from a stream. The slices that its methods return are valid until the next
-// call. It accepts every valid JSON text, and some invalid ones.
+// scanner reads JSON from a stream. The slices that its methods return are valid until the next call. It accepts every
+// valid JSON text, and some invalid texts.
 type scanner struct {
 	in  io.Reader
-	buf []byte // bytes that were read; the first at bytes have already been used
+	buf []byte // bytes that were read; those before the index at have been consumed
 	at  int
 }
 
-// reset begins with another stream.
+// reset makes the scanner read another stream.
 func (s *scanner) reset(in io.Reader) {
 	if s.buf == nil {
 		s.buf = make([]byte, 0, 64<<10)
@@ -24,11 +24,11 @@ func (s *scanner) reset(in io.Reader) {
 	s.in, s.buf, s.at = in, s.buf[:0], 0
 }
 
-// maxText is the maximum size of a text: a string, a sample, or a value that is skipped.
+// maxText is the maximum size of a string, of a sample, and of a value that is skipped, in bytes.
 const maxText = 1 << 20
 
-// fill reads more bytes. It keeps the bytes from the given position on and moves them to the start
-// of the buffer. The end of the stream is an error.
+// fill reads more bytes. It moves the bytes from the given position on to the start of the buffer, and drops the bytes
+// before that position. The end of the stream is an error.
 func (s *scanner) fill(from int) error {
 	n := copy(s.buf, s.buf[from:])
 	s.buf, s.at = s.buf[:n], s.at-from
@@ -87,7 +87,7 @@ func (s *scanner) object(field func(name []byte) error) error {
 			return err
 		}
 		if s.at == len(s.buf) || s.buf[s.at] != ':' {
-			name = bytes.Clone(name) // cloned, because reading the colon may overwrite the buffer
+			name = bytes.Clone(name) // the name is cloned, because reading the colon may overwrite the buffer
 		}
 		if err := s.expect(':'); err != nil {
 			return err
@@ -96,7 +96,7 @@ func (s *scanner) object(field func(name []byte) error) error {
 	})
 }
 
-// array calls element for each element of an array. element must consume it.
+// array calls element for each element of an array. element must consume the element.
 func (s *scanner) array(element func() error) error { return s.list('[', ']', element) }
 
 func (s *scanner) list(begin, end byte, element func() error) error {

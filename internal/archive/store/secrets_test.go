@@ -55,7 +55,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// checkSecrets checks the errors of a store with a URL.
+// checkSecrets checks the errors of a store that has the given URL.
 func checkSecrets(t *testing.T, text string, secrets ...string) {
 	t.Helper()
 	s, err := store.New(store.Config{URL: text, Type: "prometheus", Timeout: time.Minute})

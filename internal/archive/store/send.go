@@ -41,7 +41,7 @@ func (s *Store) send(ctx context.Context, at *url.URL, form url.Values, decode f
 	return decode(body)
 }
 
-// unreachable adds advice to the error if there was no connection.
+// unreachable adds advice to an error if there was no connection.
 func unreachable(err error) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = of.Err
@@ -52,7 +52,7 @@ func unreachable(err error) error {
 	return err
 }
 
-// redirected returns the beginning of the error text if another address responded.
+// redirected returns the beginning of the error text if the request was redirected to another address.
 func redirected(at *url.URL, response *http.Response) string {
 	if to := address.Public(response.Request.URL); to != address.Public(at) {
 		return "redirected to " + to + ": "
@@ -60,7 +60,7 @@ func redirected(at *url.URL, response *http.Response) string {
 	return ""
 }
 
-// advice returns the end of the error text for a status.
+// advice returns the end of the error text for an HTTP status.
 func advice(status int) string {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -71,7 +71,7 @@ func advice(status int) string {
 	return ""
 }
 
-// pageStart is the number of bytes that are checked to detect a web page.
+// pageStart is the number of bytes that are searched for the start of a web page.
 const pageStart = 64
 
 // isPage reports whether a response is a web page. Query APIs do not return web pages.

@@ -12,15 +12,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Shard is a part of the GPUs of a cluster. It is a matcher for the UUIDs of these GPUs, and is
-// empty for all GPUs.
+// Shard selects a part of a cluster's GPUs with a matcher for their UUIDs. An empty matcher selects all GPUs.
 type Shard string
 
 // shardSize is the number of GPUs in a shard. An hour of a GPU takes about 30 kB.
 const shardSize = 1024
 
-// maxShards is the maximum number of shards. They are distinguished by two hexadecimal digits of
-// UUIDs.
+// maxShards is the maximum number of shards, because two hexadecimal digits of the UUIDs distinguish them.
 const maxShards = 256
 
 // Shards divides GPUs into shards of similar size by the first digits of their UUIDs, which are
@@ -43,7 +41,7 @@ func Shards(gpus, part int) []Shard {
 	return all
 }
 
-// quarters divides each of the patterns of digits into four.
+// quarters divides each pattern of hexadecimal digits into four patterns.
 func quarters(prefixes []string) (all []string) {
 	for _, prefix := range prefixes {
 		known, digits, half := strings.Cut(prefix, "[")
@@ -101,7 +99,7 @@ func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours 
 	return all, nil
 }
 
-// Divide adds the samples of series to their hours.
+// Divide distributes the samples of series to the hours that contain them.
 func Divide(hours []fold.Input, series []fold.Series) {
 	for _, s := range series {
 		for i := range hours {

@@ -25,8 +25,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// parameters are the query parameters that make a store reject a query that it cannot answer
-// completely.
+// parameters contains the query parameters with which a store rejects a query that it cannot answer completely.
 var parameters = map[string]url.Values{
 	"prometheus":      {},
 	"mimir":           {},
@@ -34,18 +33,17 @@ var parameters = map[string]url.Values{
 	"victoriametrics": {"deny_partial_response": {"1"}, "nocache": {"1"}},
 }
 
-// Config is the configuration from the flags.
+// Config contains the values of the flags.
 type Config struct {
 	URL, Type, HTTPConfig string
-	// Cluster is the name of the only cluster, or empty if series have the label cluster.
+	// Cluster is the name of the only cluster. It is empty if series have the label cluster.
 	Cluster string
 	Timeout time.Duration
-	// MaxPower is the highest power of a GPU in watts. Records with a higher power are refused. 0
-	// selects the default.
+	// MaxPower is the maximum power of a GPU, in watts. Records with a higher power are refused. 0 selects the default.
 	MaxPower int
-	// Done is called after each query with its error. It may be nil.
+	// Done is called with the error, if any, after each query. Done may be nil.
 	Done func(err error)
-	// Dial connects to the store; nil uses the network.
+	// Dial connects to the store. If it is nil, the network is used.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -66,7 +64,7 @@ type Store struct {
 	client *http.Client
 }
 
-// maxPower limits the highest power of a GPU.
+// maxPower is the upper limit for Config.MaxPower.
 const maxPower = 1_000_000
 
 // New returns a store. It does not connect.
@@ -129,8 +127,8 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 	return clusters, err
 }
 
-// only returns the cluster that --cluster names, or no cluster if there are no series. Series with the
-// label of another cluster are an error, because they would be filed under two names.
+// only returns the cluster that --cluster names, or no cluster if there are no series. If series have the label of
+// another cluster, it returns an error, because the cluster would be filed under two names.
 func only(cluster string, labels []string) ([]string, error) {
 	if len(labels) == 0 {
 		return nil, nil
@@ -147,13 +145,13 @@ func only(cluster string, labels []string) ([]string, error) {
 		strings.Join(others, ", "), cluster)
 }
 
-// maxClusters and maxBoards are much higher than real numbers. They limit the number of queries,
-// because each cluster and each shard requires several queries.
+// maxClusters and maxBoards are much higher than any real number of clusters and boards. They limit the number of
+// queries, because each cluster and each shard requires several queries.
 const maxClusters, maxBoards = 10_000, 10_000_000
 
 const boardEnergy = "gpuledger_board_energy_joules_total"
 
-// Boards returns the number of boards of a cluster in an hour.
+// Boards returns the number of boards that a cluster had in an hour.
 func (s *Store) Boards(ctx context.Context, cluster string, hour time.Time) (int, error) {
 	query := "count(last_over_time(" + boardEnergy + s.matchers(cluster) + "[1h]))"
 	n := 0.0
@@ -168,13 +166,13 @@ func (s *Store) Boards(ctx context.Context, cluster string, hour time.Time) (int
 		return 0, err
 	case n > maxBoards:
 		return 0, fmt.Errorf("%w: %s returns %g boards, at most %d are possible", ErrTooLarge, query, n, maxBoards)
-	case n != math.Trunc(n) || n < 0: // or NaN
+	case n != math.Trunc(n) || n < 0: // the number may also be NaN
 		return 0, fmt.Errorf("%w: %s returns %g, which is not a number of boards", ErrIncomplete, query, n)
 	}
 	return int(n), nil
 }
 
-// Nodes returns the nodes of a cluster with samples of a board in an hour.
+// Nodes returns the nodes of a cluster for which the store has samples of a board in an hour.
 func (s *Store) Nodes(ctx context.Context, cluster string, hour time.Time) ([]string, error) {
 	return s.nodes(ctx, boardEnergy+s.matchers(cluster), hour)
 }
@@ -232,7 +230,7 @@ func (s *Store) Pods(ctx context.Context, cluster string, hour time.Time, pods [
 	return found, nil
 }
 
-// named returns a series with the name of its metric, because not every store returns it.
+// named sets the label with the name of the metric, because not every store returns this label.
 func named(s fold.Series, metric string) fold.Series {
 	s.Labels = slices.DeleteFunc(s.Labels, func(l fold.Label) bool { return l.Name == "__name__" })
 	s.Labels = append(s.Labels, fold.Label{Name: "__name__", Value: metric})
@@ -242,7 +240,7 @@ func named(s fold.Series, metric string) fold.Series {
 // SampledSince reports whether a cluster has samples in the week after a moment. Stores receive
 // samples in chronological order, so all samples up to that time have arrived.
 func (s *Store) SampledSince(ctx context.Context, cluster string, after, now time.Time) (found bool, err error) {
-	for _, length := range []time.Duration{10 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour} { // queries of longer windows take much more time
+	for _, length := range []time.Duration{10 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour} { // queries with longer windows take much more time
 		until := after.Add(length)
 		if until.After(now) {
 			until = now
@@ -259,7 +257,7 @@ func (s *Store) SampledSince(ctx context.Context, cluster string, after, now tim
 	return false, nil
 }
 
-// matchers returns the matchers of a selector for a cluster. Empty matchers are omitted.
+// matchers returns the matchers that a selector for a cluster contains. It omits empty matchers.
 func (s *Store) matchers(cluster string, more ...string) string {
 	if s.config.Cluster == "" {
 		more = append(more, "cluster="+strconv.Quote(cluster))

@@ -119,8 +119,8 @@ func sorted(all []fold.Series) []fold.Series {
 	return all
 }
 
-// FuzzDecode checks that responses that encoding/json and the decoder accept have the same series,
-// and that the result does not depend on the size of the pieces that the connection returns.
+// FuzzDecode checks that the decoder and encoding/json return the same series for a response that both accept. It also
+// checks that the result does not depend on the size of the pieces in which the response is read.
 func FuzzDecode(f *testing.F) {
 	f.Add(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"node":"a\"\u003c\\"},"values":[[60.5,"1.25"],[120.001,"-1e-7"],[3,"+Inf"],[4,"12345678901234567890.123"]]}]}}`)
 	f.Add(` { "status" : "success" , "data" : { "result" : [ { "metric" : { } , "value" : [ 1 , "0.1" ] , "more" : [ { "a" : "]" } ] } ] } } `)
@@ -139,7 +139,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestRandomDecimals checks that numbers are parsed in the same way as by strconv.
+// TestRandomDecimals checks that numbers are parsed in the same way as strconv parses them.
 func TestRandomDecimals(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 200_000 {
@@ -151,7 +151,7 @@ func TestRandomDecimals(t *testing.T) {
 	}
 }
 
-// TestShards checks that each GPU is in one shard.
+// TestShards checks that each GPU belongs to exactly one shard.
 func TestShards(t *testing.T) {
 	for gpus, want := range map[int]int{0: 1, 1024: 1, 1025: 4, 4097: 16, 16_384: 16, 16_385: 64, 65_537: 256, 1_000_000: 256} {
 		all := Shards(gpus, 1)
@@ -210,7 +210,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// TestRefused checks the errors of a rejected query and of invalid flags.
+// TestRefused checks the errors for a rejected query and for invalid flags.
 func TestRefused(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no tenant", http.StatusUnauthorized)
@@ -228,9 +228,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLastDescriptions checks that descriptions of units have the times of their last samples, and
-// that descriptions from the previous hour are omitted. The time of a description that lasted less
-// than a minute counts as the earliest time.
+// TestLastDescriptions checks that the descriptions of units are returned with the times of their last samples, and
+// that descriptions from the previous hour are omitted. A description that lasted less than a minute has the earliest
+// possible time.
 func TestLastDescriptions(t *testing.T) {
 	const times = `max_over_time(timestamp(gpuledger_unit_info{cluster="east"})[1h:1m]) or 0 * last_over_time(gpuledger_unit_info{cluster="east"}[1h])`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Cell is a value of a row, a text or an integer, that needs no allocation. Times are integers, in
-// milliseconds since the Unix epoch; an unknown time is 0. Known is set if the value of a column of the
-// type [OptionalInt] is known.
+// Cell is a value in a row, either a text or an integer, that needs no allocation. A time is an integer, in
+// milliseconds since the Unix epoch; an unknown time is 0. In a column of the type [OptionalInt], Known is set if the
+// value is known.
 type Cell struct {
 	Text  string
 	Int   int64
@@ -23,7 +23,7 @@ func (c Cell) Time() time.Time {
 	return time.UnixMilli(c.Int).UTC()
 }
 
-// Value returns the value for a column of the given type, as in a row of [Table].
+// Value converts the cell to a value for a column of the given type, as it occurs in the rows of a [Table].
 func (c Cell) Value(as Type) any {
 	switch as {
 	case Int:
@@ -39,7 +39,7 @@ func (c Cell) Value(as Type) any {
 	return c.Text
 }
 
-// Column returns a column by its name.
+// Column returns the column with the given name.
 func (t Table) Column(name string) (Column, error) {
 	i := t.index(name)
 	if i < 0 {
@@ -48,7 +48,7 @@ func (t Table) Column(name string) (Column, error) {
 	return t.Columns[i], nil
 }
 
-// ParseCell returns the value of a text of [Format].
+// ParseCell parses a text that [Format] returned.
 func (c Column) ParseCell(text string) (Cell, error) {
 	switch c.Type {
 	case Int:

@@ -11,44 +11,43 @@ import (
 	"time"
 )
 
-// Entry is an entry in the chain of a cluster, an append-only log of its hours. The last entry of an
-// hour counts.
+// Entry is an entry in the chain of a cluster, which is an append-only log of the cluster's hours. The last entry for
+// an hour is the valid one.
 type Entry struct {
 	Cluster string
-	// Hour is the start of the hour. For a [SumsEntry] it is the start of the month.
+	// Hour is the start of the hour or, in a [SumsEntry], the start of the month.
 	Hour     time.Time
-	Sequence int64 // number of the entry; 1 for the first entry
+	Sequence int64 // number of the entry, starting at 1
 	Kind     EntryKind
 	At       time.Time // time at which the entry was appended, in milliseconds
 	State    State     // state of the hour in the manifest
 	// Rows is the digest of the rows, and Manifest is the digest of the row in the manifest. See
 	// [EntryKind].
 	Rows, Manifest string
-	// Previous is the hash of the previous entry. It is empty for the first entry. Hash is the hash of
-	// this entry.
+	// Previous is the hash of the previous entry, or empty in the first entry. Hash is the hash of this entry.
 	Previous, Hash string
-	// Key identifies the key of the signature. Both are empty if the entry was not signed.
+	// Key identifies the key that signed the entry. Key and Signature are empty if the entry was not signed.
 	Key, Signature string
 }
 
-// EntryKind is the kind of an entry.
+// EntryKind states what an entry records.
 type EntryKind string
 
 // These are the kinds of entries.
 const (
-	// HourEntry contains the digests [RowsDigest] and [ManifestDigest] of a filed hour.
+	// HourEntry contains the [RowsDigest] and the [ManifestDigest] of a filed hour.
 	HourEntry EntryKind = "hour"
-	// AdoptedEntry is an hour that was filed before the chain began. Its digest of rows is the digest
-	// in the manifest.
+	// AdoptedEntry records an hour that was filed before the chain began. Its digest of the rows is the digest in the
+	// manifest.
 	AdoptedEntry EntryKind = "adopted"
-	// SumsEntry contains the digest of a month in [MonthlyCharges], and the digest of
-	// the month's pruned hours.
+	// SumsEntry contains the digest of a month's rows in [MonthlyCharges], and the digest of the pruned hours of this
+	// month.
 	SumsEntry EntryKind = "sums"
-	// RenamedEntry is an hour, or the sums of a month, after its cluster was renamed.
+	// RenamedEntry records that the cluster of an hour, or of the sums of a month, was renamed.
 	RenamedEntry EntryKind = "renamed"
 )
 
-// Chain is the table of the chains of all clusters. Its rows are only added, and never deleted.
+// Chain is the table with the chains of all clusters. Rows are only added, and never changed or deleted.
 var Chain = func() Table {
 	t := build("chain", "an entry in the chain of a cluster, an append-only log of its hours; the last entry of an hour counts", nil,
 		func(h *Hour) []Entry { return h.Entries }, chainFields...)
@@ -69,7 +68,7 @@ var chainFields = []Field[Entry]{
 	long("signature", "Ed25519 signature of the checkpoint of this entry in base64", func(e *Entry) *string { return &e.Signature }),
 }
 
-// EntryRows returns entries of a cluster as rows of [Chain].
+// EntryRows converts entries to rows of [Chain].
 func EntryRows(entries ...Entry) (rows [][]any) {
 	for i := range entries {
 		e := &entries[i]
@@ -78,7 +77,7 @@ func EntryRows(entries ...Entry) (rows [][]any) {
 	return rows
 }
 
-// EntryIn converts a row of [Chain].
+// EntryIn converts a row of [Chain] to an entry.
 func EntryIn(row []any) Entry {
 	e := Entry{Cluster: row[0].(string), Hour: row[1].(time.Time).UTC()}
 	for i := range chainFields {
@@ -95,10 +94,10 @@ func (e *Entry) Digest() string {
 	return rowsDigest(Chain, EntryRows(signed))
 }
 
-// Chained contains the tables with the rows of an hour that the chain covers.
+// Chained contains the tables that the digests in the chain cover.
 var Chained = append(slices.Clone(Data), Corrections)
 
-// RowsDigest returns the digest of the rows of an hour in the tables [Chained], in any order.
+// RowsDigest returns the digest of an hour's rows in the tables [Chained]. The rows may be in any order.
 func RowsDigest(rows func(t Table) [][]any) string {
 	sum := sha256.New()
 	for _, t := range Chained {
@@ -108,7 +107,7 @@ func RowsDigest(rows func(t Table) [][]any) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// ManifestDigest returns the digest of an hour's row in the manifest. It omits the state, which
+// ManifestDigest returns the digest of an hour's row in the manifest. The digest does not cover the state, which
 // changes when the hour is pruned.
 func ManifestDigest(row []any) string {
 	row = slices.Clone(row)
@@ -120,7 +119,7 @@ func ManifestDigest(row []any) string {
 // SumsDigest returns the digest of the rows of a month in [MonthlyCharges].
 func SumsDigest(rows [][]any) string { return rowsDigest(MonthlyCharges, rows) }
 
-// PrunedDigest returns the digest of the pruned hours among rows of the manifest.
+// PrunedDigest returns the digest of the rows of the manifest that belong to pruned hours.
 func PrunedDigest(filed [][]any) string {
 	var hours [][]any
 	for _, row := range filed {
@@ -143,8 +142,9 @@ func rowsDigest(t Table, rows [][]any) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// addRows adds rows to a digest, in the order of their texts. A row is a line of column="value",
-// without empty values and zeros, except known zeros of [OptionalInt], so that the digest does not depend on columns that are added later.
+// addRows adds rows to a digest, sorted by their text. The text of a row is a line of column="value". It omits empty
+// values and zeros, except known zeros of the type [OptionalInt], so that the digest does not depend on columns that a
+// later version adds.
 func addRows(to hash.Hash, t Table, rows [][]any) {
 	lines := make([]string, len(rows))
 	for i, row := range rows {

@@ -6,12 +6,10 @@ import (
 	"time"
 )
 
-// Charge is a part of the energy of a board in an hour. It is the part of a pod, the part of a unit
-// outside pods such as a Slurm job, or unattributed energy with its reason. A Charge can also be a
-// sum of such parts.
+// Charge is a part of a board's energy in an hour. It is charged to a pod or to a unit outside pods, such as a Slurm
+// job, or is unattributed for a reason. A Charge can also be the sum of such parts.
 type Charge struct {
-	// Cluster and Hour are empty in the charges of an [Hour], and in sums over several clusters or
-	// hours.
+	// Cluster and Hour are empty in the charges of an [Hour] and in sums over several clusters or hours.
 	Cluster                string
 	Hour                   time.Time
 	Model                  string // model of the GPU; set only in sums
@@ -19,33 +17,32 @@ type Charge struct {
 	Namespace, Pod, PodUID string // empty for units and unattributed energy
 	Manager, Unit          string // empty for pods and unattributed energy
 	Reason                 string // empty for pods and units
-	// The workload is the root of the pod's owner chain. It, the team, the queues and the user of a
-	// unit are attributes: they do not identify the charge.
+	// The workload is the root of the pod's owner chain. The workload, the team, the queues and the user of a unit are
+	// attributes, which do not identify the charge.
 	WorkloadKind, WorkloadName, WorkloadUID, Team, Username string
 	Queue, ClusterQueue                                     string
 	// Labels contains labels of the pod; see [JoinLabels].
 	Labels string
-	// Energy is in mJ. Exclusive is the measured part of Energy, Idle is the idle part, and Estimated
-	// is the part that was divided with an estimated idle power.
+	// Energy is in mJ. Exclusive is the measured part of Energy, Idle is the idle part, and Estimated is the part that was
+	// divided by an estimated idle power.
 	Energy, Exclusive, Idle, Estimated int64
-	// Held, GPUTime, Active and Busy are in ms. GPUTime is the held time, weighted by the share of the
-	// GPU, and Busy is the sampled busy time.
+	// Held, GPUTime, Active and Busy are in ms. GPUTime is the held time weighted by the share of the GPU. Busy is the
+	// sampled busy time.
 	Held, GPUTime, Active, Busy int64
 	// ThermalEnergy and PowerBrakeEnergy are the parts of the energy that were used while the driver
 	// reduced the clocks because of heat and because of the power brake. Thermal and PowerBrake are the
-	// corresponding times. Both causes may apply at the same time.
+	// corresponding times. Both causes can occur at the same time.
 	ThermalEnergy, Thermal, PowerBrakeEnergy, PowerBrake int64
-	// Profiled is the time in which the GPU's profile was measured while the pod or unit was alone on the GPU, in
-	// ms. TensorActive and DRAMActive measure the activity in this time. All three are nil if they are unknown.
+	// Profiled is the time, in ms, in which the GPU was profiled while the pod or unit was alone on it. TensorActive and
+	// DRAMActive measure the activity in this time. All three are nil if they are unknown.
 	Profiled, TensorActive, DRAMActive *int64
 	// Began and Ended are the times of the scrapes between which the counters of a pod or unit grew. Began may
-	// be before the hour if new counters have their first sample in the hour. Both are zero for
-	// unattributed energy, and do not identify the charge.
+	// be before the hour if new counters have their first sample in the hour. Both times are zero for unattributed energy.
+	// They do not identify the charge.
 	Began, Ended time.Time
 }
 
-// charge contains the columns of charges and corrections. All integers are amounts, which are added
-// up.
+// charge contains the columns of charges and corrections. All integers are amounts that are added up.
 var charge = []Field[Charge]{
 	text("node", "node", func(c *Charge) *string { return &c.Node }),
 	text("uuid", "UUID of the GPU", func(c *Charge) *string { return &c.UUID }),
@@ -86,28 +83,27 @@ var charge = []Field[Charge]{
 // chargeKey contains the columns that identify a charge of an hour.
 var chargeKey = []string{"node", "uuid", "namespace", "pod", "pod_uid", "manager", "unit", "reason"}
 
-// ofCharge contains the columns of charges that readers support, and the cluster, the hour and the
-// model.
+// ofCharge contains the columns of charges that readers can select, including the cluster, the hour and the model.
 var ofCharge = append([]Field[Charge]{
 	text("cluster", clusterHelp, func(c *Charge) *string { return &c.Cluster }),
 	moment("hour", hourHelp, func(c *Charge) *time.Time { return &c.Hour }),
 	text("model", "model of the GPU", func(c *Charge) *string { return &c.Model }),
 }, charge...)
 
-// Amounts contains the columns that are added up. Unknown amounts are not added. If all amounts are unknown, the sum
-// is unknown.
+// Amounts contains the columns that are added up. Unknown values are skipped. A sum is unknown only if all its values
+// are unknown.
 var Amounts = slices.DeleteFunc(slices.Clone(charge), func(f Field[Charge]) bool { return !f.IsAmount() })
 
-// ChargeField returns a column of charges, including the cluster, the hour and the model. It returns false for
-// another name.
+// ChargeField returns the column of charges with the given name, which may also be the cluster, the hour or the model.
+// It returns false if there is no such column.
 func ChargeField(name string) (Field[Charge], bool) { return named(ofCharge, name) }
 
-// Charges contains a row for each pod, unit or reason, GPU and hour. Rows of a GPU and hour add up to its
-// energy.
+// Charges contains a row for each GPU, hour and pod, unit or reason. The rows of a GPU and hour add up to the GPU's
+// energy in the hour.
 var Charges = build("charges", "the energy of a GPU in an hour by pod, by unit outside pods, or by the reason why neither is charged", chargeKey,
 	func(h *Hour) []Charge { return h.Charges }, charge...)
 
-// Corrections contains the differences that were found after a month was closed.
+// Corrections contains the differences from charges that were found after their month was closed.
 var Corrections = build("corrections", "a difference from charges that was found after the month was closed; add them to the charges", append([]string{"revision"}, chargeKey...),
 	func(h *Hour) []Charge { return h.Corrections },
 	append([]Field[Charge]{computed("revision", Int, "revision of the hour with this correction", func(h *Hour, _ *Charge) any { return h.Revision })}, charge...)...)
@@ -146,7 +142,7 @@ func (c *Charge) key() (key Charge) {
 	return key
 }
 
-// compare orders the charges of an hour.
+// compare defines the order of the charges in an hour.
 func (c Charge) compare(d Charge) int {
 	return cmp.Or(
 		cmp.Compare(c.Node, d.Node), cmp.Compare(c.UUID, d.UUID), cmp.Compare(c.Reason, d.Reason),
@@ -155,8 +151,8 @@ func (c Charge) compare(d Charge) int {
 	)
 }
 
-// Difference returns the amounts by which charges differ from earlier charges, sorted. Earlier
-// charges and differences add up to the charges.
+// Difference returns the differences between charges and earlier charges, sorted. The earlier charges and the
+// differences add up to the charges.
 func Difference(before, now []Charge) []Charge {
 	all := make(map[Charge]*Charge)
 	of := func(c *Charge) *Charge {
@@ -190,8 +186,8 @@ func (c *Charge) subtract(d *Charge) {
 	}
 }
 
-// ChargeIn returns the charge of a row of charges or corrections. If a charge was removed, its
-// correction also needs the team and workload of the charge, because these are billed less.
+// ChargeIn converts a row of charges or corrections. The charge includes the team and the workload. If a charge was
+// removed, its correction bills this team and workload less.
 func ChargeIn(t Table, row []any) (c Charge) {
 	for _, f := range charge {
 		f.set(&c, t.value(row, f.Name))

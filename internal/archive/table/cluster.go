@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// maxCluster limits the name of a cluster in a path, in bytes. A character other than an ASCII
-// letter, a digit or one of "$-_.+!*'(),&=:@" takes three bytes or more in a path. A file system
-// must accept "cluster=" followed by the name as the name of a folder.
+// maxCluster limits the escaped name of a cluster, in bytes. Any character except ASCII letters, digits and
+// "$-_.+!*'(),&=:@" takes three bytes or more when it is escaped for a path. File systems must accept "cluster="
+// followed by the escaped name as the name of a folder.
 const maxCluster = 200
 
 // CheckCluster returns an error unless every sink can store the name of a cluster. It checks names

@@ -30,11 +30,11 @@ type Column struct {
 	added bool
 }
 
-// Added reports whether a column was added after the first version. In rows of earlier versions it
-// is empty, unknown or 0.
+// Added reports whether a column was added after the first version. In rows from earlier versions, such a column is
+// empty, unknown or 0.
 func (c Column) Added() bool { return c.added }
 
-// Zero returns the value of an added column in a row of an earlier version.
+// Zero returns the value that an added column has in a row from an earlier version.
 func (c Column) Zero() any {
 	switch c.Type {
 	case Int:
@@ -47,7 +47,7 @@ func (c Column) Zero() any {
 	return ""
 }
 
-// Field is a column with its value in a row of T. Exactly one of the accessors is set.
+// Field is a column with a function that accesses its value in a row of T. Exactly one of these functions is set.
 type Field[T any] struct {
 	Column
 	text     func(row *T) *string
@@ -58,17 +58,16 @@ type Field[T any] struct {
 	computed func(h *Hour, row *T) any
 
 	short bool // the text comes from a label and may be shortened, see [shorten]
-	// summed is the help of the column in [MonthlyCharges], or empty if sums do not include the
-	// column.
+	// summed is the help text of the column in [MonthlyCharges], or empty if this table does not include the column.
 	summed string
 }
 
-// text is a column with the value of a label. A value with more than [MaxText] bytes is shortened.
+// text returns a column that contains the value of a label. A value of more than [MaxText] bytes is shortened.
 func text[T any](name, help string, of func(*T) *string) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Text, Help: help}, text: of, short: true}
 }
 
-// long is a column for texts with a different length limit.
+// long returns a column for texts with a different length limit.
 func long[T any](name, help string, of func(*T) *string) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Text, Help: help}, text: of}
 }
@@ -81,7 +80,7 @@ func integer[T any](name, help string, of func(*T) *int64) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Int, Help: help}, number: of}
 }
 
-// optional is a column with an integer that may be unknown.
+// optional returns a column for an integer that may be unknown.
 func optional[T any](name, help string, of func(*T) **int64) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: OptionalInt, Help: help}, optional: of}
 }
@@ -90,24 +89,25 @@ func moment[T any](name, help string, of func(*T) *time.Time) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Time, Help: help}, moment: of}
 }
 
-// computed is a column that depends on the hour or on several values of a row. It is not read.
+// computed returns a column with values that are computed from the hour or from several values of a row. Such a column
+// is not read.
 func computed[T any](name string, as Type, help string, value func(h *Hour, row *T) any) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: as, Help: help}, computed: value}
 }
 
-// addedIn returns the column, marked with the version of the schema that added it.
+// addedIn returns the column with the version of the schema that added it.
 func (f Field[T]) addedIn(version int) Field[T] {
 	f.since = version
 	return f
 }
 
-// inSums returns the column with its help in [MonthlyCharges].
+// inSums returns the column with its help text in [MonthlyCharges].
 func (f Field[T]) inSums(help string) Field[T] {
 	f.summed = help
 	return f
 }
 
-// value returns the value in a row, as in [Table.Rows].
+// value returns the value in a row, in the form that [Table.Rows] describes.
 func (f *Field[T]) value(h *Hour, row *T) any {
 	switch {
 	case f.short:
@@ -129,7 +129,8 @@ func (f *Field[T]) value(h *Hour, row *T) any {
 	return f.computed(h, row)
 }
 
-// set sets the value in a row to a value of [Table.Rows]. An unknown time may also be nil.
+// set sets the value in a row. The new value has the form that [Table.Rows] describes, but an unknown time may also be
+// nil.
 func (f *Field[T]) set(row *T, value any) {
 	switch {
 	case f.text != nil:
@@ -149,7 +150,7 @@ func (f *Field[T]) set(row *T, value any) {
 	}
 }
 
-// SetCell sets the value in a row to a cell.
+// SetCell sets the value in a row to the value of a cell.
 func (f *Field[T]) SetCell(row *T, c Cell) {
 	switch {
 	case f.text != nil:
@@ -179,8 +180,8 @@ func (f *Field[T]) amount(row *T) *int64 {
 	return f.number(row)
 }
 
-// add adds the number of another row times a factor. Rows may share an optional number, so the sum is a new
-// number.
+// add adds the number of another row, multiplied by a factor. Rows may share the pointer to an optional number, so the
+// sum gets a new pointer.
 func (f *Field[T]) add(to, row *T, factor int64) {
 	if f.optional == nil {
 		*f.number(to) += factor * *f.number(row)
@@ -206,10 +207,10 @@ func (f *Field[T]) clear(row *T) {
 	*f.number(row) = 0
 }
 
-// Text returns a pointer to the text in a row. The column must be a text column.
+// Text returns a pointer to the text in a row. The column must contain texts.
 func (f *Field[T]) Text(row *T) *string { return f.text(row) }
 
-// Counts contains numbers by name. Their text is name=number, separated by spaces.
+// Counts contains numbers by name. Its text is a list of name=number, separated by spaces.
 type Counts map[string]int64
 
 func (c Counts) String() string {

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// dayHelp is the help of the day of a row.
+// dayHelp is the help text of the column day.
 const dayHelp = "day in UTC"
 
 const dayColumn = "day"
 
-// Days and GPUDays are sums that a database keeps, so that questions about long periods read few
-// rows. They always equal the sums of the hours of their day. Sinks that cannot be queried do not
-// have these tables.
+// Days and GPUDays contain daily sums, so that queries about long periods read few rows of a database. They always
+// equal the sums of the hours of the day. Sinks that cannot be queried do not have these tables.
 var (
 	Days = Table{
 		Name: "days",
@@ -54,21 +53,21 @@ var (
 	}
 )
 
-// Summaries are the tables of sums of days.
+// Summaries contains the tables of daily sums.
 var Summaries = []Table{Days, GPUDays}
 
-// Of returns the names of the columns of the given type in a table.
+// Of returns the names of the table's columns that have the given type.
 func (t Table) Of(kind Type) []string {
 	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c Column) bool { return c.Type != kind })
 	return t.Names()
 }
 
-// ofType returns the columns of the given type in a table, except the cluster.
+// ofType returns the table's columns that have the given type, except the cluster.
 func ofType(t Table, kind Type) []Column {
 	return slices.DeleteFunc(slices.Clone(t.Columns[1:]), func(c Column) bool { return c.Type != kind })
 }
 
-// From returns the tables of hours that a table of sums adds up.
+// From returns the tables that a table of daily sums adds up.
 func (t Table) From() []Table {
 	if t.Name == Days.Name {
 		return []Table{Charges, Corrections}
@@ -76,7 +75,7 @@ func (t Table) From() []Table {
 	return []Table{GPUHours}
 }
 
-// DayRows returns rows of hours as rows of a table of sums: a sum of each row. The day is empty.
+// DayRows converts rows of hours to rows of a table of daily sums. Each sum consists of one row, and its day is empty.
 func (t Table) DayRows(from Table, rows [][]any) (days [][]any) {
 	columns := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
@@ -95,7 +94,7 @@ func (t Table) DayRows(from Table, rows [][]any) (days [][]any) {
 	return days
 }
 
-// inDay returns the value of a column in a sum that consists of one row, from the value of the row.
+// inDay converts the value of a row to the value of a column in a sum that consists of only this row.
 func inDay(column string, from Table, hour time.Time, value any) any {
 	at, _ := value.(time.Time)
 	switch {

@@ -30,7 +30,7 @@ var Events = build("events", "a change of a GPU pod or of a workload", []string{
 	filedByColumn,
 )
 
-// Snapshots contains a row for each version of a pod that was sent.
+// Snapshots contains a row for each version of a pod that the reconciler sent.
 var Snapshots = build("snapshots", "a GPU pod at a version, without commands, arguments and environment values", []string{"id"},
 	func(h *Hour) []Event { return h.Snapshots },
 	moment("at", "time of the version", func(e *Event) *time.Time { return &e.At }),
@@ -44,8 +44,8 @@ var Snapshots = build("snapshots", "a GPU pod at a version, without commands, ar
 	filedByColumn,
 )
 
-// Appended contains the tables to which rows are only added. A row with an existing key is a
-// duplicate. The columns begin with cluster, hour, at and id.
+// Appended contains the tables to which rows are only added. A row is a duplicate if its key already exists. The first
+// columns of these tables are cluster, hour, at and id.
 var Appended = []Table{Events, Snapshots}
 
 // IsAppended reports whether the table is one of [Appended].
@@ -63,19 +63,17 @@ type Event struct {
 }
 
 const (
-	// maxMonths is the maximum age of an accepted time in months. maxAhead is the maximum time by
-	// which it may be ahead of the receiver's clock.
+	// maxMonths is the maximum age, in months, of the time of an event. maxAhead is the maximum time by which the time of
+	// an event may be ahead of the receiver's clock.
 	maxMonths = 13
 	maxAhead  = 24 * time.Hour
-	// maxNewMonths is the maximum number of months in a request, in addition to the month of its
-	// arrival and the previous month. It is limited because each month may need a new partition of a
-	// database or a new folder.
+	// maxNewMonths is the maximum number of months in a request, in addition to the month of its arrival and the previous
+	// month. The number is limited because each month may need a new database partition or a new folder.
 	maxNewMonths = 2
 )
 
-// Place returns the events of a request, each with the hour in which it is filed. An event is filed
-// in the hour of its arrival if its time is not accepted, or if its request contains too many
-// months.
+// Place returns the events of a request, each with the hour in which it is filed. An event is filed in the hour of its
+// arrival if its time is too old or too far ahead, or if its request contains too many months.
 func Place(events []event.Event, arrived time.Time) []Event {
 	arrived = arrived.UTC()
 	months := map[time.Time]bool{Month(arrived): true, Month(arrived).AddDate(0, -1, 0): true}
@@ -96,7 +94,7 @@ func Place(events []event.Event, arrived time.Time) []Event {
 	return all
 }
 
-// EventRows returns the rows of the events of a cluster in one of these tables.
+// EventRows converts the events of a cluster to rows of one of the tables [Appended].
 func EventRows(t Table, cluster string, events []Event) (rows [][]any) {
 	for _, e := range events {
 		h := &Hour{Cluster: cluster, Start: e.Hour}
@@ -117,7 +115,7 @@ var (
 	lastEvent  = time.Date(2100, 1, 1, 0, 0, 0, -1, time.UTC)
 )
 
-// filedBy returns the reason for the hour of an event.
+// filedBy returns the value of the column filed_by for an event.
 func filedBy(e *Event) string {
 	if e.ByArrival {
 		return "arrival"
@@ -125,7 +123,7 @@ func filedBy(e *Event) string {
 	return ""
 }
 
-// object returns a JSON object as text.
+// object returns the text of a JSON object.
 func object(text []byte) string {
 	if len(text) == 0 {
 		return "{}"

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// TestEventRows checks that a snapshot appears only in the table of snapshots, and that rejected
-// times are marked.
+// TestEventRows checks that a snapshot appears only in the table of snapshots, and that events with rejected times are
+// marked.
 func TestEventRows(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 30, 0, 5e6, time.UTC)
 	arrived := time.Date(2026, 3, 2, 7, 45, 0, 0, time.UTC)
@@ -50,8 +50,8 @@ func TestEventRows(t *testing.T) {
 	}
 }
 
-// TestNewMonths checks that a request with an event of every month since 2015 has rows in four months: the
-// month of its arrival, the previous month, and two others.
+// TestNewMonths checks that a request with an event in every month since 2015 has rows in only four months: the month
+// of its arrival, the previous month, and two others.
 func TestNewMonths(t *testing.T) {
 	arrived := time.Date(2026, 3, 2, 7, 45, 0, 0, time.UTC)
 	var events []event.Event

@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// GPU describes a GPU in an hour. It contains the place of the GPU, the energy of its board and its
-// health. Unknown texts are empty.
+// GPU describes a GPU in an hour: its place, its health and the energy of its board. Unknown texts are empty.
 type GPU struct {
-	// Cluster and Hour are empty in the GPUs of an [Hour].
+	// Cluster and Hour are empty for the GPUs of an [Hour].
 	Cluster                                                                                string
 	Hour                                                                                   time.Time
 	Node, UUID, Serial, ChassisSerial, ChassisSlot, TrayIndex, PCIBusID, Model, SystemUUID string
 	Machine                                                                                string // name of the machine at its provider
-	// First and Last are the times of the first and last scrape of the placement, or zero if there was none.
-	// Scrapes is the number of these scrapes.
+	// First and Last are the times of the first and the last scrape of the placement, or zero if it was not scraped.
+	// Scrapes is the number of scrapes.
 	First, Last time.Time
 	Scrapes     int64
 	Energy      int64 // mJ
@@ -23,10 +22,11 @@ type GPU struct {
 	EnergySource, EnergyScope string
 	XIDs                      Counts // by code
 	Losses, EnergyResets      int64
-	// RemappedCorrectable and RemappedUncorrectable are memory rows by the kind of the error.
+	// RemappedCorrectable and RemappedUncorrectable are the numbers of memory rows that were remapped because of each kind
+	// of error.
 	RemappedCorrectable, RemappedUncorrectable int64
-	// Uncounted is an upper bound of the energy that Energy omits, and Estimated is the part of Energy
-	// that was divided with an estimated idle power, in mJ.
+	// Uncounted is an upper bound for the energy that Energy omits. Estimated is the part of Energy that was divided by an
+	// estimated idle power. Both are in mJ.
 	Uncounted, Estimated int64
 	// The errors below are nil if the record does not contain them, because the GPU does not report
 	// them or an earlier exporter did not record them. Corrected and uncorrected memory errors are in
@@ -35,17 +35,16 @@ type GPU struct {
 	// LifetimeUncorrectable is the number of uncorrectable errors over the life of the board.
 	LifetimeUncorrectable *int64
 	RetiredPages          *int64
-	// LowMemoryBanks is the number of memory banks with few or no spare rows.
+	// LowMemoryBanks is the number of memory banks that have few or no spare rows.
 	LowMemoryBanks            *int64
 	PCIeReplays, NVLinkErrors *int64
-	Thermal, PowerBrake       *int64 // ms with reduced clocks
+	Thermal, PowerBrake       *int64 // time with reduced clocks, in ms
 	// RecoveryAction is the action that the driver requires. It is "none" if no action is required, and
 	// empty if the action is unknown.
 	RecoveryAction string
 }
 
-// place contains the columns of a GPU's place, and health contains the columns of its energy and
-// health.
+// place contains the columns that describe the place of a GPU. health contains the columns for its energy and health.
 var (
 	place = []Field[GPU]{
 		text("node", "node", func(g *GPU) *string { return &g.Node }),
@@ -74,7 +73,7 @@ var (
 		integer("uncounted_mj", "upper bound of the energy that resets, rejected readings and gaps dropped", func(g *GPU) *int64 { return &g.Uncounted }).addedIn(10),
 		integer("estimated_mj", "part of the energy that was divided over several owners with an estimated idle power", func(g *GPU) *int64 { return &g.Estimated }).addedIn(10),
 	}
-	// ErrorFields are the columns of the errors of a board.
+	// ErrorFields contains the columns for the errors of a board.
 	ErrorFields = []Field[GPU]{
 		optional("dram_correctable", "correctable errors of the GPU's memory", func(g *GPU) **int64 { return &g.DRAMCorrectable }).addedIn(18),
 		optional("dram_uncorrectable", "uncorrectable errors of the GPU's memory", func(g *GPU) **int64 { return &g.DRAMUncorrectable }).addedIn(18),
@@ -91,11 +90,11 @@ var (
 	}
 )
 
-// IsLevel reports whether a column of ErrorFields is a value of the last scrape, and not a count.
+// IsLevel reports whether a column of ErrorFields is a value from the last scrape, and not a count.
 func IsLevel(name string) bool { return name == "lifetime_uncorrectable" || name == "low_memory_banks" }
 
-// AddErrors adds the errors of a later hour. Counts are added up, the highest value of a level is
-// kept, and the last action is kept. A number is unknown if it is unknown in both hours.
+// AddErrors adds the errors of a later hour. It adds up counts, and keeps the highest value of a level and the last
+// action. A number is unknown if it is unknown in both hours.
 func (g *GPU) AddErrors(later *GPU) {
 	for _, f := range ErrorFields {
 		if f.optional == nil {
@@ -125,8 +124,7 @@ func (g *GPU) ClearErrors() {
 	g.RecoveryAction = ""
 }
 
-// PlaceFields contains the columns that describe the place of a GPU in an hour, and GPUFields
-// contains all columns.
+// PlaceFields contains the columns that describe the place of a GPU in an hour. GPUFields contains all columns.
 var (
 	PlaceFields = append([]Field[GPU]{
 		text("cluster", clusterHelp, func(g *GPU) *string { return &g.Cluster }),
@@ -135,7 +133,7 @@ var (
 	GPUFields = slices.Concat(PlaceFields, health, ErrorFields)
 )
 
-// GPUField returns a column of GPUs, or false if there is no column with this name.
+// GPUField returns the column of GPUs with the given name, or false if there is no such column.
 func GPUField(name string) (Field[GPU], bool) { return named(GPUFields, name) }
 
 // GPUHours contains a row for each GPU and hour.

@@ -17,7 +17,7 @@ type Hour struct {
 	// UnknownPods contains the charged pods that no series of their cluster names, sorted. It is empty
 	// if the cluster has no series that name pods.
 	UnknownPods []PodID
-	// Dropped is the number of scrapes of GPUs that were omitted because of an implausible value.
+	// Dropped is the number of GPU scrapes that were omitted because of an implausible value.
 	Dropped int
 	// Refused is set by [Hour.Refuse].
 	Refused bool
@@ -25,22 +25,22 @@ type Hour struct {
 	Filed
 	// State is the state in which the hour was filed.
 	State State
-	// SilentNodes is the number of nodes without samples and without failed scrapes. ExplainedNodes
-	// is the number of silent nodes that were removed, drained or renamed.
+	// SilentNodes is the number of nodes that have neither samples nor failed scrapes. ExplainedNodes is the number of
+	// these nodes that were removed, drained or renamed.
 	SilentNodes, ExplainedNodes int
 	// Corrections contains the differences from the filed charges, if the month is closed.
 	Corrections []Charge
-	// Events and Snapshots are rows of the tables of the same name, see [EventRows].
+	// Events and Snapshots contain rows of the tables with the same names; see [EventRows].
 	Events, Snapshots []Event
-	// Entries are rows of [Chain], see [EntryRows].
+	// Entries contains rows of [Chain]; see [EntryRows].
 	Entries []Entry
 }
 
 // Filed identifies the data of an hour in a sink. It is zero if the hour is not filed.
 type Filed struct {
-	Revision int64  // revision; 1 for the first
+	Revision int64  // revision of the hour, starting at 1
 	Digest   string // SHA-256 of the rows
-	Reason   string // reason that the operator gave for accepting gaps
+	Reason   string // reason that an operator gave for accepting gaps
 	Pruned   bool   // the rows have been deleted
 }
 
@@ -55,7 +55,7 @@ const (
 	Pruned    State = "pruned"    // the rows of the hour have been deleted
 )
 
-// Join adds the rows of other GPUs of the same hour.
+// Join adds the rows of other GPUs for the same hour.
 func (h *Hour) Join(parts ...*Hour) {
 	for _, part := range parts {
 		h.GPUs = append(h.GPUs, part.GPUs...)
@@ -66,7 +66,7 @@ func (h *Hour) Join(parts ...*Hour) {
 	slices.SortFunc(h.Charges, Charge.compare)
 }
 
-// Refuse removes the amounts. Places, health and owners do not depend on them.
+// Refuse removes all amounts. Places, health and owners remain, because they do not depend on the amounts.
 func (h *Hour) Refuse() {
 	h.Refused = true
 	for i := range h.GPUs {
@@ -114,10 +114,10 @@ func (h *Hour) scrapes() (sum int64) {
 	return sum
 }
 
-// EarlierReason is the reason for gaps in hours that were filed by earlier versions.
+// EarlierReason is the reason for gaps that is shown for hours from earlier versions, which did not record a reason.
 const EarlierReason = "filed by an earlier version"
 
-// FiledIn converts a row of the manifest.
+// FiledIn converts a row of the manifest to a [Filed].
 func FiledIn(row []any) Filed {
 	f := Filed{
 		Revision: Hours.value(row, "revision").(int64), Digest: Hours.value(row, "digest").(string), Reason: Hours.value(row, "reason").(string), Pruned: StateIn(row) == Pruned,

@@ -33,7 +33,8 @@ func JoinLabels(values map[string]string) string {
 	return text.String()
 }
 
-// LabelIn returns the value of a label in the column labels, or empty if there is none.
+// LabelIn returns the value of a label in the column labels. It returns an empty text if the column does not contain
+// the label.
 func LabelIn(labels, name string) string {
 	for pair := range strings.SplitSeq(labels, ",") {
 		if key, value, _ := strings.Cut(pair, "="); key == name {

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestLabels checks the text of labels, and that each label in it has its value.
+// TestLabels checks the text of labels, and that LabelIn returns the value of each label in this text.
 func TestLabels(t *testing.T) {
 	long := strings.Repeat("x", 250)
 	tests := map[string]struct {

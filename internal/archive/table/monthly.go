@@ -13,8 +13,7 @@ const monthlySince = 8
 
 const hoursColumn = "hours"
 
-// summed contains the columns of charges that are also in sums of months, with their help for these
-// sums.
+// summed contains the columns of charges that are also in [MonthlyCharges], with their help texts for this table.
 var summed = func() (all []Field[Charge]) {
 	for _, f := range charge {
 		if f.summed != "" {
@@ -25,11 +24,11 @@ var summed = func() (all []Field[Charge]) {
 	return all
 }()
 
-// Summed returns the columns of charges that [MonthlyCharges] also contains, as its last columns:
-// the texts, and the sums of integers.
+// Summed returns the columns of charges that are also the last columns of [MonthlyCharges]. Texts are copied, and
+// integers are summed.
 func Summed() []Column { return columnsOf(summed, monthlySince) }
 
-// monthly contains the columns of [MonthlyCharges]. The hour of a sum is the start of its month.
+// monthly contains the columns of [MonthlyCharges]. The column hour of a sum is the start of its month.
 var monthly = append([]Field[Charge]{
 	text("cluster", clusterHelp, func(c *Charge) *string { return &c.Cluster }),
 	moment("month", "start of the month in UTC", func(c *Charge) *time.Time { return &c.Hour }),
@@ -38,8 +37,8 @@ var monthly = append([]Field[Charge]{
 }, summed...)
 
 // MonthlyCharges contains the sums of the charges and corrections of pruned hours, without pods and
-// GPUs. Readers add up rows that differ only in hours, because hours that were filed later have
-// their own rows.
+// GPUs. Readers add up rows that differ only in the column hours, because hours that were filed later are in separate
+// rows.
 var MonthlyCharges = Table{
 	Name:    "monthly_charges",
 	Help:    "a sum of charges and corrections of pruned hours in a month. Add up rows that differ only in hours",
@@ -60,7 +59,7 @@ func Day(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 // maxHours is the number of hours in the longest month.
 const maxHours = 31 * 24
 
-// HoursText returns hours of a month in the format of [MonthlyCharges].
+// HoursText formats hours of a month for [MonthlyCharges].
 func HoursText(month time.Time, hours []time.Time) string {
 	var numbers []int
 	for _, hour := range hours {
@@ -84,7 +83,7 @@ func HoursText(month time.Time, hours []time.Time) string {
 	return strings.Join(texts, ",")
 }
 
-// ParseHours is the inverse of [HoursText].
+// ParseHours parses a text that [HoursText] returned.
 func ParseHours(month time.Time, text string) (hours []time.Time, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, isRange := strings.Cut(part, "-")

@@ -1,6 +1,6 @@
 package table
 
-// Moves contains the events of boards that are sent to other systems. Sinks do not store it.
+// Moves describes the events of boards that are sent to other systems. Sinks do not store this table.
 var Moves = Table{
 	Name: "moves",
 	Help: "an event of a board",

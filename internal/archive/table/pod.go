@@ -7,7 +7,7 @@ type Pod struct {
 	OwnerKind, OwnerName                    string
 	WorkloadKind, WorkloadName, WorkloadUID string
 	Team                                    string
-	Requests                                Counts // GPUs by resource
+	Requests                                Counts // number of requested GPUs by resource
 	Queue, ClusterQueue                     string
 	Labels                                  string // see [JoinLabels]
 }

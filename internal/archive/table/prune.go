@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// ErrPruned is the error for an hour that cannot be filed, because it was pruned.
+// ErrPruned means that an hour cannot be filed because it was pruned.
 var ErrPruned = errors.New("the hour is pruned")
 
-// Deletable contains the tables from which pruning deletes rows.
+// Deletable contains the tables in which pruning deletes rows.
 var Deletable = slices.Concat(Data, []Table{Corrections}, Appended)
 
-// ClusterMonth is a month of a cluster.
+// ClusterMonth identifies a month of a cluster.
 type ClusterMonth struct {
 	Cluster string
 	Month   time.Time
 }
 
-// ByMonth returns the keys of a map, with the oldest month first.
+// ByMonth returns the keys of a map, oldest month first.
 func ByMonth[T any](of map[ClusterMonth]T) []ClusterMonth {
 	return slices.SortedFunc(maps.Keys(of), func(a, b ClusterMonth) int {
 		return cmp.Or(a.Month.Compare(b.Month), cmp.Compare(a.Cluster, b.Cluster))
 	})
 }
 
-// Deleted describes rows of a table and cluster that are pruned.
+// Deleted describes the pruned rows of a table and cluster.
 type Deleted struct {
 	Table, Cluster string
 	Rows           int64 // in a database
@@ -37,7 +37,7 @@ type Deleted struct {
 	First, Last time.Time
 }
 
-// Add adds other rows of the same table and cluster.
+// Add adds other pruned rows of the same table and cluster.
 func (d *Deleted) Add(other Deleted) {
 	d.Rows, d.Files, d.Bytes = d.Rows+other.Rows, d.Files+other.Files, d.Bytes+other.Bytes
 	if d.First.IsZero() || other.First.Before(d.First) {
@@ -55,9 +55,8 @@ func SetPruned(row []any) {
 	row[Hours.index("state")] = string(Pruned)
 }
 
-// Unsummed reports whether an hour has no charges although its row of the manifest counts some.
-// Such charges were removed by hand and cannot be added up. charged is the number of the hour's
-// rows in charges.
+// Unsummed reports whether an hour has no charges although its row in the manifest counts some. Such charges were
+// removed by hand and cannot be added up. charged is the number of rows that the hour has in charges.
 func Unsummed(row []any, charged int64) bool {
 	return charged == 0 && Hours.value(row, "charges").(int64) > 0
 }

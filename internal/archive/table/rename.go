@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sorting contains the columns by which the rows of an hour are sorted for its digest.
+// sorting contains the columns by which the rows of an hour are sorted before the digest is computed.
 var sorting = map[string][]string{
 	GPUHours.Name:  {"node", "uuid"},
 	Charges.Name:   {"node", "uuid", "reason", "namespace", "pod", "pod_uid", "manager", "unit"},
@@ -15,7 +15,7 @@ var sorting = map[string][]string{
 	Workloads.Name: {"uid"},
 }
 
-// inOrder returns the rows of an hour in the order of its digest.
+// inOrder returns the rows of an hour in the order that the digest requires.
 func inOrder(t Table, rows [][]any) [][]any {
 	return slices.SortedStableFunc(slices.Values(rows), func(a, b []any) int {
 		for _, name := range sorting[t.Name] {
@@ -37,9 +37,9 @@ func Renamed(rows [][]any, cluster string) [][]any {
 	return all
 }
 
-// RenamedHour returns the manifest's row of an hour with the cluster replaced. The function data
-// returns the rows of the hour in each of [Data], in any order. The digest is not changed if it
-// does not match the rows because the hour was corrected or pruned.
+// RenamedHour returns the row of an hour in the manifest with the cluster and the digest replaced. The function data
+// returns the rows of the hour in each table of [Data], in any order. If the digest does not match the rows, because
+// the hour was corrected or pruned, it is not changed.
 func RenamedHour(row []any, cluster string, data func(t Table) [][]any) []any {
 	rows := make(map[string][][]any)
 	for _, t := range Data {
@@ -53,7 +53,7 @@ func RenamedHour(row []any, cluster string, data func(t Table) [][]any) []any {
 	return renamed
 }
 
-// OverlapError is the error if an hour of a cluster is already filed under its new name.
+// OverlapError means that a cluster cannot be renamed, because one of its hours is already filed under the new name.
 type OverlapError struct {
 	Cluster string
 	Hour    time.Time

@@ -38,7 +38,7 @@ func fill(row reflect.Value) map[string]string {
 	return values
 }
 
-// field returns the name that a field and its column have in common, such as gpu for GPUTime and gpu_ms.
+// field returns the part of the name that a field and its column share, such as gpu for GPUTime and gpu_ms.
 func field(name string) string {
 	for _, unit := range []string{"Time", "_mj", "_ms", "_seen"} {
 		name = strings.TrimSuffix(name, unit)
@@ -53,14 +53,14 @@ func text(value any) string {
 	return fmt.Sprint(value)
 }
 
-// TestFields checks that each field of a row is in the column with the corresponding name. The cluster and the hour of rows come
-// from the hour, and charges have no model.
+// TestFields checks that the column with the corresponding name contains the value of each field. The cluster and the
+// hour of a row come from the [table.Hour], and charges have no model.
 func TestFields(t *testing.T) {
 	var gpu table.GPU
 	var charge table.Charge
 	var pod table.Pod
 	var workload table.Workload
-	h := &table.Hour{Cluster: "Cluster", Start: start.Add(time.Minute)} // the second field of a row
+	h := &table.Hour{Cluster: "Cluster", Start: start.Add(time.Minute)} // the hour is the second field of a row
 	charges := fill(reflect.ValueOf(&charge).Elem())
 	delete(charges, "model")
 	for _, tt := range []struct {
@@ -84,8 +84,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestAmounts checks that all integers of a charge are added up and cleared, and that its texts and
-// times are kept.
+// TestAmounts checks that Add and Clear change all integers of a charge, but not its texts and times.
 func TestAmounts(t *testing.T) {
 	var one table.Charge
 	fill(reflect.ValueOf(&one).Elem())
@@ -114,8 +113,8 @@ func TestAmounts(t *testing.T) {
 	}
 }
 
-// TestVanishedCharge checks that the correction of a charge that no longer exists is a row with the
-// team and workload of the charge, so that these are billed less, and not the account without a
+// TestVanishedCharge checks the correction of a charge that no longer exists. The correction must contain the team and
+// workload of the charge, so that they are billed less. Without a team, it would reduce the bill for pods without a
 // team.
 func TestVanishedCharge(t *testing.T) {
 	filed := table.Charge{

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sums contains the sums of charges and corrections of one month and cluster.
+// Sums adds up the charges and corrections of a month for one cluster.
 type Sums struct {
 	cluster string
 	month   time.Time
@@ -19,8 +19,8 @@ func NewSums(cluster string, month time.Time, models map[string]string) *Sums {
 	return &Sums{cluster: cluster, month: month, models: models, sums: make(map[Charge]*Charge)}
 }
 
-// Models adds the models of GPUs in rows of gpu_hours, by UUID. It selects a model in the same way
-// as the databases.
+// Models adds the models of the GPUs in rows of gpu_hours, by UUID. If a GPU has several models, it selects the same
+// one as the databases.
 func Models(rows [][]any, to map[string]string) {
 	for _, row := range rows {
 		uuid := GPUHours.value(row, "uuid").(string)

@@ -31,7 +31,7 @@ const (
 	hourHelp    = "start of the hour"
 )
 
-// build returns a table. Both its columns and its key start with cluster and hour.
+// build returns a table. Its columns start with the cluster and the hour, and so does its key.
 func build[T any](name, help string, key []string, rows func(*Hour) []T, fields ...Field[T]) Table {
 	fields = append([]Field[T]{
 		computed("cluster", Text, clusterHelp, func(h *Hour, _ *T) any { return h.Cluster }),
@@ -52,7 +52,7 @@ func build[T any](name, help string, key []string, rows func(*Hour) []T, fields 
 	return t
 }
 
-// columnsOf returns the columns of a table that a version of the schema added.
+// columnsOf returns the columns that a version of the schema added to a table.
 func columnsOf[T any](fields []Field[T], since int) []Column {
 	all := make([]Column, len(fields))
 	for i, f := range fields {
@@ -71,10 +71,10 @@ func named[T any](fields []Field[T], name string) (found Field[T], ok bool) {
 	return fields[i], true
 }
 
-// Data contains the tables with the data of an hour.
+// Data contains the tables that hold the data of an hour.
 var Data = []Table{GPUHours, Charges, Pods, Workloads}
 
-// All contains the tables of the archive.
+// All contains all tables of the archive.
 var All = append(slices.Concat(Data, Appended), Corrections, Hours, MonthlyCharges)
 
 // Names returns the names of the columns.
@@ -86,13 +86,13 @@ func (t Table) Names() []string {
 	return names
 }
 
-// Only returns the table with only the given columns.
+// Only returns the table reduced to the given columns.
 func (t Table) Only(names []string) Table {
 	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c Column) bool { return !slices.Contains(names, c.Name) })
 	return t
 }
 
-// value returns the value of a column in a row.
+// value returns the value that a row has in a column.
 func (t Table) value(row []any, column string) any { return row[t.index(column)] }
 
 // index returns the index of a column, or -1 if the table lacks it.
@@ -100,13 +100,11 @@ func (t Table) index(column string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == column })
 }
 
-// Digest returns the SHA-256 of the rows of an hour. It depends only on the data, and not on a
-// sink.
+// Digest returns the SHA-256 of the rows of an hour. The digest depends only on the data, and not on the sink.
 func Digest(h *Hour) string { return DigestRows(func(t Table) [][]any { return t.Rows(h) }) }
 
-// DigestRows returns the digest of the rows of each of the tables [Data]. If the columns that were
-// added later are empty, the digest is the same as in earlier versions, so that these hours are not
-// filed again.
+// DigestRows returns the digest of the rows of all tables in [Data]. If the columns that later versions added are
+// empty, the digest is the same as in earlier versions, so that hours from these versions are not filed again.
 func DigestRows(rows func(t Table) [][]any) string {
 	sum := sha256.New()
 	for _, t := range Data {
@@ -123,8 +121,8 @@ func DigestRows(rows func(t Table) [][]any) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Format returns a value as text. Times have the format of RFC 3339 with milliseconds. The text of
-// an unknown value is empty.
+// Format returns the text of a value. Times have the RFC 3339 format with milliseconds. The text of an unknown value is
+// empty.
 func Format(value any) string {
 	if value == nil {
 		return ""

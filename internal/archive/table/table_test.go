@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestDigest checks that an hour without units has the digest of earlier versions, where charges
-// ended with active_ms, and that a unit changes the digest.
+// TestDigest checks that an hour without units has the same digest as in earlier versions, where active_ms was the last
+// column of charges. It also checks that a unit changes the digest.
 func TestDigest(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Charges: []table.Charge{
 		{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "u", Team: "blue", Energy: 7},
@@ -23,7 +23,7 @@ func TestDigest(t *testing.T) {
 		return rows
 	})
 	if got := table.Digest(h); got != older {
-		t.Errorf("digest %s, want that of earlier versions, %s", got, older)
+		t.Errorf("digest %s, want the digest of earlier versions, %s", got, older)
 	}
 	h.Charges[0].Manager, h.Charges[0].Unit = "slurm", "7"
 	if table.Digest(h) == older {
@@ -31,8 +31,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestFiledIn checks the conversion of a row of the manifest. Gaps in hours of earlier versions get a
-// reason, so that these hours are not refused when they are read again.
+// TestFiledIn checks how rows of the manifest are converted. Hours from earlier versions get a reason for their gaps,
+// so that these hours are not refused when they are read again.
 func TestFiledIn(t *testing.T) {
 	for _, tt := range []struct {
 		state        table.State

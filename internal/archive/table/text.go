@@ -7,14 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaxText is the maximum length of the value of a label, in bytes. It applies to all programs of
-// gpuledger, and is longer than any name in Kubernetes. Every database can index the names of a row
-// with this length.
+// MaxText is the maximum length of a label's value, in bytes. It is the same in all programs of gpuledger, and longer
+// than any name in Kubernetes. Every database can index names of this length.
 const MaxText = 256
 
-// shorten returns a text that every sink can store. It cuts texts that are too long. It also cuts
-// texts with zero bytes or invalid UTF-8, because PostgreSQL rejects them. It then appends "~" and
-// the SHA-256 of the whole text, so that different texts remain different.
+// shorten returns a text that every sink can store. It truncates texts that are too long, and texts with zero bytes or
+// invalid UTF-8, which PostgreSQL rejects. To a truncated text, it appends "~" and the SHA-256 of the whole text, so
+// that different texts remain different.
 func shorten(text string) string {
 	if len(text) <= MaxText && utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 {
 		return text

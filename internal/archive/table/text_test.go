@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// nodeIn returns the name of a node in the form in which it is filed.
+// nodeIn returns the name of a node as it is filed.
 func nodeIn(name string) string {
 	rows := table.GPUHours.Rows(&table.Hour{GPUs: []table.GPU{{Node: name}}})
 	return rows[0][2].(string)

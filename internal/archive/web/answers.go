@@ -14,14 +14,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// These are the limits of questions.
+// These are the limits for questions.
 const (
 	maxTime      = time.Minute      // time to answer a question
 	maxWait      = 10 * time.Second // time to wait for other questions
-	maxQuestions = 4                // at once
-	maxRows      = 100_000          // maximum number of rows of an answer
+	maxQuestions = 4                // questions that are answered at the same time
+	maxRows      = 100_000          // maximum number of rows in an answer
 	keptTime     = time.Minute      // time for which an answer is cached
-	keptRows     = 50_000           // maximum number of rows of all cached answers
+	keptRows     = 50_000           // maximum number of rows in all cached answers
 )
 
 var (
@@ -30,7 +30,7 @@ var (
 	errTooMany = fmt.Errorf("the answer has more than %d rows: select fewer hours or larger groups, or run the command", maxRows)
 )
 
-// answers answers questions within the limits, and caches the answers for a minute.
+// answers answers questions within the limits and caches the answers for a minute.
 type answers struct {
 	ask   func(context.Context, ask.Request) (*ask.Reply, error)
 	now   func() time.Time
@@ -38,7 +38,7 @@ type answers struct {
 
 	mu   sync.Mutex
 	kept map[string]kept
-	rows int // of all kept answers
+	rows int // number of rows in all cached answers
 }
 
 // kept is a cached answer.
@@ -53,9 +53,9 @@ func newAnswers(library *ask.Library, turns *semaphore.Weighted) *answers {
 	return &answers{ask: limited.Answer, now: library.Now, turns: turns, kept: make(map[string]kept)}
 }
 
-// answer answers a question. Callers must not change the reply.
+// answer returns the reply to a question. Callers must not change the reply.
 func (a *answers) answer(ctx context.Context, r ask.Request) (*ask.Reply, error) {
-	key, err := json.Marshal(r) // the request and the scope of the reader
+	key, err := json.Marshal(r) // the key includes the request and the scope of the reader
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (a *answers) answer(ctx context.Context, r ask.Request) (*ask.Reply, error)
 	return reply, nil
 }
 
-// enter waits until a question may be answered.
+// enter waits until another question may be answered.
 func (a *answers) enter(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -99,7 +99,7 @@ func (a *answers) enter(ctx context.Context) error {
 	return err
 }
 
-// known returns a cached answer, or nil if there is none.
+// known returns the cached answer for a key, or nil if there is no such answer.
 func (a *answers) known(key string) *ask.Reply {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -131,7 +131,7 @@ func (a *answers) keep(key string, reply *ask.Reply) {
 	a.kept[key] = kept{reply, now.Add(keptTime)}
 }
 
-// rowsOf returns the number of rows of an answer, at least 1.
+// rowsOf returns the number of rows in an answer, but at least 1.
 func rowsOf(r *ask.Reply) int {
 	n := 1 + len(r.Answer.Rows)
 	for _, page := range r.Pages {

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 )
 
-// TestBrowser opens the pages in a real chromium: see tools/page-check/archive.mjs. It needs the packages of
-// tools/page-check, and chromium in $CHROMIUM or as Debian installs it.
+// TestBrowser opens the pages in a real Chromium; see tools/page-check/archive.mjs. It needs the packages of
+// tools/page-check, and Chromium at the path in $CHROMIUM or where Debian installs it.
 func TestBrowser(t *testing.T) {
 	chromium := os.Getenv("CHROMIUM")
 	if chromium == "" {

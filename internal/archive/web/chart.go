@@ -10,21 +10,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// chart is a drawing of an answer. Only one of its fields is set.
+// chart is the drawing for an answer. At most one of its fields is set.
 type chart struct {
 	Bars     []bar
 	Calendar *calendar
 	Days     *days
 }
 
-// bar is a line of a chart of groups.
+// bar is a bar in a chart of groups.
 type bar struct {
 	Name, Text  string
-	Width, Idle float64 // percent of the longest bar
+	Width, Idle float64 // percentages of the longest bar
 }
 
-// draw returns the chart of an answer. The columns of the answer determine the kind of the chart.
-// The chart is empty for answers without such columns.
+// draw returns the chart for an answer. The columns of the answer determine the kind of chart. The chart is empty if no
+// kind fits.
 func draw(a print.Answer, style print.Style) chart {
 	t := newTable(a)
 	switch {
@@ -44,7 +44,7 @@ func draw(a print.Answer, style print.Style) chart {
 	return chart{}
 }
 
-// tableOf is an answer with its columns by name.
+// tableOf is an answer with the indexes of its columns by name.
 type tableOf struct {
 	print.Answer
 	at map[string]int
@@ -77,10 +77,10 @@ func (t tableOf) time(row []any, name string) time.Time {
 	return at
 }
 
-// maxBars is the number of groups in a chart.
+// maxBars is the maximum number of groups in a chart.
 const maxBars = 25
 
-// bars returns the groups with the largest amounts, and the parts of the energy without a group.
+// bars returns bars for the groups with the largest amounts, and for the parts of the energy that belong to no group.
 func (t tableOf) bars(amount, idle string) (all []bar) {
 	var rows [][]any
 	for _, row := range t.Rows {
@@ -104,8 +104,8 @@ func (t tableOf) bars(amount, idle string) (all []bar) {
 	return all
 }
 
-// users returns the energy of each pod and unit that used a board, with the largest energy first. If only one pod or
-// unit used the board, it returns an empty list.
+// users returns bars for the energy of each pod and unit that used a board, sorted by energy in descending order. If
+// only one pod or unit used the board, it returns no bars.
 func (t tableOf) users() []bar {
 	type sum struct{ energy, idle int64 }
 	sums := make(map[string]sum)
@@ -135,7 +135,7 @@ func (t tableOf) users() []bar {
 	return all
 }
 
-// name returns the names of a group.
+// name returns the name of the group that a row describes.
 func (t tableOf) name(row []any) (name string) {
 	for i, c := range t.Columns {
 		text, ok := row[i].(string)
@@ -162,16 +162,16 @@ type cell struct {
 	Class, Title        string
 }
 
-// place is an entry of a legend.
+// place is an entry in a legend.
 type place struct{ Class, Name string }
 
-// maxDays is the number of days in a chart.
+// maxDays is the maximum number of days in a chart.
 const maxDays = 371
 
-// square is the size of a day in a calendar.
+// square is the size, in pixels, of a day in a calendar.
 const square = 14
 
-// calendar returns the calendar of stays. The last place of a day is drawn.
+// calendar returns a calendar that shows the last place of a board on each day.
 func (t tableOf) calendar(zone *time.Location) *calendar {
 	places, at := make(map[string]string), make(map[string]string)
 	c := new(calendar)
@@ -218,7 +218,7 @@ func (t tableOf) calendar(zone *time.Location) *calendar {
 
 func key(day time.Time) string { return day.Format(time.DateOnly) }
 
-// dayOf returns the start of the day of a moment.
+// dayOf returns the start of the day that contains a moment.
 func dayOf(at time.Time, zone *time.Location) time.Time {
 	year, month, day := at.In(zone).Date()
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
@@ -232,7 +232,7 @@ func class(n int) string {
 	return fmt.Sprintf("owner-%d", n)
 }
 
-// days draws columns of amounts by day.
+// days draws a column of amounts for each day.
 type days struct {
 	About, First, Last string
 	Width              int
@@ -246,10 +246,9 @@ type part struct {
 	of          func(row []any) int64
 }
 
-// capacity returns the GPU hours by state and day.
-//
-// The days of the answer are in UTC. The last row of each model describes the last hour, which is a part of the last
-// day.
+// capacity returns a chart of the GPU hours by state and day.
+// The days of the answer are in UTC. The last row for each model describes only the last hour, which is part of the
+// last day.
 func (t tableOf) capacity() *days {
 	hours := func(name string) func([]any) int64 {
 		return func(row []any) int64 { return t.number(row, name) }
@@ -265,13 +264,13 @@ func (t tableOf) capacity() *days {
 	})
 }
 
-// errors returns the XID errors by day.
+// errors returns a chart of the XID errors by day.
 func (t tableOf) errors(zone *time.Location) *days {
 	return t.days("XID errors on each day", "hour", zone, func([]any) bool { return true },
 		[]part{{"owner-3", "XID errors", func(row []any) int64 { return t.number(row, "count") }}})
 }
 
-// days returns a chart with a column for each day from the first day to the last day.
+// days returns a chart with a column for each day from the first to the last day.
 func (t tableOf) days(about, column string, zone *time.Location, counts func(row []any) bool, parts []part) *days {
 	sums := make(map[string][]int64)
 	var first, last time.Time
@@ -304,7 +303,7 @@ func (t tableOf) days(about, column string, zone *time.Location, counts func(row
 	return d
 }
 
-// columnHeight and columnWidth are the sizes of a chart of days.
+// columnHeight and columnWidth are the dimensions of a column in a chart of days.
 const columnHeight, columnWidth = 120, 10
 
 // draw adds the columns.

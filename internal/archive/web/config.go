@@ -10,15 +10,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 )
 
-// Config is the configuration of the pages.
+// Config contains the values of the flags for the pages.
 type Config struct {
 	// Pages serves the pages.
 	Pages bool
-	// Settings is the file with values of flags of questions, such as prices.
+	// Settings is the path of a file that sets flags of questions, such as prices.
 	Settings string
-	// Readers is the file with the scopes of readers. If it is empty, each reader sees everything.
+	// Readers is the path of the file with the scopes of readers. If the path is empty, each reader sees everything.
 	Readers string
-	// If Insecure is set, the pages are served to other machines without credentials.
+	// If Insecure is set, other machines can read the pages without credentials.
 	Insecure bool
 	// If LogReads is set, each read is logged.
 	LogReads bool
@@ -26,15 +26,15 @@ type Config struct {
 
 // Register adds the flags with their defaults.
 func (c *Config) Register(fs *flag.FlagSet) {
-	fs.BoolVar(&c.Pages, "web.pages", false, "serve the questions as pages; for run, the command serve always does; requires credentials of readers, except on loopback")
-	fs.StringVar(&c.Settings, "web.pages.config", "", "YAML `file` with values of flags of questions, such as prices, as in --config of a question")
+	fs.BoolVar(&c.Pages, "web.pages", false, "serve the questions as pages in the command run (serve always does); except on loopback, readers need credentials")
+	fs.StringVar(&c.Settings, "web.pages.config", "", "YAML `file` that sets flags of questions, such as prices, in the format of a question's --config")
 	fs.StringVar(&c.Readers, "web.pages.readers", "", "YAML `file` with the teams, namespaces and clusters that each reader sees; without it, all readers see everything")
-	fs.BoolVar(&c.Insecure, "web.pages.insecure", false, "serve the pages without credentials: every client of the address may read the books")
-	fs.BoolVar(&c.LogReads, "web.pages.log-reads", false, "log each read of a page: reader, client address, page, status and time")
+	fs.BoolVar(&c.Insecure, "web.pages.insecure", false, "serve the pages without credentials; every client that can reach the address can then read the books")
+	fs.BoolVar(&c.LogReads, "web.pages.log-reads", false, "log each read of a page with reader, client address, page, status and time")
 }
 
-// Validate returns an error if flags are missing, or if another machine could read pages without credentials.
-// credentials is set if the server checks passwords or certificates of clients.
+// Validate returns an error if required flags are missing, or if another machine could read pages without credentials.
+// credentials is set if the server checks the passwords or certificates of clients.
 func (c *Config) Validate(addresses []string, credentials bool) error {
 	switch {
 	case !c.Pages && (c.Settings != "" || c.Readers != "" || c.Insecure || c.LogReads):

@@ -20,22 +20,22 @@ import (
 	"time"
 )
 
-// groupsOf contains the groups of the users.
+// groupsOf contains the groups of each user.
 var groupsOf = map[string][]string{
 	"alice": {"users-a"}, "bob": {"users-b"}, "both": {"users-a", "users-b"}, "carol": {"staff", "finance"}, "comma": {"x,finance"}, "eve": {},
 }
 
 // issuer is a minimal OpenID Connect provider: the authorization code flow of OpenID Connect Core 1.0, section 3.1. A user logs in
-// with the cookie login. Tokens contain groups only if the client requests the scope groups, as in Dex.
+// with the cookie login. As in Dex, tokens contain groups only if the client requests the scope groups.
 type issuer struct {
 	url, callback string
 	key           *rsa.PrivateKey
 
 	mu    sync.Mutex
-	codes map[string]map[string]any // the claims of each code that was not used
+	codes map[string]map[string]any // claims of each code that has not been used yet
 }
 
-// newIssuer starts an issuer for a client with a redirect URL, and returns the URL of the issuer.
+// newIssuer starts an issuer for a client with the given redirect URL, and returns the URL of the issuer.
 func newIssuer(t *testing.T, callback string) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -70,7 +70,7 @@ func (i *issuer) keys(w http.ResponseWriter, _ *http.Request) {
 	}}})
 }
 
-// authorize sends the user of the cookie back to the client with a code.
+// authorize redirects the user that the cookie names to the client with a code.
 func (i *issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	query, login := r.URL.Query(), ""
 	if cookie, err := r.Cookie("login"); err == nil {
@@ -100,7 +100,7 @@ func (i *issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, i.callback+"?"+url.Values{"code": {code}, "state": {query.Get("state")}}.Encode(), http.StatusFound)
 }
 
-// token exchanges a code for an identity token, once.
+// token exchanges a code for an identity token. Each code can be used once.
 func (i *issuer) token(w http.ResponseWriter, r *http.Request) {
 	id, secret, ok := r.BasicAuth()
 	if unescaped, err := url.QueryUnescape(secret); err == nil { // RFC 6749, section 2.3.1

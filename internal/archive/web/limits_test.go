@@ -13,14 +13,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// limited returns answers in which a function answers the questions.
+// limited returns answers that calls the given function to answer a question.
 func limited(answer func(context.Context, ask.Request) (*ask.Reply, error)) *answers {
 	return &answers{ask: answer, now: time.Now, turns: semaphore.NewWeighted(maxQuestions), kept: make(map[string]kept)}
 }
 
 func rows(n int) *ask.Reply { return &ask.Reply{Answer: print.Answer{Rows: make([][]any, n)}} }
 
-// TestKept checks that an answer is kept for a minute, and only for requests with the same scope.
+// TestKept checks that an answer is cached for a minute, and only for requests with the same scope.
 func TestKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -52,13 +52,13 @@ func TestKeptRows(t *testing.T) {
 			sum += rowsOf(k.reply)
 		}
 		if sum != a.rows || sum > keptRows {
-			t.Errorf("%d rows are kept, counted as %d, at most %d", sum, a.rows, keptRows)
+			t.Errorf("%d rows are cached, counted as %d, want at most %d", sum, a.rows, keptRows)
 		}
 	}
 }
 
-// TestLimits checks the limits of time, rows and concurrent questions, and that a question ends when its client
-// disconnects.
+// TestLimits checks the limits for time, rows and concurrent questions, and that a question is cancelled when its
+// client disconnects.
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := limited(func(ctx context.Context, r ask.Request) (*ask.Reply, error) {

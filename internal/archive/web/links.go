@@ -9,10 +9,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// linker finds the pages of the cells of a table.
+// linker finds the pages to which the cells of a table link.
 type linker struct {
-	at     map[string]int // columns by name
-	period url.Values     // the time of the table, as flags of the page "uses"
+	at     map[string]int // index of each column by name
+	period url.Values     // the period of the table, as flags of the page "uses"
 }
 
 func newLinker(columns []print.Column, period url.Values) linker {
@@ -23,7 +23,7 @@ func newLinker(columns []print.Column, period url.Values) linker {
 	return l
 }
 
-// periodOf returns the flags for the time of a question as flags of the page of uses.
+// periodOf returns the period of a question as flags of the page "uses".
 func periodOf(r ask.Request) url.Values {
 	period := make(url.Values)
 	for _, name := range []string{"from", "to", "since", "of-cluster", "tz"} {
@@ -32,12 +32,12 @@ func periodOf(r ask.Request) url.Values {
 		}
 	}
 	if r.Flags.Has("month") {
-		_ = setMonth(period, r.Flags.Get("month")) // an answer contains only valid months
+		_ = setMonth(period, r.Flags.Get("month")) // the month is valid, because the question was answered
 	}
 	return period
 }
 
-// text returns the value of a column in a row, or empty if the row has none.
+// text returns the value of a column in a row, or an empty text if the value is missing.
 func (l linker) text(row []string, column string) string {
 	i, ok := l.at[column]
 	if !ok || row[i] == "-" {
@@ -46,7 +46,7 @@ func (l linker) text(row []string, column string) string {
 	return row[i]
 }
 
-// page returns the page of a cell, or empty if there is none.
+// page returns the page to which a cell links, or an empty text if there is no such page.
 func (l linker) page(column string, row []string) string {
 	text := l.text(row, column)
 	if text == "" {
@@ -65,7 +65,7 @@ func (l linker) page(column string, row []string) string {
 	return ""
 }
 
-// uses returns the page with the boards that a pod or unit used in each hour.
+// uses returns the page that lists the boards that a pod or unit used in each hour.
 func (l linker) uses(flag, within, name string) string {
 	if within == "" {
 		return ""
@@ -78,10 +78,11 @@ func (l linker) uses(flag, within, name string) string {
 // explanation is a command on a node.
 type explanation struct{ Node, Command string }
 
-// maxExplanations limits the commands of a page.
+// maxExplanations is the maximum number of commands on a page.
 const maxExplanations = 5
 
-// explanations returns the commands that explain uses, by node. The node keeps the intervals for a limited time.
+// explanations returns the commands that explain uses of boards, by node. Each node keeps the necessary intervals only
+// for a limited time.
 func explanations(a print.Answer) (all []explanation) {
 	t := newTable(a)
 	if !t.has("node", "uuid", "namespace", "pod", "manager", "unit") {

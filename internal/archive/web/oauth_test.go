@@ -23,14 +23,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// oauthEnv is the variable with the folder of oauth2-proxy.
+// oauthEnv is the environment variable that contains the folder of oauth2-proxy.
 const oauthEnv = "GPULEDGER_E2E_OAUTH2_PROXY"
 
 // clientSecret is the secret that the proxy and the issuer share.
 const clientSecret = "the secret of the client"
 
-// groupScopes contains the scopes of groups. Only the proxy has the address 127.0.0.1. Other clients of a test connect from
-// 127.0.0.2.
+// groupScopes contains the scopes of groups. Only the proxy has the address 127.0.0.1. Other clients in a test connect
+// from 127.0.0.2.
 const groupScopes = `
 header: X-Forwarded-Groups
 proxy:
@@ -43,11 +43,10 @@ readers:
 
 // oauth is oauth2-proxy in front of the archive, with an issuer.
 type oauth struct {
-	proxy, archive string // URLs
+	proxy, archive string // URLs of the proxy and the archive
 }
 
-// documented returns the flags of a command in docs/web.md, in which some values are replaced by values
-// of the test.
+// documented returns the flags of a command in docs/web.md. It replaces some of their values by values for the test.
 func documented(t *testing.T, command string, values map[string]string) (flags []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/web.md")
@@ -79,7 +78,7 @@ func documented(t *testing.T, command string, values map[string]string) (flags [
 	return flags
 }
 
-// openOAuth starts the archive and oauth2-proxy with the documented flags and some other flags.
+// openOAuth starts the archive and oauth2-proxy with the documented flags and some additional flags.
 func openOAuth(t *testing.T, flags ...string) oauth {
 	t.Helper()
 	folder := os.Getenv(oauthEnv)
@@ -112,8 +111,7 @@ func openOAuth(t *testing.T, flags ...string) oauth {
 	return oauth{proxy: "http://" + proxy, archive: "http://" + archive}
 }
 
-// echoHeaders writes the headers that name the user of a request. For /echo/slow it first waits 35
-// seconds.
+// echoHeaders writes the headers that name the user of a request. For /echo/slow, it first waits for 35 seconds.
 func echoHeaders(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/echo/slow" {
 		select {
@@ -135,15 +133,14 @@ type browser struct {
 	expires time.Duration
 }
 
-// open returns a browser. login is the user that the issuer logs in. It is empty if no user logs
-// in.
+// open returns a browser. login is the user that the issuer logs in, or empty if no user logs in.
 func (o oauth) open(t *testing.T, login string) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	check(t, err)
 	at, err := url.Parse(o.proxy)
 	check(t, err)
-	jar.SetCookies(at, []*http.Cookie{{Name: "login", Value: login}}) // cookies are for all ports of the host
+	jar.SetCookies(at, []*http.Cookie{{Name: "login", Value: login}}) // cookies apply to all ports of the host
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	b := new(browser)
 	b.Client = http.Client{Jar: jar, Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -176,10 +173,10 @@ func (b *browser) get(t *testing.T, page string, header http.Header) (status int
 	return response.StatusCode, string(text)
 }
 
-// podsPage lists the pods of each team in the drawn books.
+// podsPage is the page that lists the pods of each team in the drawn books.
 const podsPage = "/statement/2026-10?by=team,pod&o=csv"
 
-// sees checks that a response contains the pods of the teams, and no name of other teams.
+// sees checks that a response contains the pods of the given teams and no names of other teams.
 func sees(t *testing.T, body string, teams ...string) {
 	t.Helper()
 	for _, team := range []string{"a", "b", "c", "d"} {
@@ -195,7 +192,7 @@ func sees(t *testing.T, body string, teams ...string) {
 	}
 }
 
-// forged contains headers with which a client may try to read as the group finance.
+// forged contains headers with which a client may try to be taken for a member of the group finance.
 var forged = map[string]http.Header{
 	"other group":  {"X-Forwarded-Groups": {"finance"}},
 	"two headers":  {"X-Forwarded-Groups": {"users-a", "finance"}},
@@ -245,7 +242,7 @@ func TestOAuth2Proxy(t *testing.T) {
 		t.Run("no login with "+name, func(t *testing.T) {
 			status, body := o.open(t, "").get(t, o.proxy+podsPage, header.Clone())
 			if status != http.StatusUnauthorized {
-				t.Errorf("status %d, want 401 of the issuer", status)
+				t.Errorf("status %d, want 401 from the issuer", status)
 			}
 			sees(t, body)
 		})
@@ -281,8 +278,8 @@ func TestOAuth2ProxyHeaders(t *testing.T) {
 	}
 }
 
-// TestOAuth2ProxyPreserved checks the warning in docs/web.md that a client can add groups if this
-// flag is set.
+// TestOAuth2ProxyPreserved checks that the warning in docs/web.md is right: a client can add groups if this flag is
+// set.
 func TestOAuth2ProxyPreserved(t *testing.T) {
 	o := openOAuth(t, "--skip-auth-strip-headers=false")
 	b := o.open(t, "alice")

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// hostile contains labels that change a page if they are not escaped.
+// hostile contains labels that would change a page if they were not escaped.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, "{{.Version}}", "</td></table>", "\u202eevil\u202c", "مرحبا", strings.Repeat("long", 60), "a&amp;b", "--books=/etc/passwd",
 }
@@ -25,8 +25,7 @@ var hostile = []string{
 // tags contains the elements that pages may contain.
 var tags = "html head meta title link body a header nav ul li h1 h2 p main form label input select option button section dl div dt dd svg rect figure figcaption span table thead tbody tr th td bdi code kbd footer textarea"
 
-// TestHostile checks that no label adds an element, an attribute or a link to a page, and that each label is
-// shown.
+// TestHostile checks that no label can add an element, an attribute or a link to a page, and that each label is shown.
 func TestHostile(t *testing.T) {
 	for _, label := range hostile {
 		h := pages(t, web.Config{Pages: true}, archive(t, func(h *table.Hour) {
@@ -70,7 +69,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestPolicy checks that a page loads only its style sheet, and contains no inline style or script.
+// TestPolicy checks that a page loads nothing but its style sheet and contains no inline styles or scripts.
 func TestPolicy(t *testing.T) {
 	h := pages(t, web.Config{Pages: true}, archive(t, nil))
 	for _, page := range []string{"/", "/statement/2026-10", "/board/1653924023101", "/fleet/2026-10", "/nothing/at/all", "/where/none"} {
@@ -99,7 +98,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestSearch checks the page of each kind of name.
+// TestSearch checks to which page the search leads for each kind of name.
 func TestSearch(t *testing.T) {
 	h := pages(t, web.Config{Pages: true}, archive(t, nil))
 	for name, want := range map[string]string{
@@ -123,7 +122,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestList checks the places of a pasted list, as a page and as CSV, and its limit.
+// TestList checks the places that are returned for a pasted list, as a page and as CSV, and the maximum length of the
+// list.
 func TestList(t *testing.T) {
 	h := pages(t, web.Config{Pages: true}, archive(t, nil))
 	post := func(values url.Values) *httptest.ResponseRecorder {
@@ -147,7 +147,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestParameters checks that parameters cannot select files, books or stores, or name flags in place of boards.
+// TestParameters checks that parameters cannot select files, books or stores, and that flags cannot be given as names
+// of boards.
 func TestParameters(t *testing.T) {
 	h := pages(t, web.Config{Pages: true}, archive(t, nil))
 	for _, page := range []string{
@@ -165,7 +166,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestServed checks the pages through the server of all programs: a relative redirect, a list, and the header of the proxy.
+// TestServed checks the pages through the HTTP server that all programs share. It checks a relative redirect, a list,
+// and the header of the proxy.
 func TestServed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -185,7 +187,7 @@ func TestServed(t *testing.T) {
 		for began := time.Now(); ; {
 			response, err := http.DefaultClient.Do(r)
 			if err != nil && time.Since(began) < time.Minute {
-				continue // the server does not listen yet
+				continue // the server may not listen yet
 			}
 			check(t, err)
 			defer response.Body.Close()

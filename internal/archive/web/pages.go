@@ -10,17 +10,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 )
 
-// page is a page: the question of a command.
+// page describes a page, which answers the question of a command.
 type page struct {
 	path, command, title, about string
 	named                       bool // the path ends with the name of a board, node or chassis
 	monthly                     bool // the path may end with a month
 	nav                         bool
-	// more returns further questions of the page, by their titles.
+	// more returns further questions that the page answers, with their titles.
 	more func(ask.Request) []question
 }
 
-// question is a question of a page.
+// question is a question that a page answers.
 type question struct {
 	title string
 	ask.Request
@@ -43,7 +43,7 @@ var pages = []page{
 	{path: "suspect", command: "suspect", title: "Suspect", about: "Whether faults follow the board, its slot or its node", named: true},
 }
 
-// comparison returns the question of a statement with the previous period.
+// comparison returns the question that compares a statement with the previous period.
 func comparison(r ask.Request) []question {
 	if r.Flags.Has("compare") || r.Flags.Has("format") {
 		return nil
@@ -53,7 +53,7 @@ func comparison(r ask.Request) []question {
 	return []question{{title: "Difference to the period before", Request: r}}
 }
 
-// failures returns the question about the boards that failed in the time of the fleet.
+// failures returns the question about the boards that failed in the period of the page "fleet".
 func failures(r ask.Request) []question {
 	if r.Flags.Has("age") || r.Flags.Has("failures") {
 		return nil
@@ -63,7 +63,7 @@ func failures(r ask.Request) []question {
 	return []question{{title: "Boards that failed", Request: r}}
 }
 
-// request returns the question of a page. It removes the output format from the parameters.
+// request returns the question that a request asks, and the output format, which it removes from the parameters.
 func (p *page) request(r *http.Request, now time.Time) (question ask.Request, output string, err error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *page) request(r *http.Request, now time.Time) (question ask.Request, ou
 	}
 	for name, all := range values {
 		if len(all) == 1 && all[0] == "" {
-			delete(values, name) // an empty field of a form
+			delete(values, name) // a form sends its empty fields too
 		}
 	}
 	output = values.Get("o")
@@ -112,7 +112,7 @@ func invalid(format string, args ...any) error {
 	return ask.Invalid(fmt.Errorf(format, args...))
 }
 
-// questions returns the questions of a page.
+// questions returns all questions that a page answers.
 func (s *Site) questions(p *page, r ask.Request) []question {
 	all := []question{{Request: r, answers: s.answers}}
 	if p.command == "hours" && len(s.sinks) > 1 {

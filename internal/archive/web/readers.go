@@ -17,15 +17,14 @@ import (
 
 // Readers contains the scopes of readers.
 type readers struct {
-	// Header is the header in which an authenticating proxy passes the user, or the groups of the user
-	// separated by commas.
+	// Header is the header in which an authenticating proxy passes the user, or the user's groups separated by commas.
 	Header string `json:"header"`
-	// Proxy identifies the proxy by its addresses, or by the names in its client certificate.
+	// Proxy identifies the proxy by its addresses or by the names in its client certificate.
 	Proxy struct {
 		Addresses    []netip.Prefix `json:"addresses"`
 		Certificates []string       `json:"certificates"`
 	} `json:"proxy"`
-	// Readers contains the scopes by the name of a user or group.
+	// Readers contains the scope of each user or group by name.
 	Readers map[string]reader `json:"readers"`
 }
 
@@ -75,12 +74,12 @@ func (r *readers) validate() error {
 	return nil
 }
 
-// identity returns the names of the reader of a request. It uses the header of a trusted proxy or,
-// if there is none, the user of basic auth. users are the users that the server checks.
+// identity returns the names of the reader who sent a request. It uses the header from a trusted proxy or, without such
+// a header, the user of basic auth. users contains the users that the server checks.
 func (r *readers) identity(req *http.Request, users map[string]string) []string {
 	if values := req.Header.Values(r.Header); r.Header != "" && len(values) > 0 && r.trusted(req) {
 		if len(values) > 1 {
-			return nil // the proxy did not remove the header that its client sent
+			return nil // the proxy did not remove the header that a client sent
 		}
 		var names []string
 		for name := range strings.SplitSeq(values[0], ",") {
@@ -113,7 +112,7 @@ func (r *readers) trusted(req *http.Request) bool {
 	})
 }
 
-// scope returns the scope of some names. The scope is empty if none of the names is known.
+// scope returns the combined scope of the given names. The scope is empty if no name is known.
 func (r *readers) scope(names []string) (s ask.Scope) {
 	for _, name := range names {
 		known, ok := r.Readers[name]

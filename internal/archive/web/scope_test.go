@@ -44,7 +44,7 @@ func scoped(t *testing.T, text string) web.Config {
 	return web.Config{Pages: true, Settings: settings(t), Readers: path}
 }
 
-// as requests a page as a member of a group, through the proxy.
+// as requests a page through the proxy as a member of a group.
 func as(h http.Handler, group, page string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, page, nil)
 	r.RemoteAddr = "10.1.2.3:4567"
@@ -54,7 +54,8 @@ func as(h http.Handler, group, page string) *httptest.ResponseRecorder {
 	return w
 }
 
-// owner is the owner of a drawn charge. Every name contains a mark of its team, so that it can be found in a page.
+// owner is the owner of a drawn charge. Every name contains a mark of the owner's team, so that a page can be searched
+// for it.
 func owner(team string) table.Charge {
 	mark := "zq" + team
 	return table.Charge{
@@ -63,7 +64,7 @@ func owner(team string) table.Charge {
 	}
 }
 
-// unitOf is a job of a team outside Kubernetes.
+// unitOf returns a team's job outside Kubernetes.
 func unitOf(team string) table.Charge {
 	mark := "zq" + team
 	return table.Charge{Manager: mark + "-manager", Unit: mark + "-4711", Username: mark + "-user", Team: "team-" + team}
@@ -104,14 +105,14 @@ func drawn(t *testing.T, random *rand.Rand) (path string) {
 	return bookstest.File(t, "sqlite", all...)
 }
 
-// guesses contains values that a reader may try in any parameter.
+// guesses contains values that a reader may try for any parameter.
 var guesses = []string{
 	"", "2026-10", "2026-10-01", "2026-10-01T05", "30d", "true", "team", "namespace", "workload", "pod", "unit", "user", "queue", "cluster_queue", "label:cost-center", "node", "serial", "cluster", "model", "reason",
 	"team,namespace,pod", "pod,unit,user,queue,cluster_queue,label:cost-center,workload,node,serial", "reason,team", "east", "west", "focus", "focus-1.2", "impact-framework", "csv", "json", "markdown", "html", "text", "Europe/Berlin",
 	"165391", "1653910", "GPU-east-1", "east-n1", "CEeast-n0", "' or 1=1 --", "%", "*", "ns-", "..", "/etc/passwd",
 }
 
-// foreign returns names of other teams. A reader may also try these names.
+// foreign returns names of other teams, which a reader may also try.
 func foreign(teams ...string) (names []string) {
 	for _, team := range teams {
 		o, u := owner(team), unitOf(team)
@@ -125,14 +126,13 @@ var (
 	parameters = []string{"age", "at", "by", "compare", "failures", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload", "o", "q", "books", "config", "names", "prove", "team.label", "store.url", "assets"}
 )
 
-// valid contains parameters of the pages that a reader of teams or namespaces may read.
+// valid contains parameters for the pages that a reader of teams or namespaces may read.
 var valid = map[string][]string{
 	"by": guesses[6:22], "compare": {"true", "false"}, "of-cluster": {"east", "west"}, "tz": {"Europe/Berlin", "UTC"}, "o": {"csv", "json", "text", "markdown"},
 	"from": {"2026-10-01", "2026-10-01T05"}, "since": {"40d"}, "month": {"2026-10"},
 }
 
-// request returns a random page with parameters. Half of the requests are valid, so that they have
-// an answer.
+// request returns the URL of a random page with parameters. Half of the requests are valid, so that they are answered.
 func request(random *rand.Rand, names []string) string {
 	pick := func(of []string) string { return of[random.IntN(len(of))] }
 	values := make(url.Values)
@@ -167,8 +167,7 @@ func request(random *rand.Rand, names []string) string {
 	return path + "?" + values.Encode()
 }
 
-// marksOf returns the texts that must not occur in a response to a reader who has no access to the
-// teams.
+// marksOf returns the texts that must not occur in a response to a reader who may not read the given teams.
 func marksOf(teams []string) (marks []string) {
 	for _, team := range teams {
 		marks = append(marks, "zq"+team, "ns-"+team, "team-"+team)
@@ -176,10 +175,9 @@ func marksOf(teams []string) (marks []string) {
 	return marks
 }
 
-// TestOthersHidden checks that no byte of a response to a reader contains a team, namespace, pod, workload,
-// unit, user or queue of others, for random pages and parameters. Only names that the request itself contains
-// may occur. Then the response must be the same, except for the name, as the response for a name that does not
-// exist.
+// TestOthersHidden requests random pages with random parameters, and checks that no response to a reader contains a
+// team, namespace, pod, workload, unit, user or queue of others. Only names in the request itself may occur. The
+// response must then be the same as for a name that does not exist, except for the name.
 func TestOthersHidden(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -214,12 +212,11 @@ func TestOthersHidden(t *testing.T) {
 		}
 	}
 	if answered < requests/15 || refused < requests/15 {
-		t.Errorf("%d answers and %d refusals: the parameters test nothing", answered, refused)
+		t.Errorf("%d answers and %d refusals: the parameters test too little", answered, refused)
 	}
 }
 
-// sameAsUnknown checks that a response is the same for a mark of another team and for a mark that does not
-// exist.
+// sameAsUnknown checks that the response for a mark of another team is the same as for a mark that does not exist.
 func sameAsUnknown(t *testing.T, h http.Handler, group, page, mark, body string) {
 	t.Helper()
 	none := strings.NewReplacer("zq", "zy", "ns-", "nx-", "team-", "tean-").Replace(mark)
@@ -234,8 +231,7 @@ func sameAsUnknown(t *testing.T, h http.Handler, group, page, mark, body string)
 	}
 }
 
-// TestOwnLines checks that a reader sees the lines of its own team, the sum of all other lines, and
-// the totals.
+// TestOwnLines checks that readers see the lines of their own team, the sum of all other lines, and the totals.
 func TestOwnLines(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	h := pages(t, scoped(t, scopes), drawn(t, random))
@@ -291,7 +287,7 @@ func TestOtherClusters(t *testing.T) {
 	}
 }
 
-// TestAssetsHidden checks that a reader of a cluster sees no asset of another cluster, by its tag or its serial number.
+// TestAssetsHidden checks that a reader of a cluster finds no asset of another cluster by its tag or its serial number.
 func TestAssetsHidden(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	c := scoped(t, scopes)
@@ -321,7 +317,8 @@ func TestAssetsHidden(t *testing.T) {
 	}
 }
 
-// TestFailuresHidden checks that a reader of a team sees no failures, and that a reader of a cluster sees only failures in this cluster.
+// TestFailuresHidden checks that a reader of a team sees no failures, and that a reader of a cluster sees only the
+// failures in this cluster.
 func TestFailuresHidden(t *testing.T) {
 	var all []*table.Hour
 	for n := range 3 {
@@ -390,7 +387,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestCertificate checks that the header is used only if the client certificate is a verified certificate of the proxy.
+// TestCertificate checks that the header is used only if the client presents a verified certificate with the name of
+// the proxy.
 func TestCertificate(t *testing.T) {
 	text := "header: X-User\nproxy: {certificates: [proxy.example.com]}\nreaders: {finance: {all: true}}\n"
 	h := pages(t, scoped(t, text), archive(t, nil))
@@ -414,7 +412,7 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestAddresses checks that pages are served to other machines only with credentials.
+// TestAddresses checks that other machines can read pages only with credentials.
 func TestAddresses(t *testing.T) {
 	for _, tt := range []struct {
 		config      web.Config
@@ -436,7 +434,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestInvalidReaders checks that a file that would grant more than it seems is rejected.
+// TestInvalidReaders checks that a file is rejected if it is invalid or would grant more than it seems to grant.
 func TestInvalidReaders(t *testing.T) {
 	for _, text := range []string{
 		"", "readers: {}", "readers: {alice: {}}", "readers: {alice: {all: true, teams: [a]}}", "readers: {alice: {teams: ['']}}", "readers: {'': {all: true}}", "readers: {'a,b': {all: true}}",
@@ -450,8 +448,8 @@ func TestInvalidReaders(t *testing.T) {
 	}
 }
 
-// TestBrokenSettings checks that the error for invalid settings, which is an error of the server, does not show their text to a
-// reader with a scope.
+// TestBrokenSettings checks that a reader with a scope does not see the text of invalid settings in an error. Invalid
+// settings are a fault of the server.
 func TestBrokenSettings(t *testing.T) {
 	for _, text := range []string{"prices: /secret/prices.csv\n", "secret: name\n", "carbon: " + filepath.Join(t.TempDir(), "secret") + "\n"} {
 		c := scoped(t, scopes)

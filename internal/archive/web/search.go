@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 )
 
-// maxNames is the number of names in a list, and maxBody is the size of a request with a list.
+// maxNames is the maximum number of names in a list. maxBody is the maximum size of a request with a list, in bytes.
 const (
 	maxNames = 500
 	maxBody  = 64 << 10
@@ -24,7 +24,7 @@ func (s *Site) home(v *visit) error {
 	return s.render(v, s.view(v, "GPU ledger", "Find a board, a node, a pod or a job"))
 }
 
-// search redirects to the page of a name, or shows the places of the boards in a list.
+// search redirects to the page for a name, or shows the places of the boards in a list.
 func (s *Site) search(v *visit) error {
 	values := v.URL.Query()
 	if v.Method == http.MethodPost {
@@ -61,13 +61,13 @@ func (s *Site) search(v *visit) error {
 	return s.render(v, shown)
 }
 
-// attempt is a question for which a name may be valid, with the page of the answer.
+// attempt is a question that may find a name, with the path of the page that shows the answer.
 type attempt struct {
 	ask.Request
 	path string
 }
 
-// attempts returns the questions for which a name may be valid.
+// attempts returns the questions that may find a name.
 func attempts(name string, scope ask.Scope) (all []attempt) {
 	kinds := []string{"workload"}
 	if strings.Contains(name, "/") {
@@ -82,7 +82,7 @@ func attempts(name string, scope ask.Scope) (all []attempt) {
 	return all
 }
 
-// find redirects to the page of a name.
+// find redirects to the page for a name.
 func (s *Site) find(v *visit, name string) error {
 	var first error
 	for _, a := range attempts(name, v.scope) {
@@ -102,7 +102,8 @@ func (s *Site) find(v *visit, name string) error {
 	return first
 }
 
-// target returns the page of an answer: a board, or the boards of a node or chassis.
+// target returns the page for an answer. If the attempt names no page, it is the page of a board, or of the boards in a
+// node or chassis.
 func (a attempt) target(name string, reply *ask.Reply) string {
 	if a.path != "" {
 		return a.path

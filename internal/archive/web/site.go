@@ -19,9 +19,9 @@ import (
 // Site serves the pages.
 type Site struct {
 	config  Config
-	answers *answers            // books of the first sink
-	sinks   []sink              // all books that can be read
-	refused func() print.Answer // nil if no hours are filed
+	answers *answers            // answers from the books of the first sink
+	sinks   []sink              // all sinks with books that can be read
+	refused func() print.Answer // nil if this program files no hours
 	readers *readers            // nil if all readers see everything
 	users   func() map[string]string
 	now     func() time.Time
@@ -29,15 +29,15 @@ type Site struct {
 	version string
 }
 
-// sink is a place that contains books.
+// sink is a place with books that can be read.
 type sink struct {
 	name    string // name in logs and metrics
 	label   string
 	answers *answers
 }
 
-// New returns the pages of the libraries of all sinks. Only the page of hours reads more than the first library.
-// users returns the users that the server checks by basic auth.
+// New returns a site that serves pages from the libraries of all sinks. Only the page "hours" reads more than the first
+// library. users returns the users that the server checks by basic auth.
 func New(c Config, libraries []*ask.Library, users func() map[string]string, log *slog.Logger) (*Site, error) {
 	s := &Site{config: c, users: users, now: libraries[0].Now, log: log}
 	turns := semaphore.NewWeighted(maxQuestions)
@@ -53,14 +53,14 @@ func New(c Config, libraries []*ask.Library, users func() map[string]string, log
 	return s, err
 }
 
-// Refused sets the function that returns the hours that are refused now, for the page of hours.
+// Refused sets the function that returns the hours that are currently refused, for the page "hours".
 func (s *Site) Refused(hours func() print.Answer) { s.refused = hours }
 
-// Version sets the version in the footer.
+// Version sets the version that the footer shows.
 func (s *Site) Version(text string) { s.version = text }
 
-// Header returns the header of the proxy, or empty if there is none. The server must not remove
-// this header.
+// Header returns the name of the proxy's header, or an empty name if no header is used. The server must not remove this
+// header.
 func (s *Site) Header() string {
 	if s.readers == nil {
 		return ""
@@ -68,7 +68,7 @@ func (s *Site) Header() string {
 	return s.readers.Header
 }
 
-// SearchPath is the path that receives a list of names.
+// SearchPath is the path to which the form posts a list of names.
 const SearchPath = "/search"
 
 // Register adds the pages.
@@ -89,7 +89,7 @@ func (s *Site) Register(mux *http.ServeMux) {
 	}
 }
 
-// visit is a read of a page.
+// visit is a request for a page.
 type visit struct {
 	*http.Request
 	w      http.ResponseWriter
@@ -98,8 +98,8 @@ type visit struct {
 	status int
 }
 
-// read returns the handler of a page. The handler sets the limits of the connection, finds the scope of
-// the reader, shows errors and logs the read.
+// read returns the handler for a page. The handler sets the deadline of the connection, finds the scope of the reader,
+// shows errors and logs the read.
 func (s *Site) read(show func(*visit) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -122,10 +122,10 @@ func (s *Site) read(show func(*visit) error) http.Handler {
 	})
 }
 
-// hold extends the deadline of a response, which the server sets to 15 seconds, to the time for two questions and for
-// reading their answers.
+// hold extends the deadline of a response, which the server sets to 15 seconds. The new deadline allows time for
+// answering two questions and for sending their answers.
 func (v *visit) hold() {
-	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(2*(maxTime+maxWait) + maxWait)) // the recorder of a test does not support this
+	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(2*(maxTime+maxWait) + maxWait)) // the response recorder in tests does not support deadlines
 }
 
 func setHeaders(h http.Header) {
@@ -165,15 +165,15 @@ func (s *Site) page(v *visit, p *page) error {
 	return s.render(v, shown)
 }
 
-// contentTypes contains the content types of formats.
+// contentTypes contains the content type of each format.
 var contentTypes = map[string]string{
 	"csv": "text/csv; charset=utf-8", "json": "application/json", "markdown": "text/markdown; charset=utf-8", "text": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8",
 }
 
-// suffixes contains the suffixes of file names.
+// suffixes contains the suffix of file names for each format.
 var suffixes = map[string]string{"csv": ".csv", "json": ".json", "markdown": ".md", "text": ".txt", "html": ".html"}
 
-// download answers a question in a format of the command.
+// download answers a question in an output format of the command.
 func (s *Site) download(v *visit, r ask.Request, output string) error {
 	if contentTypes[output] == "" {
 		return invalid("o=%q: must be text, json, csv, markdown or html", output)
@@ -242,7 +242,7 @@ func fileName(r ask.Request) string {
 	return strings.Trim(text[:min(len(text), 80)], "-")
 }
 
-// fail shows an error.
+// fail responds with a page that shows an error.
 func (s *Site) fail(v *visit, err error) {
 	if v.Context().Err() != nil {
 		v.status = statusGone
@@ -263,10 +263,10 @@ func (s *Site) fail(v *visit, err error) {
 	_ = s.render(v, shown)
 }
 
-// statusGone is the status in the log if the client closed the connection.
+// statusGone is the status that is logged if the client closed the connection.
 const statusGone = 499
 
-// statusOf returns the status of an error.
+// statusOf returns the HTTP status for an error.
 func statusOf(err error) int {
 	switch {
 	case errors.As(err, new(ask.InvalidError)):
@@ -283,8 +283,8 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// explain returns the text of an error. Readers with a scope see only errors in their own requests, because
-// errors of a database may contain values.
+// explain returns the text that a reader sees for an error. Readers with a scope see only errors in their own requests,
+// because errors from a database may contain values.
 func (s *Site) explain(v *visit, err error) string {
 	switch status := statusOf(err); {
 	case status == http.StatusForbidden && len(v.names) == 0 && s.readers != nil:

@@ -33,7 +33,7 @@ var site = template.Must(template.New("site").Funcs(template.FuncMap{
 	"dict":      func(root string, s section) any { return rooted{root, s} },
 }).Parse(siteHTML))
 
-// rooted is a section, with the path of the site.
+// rooted is a section together with the path of the site.
 type rooted struct {
 	Root    string
 	Section section
@@ -46,7 +46,7 @@ func serveSheet(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte(style.Sheet + siteCSS))
 }
 
-// view is the data of the template.
+// view is the data for the template.
 type view struct {
 	Root           string // path of the site, relative to the page
 	Title, About   string
@@ -56,21 +56,21 @@ type view struct {
 	Sections       []section
 	Similar        []string
 	Form           *form
-	List           string // names of a list
+	List           string // names that were searched as a list
 	Home           bool
 	Previous, Next *link
 }
 
 type link struct{ URL, Text string }
 
-// form selects the time and the groups of a page.
+// form is the form that selects the period and the groups of a page.
 type form struct {
 	Action, Month, By string
 	Groups            []string
 	Named             bool
 }
 
-// section is an answer.
+// section shows an answer.
 type section struct {
 	Title, Command string
 	Complete       string
@@ -83,7 +83,7 @@ type section struct {
 	Empty          bool
 }
 
-// cellText is a cell of a table.
+// cellText is a cell in a table.
 type cellText struct {
 	Text, URL string
 	Number    bool
@@ -105,10 +105,10 @@ func (s *Site) view(v *visit, title, about string) *view {
 	return shown
 }
 
-// groups contains the groups of the form. A query string may contain several groups.
+// groups contains the groups that the form offers. A query string may contain several groups.
 var groups = []string{"team", "namespace", "workload", "pod", "unit", "user", "queue", "node", "serial", "cluster", "model", "reason"}
 
-// form adds the form of a page.
+// form adds the form to a page.
 func (v *view) form(p *page, r ask.Request) {
 	if !p.monthly {
 		return
@@ -166,7 +166,7 @@ func (v *view) add(title string, page *http.Request, r ask.Request, reply *ask.R
 	}
 }
 
-// downloads returns the links to other formats of an answer.
+// downloads returns the links to an answer in other formats.
 func downloads(page *http.Request, r ask.Request, reply *ask.Reply) (links []link) {
 	last := page.URL.EscapedPath()
 	last = "./" + last[strings.LastIndexByte(last, '/')+1:]
@@ -201,14 +201,13 @@ func downloads(page *http.Request, r ask.Request, reply *ask.Reply) (links []lin
 	return links
 }
 
-// newSection returns the section of an answer. In the section, pods and units have links for the
-// period.
+// newSection returns the section that shows an answer. Its pods and units link to their uses in the period.
 func newSection(title string, a print.Answer, of print.Style, period url.Values) section {
 	columns, rows := a.Shown(of)
 	links := newLinker(columns, period)
 	s := section{Title: title, Columns: columns, Notices: a.Notices, Chart: draw(a, of), Complete: complete(a), Explain: explanations(a), Empty: len(a.Rows) == 0}
 	if len(rows) > shownRows {
-		s.Notices = append([]string{fmt.Sprintf("the page shows %d of %d rows: CSV and JSON contain all", shownRows, len(rows))}, s.Notices...)
+		s.Notices = append([]string{fmt.Sprintf("the page shows %d of %d rows: CSV and JSON contain all rows", shownRows, len(rows))}, s.Notices...)
 		rows = rows[:shownRows]
 	}
 	for _, row := range rows {
@@ -225,8 +224,8 @@ func isNumber(c print.Column) bool {
 	return c.Kind != print.Text && c.Kind != print.Time && c.Kind != print.Flag
 }
 
-// complete returns the text that states whether the answer is complete. It is empty for an answer
-// without this column.
+// complete returns the value of the column that states whether the answer is complete, or an empty text if there is no
+// such column.
 func complete(a print.Answer) string {
 	t := newTable(a)
 	if !t.has("complete") {

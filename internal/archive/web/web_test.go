@@ -29,7 +29,7 @@ import (
 
 var check = fatal.If
 
-// october is the month of the books, and now is the time of all questions.
+// october is the month that the books describe. now is the time at which all questions are asked.
 var (
 	october = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	now     = time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)
@@ -39,8 +39,8 @@ const kWh = 3_600_000_000 // mJ
 
 const hours = 30
 
-// archive files hours of two boards in an SQLite database. Board 1 is shared by two teams and moves to another
-// node; board 2 is idle. change may change each hour.
+// archive files hours for two boards in an SQLite database. Board 1 is shared by two teams and moves to another node;
+// board 2 is idle. change may change each hour before it is filed.
 func archive(t *testing.T, change func(h *table.Hour)) (path string) {
 	t.Helper()
 	var all []*table.Hour
@@ -79,7 +79,7 @@ func archive(t *testing.T, change func(h *table.Hour)) (path string) {
 
 const prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,2,EUR\n"
 
-// settings returns a file with values of flags of questions.
+// settings writes a file that sets flags of questions, and returns its path.
 func settings(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -90,7 +90,7 @@ func settings(t *testing.T) string {
 	return path
 }
 
-// pages serves the pages of an archive.
+// pages returns a site that serves the pages of an archive.
 func pages(t *testing.T, c web.Config, path string) http.Handler {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -111,11 +111,11 @@ func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// element is an element of a page with its text.
+// element is an element of a page, with its text.
 type element struct {
 	name, text string
 	attributes map[string]string
-	within     string // path of the names of elements
+	within     string // names of the enclosing elements
 }
 
 // parse returns the elements of a page. It fails if the page is not well-formed.
@@ -153,7 +153,7 @@ func parse(t *testing.T, page string) (all []element) {
 	}
 }
 
-// tables returns the rows of each table of a page. The first row is the heading.
+// tables returns the rows of each table on a page. The first row is the heading.
 func tables(t *testing.T, page string) (all [][][]string) {
 	t.Helper()
 	for _, e := range parse(t, page) {
@@ -196,7 +196,7 @@ func run(t *testing.T, path, settings, command string, more ...string) string {
 	return out.String()
 }
 
-// fields returns the words in all cells of a table and in a text, without the notices.
+// fields returns the words in all cells of a table, or the words in a text without its notices.
 func fields(cells [][]string) (words []string) {
 	for _, row := range cells {
 		words = append(words, strings.Fields(strings.Join(row, " "))...)
@@ -213,8 +213,8 @@ func linesOf(text string) (rows [][]string) {
 	return rows
 }
 
-// TestSameRows checks that each page has the rows of the commands that it shows, and that its CSV and JSON are
-// the bytes of the first command.
+// TestSameRows checks that each page contains the same rows as the commands that it shows. It also checks that the CSV
+// and JSON of the page equal the output of the first command byte for byte.
 func TestSameRows(t *testing.T) {
 	path, config := archive(t, nil), settings(t)
 	h := pages(t, web.Config{Pages: true, Settings: config}, path)
@@ -254,7 +254,7 @@ func TestSameRows(t *testing.T) {
 	}
 }
 
-// TestManySums checks that a question that needs too many sums fails before all sums are in memory.
+// TestManySums checks that a question that needs too many sums fails before all these sums are in memory.
 func TestManySums(t *testing.T) {
 	path := archive(t, nil)
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

@@ -9,18 +9,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// KeepsEvents reports whether the format of the requests supports events.
+// KeepsEvents reports whether requests in the configured format can contain events.
 func (c *Config) KeepsEvents() bool { return c.Format != "gpuid" }
 
-// OpenEvents returns a sink for Append. It does not open the manifest, which the sink of the hours
-// has open.
+// OpenEvents returns a sink that is used only for Append. It does not open the manifest, because the sink for hours has
+// it open.
 func OpenEvents(c Config) (*Sink, error) {
 	c.Manifest = ""
 	return Open(c)
 }
 
-// Append posts rows of one of [table.Appended]. After an error the next call sends all rows again,
-// perhaps in other batches. A receiver detects duplicates by the key of a row.
+// Append posts rows of one of [table.Appended]. After an error, the next call sends all rows again, and may divide them
+// into other batches. A receiver detects duplicates by the key of each row.
 func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	lines := make([][]byte, len(rows))
 	for i, row := range rows {

@@ -21,7 +21,7 @@ import (
 
 // batch is a request with rows of an hour.
 type batch struct {
-	key    string // identifies the batch, the same if it is sent again
+	key    string // idempotency key, which does not change if the batch is sent again
 	header http.Header
 	body   []byte
 }
@@ -37,7 +37,7 @@ func key(h *table.Hour, number int, rows []byte) string {
 
 func userAgent() string { return "gpuledger-archive/" + cmp.Or(version.Version, "dev") }
 
-// ndjson returns the rows of all tables as JSON lines. The last line is the row of the manifest.
+// ndjson returns the rows of all tables as JSON lines. The last line is the hour's row in the manifest.
 func ndjson(h *table.Hour, size int) ([]batch, error) {
 	var rows [][]byte
 	for _, t := range append(slices.Clone(table.Data), table.Hours) {
@@ -70,7 +70,7 @@ func pack(lines [][]byte, size int, key func(number int, body []byte) string) ([
 	return batches, nil
 }
 
-// readings returns the serial numbers of each node as a JSON array, with gpuid's headers.
+// readings returns a request for each node, with its serial numbers as a JSON array and with gpuid's headers.
 func readings(h *table.Hour, size int) ([]batch, error) {
 	var batches []batch
 	for _, node := range gpuid.Nodes(h) {

@@ -29,8 +29,8 @@ const (
 // temporary is an error after which the batch is sent again.
 type temporary struct {
 	error
-	after time.Duration // wait that the server requested, 0 if none
-	final bool          // counts as permanent if no attempt succeeds
+	after time.Duration // wait that the server requested; 0 if it requested no wait
+	final bool          // if no attempt succeeds, the error counts as permanent
 }
 
 func (t *temporary) Unwrap() error { return t.error }
@@ -67,7 +67,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// post sends a batch once.
+// post makes one attempt to send a batch.
 func (s *Sink) post(ctx context.Context, b batch) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.URL, bytes.NewReader(b.body))
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *Sink) post(ctx context.Context, b batch) error {
 	return check(request.URL.Host, response, text)
 }
 
-// cause removes the URL from an error, since its parameters may be secret.
+// cause removes the URL from an error, because the parameters of the URL may be secret.
 func cause(err error) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		return of.Err
@@ -103,7 +103,7 @@ func cause(err error) error {
 	return err
 }
 
-// check returns the error of a response with the beginning of its body.
+// check returns an error unless the response reports success. The error contains the beginning of the body.
 func check(host string, response *http.Response, body []byte) error {
 	status := response.StatusCode
 	if status/100 == 2 {
@@ -115,15 +115,14 @@ func check(host string, response *http.Response, body []byte) error {
 	case status/100 == 3:
 		return fmt.Errorf("%s redirects to another URL: set --http.url to it", host)
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status == http.StatusTooManyRequests, status/100 == 5:
-		// A conflict with an earlier request of the same key is temporary. A conflict with an
-		// existing row is permanent.
+		// A conflict with an earlier request that has the same key is temporary. A conflict with an existing row is
+		// permanent.
 		return &temporary{error: err, after: retryAfter(response.Header.Get("Retry-After")), final: status == http.StatusConflict}
 	}
 	return permanent.If(permanent.Status(status), err)
 }
 
-// retryAfter returns the wait that a header requests in seconds or as a date, or 0 if it is
-// invalid.
+// retryAfter returns the wait that a header requests, in seconds or as a date. It returns 0 if the header is invalid.
 func retryAfter(text string) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
 		return time.Duration(min(max(seconds, 0), 1<<31)) * time.Second

@@ -1,6 +1,6 @@
-// Package webhook files the archive by HTTP: it posts the rows of an hour in batches. Each batch
-// has an idempotency key, so that a receiver can ignore duplicates. The last batch of an hour
-// contains the manifest's row of the hour, so that a receiver can detect that the hour is complete.
+// Package webhook sends the archive to an HTTP server. It posts the rows of an hour in batches. Each batch has an
+// idempotency key, so that a receiver can ignore duplicates. The last batch of an hour contains the hour's row in the
+// manifest, so that a receiver can detect that the hour is complete.
 package webhook
 
 import (
@@ -22,14 +22,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// Config is the configuration from the flags.
+// Config contains the values of the flags.
 type Config struct {
 	URL, Format, TokenFile, CAFile, Manifest string
 	Batch                                    int
 	Timeout                                  time.Duration
-	// Transport sends the requests; if it is nil, a new transport is created.
+	// Transport sends the requests. If it is nil, a new transport is created.
 	Transport http.RoundTripper
-	// Memory records what was sent if there is no file. It outlives the sink.
+	// Memory records the sent hours if no file is set. It outlives the sink.
 	Memory *manifest.Manifest
 }
 
@@ -74,7 +74,7 @@ func Open(c Config) (*Sink, error) {
 		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 		transport = t
 	}
-	// A redirect is not followed: it would send the token to another host, or change POST to GET.
+	// Redirects are not followed, because a redirect could send the token to another host or change POST to GET.
 	s.client = &http.Client{Transport: transport, Timeout: c.Timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	if c.Manifest != "" {
 		filed, err := manifest.Open(c.Manifest)
@@ -86,8 +86,7 @@ func Open(c Config) (*Sink, error) {
 	return s, nil
 }
 
-// Validate checks the flags, if a URL is set. Errors do not repeat it, since it may contain a
-// password.
+// Validate checks the flags, if a URL is set. Errors do not repeat the URL, because it may contain a password.
 func (c *Config) Validate() error {
 	if c.URL == "" {
 		return nil
@@ -108,7 +107,7 @@ func (c *Config) Validate() error {
 	return cli.CheckSecret("http.token-file", c.TokenFile)
 }
 
-// pool returns the CAs that verify the server, nil for the CAs of the system.
+// pool returns the CAs that verify the server, or nil for the system's CAs.
 func (c *Config) pool() (*x509.CertPool, error) {
 	if c.CAFile == "" {
 		return nil, nil
@@ -124,7 +123,7 @@ func (c *Config) pool() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// token returns the bearer token, or empty if there is none.
+// token returns the bearer token, or an empty text if no token is configured.
 func (s *Sink) token() (string, error) {
 	if s.config.TokenFile == "" {
 		return "", nil
@@ -140,17 +139,17 @@ func (s *Sink) token() (string, error) {
 	return token, nil
 }
 
-// Filed returns the manifest's row of an hour that was sent, or zero if the hour was not sent.
+// Filed returns the row of an hour in the manifest, or zero if the hour was not sent.
 func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	return s.manifest.Filed(cluster, hour), nil
 }
 
-// Clusters returns the hours of each cluster that were sent.
+// Clusters returns the first and last hour that were sent for each cluster.
 func (s *Sink) Clusters(context.Context, time.Time) (map[string]table.Span, error) {
 	return s.manifest.Clusters(), nil
 }
 
-// Replace posts an hour. After an error all its batches are sent again by the next call.
+// Replace posts an hour. After an error, the next call sends all batches of the hour again.
 func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
 	batches, err := s.split(h, s.config.Batch)
 	if err != nil {

@@ -36,7 +36,7 @@ var noon = sinktest.Noon
 
 var check = fatal.If
 
-// receiver records requests, and responds to the first ones by a script.
+// receiver records requests. A script determines its responses to the first requests.
 type receiver struct {
 	mu       sync.Mutex
 	script   []func(w http.ResponseWriter)
@@ -94,7 +94,7 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-// TestRows checks the rows and headers of an hour in batches.
+// TestRows checks the rows and headers of the batches in which an hour is sent.
 func TestRows(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewServer(r)
@@ -131,8 +131,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestGpuid checks the arrays of serial numbers. A receiver with gpuid's unique key accepts them: the second GPU
-// of a board, which is seen later, adds no reading.
+// TestGpuid checks the arrays of serial numbers. A receiver with gpuid's unique key must accept them, so the second GPU
+// of a board, which is seen later, must not add a reading.
 func TestGpuid(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewServer(r)
@@ -162,7 +162,7 @@ func TestGpuid(t *testing.T) {
 	}
 }
 
-// failing runs a test in which a receiver fails first, with its own clock.
+// failing runs a test in a synctest bubble, with a receiver that fails at first.
 func failing(t *testing.T, script []func(w http.ResponseWriter), dial func() error, test func(t *testing.T, s *webhook.Sink, r *receiver)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{script: script}
@@ -181,7 +181,7 @@ func failing(t *testing.T, script []func(w http.ResponseWriter), dial func() err
 		test(t, s, r)
 		check(t, s.Close())
 		check(t, server.Close())
-		<-time.After(time.Hour) // of the bubble, in which handlers end
+		<-time.After(time.Hour) // the fake clock advances until all handlers have ended
 	})
 }
 
@@ -207,7 +207,7 @@ func TestRetries(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	always := func() error { return nil }
 	hang := func(http.ResponseWriter) { <-time.After(time.Minute) }
-	date := time.Date(2000, 1, 1, 0, 2, 0, 0, time.UTC).Format(http.TimeFormat) // synctest begins at midnight
+	date := time.Date(2000, 1, 1, 0, 2, 0, 0, time.UTC).Format(http.TimeFormat) // the clock of synctest starts at midnight
 	down := func(n int) func() error {
 		return func() error {
 			if n--; n >= 0 {
@@ -220,7 +220,7 @@ func TestRetries(t *testing.T) {
 		name     string
 		script   []func(w http.ResponseWriter)
 		dial     func() error
-		want     string // in the error; empty for none
+		want     string // part of the error; empty if there is no error
 		requests int
 		min, max time.Duration
 	}{
@@ -238,7 +238,7 @@ func TestRetries(t *testing.T) {
 		{"always 503", repeat(100, answer(503)), always, `8 attempts: receiver.example.com returns 503 Service Unavailable: "the reason"`, 8, time.Minute, 3 * time.Minute},
 		{"rejected", repeat(1, answer(400)), always, `returns 400 Bad Request: "the reason"`, 1, 0, 0},
 		{"unauthorized", repeat(1, answer(401)), always, "returns 401", 1, 0, 0},
-		{"a conflict that passes", repeat(2, answer(409)), always, "", 3, time.Second, 4 * time.Second},
+		{"a temporary conflict", repeat(2, answer(409)), always, "", 3, time.Second, 4 * time.Second},
 		{"always a conflict", repeat(100, answer(409)), always, `8 attempts: receiver.example.com returns 409 Conflict: "the reason"`, 8, time.Minute, 3 * time.Minute},
 	}
 	for _, tt := range tests {
@@ -273,7 +273,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestStop checks that a stop ends the waiting.
+// TestStop checks that cancelling the context ends a wait between attempts.
 func TestStop(t *testing.T) {
 	failing(t, repeat(100, answer(503)), func() error { return nil }, func(t *testing.T, s *webhook.Sink, _ *receiver) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -285,7 +285,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// TestRedirect checks that no redirect is followed, so the token does not reach another host.
+// TestRedirect checks that no redirect is followed, so that the token does not reach another host.
 func TestRedirect(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		other := &receiver{}
@@ -306,8 +306,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestTLS checks that a server is verified by the given CAs, and that an unknown server is not
-// retried.
+// TestTLS checks that the given CAs verify a server, and that a request to a server with an unknown CA is not retried.
 func TestTLS(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewTLSServer(r)
@@ -325,8 +324,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestManifest checks that a new sink finds the sent hours again; with a file it also finds them
-// after a restart.
+// TestManifest checks that a new sink knows which hours were sent. With a file, it also knows them after a restart.
 func TestManifest(t *testing.T) {
 	server := httptest.NewServer(&receiver{})
 	defer server.Close()
@@ -353,7 +351,7 @@ func TestOpen(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(c *webhook.Config)
-		want   string // empty for no error
+		want   string // empty if there is no error
 	}{
 		{"token by https", func(c *webhook.Config) { c.TokenFile = token }, ""},
 		{"token by http to loopback", func(c *webhook.Config) { c.TokenFile, c.URL = token, "http://[::1]:80/" }, ""},
@@ -388,8 +386,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestComplete checks with any size of batches that all rows arrive once and in order, that the
-// last one is the batch of the manifest, and that it has the counts of the rows.
+// TestComplete checks, for batches of any size, that all rows arrive once and in order. The last row must be the row of
+// the manifest, which must contain the numbers of the other rows.
 func TestComplete(t *testing.T) {
 	h := sinktest.Hour(noon, 7)
 	for range 5 {
@@ -422,8 +420,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestAppend checks the rows of events in batches, that a batch that failed has the same key when
-// it is sent again, and that the error contains the reason if the timeout comes first.
+// TestAppend checks the batches in which rows of events are sent. A failed batch must have the same key when it is sent
+// again, and the error must contain the reason if the timeout expires first.
 func TestAppend(t *testing.T) {
 	fails := func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }
 	r := &receiver{script: []func(http.ResponseWriter){nil, fails}}
@@ -432,7 +430,7 @@ func TestAppend(t *testing.T) {
 	c := config(server.URL)
 	c.Batch, c.Manifest = 2, write(t, "")
 	hours := open(t, c)
-	s, err := webhook.OpenEvents(c) // while the sink of the hours has the manifest
+	s, err := webhook.OpenEvents(c) // the sink for hours has the manifest open
 	check(t, err)
 	check(t, hours.Replace(t.Context(), &table.Hour{Cluster: "east", Start: noon, Filed: table.Filed{Revision: 1, Digest: "d"}}))
 	r.requests = nil

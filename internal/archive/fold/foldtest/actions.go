@@ -2,8 +2,8 @@ package foldtest
 
 import "slices"
 
-// absence is the time in a block for which a board or node is missing. It has a first minute, an
-// end, and a number of full hours.
+// absence is a period of a block in which a board or node is missing. It consists of the first minute, the end, and the
+// number of full hours in the period.
 type absence struct{ from, until, hours int }
 
 // short draws an absence that contains no full hour, and long draws an absence that contains some.
@@ -27,8 +27,8 @@ func (n *drawnNode) present() (all []*drawnBoard) {
 	return all
 }
 
-// vanished returns the event of a board that is in no place. It is silent if its node has no other
-// boards, and lost otherwise.
+// vanished returns the event for a board that is in no place: "silent" if its node has no other boards, and otherwise
+// "lost".
 func (n *drawnNode) vanished() string {
 	if len(n.present()) == 1 {
 		return "silent"
@@ -36,7 +36,7 @@ func (n *drawnNode) vanished() string {
 	return "lost"
 }
 
-// free draws an empty slot on a node without events in this block, or nil if there is none.
+// free draws an empty slot on a node that has no event in this block. It returns nil if there is no such slot.
 func (p *Places) free(not *drawnNode) *drawnSlot {
 	var all []*drawnSlot
 	for _, c := range p.clusters {
@@ -82,8 +82,8 @@ func (p *Places) block(hour int, gaps bool) {
 	}
 }
 
-// unfiled omits an hour in which a board is missing. The board has no event, unless it is missing
-// for a longer time.
+// unfiled omits an hour in which a board is missing. The board has no event unless its absence is longer than this
+// hour.
 func (p *Places) unfiled(c *drawnCluster, hour int) {
 	for _, n := range c.nodes {
 		n.busy = true
@@ -98,7 +98,7 @@ func (p *Places) unfiled(c *drawnCluster, hour int) {
 	p.absent(b, a, a.hours == 2)
 }
 
-// absent takes a board out of its slot for some time.
+// absent removes a board from its slot for some time.
 func (p *Places) absent(b *drawnBoard, a absence, noticed bool) {
 	at := b.last
 	if noticed {
@@ -114,7 +114,7 @@ func (p *Places) absent(b *drawnBoard, a absence, noticed bool) {
 	b.spans = append(b.spans, drawnSpan{at, a.until, -1})
 }
 
-// action draws an event of a board or of its node.
+// action draws an event for a board or for its node.
 func (p *Places) action(hour int, n *drawnNode, b *drawnBoard) {
 	short, long, at := p.short(hour), p.long(hour, 1, 4), b.last
 	switch p.IntN(13) {
@@ -143,7 +143,7 @@ func (p *Places) action(hour int, n *drawnNode, b *drawnBoard) {
 		p.replace(b, long)
 	case 10: // the board is removed while the node is silent
 		p.silence(n, long, b)
-	case 11: // found again
+	case 11: // the board is found again later
 		if len(p.gone) > 0 {
 			if s := p.free(nil); s != nil {
 				i := p.IntN(len(p.gone))
@@ -194,7 +194,7 @@ func (p *Places) swap(b *drawnBoard, a absence) {
 	}
 }
 
-// move moves a board to an empty slot. If it is away for a full hour, the board counts as missing.
+// move moves a board to an empty slot. The board counts as missing if it is in no slot for a full hour.
 func (p *Places) move(b *drawnBoard, a absence) {
 	s := p.free(b.last.drawnNode)
 	if s == nil {

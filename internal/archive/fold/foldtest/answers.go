@@ -13,10 +13,10 @@ const (
 	End   = `]}}`
 )
 
-// Answers is a store that returns arbitrary texts, which may be invalid.
+// Answers is a store that answers with arbitrary texts, which may be invalid.
 type Answers struct {
-	// Choose returns the number of the text that answers a request. If it is nil, queries are answered
-	// with the first text, and lists of series with the second text.
+	// Choose returns the index of the text that answers a request. If Choose is nil, the first text answers queries, and
+	// the second text answers requests for lists of series.
 	Choose func(r *http.Request) int
 
 	mu    sync.Mutex

@@ -16,11 +16,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// API serves the samples of a store in the same way as Prometheus. It supports only the queries of the
-// packages store and books.
+// API serves the samples of a store in the same way as Prometheus. It supports only the queries that the packages store
+// and books send.
 type API struct {
 	*Store
-	// If it is nil, all samples are in the store. If it is nil, all samples are served.
+	// Hidden reports whether a sample is not served. If it is nil, all samples are served.
 	Hidden func(labels map[string]string, at time.Time) bool
 }
 
@@ -75,7 +75,7 @@ func moment(text string) time.Time {
 	return time.Unix(seconds, 0)
 }
 
-// labelsOf serves the labels of series with samples in a period.
+// labelsOf serves the labels of the series that have samples in a period.
 func (a API) labelsOf(w http.ResponseWriter, r *http.Request) {
 	from, until := moment(r.FormValue("start")), moment(r.FormValue("end"))
 	found := []map[string]string{}
@@ -161,14 +161,14 @@ func value(at time.Time, v float64) *[2]any {
 	return &[2]any{float64(at.UnixMilli()) / 1000, strconv.FormatFloat(v, 'f', -1, 64)}
 }
 
-// query is a selector with a window, optionally in last_over_time, optionally in group or count.
+// query is a selector with a window, such as m[1h]. It may be nested in last_over_time, and in group or count.
 type query struct {
 	times    bool // the values are the times of samples
 	count    bool
 	group    bool
 	by       string // name of the label; empty if there is none
 	last     bool
-	metric   string // empty if any value matches
+	metric   string // empty if any metric matches
 	matchers []matcher
 	window   time.Duration
 }
@@ -182,8 +182,7 @@ type matcher struct {
 // matches reports whether the matcher selects a value.
 func (m *matcher) matches(value string) bool { return m.values.matches(value) != m.not }
 
-// expression is a regular expression for a whole text. It caches its answers, because queries are
-// repeated.
+// expression is a regular expression that must match a whole text. It caches its results, because queries are repeated.
 type expression struct {
 	*regexp.Regexp
 	answers sync.Map
@@ -203,10 +202,10 @@ var (
 	match = regexp.MustCompile(`(\w+)(=~?|!~)("(?:[^"\\]|\\.)*")`)
 )
 
-// expressions contains the expressions of all matchers.
+// expressions caches the expressions of all matchers.
 var expressions sync.Map
 
-// compiled returns an expression that matches a whole text.
+// compiled returns the compiled expression for a text, from the cache if possible.
 func compiled(values string) *expression {
 	if known, ok := expressions.Load(values); ok {
 		return known.(*expression)
@@ -215,7 +214,7 @@ func compiled(values string) *expression {
 	return known.(*expression)
 }
 
-// afterTimes returns the last operand of a query for the times of last samples.
+// afterTimes returns the last operand of a query that asks for the times of the last samples.
 func afterTimes(text string) (string, bool) {
 	times, last, ok := strings.Cut(text, "[1h:1m]) or 0 * ")
 	selector, isTimes := strings.CutPrefix(times, "max_over_time(timestamp(")
@@ -225,7 +224,7 @@ func afterTimes(text string) (string, bool) {
 	return last, true
 }
 
-// parsed returns nil for an unsupported query.
+// parsed parses a query. It returns nil if the query is not supported.
 func parsed(text string) *query {
 	text, times := afterTimes(text)
 	m := form.FindStringSubmatch(text)
@@ -263,7 +262,7 @@ func (q *query) selects(labels fold.Labels) bool {
 	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return !m.matches(labels.Get(m.label)) })
 }
 
-// may reports whether a query can select series with the given value of a label.
+// may reports whether a query can select series that have the given value of a label.
 func (q *query) may(label, value string) bool {
 	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return m.label == label && !m.matches(value) })
 }

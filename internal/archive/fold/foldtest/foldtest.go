@@ -1,5 +1,4 @@
-// Package foldtest simulates fleets, their record, and the true amounts that an archive must
-// contain.
+// Package foldtest simulates fleets and their record. It also computes the true amounts that an archive must contain.
 package foldtest
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Store contains the samples of series by their labels.
+// Store contains the samples of series, by the labels of the series.
 type Store struct {
 	labels  map[string]fold.Labels
 	samples map[string][]fold.Sample
@@ -60,7 +59,7 @@ func Labels(metric string, pairs ...string) fold.Labels {
 	return labels
 }
 
-// keyOf returns the key of a series.
+// keyOf returns a text that identifies a series.
 func keyOf(labels fold.Labels) string {
 	var text strings.Builder
 	for _, l := range labels {
@@ -77,7 +76,7 @@ func (s *Store) Add(at time.Time, value float64, metric string, pairs ...string)
 	s.samples[key] = append(s.samples[key], fold.Sample{Time: at.UnixMilli(), Value: value})
 }
 
-// Input returns the record of an hour.
+// Input returns the record for an hour.
 func (s *Store) Input(start time.Time) fold.Input {
 	in := fold.Input{Start: start, Openings: make(fold.Openings)}
 	from, to := in.Start.UnixMilli(), in.Start.Add(time.Hour).UnixMilli()
@@ -104,7 +103,7 @@ func (s *Store) Input(start time.Time) fold.Input {
 	return in
 }
 
-// before returns the samples of a GPU in the day before a moment.
+// before returns the samples of a GPU in the 24 hours before a moment.
 func (s *Store) before(moment time.Time, of fold.Board) (found []fold.Series) {
 	for key, labels := range s.labels {
 		if samples := between(s.samples[key], moment.Add(-fold.Lookback), moment); len(samples) > 0 && labels.Get("node") == of.Node && labels.Get("UUID") == of.UUID {
@@ -138,7 +137,7 @@ func (s *Store) Only(of func(fold.Labels) bool) *Store {
 	return some
 }
 
-// Samples returns the number of samples after one moment, up to another.
+// Samples returns the number of samples after one moment and up to another moment.
 func (s *Store) Samples(after, until time.Time) (n int) {
 	for _, samples := range s.samples {
 		for _, x := range samples {
@@ -150,7 +149,7 @@ func (s *Store) Samples(after, until time.Time) (n int) {
 	return n
 }
 
-// Exposition returns the samples after one moment, up to another, in the text format of Prometheus.
+// Exposition returns the samples after one moment and up to another moment, in Prometheus's text format.
 func (s *Store) Exposition(after, until time.Time) string {
 	var text strings.Builder
 	for _, key := range s.series("") {
@@ -175,31 +174,31 @@ func series(of fold.Labels) string {
 	return of.Metric() + "{" + strings.Join(labels, ",") + "}"
 }
 
-// Fleet is a simulated cluster of nodes with one GPU each. Nodes reboot, are not scraped for a
-// while, and learn serial numbers late. They run pods and units, often only for minutes.
+// Fleet is a simulated cluster of nodes with one GPU each. The nodes sometimes reboot or are not scraped for a while,
+// and their serial numbers become known late. They run pods and units, often only for minutes.
 type Fleet struct {
 	Nodes []*Node
-	// On average, one scrape in Wrong scrapes has a wrong value; 0 means that no scrape has one. The
-	// truth does not contain wrong values.
+	// If Wrong is n, one scrape in n has a wrong value on average; 0 means that all values are right. The truth does not
+	// contain wrong values.
 	Wrong int
 	start time.Time
 	store *Store
 	rand  *rand.Rand
-	parts *rand.Rand // of Parts
-	more  []string   // labels of all series
+	parts *rand.Rand // random numbers for Parts
+	more  []string   // labels that all series have
 }
 
-// Node is a simulated exporter: a GPU, its pods and units, and their counters in millijoules.
+// Node is a simulated node with its exporter. It contains a GPU, pods and units, and their counters in millijoules.
 type Node struct {
 	Name, UUID string
-	// Board and Pods contain the truth, which is the increase of the scraped counters. Pods are keyed
-	// by UID, and units by their name.
+	// Board and Pods contain the true energy, which is the increase of the scraped counters. The keys of Pods are the UIDs
+	// of pods and the names of units.
 	Board int64
 	Pods  map[string]int64
 	// Parts and PodParts contain the true values of the other amounts of the board and the pods.
 	Parts    Parts
 	PodParts map[string]Parts
-	// Spans contains the true times of pods and units, rounded to scrapes.
+	// Spans contains the true times of pods and units, rounded to the times of scrapes.
 	Spans map[string]Span
 
 	parts  parted
@@ -207,10 +206,10 @@ type Node struct {
 	serial string
 	energy int64
 	idle   int64
-	last   int64 // last scraped value
+	last   int64 // value at the last scrape
 	pods   map[string]*pod
-	born   int  // pods
-	wrong  bool // last scrape
+	born   int  // number of pods so far
+	wrong  bool // whether the last scrape had a wrong value
 	down   int  // minutes until the node is up
 	unseen int  // number of scrapes that are missed
 }
@@ -219,14 +218,14 @@ type pod struct {
 	energy, last int64
 	parts        parted
 	began        time.Time
-	ended        int // minutes since the end of the pod; 0 while it runs
+	ended        int // minutes since the pod ended; 0 while it runs
 }
 
 // retention is the number of minutes for which an ended pod still has counters.
 const retention = 5
 
-// NewFleet returns a fleet that begins at a time. Samples are added to the store, with these labels
-// on every series. Fleets with different seeds have different GPUs.
+// NewFleet returns a fleet that begins at a time. It adds samples to the store, with the given labels on every series.
+// Fleets with different seeds have different GPUs.
 func NewFleet(store *Store, start time.Time, seed uint64, nodes int, labels ...string) *Fleet {
 	f := &Fleet{start: start, store: store, rand: rand.New(rand.NewPCG(seed, 1)), parts: rand.New(rand.NewPCG(seed, 2)), more: labels}
 	for i := range nodes {
@@ -348,7 +347,7 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 	return true
 }
 
-// wrong returns a value that the counter cannot have. For a small counter it does not return a
+// wrong returns a value that the counter cannot have. If the value of the counter is small, wrong does not return a
 // smaller value, which could be the start of a new counter.
 func (f *Fleet) wrong(value float64) float64 {
 	const small = 1e6

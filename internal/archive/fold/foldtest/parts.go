@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Parts contains the amounts of a board, a pod or a unit, except the energy. Pods have no uncounted
-// energy, and boards have no busy time.
+// Parts contains all amounts of a board, a pod or a unit except its energy. Pods have no uncounted energy, and boards
+// have no busy time.
 type Parts struct {
 	Uncounted, Estimated int64 // mJ
 	Busy                 int64 // ms
@@ -19,15 +19,15 @@ func (p Parts) gained(before Parts) Parts {
 	return Parts{p.Uncounted - before.Uncounted, p.Estimated - before.Estimated, p.Busy - before.Busy}
 }
 
-// Plus returns the sum of parts.
+// Plus adds two sets of amounts.
 func (p Parts) Plus(q Parts) Parts {
 	return Parts{p.Uncounted + q.Uncounted, p.Estimated + q.Estimated, p.Busy + q.Busy}
 }
 
-// parted contains counters of parts with their true increase.
+// parted contains the current amounts and the amounts at the last scrape.
 type parted struct{ now, last Parts }
 
-// scrape adds the increase since the last scrape to the truth.
+// scrape adds the increase since the last scrape to the true amounts.
 func (p *parted) scrape(truth *Parts) {
 	*truth, p.last = truth.Plus(p.now.gained(p.last)), p.now
 }
@@ -36,7 +36,7 @@ func (p *parted) scrape(truth *Parts) {
 // them had increased.
 type Span struct{ Began, Ended time.Time }
 
-// scraped adds the increase of all parts of a node and its pods to the truth.
+// scraped adds the increase of all amounts of a node and its pods to the true amounts.
 func (n *Node) scraped(at time.Time) {
 	n.parts.scrape(&n.Parts)
 	for uid, p := range n.pods {
@@ -49,8 +49,8 @@ func (n *Node) scraped(at time.Time) {
 	}
 }
 
-// estimate increases the parts of a node for a minute in which pods gained energy. If there was a
-// gap before, the uncounted energy may exceed the energy that the board can draw in a minute.
+// estimate increases the amounts of a node for a minute in which pods used energy. After a gap, the uncounted energy
+// may exceed the energy that the board can draw in a minute.
 func (n *Node) estimate(r *rand.Rand, gained map[string]int64) {
 	if r.IntN(40) == 0 {
 		n.parts.now.Uncounted += r.Int64N(1e12)

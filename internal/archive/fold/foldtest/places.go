@@ -11,11 +11,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Places is a random history of boards in places. Its events and stays are recorded when they are
-// drawn, and not derived from the hours.
+// Places is a random history of boards and their places. Its events and stays are recorded when they are drawn, and not
+// derived from the hours.
 type Places struct {
 	Start time.Time
-	// Hours are the filed hours, by time and cluster.
+	// Hours contains the filed hours, sorted by time and cluster.
 	Hours  []*table.Hour
 	Events []PlaceEvent
 	Stays  []PlaceStay
@@ -28,20 +28,20 @@ type Places struct {
 }
 
 const (
-	// PlacesHours is the number of hours of a random history.
+	// PlacesHours is the number of hours in a random history.
 	PlacesHours = 56
 	firstBlock  = 4
 	blockHours  = 10
 )
 
-// PlaceEvent is a drawn event. A silence of several boards has no serial number.
+// PlaceEvent is an event that was drawn. If several boards fall silent together, their event has no serial number.
 type PlaceEvent struct {
 	At                                                        time.Time
 	Event, Serial, Cluster, Node, FromCluster, FromNode, Took string
 	GPUs                                                      int
 }
 
-// PlaceStay is a drawn stay of a board.
+// PlaceStay is the stay of a board in a place, as it was drawn.
 type PlaceStay struct {
 	Serial, Cluster, Node, Start string
 	First, Last                  time.Time
@@ -50,9 +50,9 @@ type PlaceStay struct {
 
 type drawnCluster struct {
 	name      string
-	installed int // hour
+	installed int // first hour of the cluster
 	nodes     []*drawnNode
-	unfiled   map[int]bool // hours
+	unfiled   map[int]bool // hours that are not filed
 }
 
 type drawnNode struct {
@@ -79,11 +79,11 @@ type drawnBoard struct {
 
 type drawnSpan struct {
 	*drawnSlot
-	first, end int // times in minutes; end is -1 while the stay is open
+	first, end int // times in minutes; the end is -1 while the stay is open
 }
 
-// DrawPlaces draws a history. Two clusters exist from the beginning, another one is installed later. If gaps
-// is set, some hours are not filed.
+// DrawPlaces draws a history. Two clusters exist from the beginning, and a third one is installed later. If gaps is
+// set, some hours are not filed.
 func DrawPlaces(seed uint64, start time.Time, gaps bool) *Places {
 	p := &Places{Start: start, Rand: rand.New(rand.NewPCG(seed, 0))}
 	for i, name := range []string{"east", "north", "west"} {
@@ -137,7 +137,7 @@ func (p *Places) event(minute int, event string, b *drawnBoard, at *drawnSlot, f
 	p.Events = append(p.Events, e)
 }
 
-// of records an event of the boards of a node.
+// of records an event for the boards of a node.
 func (p *Places) of(minute int, event string, n *drawnNode, boards []*drawnBoard) {
 	if len(boards) == 0 {
 		return
@@ -159,7 +159,7 @@ func (p *Places) enter(b *drawnBoard, s *drawnSlot, minute int, start string) {
 	p.Stays = append(p.Stays, PlaceStay{Serial: b.serial, Cluster: s.drawnCluster.name, Node: s.name, Start: start, First: p.at(minute)})
 }
 
-// leave takes a board out of its slot at a minute, and ends its stay for a reason.
+// leave removes a board from its slot at a minute, and ends the board's stay with a reason.
 func (p *Places) leave(b *drawnBoard, minute int, end string) {
 	p.away(b, minute)
 	p.end(b, minute, end)
@@ -169,7 +169,7 @@ func (p *Places) end(b *drawnBoard, minute int, end string) {
 	p.Stays[b.stay].Last, p.Stays[b.stay].End = p.at(minute-1), end
 }
 
-// away takes a board out of its slot without ending its stay.
+// away removes a board from its slot without ending the board's stay.
 func (p *Places) away(b *drawnBoard, minute int) {
 	b.last.board = nil
 	b.spans[len(b.spans)-1].end = minute

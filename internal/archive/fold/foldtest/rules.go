@@ -13,9 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// RunRuled advances the fleet by hours, and adds the expected results of the recording rules in
-// dashboards/rules. The results come from the true energy of the nodes, and not from sums of
-// samples.
+// RunRuled advances the fleet by hours, and adds the results that the recording rules in dashboards/rules should have.
+// It computes these results from the true energy of the nodes, and not from samples.
 func (f *Fleet) RunRuled(hours int) {
 	for range hours {
 		before := f.truth()
@@ -28,11 +27,10 @@ func (f *Fleet) RunRuled(hours int) {
 	}
 }
 
-// recorded is the time after the end of an hour at which the rules are evaluated; the store
-// contains only this evaluation.
+// recorded is the time from the end of an hour until the rules are evaluated. The store contains only this evaluation.
 const recorded = 40 * time.Minute
 
-// truth returns the true energy until now by rule and labels. The labels contain no spaces.
+// truth returns the true energy until now, by rule and labels. The labels contain no spaces.
 func (f *Fleet) truth() map[string]int64 {
 	all := make(map[string]int64)
 	const model = "model NVIDIA"
@@ -56,7 +54,7 @@ func (f *Fleet) truth() map[string]int64 {
 	return all
 }
 
-// Scale multiplies the samples of a metric from a moment on.
+// Scale multiplies all samples of a metric from a moment on.
 func (s *Store) Scale(metric string, by float64, from time.Time) {
 	for key, labels := range s.labels {
 		if labels.Metric() != metric {
@@ -70,19 +68,18 @@ func (s *Store) Scale(metric string, by float64, from time.Time) {
 	}
 }
 
-// sumForm is a form of a sum over the values of a rule, either at a moment or over the hours of a
-// window.
+// sumForm matches a query that sums the values of a rule, either at a moment or over the hours of a window.
 var sumForm = regexp.MustCompile(`^sum by \(([\w, ]+)\) \((sum_over_time\()?(last_over_time\(.*\[59m\]\))(?:\[(\d+)s:1h\] offset -61m\))?\)( < -?\d+)?$`)
 
 // sum is a parsed sum.
 type sum struct {
 	by     []string
-	window time.Duration // window of the hours that are added up; 0 for the values at a moment
-	below  float64       // sums that are at or above this limit are omitted
+	window time.Duration // time over which the hours are added up; 0 for the values at a moment
+	below  float64       // only sums below this limit are returned
 	of     *query
 }
 
-// parseSum returns nil for another query.
+// parseSum returns nil if a query is not such a sum.
 func parseSum(text string) *sum {
 	m := sumForm.FindStringSubmatch(text)
 	if m == nil {
@@ -99,7 +96,7 @@ func parseSum(text string) *sum {
 	return s
 }
 
-// sums returns the result of a sum.
+// sums evaluates a sum.
 func (a API) sums(s *sum, at time.Time) []result {
 	moments := []time.Time{at}
 	if s.window > 0 {
@@ -132,7 +129,7 @@ func (a API) sums(s *sum, at time.Time) []result {
 	return results
 }
 
-// Double adds a copy of the samples of a metric with another value of a label.
+// Double adds a copy of a metric's samples with another value for a label.
 func (s *Store) Double(metric, label, value string) {
 	for key, labels := range s.labels {
 		if labels.Metric() != metric || labels.Get(label) == value {

@@ -11,13 +11,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Steady is a fleet of any size and age. Its samples are functions of time, so it needs no memory.
-// It serves them in the same way as Prometheus, but needs far less processor time. Each node has
-// eight GPUs, runs one pod a day on all of them, and restarts every 30 days. Each node is scraped
-// at a different second of the minute.
+// Steady is a fleet of any size and age. It computes its samples from the time, so it needs no memory for them. It
+// serves the samples in the same way as Prometheus, but needs far less processor time. Each node has eight GPUs, runs
+// one pod a day on all of them, and restarts every 30 days. Each node is scraped at a different second of the minute.
 type Steady struct {
 	GPUs int
-	// Start is the midnight of the first sample, and End is the time after the last sample.
+	// Start is the midnight before the first sample, and End is a time after the last sample.
 	Start, End time.Time
 }
 
@@ -25,16 +24,16 @@ const (
 	steadyCluster = "cluster-0"
 	gpusPerNode   = 8
 	minutesOfDay  = 24 * 60
-	daysUp        = 30 // time until a node restarts
+	daysUp        = 30 // days between two restarts of a node
 )
 
-// steady is a series of the fleet.
+// steady describes a series of the fleet.
 type steady struct {
 	labels fold.Labels
 	node   int
-	// first and last are the minutes of its first and last sample, since the start.
+	// first and last are the minutes of its first and last sample, counted from the start.
 	first, last int
-	// value returns the value of a minute in thousandths. If it is nil, constant is used.
+	// value returns the value at a minute, in thousandths. If value is nil, the series is constant.
 	value    func(minute int) int64
 	constant int64
 }
@@ -47,8 +46,7 @@ func meter(gpu, minute int) int64 {
 	return int64(minute)*33_000_000 + int64((x^x>>29)%20_000_000)
 }
 
-// restarted is the minute of the last restart of a node. The first restarts are of node 2 at the
-// start, and of node 1 a day later.
+// restarted returns the minute of a node's last restart. Node 2 restarts first, at the start, and node 1 a day later.
 func restarted(node, minute int) int {
 	day := minute / minutesOfDay
 	return (day - (day+node+daysUp-2)%daysUp) * minutesOfDay
@@ -60,7 +58,7 @@ func (s Steady) Energy(from, until time.Time) (millijoules int64) {
 	for gpu := range s.GPUs {
 		millijoules += meter(gpu, last) - meter(gpu, first-1)
 		for at := restarted(gpu/gpusPerNode, last); at >= first; at -= daysUp * minutesOfDay {
-			millijoules -= meter(gpu, at) - meter(gpu, at-1) // no scrape saw this energy
+			millijoules -= meter(gpu, at) - meter(gpu, at-1) // no scrape contains this energy
 		}
 	}
 	return millijoules
@@ -68,7 +66,7 @@ func (s Steady) Energy(from, until time.Time) (millijoules int64) {
 
 func (s Steady) minute(at time.Time) int { return int(at.Sub(s.Start) / time.Minute) }
 
-// at returns the time in milliseconds at which a node is scraped in a minute.
+// at returns the time, in milliseconds, at which a node is scraped in a minute.
 func (s Steady) at(node, minute int) int64 {
 	return s.Start.UnixMilli() + int64(minute)*60_000 + int64(1+node%58)*1000 + int64(node*37%1000)
 }
@@ -124,7 +122,7 @@ func podLabels(node, day int) []string {
 	}
 }
 
-// ofPod calls f for the owners of the pod of a day.
+// ofPod calls f for the series that name the owners of a day's pod.
 func (s Steady) ofPod(q *query, node, day int, f func(*steady)) {
 	if !q.may("__name__", "gpuledger_pod_info") && !q.may("__name__", "gpuledger_pod_labels") {
 		return
@@ -166,7 +164,7 @@ func (s Steady) ofBoard(q *query, node, gpu, last int, target []string, f func(*
 	add("gpuledger_board_remapped_rows_total", 0, "error", "uncorrectable")
 }
 
-// ofAllocation calls f for the series of the pod of a day on a GPU.
+// ofAllocation calls f for the series of a day's pod on a GPU.
 func (s Steady) ofAllocation(q *query, node, gpu, day int, labels []string, f func(*steady)) {
 	first, last := day*minutesOfDay, (day+1)*minutesOfDay-1
 	energy := func(minute int) int64 { return meter(gpu, minute) - meter(gpu, first) }
@@ -228,7 +226,7 @@ func (s Steady) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = out.WriteString("]}}\n")
 }
 
-// constant is a series of samples with the same value.
+// constant identifies the text of samples that all have the same value.
 type constant struct {
 	node, first, last int
 	value             int64
@@ -240,10 +238,10 @@ type response struct {
 	query     *query
 	out       *bufio.Writer
 	until     time.Time
-	written   int // elements
+	written   int // number of elements
 	groups    map[string]bool
-	constants map[constant][]byte // as text
-	text      []byte              // number of the current element
+	constants map[constant][]byte // encoded samples
+	text      []byte              // buffer for the current element
 }
 
 func (r *response) write(after time.Time) {
