@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxBytes limits a value. Names in Kubernetes have at most 253 bytes; annotations and firmware
+// maxBytes is the maximum length of a value. Names in Kubernetes have at most 253 bytes, but annotations and firmware
 // strings have no limit.
 const maxBytes = 256
 
-// Valid returns s as valid UTF-8, cut at a rune boundary if it is too long. An invalid value
-// would fail the whole scrape.
+// Valid returns s as valid UTF-8, truncated at a rune boundary if it is too long. A single invalid value would make the
+// whole scrape fail.
 func Valid(s string) string {
 	if len(s) <= maxBytes && utf8.ValidString(s) {
 		return s
@@ -33,8 +33,8 @@ func cut(s string) string {
 	return s[:end]
 }
 
-// Printable escapes characters that would move the cursor, change colours or reverse the direction
-// of text. The result has one line and is valid UTF-8.
+// Printable escapes characters that would move the cursor, change colours or reverse the direction of text. The result
+// is a single line of valid UTF-8.
 func Printable(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if strings.IndexFunc(s, hidden) < 0 {

@@ -12,12 +12,12 @@ func TestValid(t *testing.T) {
 	tests := []struct{ name, give, want string }{
 		{"short", "train-0", "train-0"},
 		{"empty", "", ""},
-		{"as long as may be", strings.Repeat("a", 256), strings.Repeat("a", 256)},
+		{"the maximum length", strings.Repeat("a", 256), strings.Repeat("a", 256)},
 		{"too long", strings.Repeat("a", 257), strings.Repeat("a", 256)},
 		{"cut before a rune", strings.Repeat("a", 255) + "é", strings.Repeat("a", 255)},
 		{"no UTF-8", "a\xff\xfeb", "a\uFFFDb"},
-		{"too long, and no rune begins", strings.Repeat("\x80", 300), "\uFFFD"},
-		{"longer once it is valid", strings.Repeat("a\xff", 128), strings.Repeat("a\uFFFD", 64)},
+		{"too long, without the start of a rune", strings.Repeat("\x80", 300), "\uFFFD"},
+		{"longer after it was made valid", strings.Repeat("a\xff", 128), strings.Repeat("a\uFFFD", 64)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// FuzzValid checks that any string becomes a valid label value, and that a valid one is unchanged.
+// FuzzValid checks that any string is converted to a valid label value, and that a valid value is not changed.
 func FuzzValid(f *testing.F) {
 	f.Add("train-0")
 	f.Add(strings.Repeat("\xf0\x9f\x98", 100))

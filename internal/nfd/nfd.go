@@ -1,7 +1,6 @@
-// Package nfd writes the labels of a node as a feature file, which the worker of Node Feature
-// Discovery applies. So the Node gets its labels although the exporter has no access to the API
-// server. The file is described in Node Feature Discovery's documentation of its local feature
-// source.
+// Package nfd writes the labels of a node to a feature file, which Node Feature Discovery's worker applies. In this
+// way, the Node gets its labels although the exporter has no access to the API server. Node Feature Discovery's
+// documentation of the local feature source describes the file.
 package nfd
 
 import (
@@ -21,9 +20,9 @@ import (
 )
 
 const (
-	// name is the name of the file.
+	// name is the name of the feature file.
 	name = "gpuledger"
-	// period is the time between two readings. A change of labels requires two equal readings.
+	// period is the interval between two readings. A change of labels requires two equal readings.
 	period = time.Minute
 	// validity is the time after which Node Feature Discovery ignores a file that is no longer
 	// written, because the exporter was removed.
@@ -32,20 +31,20 @@ const (
 	refresh = 20 * time.Minute
 )
 
-// File is a feature file.
+// File writes a feature file.
 type File struct {
-	// Directory is the directory of feature files.
+	// Directory is the directory from which Node Feature Discovery reads feature files.
 	Directory string
-	// Latest returns the latest snapshot, or nil before the first.
+	// Latest returns the latest snapshot, or nil before the first snapshot.
 	Latest func() *gpu.Snapshot
 	Log    *slog.Logger
 
-	read, written map[string]string // the labels of the last reading, and the labels in the file
-	at            time.Time         // the time of the last write
+	read, written map[string]string // labels of the last reading, and labels in the file
+	at            time.Time         // time of the last write
 	failed        bool              // whether the last write failed
 }
 
-// Run writes the file until the context ends. An error is logged once and the write is repeated.
+// Run writes the file until the context ends. If a write fails, it logs the error once and repeats the write.
 func (f *File) Run(ctx context.Context) error {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
@@ -63,8 +62,8 @@ func (f *File) Run(ctx context.Context) error {
 	}
 }
 
-// update writes the file if two equal readings give labels that differ from the file, or if the
-// file will expire. While the driver does not respond, the labels are kept.
+// update writes the file if two equal readings result in labels that differ from the file, or if the file will expire.
+// While the driver does not respond, the file keeps its labels.
 func (f *File) update(now time.Time) error {
 	labels, want := f.labels(), f.written
 	if labels != nil {
@@ -79,7 +78,7 @@ func (f *File) update(now time.Time) error {
 	return f.write(want, now)
 }
 
-// labels returns the labels of the latest snapshot, or nil if it is not complete.
+// labels returns the labels for the latest snapshot, or nil if the snapshot is not complete.
 func (f *File) labels() map[string]string {
 	snapshot := f.Latest()
 	if snapshot == nil {
@@ -101,7 +100,7 @@ func (f *File) write(labels map[string]string, now time.Time) error {
 		fmt.Fprintf(&text, "%s=%s\n", key, labels[key])
 	}
 	partial := filepath.Join(f.Directory, "."+name)
-	if err := os.WriteFile(partial, []byte(text.String()), 0o644); err != nil { //nolint:gosec // others read it
+	if err := os.WriteFile(partial, []byte(text.String()), 0o644); err != nil { //nolint:gosec // other users must be able to read the file
 		return err
 	}
 	if err := os.Rename(partial, filepath.Join(f.Directory, name)); err != nil {

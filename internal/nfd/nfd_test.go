@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nfd"
 )
 
-// node is a snapshot of a node with one GPU.
+// node returns a snapshot of a node with one GPU.
 func node(serial string, drivers ...gpu.Driver) *gpu.Snapshot {
 	s := &gpu.Snapshot{Drivers: drivers, GPUs: make([]gpu.GPU, 1)}
 	s.Node.Name = "gpu-1"
@@ -25,8 +25,8 @@ func node(serial string, drivers ...gpu.Driver) *gpu.Snapshot {
 	return s
 }
 
-// TestFile checks when the file changes: after two equal readings, not while the driver does not
-// respond, and before it expires.
+// TestFile checks that the file changes after two equal readings and before it expires, but not while the driver does
+// not respond.
 func TestFile(t *testing.T) {
 	up := gpu.Driver{}
 	synctest.Test(t, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestFile(t *testing.T) {
 			latest  *gpu.Snapshot
 			after   time.Duration
 			serial  string
-			expires time.Duration // from the beginning
+			expires time.Duration // time since the beginning
 		}{
 			{"no snapshot", nil, 5 * time.Minute, "", 0},
 			{"first reading", node("1653", up), time.Minute, "", 0},
@@ -69,8 +69,8 @@ func TestFile(t *testing.T) {
 	})
 }
 
-// TestFailure checks that a directory that cannot be written is logged once, and that the file is
-// written when the directory is there.
+// TestFailure checks that an error is logged once if the directory is missing, and that the file is written when the
+// directory exists.
 func TestFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		directory, log := filepath.Join(t.TempDir(), "features.d"), &bytes.Buffer{}
@@ -91,7 +91,7 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// run runs a file until the test ends. It ticks before the test's own timers.
+// run runs a file until the test ends. The file's timer fires before the timers of the test.
 func run(t *testing.T, f *nfd.File) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

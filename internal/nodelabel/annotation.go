@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// maxAnnotation is the maximum size of the annotation. It is less than 4 kB, because every
-	// program that watches Nodes holds the annotation of every Node in memory.
+	// maxAnnotation is the maximum size of the annotation, in bytes. It is small, because every program that watches Nodes
+	// holds the annotations of all Nodes in memory.
 	maxAnnotation = 4000
-	// maxRaw limits one string of the driver; NVML's longest serial number has 30 bytes, its
-	// longest UUID 96.
+	// maxRaw is the maximum length of a string from the driver. NVML's longest serial number has 30 bytes, and its longest
+	// UUID has 96 bytes.
 	maxRaw = 96
 )
 
-// record is the content of the annotation: the values from which the labels are made, as the driver
-// and the firmware spell them. It contains nothing that changes while the GPUs stay the same.
+// record is the content of the annotation. It contains the values from which the labels are made, as the driver and the
+// firmware report them. Nothing in it changes while the GPUs stay the same.
 type record struct {
 	Version int           `json:"v"`
 	Chassis string        `json:"chassis,omitempty"`
@@ -27,7 +27,7 @@ type record struct {
 	Tray    *int          `json:"tray,omitempty"`
 	DMI     string        `json:"dmi_chassis,omitempty"`
 	GPUs    []recordedGPU `json:"gpus"`
-	// More counts the GPUs that did not fit.
+	// More is the number of GPUs that did not fit.
 	More int `json:"more,omitempty"`
 }
 
@@ -36,7 +36,7 @@ type recordedGPU struct {
 	Serial string `json:"serial,omitempty"`
 	PCI    string `json:"pci"`
 	Module *int   `json:"module,omitempty"`
-	// Chassis, Slot and Tray are set only where the GPUs of the Node differ.
+	// Chassis, Slot and Tray are set only if they differ among the GPUs of the Node.
 	Chassis string `json:"chassis,omitempty"`
 	Slot    *int   `json:"slot,omitempty"`
 	Tray    *int   `json:"tray,omitempty"`
@@ -68,7 +68,7 @@ func annotation(p inventory.Page, gpus []inventory.GPU) string {
 	}
 }
 
-// same reports whether all GPUs are in the same place.
+// same reports whether all GPUs have the same chassis, slot and tray.
 func same(gpus []inventory.GPU) bool {
 	first := gpus[0]
 	for _, g := range gpus {
@@ -79,7 +79,7 @@ func same(gpus []inventory.GPU) bool {
 	return true
 }
 
-// raw cuts a string that is longer than any valid string of the driver.
+// raw truncates a string that is longer than any valid string from the driver.
 func raw(s string) string {
 	if len(s) > maxRaw {
 		s = s[:maxRaw]
@@ -91,6 +91,6 @@ func compact(r record) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(r) // a struct of strings and numbers always encodes
+	_ = e.Encode(r) // encoding a struct of strings and numbers cannot fail
 	return strings.TrimSuffix(b.String(), "\n")
 }

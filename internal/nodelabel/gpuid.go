@@ -9,13 +9,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// unknown is the value that gpuid uses for an empty string of the inventory. nvidia-smi, which
-// gpuid calls, prints it where NVML returns an error.
+// unknown is the value that gpuid uses where a string in the inventory is empty. nvidia-smi, which gpuid calls, prints
+// this value if NVML returns an error.
 const unknown = "N/A"
 
-// gpuid returns the labels of mchmarny/gpuid without prefix. Boards are numbered by sorted serial
-// number, so a replaced board changes the numbers of others. The labels count boards, not GPUs, and
-// only GPUs that respond have labels. Serial numbers that consist of zeros are kept.
+// gpuid returns the labels of mchmarny/gpuid without their prefix. Boards are numbered in the order of their serial
+// numbers, so a replaced board changes the numbers of other boards. The labels count boards and not GPUs, and only GPUs
+// that respond have labels. Serial numbers that consist of zeros are kept.
 func gpuid(gpus []inventory.GPU) map[string]string {
 	boards := make(map[string]map[string]bool) // chassis → serials of its boards
 	for _, g := range gpus {
@@ -24,7 +24,7 @@ func gpuid(gpus []inventory.GPU) map[string]string {
 		}
 		c := cmp.Or(g.Platform.ChassisSerial, unknown)
 		if orNA(c) == "na" {
-			c = unknown // only one group; gpuid has several, which overwrite each other
+			c = unknown // there is only one group; gpuid has several groups, which overwrite each other
 		}
 		if boards[c] == nil {
 			boards[c] = make(map[string]bool)

@@ -46,7 +46,7 @@ func serials(n int, first int) map[string]string {
 	return m
 }
 
-// with returns labels with changes. An empty value removes the label.
+// with returns a changed copy of labels. An empty value removes a label.
 func with(m map[string]string, pairs ...string) map[string]string {
 	for i := 0; i < len(pairs); i += 2 {
 		m[pairs[i]] = pairs[i+1]
@@ -72,12 +72,12 @@ func TestOwn(t *testing.T) {
 			"gpu-0": "1761125340953", "gpu-1": "1761125340953", "gpu-2": "1761025346615", "gpu-3": "1761025346615", "gpu-count": "4",
 			"chassis": "1821225190819", "chassis-slot": "14", "chassis-tray": "5",
 		}},
-		{name: "one serial missing", page: machine(8, func(i int, g *inventory.GPU) {
+		{name: "one missing serial number", page: machine(8, func(i int, g *inventory.GPU) {
 			if i == 3 {
 				g.Serial = ""
 			}
 		}), want: with(serials(8, 0), "gpu-3", "")},
-		{name: "serials that are none", page: machine(4, func(i int, g *inventory.GPU) {
+		{name: "invalid serial numbers", page: machine(4, func(i int, g *inventory.GPU) {
 			g.Serial = []string{"N/A", "0000000000000", "unknown", "!?"}[i]
 		}), want: map[string]string{"gpu-count": "4"}},
 		{name: "illegal characters", page: machine(3, func(i int, g *inventory.GPU) {
@@ -101,7 +101,7 @@ func TestOwn(t *testing.T) {
 		{name: "MIG", page: machine(2, func(_ int, g *inventory.GPU) {
 			g.Partitions = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Profile: "3g.40gb"}}}
 		}), want: serials(2, 0)},
-		{name: "two chassis are none", page: machine(2, func(i int, g *inventory.GPU) {
+		{name: "two chassis result in no label", page: machine(2, func(i int, g *inventory.GPU) {
 			g.Platform = gpu.Platform{ChassisSerial: fmt.Sprint("chassis", i), Slot: new(i), Tray: new(3)}
 		}), want: with(serials(2, 0), "chassis-tray", "3")},
 		{name: "a GPU with an unknown chassis, after one with a known chassis", page: machine(3, func(i int, g *inventory.GPU) {
@@ -109,10 +109,10 @@ func TestOwn(t *testing.T) {
 				g.Platform.ChassisSerial = "1821225190819"
 			}
 		}), want: with(serials(3, 0), "chassis", "1821225190819")},
-		{name: "every legal character", page: machine(1, func(_ int, g *inventory.GPU) { g.Serial = "az_AZ-09.z" }), want: map[string]string{
+		{name: "all legal characters", page: machine(1, func(_ int, g *inventory.GPU) { g.Serial = "az_AZ-09.z" }), want: map[string]string{
 			"gpu-0": "az_AZ-09.z", "gpu-count": "1",
 		}},
-		{name: "a GPU that does not know its chassis", page: machine(2, func(i int, g *inventory.GPU) {
+		{name: "a GPU that reports no chassis", page: machine(2, func(i int, g *inventory.GPU) {
 			if i == 1 {
 				g.Platform.ChassisSerial = "1821225190819"
 			}
@@ -126,7 +126,7 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestGPUID checks that the labels equal the labels that gpuid writes for the same machines.
+// TestGPUID checks that the labels equal those that gpuid writes for the same machines.
 func TestGPUID(t *testing.T) {
 	place := func(chassis, serial []string) inventory.Page {
 		return machine(len(serial), func(i int, g *inventory.GPU) { g.Platform.ChassisSerial, g.Serial = chassis[i], serial[i] })
@@ -145,20 +145,20 @@ func TestGPUID(t *testing.T) {
 			"chassis-0": "chassis1", "chassis-0-gpu-0": "gpu0", "chassis-0-gpu-1": "gpu1",
 			"chassis-1": "chassis2", "chassis-1-gpu-0": "gpu0", "chassis-count": "2",
 		}},
-		{"one chassis known", place([]string{"N/A", "N/A", "1821"}, []string{"A1", "A2", "B1"}), map[string]string{
+		{"one known chassis", place([]string{"N/A", "N/A", "1821"}, []string{"A1", "A2", "B1"}), map[string]string{
 			"chassis-0": "1821", "chassis-0-gpu-0": "B1", "chassis-count": "1", "gpu-0": "A1", "gpu-1": "A2",
 		}},
-		{"unknown sorts first", place([]string{"Z1", ""}, []string{"A1", "B1"}), map[string]string{
+		{"unknown is sorted first", place([]string{"Z1", ""}, []string{"A1", "B1"}), map[string]string{
 			"chassis-1": "Z1", "chassis-1-gpu-0": "A1", "chassis-count": "1", "gpu-0": "B1",
 		}},
-		{"empty and N/A are one", place([]string{"", "N/A", "!"}, []string{"1", "2", "3"}), map[string]string{"gpu-0": "1", "gpu-1": "2", "gpu-2": "3"}},
+		{"empty and N/A are the same", place([]string{"", "N/A", "!"}, []string{"1", "2", "3"}), map[string]string{"gpu-0": "1", "gpu-1": "2", "gpu-2": "3"}},
 		{"serial N/A", place([]string{""}, []string{"N/A"}), map[string]string{"gpu-0": "na"}},
 		{"serial unknown", place([]string{"", ""}, []string{"", ""}), map[string]string{"gpu-0": "na"}},
 		{"zeros", place([]string{""}, []string{"0000000000000"}), map[string]string{"gpu-0": "0000000000000"}},
 		{"illegal", place([]string{"", "", ""}, []string{"GPU-123/456", "!@#valid123$%^", "1234.5678"}), map[string]string{
 			"gpu-0": "valid123", "gpu-1": "1234.5678", "gpu-2": "GPU-123-456",
 		}},
-		{"a lost GPU is not there", machine(2, func(i int, g *inventory.GPU) { g.Present = i == 0 }), map[string]string{"gpu-0": "1653924020800"}},
+		{"a lost GPU is omitted", machine(2, func(i int, g *inventory.GPU) { g.Present = i == 0 }), map[string]string{"gpu-0": "1653924020800"}},
 		{"none", machine(0, nil), nil},
 	}
 	for _, tt := range tests {
@@ -200,12 +200,12 @@ func TestAnnotation(t *testing.T) {
 			`{"uuid":"GPU-01","serial":"1761125340953","pci":"00000000:11:00.0","module":3},` +
 			`{"uuid":"GPU-02","serial":"1761025346615","pci":"00000000:12:00.0","module":2},` +
 			`{"uuid":"GPU-03","serial":"1761025346615","pci":"00000000:13:00.0","module":1}]}`},
-		{"two slots of one chassis", machine(2, func(i int, g *inventory.GPU) {
+		{"two slots in one chassis", machine(2, func(i int, g *inventory.GPU) {
 			g.Serial, g.Platform = "", gpu.Platform{ChassisSerial: "c", Slot: new(i), Tray: new(3)}
 		}), `{"v":1,"dmi_chassis":"DMI-7","gpus":[` +
 			`{"uuid":"GPU-00","pci":"00000000:10:00.0","chassis":"c","slot":0,"tray":3},` +
 			`{"uuid":"GPU-01","pci":"00000000:11:00.0","chassis":"c","slot":1,"tray":3}]}`},
-		{"two trays of one slot", machine(2, func(i int, g *inventory.GPU) {
+		{"two trays in one slot", machine(2, func(i int, g *inventory.GPU) {
 			g.Serial, g.Platform = "", gpu.Platform{ChassisSerial: "c", Slot: new(3), Tray: new(i)}
 		}), `{"v":1,"dmi_chassis":"DMI-7","gpus":[` +
 			`{"uuid":"GPU-00","pci":"00000000:10:00.0","chassis":"c","slot":3,"tray":0},` +
@@ -226,18 +226,17 @@ func TestAnnotation(t *testing.T) {
 	}
 }
 
-// TestAnnotationIsCut checks that an annotation without room for all GPUs contains the number of
-// omitted GPUs.
+// TestAnnotationIsCut checks that an annotation that cannot hold all GPUs contains the number of omitted GPUs.
 func TestAnnotationIsCut(t *testing.T) {
 	page := machine(64, func(i int, g *inventory.GPU) { g.UUID = fmt.Sprintf("GPU-%08d-b3c7-42f9-81f5-1d1c45f0a2c9", i) })
 	got := nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}.Desired("n", page).Annotations["gpuledger.io/inventory"]
 	if len(got) > 4096 || !strings.HasSuffix(got, `"more":26}`) {
-		t.Errorf("annotation of %d bytes, want 4096 at most, with 26 omitted GPUs: %s", len(got), got)
+		t.Errorf("annotation of %d bytes, want at most 4096, with 26 omitted GPUs: %s", len(got), got)
 	}
 }
 
-// TestInventoryKey checks that the annotation has the labels' prefix, except for the scheme without
-// one.
+// TestInventoryKey checks that the annotation has the same prefix as the labels, except in the scheme that has no
+// annotation.
 func TestInventoryKey(t *testing.T) {
 	for scheme, want := range map[nodelabel.Scheme]string{nodelabel.Own: "gpus.example.com/inventory", nodelabel.GPUID: "gpuledger.io/inventory"} {
 		if got := (nodelabel.Rules{Scheme: scheme, Prefix: "gpus.example.com"}).InventoryKey(); got != want {
@@ -246,8 +245,7 @@ func TestInventoryKey(t *testing.T) {
 	}
 }
 
-// TestLost checks that Lost has the label keys of lost GPUs, except of a GPU without a serial
-// number.
+// TestLost checks that Lost contains the label keys of all lost GPUs that have a serial number.
 func TestLost(t *testing.T) {
 	page := machine(4, func(i int, g *inventory.GPU) {
 		g.Present = i == 0

@@ -10,9 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// ordered returns the GPUs by PCI address, the only order that does not change if a GPU fails or is
-// replaced. The driver's index changes if a GPU fails, the order of serial numbers if a GPU is
-// replaced.
+// ordered returns the GPUs sorted by PCI address. Only this order does not change when a GPU fails or is replaced. The
+// driver's indexes change when a GPU fails, and the order of serial numbers changes when a GPU is replaced.
 func ordered(gpus []inventory.GPU) []inventory.GPU {
 	return slices.SortedFunc(slices.Values(gpus), func(a, b inventory.GPU) int {
 		return cmp.Or(
@@ -24,12 +23,11 @@ func ordered(gpus []inventory.GPU) []inventory.GPU {
 	})
 }
 
-// SerialValue returns the label value of a board serial, or empty if there is none. Different
-// serial numbers can have the same value.
+// SerialValue returns the label value for a board serial, or an empty string if the board has no valid serial number.
+// Different serial numbers can have the same label value.
 func SerialValue(serial string) string { return legal(gpu.Identity(serial)) }
 
-// ownScheme returns the labels of our scheme without prefix, and the keys of labels of lost
-// GPUs.
+// ownScheme returns the labels of our scheme without their prefix, and the keys of the labels for lost GPUs.
 func (r Rules) ownScheme(node string, p inventory.Page, gpus []inventory.GPU) (labels map[string]string, lost []string) {
 	labels = make(map[string]string)
 	put := func(name, value string) {
@@ -71,8 +69,8 @@ func number(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// unanimous returns the common value of all GPUs with a value, or an empty string if they differ: a
-// Node has one place.
+// unanimous returns the value that all GPUs with a value have in common. It returns an empty string if the values
+// differ, because a Node is in only one place.
 func unanimous(gpus []inventory.GPU, of func(inventory.GPU) string) string {
 	common := ""
 	for _, g := range gpus {

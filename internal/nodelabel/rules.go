@@ -13,7 +13,7 @@ import (
 // Scheme names a set of labels.
 type Scheme string
 
-// The schemes.
+// These are the schemes.
 const (
 	// Own is our scheme, described in docs/labels.md.
 	Own Scheme = "gpuledger"
@@ -21,33 +21,31 @@ const (
 	GPUID Scheme = "gpuid"
 )
 
-// The prefixes of the schemes' keys.
+// These are the prefixes of the keys in each scheme.
 const (
 	OwnPrefix   = "gpuledger.io"
 	GPUIDPrefix = "gpuid.github.com"
 )
 
-// Rules define how an inventory becomes labels. The zero value is invalid; see
-// [Rules.Validate].
+// Rules defines how an inventory is converted to labels. The zero value is invalid; see [Rules.Validate].
 type Rules struct {
 	Scheme Scheme
 	// Prefix is the part of every label key before the slash.
 	Prefix string
-	// ChassisFallback is the value of the label chassis on Nodes whose GPUs report none, with
-	// {node} replaced by the Node's name; empty for no label. Kueue ignores a Node that lacks
-	// the label of any level of its topology.
+	// ChassisFallback is the value of the label chassis on Nodes on which no GPU reports a chassis. In this value, {node}
+	// is replaced by the Node's name. If it is empty, such Nodes get no label. Kueue ignores a Node that lacks the label
+	// for any level of the topology.
 	ChassisFallback string
-	// DMIChassis adds the chassis serial of the machine's firmware under a separate key: for a tray
-	// it often differs from the chassis serial of its GPUs.
+	// DMIChassis adds the chassis serial from the machine's firmware with a separate key, because for a tray it often
+	// differs from the chassis serial that the GPUs report.
 	DMIChassis bool
 }
 
-// Desired is the desired state of a Node. Keys and values are valid, and equal inventories give
-// equal results.
+// Desired is the desired state of a Node. Keys and values are valid, and equal inventories have equal desired states.
 type Desired struct {
 	Labels      map[string]string
 	Annotations map[string]string
-	// Lost contains the label keys of absent GPUs, which may now be on another Node.
+	// Lost contains the label keys of lost GPUs, which may now be on another Node.
 	Lost []string
 }
 
@@ -56,8 +54,8 @@ func (d Desired) Equal(o Desired) bool {
 	return maps.Equal(d.Labels, o.Labels) && maps.Equal(d.Annotations, o.Annotations)
 }
 
-// InventoryKey is the key of the annotation. In the scheme of gpuid it also has our prefix, because
-// gpuid has no annotation.
+// InventoryKey returns the key of the annotation. In the scheme gpuid, the key also has our prefix, because gpuid has
+// no annotation.
 func (r Rules) InventoryKey() string {
 	if r.Scheme == GPUID {
 		return OwnPrefix + "/inventory"
@@ -88,11 +86,11 @@ func (r Rules) Desired(node string, p inventory.Page) Desired {
 	return d
 }
 
-// shared returns the interned copy of a string: the desired state of thousands of Nodes mostly
-// equals their actual state.
+// shared returns the interned copy of a string. This saves memory, because the desired state of thousands of Nodes
+// mostly equals their actual state.
 func shared(s string) string { return unique.Make(s).Value() }
 
-// Validate checks the rules. Its errors do not name the flag.
+// Validate checks the rules. Its errors do not name a flag.
 func (r Rules) Validate() error {
 	var errs []error
 	if r.Scheme != Own && r.Scheme != GPUID {
@@ -107,8 +105,7 @@ func (r Rules) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validPrefix checks that a prefix is a lower-case DNS name that is not reserved for
-// Kubernetes itself.
+// validPrefix returns an error unless a prefix is a lower-case DNS name that is not reserved for Kubernetes itself.
 func validPrefix(prefix string) error {
 	for label := range strings.SplitSeq(prefix, ".") {
 		bad := strings.ContainsFunc(label, func(c rune) bool { return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-') })

@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// maxValue is the longest value that the API server accepts.
+// maxValue is the maximum length of a label value that the API server accepts.
 const maxValue = 63
 
-// legal makes any string a valid label value: it replaces illegal characters by dashes, trims
-// both ends to a letter or digit, and shortens a value that is too long to its start and a hash
-// of the whole. The result may be empty. The API server would reject all labels for one invalid
-// value.
+// legal converts any string to a valid label value. It replaces illegal characters by dashes, removes other characters
+// than letters and digits from both ends, and shortens a value that is too long to its start and a hash of the whole
+// value. The result may be empty. The API server would reject all labels because of one invalid value.
 func legal(raw string) string {
 	v := strings.Map(func(c rune) rune {
 		if alphanumeric(c) || c == '.' || c == '_' || c == '-' {

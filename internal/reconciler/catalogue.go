@@ -13,19 +13,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// leadingMetric is the metric of the leader election.
+// leadingMetric shows the result of the leader election.
 var leadingMetric = metric.Metric{
 	Family: "Replicas", Name: "gpuledger_reconciler_leading", Type: prometheus.GaugeValue,
-	Help: "1 while this replica is the leader, else 0. Only the leader exports metrics of the cluster.",
+	Help: "1 while this replica is the leader, otherwise 0. Only the leader exports metrics about the cluster.",
 }
 
-// Section contains the metrics of one part of the program, and the meaning of their labels.
+// Section contains the metrics of one part of the program and the meanings of their labels.
 type Section struct {
 	Metrics []metric.Metric
 	Labels  []metric.Label
 }
 
-// Catalogue returns the metrics of the program by section.
+// Catalogue returns the sections with all metrics of the program.
 func Catalogue() []Section {
 	return []Section{
 		{Metrics: []metric.Metric{leadingMetric, watch.Metric}, Labels: []metric.Label{watch.Label}},

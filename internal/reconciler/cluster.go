@@ -15,25 +15,24 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// cluster contains the clients of the API server.
+// cluster contains the clients for the API server.
 type cluster struct {
-	// watches and dynamic are used for lists and watches, which last for minutes and have no timeout.
+	// watches and dynamic are used for lists and watches, which can last for minutes and have no timeout.
 	watches kubernetes.Interface
 	dynamic dynamic.Interface
-	// kube and metadata are used for all other requests, each limited by requestTimeout.
+	// kube and metadata are used for all other requests, which have the timeout requestTimeout.
 	kube     kubernetes.Interface
 	metadata metadata.Interface
 }
 
-// requestTimeout limits a request. Without this timeout, one hanging request per writer would stop
-// all writes.
+// requestTimeout is the timeout of a request. Without a timeout, one hanging request per writer would stop all writes.
 const requestTimeout = 15 * time.Second
 
 // connectAgain is the interval between two attempts to load the kubeconfig.
 const connectAgain = 10 * time.Second
 
-// connect waits until the kubeconfig or the pod's account is usable. A missing or broken file may
-// be mounted late.
+// connect waits until the kubeconfig or the pod's service account is usable. A missing or broken file may be mounted
+// later.
 func connect(ctx context.Context, kubeconfig string, log *slog.Logger) (cluster, error) {
 	logged := ""
 	for {
@@ -66,8 +65,8 @@ func open(kubeconfig string) (cluster, error) {
 
 func clients(cfg *rest.Config) (cluster, error) {
 	cfg.UserAgent = "gpuledger-reconciler/" + version.Version
-	cfg.QPS, cfg.Burst = 50, 100 // writes have a separate limit
-	// Protobuf takes a fraction of the CPU time of JSON for a cluster's pods.
+	cfg.QPS, cfg.Burst = 50, 100 // writes have their own limit
+	// For all pods of a cluster, Protobuf takes only a fraction of the CPU time that JSON takes.
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	watches, err := kubernetes.NewForConfig(cfg)
@@ -83,8 +82,8 @@ func clients(cfg *rest.Config) (cluster, error) {
 	if err != nil {
 		return cluster{}, fmt.Errorf("create the client: %w", err)
 	}
-	// After a change of the leader, pods have no series until their owners are read. This takes
-	// thousands of small requests, which the priority and fairness of the API server limits.
+	// After a change of leader, pods have no series until their owners have been read. This takes thousands of small
+	// requests, which API Priority and Fairness limits in the server.
 	cfg.QPS, cfg.Burst = 200, 400
 	meta, err := metadata.NewForConfig(cfg)
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/pipes"
 )
 
-// TestRequestTimeout checks that a request to a hanging API server times out, and that a quiet
-// watch does not.
+// TestRequestTimeout checks that a request to a hanging API server times out, but a watch without events does not.
 func TestRequestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := make(pipes.Listener)

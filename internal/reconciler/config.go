@@ -18,13 +18,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// These are the values that --enable accepts.
+// These are the valid values for --enable.
 const (
 	partLabels    = "labels"
 	partWorkloads = "workloads"
 )
 
-// Config is the configuration from the flags.
+// Config contains the values of the flags.
 type Config struct {
 	Serve serve.Config
 	Log   cli.LogConfig
@@ -37,19 +37,19 @@ type Config struct {
 	Workloads workloads.Options
 	Events    outbox.Options
 	Webhook   injector.Options
-	// Expected is the path of the expected inventory, or empty if there is none.
+	// Expected is the path of the expected inventory, or empty if there is no such inventory.
 	Expected string
 
-	// Cleanup is set by the command "cleanup", which removes all labels and exits.
+	// Cleanup is set for the command "cleanup", which removes all labels and exits.
 	Cleanup bool
 	Version bool
 }
 
-// Flags returns the flag set of the reconciler, bound to a configuration with the defaults.
+// Flags returns the reconciler's flag set, and the configuration to which its values are written.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c := &Config{Enable: cli.List{partLabels, partWorkloads}}
 	fs := flag.NewFlagSet("gpuledger-reconciler", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // the caller prints one line
+	fs.SetOutput(io.Discard) // the caller prints the error on one line
 
 	c.Serve.Register(fs, ":9840")
 	c.Log.Register(fs)
@@ -65,9 +65,8 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	return fs, c
 }
 
-// Parse parses the command line, which contains an optional "cleanup" followed by flags. Its errors
-// name the flag and the fault in one line. The error [flag.ErrHelp] means that the usage was
-// requested.
+// Parse parses the command line, which contains an optional "cleanup" followed by flags. Errors name the flag and the
+// fault on one line. The error [flag.ErrHelp] means that the usage was requested.
 func Parse(args []string, getenv func(string) string) (Config, error) {
 	fs, c := Flags(getenv)
 	if len(args) > 0 && args[0] == "cleanup" {
@@ -110,24 +109,24 @@ func (c *Config) validateEvents() error {
 
 func (c *Config) runs(part string) bool { return slices.Contains(c.Enable, part) }
 
-// Lease is the configuration of the leader election.
+// Lease configures the leader election.
 type Lease struct {
 	Elect     bool
 	Namespace string
 	Name      string
-	// Identity is the name of this replica in the Lease.
+	// Identity identifies this replica in the Lease.
 	Identity string
-	// Duration is the time after which other replicas replace a silent leader.
+	// Duration is the time after which another replica replaces a leader that does not renew the Lease.
 	Duration time.Duration
 }
 
 func (l *Lease) register(fs *flag.FlagSet, getenv func(string) string) {
-	fs.BoolVar(&l.Elect, "leader-election", true, "elect a leader by a Lease; set false only if there is never a second replica")
+	fs.BoolVar(&l.Elect, "leader-election", true, "elect a leader with a Lease; set it to false only if there is never a second replica")
 	fs.StringVar(&l.Namespace, "leader-election.namespace", cmp.Or(getenv("POD_NAMESPACE"), "gpuledger"), "`namespace` of the Lease; default $POD_NAMESPACE, or gpuledger")
 	fs.StringVar(&l.Name, "leader-election.name", "gpuledger-reconciler", "`name` of the Lease")
-	hostname, _ := os.Hostname() // in a pod, this is the name of the pod
+	hostname, _ := os.Hostname() // in a pod, the host name is the name of the pod
 	fs.StringVar(&l.Identity, "leader-election.identity", cmp.Or(getenv("POD_NAME"), hostname), "`name` of this replica; default $POD_NAME or the host name")
-	fs.DurationVar(&l.Duration, "leader-election.duration", 15*time.Second, "`time` after which a silent leader is replaced")
+	fs.DurationVar(&l.Duration, "leader-election.duration", 15*time.Second, "`time` after which a leader that does not renew the Lease is replaced")
 }
 
 func (l *Lease) validate() error {

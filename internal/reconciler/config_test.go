@@ -24,7 +24,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("defaults: %+v", c)
 	}
 	if c, err = reconciler.Parse(nil, func(string) string { return "" }); err != nil || c.Lease.Namespace != "gpuledger" || c.Lease.Identity == "" {
-		t.Errorf("outside of a pod: %+v, %v", c.Lease, err)
+		t.Errorf("outside a pod: %+v, %v", c.Lease, err)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestParse(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.args, func(t *testing.T) {
 			_, err := reconciler.Parse(strings.Fields(tt.args), env)
-			want := strings.TrimPrefix(tt.want, "-") // the flag package writes one dash
+			want := strings.TrimPrefix(tt.want, "-") // the flag package prints only one dash
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("error is %v, want %q", err, tt.want)
 			}

@@ -15,14 +15,14 @@ import (
 const (
 	// growthSize is the smaller number of Nodes and pods.
 	growthSize = 200
-	// maxGrowth is the maximum ratio of the executions of a statement for twice as many Nodes and pods. The ratio is
-	// 2 for work per Node or pod, slightly more for sorting, and 4 for work per pair.
+	// maxGrowth is the maximum factor by which the executions of a statement may grow for twice as many Nodes and pods.
+	// The factor is 2 for work per Node or pod, slightly more for sorting, and 4 for work per pair of Nodes or pods.
 	maxGrowth = 2.5
 )
 
-// TestGrowth checks that no statement of the reconciler does work per pair of Nodes or pods. It runs a test with a
-// simulated clock for a number of Nodes or pods and for twice as many, and compares the executions of each statement,
-// which the compiler counts. It measures no time.
+// TestGrowth checks that no statement in the reconciler does work per pair of Nodes or pods. It runs a test with a
+// simulated clock twice, with a number of Nodes or pods and with twice this number, and compares how often each
+// statement was executed. The instrumentation for coverage counts the executions, so no time is measured.
 func TestGrowth(t *testing.T) {
 	for _, tt := range []struct{ name, folder, test string }{
 		{"nodes", "nodes", "TestLargeFleet"},
@@ -49,8 +49,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestScrapeRendersNothing checks that a scrape renders no series of unchanged pods. A cold start of a larger cluster
-// takes more scrapes, so each scrape must be cheap.
+// TestScrapeRendersNothing checks that a scrape does not render the series of unchanged pods again. A larger cluster is
+// scraped more often during a cold start, so each scrape must be cheap.
 func TestScrapeRendersNothing(t *testing.T) {
 	binary := counting(t, "workloads")
 	few := executions(t, binary, "TestManyPods", "-size="+strconv.Itoa(growthSize), "-scrapes=2")
@@ -61,7 +61,7 @@ func TestScrapeRendersNothing(t *testing.T) {
 			continue
 		}
 		rendering++
-		if n > few[at]+3*10*growthSize/5 { // the scrape's own gauges are fewer than a fifth of the pods
+		if n > few[at]+3*10*growthSize/5 { // a scrape renders its own gauges, which are fewer than a fifth of the pods
 			t.Errorf("%s ran %d times with few scrapes, and %d times with 30 more", at, few[at], n)
 		}
 	}
@@ -70,7 +70,7 @@ func TestScrapeRendersNothing(t *testing.T) {
 	}
 }
 
-// counting builds the tests of a package so that they count the executions of each statement.
+// counting builds the tests of a package with instrumentation that counts the executions of each statement.
 func counting(t *testing.T, folder string) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), "test")
@@ -79,7 +79,7 @@ func counting(t *testing.T, folder string) (binary string) {
 	return binary
 }
 
-// executions runs a test, and returns the number of executions of each block of statements.
+// executions runs a test, and returns how often each block of statements was executed.
 func executions(t *testing.T, binary, test string, flags ...string) map[string]int {
 	t.Helper()
 	profile := filepath.Join(t.TempDir(), "profile")
@@ -90,10 +90,10 @@ func executions(t *testing.T, binary, test string, flags ...string) map[string]i
 	}
 	ran := make(map[string]int)
 	for line := range strings.Lines(string(text)) {
-		// The format of cmd/cover is FILE:LINE.COLUMN,LINE.COLUMN STATEMENTS EXECUTIONS.
+		// Each line of a coverage profile has the format FILE:LINE.COLUMN,LINE.COLUMN STATEMENTS EXECUTIONS.
 		fields := strings.Fields(line)
 		if len(fields) != 3 {
-			continue // the mode
+			continue // the first line contains the mode
 		}
 		if ran[fields[0]], err = strconv.Atoi(fields[2]); err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ type election struct {
 	leading, settled atomic.Bool
 }
 
-// Run runs terms while this replica holds the Lease, until the context ends or a term fails.
+// Run runs a term each time this replica acquires the Lease, until the context ends or a term fails.
 func (e *election) Run(ctx context.Context, kube kubernetes.Interface, term func(context.Context) error) error {
 	if !e.lease.Elect {
 		return e.term(ctx, ctx, term)
@@ -33,8 +33,8 @@ func (e *election) Run(ctx context.Context, kube kubernetes.Interface, term func
 	return nil
 }
 
-// stand waits for the Lease and runs one term. The context of the elector lasts longer than ctx,
-// and stand itself releases the Lease after the last write of the term.
+// stand waits for the Lease and runs one term. The elector's context outlasts ctx, because stand itself releases the
+// Lease after the last write of the term.
 func (e *election) stand(ctx context.Context, kube kubernetes.Interface, term func(context.Context) error) error {
 	held, drop := context.WithCancel(context.WithoutCancel(ctx))
 	defer drop()

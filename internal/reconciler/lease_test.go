@@ -32,8 +32,7 @@ func holder(t *testing.T, kube *fake.Clientset) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// TestLeaseIsReleasedLast checks that at shutdown the Lease is held until the term and the last
-// write have ended.
+// TestLeaseIsReleasedLast checks that the Lease is held at shutdown until the term and its last write have ended.
 func TestLeaseIsReleasedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -43,7 +42,7 @@ func TestLeaseIsReleasedLast(t *testing.T) {
 		go func() {
 			ended <- e.Run(ctx, kube, func(ctx context.Context) error {
 				<-ctx.Done()
-				time.Sleep(3 * time.Second) // the write in flight, on the test's clock
+				time.Sleep(3 * time.Second) // the last write takes this long on the fake clock
 				if got := holder(t, kube); got != "first" {
 					t.Errorf("during the last write, %q holds the lease", got)
 				}
@@ -64,8 +63,8 @@ func TestLeaseIsReleasedLast(t *testing.T) {
 	})
 }
 
-// TestLostLease checks that a leader that cannot renew the Lease ends its term before another
-// leader can begin, and then waits for the Lease again.
+// TestLostLease checks that a leader that cannot renew the Lease ends its term before another leader can begin a term.
+// The replica must then wait for the Lease again.
 func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -104,7 +103,7 @@ func TestLostLease(t *testing.T) {
 	})
 }
 
-// TestTermFails checks that an error of a term ends the program and is returned.
+// TestTermFails checks that an error from a term is returned and ends the program.
 func TestTermFails(t *testing.T) {
 	for _, elect := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -124,8 +123,7 @@ func TestTermFails(t *testing.T) {
 	}
 }
 
-// TestFollower checks that a follower ends immediately and does not release the Lease of the
-// leader.
+// TestFollower checks that a follower ends immediately and does not release the leader's Lease.
 func TestFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := metav1.NowMicro()
@@ -157,15 +155,15 @@ func TestFollower(t *testing.T) {
 	})
 }
 
-// TestHangingLease checks that a leader whose renewals hang ends its term before another leader can
-// begin, although client-go's elector waits for its requests.
+// TestHangingLease checks that a leader ends its term before another leader can begin a term, even if the renewals
+// hang. client-go's elector waits for its requests to return.
 func TestHangingLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
 		var hangs atomic.Bool
 		kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 			if hangs.Load() {
-				time.Sleep(10 * time.Second) // on the test's clock
+				time.Sleep(10 * time.Second) // on the fake clock
 			}
 			return hangs.Load(), &coordinationv1.Lease{}, context.DeadlineExceeded
 		})
@@ -183,7 +181,7 @@ func TestHangingLease(t *testing.T) {
 		hangs.Store(true)
 		since := time.Now()
 		if took := (<-left).Sub(since); took > e.lease.Duration*2/3 {
-			t.Errorf("the term continued for %v, of a lease of %v", took, e.lease.Duration)
+			t.Errorf("the term continued for %v, with a lease of %v", took, e.lease.Duration)
 		}
 		hangs.Store(false)
 		stop()
@@ -193,8 +191,8 @@ func TestHangingLease(t *testing.T) {
 	})
 }
 
-// TestLostLeaseIsReleasedLast checks that a leader that could not renew the Lease also releases it
-// only after its term has ended.
+// TestLostLeaseIsReleasedLast checks that a leader that could not renew the Lease releases the Lease only after its
+// term has ended.
 func TestLostLeaseIsReleasedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -208,7 +206,7 @@ func TestLostLeaseIsReleasedLast(t *testing.T) {
 			ended <- newElection("first").Run(ctx, kube, func(ctx context.Context) error {
 				<-ctx.Done()
 				broken.Store(false)
-				time.Sleep(3 * time.Second) // the write in flight, on the test's clock
+				time.Sleep(3 * time.Second) // the last write takes this long on the fake clock
 				if got := holder(t, kube); got != "first" {
 					t.Errorf("during the last write, %q holds the lease", got)
 				}

@@ -9,17 +9,17 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lock is the Lease, with a timer that starts at the last renewal. The elector gives up only when
-// its own request returns, so with a hanging API server a term could outlast the Lease.
+// lock is the Lease with a timer that every renewal restarts. client-go's elector gives up only after its own request
+// has returned, so without the timer a term could outlast the Lease while the API server hangs.
 type lock struct {
 	resourcelock.Interface
-	// expiry ends the term unless a renewal resets it.
+	// expiry ends the term unless a renewal resets the timer.
 	expiry *time.Timer
 	lasts  time.Duration
 }
 
-// newLock returns the lock of one term. It calls end two thirds of the Lease's duration after
-// the start of the last successful renewal; the last third is for writes in flight.
+// newLock returns the lock for one term. The lock calls end when two thirds of the Lease's duration have passed since
+// the start of the last successful renewal. The last third is left for writes in flight.
 func newLock(l Lease, kube kubernetes.Interface, end func()) *lock {
 	k := &lock{
 		Interface: &resourcelock.LeaseLock{
@@ -27,10 +27,10 @@ func newLock(l Lease, kube kubernetes.Interface, end func()) *lock {
 			Client:     kube.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: l.Identity},
 		},
-		lasts:  l.Duration.Truncate(time.Second) * 2 / 3, // the field of the Lease has whole seconds
+		lasts:  l.Duration.Truncate(time.Second) * 2 / 3, // the Lease contains its duration in whole seconds
 		expiry: time.AfterFunc(time.Hour, end),
 	}
-	k.expiry.Stop() // until the term begins
+	k.expiry.Stop() // the timer starts with the first renewal
 	return k
 }
 
@@ -44,8 +44,8 @@ func (k *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return k.renewal(func() error { return k.Interface.Update(ctx, r) })
 }
 
-// renewal measures the time from the moment before the request, because other replicas measure it
-// from the moment at which they see the effect of the request.
+// renewal measures the time from before the request, because other replicas measure it from when they see the effect of
+// the request.
 func (k *lock) renewal(do func() error) error {
 	asked := time.Now()
 	err := do()
@@ -55,8 +55,8 @@ func (k *lock) renewal(do func() error) error {
 	return err
 }
 
-// release releases the Lease if this replica holds it. It is called after the elector has returned
-// and the term has ended. If it fails, the other replicas wait until the Lease expires.
+// release releases the Lease if this replica holds it. It is called after the elector has returned and the term has
+// ended. If the release fails, the other replicas wait until the Lease expires.
 func (k *lock) release(ctx context.Context) {
 	defer k.expiry.Stop()
 	ctx, cancel := context.WithTimeout(ctx, k.lasts/2)

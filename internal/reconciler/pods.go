@@ -13,8 +13,8 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 )
 
-// podInformers returns one informer of all pods if workloads are enabled, otherwise one for
-// each namespace with exporters.
+// podInformers returns one informer for all pods if the part "workloads" is enabled. Otherwise it returns an informer
+// for each namespace with exporters.
 func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInformer {
 	namespaces := p.cfg.Labels.Exporters.Namespaces()
 	if p.cfg.runs(partWorkloads) {
@@ -30,9 +30,9 @@ func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInf
 	return all
 }
 
-// trim limits the memory for the pods of a cluster. A pod that requests a GPU is stored in the form
-// that the part "workloads" needs, unless it is an exporter, which may have its own claim. Only the
-// name of other pods is kept.
+// trim limits the memory for the pods of a cluster. A pod that requests a GPU is stored in the form that the part
+// "workloads" needs, unless the pod is an exporter, which may have its own claim. Any other pod is stored in the form
+// that the part "labels" needs.
 func (p *program) trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

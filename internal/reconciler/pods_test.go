@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// TestTrim checks that an exporter is found in any form of its pod, and that other pods that
-// request a GPU are workloads.
+// TestTrim checks that exporters are recognized whatever their pods request, and that other pods that request a GPU are
+// stored as workloads.
 func TestTrim(t *testing.T) {
 	claim := []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimName: new("all-gpus")}}
 	gpu := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
@@ -42,7 +42,7 @@ func TestTrim(t *testing.T) {
 		})
 	}
 	if kept, ok := trimmed(t, "", exporterPod("exporter", claim, gpu, "")).(*exporter.Pod); !ok || kept.Target != nil {
-		t.Errorf("an exporter without a node is kept as %T, want a pod that is no workload and no target yet", kept)
+		t.Errorf("an exporter without a node is kept as %T, want a pod that is neither a workload nor a target", kept)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// program is one replica.
+// program is one replica of the reconciler.
 type program struct {
 	cfg       Config
 	log       *slog.Logger
@@ -28,11 +28,11 @@ type program struct {
 	nodes     *nodes.Nodes
 	workloads *workloads.Workloads
 	expected  *expected.Inventory // nil if there is no expected inventory
-	outbox    *outbox.Outbox      // nil if there is no archive
-	injector  *injector.Injector  // nil if there is no webhook
+	outbox    *outbox.Outbox      // nil if no events are sent to an archive
+	injector  *injector.Injector  // nil if the webhook is disabled
 }
 
-// Run serves until the context ends, or cleans up for the command cleanup.
+// Run serves until the context ends. For the command "cleanup", it cleans up and returns.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	// client-go logs partly to the context's logger and partly to the global logger of klog.
 	klog.SetSlogLogger(log)
@@ -94,15 +94,15 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return g.Wait()
 }
 
-// webhook returns the server of the webhook, which has the limits of the program's server.
+// webhook returns the server for the webhook, which has the same limits as the program's main server.
 func (p *program) webhook(beside *serve.Server) *serve.Server {
 	webhook := beside.Beside(p.cfg.Webhook.Address, serve.TLS{Certificate: p.injector.Certificate().Get, Rejected: p.injector.Rejected})
 	webhook.Receive(sidecar.Path)
 	return webhook
 }
 
-// lead runs the enabled parts for one term. An informer cannot be run twice, so each term has its
-// own; both parts share the informer of pods.
+// lead runs the enabled parts for one term. An informer cannot be run twice, so each term has its own informers. Both
+// parts share the informers for pods.
 func (p *program) lead(ctx context.Context, c cluster) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pods := p.podInformers(c.watches)
@@ -125,7 +125,7 @@ func (p *program) lead(ctx context.Context, c cluster) error {
 	return g.Wait()
 }
 
-// clean holds the Lease while it cleans up, because a leader would write the labels again.
+// clean cleans up while it holds the Lease, because a leader would write the labels again.
 func clean(ctx context.Context, cfg Config, log *slog.Logger) error {
 	c, err := open(cfg.Kubeconfig)
 	if err != nil {

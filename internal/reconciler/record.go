@@ -13,8 +13,7 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// record gives the replica that holds the Lease access to its annotations. It implements
-// [nodes.Record].
+// record gives access to the annotations of the Lease while this replica holds the Lease. It implements [nodes.Record].
 type record struct {
 	leases coordinationclient.LeaseInterface
 	lease  Lease
@@ -28,7 +27,7 @@ func newRecord(c cluster, l Lease) nodes.Record {
 	return &record{leases: c.kube.CoordinationV1().Leases(l.Namespace), lease: l}
 }
 
-// Edit implements [nodes.Record]. It does not edit them after the replica has lost the Lease.
+// Edit implements [nodes.Record]. It returns an error after this replica has lost the Lease.
 func (r *record) Edit(ctx context.Context, edit func(map[string]string)) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		lease, err := r.leases.Get(ctx, r.lease.Name, metav1.GetOptions{})

@@ -83,7 +83,7 @@ type track struct {
 type point struct {
 	time, value int64
 	began       float64
-	known bool // whether began is known
+	known       bool // whether began is known
 	// moved is the first time at which the counter had this value. It is earlier than the sample if the counter stopped
 	// because the driver did not respond.
 	moved int64

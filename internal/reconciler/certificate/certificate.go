@@ -1,9 +1,7 @@
-// Package certificate makes and holds the certificates of the reconciler's webhook. These are a
-// separate authority, which the API server trusts only for this webhook, and the certificate of the
-// server.
-//
-// The authority does not expire, because a new authority would have to reach all API servers before the first
-// certificate that it signs. The server's certificate is renewed in time.
+// Package certificate makes and holds the certificates for the reconciler's webhook. These are the certificate of a
+// separate authority, which the API server trusts only for this webhook, and the server's certificate.
+// The authority does not expire, because all API servers would have to trust a new authority before it signs its first
+// certificate. The server's certificate is renewed in time.
 package certificate
 
 import (
@@ -33,15 +31,15 @@ const (
 )
 
 const (
-	// lifetime is the time for which the server's certificate is valid.
+	// lifetime is how long the server's certificate is valid.
 	lifetime = 90 * 24 * time.Hour
-	// early is the time between the renewal and the end of the certificate.
+	// early is the time between the renewal of a certificate and its expiry.
 	early = 30 * 24 * time.Hour
 	// backdate allows for API servers with slow clocks.
 	backdate = 24 * time.Hour
 )
 
-// never is the end of a certificate that does not expire (RFC 5280, 4.1.2.5).
+// never is the expiry time of a certificate that does not expire (RFC 5280, 4.1.2.5).
 var never = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
 // pair is a certificate with its key.
@@ -50,9 +48,9 @@ type pair struct {
 	key         *ecdsa.PrivateKey
 }
 
-// Renew returns the data of the Secret with an authority and a certificate of the host that is
-// valid for at least a month, and whether they differ from the given data. It creates an authority
-// only if there is none, because the API server trusts the existing authority.
+// Renew returns the data of the Secret with an authority and with a certificate for the host that is valid for at least
+// a month. It also reports whether the returned data differs from the given data. It creates an authority only if the
+// Secret has none, because the API server trusts the existing authority.
 func Renew(data map[string][]byte, host string, now time.Time) (renewed map[string][]byte, changed bool, err error) {
 	renewed = maps.Clone(data)
 	if renewed == nil {
@@ -76,7 +74,7 @@ func Renew(data map[string][]byte, host string, now time.Time) (renewed map[stri
 	return renewed, true, nil
 }
 
-// valid reports whether the server's certificate remains valid for a month.
+// valid reports whether the server's certificate remains valid for at least a month.
 func valid(data map[string][]byte, authority *x509.Certificate, host string, now time.Time) bool {
 	server, err := parse(data[Server], data[ServerKey])
 	if err != nil {
@@ -118,7 +116,7 @@ func issue(data map[string][]byte, authority *pair, host string, now time.Time) 
 	return err
 }
 
-// sign returns a certificate for a key, and the key, in PEM.
+// sign returns a signed certificate and its key, both in PEM.
 func sign(template *x509.Certificate, key *ecdsa.PrivateKey, authority *pair) (certificate, private []byte, err error) {
 	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
 		return nil, nil, err

@@ -20,9 +20,9 @@ import (
 
 const host = "gpuledger-webhook.gpuledger.svc"
 
-// TestRenew simulates ten years with a check on each day. A TLS client that trusts the first authority
-// must accept the certificate each day, even if its clock is a day slow or a month fast, and one
-// certificate must serve for two months.
+// TestRenew simulates ten years with a check on each day. A TLS client that trusts the first authority must always
+// accept the certificate, even if the client's clock is a day slow or a month fast. Each certificate must be used for
+// two months.
 func TestRenew(t *testing.T) {
 	start := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
 	data, changed, err := certificate.Renew(nil, host, start)
@@ -42,7 +42,7 @@ func TestRenew(t *testing.T) {
 			certificates++
 		}
 		if string(before[certificate.Authority]) != string(data[certificate.Authority]) {
-			t.Fatalf("day %d: another authority", day)
+			t.Fatalf("day %d: the authority has changed", day)
 		}
 		if !changed && day%30 != 0 {
 			continue
@@ -59,7 +59,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// handshake connects a client to a server with the certificate of a Secret.
+// handshake connects a client to a server that presents the certificate of a Secret.
 func handshake(t *testing.T, data map[string][]byte, client *tls.Config) error {
 	t.Helper()
 	var holder certificate.Holder
@@ -80,7 +80,7 @@ func handshake(t *testing.T, data map[string][]byte, client *tls.Config) error {
 	return err
 }
 
-// TestBrokenSecrets checks the replacements for missing or invalid parts of the Secret.
+// TestBrokenSecrets checks which missing or invalid parts of the Secret are replaced.
 func TestBrokenSecrets(t *testing.T) {
 	now := time.Now()
 	good, _, err := certificate.Renew(nil, host, now)
@@ -91,19 +91,19 @@ func TestBrokenSecrets(t *testing.T) {
 		name   string
 		change func(map[string][]byte)
 		host   string
-		want   string // "kept", "server" for a new certificate, or a part of the error
+		want   string // "kept", "server" if the server's certificate is replaced, or a part of the error
 	}{
 		{"complete", func(map[string][]byte) {}, host, "kept"},
 		{"another key", func(d map[string][]byte) { d["another"] = []byte("x") }, host, "kept"},
 		{"no certificate", func(d map[string][]byte) { delete(d, certificate.Server) }, host, "server"},
 		{"no key", func(d map[string][]byte) { delete(d, certificate.ServerKey) }, host, "server"},
 		{"a truncated certificate", func(d map[string][]byte) { d[certificate.Server] = d[certificate.Server][:100] }, host, "server"},
-		{"the key of another", func(d map[string][]byte) { d[certificate.ServerKey] = other[certificate.ServerKey] }, host, "server"},
-		{"of another authority", func(d map[string][]byte) {
+		{"the key of another certificate", func(d map[string][]byte) { d[certificate.ServerKey] = other[certificate.ServerKey] }, host, "server"},
+		{"a certificate from another authority", func(d map[string][]byte) {
 			d[certificate.Server], d[certificate.ServerKey] = other[certificate.Server], other[certificate.ServerKey]
 		}, host, "server"},
-		{"of another host", func(map[string][]byte) {}, "gpuledger-webhook.elsewhere.svc", "server"},
-		{"no key of the authority", func(d map[string][]byte) { delete(d, certificate.AuthorityKey) }, host, "remove both"},
+		{"a certificate for another host", func(map[string][]byte) {}, "gpuledger-webhook.elsewhere.svc", "server"},
+		{"no key for the authority", func(d map[string][]byte) { delete(d, certificate.AuthorityKey) }, host, "remove both"},
 		{"no authority", func(d map[string][]byte) { delete(d, certificate.Authority) }, host, "remove both"},
 	}
 	for _, tt := range tests {
@@ -119,14 +119,14 @@ func TestBrokenSecrets(t *testing.T) {
 			case changed != (tt.want == "server"):
 				t.Errorf("changed: %v, want %s", changed, tt.want)
 			case string(renewed[certificate.Authority]) != string(good[certificate.Authority]) || string(renewed["another"]) != string(data["another"]):
-				t.Error("the authority or a key of others changed")
+				t.Error("the authority or a key of another program changed")
 			}
 		})
 	}
 }
 
-// TestFollow checks that the certificate of a folder is read again after a minute, and that the last valid
-// certificate is kept while the files are broken.
+// TestFollow checks that the certificate in a folder is read again after a minute, and that the last valid certificate
+// is kept while the files are broken.
 func TestFollow(t *testing.T) {
 	folder, written := t.TempDir(), 0
 	write := func() {

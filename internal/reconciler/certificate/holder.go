@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// readAgain is the interval at which the files of a folder are read.
+// readAgain is the interval at which the files in a folder are read.
 const readAgain = time.Minute
 
-// errMissing is the error of a holder that has no certificate.
+// errMissing is the error that a holder without a certificate returns.
 var errMissing = errors.New("no certificate yet")
 
 // Holder holds the certificate that a server presents. It is safe for concurrent use.
@@ -42,7 +42,7 @@ func (h *Holder) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errMissing
 }
 
-// Expiry returns the end of the certificate, or the zero time if there is no certificate.
+// Expiry returns the time at which the certificate expires, or the zero time if there is no certificate.
 func (h *Holder) Expiry() time.Time {
 	if c := h.current.Load(); c != nil {
 		return c.Leaf.NotAfter
@@ -51,7 +51,7 @@ func (h *Holder) Expiry() time.Time {
 }
 
 // Follow reads the certificate from the files tls.crt and tls.key of a folder, such as a mounted
-// Secret, until the context ends. The last valid certificate remains while the files are invalid.
+// Secret, until the context ends. While the files are invalid, it keeps the last valid certificate.
 func (h *Holder) Follow(ctx context.Context, folder string, log *slog.Logger) {
 	var read [2][]byte
 	logged := ""

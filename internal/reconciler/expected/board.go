@@ -18,14 +18,14 @@ import (
 type Board struct {
 	Node   string
 	Serial string
-	// ChassisSlot and PCIBusID give the place in the node, in the format of gpuledger_gpu_info. They
-	// are empty if the list omits them.
+	// ChassisSlot and PCIBusID give the place in the node, in the format of gpuledger_gpu_info. Each is empty if the list
+	// omits it.
 	ChassisSlot string
 	PCIBusID    string
 }
 
-// These are the columns. The first line of the list names them. Other columns are ignored, because
-// the list may be an export of any asset database.
+// These are the names of the columns, which the first line of the list contains. Other columns are ignored, because the
+// list may be an export from any asset database.
 const (
 	columnNode   = "node"
 	columnSerial = "serial"
@@ -36,14 +36,13 @@ const (
 var (
 	// pciAddress is domain, bus, device and function as Linux and the driver print them.
 	pciAddress = regexp.MustCompile(`^(?:([0-9A-Fa-f]{4}|[0-9A-Fa-f]{8}):)?([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-7])$`)
-	// exponent matches a long number after a spreadsheet rounded it.
+	// exponent matches a long number that a spreadsheet has rounded.
 	exponent = regexp.MustCompile(`^[0-9]+([.,][0-9]+)?[eE]\+?[0-9]+$`)
 )
 
-// Parse reads a comma-separated list. The first line names the columns. It returns the valid
-// boards, and an error for each invalid line with its number. It rejects a whole list with err if
-// the number of lost lines is unknown. This is a list without lines or required columns, or with an
-// unclosed quotation mark that hides lines.
+// Parse reads a comma-separated list. The first line names the columns. Parse returns the valid boards, and an error
+// with the line number for each invalid line. It rejects the whole list with err if the number of lost lines is
+// unknown, because the list has no lines, lacks a required column, or has an unclosed quotation mark that hides lines.
 func Parse(text []byte) (boards []Board, wrong []error, err error) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
 	r.Comment, r.TrimLeadingSpace, r.FieldsPerRecord, r.ReuseRecord = '#', true, -1, true
@@ -82,14 +81,14 @@ func Parse(text []byte) (boards []Board, wrong []error, err error) {
 	}
 }
 
-// errLines is the error for a quoted value of several lines.
+// errLines is the error for a quoted value that spans several lines.
 var errLines = errors.New("a value spans several lines; check its closing quotation mark")
 
 func blank(record []string) bool {
 	return !slices.ContainsFunc(record, func(f string) bool { return strings.TrimSpace(f) != "" })
 }
 
-// columns contains the position of each known column.
+// columns contains the position of each known column in the list.
 type columns map[string]int
 
 func columnsOf(head []string) (columns, error) {
@@ -141,7 +140,7 @@ func (c columns) board(record []string) (Board, error) {
 	return b, err
 }
 
-// longest is the maximum size of a value in bytes, which is the same as for labels.
+// longest is the maximum size of a value in bytes, which is also the limit for labels.
 const longest = 256
 
 // plain reports whether a value is printable and short.
@@ -150,7 +149,7 @@ func plain(value string) bool {
 		!strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// busID formats a PCI address like the driver: 00000000:1B:00.0.
+// busID formats a PCI address as the driver does, such as 00000000:1B:00.0.
 func busID(s string) (string, error) {
 	if s == "" {
 		return "", nil

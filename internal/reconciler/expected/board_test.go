@@ -14,13 +14,13 @@ func TestParse(t *testing.T) {
 		name string
 		text string
 		want []expected.Board
-		errs []string // errors of lines, or the error that rejects the list
+		errs []string // errors about lines, or the error that rejects the list
 	}{
 		{"nothing", "", nil, []string{"the list is empty"}},
 		{"no boards", "node,serial\n", nil, nil},
 		{"the least", "node,serial\ngpu-001,1652923000017\n", []expected.Board{{Node: "gpu-001", Serial: "1652923000017"}}, nil},
 		{
-			"an export of an asset system",
+			"an export from an asset database",
 			"\ufeffAsset Tag,Serial,Node,Bought,PCI_Bus_Id\r\nA-17, 1652923000017 ,gpu-001,2026-03-01,0000:1b:00.0\r\n\r\n,,,,\r\n",
 			[]expected.Board{{Node: "gpu-001", Serial: "1652923000017", PCIBusID: "00000000:1B:00.0"}},
 			nil,
@@ -30,23 +30,23 @@ func TestParse(t *testing.T) {
 		{"an address as the driver prints it", "node,serial,pci_bus_id\ng,S1,00000008:01:00.0\n", []expected.Board{{Node: "g", Serial: "S1", PCIBusID: "00000008:01:00.0"}}, nil},
 		{"an address as lspci prints it", "node,serial,pci_bus_id\ng,S1,1b:00.0\n", []expected.Board{{Node: "g", Serial: "S1", PCIBusID: "00000000:1B:00.0"}}, nil},
 		{"semicolons", "node;serial\ngpu-001;S1\n", nil, []string{`line 1: no column "node"; must be node,serial`}},
-		{"no names of columns", "gpu-001,S1\n", nil, []string{`line 1: no column "node"`}},
-		{"two other columns of a name", "node,tag,serial,tag\ng,A,S1,B\n", []expected.Board{{Node: "g", Serial: "S1"}}, nil},
+		{"no column names", "gpu-001,S1\n", nil, []string{`line 1: no column "node"`}},
+		{"two other columns with the same name", "node,tag,serial,tag\ng,A,S1,B\n", []expected.Board{{Node: "g", Serial: "S1"}}, nil},
 		{
-			"what no label can hold", "node,serial,chassis_slot\ng\tx,S1,1\ng,S2,1\t2\ng,S\xff,1\ng," + strings.Repeat("s", 257) + ",1\ng,S4,1\n",
+			"values that are invalid as labels", "node,serial,chassis_slot\ng\tx,S1,1\ng,S2,1\t2\ng,S\xff,1\ng," + strings.Repeat("s", 257) + ",1\ng,S4,1\n",
 			[]expected.Board{{Node: "g", Serial: "S4", ChassisSlot: "1"}},
 			[]string{"line 2: a value is too long", "line 3: a value is too long", "line 4: a value is too long", "line 5: a value is too long"},
 		},
-		{"two columns of a name", "node,serial,Node\n", nil, []string{`line 1: two columns "node"`}},
+		{"two required columns with the same name", "node,serial,Node\n", nil, []string{`line 1: two columns "node"`}},
 		{
-			"bad lines do not hide good ones",
+			"invalid and valid lines",
 			"node,serial,pci_bus_id\ngpu-001,S1\ngpu-001\n,S3\ngpu-001,1.65292E+12\ngpu-001,S5,slot 4\ngpu-001,a\tb\ngpu-001,S7\n",
 			[]expected.Board{{Node: "gpu-001", Serial: "S1"}, {Node: "gpu-001", Serial: "S7"}},
 			[]string{"line 3: no serial", "line 4: no node", "line 5: serial \"1.65292E+12\" is a number rounded by a spreadsheet", "line 6: pci_bus_id \"slot 4\"", "line 7: a value is too long"},
 		},
 		{"a quote that does not end", "node,serial\ngpu-001,S1\ngpu-001,\"S2\ngpu-001,S3\n", nil, []string{"record on line 3"}},
 		{"a quote that ends too late", "node,serial\ngpu-001,S1\ngpu-001,\"S2\ngpu-001,S3\"\ngpu-001,S4\n", nil, []string{"line 3: a value spans several lines"}},
-		{"a remark of two lines", "node,serial,remark\ngpu-001,S1,\"a\nb\"\n", []expected.Board{{Node: "gpu-001", Serial: "S1"}}, nil},
+		{"a remark that spans two lines", "node,serial,remark\ngpu-001,S1,\"a\nb\"\n", []expected.Board{{Node: "gpu-001", Serial: "S1"}}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,8 +69,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that, for any file, every board has a node and a serial number that is valid in
-// a label. Every non-empty line must be a board, an error or a comment.
+// FuzzParse checks that, for any file, every board has a node and a serial number that are valid label values. Every
+// non-empty line must result in a board or an error, or be a comment.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"node,serial,chassis_slot,pci_bus_id\ngpu-001,S1,15,0000:1b:00.0\n", "node;serial\n", "\ufeffserial,node\r\n\"a\nb\",c\r\n", "node,serial\n\xff,\x00\n",
@@ -80,16 +80,16 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		boards, wrong, refused := expected.Parse(text)
 		if refused != nil && len(boards)+len(wrong) > 0 {
-			t.Errorf("refused (%v), and yet %d boards and %d errors", refused, len(boards), len(wrong))
+			t.Errorf("the list is rejected (%v), but there are %d boards and %d errors", refused, len(boards), len(wrong))
 		}
 		for _, b := range boards {
 			for _, value := range []string{b.Node, b.Serial, b.ChassisSlot, b.PCIBusID} {
 				if len(value) > 256 || strings.ToValidUTF8(value, "") != value || strings.ContainsAny(value, "\n\r\x00") || strings.TrimSpace(value) != value {
-					t.Errorf("%q is no value of a label", value)
+					t.Errorf("%q is not a valid label value", value)
 				}
 			}
 			if b.Node == "" || b.Serial == "" {
-				t.Errorf("%+v has no node or no serial", b)
+				t.Errorf("%+v has no node or no serial number", b)
 			}
 		}
 		again, more, err := expected.Parse(text)

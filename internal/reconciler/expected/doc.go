@@ -1,3 +1,3 @@
-// Package expected reads the expected inventory of a site. It lists the node and slot in which each
-// board serial should be. It exports the list as series; alerts compare it with the actual boards.
+// Package expected reads the expected inventory of a site, which lists the node and slot in which each board should be.
+// It exports the list as series, and alerts compare these series with the actual boards.
 package expected

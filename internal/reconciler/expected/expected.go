@@ -23,11 +23,11 @@ var (
 	boardInfo = metric.Metric{
 		Family: "Expected boards", Name: "gpuledger_expected_board_info", Type: gauge,
 		Labels: []string{"node", "serial", "chassis_slot", "pci_bus_id"},
-		Help:   "Board of the expected inventory with its place. Requires `--expected-inventory`.",
+		Help:   "Board in the expected inventory, with its place. Requires `--expected-inventory`.",
 	}
 	errorCount = metric.Metric{
 		Family: "Expected boards", Name: "gpuledger_expected_inventory_errors", Type: gauge,
-		Help: "Invalid lines and files of the expected inventory; the log has the reasons. Requires `--expected-inventory`.",
+		Help: "Invalid lines and files in the expected inventory; the log contains the reasons. Requires `--expected-inventory`.",
 	}
 )
 
@@ -37,7 +37,7 @@ func Catalogue() []metric.Metric { return []metric.Metric{boardInfo, errorCount}
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label {
 	return []metric.Label{
-		{Name: "node", Help: "Name of the Node, from the list."},
+		{Name: "node", Help: "Name of the Node in the list."},
 		{Name: "serial", Help: "Serial number of the board."},
 		{Name: "chassis_slot", Help: "Slot in the chassis; empty if the list omits it."},
 		{Name: "pci_bus_id", Help: "PCI address in the driver's format; empty if the list omits it."},
@@ -56,21 +56,21 @@ type Inventory struct {
 	latest atomic.Pointer[state]
 }
 
-// state is the content of the list when it was last read.
+// state contains the content of the list when it was last read.
 type state struct {
 	boards []Board
-	nodes  map[string]bool // nodes with a board
+	nodes  map[string]bool // nodes that have a board in the list
 	errs   []error
 }
 
-// New returns an Inventory that was not read yet.
+// New returns an Inventory that has not been read yet.
 func New(path string, log *slog.Logger) *Inventory {
 	boardInfo.MustHave(Board{}.labels()...)
 	return &Inventory{path: path, log: log, boards: boardInfo.NewDesc(), errors: errorCount.NewDesc()}
 }
 
-// Run reads the list periodically until the context ends. An unreadable list is counted as an
-// error; the last list remains valid.
+// Run reads the list periodically until the context ends. If the list is unreadable, this counts as an error, and the
+// previous list remains valid.
 func (i *Inventory) Run(ctx context.Context) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -84,7 +84,7 @@ func (i *Inventory) Run(ctx context.Context) error {
 	}
 }
 
-// read reads the list, and logs if the list or its errors changed.
+// read reads the list, and logs a message if the list or its errors have changed.
 func (i *Inventory) read() {
 	was := i.latest.Load()
 	if was == nil {
@@ -114,7 +114,7 @@ func (i *Inventory) read() {
 	i.latest.Store(now)
 }
 
-// Lists reports whether the list has a board of a Node.
+// Lists reports whether the list contains a board for a Node.
 func (i *Inventory) Lists(node string) bool {
 	s := i.latest.Load()
 	return s != nil && s.nodes[node]
@@ -127,10 +127,10 @@ func message(s *state) string {
 	return ""
 }
 
-// most is the number of errors in one log line.
+// most is the maximum number of errors in one log line.
 const most = 10
 
-// summary joins errors into one.
+// summary joins several errors into one error.
 func summary(errs []error) error {
 	var words []string
 	for _, err := range errs[:min(len(errs), most)] {
@@ -142,8 +142,8 @@ func summary(errs []error) error {
 	return errors.New(strings.Join(words, "; "))
 }
 
-// load reads all files of the list. If one file is unreadable or incomplete, it rejects the whole
-// list, because otherwise the boards in the missing part would count as unexpected.
+// load reads all files of the list. If a file is unreadable or incomplete, load rejects the whole list, because
+// otherwise the boards in the missing part would count as unexpected.
 func load(path string) (boards []Board, readable bool, errs []error) {
 	names, err := files(path)
 	if err != nil {
@@ -171,7 +171,7 @@ func load(path string) (boards []Board, readable bool, errs []error) {
 	return boards, readable, append(errs, conflicts...)
 }
 
-// files returns the files of the list, in order.
+// files returns the files of the list, sorted by name.
 func files(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -187,10 +187,10 @@ func files(path string) ([]string, error) {
 	return names, err
 }
 
-// unique sorts the boards and removes duplicates, because a list of GPUs has a line for each GPU of
-// a board. A board with contradicting nodes or slots is omitted.
+// unique sorts the boards and removes duplicates, because a list of GPUs has a line for each GPU of a board. It omits a
+// board if its lines contradict each other about the node or the slot.
 func unique(boards []Board) ([]Board, []error) {
-	first := make(map[string]Board) // by serial
+	first := make(map[string]Board) // boards by serial number
 	torn := make(map[string]bool)
 	var errs []error
 	for _, b := range boards {
@@ -208,7 +208,7 @@ func unique(boards []Board) ([]Board, []error) {
 	return slices.Compact(boards), errs
 }
 
-// contradicts reports whether one board cannot be in both places.
+// contradicts reports whether a board cannot be in both places at once.
 func (b Board) contradicts(o Board) bool {
 	return b.Node != o.Node || b.ChassisSlot != o.ChassisSlot && b.ChassisSlot != "" && o.ChassisSlot != ""
 }
@@ -225,7 +225,7 @@ func (b Board) compare(o Board) int {
 	return slices.Compare(b.labels(), o.labels())
 }
 
-// labels returns the names and the values of the labels.
+// labels returns the names and the values of the board's labels.
 func (b Board) labels() []string {
 	return []string{"node", b.Node, "serial", b.Serial, "chassis_slot", b.ChassisSlot, "pci_bus_id", b.PCIBusID}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/expected"
 )
 
-// TestList checks the page and the log after each of several changes of a folder.
+// TestList changes a folder several times, and checks the page and the log after each change.
 func TestList(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, text string) func() {
@@ -46,7 +46,7 @@ func TestList(t *testing.T) {
 		},
 		{"nothing new", func() {}, "board g1 S1\nboard g2 S2\nerrors 0", nil},
 		{
-			"a second file, with a bad line", write("rack2.csv", "node,serial\ng3,S3\ng4\n"),
+			"a second file with an invalid line", write("rack2.csv", "node,serial\ng3,S3\ng4\n"),
 			"board g1 S1\nboard g2 S2\nboard g3 S3\nerrors 1",
 			[]string{"rack2.csv: line 3: no serial", "boards=3"},
 		},
@@ -80,7 +80,7 @@ func TestList(t *testing.T) {
 			[]string{"keeping the last one", "rack0.csv: is a directory"},
 		},
 		{
-			"it is gone", func() {
+			"the path is missing", func() {
 				if err := os.Remove(filepath.Join(folder, "rack0.csv")); err != nil {
 					t.Error(err)
 				}
@@ -124,7 +124,7 @@ func TestList(t *testing.T) {
 		list := expected.New(folder, slog.New(slog.NewTextHandler(&logged, nil)))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
-		// The list is read immediately, and again after each step.
+		// The list is read immediately, and again after each change.
 		steps[0].do()
 		go func() { ended <- list.Run(ctx) }()
 		for i, step := range steps {
@@ -158,7 +158,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// lines is a log that can be read while it is written.
+// lines is a log that can be read while another goroutine writes it.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -170,7 +170,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// take returns the lines logged since its last call.
+// take returns the lines that were logged since its last call.
 func (l *lines) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,7 +189,7 @@ func families(t *testing.T, list *expected.Inventory) []*dto.MetricFamily {
 	return all
 }
 
-// show summarises a page as the node and the serial number of each board, and the number of errors.
+// show summarizes a page. The summary contains the node and the serial number of each board, and the number of errors.
 func show(t *testing.T, list *expected.Inventory) string {
 	t.Helper()
 	var lines []string
@@ -209,8 +209,7 @@ func show(t *testing.T, list *expected.Inventory) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestCatalogueMatchesPage compares the catalogue with a page in both directions, and lints the
-// page.
+// TestCatalogueMatchesPage checks that the catalogue and a page contain the same metrics, and lints the page.
 func TestCatalogueMatchesPage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "boards.csv")
 	if err := os.WriteFile(file, []byte("node,serial\ng1,S1\n"), 0o600); err != nil {

@@ -18,28 +18,29 @@ import (
 )
 
 const (
-	// maxPage is larger than any inventory, and small enough to read hundreds at once.
+	// maxPage is the maximum size of a page. It is larger than any inventory, and small enough to read hundreds of pages
+	// at the same time.
 	maxPage = 512 << 10
-	// dialTimeout is short, because a missing node never responds.
+	// dialTimeout is short, because a node that is gone never responds.
 	dialTimeout = 2 * time.Second
 )
 
-// These are the errors of a read, by cause.
+// These errors state why a read failed.
 var (
 	ErrUnreachable = errors.New("exporter not reachable")
 	ErrStatus      = errors.New("exporter refuses")
 	ErrGarbage     = errors.New("invalid response from exporter")
 )
 
-// Client reads inventories and health. It is safe for concurrent use.
+// Client reads inventory pages and health pages. It is safe for concurrent use.
 type Client struct {
 	http    *http.Client
 	scheme  string
 	timeout time.Duration
 }
 
-// NewClient returns a client. It does not follow redirects and does not accept compression. It does
-// not keep connections, because the next request to an exporter follows minutes later.
+// NewClient returns a client that does not follow redirects and does not accept compression. The client does not keep
+// connections open, because the next request to an exporter follows only minutes later.
 func NewClient(o Options) (*Client, error) {
 	cfg := config.HTTPClientConfig{
 		TLSConfig: config.TLSConfig{CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile, ServerName: o.ServerName},
@@ -61,13 +62,13 @@ func NewClient(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Read requests the inventory of one exporter. The error is one of [ErrUnreachable],
-// [ErrStatus] and [ErrGarbage]; the page is then invalid.
+// Read requests the inventory of an exporter. The error is one of [ErrUnreachable], [ErrStatus] and [ErrGarbage]. The
+// page is valid only if there is no error.
 func (c *Client) Read(ctx context.Context, t Target) (inventory.Page, error) {
 	return read(ctx, c, t, inventory.Path, inventory.Decode)
 }
 
-// ReadHealth requests the health of one exporter, with the same errors as Read.
+// ReadHealth requests the health page of an exporter. It returns the same errors as Read.
 func (c *Client) ReadHealth(ctx context.Context, t Target) (health.Page, error) {
 	return read(ctx, c, t, health.Path, health.Decode)
 }

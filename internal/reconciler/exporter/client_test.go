@@ -55,7 +55,7 @@ func TestRead(t *testing.T) {
 		want    error
 	}{
 		{"a page", answer(page), nil},
-		{"a compressed page without a request for it", func(w http.ResponseWriter, _ *http.Request) {
+		{"a compressed page that was not requested", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)
 			_, _ = z.Write([]byte(page))
@@ -73,7 +73,7 @@ func TestRead(t *testing.T) {
 		}, exporter.ErrStatus},
 		{"100 MB", func(w http.ResponseWriter, _ *http.Request) { write100MB(w) }, exporter.ErrGarbage},
 		{"silence", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, exporter.ErrUnreachable},
-		{"half a page, then silence", func(w http.ResponseWriter, r *http.Request) {
+		{"half a page and no more data", func(w http.ResponseWriter, r *http.Request) {
 			_, _ = w.Write([]byte(page[:40]))
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
@@ -112,8 +112,8 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// TestTLS checks that the certificate must have a known authority and the right name, that no other
-// server receives the password, and that the password is read from its file for each request.
+// TestTLS checks that the certificate must be signed by a known authority and contain the right name, and that no other
+// server receives the password. It also checks that the password is read from its file for each request.
 func TestTLS(t *testing.T) {
 	var passwords []string
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -157,7 +157,7 @@ func TestValidate(t *testing.T) {
 	}{
 		{"defaults", nil, ""},
 		{"TLS without a name", []string{"--exporter.tls"}, "server-name"},
-		{"a password in the clear", []string{"--exporter.basic-auth.username=u", "--exporter.basic-auth.password-file=f"}, "never sent unencrypted"},
+		{"a password without TLS", []string{"--exporter.basic-auth.username=u", "--exporter.basic-auth.password-file=f"}, "never sent unencrypted"},
 		{"a user without a password", []string{"--exporter.tls", "--exporter.tls.server-name=n", "--exporter.basic-auth.username=u"}, "must be set together"},
 		{"a certificate without a key", []string{"--exporter.tls", "--exporter.tls.server-name=n", "--exporter.tls.cert-file=f"}, "must be set together"},
 		{"files without TLS", []string{"--exporter.tls.ca-file=f"}, "requires --exporter.tls"},

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// Options is the configuration of the connections to exporters.
+// Options configures the connections to exporters.
 type Options struct {
 	DaemonSets daemonSets
 	TLS        bool
@@ -23,7 +23,7 @@ type Options struct {
 	CertFile   string
 	KeyFile    string
 	Username   string
-	// PasswordFile and the files above are read again when they are needed.
+	// PasswordFile and the files above are read each time they are needed.
 	PasswordFile string
 	Timeout      time.Duration
 }
@@ -31,7 +31,7 @@ type Options struct {
 // Register adds the flags with their defaults.
 func (o *Options) Register(fs *flag.FlagSet) {
 	o.DaemonSets = daemonSets{{Namespace: "gpuledger", Name: "gpuledger"}: {}}
-	fs.TextVar(&o.DaemonSets, "exporter.daemonsets", o.DaemonSets, "comma-separated `daemonsets` with exporters, as namespace/name; only administrators may create pods in these namespaces, because such a pod determines a Node's labels")
+	fs.TextVar(&o.DaemonSets, "exporter.daemonsets", o.DaemonSets, "comma-separated `daemonsets` that run exporters, as namespace/name; only administrators may create pods in their namespaces, because such a pod determines a Node's labels")
 	fs.BoolVar(&o.TLS, "exporter.tls", false, "read the exporters over TLS")
 	fs.StringVar(&o.CAFile, "exporter.tls.ca-file", "", "CA bundle `file` that verifies exporter certificates")
 	fs.StringVar(&o.ServerName, "exporter.tls.server-name", "", "server `name` in the exporter certificates")

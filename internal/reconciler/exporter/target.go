@@ -1,5 +1,5 @@
-// Package exporter finds the exporters of a cluster and reads their inventories. Responses are
-// not trusted: any node may be compromised.
+// Package exporter finds the exporters in a cluster and reads their inventories. It does not trust their responses,
+// because any node may be compromised.
 package exporter
 
 import (
@@ -11,30 +11,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// These are the name of the exporter's container in all manifests, and the default port.
+// The exporter's container has this name in all manifests, and the exporter listens on this port by default.
 const (
 	containerName = "gpuledger"
 	portName      = "gpuledger"
 	defaultPort   = 9840
 )
 
-// Target is an exporter according to the API server. Its Node comes from the scheduler, and never
-// from the exporter.
+// Target describes an exporter according to the API server. The Node is the one that the scheduler chose, and not a
+// name from the exporter.
 type Target struct {
 	Node string
-	// DaemonSet and DaemonSetUID come from the owner reference of the pod, which is free text. The
-	// caller compares them with the DaemonSet.
+	// DaemonSet and DaemonSetUID come from the pod's owner reference, in which a user can write any text. The caller must
+	// compare them with the real DaemonSet.
 	DaemonSet    DaemonSet
 	DaemonSetUID types.UID
-	// Run identifies one start of the container.
+	// Run identifies a start of the container, and changes with each restart.
 	Run string
-	// Address is host:port, empty while the container is not ready.
+	// Address is host:port. It is empty while the container is not ready.
 	Address string
 }
 
-// Target returns the exporter in a pod, if the pod has the container and names one of the listed
-// DaemonSets as its controller. Labels are ignored, because several installers put the same labels
-// on different pods.
+// Target returns the exporter in a pod, if the pod has the exporter's container and names one of the listed DaemonSets
+// as its controller. It ignores labels, because several installers put the same labels on different pods.
 func (o *Options) Target(pod *corev1.Pod) (Target, bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if pod.Spec.NodeName == "" || owner == nil || owner.Kind != "DaemonSet" {
@@ -79,8 +78,8 @@ func port(c *corev1.Container) string {
 	return strconv.Itoa(defaultPort)
 }
 
-// Pod is the part of a pod that is kept in memory. It is small, because a namespace may have a
-// hundred thousand pods, most of them without an exporter.
+// Pod contains the parts of a pod that are kept in memory. It is small, because a namespace may contain a hundred
+// thousand pods, most of them without an exporter.
 type Pod struct {
 	// ObjectMeta contains only the name, the namespace, the UID and the resource version.
 	metav1.ObjectMeta

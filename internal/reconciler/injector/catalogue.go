@@ -13,7 +13,7 @@ var (
 	requestCount = metric.Metric{
 		Family: family, Name: "gpuledger_reconciler_webhook_requests_total", Type: prometheus.CounterValue, Flag: flagAddress,
 		Labels: []string{"result"},
-		Help:   "Requests to the admission webhook by result.",
+		Help:   "Requests to the admission webhook, by result.",
 	}
 	expiry = metric.Metric{
 		Family: family, Name: "gpuledger_reconciler_webhook_certificate_expiry_timestamp_seconds", Type: prometheus.GaugeValue, Flag: flagAddress, Unit: "seconds",
@@ -21,8 +21,7 @@ var (
 	}
 )
 
-// These are the results of requests, in addition to the reasons that [sidecar.Parameters.Refuse]
-// returns.
+// These are the values of the label result, in addition to the reasons that [sidecar.Parameters.Refuse] returns.
 const (
 	injected            = "injected"
 	noParameters        = "no_parameters"
@@ -42,7 +41,7 @@ func Labels() []metric.Label {
 	return []metric.Label{{
 		Name: "result", Values: results, Complete: true,
 		Help: "`injected`: the pod gets the container. `certificate_rejected`: the API server does not trust the webhook's certificate. " +
-			"Otherwise the reason why the pod does not get it.",
+			"Otherwise the reason why the pod does not get the container.",
 	}}
 }
 

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// maxBody limits a request in bytes. A device plugin's pod has a size of a few kilobytes.
+	// maxBody is the maximum size of a request, in bytes. The pod of a device plugin has only a few kilobytes.
 	maxBody = 512 << 10
-	// readTime limits the time to read a request. The API server waits two seconds for the response.
+	// readTime limits the time for reading a request. The API server waits two seconds for the response.
 	readTime = 2 * time.Second
 )
 
@@ -34,10 +34,10 @@ type review struct {
 	} `json:"request"`
 }
 
-// ServeHTTP responds to an AdmissionReview with the patch of its pod. An invalid request gets status 400,
-// which the API server ignores like any failure of the webhook.
+// ServeHTTP responds to an AdmissionReview with the patch for its pod. It responds to an invalid request with status
+// 400, which the API server ignores like any failure of the webhook.
 func (i *Injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime)) // recorders in tests do not support this
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime)) // response recorders in tests do not support deadlines
 	var request review
 	if err := decode(json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)), &request); err != nil {
 		i.count(invalidRequest)
@@ -54,7 +54,7 @@ func (i *Injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: request.TypeMeta, Response: response}) // the client may have disconnected
 }
 
-// decode reads the review of a new pod.
+// decode reads the AdmissionReview of a new pod.
 func decode(from *json.Decoder, into *review) error {
 	if err := from.Decode(into); err != nil {
 		return fmt.Errorf("decode the AdmissionReview: %w", err)
@@ -71,7 +71,7 @@ func decode(from *json.Decoder, into *review) error {
 	return nil
 }
 
-// patch returns the JSON patch of a pod, and the result.
+// patch returns the JSON patch for a pod, and the value of the label result.
 func (i *Injector) patch(pod *sidecar.Pod) (patch []byte, result string) {
 	parameters := i.parameters.Load()
 	if parameters == nil {

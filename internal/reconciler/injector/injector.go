@@ -18,20 +18,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// Injector is the webhook, with its parameters and its certificate.
+// Injector serves the webhook. It holds the webhook's parameters and certificate.
 type Injector struct {
 	opts   Options
 	log    *slog.Logger
 	counts counts
 
-	parameters  atomic.Pointer[sidecar.Parameters] // nil if there is no ConfigMap
+	parameters  atomic.Pointer[sidecar.Parameters] // nil if the ConfigMap does not exist
 	certificate certificate.Holder
-	secret      atomic.Pointer[corev1.Secret]                                        // nil if there is no Secret
-	webhook     atomic.Pointer[admissionregistrationv1.MutatingWebhookConfiguration] // nil unless there is a configuration and this replica leads
+	secret      atomic.Pointer[corev1.Secret]                                        // nil if the Secret does not exist
+	webhook     atomic.Pointer[admissionregistrationv1.MutatingWebhookConfiguration] // nil unless the configuration exists and this replica is the leader
 	changed     chan struct{}                                                        // contains an element after a change of the Secret or the webhook
-	synced      atomic.Bool                                                          // the ConfigMap was read, or does not exist
+	synced      atomic.Bool                                                          // set after the ConfigMap was read or found missing
 
-	rejected sync.Once // logs a rejected certificate
+	rejected sync.Once // logs the first rejection of the certificate
 }
 
 // New returns an injector that has no parameters and no certificate until Run runs.
@@ -39,17 +39,17 @@ func New(opts Options, log *slog.Logger) *Injector {
 	return &Injector{opts: opts, log: log, counts: newCounts(), changed: make(chan struct{}, 1)}
 }
 
-// Handler returns the handler of the webhook's path.
+// Handler returns the handler for the webhook's path.
 func (i *Injector) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST "+sidecar.Path, i)
 	return mux
 }
 
-// Certificate returns the certificate of the webhook's server.
+// Certificate returns the holder of the certificate for the webhook's server.
 func (i *Injector) Certificate() *certificate.Holder { return &i.certificate }
 
-// NotReady returns the reason why the webhook is not ready, or an empty string.
+// NotReady returns the reason why the webhook is not ready, or an empty string if it is ready.
 func (i *Injector) NotReady() string {
 	switch {
 	case i.certificate.Expiry().IsZero():
@@ -74,7 +74,7 @@ func (i *Injector) Run(ctx context.Context, kube kubernetes.Interface, failures 
 	defer all.Wait()
 	parameters := coreinformers.NewFilteredConfigMapInformer(kube, i.opts.Namespace, 0, cache.Indexers{}, watch.Named(sidecar.ParametersName))
 	failures.Follow(parameters, watch.ConfigMaps)
-	registration, _ := parameters.AddEventHandler(handler(i.setParameters)) // this fails only for an informer that ended
+	registration, _ := parameters.AddEventHandler(handler(i.setParameters)) // this fails only for a stopped informer
 	all.Go(func() { parameters.RunWithContext(ctx) })
 	all.Go(func() { i.synced.Store(cache.WaitForCacheSync(ctx.Done(), registration.HasSynced)) })
 	if i.opts.Certificates != "" {
@@ -87,7 +87,7 @@ func (i *Injector) Run(ctx context.Context, kube kubernetes.Interface, failures 
 	secrets.RunWithContext(ctx)
 }
 
-// handler calls set with the present object, and with nil after its deletion.
+// handler returns an event handler that calls set with the current object, and with nil after the object was deleted.
 func handler[T any](set func(*T)) cache.ResourceEventHandlerFuncs {
 	present := func(object any) {
 		if o, ok := object.(*T); ok {
@@ -109,8 +109,8 @@ func (i *Injector) setParameters(from *corev1.ConfigMap) {
 	i.parameters.Store(new(sidecar.Parse(from.Data)))
 }
 
-// setSecret uses the certificate in the Secret. The last valid certificate remains if the Secret is
-// deleted or invalid.
+// setSecret uses the certificate in the Secret. If the Secret is deleted or invalid, the last valid certificate remains
+// in use.
 func (i *Injector) setSecret(from *corev1.Secret) {
 	i.secret.Store(from)
 	if from != nil && len(from.Data[certificate.Server]) > 0 {

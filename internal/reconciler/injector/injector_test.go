@@ -69,8 +69,8 @@ func counted(i *Injector) map[string]int {
 	return all
 }
 
-// TestResponses checks the responses to reviews with a patch, to reviews without a patch, and to
-// invalid requests. No response denies a pod.
+// TestResponses checks the responses with a patch, the responses without a patch, and the responses to invalid
+// requests. No response may deny a pod.
 func TestResponses(t *testing.T) {
 	parameters := sidecar.Parse(map[string]string{"image": "i", "nodes": "*"})
 	none := sidecar.Parse(map[string]string{"image": "i"})
@@ -87,7 +87,7 @@ func TestResponses(t *testing.T) {
 		{"not JSON", &parameters, "x", 400, invalidRequest},
 		{"empty", &parameters, "", 400, invalidRequest},
 		{"no object", &parameters, reviewOf("null"), 400, invalidRequest},
-		{"a list in place of the object", &parameters, reviewOf("[]"), 400, invalidRequest},
+		{"a list instead of the object", &parameters, reviewOf("[]"), 400, invalidRequest},
 		{"an update", &parameters, strings.Replace(reviewOf(plugin), "CREATE", "UPDATE", 1), 400, invalidRequest},
 		{"another kind", &parameters, strings.Replace(reviewOf(plugin), `"kind": "Pod"}`, `"kind": "Node"}`, 1), 400, invalidRequest},
 		{"another version", &parameters, strings.Replace(reviewOf(plugin), "k8s.io/v1", "k8s.io/v1beta1", 1), 400, invalidRequest},
@@ -118,7 +118,7 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// checkResponse checks an AdmissionReview against the types of the API.
+// checkResponse checks that a response is a valid AdmissionReview, with the types of the API.
 func checkResponse(t *testing.T, body []byte, patched bool) {
 	t.Helper()
 	var review admissionv1.AdmissionReview
@@ -136,8 +136,7 @@ func checkResponse(t *testing.T, body []byte, patched bool) {
 	}
 }
 
-// FuzzReview checks that no request is denied or causes a panic, and that an accepted request has a
-// valid response.
+// FuzzReview checks that no request is denied or causes a panic, and that the response to an accepted request is valid.
 func FuzzReview(f *testing.F) {
 	f.Add(reviewOf(plugin))
 	f.Add(reviewOf(`{"metadata": {"annotations": null}, "spec": {"volumes": {}, "containers": null, "imagePullSecrets": [{}], "affinity": {"nodeAffinity": null}}}`))
@@ -157,9 +156,9 @@ func FuzzReview(f *testing.F) {
 	})
 }
 
-// TestLife runs two replicas with an API server in memory for a year. Both must present certificates that
-// the first authority signed, before and after a change of the leader and a repeated installation.
-// Parameters take effect when they change.
+// TestLife simulates a year with two replicas and an API server in memory. Both replicas must present certificates that
+// the first authority signed, before and after a change of leader and a repeated installation. Changed parameters must
+// take effect.
 func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset(
@@ -174,7 +173,7 @@ func TestLife(t *testing.T) {
 		replicas := []*Injector{newInjector(), newInjector()}
 		for _, r := range replicas {
 			if r.NotReady() == "" {
-				t.Error("ready without a certificate")
+				t.Error("the webhook is ready without a certificate")
 			}
 			all.Go(func() { r.Run(ctx, kube, failures) })
 		}
@@ -188,11 +187,11 @@ func TestLife(t *testing.T) {
 		roots.AppendCertsFromPEM(trusted)
 		seen := make(map[string]bool)
 		for week := range 52 {
-			if week == 20 { // another leader
+			if week == 20 { // the other replica becomes the leader
 				end()
 				all.Go(func() { replicas[1].Lead(ctx, kube, kube, failures) })
 			}
-			if week == 30 { // an administrator installs again
+			if week == 30 { // an administrator repeats the installation
 				change(t, kube, nil)
 			}
 			time.Sleep(7 * 24 * time.Hour)
@@ -201,14 +200,14 @@ func TestLife(t *testing.T) {
 			}
 		}
 		if len(seen) < 6 || len(seen) > 8 {
-			t.Errorf("%d certificates in a year, want one for 60 days", len(seen))
+			t.Errorf("%d certificates in a year, want one every 60 days", len(seen))
 		}
 		checkTrusted(t, kube, trusted)
 		checkParameters(t, kube, replicas[1])
 	})
 }
 
-// change replaces caBundle of the webhook's configuration.
+// change replaces caBundle in the webhook's configuration.
 func change(t *testing.T, kube *fake.Clientset, authority []byte) {
 	t.Helper()
 	webhooks := kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
@@ -219,7 +218,7 @@ func change(t *testing.T, kube *fake.Clientset, authority []byte) {
 	check(t, err)
 }
 
-// checkTrusted checks the authority in the webhook's configuration.
+// checkTrusted checks that the webhook's configuration contains the authority of the Secret.
 func checkTrusted(t *testing.T, kube *fake.Clientset, authority []byte) {
 	t.Helper()
 	w, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "gpuledger", metav1.GetOptions{})
@@ -229,7 +228,7 @@ func checkTrusted(t *testing.T, kube *fake.Clientset, authority []byte) {
 	}
 }
 
-// checkCertificate checks that the API server would accept the certificate of a replica, and returns it.
+// checkCertificate checks that the API server would accept the certificate of a replica, and returns this certificate.
 func checkCertificate(t *testing.T, when string, i *Injector, roots *x509.CertPool) string {
 	t.Helper()
 	c, err := i.Certificate().Get(nil)
@@ -244,7 +243,7 @@ func checkCertificate(t *testing.T, when string, i *Injector, roots *x509.CertPo
 	families, err := registry.Gather()
 	check(t, err)
 	if got := families[0]; got.GetName() != expiry.Name || int64(got.GetMetric()[0].GetGauge().GetValue()) != c.Leaf.NotAfter.Unix() {
-		t.Errorf("%s: the first metric is %v, want the certificate's expiry", when, got)
+		t.Errorf("%s: the first metric is %v, want the expiry time of the certificate", when, got)
 	}
 	return string(c.Leaf.Raw)
 }
@@ -281,8 +280,8 @@ func checkParameters(t *testing.T, kube *fake.Clientset, i *Injector) {
 	}
 }
 
-// TestSecretOfOthers checks that a Secret with an authority without its key is not changed. The
-// injector waits for a missing Secret, and broken certificates do not replace a valid certificate.
+// TestSecretOfOthers checks that a Secret that contains an authority without its key is not changed. It also checks
+// that the injector waits for a missing Secret, and that a broken certificate does not replace a valid one.
 func TestSecretOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -317,8 +316,8 @@ func TestSecretOfOthers(t *testing.T) {
 	})
 }
 
-// TestRenewalErrors checks that an error of the renewal is logged once until the renewal succeeds, and that it is
-// logged again if it returns.
+// TestRenewalErrors checks that an error in the renewal is logged once until the renewal succeeds. If the error occurs
+// again later, it must be logged again.
 func TestRenewalErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sidecar.ServiceName}})

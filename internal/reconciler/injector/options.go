@@ -13,9 +13,9 @@ const flagAddress = "--webhook.listen-address"
 
 // Options contains the settings from the flags.
 type Options struct {
-	// Address is the address of the webhook, or empty if there is no webhook.
+	// Address is the listen address of the webhook. It is empty if the webhook is disabled.
 	Address string
-	// Certificates is the folder with the files tls.crt and tls.key. If it is empty, the reconciler
+	// Certificates is the path of the folder with the files tls.crt and tls.key. If the path is empty, the reconciler
 	// makes the certificates.
 	Certificates string
 	// Namespace is the namespace of the ConfigMap, the Secret and the Service.
@@ -24,8 +24,8 @@ type Options struct {
 
 // Register adds the flags.
 func (o *Options) Register(fs *flag.FlagSet) {
-	fs.StringVar(&o.Address, "webhook.listen-address", "", "`address` of the admission webhook that adds the exporter to pods, host:port; empty for none")
-	fs.StringVar(&o.Certificates, "webhook.certificates", "", "`folder` with tls.crt and tls.key for the webhook; empty: made by the reconciler and kept in the Secret gpuledger-webhook")
+	fs.StringVar(&o.Address, "webhook.listen-address", "", "listen `address` of the admission webhook that adds the exporter to pods, as host:port; empty disables the webhook")
+	fs.StringVar(&o.Certificates, "webhook.certificates", "", "`folder` with tls.crt and tls.key for the webhook; if empty, the reconciler makes both and keeps them in the Secret gpuledger-webhook")
 }
 
 // Validate makes the checks that the flag package cannot make.

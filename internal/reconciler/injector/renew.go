@@ -25,14 +25,14 @@ import (
 const (
 	// checkEvery is the interval at which the age of the certificate is checked.
 	checkEvery = time.Hour
-	// renewAgain is the interval after an error.
+	// renewAgain is the interval until the next attempt after an error.
 	renewAgain = 10 * time.Second
-	// fieldManager is the owner of caBundle in the webhook's configuration.
+	// fieldManager is the field manager that owns caBundle in the webhook's configuration.
 	fieldManager = "gpuledger"
 )
 
 // Lead makes and renews the certificates, and writes their authority into the webhook's configuration, until the
-// context ends. Only the leader calls it.
+// context ends. Only the leader calls Lead.
 func (i *Injector) Lead(ctx context.Context, watches, kube kubernetes.Interface, failures *watch.Failures) {
 	if i.opts.Certificates != "" {
 		return
@@ -56,7 +56,7 @@ func (i *Injector) Lead(ctx context.Context, watches, kube kubernetes.Interface,
 		switch {
 		case err == nil:
 			logged = ""
-		case !apierrors.IsConflict(err): // after a conflict the newer object arrives
+		case !apierrors.IsConflict(err): // after a conflict, an event with the newer object follows
 			wait = renewAgain
 			if err.Error() != logged && ctx.Err() == nil {
 				logged = err.Error()
@@ -71,11 +71,12 @@ func (i *Injector) Lead(ctx context.Context, watches, kube kubernetes.Interface,
 	}
 }
 
-// renew writes the Secret if its certificate expires soon. A write of an older version is rejected.
+// renew writes the Secret if the certificate in it expires soon. The API server rejects the write if the Secret has
+// changed in the meantime.
 func (i *Injector) renew(ctx context.Context, kube kubernetes.Interface) error {
 	present := i.secret.Load()
 	if present == nil {
-		return nil // the Secret was not read yet, or an administrator must create it
+		return nil // the Secret has not been read yet, or an administrator must create it
 	}
 	data, changed, err := certificate.Renew(present.Data, i.opts.host(), time.Now())
 	if err != nil {
@@ -93,8 +94,8 @@ func (i *Injector) renew(ctx context.Context, kube kubernetes.Interface) error {
 	return nil
 }
 
-// announce writes the authority into the webhook's configuration, unless the configuration contains it. It
-// does not create a configuration that was deleted, because its role has no permission to create it.
+// announce writes the authority into the webhook's configuration, unless the configuration already contains it. It does
+// not create a configuration that was deleted, because the reconciler's role does not permit this.
 func (i *Injector) announce(ctx context.Context, kube kubernetes.Interface) error {
 	secret, present := i.secret.Load(), i.webhook.Load()
 	if secret == nil || present == nil || len(secret.Data[certificate.Server]) == 0 {

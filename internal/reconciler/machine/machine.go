@@ -1,5 +1,5 @@
-// Package machine derives the name that a provider uses for the machine of a Node. It is pure and
-// imports only the standard library.
+// Package machine derives the name that a provider uses for a Node's machine. It has no side effects and imports only
+// the standard library.
 package machine
 
 import (
@@ -8,17 +8,16 @@ import (
 	"strings"
 )
 
-// clouds contains the schemes of providers for which a provider ID ends with the name of the
-// machine in the provider's inventory. OCI's ids may have no scheme.
+// clouds contains the schemes of provider IDs that end with the name of the machine in the provider's inventory. OCI's
+// IDs may have no scheme.
 var clouds = []string{"aws", "gce", "azure", "oci"}
 
-// unique matches generated ids: UUIDs, long numbers, and OCI's ids.
+// unique matches generated IDs, which are UUIDs, long numbers, and OCI's IDs.
 var unique = regexp.MustCompile(`^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9]{6,}|ocid1\..+)$`)
 
-// ID returns the provider's name of a Node's machine, from Node.spec.providerID, or the system UUID
-// if there is no such name. On bare metal the field is empty. In k3s, kind, KubeVirt or Tinkerbell
-// it contains the name of the Node or the virtual machine, and a replacement machine gets the same
-// name.
+// ID returns the provider's name for a Node's machine, which it derives from Node.spec.providerID. If there is no such
+// name, it returns the system UUID. On bare metal, spec.providerID is empty. In k3s, kind, KubeVirt and Tinkerbell, it
+// contains the name of the Node or the virtual machine, and a replacement machine gets the same name.
 //
 //	aws:///us-east-1a/i-0a1b2c3d4e5f60718                      i-0a1b2c3d4e5f60718
 //	gce://project/us-central1-a/gke-gpu-pool-1-x7q2            gke-gpu-pool-1-x7q2
@@ -27,8 +26,8 @@ var unique = regexp.MustCompile(`^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F
 //	ocid1.instance.oc1.phx.anyhqljt, oci://ocid1.instance…     ocid1.instance.oc1.phx.anyhqljt
 //	openstack:///7d9c2f10-3bb6-…, hcloud://31415926            7d9c2f10-3bb6-…, 31415926
 //
-// The number of an instance in a scale set alone would be the same in every pool, so it is joined
-// to the name of the set in the same way as by Azure.
+// An instance's number in a scale set is not unique across pools, so it is joined to the name of the set in the same
+// way as Azure does.
 func ID(providerID, systemUUID string) string {
 	scheme, path, found := strings.Cut(strings.TrimSpace(providerID), "://")
 	if !found {

@@ -43,7 +43,7 @@ func TestID(t *testing.T) {
 	}
 }
 
-// FuzzID checks that the name is never a path, and is not empty if any input is known.
+// FuzzID checks that the name is never a path, and that it is empty only if both inputs are empty.
 func FuzzID(f *testing.F) {
 	f.Add("azure:///x/virtualMachineScaleSets/v/virtualMachines/3", uuid)
 	f.Add("://", "")

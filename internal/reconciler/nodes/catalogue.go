@@ -14,7 +14,7 @@ const (
 	familyLabels = "Health of the labels"
 )
 
-// metricID indexes the catalogue.
+// metricID is the index of a metric in the catalogue.
 type metricID int
 
 const (
@@ -41,17 +41,17 @@ var catalogue = [numMetrics]metric.Metric{
 	nodeExpected: {
 		Family: familyNodes, Name: "gpuledger_node_expected", Type: gauge,
 		Labels: []string{"node", "reason"},
-		Help:   "Node that should have an exporter, with the reason.",
+		Help:   "Node that should have an exporter, with the reason for this.",
 	},
 	nodeMachine: {
 		Family: familyNodes, Name: "gpuledger_node_machine_info", Type: gauge,
 		Labels: []string{"node", "provider_id", "machine", "system_uuid"},
-		Help:   "Machine of a Node that has or should have an exporter.",
+		Help:   "Machine of a Node that has an exporter or should have one.",
 	},
 	nodeRefused: {
 		Family: familyNodes, Name: "gpuledger_node_inventory_refused", Type: gauge,
 		Labels: []string{"node", "state"},
-		Help:   "Node that is not labelled because its exporter's inventory is rejected.",
+		Help:   "Node that is not labelled because the inventory from its exporter is rejected.",
 	},
 
 	exporters: {
@@ -62,11 +62,11 @@ var catalogue = [numMetrics]metric.Metric{
 	exporterStates: {
 		Family: familyLabels, Name: "gpuledger_reconciler_nodes", Type: gauge,
 		Labels: []string{"state"},
-		Help:   "Nodes with a read exporter by state of their inventory.",
+		Help:   "Nodes whose exporter was read, by inventory state.",
 	},
 	changesHeld: {
 		Family: familyLabels, Name: "gpuledger_reconciler_changes_held", Type: gauge,
-		Help: "Nodes with a new identity that waits because too many Nodes changed identity in the last hour.",
+		Help: "Nodes with a new identity that is not written yet because too many Nodes changed identity in the last hour.",
 	},
 	reads: {
 		Family: familyLabels, Name: "gpuledger_reconciler_inventory_reads_total", Type: counter,
@@ -95,16 +95,16 @@ var labelCatalogue = []metric.Label{
 		Values: []string{reasonAllocatable, reasonResourceSlice, reasonLabel},
 	},
 	{Name: "provider_id", Help: "`spec.providerID` of the Node; empty on bare metal unless the distribution sets it."},
-	{Name: "machine", Help: "Machine name of the provider, from the provider id (AWS, GCP, Azure, OCI, and ids that are UUIDs or long numbers); else the system UUID, because names of Nodes and virtual machines (k3s, KubeVirt) are used again."},
-	{Name: "system_uuid", Help: "System UUID of the machine, as reported by its kubelet."},
+	{Name: "machine", Help: "Machine name of the provider, from the provider ID (AWS, GCP, Azure, OCI, and IDs that are UUIDs or long numbers); otherwise the system UUID, because names of Nodes and virtual machines (k3s, KubeVirt) are reused."},
+	{Name: "system_uuid", Help: "System UUID of the machine, as its kubelet reports it."},
 	{
-		Name: "condition", Help: "Whether an exporter is ready and responded to the last request; `unread` until the first one, and on a Node without a known GPU. A pod that names a DaemonSet in `--exporter.daemonsets` as its owner with another UID is `not_owned` and ignored.",
+		Name: "condition", Help: "Whether an exporter is ready and responded to the last request; `unread` before the first request, and on a Node without a known GPU. A pod that names a DaemonSet in `--exporter.daemonsets` as its owner with another UID is `not_owned` and ignored.",
 		Values: []string{conditionAnswering, conditionFailing, conditionUnread, conditionNotReady, conditionNotOwned}, Complete: true,
 	},
-	{Name: "state", Help: "State of an inventory. In the last six states nothing is written.", Values: states(), Complete: true},
+	{Name: "state", Help: "State of an inventory. In the last six states, no labels are written.", Values: states(), Complete: true},
 	{Name: "result", Help: "Result of the request.", Values: []string{"ok", "unreachable", "refused", "garbage"}, Complete: true},
 	{
-		Name: "kind", Help: "Kind of write: first labels of a Node, change of identity, repair of a foreign change, takeover of another manager's labels, condition.",
+		Name: "kind", Help: "Kind of write: first labels of a Node, change of identity, repair after a foreign change, takeover of another manager's labels, condition.",
 		Values: []string{kindFirst, kindChange, kindRepair, kindTakeOver, kindCondition}, Complete: true,
 	},
 	{Name: "failure", Help: "Reason for the failure, from the API server's response.", Values: []string{"forbidden", "conflict", "throttled", "error"}, Complete: true},
@@ -121,7 +121,7 @@ func states() []string {
 	return names
 }
 
-// valuesOf returns the closed list of a label's values.
+// valuesOf returns the complete list of a label's values.
 func valuesOf(label string) []string {
 	i := slices.IndexFunc(labelCatalogue, func(l metric.Label) bool { return l.Name == label })
 	return labelCatalogue[i].Values

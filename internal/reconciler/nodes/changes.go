@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// Record is an object with annotations that are kept after a term ends.
+// Record is an object with annotations, which still exist after a term has ended.
 type Record interface {
 	// Edit calls edit with the annotations, and writes them if they changed. It may call edit
 	// again after a conflict.
@@ -20,15 +20,14 @@ type Record interface {
 
 // These are the annotations of the record.
 const (
-	// spentKey contains the used budget.
+	// spentKey contains the used part of the budget for changes of identity.
 	spentKey = "gpuledger.io/identity-changes"
-	// spentOnConditionsKey contains the used budget of conditions.
+	// spentOnConditionsKey contains the used part of the budget for conditions.
 	spentOnConditionsKey = "gpuledger.io/condition-changes"
-	// approvedKey is set by an administrator: the number of changes that are allowed beyond the
-	// budget. The reconciler counts it down.
+	// approvedKey contains the number of changes that are allowed beyond the budget. An administrator sets this number,
+	// and the reconciler counts it down.
 	approvedKey = "gpuledger.io/approved-changes"
-	// untilKey is the time at which an approval expires; by default a day after the first
-	// approved change.
+	// untilKey contains the time at which an approval expires. By default, this is a day after the first approved change.
 	untilKey = "gpuledger.io/approved-changes-until"
 )
 
@@ -36,22 +35,22 @@ const (
 	approvalLasts = 24 * time.Hour
 	// approvalAgain is the interval between two checks for an approval while changes wait.
 	approvalAgain = 10 * time.Second
-	// approvalPart of an approval is reserved at once. A larger part needs fewer writes of the record,
-	// but a restart loses the reserved changes.
+	// approvalPart is the number of approved changes that are reserved at once. A larger part needs fewer writes of the
+	// record, but the reserved changes are lost in a restart.
 	approvalPart = 20
 )
 
-// changes is the budget for changes of identity. It is kept in a record, so that it is not reset by
-// a restart or by another leader. It is safe for concurrent use.
+// changes is a budget for changes of Nodes. Its used part is stored in a record, so that neither a restart nor another
+// leader resets the budget. It is safe for concurrent use.
 type changes struct {
-	record Record // nil if the budget is kept in memory
-	key    string // annotation with the used budget
+	record Record // nil if the budget is kept only in memory
+	key    string // annotation that contains the used part of the budget
 	log    *slog.Logger
 
 	mu     sync.Mutex
 	budget *validator.Budget
 	loaded bool
-	saved  string // value of spentKey when it was last written or read
+	saved  string // value of the annotation when it was last written or read
 	looked time.Time
 	// failed is set while the record cannot be read or written.
 	failed bool
@@ -61,8 +60,8 @@ func newChanges(record Record, key string, log *slog.Logger) *changes {
 	return &changes{record: record, key: key, log: log, budget: validator.NewBudget(), loaded: record == nil}
 }
 
-// take reports whether a change of a Node is within the budget of the fleet, and records the
-// change. A change that cannot be recorded must wait.
+// take reports whether a change of a Node is within the fleet's budget, and records the change. A change that cannot be
+// recorded must wait.
 func (c *changes) take(ctx context.Context, node, change string, fleet int, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +93,7 @@ func (c *changes) takeRecorded(ctx context.Context, node, change string, fleet i
 	return true, nil
 }
 
-// load restores the budget once per term.
+// load restores the budget from the record, once per term.
 func (c *changes) load(ctx context.Context) error {
 	if c.loaded {
 		return nil
@@ -147,15 +146,15 @@ func (c *changes) approve(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// approval is the result of one reservation.
+// approval is the result of a reservation.
 type approval struct {
 	reserved, left int
 	first, expired bool
 	err            error
 }
 
-// reserve subtracts a part of the approved changes from the annotations, and removes an
-// approval that is used up or expired.
+// reserve subtracts a part of the approved changes from the annotation, and removes an approval that is used up or has
+// expired.
 func reserve(annotations map[string]string, now time.Time) approval {
 	text, approved := annotations[approvedKey]
 	if !approved {

@@ -43,7 +43,7 @@ func (l *lease) Edit(_ context.Context, edit func(map[string]string)) error {
 	return nil
 }
 
-// newFleet creates Nodes with exporters, which a first term labels.
+// newFleet creates Nodes with exporters, and runs a first term that labels the Nodes.
 func (w *world) newFleet(size int) []string {
 	w.t.Helper()
 	var nodes []string
@@ -60,8 +60,8 @@ func (w *world) newFleet(size int) []string {
 	return nodes
 }
 
-// TestBudgetOutlivesTerms checks that a leader that restarts repeatedly changes no more Nodes than
-// a leader that keeps running, and that the budget is available again after an hour.
+// TestBudgetOutlivesTerms checks that a leader that restarts repeatedly changes no more Nodes than a leader that keeps
+// running. It also checks that the budget is available again after an hour.
 func TestBudgetOutlivesTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -86,8 +86,7 @@ func TestBudgetOutlivesTerms(t *testing.T) {
 	})
 }
 
-// TestApprovedChanges checks that an administrator's approval allows the approved number of changes
-// once.
+// TestApprovedChanges checks that an administrator's approval allows the approved number of changes, but only once.
 func TestApprovedChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -101,34 +100,34 @@ func TestApprovedChanges(t *testing.T) {
 		w.wait(2 * time.Minute)
 		stop()
 		if got := len(w.labelled(nodes, "-2")); got != 50 {
-			t.Errorf("%d Nodes changed, want 10 and the 40 that were approved", got)
+			t.Errorf("%d Nodes changed, want 10 and the 40 approved changes", got)
 		}
 		if got := w.lease.annotations; len(got) != 1 || got[spentKey] == "" {
 			t.Errorf("annotations: %v", got)
 		}
 		for _, message := range []string{"applying approved changes of identity", "all approved changes of identity are used"} {
 			if n := strings.Count(w.logs.String(), message); n != 1 {
-				t.Errorf("the log has %q %d times", message, n)
+				t.Errorf("the log contains %q %d times", message, n)
 			}
 		}
 	})
 }
 
-// TestUnrecordedChanges checks that a change that cannot be recorded is not written.
+// TestUnrecordedChanges checks that a change is not written if it cannot be recorded.
 func TestUnrecordedChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		nodes := w.newFleet(2)
 		w.setSerial(nodes[0], nodes[0]+"-2")
-		w.lease.fail(errors.New("the API server is away"))
+		w.lease.fail(errors.New("the API server is unreachable"))
 		_, stop := w.lead()
 		defer stop()
 		w.wait(5 * time.Minute)
 		if got := w.labelled(nodes, "-2"); len(got) > 0 {
-			t.Errorf("changed without a record: %v", got)
+			t.Errorf("Nodes were changed although the changes were not recorded: %v", got)
 		}
 		if n := strings.Count(w.logs.String(), "cannot record the change budget"); n != 1 {
-			t.Errorf("the log reports it %d times", n)
+			t.Errorf("the log reports the failure %d times", n)
 		}
 		w.lease.fail(nil)
 		w.wait(2 * time.Minute)

@@ -19,8 +19,7 @@ import (
 // pageSize is the number of Nodes in one page of a list.
 const pageSize = 500
 
-// Cleanup removes from every Node everything that this program ever applied, with any prefix, and
-// nothing else.
+// Cleanup removes everything that this program ever applied, with any prefix, from every Node. It removes nothing else.
 func Cleanup(ctx context.Context, kube kubernetes.Interface, opts Options, log *slog.Logger) error {
 	nodes, err := withOurs(ctx, kube)
 	if err != nil {
@@ -60,9 +59,8 @@ func clean(ctx context.Context, kube kubernetes.Interface, n metav1.ObjectMeta) 
 	return apply(ctx, kube, n, nodelabel.Desired{})
 }
 
-// withOurs lists the Nodes that have labels, annotations or a condition of this program, by name,
-// UID and fields. It lists all Nodes before the first write, because a list can be continued only
-// for a few minutes.
+// withOurs returns the name, the UID and the fields of each Node that has labels, annotations or a condition from this
+// program. It lists all Nodes before the first write, because the API server continues a list only for a few minutes.
 func withOurs(ctx context.Context, kube kubernetes.Interface) ([]metav1.ObjectMeta, error) {
 	var ours []metav1.ObjectMeta
 	for list := (metav1.ListOptions{Limit: pageSize}); ; {

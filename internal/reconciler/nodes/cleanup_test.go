@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// TestCleanupOfManyNodes checks that a cluster is cleaned although writing its Nodes takes longer
-// than the API server keeps a list, and that Nodes without labels of this program are not written.
+// TestCleanupOfManyNodes checks that a cluster is cleaned even if writing its Nodes takes longer than the API server
+// keeps a list. It also checks that Nodes without labels from this program are not written.
 func TestCleanupOfManyNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		labelled := func(name string) corev1.Node {
@@ -43,7 +43,7 @@ func TestCleanupOfManyNodes(t *testing.T) {
 			return true, &corev1.Node{}, nil
 		})
 		opts := *testOptions(nodelabel.Own, "gpuledger.io")
-		opts.Writes = 1.0 / 600 // one write in ten minutes
+		opts.Writes = 1.0 / 600 // each write takes ten minutes
 		if err := Cleanup(t.Context(), kube, opts, slog.New(slog.DiscardHandler)); err != nil {
 			t.Error(err)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// counts contains the counters since the program started, on any replica. All label values exist
-// from the start, so that no first increase is lost.
+// counts contains the counters, which every replica exports and which start at 0 with the program. All label values
+// exist from the start, so that no first increase is lost.
 type counts struct {
 	descs                        [numMetrics]*prometheus.Desc
 	reads, writes, writeFailures *prometheus.CounterVec
@@ -52,7 +52,7 @@ func (n *Nodes) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// collect renders the state of the cluster.
+// collect sends the metrics about the state of the cluster.
 func (t *term) collect(ch chan<- prometheus.Metric, now time.Time) {
 	t.clusterState(now).show(func(m metricID, value float64, labels ...string) {
 		ch <- catalogue[m].Constant(t.counts.descs[m], value, labels...)
@@ -63,9 +63,9 @@ func (t *term) collect(ch chan<- prometheus.Metric, now time.Time) {
 type clusterState struct {
 	expected map[string][]string // reasons by node
 	machines []machineOfNode
-	refused  map[string]validator.State // by node
+	refused  map[string]validator.State // state of each refused node
 	states   map[validator.State]int
-	// conditions contains the numbers of exporters.
+	// conditions contains the number of exporters in each condition.
 	conditions map[string]int
 	held       int
 }
@@ -101,7 +101,7 @@ func (t *term) clusterState(now time.Time) *clusterState {
 	return s
 }
 
-// show calls send for each series, with labels as names and values.
+// show calls send for each series with its label names and values.
 func (s *clusterState) show(send func(m metricID, value float64, labels ...string)) {
 	for node, reasons := range s.expected {
 		for _, reason := range reasons {
@@ -123,7 +123,7 @@ func (s *clusterState) show(send func(m metricID, value float64, labels ...strin
 	send(changesHeld, float64(s.held))
 }
 
-// mustShow panics unless a complete state has every gauge with its labels.
+// mustShow panics unless a complete state shows every gauge with all its labels.
 func mustShow() {
 	s := clusterState{
 		expected: map[string][]string{"": {""}}, machines: make([]machineOfNode, 1),

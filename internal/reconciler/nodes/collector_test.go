@@ -33,10 +33,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// This is the page of an exporter on another node.
+// This page was recorded from an exporter on another node.
 const strange = `{"version":1,"time":"2026-03-01T12:00:00Z","driver_up":true,"node":{"node":"elsewhere"},"gpus":[]}`
 
-// objects returns a Node with GPUs according to all sources, and the pod of its exporter.
+// objects returns a Node that has GPUs according to all sources, and the pod of its exporter.
 func objects(t *testing.T, address string) (*corev1.Node, *corev1.Pod, *resourcev1.ResourceSlice) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)
@@ -72,13 +72,13 @@ func objects(t *testing.T, address string) (*corev1.Node, *corev1.Pod, *resource
 	return node, pod, slice
 }
 
-// shape contains the properties of a metric that a page shows.
+// shape contains those properties of a metric that a page shows.
 type shape struct {
 	Type, Help string
 	Labels     []string
 }
 
-// TestCatalogueMatchesPage checks that catalogue and page have the same metrics, and lints them.
+// TestCatalogueMatchesPage checks that the catalogue and a page contain the same metrics, and lints the page.
 func TestCatalogueMatchesPage(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strange) }))
 	defer server.Close()

@@ -19,27 +19,27 @@ import (
 	applycore "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
-// conditionType is the type of the condition.
+// conditionType is the type of the condition that this program sets.
 const conditionType = "GPULedgerHealthy"
 
 const (
 	// healthEvery is the interval between two readings of an exporter's health, unless --resync is shorter.
 	healthEvery = time.Minute
-	// healthAge is the age at which the health of a Node is unknown.
+	// healthAge is the age at which the health of a Node becomes unknown.
 	healthAge = 5 * time.Minute
 	// maxMessage limits the message of a condition, in bytes.
 	maxMessage = 1024
 )
 
-// condition is the compared part of a Node's condition. While it is equal, the condition is not
-// written.
+// condition contains the parts of a Node's condition that are compared. While these parts are equal, the condition is
+// not written.
 type condition struct {
 	status          corev1.ConditionStatus
 	reason, message string
 }
 
-// conditionOf returns this program's condition of a Node and the time of the last change of its
-// status, or zero values if the Node has none.
+// conditionOf returns this program's condition on a Node and the time at which the status of the condition last
+// changed. It returns zero values if the Node does not have the condition.
 func conditionOf(n *corev1.Node) (condition, metav1.Time) {
 	i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == conditionType })
 	if i < 0 {
@@ -49,10 +49,11 @@ func conditionOf(n *corev1.Node) (condition, metav1.Time) {
 	return condition{c.Status, c.Reason, c.Message}, c.LastTransitionTime
 }
 
-// unread is the condition of a Node without a responding exporter.
+// unread is the condition for a Node without a responding exporter.
 var unread = condition{corev1.ConditionUnknown, "NotRead", "no exporter of this node was read for five minutes"}
 
-// newCondition returns the condition for a page. It contains no counts or times, so that an unchanged state is not written again.
+// newCondition returns the condition for a health page. The condition contains no counts or times, so that an unchanged
+// state is not written again.
 func newCondition(p *health.Page) condition {
 	c := condition{corev1.ConditionTrue, "OK", "no GPU of this node needs a reset or a return"}
 	switch p.Advice {
@@ -64,7 +65,7 @@ func newCondition(p *health.Page) condition {
 		c.status, c.reason = corev1.ConditionFalse, "Reset"
 	case health.Return:
 		c.status, c.reason = corev1.ConditionFalse, "Return"
-	default: // an advice of a newer exporter
+	default: // advice that only a newer exporter gives
 		c.status, c.reason = corev1.ConditionFalse, "Unknown"
 	}
 	var parts []string
@@ -89,13 +90,13 @@ func newCondition(p *health.Page) condition {
 	return c
 }
 
-// conditions contains the Nodes with a tracked condition. A nil *conditions tracks no Nodes.
+// conditions tracks the conditions of Nodes. A nil *conditions tracks no Nodes.
 type conditions struct {
 	queue   workqueue.TypedRateLimitingInterface[string]
-	changes *changes // the budget of Nodes that become unhealthy
+	changes *changes // budget for Nodes that become unhealthy
 
 	mu       sync.Mutex
-	followed map[string]time.Time // last reading by Node, or the start
+	followed map[string]time.Time // time of the last reading, or of the first call of follow, by Node
 	waiting  map[string]bool      // Nodes that wait for the budget
 }
 
@@ -107,7 +108,7 @@ func newConditions(record Record, log *slog.Logger) *conditions {
 	}
 }
 
-// follow queues a Node when it is called for this Node for the first time.
+// follow starts to track a Node. It queues the Node at the first call.
 func (c *conditions) follow(node string) {
 	if c == nil {
 		return
@@ -131,7 +132,7 @@ func (c *conditions) forget(node string) {
 	delete(c.waiting, node)
 }
 
-// age records a reading, and returns the time since the previous reading.
+// age returns the time since the last reading of a Node. If read is set, it first records a reading.
 func (c *conditions) age(node string, read bool) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +142,7 @@ func (c *conditions) age(node string, read bool) time.Duration {
 	return time.Since(c.followed[node])
 }
 
-// waits records whether a Node waits for the budget, and reports whether this is new.
+// waits records whether a Node waits for the budget. It reports whether the Node has begun to wait.
 func (c *conditions) waits(node string, waiting bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,9 +168,9 @@ func (t *term) syncCondition(ctx context.Context, name string) bool {
 	return true
 }
 
-// wantCondition returns the condition that a Node should have, according to the first exporter that
-// responds. If there is no response, the present condition is kept for a while. A Node without the
-// condition gets it only after an exporter responded.
+// wantCondition returns the condition that a Node should have, according to the first exporter that responds. If no
+// exporter responds, the present condition is kept for a while. A Node that does not have the condition gets it only
+// after an exporter has responded.
 func (t *term) wantCondition(ctx context.Context, n *node) condition {
 	if !t.hasGPU(n) {
 		return n.condition
@@ -228,8 +229,7 @@ func (t *term) writeCondition(ctx context.Context, n *node, want condition) bool
 	return t.result(err, n.Name, kindCondition)
 }
 
-// announce writes an Event about a condition that changed. There is no Event for a Node that is healthy
-// from the start.
+// announce writes an Event about a changed condition. It writes no Event for a Node that is healthy from the start.
 func (t *term) announce(n *node, c condition) {
 	kind := corev1.EventTypeNormal
 	switch {

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// condition returns the condition of a Node in the cluster, or nil if it has none.
+// condition returns this program's condition on a Node in the cluster, or nil if the Node does not have it.
 func (w *world) condition(node string) *corev1.NodeCondition {
 	w.t.Helper()
 	n, err := w.kube.CoreV1().Nodes().Get(w.t.Context(), node, metav1.GetOptions{})
@@ -43,9 +43,8 @@ func (w *world) setHealth(node string, advice health.Advice, code string) {
 	w.health[node] = p
 }
 
-// TestCondition follows the condition of a Node: its board fails, is reset, and then its exporter
-// stops responding. While nothing changes, the Node is not written, and cleanup removes the
-// condition.
+// TestCondition follows the condition of a Node when its board fails, when the board is reset, and when the exporter
+// stops responding. While nothing changes, the Node must not be written. Finally, cleanup must remove the condition.
 func TestCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -90,7 +89,7 @@ func TestCondition(t *testing.T) {
 		w.mu.Lock()
 		w.hangs["a"] = true
 		w.mu.Unlock()
-		want(corev1.ConditionTrue, "OK", "") // for a while
+		want(corev1.ConditionTrue, "OK", "") // the condition is kept for a while
 		w.wait(6 * time.Minute)
 		want(corev1.ConditionUnknown, "NotRead", "five minutes")
 		if c := w.condition("without-gpus"); c != nil {
@@ -104,8 +103,8 @@ func TestCondition(t *testing.T) {
 	})
 }
 
-// TestConditionEvents checks that each change of a Node's condition writes one Event. A Node that was always healthy, a Node that waits
-// for the budget, and a failed write have no Event.
+// TestConditionEvents checks that one Event is written for each change of a Node's condition. No Event must be written
+// for a Node that was always healthy, for a Node that waits for the budget, or after a failed write.
 func TestConditionEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -163,8 +162,8 @@ func TestConditionEvents(t *testing.T) {
 	})
 }
 
-// TestConditionBudget checks that a fleet does not become unhealthy within a short time. At most
-// ten Nodes become unhealthy in an hour, even after a change of the leader.
+// TestConditionBudget checks that a fleet is not marked unhealthy within a short time. At most ten Nodes may be marked
+// unhealthy in an hour, even after a change of leader.
 func TestConditionBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -202,8 +201,8 @@ func TestConditionBudget(t *testing.T) {
 	})
 }
 
-// TestConditionOff checks that no condition is written or kept without the flag, and that no condition
-// is written in a dry run.
+// TestConditionOff checks that no condition is written or tracked without the flag, and that no condition is written in
+// a dry run.
 func TestConditionOff(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -221,7 +220,7 @@ func TestConditionOff(t *testing.T) {
 	}
 }
 
-// TestConditionMessage checks that a message is limited, printable and without counts.
+// TestConditionMessage checks that a message has a limited length, is printable and contains no counts.
 func TestConditionMessage(t *testing.T) {
 	var p health.Page
 	p.Advice = health.Return

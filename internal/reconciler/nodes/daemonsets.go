@@ -15,18 +15,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// daemonSets holds the UIDs of the listed DaemonSets that exist. An owner reference is free text,
-// so a pod counts as an exporter only if its reference contains the UID. It is safe for concurrent
-// use.
+// daemonSets holds the UIDs of those listed DaemonSets that exist. A user can write any owner reference into a pod, so
+// a pod counts as an exporter only if its reference contains the UID of a listed DaemonSet. daemonSets is safe for
+// concurrent use.
 type daemonSets struct {
-	informers []cache.SharedIndexInformer // one entry for each listed DaemonSet
+	informers []cache.SharedIndexInformer // one informer for each listed DaemonSet
 	log       *slog.Logger
 
 	mu sync.Mutex
-	// In uids, the UID is empty for a DaemonSet that does not exist.
+	// uids contains the UIDs by name. The UID is empty if the DaemonSet does not exist.
 	uids map[exporter.DaemonSet]types.UID
-	// reported is set after the missing DaemonSets were logged. Later changes are logged when they
-	// happen.
+	// reported is set after the missing DaemonSets have been logged. Later changes are logged when they happen.
 	reported bool
 }
 
@@ -34,7 +33,7 @@ func newDaemonSets(kube kubernetes.Interface, o exporter.Options, failures *watc
 	d := &daemonSets{log: log, uids: make(map[exporter.DaemonSet]types.UID)}
 	for listed := range o.DaemonSets {
 		informer := appsinformers.NewFilteredDaemonSetInformer(kube, listed.Namespace, 0, cache.Indexers{}, watch.Named(listed.Name))
-		_ = informer.SetTransform(trimDaemonSet) // this fails only for an informer that runs
+		_ = informer.SetTransform(trimDaemonSet) // this fails only for a running informer
 		failures.Follow(informer, watch.DaemonSets)
 		d.informers = append(d.informers, informer)
 		d.uids[listed] = ""
@@ -53,7 +52,7 @@ func trimDaemonSet(obj any) (any, error) {
 	}}, nil
 }
 
-// owns reports whether the owner that a target names exists.
+// owns reports whether the owner that a target names exists with the same UID.
 func (d *daemonSets) owns(t exporter.Target) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,8 +60,7 @@ func (d *daemonSets) owns(t exporter.Target) bool {
 	return uid != "" && uid == t.DaemonSetUID
 }
 
-// set stores the UID of a DaemonSet, or an empty UID if it was deleted, and reports whether the UID
-// changed.
+// set stores the UID of a DaemonSet, or an empty UID if the DaemonSet was deleted. It reports whether the UID changed.
 func (d *daemonSets) set(namespace, name string, uid types.UID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,7 +78,7 @@ func (d *daemonSets) set(namespace, name string, uid types.UID) bool {
 	return true
 }
 
-// reportMissing logs the DaemonSets that do not exist after the first list.
+// reportMissing logs the listed DaemonSets that do not exist after the first list from the API server.
 func (d *daemonSets) reportMissing() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

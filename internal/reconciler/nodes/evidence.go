@@ -9,25 +9,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The pod of an exporter is no proof that its Node has a GPU, because a user of the exporters'
-// namespace can create such a pod on any Node. The following facts are written by the kubelet,
-// drivers, feature discovery or administrators.
+// The pod of an exporter does not prove that its Node has a GPU, because a user of the exporters' namespace can create
+// such a pod on any Node. The following evidence is written by the kubelet, drivers, feature discovery or
+// administrators.
 
-// gpuVendors contains prefixes of extended resources of GPUs. They match the resources of the
-// device plugins, including renamed and shared resources and resources of MIG instances. If a
-// plugin is down, its resources remain with the amount 0.
+// gpuVendors contains the prefixes of extended resources for GPUs. They match all resources of the device plugins,
+// including renamed and shared resources and resources for MIG instances. While a plugin is down, its resources remain
+// with the amount 0.
 var gpuVendors = []string{"nvidia.com/", "amd.com/"}
 
-// isGPUResource reports whether an extended resource is a GPU: by the pattern, the vendor, or a name
-// with "gpu", such as volcano.sh/vgpu-number.
+// isGPUResource reports whether an extended resource stands for GPUs. This is the case if the name matches the pattern,
+// has the prefix of a vendor, or contains "gpu", as in volcano.sh/vgpu-number.
 func (o *Options) isGPUResource(name string) bool {
 	return o.Resources.MatchString(name) || strings.Contains(name, "gpu") ||
 		slices.ContainsFunc(gpuVendors, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// gpuLabels contains the labels of Nodes with GPUs by which the shipped DaemonSets select their nodes. An
-// empty value matches any value. GPU Operator, feature discovery, cloud providers and AMD's labeller set
-// them.
+// gpuLabels contains the labels with which the shipped DaemonSets select Nodes with GPUs. An empty value matches any
+// value. GPU Operator, feature discovery, cloud providers and AMD's labeller set these labels.
 var gpuLabels = map[string]string{
 	"nvidia.com/gpu.present":                           "true",
 	"feature.node.kubernetes.io/pci-10de.present":      "true",
@@ -46,7 +45,7 @@ var gpuLabels = map[string]string{
 	"accelerator":                                      "nvidia",
 }
 
-// showsGPU reports whether the resources and labels of a Node name a GPU.
+// showsGPU reports whether the resources or labels of a Node show a GPU.
 func (o *Options) showsGPU(n *corev1.Node) bool {
 	for _, list := range []corev1.ResourceList{n.Status.Capacity, n.Status.Allocatable} {
 		for name := range list {
@@ -65,8 +64,8 @@ func (o *Options) showsGPU(n *corev1.Node) bool {
 	return strings.Contains(n.Labels[corev1.LabelInstanceTypeStable], ".GPU")
 }
 
-// hasGPU reports whether a Node may be labelled. This is the case if something other than its
-// exporter shows a GPU, or if the Node was labelled before.
+// hasGPU reports whether a Node may be labelled. This is the case if evidence other than its exporter shows a GPU, or
+// if the Node was labelled before.
 func (t *term) hasGPU(n *node) bool {
 	if n.showsGPU || n.legacy || !n.owned.empty() || n.condition != (condition{}) {
 		return true
@@ -77,13 +76,12 @@ func (t *term) hasGPU(n *node) bool {
 	return t.opts.Listed != nil && t.opts.Listed(n.Name)
 }
 
-// settleIn is the time after which the exporter of a Node without a known GPU is rejected. On a new
-// Node, the device plugin, the DRA driver and feature discovery start at the same time as the
-// exporter.
+// settleIn is the time after which the exporter on a Node without a known GPU is rejected. It allows time for the
+// device plugin, the DRA driver and feature discovery, which start at the same time as the exporter on a new Node.
 const settleIn = 2 * time.Minute
 
-// ignored contains the Nodes that have an exporter but no known GPU, with the time of the first
-// reading. It is safe for concurrent use.
+// ignored contains the Nodes that have an exporter but no known GPU, with the time of their first reading. It is safe
+// for concurrent use.
 type ignored struct {
 	mu    sync.Mutex
 	since map[string]time.Time
@@ -91,7 +89,7 @@ type ignored struct {
 
 func newIgnored() *ignored { return &ignored{since: make(map[string]time.Time)} }
 
-// add returns the time from which a Node is ignored.
+// add ignores a Node, and returns the time since which the Node has been ignored.
 func (i *ignored) add(name string, now time.Time) time.Time {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -101,7 +99,7 @@ func (i *ignored) add(name string, now time.Time) time.Time {
 	return i.since[name]
 }
 
-// remove reports whether a Node was ignored.
+// remove stops ignoring a Node, and reports whether the Node was ignored.
 func (i *ignored) remove(name string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -110,7 +108,7 @@ func (i *ignored) remove(name string) bool {
 	return was
 }
 
-// admit reads the exporters of an ignored Node again when the Node has a known GPU.
+// admit queues the exporters of an ignored Node when the Node has a known GPU.
 func (t *term) admit(name string) {
 	n := t.node(name)
 	if n == nil || !t.hasGPU(n) || !t.ignored.remove(name) {

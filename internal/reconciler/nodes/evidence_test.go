@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// bare contains the resources and labels of Nodes without GPUs.
+// bare contains resources and labels that Nodes without GPUs have.
 var (
 	bareResources = corev1.ResourceList{
 		"cpu": resource.MustParse("64"), "memory": resource.MustParse("1Ti"), "hugepages-2Mi": resource.MustParse("0"),
@@ -31,8 +31,8 @@ var (
 	}
 )
 
-// TestEvidence checks which Nodes are labelled. These are exactly the Nodes with evidence of a GPU
-// that platforms set and that a user of one namespace cannot write.
+// TestEvidence checks that exactly the Nodes with evidence of a GPU are labelled. Platforms set this evidence, and a
+// user of a single namespace cannot write it.
 func TestEvidence(t *testing.T) {
 	has := func(name string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceName(name)] = resource.MustParse("8") }
@@ -49,7 +49,7 @@ func TestEvidence(t *testing.T) {
 		want   bool
 	}{
 		{"a machine without GPUs", func(*corev1.Node) {}, false},
-		{"no status at all", func(n *corev1.Node) { n.Status, n.Labels = corev1.NodeStatus{}, nil }, false},
+		{"no status", func(n *corev1.Node) { n.Status, n.Labels = corev1.NodeStatus{}, nil }, false},
 		{"a label and annotation like ours, by another manager", func(n *corev1.Node) {
 			n.Annotations = map[string]string{"gpuledger.io/inventory": "{}"}
 			n.ManagedFields = []metav1.ManagedFieldsEntry{entry("kubectl", "Apply", applied), entry("gpuledger", "Update", applied)}
@@ -59,7 +59,7 @@ func TestEvidence(t *testing.T) {
 		}, false},
 
 		{"NVIDIA's plugin", has("nvidia.com/gpu"), true},
-		{"its plugin is down", down("nvidia.com/gpu"), true},
+		{"NVIDIA's plugin is down", down("nvidia.com/gpu"), true},
 		{"shared", has("nvidia.com/gpu.shared"), true},
 		{"MIG", has("nvidia.com/mig-1g.10gb"), true},
 		{"renamed", has("nvidia.com/h100-half"), true},
@@ -116,7 +116,7 @@ func TestEvidence(t *testing.T) {
 // TestForgedExporter checks that a pod on a Node without GPUs, which a user of the exporters' namespace
 // can create, changes neither this Node nor the Node with the GPUs that it claims.
 func TestForgedExporter(t *testing.T) {
-	for _, condition := range []bool{false, true} { // in the fake, the write of a condition removes the labels
+	for _, condition := range []bool{false, true} { // in the fake API server, a write of a condition removes the labels
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			w.opts.Condition = condition
@@ -153,8 +153,8 @@ func TestForgedExporter(t *testing.T) {
 	}
 }
 
-// TestEvidenceLater checks that a Node is labelled within a minute after something shows its GPUs,
-// and that it keeps its labels when this evidence disappears.
+// TestEvidenceLater checks that a Node is labelled within a minute after evidence of its GPUs appears, and that it
+// keeps its labels when this evidence disappears.
 func TestEvidenceLater(t *testing.T) {
 	update := func(change func(*corev1.Node)) func(*world) {
 		return func(w *world) {
@@ -227,7 +227,7 @@ func TestEvidenceLater(t *testing.T) {
 					w.setSerial("a", "a-2")
 					w.wait(time.Hour)
 					if got := w.labels("a")["gpu-0"]; got != "a-2" {
-						t.Errorf("after the sign is gone, the labels are %v", w.labels("a"))
+						t.Errorf("after the evidence disappeared, the labels are %v", w.labels("a"))
 					}
 				})
 			})

@@ -22,12 +22,12 @@ const (
 	reasonLabel         = "label"
 )
 
-// gpuDrivers contains the DRA drivers of NVIDIA, AMD and HAMi for GPUs.
+// gpuDrivers contains the names of the DRA drivers for GPUs from NVIDIA, AMD and HAMi.
 var gpuDrivers = []string{"gpu.nvidia.com", "gpu.amd.com", "hami-core-gpu.project-hami.io"}
 
-// expected returns the reasons why a Node should have an exporter. It combines three sources. The
-// resources of the device plugin disappear while the plugin is down, slices exist only with DRA,
-// and labels exist only if they are set.
+// expected returns the reasons why a Node should have an exporter. It combines three sources, because the amount of the
+// device plugin's resources is 0 while the plugin is down, slices exist only with DRA, and labels exist only if an
+// administrator sets them.
 func (t *term) expected(n *node) []string {
 	var reasons []string
 	if n.gpus {
@@ -46,7 +46,7 @@ func (t *term) expected(n *node) []string {
 	return reasons
 }
 
-// resourceSlices counts the slices of GPUs on each Node.
+// resourceSlices counts the ResourceSlices that offer GPUs on each Node.
 type resourceSlices struct {
 	informer cache.SharedIndexInformer
 	// first is called for a Node that gets its first slice.
@@ -57,7 +57,7 @@ type resourceSlices struct {
 }
 
 // followSlices waits until the API server serves resource.k8s.io/v1, which is not enabled by
-// default before Kubernetes 1.34. Then it counts slices until the context ends.
+// default before Kubernetes 1.34. It then counts slices until the context ends.
 func (t *term) followSlices(ctx context.Context) error {
 	if !watch.Served(ctx, t.kube.Discovery(), resourcev1.SchemeGroupVersion.WithResource(watch.ResourceSlices), t.log) {
 		return nil

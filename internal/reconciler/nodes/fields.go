@@ -13,11 +13,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// manager is our name in a Node's managedFields.
+// manager is this program's name in the managedFields of Nodes.
 const manager = "gpuledger"
 
-// node is the part of a Node that is kept in memory, because there may be thousands of Nodes.
-// Common strings are interned.
+// node contains the parts of a Node that are kept in memory. There may be thousands of Nodes, so other parts are
+// dropped and common strings are interned.
 type node struct {
 	// ObjectMeta contains the name, the UID, the resource version, and the labels and annotations that
 	// belong to this program or are configured.
@@ -28,7 +28,7 @@ type node struct {
 	showsGPU   bool // the Node has a resource or label of a GPU
 	providerID string
 	systemUUID string
-	// condition is the condition that this program set, or zero if there is none.
+	// condition is the condition that this program set. It is zero if the Node does not have it.
 	condition      condition
 	conditionSince metav1.Time
 }
@@ -59,7 +59,7 @@ func (o *Options) keep(obj any) (any, error) {
 	return n, nil
 }
 
-// filter returns a new map of the kept entries, because a map keeps its memory after deletions.
+// filter returns a new map with the kept entries, because a map does not release memory when entries are deleted.
 func filter(from map[string]string, keep func(key, value string) bool) map[string]string {
 	to := make(map[string]string)
 	for key, value := range from {
@@ -79,8 +79,8 @@ const longValue = 63
 // shared returns the interned copy of a string.
 func shared(s string) string { return unique.Make(s).Value() }
 
-// ourKey reports whether a key has one of our prefixes, including the slash, so
-// gpuid.github.community does not match.
+// ourKey reports whether a key has one of our prefixes. It compares the slash too, so gpuid.github.community does not
+// match.
 func (o *Options) ourKey(key string) bool {
 	return strings.HasPrefix(key, o.Rules.Prefix+"/") || key == o.Rules.InventoryKey()
 }
@@ -89,12 +89,12 @@ func isOurs(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
 }
 
-// setsCondition reports whether these are the fields of our condition.
+// setsCondition reports whether the fields include our condition.
 func setsCondition(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(conditionType))
 }
 
-// takesOver reports whether the fields belong to a manager that we replace.
+// takesOver reports whether the fields belong to the manager that we replace.
 func (o *Options) takesOver(e metav1.ManagedFieldsEntry) bool {
 	return o.Rules.Scheme == nodelabel.GPUID && o.TakeOver != "" && e.Manager == o.TakeOver &&
 		e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
@@ -105,8 +105,8 @@ type keys struct{ labels, annotations []string }
 
 func (k keys) empty() bool { return len(k.labels) == 0 && len(k.annotations) == 0 }
 
-// ownedBy reads a Node's managedFields. An unreadable entry counts as owned by no manager,
-// which causes at most one unnecessary write.
+// ownedBy returns the keys that we own according to a Node's managedFields. It ignores an unreadable entry, which
+// causes at most one unnecessary write.
 func ownedBy(entries []metav1.ManagedFieldsEntry) keys {
 	var k keys
 	for _, e := range entries {
@@ -128,7 +128,7 @@ func ownedBy(entries []metav1.ManagedFieldsEntry) keys {
 	return k
 }
 
-// names returns the names in "f:name"; a dot is the map itself.
+// names returns the names from entries of the form "f:name". It skips the dot, which stands for the map itself.
 func names(fields map[string]struct{}) []string {
 	list := make([]string, 0, len(fields))
 	for key := range fields {
@@ -139,8 +139,8 @@ func names(fields map[string]struct{}) []string {
 	return list
 }
 
-// matches reports whether the labels and annotations of a Node match the desired state, are owned
-// by our manager, and include nothing else of ours.
+// matches reports whether the labels and annotations of a Node have the desired values and are owned by our manager,
+// and whether our manager owns no others.
 func (n *node) matches(want nodelabel.Desired) bool {
 	return all(n.Labels, n.owned.labels, want.Labels) && all(n.Annotations, n.owned.annotations, want.Annotations)
 }

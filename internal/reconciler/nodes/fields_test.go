@@ -46,18 +46,18 @@ func TestBears(t *testing.T) {
 		edit func(*corev1.Node)
 		want bool
 	}{
-		{"as it should be", func(*corev1.Node) {}, true},
+		{"the desired state", func(*corev1.Node) {}, true},
 		{"a label was changed", func(n *corev1.Node) { n.Labels["gpuledger.io/gpu-0"] = "other" }, false},
 		{"a label was removed", func(n *corev1.Node) { delete(n.Labels, "gpuledger.io/gpu-count") }, false},
 		{"the annotation was removed", func(n *corev1.Node) { n.Annotations = nil }, false},
-		{"a label is somebody else's", func(n *corev1.Node) {
+		{"another manager owns a label", func(n *corev1.Node) {
 			n.ManagedFields[1] = ours(`{"f:metadata":{"f:annotations":{"f:gpuledger.io/inventory":{}},"f:labels":{"f:gpuledger.io/gpu-0":{}}}}`)
 		}, false},
-		{"a label of before is ours", func(n *corev1.Node) {
+		{"we still own an old label", func(n *corev1.Node) {
 			n.ManagedFields[1] = ours(`{"f:metadata":{"f:annotations":{".":{},"f:gpuledger.io/inventory":{}},"f:labels":{".":{},"f:gpuledger.io/gpu-0":{},"f:gpuledger.io/gpu-count":{},"f:gpuledger.io/gpu-1":{}}}}`)
 		}, false},
-		{"nothing is ours", func(n *corev1.Node) { n.ManagedFields = n.ManagedFields[:1] }, false},
-		{"what is ours cannot be read", func(n *corev1.Node) { n.ManagedFields[1] = ours(`{"f:metadata":[`) }, false},
+		{"we own nothing", func(n *corev1.Node) { n.ManagedFields = n.ManagedFields[:1] }, false},
+		{"our entry cannot be read", func(n *corev1.Node) { n.ManagedFields[1] = ours(`{"f:metadata":[`) }, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,11 +69,11 @@ func TestBears(t *testing.T) {
 		})
 	}
 	if !kept(t, &corev1.Node{}).matches(nodelabel.Desired{}) {
-		t.Error("a node without anything does not bear nothing")
+		t.Error("a Node without labels does not match a desired state without labels")
 	}
 }
 
-// kept returns the part of a Node that the reconciler keeps with our own label scheme.
+// kept returns the parts of a Node that the reconciler keeps in memory with our own label scheme.
 func kept(t *testing.T, n *corev1.Node) *node {
 	t.Helper()
 	obj, err := testOptions(nodelabel.Own, "gpuledger.io").keep(n)
@@ -83,7 +83,7 @@ func kept(t *testing.T, n *corev1.Node) *node {
 	return obj.(*node)
 }
 
-// TestKeep checks that only the used fields of a Node stay in memory.
+// TestKeep checks that only the fields of a Node that the reconciler uses are kept in memory.
 func TestKeep(t *testing.T) {
 	status := ours(`{"f:status":{}}`)
 	status.Subresource = "status"
@@ -121,19 +121,19 @@ func TestKeep(t *testing.T) {
 	}
 	n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("0")
 	if kept(t, n).gpus {
-		t.Error("a Node with 0 GPUs has some")
+		t.Error("a Node with 0 allocatable GPUs counts as having GPUs")
 	}
 }
 
-// TestTakesOver checks that in the scheme of gpuid exactly the fields of its field manager are
-// taken over, and that exactly the keys under our prefixes are ours.
+// TestTakesOver checks that in the scheme gpuid, exactly the fields of gpuid's field manager are taken over. It also
+// checks that exactly the keys with our prefixes count as ours.
 func TestTakesOver(t *testing.T) {
 	o := testOptions(nodelabel.GPUID, "gpuid.github.com")
 	if !o.takesOver(entry("gpuid", "Update", `{}`)) || o.takesOver(entry("gpuid", "Apply", `{}`)) || o.takesOver(entry("gpuidx", "Update", `{}`)) {
 		t.Error("the wrong manager is taken over")
 	}
 	if !o.ourKey("gpuid.github.com/gpu-0") || !o.ourKey("gpuledger.io/inventory") || o.ourKey("gpuid.github.community/x") || o.ourKey("gpuledger.io/gpu-0") {
-		t.Error("the wrong keys are ours")
+		t.Error("the wrong keys count as ours")
 	}
 	if o = testOptions(nodelabel.Own, "gpuledger.io"); o.takesOver(entry("gpuid", "Update", `{}`)) {
 		t.Error("gpuid's labels are taken over in our own scheme")
@@ -146,7 +146,7 @@ func FuzzOwnedBy(f *testing.F) {
 	f.Fuzz(func(t *testing.T, fields string) {
 		n := &node{owned: ownedBy([]metav1.ManagedFieldsEntry{ours(fields)})}
 		if !n.owned.empty() && n.matches(nodelabel.Desired{}) {
-			t.Errorf("a node with %v matches no labels", n.owned)
+			t.Errorf("a Node with %v matches a desired state without labels", n.owned)
 		}
 	})
 }

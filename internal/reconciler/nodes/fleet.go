@@ -11,22 +11,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// fleet contains the exporters, and the times since which Nodes have no exporter.
+// fleet contains the exporters, and the time since which each Node without an exporter has had none.
 type fleet struct {
 	mu      sync.Mutex
 	targets map[cache.ObjectName]exporter.Target
-	// disowned contains pods that name a listed DaemonSet as their owner with another UID.
+	// disowned contains the pods that name a listed DaemonSet as their owner, but with another UID.
 	disowned map[cache.ObjectName]struct{}
-	nodes    map[string]map[cache.ObjectName]struct{} // exporters on a Node
+	nodes    map[string]map[cache.ObjectName]struct{} // exporters on each Node
 	lost     map[string]time.Time
 	began    time.Time
 
-	// unread contains the exporters from the start of the term that were not read yet. swept is closed
-	// when this list is empty.
+	// unread contains the exporters that existed at the start of the term and have not been read yet. swept is closed when
+	// unread is empty.
 	unread map[cache.ObjectName]struct{}
 	swept  chan struct{}
-	// read contains the exporters that were requested since their last start. failing contains the
-	// exporters for which the last request failed.
+	// read contains the exporters to which a request was sent since they last started. failing contains the exporters for
+	// which the last request failed.
 	read    map[cache.ObjectName]struct{}
 	failing map[cache.ObjectName]error
 }
@@ -79,7 +79,7 @@ func (f *fleet) remove(name cache.ObjectName, now time.Time) (string, bool) {
 	return t.Node, len(f.nodes[t.Node]) == 0
 }
 
-// disown counts a pod that names a listed DaemonSet but is not owned by it.
+// disown records a pod that names a listed DaemonSet as its owner but is not owned by it.
 func (f *fleet) disown(name cache.ObjectName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,8 +108,8 @@ func (f *fleet) on(node string) []cache.ObjectName {
 	return slices.Collect(maps.Keys(f.nodes[node]))
 }
 
-// has reports whether a Node has an exporter, or the time in this term from which it has no
-// exporter.
+// has reports whether a Node has an exporter. If it has none, has returns the time since which this is known, which is
+// not before the start of the term.
 func (f *fleet) has(node string) (bool, time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +128,7 @@ func (f *fleet) forget(node string) {
 	delete(f.lost, node)
 }
 
-// sweep returns a channel that is closed when every present exporter was read once.
+// sweep returns a channel that is closed when every exporter that is present now has been read once.
 func (f *fleet) sweep() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,7 +145,7 @@ func (f *fleet) sweep() <-chan struct{} {
 	return f.swept
 }
 
-// tried records the result of a reading, and reports whether it differs from the previous one.
+// tried records the result of a reading. It reports whether the exporter began to fail or to respond again.
 func (f *fleet) tried(name cache.ObjectName, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,7 +163,7 @@ func (f *fleet) tried(name cache.ObjectName, err error) bool {
 	return failed != (err != nil)
 }
 
-// skipped records that an exporter is not read.
+// skipped records that an exporter will not be read.
 func (f *fleet) skipped(name cache.ObjectName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -187,7 +187,7 @@ func (f *fleet) withExporter() []string {
 	return slices.Collect(maps.Keys(f.nodes))
 }
 
-// size is the number of Nodes that have an exporter.
+// size returns the number of Nodes that have an exporter.
 func (f *fleet) size() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -28,13 +28,13 @@ func TestFleetReads(t *testing.T) {
 		{"as before", exporter.Target{Node: "a", Run: "1", Address: "10.0.0.1:9840"}, false},
 		{"restarts", exporter.Target{Node: "a", Run: "2"}, false},
 		{"ready again", exporter.Target{Node: "a", Run: "2", Address: "10.0.0.1:9840"}, true},
-		{"restarted between two looks", exporter.Target{Node: "a", Run: "3", Address: "10.0.0.1:9840"}, true},
-		{"another one of that name, elsewhere", exporter.Target{Node: "b", Run: "4", Address: "10.0.0.2:9840"}, true},
+		{"restarted between two events", exporter.Target{Node: "a", Run: "3", Address: "10.0.0.1:9840"}, true},
+		{"another exporter with the same name on another Node", exporter.Target{Node: "b", Run: "4", Address: "10.0.0.2:9840"}, true},
 	}
 	f := newFleet()
 	for _, s := range steps {
 		if got := f.put(name("x"), s.target); got != s.want {
-			t.Errorf("%s: something to read: %v, want %v", s.what, got, s.want)
+			t.Errorf("%s: must be read: %v, want %v", s.what, got, s.want)
 		}
 	}
 	if has, _ := f.has("a"); has || f.size() != 1 {
@@ -42,8 +42,8 @@ func TestFleetReads(t *testing.T) {
 	}
 }
 
-// TestFleetLost checks the time from which a Node has no exporter: the start of the term if the
-// exporter was lost earlier.
+// TestFleetLost checks the time since which a Node has no exporter. If the exporter was lost before the term, this is
+// the start of the term.
 func TestFleetLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -52,13 +52,13 @@ func TestFleetLost(t *testing.T) {
 		f.put(name("y"), exporter.Target{Node: "a"})
 		<-time.After(time.Minute)
 		if node, last := f.remove(name("x"), time.Now()); node != "a" || last {
-			t.Errorf("one of two exporters was the last on %q: %v", node, last)
+			t.Errorf("removed one of two exporters on node a: node %q, last %v", node, last)
 		}
 		if has, _ := f.has("a"); !has {
-			t.Error("the other exporter is not there")
+			t.Error("the other exporter is missing")
 		}
 		if node, last := f.remove(name("y"), time.Now()); node != "a" || !last {
-			t.Errorf("the last exporter on %q was it: %v", node, last)
+			t.Errorf("removed the last exporter on node a: node %q, last %v", node, last)
 		}
 		if _, last := f.remove(name("y"), time.Now()); last {
 			t.Error("an exporter was removed twice")
@@ -67,16 +67,16 @@ func TestFleetLost(t *testing.T) {
 			t.Errorf("node a lost its exporter after %v", since.Sub(began))
 		}
 		if has, since := f.has("never"); has || !since.Equal(began) {
-			t.Errorf("a node without exporter has none since %v after the beginning", since.Sub(began))
+			t.Errorf("a node that never had an exporter has had none since %v after the start", since.Sub(began))
 		}
 		f.put(name("z"), exporter.Target{Node: "a"})
 		if has, _ := f.has("a"); !has {
-			t.Error("a new exporter is not there")
+			t.Error("a new exporter is missing")
 		}
 	})
 }
 
-// TestFleetSweep checks that the sweep ends when every reachable exporter was read or deleted.
+// TestFleetSweep checks that the sweep ends when every ready exporter has been read or deleted.
 func TestFleetSweep(t *testing.T) {
 	done := func(c <-chan struct{}) bool {
 		select {
@@ -87,7 +87,7 @@ func TestFleetSweep(t *testing.T) {
 		}
 	}
 	if !done(newFleet().sweep()) {
-		t.Error("the sweep of no exporters does not end")
+		t.Error("a sweep without exporters does not end")
 	}
 	f := newFleet()
 	ready := exporter.Target{Node: "a", Address: "10.0.0.1:9840"}
@@ -98,7 +98,7 @@ func TestFleetSweep(t *testing.T) {
 	swept := f.sweep()
 	f.put(name("late"), ready)
 	if !f.tried(name("fails"), errors.New("refused")) || f.tried(name("fails"), errors.New("refused")) || f.tried(name("answers"), nil) {
-		t.Error("what is news is not, or the other way round")
+		t.Error("the wrong results are reported as changes")
 	}
 	if done(swept) {
 		t.Error("the sweep ended early")
@@ -113,12 +113,12 @@ func TestFleetSweep(t *testing.T) {
 		t.Errorf("census (-want +got):\n%s", diff)
 	}
 	if !f.tried(name("fails"), nil) {
-		t.Error("that it answers again is no news")
+		t.Error("the first response after a failure is not reported as a change")
 	}
 }
 
-// TestCensus checks that an exporter counts as answering only after it was read, and after a restart
-// only after it was read again.
+// TestCensus checks that an exporter counts as answering only after it was read. After a restart, it must be read
+// again.
 func TestCensus(t *testing.T) {
 	f := newFleet()
 	ready := exporter.Target{Node: "a", Run: "1", Address: "10.0.0.1:9840"}
@@ -134,7 +134,7 @@ func TestCensus(t *testing.T) {
 		{"read", func() { f.tried(name("x"), nil) }, map[string]int{"answering": 1}},
 		{"read again", func() { f.tried(name("x"), errors.New("timeout")) }, map[string]int{"failing": 1}},
 		{"restarted", func() { f.put(name("x"), restarted) }, map[string]int{"unread": 1}},
-		{"read after the restart", func() { f.tried(name("x"), nil) }, map[string]int{"answering": 1}},
+		{"read after a restart", func() { f.tried(name("x"), nil) }, map[string]int{"answering": 1}},
 		{"not ready", func() { f.put(name("x"), exporter.Target{Node: "a", Run: "2"}) }, map[string]int{"not_ready": 1}},
 		{"tried while not ready", func() { f.tried(name("x"), nil) }, map[string]int{"not_ready": 1}},
 		{"ready again", func() { f.put(name("x"), restarted) }, map[string]int{"unread": 1}},

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// listen starts the watches of pods and Nodes, and returns their sync functions.
+// listen starts to handle events of pods and Nodes, and returns the sync functions of the handlers.
 func (t *term) listen() ([]cache.InformerSynced, error) {
 	var delivered []cache.InformerSynced
 	for _, informer := range t.pods {
@@ -65,24 +65,23 @@ func (t *term) nodeSeen(obj any) {
 	}
 }
 
-// replaced reports whether this is another Node with the same name, because the watch missed a
-// deletion.
+// replaced reports whether an update shows another Node with the same name, because the watch missed the deletion of
+// the old Node.
 func replaced(old, obj any) bool {
 	before, ok := old.(*node)
 	after, still := obj.(*node)
 	return ok && still && before.UID != after.UID
 }
 
-// nodeGone removes a Node immediately, so that its identity is not written to a new Node of the
-// same name.
+// nodeGone removes a Node immediately, so that its identity is not written to a new Node with the same name.
 func (t *term) nodeGone(obj any) {
 	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
 		t.forget(name.Name)
 	}
 }
 
-// nodeRegistered queues the exporters of a new Node. Usually it has no exporters yet, but a Node
-// that registers again may still have its old pod.
+// nodeRegistered queues the exporters of a new Node. Usually, a new Node has no exporter yet, but a Node that registers
+// again may still have its old pod.
 func (t *term) nodeRegistered(obj any) {
 	name, err := cache.ObjectToName(obj)
 	if err != nil {
@@ -98,7 +97,7 @@ func (t *term) readNode(node string) {
 	}
 }
 
-// readSoon queues an exporter immediately, without the delay that earlier failures caused.
+// readSoon queues an exporter without the delay that earlier failures caused.
 func (t *term) readSoon(name cache.ObjectName) {
 	t.reads.Forget(name)
 	t.reads.Add(name)
@@ -118,8 +117,7 @@ func (t *term) podGone(obj any) {
 	}
 }
 
-// follow queues an exporter when it becomes ready or restarts. It ignores a pod that no listed
-// DaemonSet owns.
+// follow queues an exporter when it becomes ready or restarts. It ignores pods that no listed DaemonSet owns.
 func (t *term) follow(obj any) {
 	pod, ok := obj.(*exporter.Pod)
 	if !ok {
@@ -150,8 +148,8 @@ func (t *term) daemonSetGone(obj any) {
 	}
 }
 
-// followAll checks every pod again. It holds the lock, so that no pod is added or deleted between
-// the list and its use.
+// followAll checks every pod again. It holds the lock, so that no pod is added or deleted while it goes through the
+// list.
 func (t *term) followAll() {
 	t.podEvents.Lock()
 	defer t.podEvents.Unlock()
@@ -162,7 +160,7 @@ func (t *term) followAll() {
 	}
 }
 
-// gone queues a Node that lost its exporter.
+// gone removes an exporter, and queues the Node that lost it.
 func (t *term) gone(exporter cache.ObjectName) {
 	node, last := t.fleet.remove(exporter, time.Now())
 	t.validator.ForgetExporter(node, exporter.String())

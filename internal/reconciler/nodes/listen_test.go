@@ -15,8 +15,7 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 )
 
-// TestTermEndsAtOnce checks that a term that ends before it has begun returns no error, which would
-// end the program.
+// TestTermEndsAtOnce checks that a term that ends before it has begun returns no error. An error would end the program.
 func TestTermEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -26,15 +25,15 @@ func TestTermEndsAtOnce(t *testing.T) {
 		pods.RunWithContext(ctx)
 		trm := w.term(pods)
 		if err := trm.run(ctx); err != nil {
-			t.Errorf("it ended with %v", err)
+			t.Errorf("the term ended with %v", err)
 		}
 		trm.reads.ShutDown()
 		trm.writes.ShutDown()
 	})
 }
 
-// TestOwners checks that a pod counts as an exporter only while its DaemonSet exists with the UID
-// in the owner reference.
+// TestOwners checks that a pod counts as an exporter only while its DaemonSet exists and has the UID in the pod's owner
+// reference.
 func TestOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -49,13 +48,13 @@ func TestOwners(t *testing.T) {
 			t.Errorf("exporters read: %v", got)
 		}
 		if got := w.labels("forged"); len(got) > 0 {
-			t.Errorf("labels by a forged owner: %v", got)
+			t.Errorf("labels written because of a forged owner: %v", got)
 		}
 		if w.labels("true")["gpu-0"] != "true-1" || trm.fleet.census()[conditionNotOwned] != 1 {
 			t.Errorf("labels %v, census %v", w.labels("true"), trm.fleet.census())
 		}
 
-		// A deleted DaemonSet owns no pods, and a new DaemonSet with its name owns other pods.
+		// A deleted DaemonSet owns no pods, and a new DaemonSet with the same name owns other pods.
 		daemonSets := w.kube.AppsV1().DaemonSets(worldDaemonSet.Namespace)
 		w.check(daemonSets.Delete(t.Context(), worldDaemonSet.Name, metav1.DeleteOptions{}))
 		synctest.Wait()
@@ -73,15 +72,15 @@ func TestOwners(t *testing.T) {
 	})
 }
 
-// TestRegisteredAgain checks that a Node that is registered again gets the labels of its present
-// machine immediately, even if the pod of its exporter is the same.
+// TestRegisteredAgain checks that a Node that registers again immediately gets the labels of its present machine, even
+// if the pod of its exporter is the same as before.
 func TestRegisteredAgain(t *testing.T) {
 	for name, register := range map[string]func(*world){
 		"deleted and created": func(w *world) {
 			w.check(w.kube.CoreV1().Nodes().Delete(w.t.Context(), "a", metav1.DeleteOptions{}))
 			w.createNode("a", "other")
 		},
-		"in one update": func(w *world) { // this happens after a broken watch
+		"in one update": func(w *world) { // this event arrives after a broken watch
 			_, err := w.kube.CoreV1().Nodes().Update(w.t.Context(), gpuNode("a", "other"), metav1.UpdateOptions{})
 			w.check(err)
 		},
@@ -101,7 +100,7 @@ func TestRegisteredAgain(t *testing.T) {
 				}
 				w.wait(20 * time.Second)
 				if got := w.labels("a")["gpu-0"]; got != "a-2" {
-					t.Errorf("serial is %q, want that of the board there", got)
+					t.Errorf("serial is %q, want the serial of the present board", got)
 				}
 			})
 		})

@@ -10,16 +10,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// These are the minimum and the maximum interval between two ineffective writes of a Node. If a
-// client reverts our labels repeatedly, the interval grows up to the maximum. After a Node was
-// correct for the maximum interval, the interval is reset to the minimum.
+// These are the minimum and the maximum interval between two ineffective writes of a Node. If a client reverts our
+// labels repeatedly, the interval grows up to the maximum. After a Node has been correct for the maximum interval, the
+// interval is reset to the minimum.
 const apart, apartMax = 2 * time.Second, 5 * time.Minute
 
-// freeAttempts is the number of ineffective writes of a Node before further writes are delayed. A
-// person who edits a few labels one after the other does not cause a conflict.
+// freeAttempts is the number of ineffective writes of a Node before further writes are delayed more and more. It is
+// large enough for a person who edits a few labels one after the other.
 const freeAttempts = 5
 
-// memory contains the writes of this term and their log messages. It is safe for concurrent use.
+// memory records the writes of a term, and what was logged about them. It is safe for concurrent use.
 type memory struct {
 	mu    sync.Mutex
 	nodes map[string]*remembered
@@ -32,20 +32,20 @@ func newMemory() *memory {
 }
 
 type remembered struct {
-	// uid and version identify the Node before the last write. want is the written state.
+	// uid and version identify the Node before the last write. want is the state that was written.
 	uid     types.UID
 	version string
 	want    nodelabel.Desired
 	at      time.Time
-	// ineffective counts the writes since the Node was last correct, and failed counts the failures
-	// since the last success.
+	// ineffective counts the writes since the Node was last correct. failed counts the failed writes since the last
+	// success.
 	ineffective, failed int
-	// since is the time since which the Node has been correct after the last write, or zero if it is
-	// not correct.
+	// since is the time since which the Node has been correct after the last write. It is zero while the Node is not
+	// correct.
 	since time.Time
-	// identity is the annotation of the Node at the time since.
+	// identity is the content of the Node's annotation when the Node was last correct.
 	identity string
-	// failure is the reason for the failure of the last write, or empty if it succeeded.
+	// failure is the reason why the last write failed. It is empty if the write succeeded.
 	failure string
 	finding validator.Finding
 }
@@ -59,7 +59,8 @@ func (m *memory) node(name string) *remembered {
 	return r
 }
 
-// news reports whether a write differs from the last write, and for how long it must wait.
+// news reports whether a write must be made because it does not repeat a write in flight. It also returns how long the
+// write must wait.
 func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,8 +76,7 @@ func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, tim
 	return true, wait - now.Sub(r.at)
 }
 
-// missed records a failed write. The next write is delayed in the same way as after a foreign
-// change.
+// missed records a failed write. The next write is then delayed in the same way as after a foreign change.
 func (m *memory) missed(n *node, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,8 +100,8 @@ func (r *remembered) like(n *node, want nodelabel.Desired) bool {
 	return r.uid == n.UID && r.want.Equal(want)
 }
 
-// right records that a Node is correct, and its identity. A Node may be correct only briefly after
-// each of our writes.
+// right records that a Node is correct, with its identity. If another client reverts our writes, a Node is correct only
+// briefly after each write.
 func (m *memory) right(name, identity string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,15 +112,15 @@ func (m *memory) right(name, identity string, now time.Time) {
 	}
 }
 
-// lastIdentity returns the identity of a Node when it was last correct.
+// lastIdentity returns the identity that a Node had when it was last correct.
 func (m *memory) lastIdentity(name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.node(name).identity
 }
 
-// note records the finding about a Node's exporter. It reports whether the finding is newly
-// refused or no longer refused, and the other Node of the previous refusal.
+// note records the finding about a Node's inventory. It reports whether the inventory is newly refused or no longer
+// refused. It also returns the other Node that the previous finding named.
 func (m *memory) note(name string, f validator.Finding) (news bool, other string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,9 +130,8 @@ func (m *memory) note(name string, f validator.Finding) (news bool, other string
 	return old.State != f.State && (old.State.Refused() || f.State.Refused()), old.Other
 }
 
-// failing records the reason for the failure of the last write of a Node, or an empty reason if the
-// write succeeded. It reports whether this must be logged, which is the case for the first Node
-// with this reason and for the end of all failures.
+// failing records why the last write of a Node failed, or an empty reason if the write succeeded. It reports whether
+// this must be logged, which is the case for the first Node with this reason, and when no write fails any more.
 func (m *memory) failing(name, reason string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -171,7 +170,7 @@ type set struct {
 
 func newSet() *set { return &set{names: make(map[string]struct{})} }
 
-// add reports whether the name is new.
+// add adds a name, and reports whether it is new.
 func (s *set) add(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,8 +20,8 @@ func desired(serial string) nodelabel.Desired {
 	return nodelabel.Desired{Labels: map[string]string{"gpuledger.io/gpu-0": serial}}
 }
 
-// TestNews checks that a write is not repeated before the update event of this write arrived, and
-// that a write to another Node or with another content is immediate.
+// TestNews checks that a write is not repeated before its update event has arrived. A write to another Node, or with
+// other content, must be immediate.
 func TestNews(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -29,7 +29,7 @@ func TestNews(t *testing.T) {
 		t.Errorf("the first write: %v, %v", news, wait)
 	}
 	if !m.write(version("u1", "1"), desired("1"), at) {
-		t.Error("the first write is not another one")
+		t.Error("the first write does not count as new")
 	}
 	tests := []struct {
 		name string
@@ -37,9 +37,9 @@ func TestNews(t *testing.T) {
 		want nodelabel.Desired
 		news bool
 	}{
-		{"not heard of", version("u1", "1"), desired("1"), false},
-		{"something else", version("u1", "1"), desired("2"), true},
-		{"edited since", version("u1", "2"), desired("1"), true},
+		{"no update event yet", version("u1", "1"), desired("1"), false},
+		{"other content", version("u1", "1"), desired("2"), true},
+		{"edited in the meantime", version("u1", "2"), desired("1"), true},
 		{"another Node", version("u2", "1"), desired("1"), true},
 	}
 	for _, tt := range tests {
@@ -48,12 +48,11 @@ func TestNews(t *testing.T) {
 		}
 	}
 	if m.write(version("u1", "2"), desired("1"), at) {
-		t.Error("the same write is another one")
+		t.Error("a repeated write counts as new")
 	}
 }
 
-// TestVain checks that ineffective writes are repeated with growing delays until one write has an
-// effect.
+// TestVain checks that ineffective writes are repeated with increasing delays until a write has an effect.
 func TestVain(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -75,28 +74,28 @@ func TestVain(t *testing.T) {
 	}
 	m.right("a", "{}", at)
 	if got := wait(); got != apartMax {
-		t.Errorf("after it was right for a moment: wait %v, want %v", got, apartMax)
+		t.Errorf("after the Node was correct for a moment: wait %v, want %v", got, apartMax)
 	}
 	m.right("a", "{}", at)
 	at = at.Add(apartMax)
 	if got := wait(); got != 0 {
-		t.Errorf("after it stayed right: wait %v, want none", got)
+		t.Errorf("after the Node stayed correct: wait %v, want none", got)
 	}
 	m.write(version("u1", "1"), desired("1"), at)
 	if got := wait(); got != apart {
 		t.Errorf("after another write: wait %v, want %v", got, apart)
 	}
 	if m.lastIdentity("a") != "{}" {
-		t.Error("the identity is forgotten")
+		t.Error("the identity is lost")
 	}
 	m.forget("a")
 	if m.lastIdentity("a") != "" || wait() != 0 {
-		t.Error("a Node that is gone is remembered")
+		t.Error("a deleted Node is not forgotten")
 	}
 }
 
-// TestFight checks that writes become rare if another client reverts each of them, although the
-// Node is correct for a moment each time.
+// TestFight checks that writes become rare if another client reverts each write, although the Node is correct for a
+// moment each time.
 func TestFight(t *testing.T) {
 	m := newMemory()
 	begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -113,8 +112,8 @@ func TestFight(t *testing.T) {
 	}
 }
 
-// TestMissed checks that updates of a Node do not shorten the delay after a failed write, unless it
-// is a new Node.
+// TestMissed checks that updates of a Node do not shorten the delay after a failed write. For a new Node with the same
+// name, there is no delay.
 func TestMissed(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -125,7 +124,7 @@ func TestMissed(t *testing.T) {
 		}
 	}
 	if _, wait := m.news(version("u2", "9"), desired("1"), at); wait > apart {
-		t.Errorf("another Node waits %v", wait)
+		t.Errorf("a new Node waits %v", wait)
 	}
 	m.missed(version("u1", "1"), at)
 	m.write(version("u1", "1"), desired("1"), at)
@@ -134,8 +133,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestFailing checks that each reason is logged once for all Nodes, and that the end of the
-// failures is logged when no Node fails.
+// TestFailing checks that each reason is logged once for all Nodes, and that the end of the failures is logged when
+// writes no longer fail for any Node.
 func TestFailing(t *testing.T) {
 	m := newMemory()
 	steps := []struct {
@@ -161,7 +160,7 @@ func TestFailing(t *testing.T) {
 	}
 	m.forget("a")
 	if !m.failing("b", "forbidden") {
-		t.Error("a Node that is gone still fails")
+		t.Error("a deleted Node still counts as failing")
 	}
 }
 
@@ -207,7 +206,7 @@ func TestKindOf(t *testing.T) {
 		{"no GPUs", with("old", key), "old", nodelabel.Desired{}, kindChange},
 		{"the same identity", with("old", key), "", identity("old"), kindRepair},
 		{"the annotation was edited", with("edited", key), "old", identity("old"), kindRepair},
-		{"another identity, and no leader", with("old", key), "", identity("new"), kindChange},
+		{"another identity, after a time without a leader", with("old", key), "", identity("new"), kindChange},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -220,8 +219,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// TestKindOfUnknown checks the kind of write for a Node with our labels and without an annotation.
-// It is a takeover, or the repair of a removed or edited annotation.
+// TestKindOfUnknown checks the kind of write for a Node that has our labels but no annotation. Either the labels were
+// taken over, or the annotation was removed or edited.
 func TestKindOfUnknown(t *testing.T) {
 	const label = "gpuledger.io/gpu-0"
 	want := nodelabel.Desired{Labels: map[string]string{label: "1"}, Annotations: map[string]string{"gpuledger.io/inventory": "{}"}}
@@ -233,7 +232,7 @@ func TestKindOfUnknown(t *testing.T) {
 		want   nodelabel.Desired
 		kind   string
 	}{
-		{"taken over, right", nodelabel.GPUID, "1", "", want, kindRepair},
+		{"taken over, correct", nodelabel.GPUID, "1", "", want, kindRepair},
 		{"taken over, stale", nodelabel.GPUID, "2", "", want, kindFirst},
 		{"taken over, no GPUs", nodelabel.GPUID, "2", "", nodelabel.Desired{}, kindChange},
 		{"removed in this term", nodelabel.GPUID, "2", "old", want, kindChange},

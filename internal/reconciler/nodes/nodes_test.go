@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// TestLateCertificate checks that the program waits for a missing certificate file and does not
-// end.
+// TestLateCertificate checks that the program waits for a missing certificate file and does not exit.
 func TestLateCertificate(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	synctest.Test(t, func(t *testing.T) {
@@ -21,7 +20,7 @@ func TestLateCertificate(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := n.Run(short, Cluster{}); err != nil || short.Err() == nil {
-			t.Errorf("it ended with %v", err)
+			t.Errorf("Run ended with %v", err)
 		}
 		time.AfterFunc(time.Minute, func() {
 			if err := os.WriteFile(ca, []byte(certificate), 0o600); err != nil {

@@ -13,33 +13,33 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// Options is the configuration of the labels.
+// Options configures the labels.
 type Options struct {
 	Exporters exporter.Options
 	Rules     nodelabel.Rules
-	// Resources matches the names of extended resources for GPUs.
+	// Resources is a pattern for the names of extended resources for GPUs.
 	Resources *regexp.Regexp
-	// Expected contains labels, in the form key=value, of Nodes that should have an exporter.
+	// Expected contains the labels of Nodes that should have an exporter, in the form key=value.
 	Expected cli.List
-	// Listed reports whether the expected inventory has a board of a Node. It is nil if there is no
-	// list.
+	// Listed reports whether the expected inventory contains a board for a Node. It is nil if there is no expected
+	// inventory.
 	Listed func(node string) bool
 
 	Resync time.Duration
-	// Confirm is the interval between the two equal readings that a change requires.
+	// Confirm is the interval between the two equal readings that a change of labels requires.
 	Confirm time.Duration
-	// LabelTTL is the time for which labels remain after a Node lost its exporter. If it is 0, they
-	// remain as long as the Node exists.
+	// LabelTTL is the time for which labels remain after a Node has lost its exporter. If it is 0, the labels remain as
+	// long as the Node exists.
 	LabelTTL time.Duration
-	// Concurrency and Rate limit the reading of exporters, and Writes limits the writes of Nodes. Rate
-	// and Writes are numbers per second.
+	// Concurrency and Rate limit the requests to exporters. Writes limits the writes of Nodes. Rate and Writes are numbers
+	// per second.
 	Concurrency int
 	Rate        float64
 	Writes      float64
-	// TakeOver is the field manager of the labels that are taken over in the gpuid scheme.
+	// TakeOver is the field manager of the labels that are taken over with the scheme gpuid.
 	TakeOver string
 	DryRun   bool
-	// If Condition is set, the condition of Nodes is written.
+	// If Condition is set, the condition GPULedgerHealthy of Nodes is written.
 	Condition bool
 }
 
@@ -49,17 +49,17 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	o.Expected = cli.List{"nvidia.com/gpu.present=true", "feature.node.kubernetes.io/pci-10de.present=true", "feature.node.kubernetes.io/pci-0302_10de.present=true"}
 	fs.StringVar((*string)(&o.Rules.Scheme), "label-scheme", string(nodelabel.Own), "label `scheme`: gpuledger, or gpuid for the labels of mchmarny/gpuid")
 	fs.StringVar(&o.Rules.Prefix, "label-prefix", "", "label key `prefix` (default gpuledger.io, or gpuid.github.com with that scheme)")
-	fs.StringVar(&o.Rules.ChassisFallback, "label-chassis-fallback", "", "`value` of the label chassis where no GPU reports a chassis, such as none-{node}")
+	fs.StringVar(&o.Rules.ChassisFallback, "label-chassis-fallback", "", "`value` for the label chassis if no GPU reports a chassis, such as none-{node}")
 	fs.BoolVar(&o.Rules.DMIChassis, "label-dmi-chassis", false, "add the label dmi-chassis with the chassis serial of the machine's firmware")
-	fs.DurationVar(&o.LabelTTL, "label-ttl", 24*time.Hour, "`time` that labels remain on a Node without an exporter; 0 means permanently")
+	fs.DurationVar(&o.LabelTTL, "label-ttl", 24*time.Hour, "`time` for which labels remain on a Node without an exporter; 0 means permanently")
 	fs.StringVar(&o.TakeOver, "label-take-over", "gpuid", "field `manager` whose labels are taken over with --label-scheme=gpuid; empty disables this")
 	fs.TextVar(&o.Expected, "expected-labels", o.Expected, "comma-separated `labels` of Nodes that should have an exporter, as key=value")
 	fs.DurationVar(&o.Resync, "resync", 10*time.Minute, "`interval` between two readings of an unchanged exporter")
-	fs.DurationVar(&o.Confirm, "confirm", 10*time.Second, "`interval` between the two equal readings that a change requires")
-	fs.IntVar(&o.Concurrency, "exporter.concurrency", 16, "`maximum` number of concurrent exporter requests, without hanging requests")
+	fs.DurationVar(&o.Confirm, "confirm", 10*time.Second, "`interval` between the two equal readings that a change of labels requires")
+	fs.IntVar(&o.Concurrency, "exporter.concurrency", 16, "`maximum` number of concurrent exporter requests, not counting hanging requests")
 	fs.Float64Var(&o.Rate, "exporter.rate", 200, "`maximum` number of exporter requests per second")
 	fs.Float64Var(&o.Writes, "write-rate", 20, "`maximum` number of Node writes per second")
-	fs.BoolVar(&o.Condition, "node-condition", false, "set the condition GPULedgerHealthy of Nodes by the advice of their exporters; see docs/health.md")
+	fs.BoolVar(&o.Condition, "node-condition", false, "set the condition GPULedgerHealthy of Nodes to the advice that their exporters give; see docs/health.md")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "log the writes without performing them")
 }
 

@@ -17,17 +17,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// lanes processes the items of a queue concurrently. A request that lasts longer than prompt
-// releases its lane to the next request, so requests that hang do not occupy a lane. Together the
-// lanes start as many requests as the rate allows. A request ends after the timeout of an exporter,
-// so at that rate the number of requests in flight is at most the capacity of late.
+// lanes limits how many items of a queue are processed concurrently. If a request takes longer than prompt, its lane is
+// released for the next request, so hanging requests do not occupy lanes. Together, the lanes can start as many
+// requests as the rate allows. Each request ends after the exporter timeout, so at this rate the number of late
+// requests is at most the capacity of late.
 type lanes struct {
 	number int
 	prompt time.Duration
 	late   chan struct{}
 }
 
-// minPrompt is long enough for an exporter in the same network.
+// minPrompt is the minimum for prompt. It is long enough for an exporter in the same network.
 const minPrompt = 10 * time.Millisecond
 
 func newLanes(o *Options) *lanes {
@@ -38,7 +38,7 @@ func newLanes(o *Options) *lanes {
 	}
 }
 
-// occupy waits until a request is done, or is late and has a place among the late requests.
+// occupy waits until a request is done, or until it is late and there is room among the late requests.
 func (l *lanes) occupy(done <-chan struct{}) {
 	select {
 	case <-done:
@@ -55,7 +55,7 @@ func (l *lanes) occupy(done <-chan struct{}) {
 	}
 }
 
-// inLanes processes the items of a queue in lanes until it is shut down.
+// inLanes processes the items of a queue in lanes until the queue is shut down.
 func inLanes[T comparable](ctx context.Context, l *lanes, queue workqueue.TypedRateLimitingInterface[T], do func(context.Context, T) bool) {
 	var running sync.WaitGroup
 	start := func(item T) {
@@ -81,12 +81,12 @@ func (t *term) readAll(ctx context.Context) {
 	inLanes(ctx, newLanes(&t.opts), t.reads, t.read)
 }
 
-// read requests the page of one exporter and validates it. If there is no response, it returns
-// false and changes nothing.
+// read requests the page of one exporter and validates the page. If the exporter does not respond, read returns false
+// and changes nothing.
 func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	target := t.fleet.target(name)
 	if target.Address == "" {
-		t.fleet.tried(name, nil) // the exporter is read when it becomes ready
+		t.fleet.tried(name, nil) // the exporter is queued again when it becomes ready
 		return true
 	}
 	if n := t.node(target.Node); n == nil || !t.hasGPU(n) {
@@ -109,15 +109,14 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	}
 	again := t.report(name, target, page)
 	if t.fleet.target(name).Node != target.Node {
-		t.validator.ForgetExporter(target.Node, name.String()) // the exporter was deleted during the reading
+		t.validator.ForgetExporter(target.Node, name.String()) // the exporter was deleted while it was being read
 	}
 	t.reads.AddAfter(name, again)
 	return true
 }
 
-// skip leaves an exporter unread, because its Node is unknown or has no known GPU and the pod may therefore be
-// forged. The registration of the Node, or a GPU that becomes known, queues the exporter. There is no such event
-// for the expected inventory.
+// skip leaves an exporter unread. Its Node is unknown or has no known GPU, so the pod may be forged. The exporter is
+// queued when the Node is registered or when a GPU becomes known. A change of the expected inventory does not queue it.
 func (t *term) skip(name cache.ObjectName, node string, registered bool) {
 	t.fleet.skipped(name)
 	if registered {
@@ -144,7 +143,7 @@ func (t *term) report(name cache.ObjectName, target exporter.Target, page invent
 	return jitter(t.opts.Resync)
 }
 
-// ignore rejects the inventory of a Node without a known GPU, after a while.
+// ignore rejects the inventory of a Node without a known GPU after settleIn.
 func (t *term) ignore(node string) time.Duration {
 	now := time.Now()
 	if left := settleIn - now.Sub(t.ignored.add(node, now)); left > 0 {
@@ -154,8 +153,7 @@ func (t *term) ignore(node string) time.Duration {
 	return jitter(t.opts.Resync)
 }
 
-// note logs a finding if it is new. If the finding may resolve a conflict of another Node, it queues that
-// Node.
+// note logs a finding if it is new. If the finding may resolve a conflict with another Node, it queues the other Node.
 func (t *term) note(node string, finding validator.Finding) {
 	news, other := t.memory.note(node, finding)
 	if news {
@@ -166,7 +164,7 @@ func (t *term) note(node string, finding validator.Finding) {
 	}
 }
 
-// jitter lengthens a time by at most a quarter, to spread simultaneous events.
+// jitter extends a duration by at most a quarter, to spread simultaneous events.
 func jitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
 
 func resultOf(err error) string {
@@ -190,8 +188,7 @@ func (t *term) sayRead(name cache.ObjectName, target exporter.Target, err error)
 	t.log.Info("exporter readable again", "namespace", name.Namespace, "pod", name.Name, "node", target.Node)
 }
 
-// logRefused reports an inventory that is rejected or accepted again, in the log and as an
-// Event of the Node.
+// logRefused reports that an inventory is rejected or accepted again, in the log and as an Event of the Node.
 func (t *term) logRefused(node string, f validator.Finding) {
 	if !f.State.Refused() {
 		t.log.Info("inventory accepted again", "node", node)

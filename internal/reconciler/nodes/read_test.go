@@ -13,11 +13,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// most is the maximum time that a healthy exporter may wait while others hang.
+// most is the maximum time that a healthy exporter may wait while other exporters hang.
 const most = time.Minute
 
-// TestHangingExporters checks that exporters that hang delay the others by at most a minute, at the
-// start and later, for any number of hanging exporters.
+// TestHangingExporters checks that any number of hanging exporters delay the other exporters by at most a minute, both
+// at the start and later.
 func TestHangingExporters(t *testing.T) {
 	for _, tt := range []struct{ fleet, healthy int }{{5000, 3000}, {10_000, 1}} {
 		t.Run(fmt.Sprintf("%d of %d hang", tt.fleet-tt.healthy, tt.fleet), func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestHangingExporters(t *testing.T) {
 				w := newWorld(t)
 				trm, add := w.reading()
 				for i := range tt.fleet {
-					add(fmt.Sprintf("node-%05d", i), i < tt.fleet-tt.healthy) // the healthy exporters are the last ones
+					add(fmt.Sprintf("node-%05d", i), i < tt.fleet-tt.healthy) // the healthy exporters come last
 				}
 				swept := trm.fleet.sweep()
 				var reading sync.WaitGroup
@@ -40,7 +40,7 @@ func TestHangingExporters(t *testing.T) {
 				if took := time.Since(begun); took > most {
 					t.Errorf("the first round took %v", took)
 				}
-				// This exporter becomes ready while the others are retried.
+				// This exporter becomes ready while the requests to the hanging exporters are repeated.
 				for i := range 6 {
 					w.wait(time.Duration(i*i) * 10 * time.Second)
 					begun := time.Now()
@@ -53,7 +53,8 @@ func TestHangingExporters(t *testing.T) {
 }
 
 // TestHangingExportersDelayLabels checks that a Node gets its labels, and later the labels of another board, within two
-// minutes although 2,000 exporters hang. The reading and its confirmation each wait for at most a minute.
+// minutes although 2,000 exporters hang. The first reading and its confirmation may each be delayed by at most a
+// minute.
 func TestHangingExportersDelayLabels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -63,7 +64,7 @@ func TestHangingExportersDelayLabels(t *testing.T) {
 			add(fmt.Sprintf("hangs-%04d", i), true)
 		}
 		w.createNode("healthy", "uid")
-		add("healthy", false) // the last one
+		add("healthy", false) // the last Node
 		var working sync.WaitGroup
 		working.Go(func() { w.check(trm.work(t.Context())) })
 		defer working.Wait()
@@ -79,7 +80,7 @@ func TestHangingExportersDelayLabels(t *testing.T) {
 	})
 }
 
-// reading returns a term without informers, and a function that adds an exporter to it.
+// reading returns a term without informers, and a function that adds an exporter to the term.
 func (w *world) reading() (trm *term, add func(node string, hangs bool)) {
 	trm = w.term(nil)
 	trm.owners.set(worldDaemonSet.Namespace, worldDaemonSet.Name, worldDaemonSetUID)
@@ -95,8 +96,7 @@ func (w *world) reading() (trm *term, add func(node string, hangs bool)) {
 	}
 }
 
-// waitForReads waits until a number of exporters was read since a time, and checks the time that this
-// takes.
+// waitForReads waits until the given number of exporters have been read since a time, and checks how long this takes.
 func (w *world) waitForReads(begun time.Time, number int) {
 	w.t.Helper()
 	for len(w.readSince(begun)) < number {
@@ -109,7 +109,7 @@ func (w *world) waitForReads(begun time.Time, number int) {
 	}
 }
 
-// TestHangingHealth checks that the condition of a Node follows its exporter although all others hang.
+// TestHangingHealth checks that the condition of a Node follows its exporter although all other exporters hang.
 func TestHangingHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -131,7 +131,7 @@ func TestHangingHealth(t *testing.T) {
 				w.setHealth("node-0000", advice, "64")
 				w.wait(healthEvery*5/4 + most)
 				if c := w.condition("node-0000"); (c.Status == corev1.ConditionTrue) != (advice == health.OK) {
-					t.Errorf("condition %s a minute after the reading is due, the advice is %s", c.Status, advice)
+					t.Errorf("condition is %s a minute after the reading was due, but the advice is %s", c.Status, advice)
 				}
 			}
 		}

@@ -11,18 +11,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// size is the number of Nodes of TestLargeFleet.
-var size = flag.Int("size", 100, "number of Nodes of TestLargeFleet")
+// size is the number of Nodes in TestLargeFleet.
+var size = flag.Int("size", 100, "number of Nodes in TestLargeFleet")
 
-// TestLargeFleet counts the requests of a cold start, of an hour without changes, and of an approved change of all
-// boards. The numbers of lists and watches do not depend on the number of Nodes, and neither do the numbers of
-// readings and writes per Node. TestGrowth of package reconciler runs it with two sizes, and compares the number of
-// executions of each statement. The rates are proportional to the size, so that the duration of each part does not
+// TestLargeFleet counts the requests during a cold start, during an hour without changes, and during an approved change
+// of all boards. The numbers of lists and watches must not depend on the number of Nodes, and neither must the numbers
+// of readings and writes per Node. TestGrowth in package reconciler runs this test with two sizes, and compares how
+// often each statement is executed. The rates are proportional to the size, so that the duration of each part does not
 // depend on the size.
 func TestLargeFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.listPodsAfter = time.Second // after the DaemonSet, otherwise a part of the pods may be processed twice
+		w.listPodsAfter = time.Second // the pods are created after the DaemonSet, because otherwise some pods may be processed twice
 		w.opts.Writes, w.opts.Rate, w.opts.LabelTTL = float64(*size)/10, float64(*size), 0
 		var nodes []string
 		for i := range *size {
@@ -63,22 +63,23 @@ func TestLargeFleet(t *testing.T) {
 	})
 }
 
-// wantRequests checks the number of requests to the API server since the last check, without requests of the test.
+// wantRequests checks the number of requests to the API server since the last check, without the requests from the
+// test.
 func (w *world) wantRequests(part string, want map[string]int) {
 	w.t.Helper()
 	got := make(map[string]int)
 	for _, a := range w.kube.Actions() {
-		if a.GetVerb() != "get" { // requests of the test and of discovery
+		if a.GetVerb() != "get" { // requests from the test and for discovery
 			got[a.GetVerb()+" "+a.GetResource().Resource]++
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		w.t.Errorf("requests of %s (-want +got):\n%s", part, diff)
+		w.t.Errorf("requests in %s (-want +got):\n%s", part, diff)
 	}
 	w.kube.ClearActions()
 }
 
-// wantReads checks the number of readings of exporters since the start.
+// wantReads checks how often exporters have been read since the start.
 func (w *world) wantReads(part string, want int) {
 	w.t.Helper()
 	w.mu.Lock()

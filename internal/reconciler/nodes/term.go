@@ -27,14 +27,14 @@ import (
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// inventories reads the pages of one exporter.
+// inventories reads the pages of an exporter.
 type inventories interface {
 	Read(context.Context, exporter.Target) (inventory.Page, error)
 	ReadHealth(context.Context, exporter.Target) (health.Page, error)
 }
 
-// term is the work of one term as the leader. Its state ends with the term, so the next leader
-// reads every exporter again.
+// term does the work of one term as the leader. Its state is lost when the term ends, so the next leader reads every
+// exporter again.
 type term struct {
 	opts     Options
 	watches  kubernetes.Interface
@@ -51,19 +51,19 @@ type term struct {
 	pods   []cache.SharedIndexInformer
 	owners *daemonSets
 	nodes  cache.SharedIndexInformer
-	slices atomic.Pointer[resourceSlices] // nil if the cluster has no slices, or until this is known
+	slices atomic.Pointer[resourceSlices] // nil if the cluster has no ResourceSlices, or while this is unknown
 
 	reads     workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	writes    workqueue.TypedRateLimitingInterface[string]
 	readRate  *rate.Limiter
 	writeRate *rate.Limiter
 
-	// podEvents serialises the handlers of pods and of DaemonSets.
+	// podEvents serializes the event handlers for pods and DaemonSets.
 	podEvents sync.Mutex
 
 	fleet  *fleet
 	memory *memory
-	held   *set // Nodes whose change waits for the budget
+	held   *set // Nodes with a change that waits for the budget
 	// ignored contains the Nodes that have an exporter but no known GPU.
 	ignored *ignored
 	synced  atomic.Bool
@@ -71,7 +71,7 @@ type term struct {
 	conditions *conditions // nil unless conditions are written
 }
 
-// These are the first and the longest wait of the backoff after errors.
+// These are the first and the longest wait in the backoff after errors.
 const (
 	readAgain, readAgainMax   = time.Second, 2 * time.Minute
 	writeAgain, writeAgainMax = time.Second, 5 * time.Minute
@@ -85,7 +85,7 @@ func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *s
 	t := &term{
 		opts: opts, watches: c.Watches, kube: c.Kube, log: log, counts: counts, failures: c.Failures,
 		client: client,
-		// An inventory is valid until its exporter must have been read again.
+		// An inventory is valid until its exporter should have been read again.
 		validator: validator.New(opts.Rules, 2*opts.Resync),
 		changes:   newChanges(c.Record, spentKey, log),
 		pods:      c.Pods,
@@ -121,7 +121,7 @@ func (t *term) run(ctx context.Context) error {
 	delivered, err := t.listen()
 	switch {
 	case ctx.Err() != nil:
-		return nil // the informers of the pods may have stopped already
+		return nil // the informers for pods may have stopped already
 	case err != nil:
 		return err
 	}
@@ -150,8 +150,8 @@ func (t *term) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// work reads and writes. It does not write a Node before every exporter was read once, because
-// until then conflicts are unknown.
+// work reads exporters and writes Nodes. It does not write a Node before every exporter has been read once, because
+// conflicts are unknown until then.
 func (t *term) work(ctx context.Context) error {
 	swept := t.fleet.sweep()
 	g, ctx := errgroup.WithContext(ctx)
@@ -186,8 +186,7 @@ func each[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingIn
 	}
 }
 
-// handle calls do for one item. Items for which do returns false are requeued with exponential
-// backoff.
+// handle calls do for one item. If do returns false, the item is requeued with exponential backoff.
 func handle[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[T], item T, do func(context.Context, T) bool) {
 	if do(ctx, item) {
 		queue.Forget(item)
@@ -197,7 +196,7 @@ func handle[T comparable](ctx context.Context, queue workqueue.TypedRateLimiting
 	queue.Done(item)
 }
 
-// node returns the latest state of a Node, or nil if it is deleted.
+// node returns the latest state of a Node, or nil if the Node was deleted.
 func (t *term) node(name string) *node {
 	obj, ok, err := t.nodes.GetStore().GetByKey(name)
 	if !ok || err != nil {

@@ -37,13 +37,13 @@ type world struct {
 	logs *strings.Builder
 	// lease is the record of the change budget.
 	lease lease
-	// listPodsAfter is the time until the pods are listed in a term.
+	// listPodsAfter is the time from the start of a term until its pods are listed.
 	listPodsAfter time.Duration
 
 	mu     sync.Mutex
-	pages  map[string]inventory.Page // by Node
-	health map[string]health.Page    // by Node
-	hangs  map[string]bool           // Nodes whose exporters do not respond
+	pages  map[string]inventory.Page // inventory page by Node
+	health map[string]health.Page    // health page by Node
+	hangs  map[string]bool           // Nodes with an exporter that does not respond
 	read   map[string]time.Time      // time at which a page was last returned, by Node
 	reads  int
 }
@@ -182,7 +182,7 @@ func (w *world) ReadHealth(ctx context.Context, t exporter.Target) (health.Page,
 	return page, nil
 }
 
-// readSince returns the Nodes whose pages were read at or after a time.
+// readSince returns the Nodes with pages that were read at or after a time.
 func (w *world) readSince(at time.Time) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	applycore "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
-// sync compares a Node with its desired state, and writes it if they differ. It returns false
-// if the Node must be requeued.
+// sync compares a Node with its desired state, and writes the Node if it differs. It returns false if the Node must be
+// requeued.
 func (t *term) sync(ctx context.Context, name string) bool {
 	n := t.node(name)
 	if n == nil {
@@ -44,8 +44,8 @@ func (t *term) sync(ctx context.Context, name string) bool {
 	return t.write(ctx, n, kind, want)
 }
 
-// write writes a Node, unless the same write is in flight or the delay has not passed. It returns
-// false if it failed.
+// write writes a Node, unless the same write is in flight or the delay has not passed. It returns false if the write
+// failed.
 func (t *term) write(ctx context.Context, n *node, kind string, want nodelabel.Desired) bool {
 	if t.opts.DryRun {
 		if t.memory.write(n, want, time.Now()) {
@@ -84,8 +84,8 @@ func (t *term) request(ctx context.Context, n *node, kind string, want nodelabel
 	return apply(ctx, t.kube, n.ObjectMeta, want)
 }
 
-// want returns the desired state of a Node, and whether it is known. A Node that has had no
-// exporter for longer than LabelTTL must have no labels.
+// want returns the desired state of a Node, and whether this state is known. A Node that has had no exporter for longer
+// than LabelTTL must have no labels.
 func (t *term) want(n *node) (nodelabel.Desired, bool) {
 	has, since := t.fleet.has(n.Name)
 	if has || t.opts.LabelTTL == 0 || n.owned.empty() {
@@ -106,21 +106,21 @@ const (
 	kindChange   = "change"
 	kindRepair   = "repair"
 	kindTakeOver = "take_over"
-	// kindCondition is a write of the condition.
+	// kindCondition is not a write of labels, but of the condition.
 	kindCondition = "condition"
 )
 
 // kindOf distinguishes a change of identity, which the budget counts, from a first labelling and
-// from the repair of a foreign change. The annotation contains the whole identity: while it equals
-// the desired identity, or the identity that we last wrote, only rules or foreign edits have
-// changed.
+// from the repair of a foreign change. The annotation contains the whole identity. If it equals the desired identity,
+// or if the desired identity is the one that we last wrote, only the rules have changed or another client has edited
+// the Node.
 func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	identity, last := t.identity(want), t.memory.lastIdentity(n.Name)
 	switch {
 	case n.owned.empty():
 		return kindFirst
 	case identity == "":
-		return kindChange // no GPUs are left
+		return kindChange // the Node has no GPUs any more
 	case n.carries(identity) || last == identity:
 		return kindRepair
 	case len(n.owned.annotations) == 0 && last == "":
@@ -130,9 +130,9 @@ func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	}
 }
 
-// kindOfUnknown is like kindOf, for a Node that has our labels but no annotation. If the labels are
-// correct, it is a repair, because the annotation was removed or edited while there was no leader.
-// In the scheme of gpuid, the labels were just taken over.
+// kindOfUnknown is like kindOf, for a Node that has our labels but no annotation. If the labels are correct, the write
+// is a repair, because the annotation was removed or edited while there was no leader. Otherwise, in the scheme gpuid,
+// the labels were just taken over.
 func (t *term) kindOfUnknown(n *node, want nodelabel.Desired) string {
 	switch {
 	case all(n.Labels, n.owned.labels, want.Labels):
@@ -144,8 +144,7 @@ func (t *term) kindOfUnknown(n *node, want nodelabel.Desired) string {
 	}
 }
 
-// carries reports whether one of our annotations of the Node, with any prefix, contains this
-// identity.
+// carries reports whether one of our annotations on the Node, with any prefix, contains the identity.
 func (n *node) carries(identity string) bool {
 	for _, key := range n.owned.annotations {
 		if n.Annotations[key] == identity {
@@ -155,12 +154,12 @@ func (n *node) carries(identity string) bool {
 	return false
 }
 
-// identity is the content of the Node's annotation.
+// identity returns the content that the Node's annotation should have.
 func (t *term) identity(d nodelabel.Desired) string {
 	return d.Annotations[t.opts.Rules.InventoryKey()]
 }
 
-// room reports whether the budget allows a change. If not, the Node is checked again later.
+// room reports whether the budget allows a change. If it does not, the Node is checked again later.
 func (t *term) room(ctx context.Context, name string, want nodelabel.Desired) bool {
 	if t.changes.take(ctx, name, t.identity(want), t.fleet.size(), time.Now()) {
 		t.held.remove(name)
@@ -173,19 +172,18 @@ func (t *term) room(ctx context.Context, name string, want nodelabel.Desired) bo
 	return false
 }
 
-// apply sets exactly the desired labels and annotations among ours. The UID is set because an apply
-// would create a deleted Node again.
+// apply makes our labels and annotations exactly the desired ones. It sets the UID, because an apply without UID would
+// create a deleted Node again.
 func apply(ctx context.Context, kube kubernetes.Interface, to metav1.ObjectMeta, want nodelabel.Desired) error {
 	cfg := applycore.Node(to.Name).WithUID(to.UID).WithLabels(want.Labels).WithAnnotations(want.Annotations)
 	_, err := kube.CoreV1().Nodes().Apply(ctx, cfg, metav1.ApplyOptions{FieldManager: manager, Force: true})
 	return err
 }
 
-// errNothing is returned if there is nothing to take over.
+// errNothing means that there is nothing to take over.
 var errNothing = errors.New("nothing to take over")
 
-// takeOver takes over the fields of the manager that we replace. After that, an apply removes stale
-// fields.
+// takeOver takes over the fields of the manager that we replace. An apply can then remove stale fields.
 func (t *term) takeOver(ctx context.Context, name string) error {
 	n, err := t.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -202,7 +200,7 @@ func (t *term) takeOver(ctx context.Context, name string) error {
 	return err
 }
 
-// result counts a write, and logs the start and end of failures.
+// result counts a write, and logs when writes begin to fail and when they succeed again.
 func (t *term) result(err error, name, kind string) bool {
 	if err == nil {
 		t.counts.writes.WithLabelValues(kind).Inc()
@@ -219,13 +217,13 @@ func (t *term) result(err error, name, kind string) bool {
 	return false
 }
 
-// reasonOf classifies the API server's errors by how to fix them.
+// reasonOf classifies errors from the API server by how they can be fixed.
 func reasonOf(err error) string {
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return "forbidden"
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsInvalid(err):
-		return "conflict" // in most cases another Node has this name
+		return "conflict" // in most cases, another Node has this name now
 	case apierrors.IsTooManyRequests(err):
 		return "throttled"
 	default:

@@ -23,8 +23,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// TestApply checks that the body of an apply contains the Node's UID, , because it could otherwise
-// create a Node, and that it contains only our labels and annotation in addition.
+// TestApply checks that the body of an apply contains the Node's UID, because the apply could otherwise create a Node.
+// In addition, the body may contain only our labels and annotation.
 func TestApply(t *testing.T) {
 	to := metav1.ObjectMeta{Name: "a", UID: "u1"}
 	kube := fake.NewClientset(&corev1.Node{ObjectMeta: to})
@@ -51,8 +51,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestNothingToTakeOver checks that no empty patch is sent to a Node that was taken over and whose
-// update has not arrived yet.
+// TestNothingToTakeOver checks that no empty patch is sent to a Node that was taken over before its update has arrived.
 func TestNothingToTakeOver(t *testing.T) {
 	kube := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	trm := &term{kube: kube, opts: *testOptions(nodelabel.GPUID, "gpuid.github.com")}
@@ -66,8 +65,7 @@ func TestNothingToTakeOver(t *testing.T) {
 	}
 }
 
-// TestTermEndsUnderAWrite checks that a write in flight at the end of the term does not count as a
-// failure.
+// TestTermEndsUnderAWrite checks that a write that is in flight when the term ends does not count as a failure.
 func TestTermEndsUnderAWrite(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	released := make(chan struct{})
@@ -86,7 +84,7 @@ func TestTermEndsUnderAWrite(t *testing.T) {
 		counts: newCounts(), memory: newMemory(), writeRate: rate.NewLimiter(rate.Inf, 1),
 	}
 	if !trm.write(ctx, &node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u1"}}, kindFirst, desired("1")) {
-		t.Error("it would be tried again")
+		t.Error("the write would be tried again")
 	}
 	var failures dto.Metric
 	if err := trm.counts.writeFailures.WithLabelValues("error").Write(&failures); err != nil || failures.Counter.GetValue() != 0 {

@@ -20,11 +20,11 @@ var (
 	}
 	queueBytes = metric.Metric{
 		Family: "Events to the archive", Name: "gpuledger_reconciler_archive_queue_bytes", Type: prometheus.GaugeValue, Flag: flagURL, Unit: "bytes",
-		Help: "Size of the events that wait for the archive.",
+		Help: "Size of the events that wait to be sent to the archive.",
 	}
 )
 
-// These are the results of events.
+// These are the values of the label result.
 const (
 	delivered = "delivered"
 	dropped   = "dropped"
@@ -37,7 +37,7 @@ func Catalogue() []metric.Metric { return []metric.Metric{eventCount, failureCou
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label {
 	return []metric.Label{{
-		Name: "result", Help: "`dropped`: the queue was full. `rejected`: the archive reports an invalid request; the log has the reason.",
+		Name: "result", Help: "`dropped`: the queue was full. `rejected`: the archive reported an invalid request; the log contains the reason.",
 		Values: []string{delivered, dropped, rejected}, Complete: true,
 	}}
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// Options is the configuration of the connection to the archive.
+// Options configures the connection to the archive.
 type Options struct {
 	// URL is the base URL of the archive. If it is empty, no events are sent.
 	URL     string
 	Cluster string
 	// TokenFile and CAFile may be missing at first, and are read again when they change.
 	TokenFile, CAFile string
-	// CertFile and KeyFile name the files of the client certificate and its key, if the archive requires them.
+	// CertFile and KeyFile name the files with the client certificate and its key, if the archive requires a certificate.
 	CertFile, KeyFile string
 	// If TokenOverHTTP is set, the token is sent even without TLS.
 	TokenOverHTTP bool
@@ -33,7 +33,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.StringVar(&o.URL, "events.url", "", "base `URL` of a gpuledger-archive to which events of GPU pods and workloads are sent; default is none")
 	fs.StringVar(&o.Cluster, "events.cluster", "", "`name` of this cluster in the archive: the external label cluster of its Prometheus")
 	fs.StringVar(&o.TokenFile, "events.token-file", "", "`file` with the bearer token for the archive; requires TLS, except on loopback or with --events.token-over-http")
-	fs.BoolVar(&o.TokenOverHTTP, "events.token-over-http", false, "send the token without TLS, to an archive in the same cluster: everyone who can read the network between the pods can read it")
+	fs.BoolVar(&o.TokenOverHTTP, "events.token-over-http", false, "send the token without TLS, to an archive in the same cluster; everyone who can read the network traffic between the pods can then read the token")
 	fs.StringVar(&o.CAFile, "events.tls.ca-file", "", "CA bundle `file` that verifies the certificate of the archive")
 	fs.StringVar(&o.CertFile, "events.tls.cert-file", "", "client certificate `file`, if the archive requires one")
 	fs.StringVar(&o.KeyFile, "events.tls.key-file", "", "client key `file`")
@@ -64,7 +64,7 @@ func (o *Options) Validate() error {
 	return errors.Join(append(errs, cli.CheckSecret("events.token-file", o.TokenFile), cli.CheckSecret("events.tls.key-file", o.KeyFile))...)
 }
 
-// address returns the URL of requests. Options are valid.
+// address returns the URL for requests. The options must be valid.
 func (o *Options) address() string {
 	at, err := url.Parse(o.URL)
 	if err != nil {

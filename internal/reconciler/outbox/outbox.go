@@ -1,6 +1,6 @@
-// Package outbox sends events to the archive. Events wait in a queue of limited size while the
-// archive is not reachable. A full queue drops new events, and afterwards the current state of the
-// cluster is sent again. It is also sent when the archive requests it.
+// Package outbox sends events to the archive. While the archive is not reachable, events wait in a queue of limited
+// size. If the queue is full, new events are dropped, and the current state of the cluster is sent later. The current
+// state is also sent when the archive requests it.
 package outbox
 
 import (
@@ -22,27 +22,27 @@ const (
 	collect = 2 * time.Second
 	// repeatEvery is the minimum interval between two repetitions after drops.
 	repeatEvery = 5 * time.Minute
-	// farewell is the time for the last request at shutdown.
+	// farewell is the timeout for the last request at shutdown.
 	farewell = 500 * time.Millisecond
 )
 
-// Outbox contains the events that wait for the archive. It is safe for concurrent use.
+// Outbox contains the events that wait to be sent to the archive. It is safe for concurrent use.
 type Outbox struct {
 	opts   Options
 	log    *slog.Logger
 	counts counts
 
-	client *http.Client // nil until its files are readable; only Run uses it
-	failed bool         // whether the last request failed; only Run uses it
+	client *http.Client // nil until the files for the client are readable; used only by Run
+	failed bool         // whether the last request failed; used only by Run
 
-	wake chan struct{} // contains an element if there is something to send
+	wake chan struct{} // contains an element if there may be something to send
 
 	mu    sync.Mutex
 	lines [][]byte
 	size  int
-	// current yields the current state of the cluster, or is nil if this replica does not lead.
+	// current yields the events of the cluster's current state. It is nil while this replica is not the leader.
 	current iter.Seq[[]byte]
-	// repeat requests that the current state is sent, not before repeatAfter.
+	// repeat is set if the current state must be sent, but not before repeatAfter.
 	repeat      bool
 	repeatAfter time.Time
 }
@@ -52,7 +52,7 @@ func New(opts Options, log *slog.Logger) *Outbox {
 	return &Outbox{opts: opts, log: log, counts: newCounts(), wake: make(chan struct{}, 1)}
 }
 
-// Send queues the line of an event. It does not block: if the queue is full, the event is dropped.
+// Send queues the line of an event. It does not block. If the queue is full, the event is dropped.
 func (o *Outbox) Send(line []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -66,8 +66,8 @@ func (o *Outbox) Send(line []byte) {
 	o.signal()
 }
 
-// Repeat sends the current state of the cluster, and sends it again after events were dropped. The
-// state is nil when this replica no longer leads.
+// Repeat sends the current state of the cluster, and sends it again whenever events were dropped. The state is nil when
+// this replica is no longer the leader.
 func (o *Outbox) Repeat(current iter.Seq[[]byte]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,7 +75,7 @@ func (o *Outbox) Repeat(current iter.Seq[[]byte]) {
 	o.signal()
 }
 
-// again requests that the current state is sent again.
+// again requests that the current state be sent again.
 func (o *Outbox) again() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -139,7 +139,7 @@ func (o *Outbox) full() bool {
 	return o.size >= maxBatch
 }
 
-// drain sends the queue. Events remain queued until the archive has filed them.
+// drain sends the queued events. They remain queued until the archive has filed them.
 func (o *Outbox) drain(ctx context.Context) {
 	for ctx.Err() == nil {
 		lines := o.next()
@@ -157,7 +157,7 @@ func (o *Outbox) next() [][]byte {
 	return batch(o.lines)
 }
 
-// batch returns the first lines of the queue, up to the size of a batch.
+// batch returns the first lines of the queue, up to the maximum size of a batch.
 func batch(lines [][]byte) [][]byte {
 	size := 0
 	for i, line := range lines {
@@ -180,7 +180,7 @@ func (o *Outbox) remove(n int) {
 	}
 }
 
-// sendState sends the current state of the cluster if it was requested, and new events in between.
+// sendState sends the current state of the cluster if this is due. It sends new events in between.
 func (o *Outbox) sendState(ctx context.Context) {
 	current := o.due()
 	if current == nil {
@@ -204,7 +204,7 @@ func (o *Outbox) sendState(ctx context.Context) {
 	}
 }
 
-// due returns the current state if it must be sent now.
+// due returns the current state if it must be sent now, and otherwise nil.
 func (o *Outbox) due() iter.Seq[[]byte] {
 	o.mu.Lock()
 	defer o.mu.Unlock()

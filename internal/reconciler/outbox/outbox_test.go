@@ -23,13 +23,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/outbox"
 )
 
-// archive receives events in a synctest bubble. It is a listener without a network.
+// archive receives events in a synctest bubble. It listens without using the network.
 type archive struct {
 	t     *testing.T
 	conns chan net.Conn
 
 	mu       sync.Mutex
-	respond  http.HandlerFunc // nil means that it responds with 200
+	respond  http.HandlerFunc // response; nil for status 200
 	down     bool             // whether connections are refused
 	ask      bool             // whether the next response requests the current state
 	requests int
@@ -61,7 +61,7 @@ func (a *archive) isDown() bool {
 	return a.down
 }
 
-// set changes the behavior of the archive.
+// set changes how the archive behaves.
 func (a *archive) set(down bool, respond http.HandlerFunc) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,7 +70,7 @@ func (a *archive) set(down bool, respond http.HandlerFunc) {
 
 func (a *archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.isDown() {
-		panic(http.ErrAbortHandler) // closes the connection
+		panic(http.ErrAbortHandler) // this closes the connection
 	}
 	a.mu.Lock()
 	respond := a.respond
@@ -98,7 +98,7 @@ func (a *archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// posts returns the current number of requests.
+// posts returns the number of requests so far.
 func (a *archive) posts() int {
 	synctest.Wait()
 	a.mu.Lock()
@@ -106,7 +106,7 @@ func (a *archive) posts() int {
 	return a.requests
 }
 
-// received returns the lines since the last call.
+// received returns the lines that were received since the last call.
 func (a *archive) received() []string {
 	synctest.Wait()
 	a.mu.Lock()
@@ -123,13 +123,13 @@ func (a *archive) expect(step string, want ...string) {
 	}
 }
 
-// run starts an outbox and its archive, and calls test. Stop ends the outbox.
+// run starts an outbox and an archive, and calls test. The function stop ends the outbox.
 func run(t *testing.T, test func(t *testing.T, a *archive, o *outbox.Outbox, stop func() time.Duration)) *bytes.Buffer {
 	log := new(bytes.Buffer)
 	synctest.Test(t, func(t *testing.T) {
 		a := &archive{t: t, conns: make(chan net.Conn)}
 		server := &http.Server{Handler: a, ReadHeaderTimeout: time.Minute}
-		go func() { _ = server.Serve(a) }() // until the connection is closed
+		go func() { _ = server.Serve(a) }() // wait until the connection is closed
 		o := outbox.New(outbox.Options{URL: "http://archive/base", Cluster: "a/b", Dial: a.dial}, slog.New(slog.NewTextHandler(log, nil)))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -156,8 +156,8 @@ func send(o *outbox.Outbox, lines ...string) {
 	}
 }
 
-// count checks the values of the metrics in the order of their names and labels, without the number
-// of failures, because the intervals between retries are random.
+// count checks the values of the metrics, sorted by name and labels. It omits the number of failures, because the
+// intervals between retries are random.
 func count(t *testing.T, o *outbox.Outbox, want string) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -180,7 +180,7 @@ func count(t *testing.T, o *outbox.Outbox, want string) {
 	}
 }
 
-// TestOrder checks that events are sent in order, in a small number of requests, and only once.
+// TestOrder checks that each event is sent exactly once, in order, and in a small number of requests.
 func TestOrder(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		send(o, "1", "2")
@@ -208,8 +208,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestRetry checks that events are sent again after failures until the archive has filed them, but
-// not too often.
+// TestRetry checks that events are sent again after failures until the archive has filed them, but that they are not
+// sent too often.
 func TestRetry(t *testing.T) {
 	log := run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		a.set(true, nil)
@@ -236,7 +236,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestRejected checks that invalid events do not stop other events.
+// TestRejected checks that invalid events do not prevent other events from being sent.
 func TestRejected(t *testing.T) {
 	log := run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		a.set(false, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "line 1: invalid", http.StatusBadRequest) })
@@ -249,12 +249,12 @@ func TestRejected(t *testing.T) {
 		count(t, o, "1 0 2 0")
 	})
 	if !strings.Contains(log.String(), "line 1: invalid") {
-		t.Errorf("the log does not have the reason:\n%s", log)
+		t.Errorf("the log does not contain the reason:\n%s", log)
 	}
 }
 
-// TestDrop checks that a full queue drops events without blocking, and that the current state is
-// sent afterwards.
+// TestDrop checks that events are dropped without blocking when the queue is full, and that the current state is sent
+// afterwards.
 func TestDrop(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		o.Repeat(slices.Values([][]byte{[]byte("state\n")}))
@@ -314,8 +314,8 @@ func TestRepeat(t *testing.T) {
 	})
 }
 
-// TestAsked checks that the current state is sent again when the archive requests it, but not
-// sooner than some minutes after the last time.
+// TestAsked checks that the current state is sent again when the archive requests it, but not within minutes after the
+// state was last sent.
 func TestAsked(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		a.ask = true
@@ -323,18 +323,17 @@ func TestAsked(t *testing.T) {
 		time.Sleep(4 * time.Minute)
 		a.expect("at the start of a term", "state")
 		time.Sleep(2 * time.Minute)
-		a.expect("after the request for it", "state")
+		a.expect("after the archive requested the state", "state")
 		time.Sleep(time.Hour)
 		a.expect("much later")
 		a.ask = true
 		send(o, "new")
 		time.Sleep(time.Minute)
-		a.expect("after another request for it", "new", "state")
+		a.expect("after the archive requested the state again", "new", "state")
 	})
 }
 
-// TestShutdown checks that an outbox ends within a second, and sends its queue if the archive
-// responds.
+// TestShutdown checks that an outbox ends within a second, and that it sends its queue before if the archive responds.
 func TestShutdown(t *testing.T) {
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	tests := []struct {
@@ -356,9 +355,9 @@ func TestShutdown(t *testing.T) {
 				send(o, "1", "2")
 				time.Sleep(tt.wait)
 				if took := stop(); took >= time.Second {
-					t.Errorf("the end took %v", took)
+					t.Errorf("the shutdown took %v", took)
 				}
-				a.expect("at the end", tt.want...)
+				a.expect("at shutdown", tt.want...)
 			})
 		})
 	}

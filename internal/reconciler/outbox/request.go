@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	// timeout limits a request. The archive responds when the events are in its databases.
+	// timeout is the timeout of a request. The archive responds only when the events are in its sinks.
 	timeout = 30 * time.Second
-	// minWait and maxWait limit the time until a retry.
+	// minWait and maxWait are the bounds of the time until a retry.
 	minWait = time.Second
 	maxWait = time.Minute
-	// maxReason limits the part of a response that is logged, in bytes.
+	// maxReason is the maximum number of bytes of a response that are logged.
 	maxReason = 300
 )
 
-// refusal is a response other than success.
+// refusal is a response that reports no success.
 type refusal struct {
 	status string
 	reason string
-	// retryAfter is the time until a retry that the archive requests.
+	// retryAfter is the time until a retry, as the archive requests it.
 	retryAfter time.Duration
 	// invalid is set if a retry would get the same response.
 	invalid bool
@@ -42,8 +42,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return strings.TrimSpace(r.status + ": " + r.reason) }
 
-// deliver sends events until the archive files them or rejects them as invalid. It reports false if
-// the context ended earlier.
+// deliver sends events until the archive files them or rejects them as invalid. It returns false if the context ends
+// earlier.
 func (o *Outbox) deliver(ctx context.Context, lines [][]byte) bool {
 	for wait := minWait; ; wait = min(2*wait, maxWait) {
 		err := o.try(ctx, lines)
@@ -62,7 +62,7 @@ func (o *Outbox) deliver(ctx context.Context, lines [][]byte) bool {
 	}
 }
 
-// try sends events once. There is no error if the archive rejects them as invalid.
+// try makes one attempt to send events. It returns no error if the archive rejects the events as invalid.
 func (o *Outbox) try(ctx context.Context, lines [][]byte) error {
 	err := o.post(ctx, lines)
 	n := float64(len(lines))
@@ -78,7 +78,7 @@ func (o *Outbox) try(ctx context.Context, lines [][]byte) error {
 	default:
 		o.counts.failures.Inc()
 		if o.client != nil {
-			o.client.CloseIdleConnections() // the next connection may reach another replica
+			o.client.CloseIdleConnections() // so that the next connection may reach another replica
 		}
 	}
 	switch failed := err != nil; {
@@ -116,7 +116,7 @@ func (o *Outbox) post(ctx context.Context, lines [][]byte) error {
 		return err
 	}
 	defer resp.Body.Close()
-	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // reading the body allows reuse of the connection
+	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // the connection can be reused only after its body was read
 	if resp.StatusCode/100 == 2 {
 		if resp.Header.Get(event.RepeatHeader) == "true" {
 			o.again()
@@ -131,7 +131,7 @@ func (o *Outbox) post(ctx context.Context, lines [][]byte) error {
 	return r
 }
 
-// authorize adds the token. It reads the token's file for each request.
+// authorize adds the token to a request. It reads the file with the token for each request.
 func (o *Outbox) authorize(req *http.Request) error {
 	if o.opts.TokenFile == "" {
 		return nil
@@ -152,7 +152,7 @@ func compress(lines [][]byte) []byte {
 	var body bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&body, gzip.BestSpeed) // the level is valid
 	for _, line := range lines {
-		_, _ = z.Write(line) // to memory
+		_, _ = z.Write(line) // a write to memory cannot fail
 	}
 	_ = z.Close()
 	return body.Bytes()

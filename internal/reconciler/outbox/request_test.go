@@ -19,8 +19,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// TestToken checks that the token is sent only over verified TLS, even if its file and the CA
-// bundle appear late, and that redirects are not followed.
+// TestToken checks that the token is sent only over verified TLS, even if the files with the token and the CA bundle
+// appear late. It also checks that redirects are not followed.
 func TestToken(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("redirected with the authorization %q", r.Header.Get("Authorization"))
@@ -59,7 +59,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestClientCertificate checks that the outbox presents its certificate to an archive that requires one.
+// TestClientCertificate checks that the outbox presents its certificate to an archive that requires client
+// certificates.
 func TestClientCertificate(t *testing.T) {
 	dir := t.TempDir()
 	certificate.Write(t, dir, "reconciler")
@@ -88,8 +89,8 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// TestOpenToken checks that a token that other users may read, or that is not a token, is not sent,
-// and that the log contains the reason but not the token.
+// TestOpenToken checks that a token is not sent if other users may read its file, or if the file does not contain a
+// valid token. The log must contain the reason, but not the token.
 func TestOpenToken(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("sent with the authorization %q", r.Header.Get("Authorization"))
@@ -127,7 +128,7 @@ func TestOpenToken(t *testing.T) {
 	}
 }
 
-// lines is a writer of lines to a channel.
+// lines is a writer that sends lines to a channel.
 type lines chan string
 
 func (l lines) Write(text []byte) (int, error) {
@@ -148,7 +149,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// notify is a writer that signals the first write.
+// notify is a writer that reports the first write.
 type notify chan struct{}
 
 func (n notify) Write(text []byte) (int, error) {

@@ -27,7 +27,7 @@ func BenchmarkFindings(b *testing.B) {
 	}
 }
 
-// BenchmarkRead measures one reading of an exporter whose page is unchanged.
+// BenchmarkRead measures one reading of an exporter with an unchanged page.
 func BenchmarkRead(b *testing.B) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	j := validator.New(nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}, time.Hour)

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// These values limit the number of Nodes that may change their identity in an hour. The limit is
-// one in a hundred, or a few in a small fleet. This is far more than the usual board replacements,
-// and far less than a bad driver release would change. A Node that changes repeatedly uses no
-// budget of other Nodes and is also stopped.
+// These values limit the number of Nodes that may change their identity in an hour. The limit is one in a hundred
+// Nodes, or a few Nodes in a small fleet. This is far more than the usual number of board replacements, and far less
+// than a bad driver release would change. A Node that changes repeatedly does not use the budget of other Nodes, and is
+// also stopped.
 const (
 	budgetWindow  = time.Hour
 	budgetLeast   = 10
@@ -22,17 +22,17 @@ const (
 
 // Budget counts changes of identity.
 type Budget struct {
-	spent map[string]spending // by Node
-	// approved counts the changes beyond the limit that an administrator approved. granted contains the
-	// Nodes that used such a change. Each Node may use one per hour, so that a Node that changes
-	// repeatedly leaves the rest to other Nodes.
+	spent map[string]spending // changes by Node
+	// approved is the number of changes beyond the limit that an administrator approved and that are unused. granted
+	// contains the Nodes that used an approved change. Each Node may use one per hour, so that a Node that changes
+	// repeatedly leaves the other approved changes to other Nodes.
 	approved int
 	granted  map[string]spending
-	// expires is the Unix time before which no spending expires.
+	// No spending expires before expires, which is a Unix time.
 	expires int64
 }
 
-// spending contains the changes of one Node since its first change.
+// spending records the changes of a Node, from the first one on.
 type spending struct {
 	Since   int64  `json:"since"` // Unix time
 	Changes int    `json:"changes"`
@@ -43,13 +43,13 @@ func (s spending) expired(now time.Time) bool {
 	return now.Sub(time.Unix(s.Since, 0)) >= budgetWindow
 }
 
-// NewBudget returns an unused budget.
+// NewBudget returns a budget of which nothing has been used.
 func NewBudget() *Budget {
 	return &Budget{spent: make(map[string]spending), granted: make(map[string]spending)}
 }
 
-// Take reports whether a change of a Node is within the budget of a fleet of this size. Repeating a
-// change is free, because its write may have failed.
+// Take uses the budget for a change of a Node, and reports whether the change is allowed. The budget depends on the
+// size of the fleet. Repeating a change uses no budget, because the write of the change may have failed.
 func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 	b.sweep(now)
 	last := digest(change)
@@ -72,8 +72,8 @@ func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 	return false
 }
 
-// sweep removes expired spendings. It looks at all spendings only if one of them has expired, because an approved
-// change of a whole fleet has one for each Node.
+// sweep removes expired spendings. It goes through all spendings only if one of them has expired, because there is a
+// spending for each Node after an approved change of a whole fleet.
 func (b *Budget) sweep(now time.Time) {
 	if now.Unix() < b.expires {
 		return
@@ -88,13 +88,13 @@ func (b *Budget) sweep(now time.Time) {
 	b.expires = first + int64(budgetWindow/time.Second)
 }
 
-// Approve adds changes beyond the limit.
+// Approve allows additional changes beyond the limit.
 func (b *Budget) Approve(changes int) { b.approved += changes }
 
-// MarshalText returns the used budget without approved changes.
+// MarshalText returns the used part of the budget, without approved changes.
 func (b *Budget) MarshalText() ([]byte, error) { return json.Marshal(b.spent) }
 
-// UnmarshalText restores the used budget from the text of [Budget.MarshalText].
+// UnmarshalText restores the used part of the budget from a text that [Budget.MarshalText] returned.
 func (b *Budget) UnmarshalText(text []byte) error {
 	spent := make(map[string]spending)
 	if err := json.Unmarshal(text, &spent); err != nil {
@@ -106,7 +106,7 @@ func (b *Budget) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// digest is short, so that the budget of a large fleet fits into an annotation.
+// digest returns a short digest, so that the budget of a large fleet fits into an annotation.
 func digest(change string) string {
 	sum := sha256.Sum256([]byte(change))
 	return hex.EncodeToString(sum[:8])

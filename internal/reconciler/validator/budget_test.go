@@ -23,16 +23,16 @@ func TestBudget(t *testing.T) {
 				t.Errorf("%d changes in a fleet of %d, want %d", took, fleet, want)
 			}
 			if !b.Take("node0", "change", fleet, now) {
-				t.Error("a change that was paid for is refused")
+				t.Error("a repeated change is refused")
 			}
 			if b.Take("late", "change", fleet, now.Add(59*time.Minute)) || !b.Take("late", "change", fleet, now.Add(time.Hour)) {
-				t.Error("an hour is not an hour")
+				t.Error("the budget is not available again after an hour")
 			}
 		})
 	}
 }
 
-// A node that changes repeatedly takes no budget from others, and is stopped.
+// A node that changes repeatedly does not use the budget of other nodes, and is stopped.
 func TestBudgetOfOneNode(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -43,17 +43,16 @@ func TestBudgetOfOneNode(t *testing.T) {
 		}
 	}
 	if took != 4 {
-		t.Errorf("one node changed %d times in an hour, want 4", took)
+		t.Errorf("a node changed %d times in an hour, want 4", took)
 	}
 	for i := range 9 {
 		if !b.Take(fmt.Sprint("node", i), "change", 100, now) {
-			t.Errorf("no room for node %d", i)
+			t.Errorf("no budget for node %d", i)
 		}
 	}
 }
 
-// Approved changes are added to the budget, and a node that changes repeatedly uses only one of
-// them.
+// Approved changes are added to the budget. A node that changes repeatedly uses only one approved change.
 func TestApprove(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -68,14 +67,14 @@ func TestApprove(t *testing.T) {
 		}
 	}
 	if took != 9+4 {
-		t.Errorf("%d others changed, want 9 by the budget and 4 by the approval", took)
+		t.Errorf("%d other nodes changed, want 9 within the budget and 4 approved ones", took)
 	}
 	if !b.Take("node12", "change", 100, now) {
-		t.Error("an approved change is refused at the second try")
+		t.Error("an approved change is refused at the second attempt")
 	}
 }
 
-// TestBudgetText checks that a restored budget has as much room as the stored budget.
+// TestBudgetText checks that a restored budget allows the same changes as the stored budget.
 func TestBudgetText(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -92,7 +91,7 @@ func TestBudgetText(t *testing.T) {
 	}
 	later := now.Add(59 * time.Minute)
 	if restored.Take("late", "change", 100, later) || !restored.Take("node9", "change", 100, later) {
-		t.Errorf("restored from %s, the budget differs", text)
+		t.Errorf("the budget that was restored from %s differs", text)
 	}
 	for _, invalid := range []string{"", "[]", `{"a":1}`} {
 		if err := validator.NewBudget().UnmarshalText([]byte(invalid)); err == nil {
@@ -101,15 +100,14 @@ func TestBudgetText(t *testing.T) {
 	}
 }
 
-// Repeating a change is free, even if it is not the first change of its node, because its write may
-// have failed.
+// A repeated change uses no budget, even if the node changed before, because the write of the change may have failed.
 func TestBudgetOfFailedWrites(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
 	for change := range 4 {
 		for try := range 10 {
 			if !b.Take("a", fmt.Sprint(change), 100, now) {
-				t.Errorf("change %d is refused at try %d", change, try)
+				t.Errorf("change %d is refused at attempt %d", change, try)
 			}
 		}
 	}

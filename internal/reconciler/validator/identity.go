@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// identity is a UUID or the serial number of a board, which can be on only one Node. A serial
-// number is compared as a label value, so different spellings by the driver are equal.
+// identity is the UUID of a GPU or the serial number of a board, which can be on only one Node. Serial numbers are
+// compared as label values, so that different spellings by the driver are equal.
 type identity struct {
 	serial bool
 	id     string
@@ -31,8 +31,8 @@ func (c identity) duplicate() State {
 	return DuplicateUUID
 }
 
-// identitiesOf returns the identities of the GPUs that are present on a page. A lost GPU may be on
-// another Node in the meantime. The serial number of a board with two dies is included once.
+// identitiesOf returns the identities of the GPUs that are present according to a page. It omits lost GPUs, which may
+// be on another Node in the meantime. It includes the serial number of a board with two dies only once.
 func identitiesOf(page inventory.Page) []identity {
 	var list []identity
 	for _, g := range page.GPUs {
@@ -47,9 +47,8 @@ func identitiesOf(page inventory.Page) []identity {
 	return list
 }
 
-// holders contains the Nodes of each identity. Nearly every identity has only one Node, so further
-// Nodes are stored separately. This saves memory, because every GPU of the cluster has two
-// identities.
+// holders contains the Nodes that report each identity. Nearly every identity is reported by only one Node, so
+// additional Nodes are stored separately. This saves memory, because every GPU in the cluster has two identities.
 type holders struct {
 	first  map[identity]string
 	others map[identity][]string

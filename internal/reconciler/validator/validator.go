@@ -13,7 +13,7 @@ import (
 // State is the state of a Node's inventory.
 type State string
 
-// The states. In the last six states, the Node is not written.
+// These are the states. In the last six states, no labels are written to the Node.
 const (
 	Settled         State = "settled"
 	Unconfirmed     State = "unconfirmed" // the first reading waits for an equal second reading
@@ -34,7 +34,7 @@ func (s State) Refused() bool {
 	return slices.Contains([]State{Contradiction, OtherNode, Disagreement, DuplicateUUID, DuplicateSerial, NoGPU}, s)
 }
 
-// Finding is the state of a Node's inventory with its reason.
+// Finding is the state of a Node's inventory and the reason for this state.
 type Finding struct {
 	State State
 	// Detail describes the contradiction.
@@ -43,11 +43,10 @@ type Finding struct {
 	Other string
 }
 
-// Validator keeps the reports of the exporters. It is safe for concurrent use.
+// Validator holds the latest reports from the exporters. It is safe for concurrent use.
 type Validator struct {
 	rules nodelabel.Rules
-	// lapse is the time after which the last report of a silent exporter no longer conflicts
-	// with other Nodes.
+	// lapse is the time after which the last report from a silent exporter no longer conflicts with other Nodes.
 	lapse time.Duration
 
 	mu      sync.Mutex
@@ -55,21 +54,20 @@ type Validator struct {
 	holders holders
 }
 
-// node contains the reports of one Node's exporters.
+// node contains the reports from the exporters on one Node.
 type node struct {
-	state   State // never a duplicate, because duplicates depend on other Nodes
+	state   State // never a duplicate state, because duplicates depend on other Nodes
 	detail  string
-	first   reading // labels that wait for an equal second reading
+	first   reading // labels that wait for a second, equal reading
 	settled *nodelabel.Desired
 	boards  []identity
-	// reported is the time of the last report, and identified is the time of the last report with
-	// identities.
+	// reported is the time of the last report. identified is the time of the last report that contained identities.
 	reported, identified time.Time
-	// observations contains the latest report of each exporter; nearly always there is one.
+	// observations contains the latest report from each exporter. Nearly always, there is only one exporter.
 	observations map[string]observation
 }
 
-// observation is the latest page of one exporter, as labels.
+// observation contains the latest page from one exporter, converted to labels.
 type observation struct {
 	at      time.Time
 	desired nodelabel.Desired
@@ -86,7 +84,7 @@ func New(rules nodelabel.Rules, lapse time.Duration) *Validator {
 	return &Validator{rules: rules, lapse: lapse, nodes: make(map[string]*node), holders: newHolders()}
 }
 
-// Read processes one page of an exporter on a Node.
+// Read processes a page from an exporter on a Node.
 func (j *Validator) Read(name, exporter string, page inventory.Page, now time.Time) Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -107,8 +105,8 @@ func (j *Validator) Read(name, exporter string, page inventory.Page, now time.Ti
 	return j.finding(name, n, now)
 }
 
-// Reject records that a Node's inventory is rejected for a reason outside its page. Its GPUs no longer
-// conflict with other Nodes.
+// Reject records that a Node's inventory is rejected for a reason that is not on its page. The GPUs of the Node then no
+// longer conflict with other Nodes.
 func (j *Validator) Reject(name string, why State, detail string, now time.Time) Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -119,7 +117,7 @@ func (j *Validator) Reject(name string, why State, detail string, now time.Time)
 	return j.finding(name, n, now)
 }
 
-// node returns the state of a Node. If there was none, it creates one.
+// node returns the entry for a Node. It creates the entry if necessary.
 func (j *Validator) node(name string) *node {
 	n := j.nodes[name]
 	if n == nil {
@@ -129,12 +127,12 @@ func (j *Validator) node(name string) *node {
 	return n
 }
 
-// accept uses a page without contradictions. It rejects the page if another exporter of the Node
-// reports other GPUs, because the labels would alternate.
+// accept uses a page without contradictions. It rejects the page if another exporter on the Node reports other GPUs,
+// because the labels would alternate otherwise.
 func (j *Validator) accept(name string, n *node, exporter string, page inventory.Page, now time.Time) {
 	desired := j.rules.Desired(name, page)
 	if n.settled != nil && n.settled.Equal(desired) {
-		desired = *n.settled // one copy in memory
+		desired = *n.settled // keeps only one copy in memory
 	}
 	n.observations[exporter] = observation{at: now, desired: desired}
 	maps.DeleteFunc(n.observations, func(_ string, w observation) bool { return now.Sub(w.at) > j.lapse })
@@ -150,7 +148,7 @@ func (j *Validator) accept(name string, n *node, exporter string, page inventory
 	n.observe(reading{at: page.Time, desired: desired})
 }
 
-// ForgetExporter removes the report of a deleted exporter.
+// ForgetExporter removes the report from a deleted exporter.
 func (j *Validator) ForgetExporter(name, exporter string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -159,8 +157,8 @@ func (j *Validator) ForgetExporter(name, exporter string) {
 	}
 }
 
-// observe settles labels that were read twice. The second reading must be newer, because an
-// exporter that hangs repeats its last reading.
+// observe settles labels that were read twice. The second reading must be newer than the first one, because a hanging
+// exporter repeats its last reading.
 func (n *node) observe(r reading) {
 	n.detail = ""
 	switch {
@@ -175,8 +173,8 @@ func (n *node) observe(r reading) {
 	}
 }
 
-// Want returns the desired state of a Node, and whether it is known. It is the last settled state,
-// unless the inventory is rejected.
+// Want returns the desired state of a Node, and whether this state is known. It is the last settled state, unless the
+// inventory is rejected.
 func (j *Validator) Want(name string, now time.Time) (nodelabel.Desired, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -187,8 +185,7 @@ func (j *Validator) Want(name string, now time.Time) (nodelabel.Desired, bool) {
 	return j.withoutMoved(name, *n.settled, now), true
 }
 
-// withoutMoved omits the labels of lost GPUs that another Node reports. The annotation keeps
-// them as lost.
+// withoutMoved omits the labels of lost GPUs that another Node reports. The annotation still lists these GPUs as lost.
 func (j *Validator) withoutMoved(name string, d nodelabel.Desired, now time.Time) nodelabel.Desired {
 	moved := slices.DeleteFunc(slices.Clone(d.Lost), func(key string) bool {
 		return j.conflict(name, serialIdentity(d.Labels[key]), now) == ""
@@ -200,8 +197,7 @@ func (j *Validator) withoutMoved(name string, d nodelabel.Desired, now time.Time
 	return d
 }
 
-// conflict returns another Node that currently reports the identity, or an empty name if there is
-// none.
+// conflict returns another Node that currently reports the identity, or an empty name if there is no such Node.
 func (j *Validator) conflict(name string, c identity, now time.Time) string {
 	for _, other := range j.holders.nodesOf(c) {
 		if other != name && now.Sub(j.nodes[other].identified) <= j.lapse {
@@ -211,7 +207,7 @@ func (j *Validator) conflict(name string, c identity, now time.Time) string {
 	return ""
 }
 
-// Forget removes a Node that is deleted or has no exporter.
+// Forget removes a Node that was deleted or has no exporter.
 func (j *Validator) Forget(name string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -221,8 +217,8 @@ func (j *Validator) Forget(name string) {
 	}
 }
 
-// Findings returns the states of the inventories by Node. A silent exporter has no conflict,
-// because its board may have been moved.
+// Findings returns the states of the inventories by Node. A Node with a silent exporter has no conflict, because its
+// board may have been moved.
 func (j *Validator) Findings(now time.Time) map[string]Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -235,8 +231,8 @@ func (j *Validator) Findings(now time.Time) map[string]Finding {
 	return all
 }
 
-// finding looks for other Nodes with the same GPUs, unless the page itself is invalid or, as is
-// usual, no identity is reported twice.
+// finding returns the finding for a Node. It looks for other Nodes that report the same GPUs only if the page itself is
+// valid and any identity is reported twice.
 func (j *Validator) finding(name string, n *node, now time.Time) Finding {
 	if len(j.holders.others) > 0 && (n.state == Settled || n.state == Unconfirmed || n.state == DriverDown) {
 		for _, c := range n.boards {

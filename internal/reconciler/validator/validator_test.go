@@ -15,20 +15,19 @@ import (
 
 const lapse = 20 * time.Minute
 
-// bench is a validator and its clock.
+// bench contains a validator and its clock.
 type bench struct {
 	t   *testing.T
 	v   *validator.Validator
 	now time.Time
 }
 
-func newCourt(t *testing.T) *bench {
+func newBench(t *testing.T) *bench {
 	rules := nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}
 	return &bench{t: t, v: validator.New(rules, lapse), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 }
 
-// page returns the page of a healthy exporter whose boards have these serial numbers, each with one
-// GPU.
+// page returns the page of a healthy exporter for boards with the given serial numbers. Each board has one GPU.
 func (c *bench) page(serials ...string) inventory.Page {
 	p := inventory.Page{Version: inventory.Version, Time: c.now, DriverUp: true}
 	for i, s := range serials {
@@ -43,7 +42,7 @@ func (c *bench) expect(node string, p inventory.Page, want validator.State) vali
 	return c.expectFrom(node, "its exporter", p, want)
 }
 
-// expectFrom is like expect, for one of several exporters.
+// expectFrom is like expect, for one of several exporters on the node.
 func (c *bench) expectFrom(node, exporter string, p inventory.Page, want validator.State) validator.Finding {
 	c.t.Helper()
 	c.now = c.now.Add(time.Second)
@@ -54,7 +53,7 @@ func (c *bench) expectFrom(node, exporter string, p inventory.Page, want validat
 	return f
 }
 
-// settles passes two equal pages, which are accepted.
+// settles passes two equal pages, and checks that they are accepted.
 func (c *bench) settles(node string, serials ...string) {
 	c.t.Helper()
 	c.expect(node, c.page(serials...), validator.Unconfirmed)
@@ -62,8 +61,8 @@ func (c *bench) settles(node string, serials ...string) {
 	c.wants(node, serials...)
 }
 
-// wants checks the serial numbers in the desired labels of a Node. If none are given, the desired
-// state must be unknown.
+// wants checks the serial numbers in the desired labels of a Node. If no serial numbers are given, the desired state
+// must be unknown.
 func (c *bench) wants(node string, serials ...string) {
 	c.t.Helper()
 	d, known := c.v.Want(node, c.now)
@@ -79,7 +78,7 @@ func (c *bench) wants(node string, serials ...string) {
 }
 
 func TestTwoEqualReadings(t *testing.T) {
-	c := newCourt(t)
+	c := newBench(t)
 	c.wants("a")
 	c.expect("a", c.page("1"), validator.Unconfirmed)
 	c.wants("a")
@@ -88,27 +87,27 @@ func TestTwoEqualReadings(t *testing.T) {
 	c.expect("a", c.page("1"), validator.Settled)
 	c.wants("a", "1")
 	c.expect("a", c.page("2"), validator.Unconfirmed)
-	c.wants("a", "1") // repairs continue
+	c.wants("a", "1") // labels are still repaired
 	c.expect("a", c.page("1"), validator.Settled)
 	c.expect("a", c.page("2"), validator.Unconfirmed)
 	c.expect("a", c.page("2"), validator.Settled)
 	c.wants("a", "2")
 }
 
-// A hanging exporter repeats the same reading.
+// TestSameReadingTwice checks that a hanging exporter, which repeats the same reading, confirms nothing.
 func TestSameReadingTwice(t *testing.T) {
-	c := newCourt(t)
+	c := newBench(t)
 	p := c.page("1")
 	c.expect("a", p, validator.Unconfirmed)
 	c.expect("a", p, validator.Unconfirmed)
 	c.expect("a", c.page("1"), validator.Settled)
-	c.expect("a", p, validator.Settled) // settled labels need no second reading
+	c.expect("a", p, validator.Settled) // settled labels require no second reading
 }
 
 // A driver that is down or being loaded does not change labels, and an earlier reading does not
 // count as the first of two equal readings.
 func TestDriverDown(t *testing.T) {
-	c := newCourt(t)
+	c := newBench(t)
 	c.settles("a", "1")
 	down := c.page("2")
 	down.DriverUp = false
@@ -120,17 +119,17 @@ func TestDriverDown(t *testing.T) {
 }
 
 func TestZeroGPUs(t *testing.T) {
-	c := newCourt(t)
+	c := newBench(t)
 	c.settles("a", "1")
 	c.expect("a", c.page(), validator.Unconfirmed)
 	c.expect("a", c.page(), validator.Settled)
 	if d, known := c.v.Want("a", c.now); !known || !d.Equal(nodelabel.Desired{}) {
-		t.Errorf("a node without GPUs should bear %v, known: %v", d, known)
+		t.Errorf("a node without GPUs should have the labels %v, known: %v", d, known)
 	}
 }
 
 func TestRefused(t *testing.T) {
-	c := newCourt(t)
+	c := newBench(t)
 	twice := c.page("1", "1")
 	other := c.page("1")
 	other.Node.Name = "b"
@@ -147,11 +146,11 @@ func TestRefused(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newCourt(t)
+			c := newBench(t)
 			c.settles("a", "9")
 			c.expect("a", tt.page, tt.want)
 			if tt.want.Refused() {
-				c.wants("a") // no repair either, until the page is accepted again
+				c.wants("a") // labels are not repaired either, until a page is accepted again
 			}
 			c.expect("a", c.page("9"), validator.Settled)
 			c.wants("a", "9")
@@ -159,7 +158,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// If two nodes claim a GPU, neither is written until one of them no longer claims it.
+// If two nodes report the same GPU, neither node is written until only one of them reports it.
 func TestDuplicates(t *testing.T) {
 	serial := func(c *bench) inventory.Page {
 		p := c.page("1")
@@ -173,7 +172,7 @@ func TestDuplicates(t *testing.T) {
 	}
 	for want, page := range map[validator.State]func(*bench) inventory.Page{validator.DuplicateSerial: serial, validator.DuplicateUUID: uuid} {
 		t.Run(string(want), func(t *testing.T) {
-			c := newCourt(t)
+			c := newBench(t)
 			c.settles("a", "1", "2")
 			if f := c.expect("b", page(c), want); f.Other != "a" || f.Detail == "" {
 				t.Errorf("finding: %+v", f)
@@ -194,15 +193,15 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// The old node of a moved board claims the board until its exporter is read again, is deleted, or
-// was silent for a long time.
+// The old node of a moved board counts as reporting the board until its exporter is read again, is deleted, or has been
+// silent for a long time.
 func TestMovedBoard(t *testing.T) {
 	tests := []struct {
 		name string
 		end  func(c *bench)
 	}{
-		{"the old node reports it absent", func(c *bench) { c.expect("old", c.page(), validator.Unconfirmed) }},
-		{"the old node reports it lost", func(c *bench) {
+		{"the old node no longer reports the board", func(c *bench) { c.expect("old", c.page(), validator.Unconfirmed) }},
+		{"the old node reports the board as lost", func(c *bench) {
 			p := c.page("1")
 			p.GPUs[0].Present = false
 			c.expect("old", p, validator.Unconfirmed)
@@ -212,7 +211,7 @@ func TestMovedBoard(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newCourt(t)
+			c := newBench(t)
 			c.settles("old", "1")
 			c.expect("new", c.page("1"), validator.DuplicateUUID)
 			tt.end(c)
@@ -225,7 +224,7 @@ func TestMovedBoard(t *testing.T) {
 // Silent nodes are not rejected. This applies to a node that lost a board while it was off, and to
 // a node without its exporter.
 func TestSilentIsNotRefused(t *testing.T) {
-	c := newCourt(t)
+	c := newBench(t)
 	c.settles("old", "1")
 	twice := c.page("2", "3")
 	twice.GPUs[1].UUID = twice.GPUs[0].UUID
@@ -246,14 +245,14 @@ func TestDisagreement(t *testing.T) {
 		name string
 		end  func(c *bench)
 	}{
-		{"the second one is gone", func(c *bench) { c.v.ForgetExporter("a", "second") }},
-		{"the second one agrees again", func(c *bench) { c.expectFrom("a", "second", c.page("1"), validator.Settled) }},
-		{"the second one does not know", func(c *bench) { c.expectFrom("a", "second", inventory.Page{}, validator.DriverDown) }},
-		{"the second one is silent", func(c *bench) { c.now = c.now.Add(lapse) }},
+		{"the second exporter is deleted", func(c *bench) { c.v.ForgetExporter("a", "second") }},
+		{"the second exporter agrees again", func(c *bench) { c.expectFrom("a", "second", c.page("1"), validator.Settled) }},
+		{"the driver of the second exporter is down", func(c *bench) { c.expectFrom("a", "second", inventory.Page{}, validator.DriverDown) }},
+		{"the second exporter is silent", func(c *bench) { c.now = c.now.Add(lapse) }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newCourt(t)
+			c := newBench(t)
 			c.settles("a", "1")
 			c.expectFrom("a", "second", c.page("1"), validator.Settled)
 			for range 3 {
@@ -271,9 +270,9 @@ func TestDisagreement(t *testing.T) {
 	}
 }
 
-// Spellings with the same label are the same claim.
+// Spellings that result in the same label value are the same serial number.
 func TestDuplicateLabel(t *testing.T) {
-	c := newCourt(t)
+	c := newBench(t)
 	c.settles("a", "1654")
 	p := c.page("1654!")
 	if f := c.expect("b", p, validator.DuplicateSerial); f.Other != "a" {
@@ -282,9 +281,9 @@ func TestDuplicateLabel(t *testing.T) {
 	c.wants("a")
 }
 
-// A lost GPU keeps its label until another Node claims this GPU.
+// A lost GPU keeps its label until another Node reports this GPU.
 func TestLostElsewhere(t *testing.T) {
-	c := newCourt(t)
+	c := newBench(t)
 	page := func() inventory.Page {
 		p := c.page("9", "1")
 		p.GPUs[1].Present = false
@@ -296,15 +295,15 @@ func TestLostElsewhere(t *testing.T) {
 	c.settles("new", "1")
 	c.wants("old", "9", "")
 	if d, _ := c.v.Want("old", c.now); d.Labels["gpuledger.io/gpu-count"] != "1" {
-		t.Errorf("other labels went too: %v", d.Labels)
+		t.Errorf("other labels were removed too: %v", d.Labels)
 	}
 	c.v.Forget("new")
 	c.wants("old", "9", "1")
 }
 
-// A placeholder for a missing serial number is not a claim, and two dies share a serial number.
+// A placeholder for a missing serial number is not an identity, and two dies share a serial number.
 func TestNoClaim(t *testing.T) {
-	c := newCourt(t)
+	c := newBench(t)
 	for _, node := range []string{"a", "b"} {
 		p := c.page("0000000000000", "5")
 		p.GPUs[0].UUID, p.GPUs[1].UUID, p.GPUs[1].Serial = "GPU-1"+node, "GPU-2"+node, "N/A"
@@ -315,10 +314,9 @@ func TestNoClaim(t *testing.T) {
 	c.expect("c", dies, validator.Unconfirmed)
 }
 
-// Changes of the annotation alone also need two readings. Here the board has a GPU with another
-// UUID.
+// A change of only the annotation also requires two readings. In this test, a GPU of the board gets another UUID.
 func TestAnnotationOnly(t *testing.T) {
-	c := newCourt(t)
+	c := newBench(t)
 	c.settles("a", "1")
 	was, _ := c.v.Want("a", c.now)
 	other := func() inventory.Page {
@@ -335,7 +333,7 @@ func TestAnnotationOnly(t *testing.T) {
 
 // A forgotten Node has no desired state and no finding.
 func TestForget(t *testing.T) {
-	c := newCourt(t)
+	c := newBench(t)
 	c.settles("a", "1")
 	c.v.Forget("a")
 	c.v.Forget("a")
@@ -346,10 +344,10 @@ func TestForget(t *testing.T) {
 	c.expect("a", c.page("1"), validator.Unconfirmed)
 }
 
-// The claims of an exporter remain while its driver is down. If another Node reports the board, the
-// correct Node is unknown. An invalid page is reported first.
+// What an exporter reported remains valid while its driver is down. If another Node then reports the board, it is
+// unknown which Node is right. An invalid page has precedence over this conflict.
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
-	c := newCourt(t)
+	c := newBench(t)
 	c.settles("a", "1")
 	c.expect("b", c.page("1"), validator.DuplicateUUID)
 	down, other := c.page(), c.page("1")

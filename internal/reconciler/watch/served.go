@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// These are the intervals between two checks for a resource. The first applies if the API server
-// lacks the resource, which an upgrade may add, and the second applies after an error.
+// These are the intervals between two checks for a resource. The first interval applies if the API server lacks the
+// resource, which an upgrade may add. The second interval applies after an error.
 const (
 	lackedAgain  = 10 * time.Minute
 	unknownAgain = 30 * time.Second
@@ -26,8 +26,8 @@ func Served(ctx context.Context, server discovery.ServerResourcesInterfaceWithCo
 	return ok
 }
 
-// ServedVersion waits until the API server serves one of the versions of a resource, and returns
-// the first of them. It returns false if the context ends first.
+// ServedVersion waits until the API server serves a resource in one of the given versions. It returns the first of
+// these versions that is served, or false if the context ends first.
 func ServedVersion(ctx context.Context, server discovery.ServerResourcesInterfaceWithContext, versions []schema.GroupVersionResource, log *slog.Logger) (found schema.GroupVersionResource, ok bool) {
 	logged := false
 	for {

@@ -25,16 +25,16 @@ import (
 
 var slices = resourcev1.SchemeGroupVersion.WithResource("resourceslices")
 
-// TestServed checks that a missing resource is requested until an upgrade of the API server adds
-// it, and that a failed request is soon repeated.
+// TestServed checks that a missing resource is requested repeatedly until an upgrade of the API server adds the
+// resource. It also checks that a failed request is soon repeated.
 func TestServed(t *testing.T) {
 	had := &metav1.APIResourceList{GroupVersion: slices.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: slices.Resource}}}
 	old := &metav1.APIResourceList{GroupVersion: slices.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: "deviceclasses"}}}
 	away := errors.New("the server is currently unable to handle the request")
 	tests := []struct {
 		name   string
-		looks  []*metav1.APIResourceList // served resources at each check; nil if the group is missing
-		fails  int                       // number of failed checks before them
+		looks  []*metav1.APIResourceList // resources that are served at each check; nil if the group is missing
+		fails  int                       // number of failed checks before these checks
 		took   time.Duration
 		logged int
 	}{
@@ -61,10 +61,10 @@ func TestServed(t *testing.T) {
 				var out bytes.Buffer
 				begun := time.Now()
 				if !watch.Served(t.Context(), kube.Discovery(), slices, slog.New(slog.NewTextHandler(&out, nil))) {
-					t.Error("it is not served")
+					t.Error("the resource is not served")
 				}
 				if took := time.Since(begun); took != tt.took {
-					t.Errorf("it took %v, want %v", took, tt.took)
+					t.Errorf("waiting took %v, want %v", took, tt.took)
 				}
 				if logged := strings.Count(out.String(), "level=WARN"); logged != tt.logged {
 					t.Errorf("logged %d times, want %d:\n%s", logged, tt.logged, &out)
@@ -74,8 +74,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// TestServedEnds checks that a missing resource and a hanging API server do not delay the end of a
-// term.
+// TestServedEnds checks that neither a missing resource nor a hanging API server delays the end of a term.
 func TestServedEnds(t *testing.T) {
 	hangs := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))
@@ -90,7 +89,7 @@ func TestServedEnds(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
 			if watch.Served(ctx, kube.Discovery(), slices, slog.New(slog.DiscardHandler)) {
-				t.Error("it is served")
+				t.Error("the resource is served")
 			}
 		})
 	}

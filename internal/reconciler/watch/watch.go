@@ -1,5 +1,5 @@
-// Package watch waits for resources that the API server may not serve, and logs and counts
-// resources that cannot be listed or watched. The informers retry by themselves with backoff.
+// Package watch waits for resources that the API server may not serve. It also logs and counts failed attempts to list
+// or watch a resource, which the informers repeat with backoff.
 package watch
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// The watched resources.
+// These are the watched resources.
 const (
 	ConfigMaps     = "configmaps"
 	DaemonSets     = "daemonsets"
@@ -32,7 +32,7 @@ const (
 	Webhooks       = "mutatingwebhookconfigurations"
 )
 
-// Named makes an informer list and watch only the object with one name.
+// Named limits an informer to the object with the given name.
 func Named(name string) func(*metav1.ListOptions) {
 	return func(options *metav1.ListOptions) {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
@@ -41,7 +41,7 @@ func Named(name string) func(*metav1.ListOptions) {
 
 var resources = []string{ConfigMaps, DaemonSets, LocalQueues, Nodes, Pods, ResourceClaims, ResourceSlices, Secrets, Webhooks}
 
-// Metric is the metric of the failures.
+// Metric counts the failures.
 var Metric = metric.Metric{
 	Family: "Replicas", Name: "gpuledger_reconciler_watch_failures_total", Type: prometheus.CounterValue,
 	Labels: []string{"resource"},
@@ -51,12 +51,11 @@ var Metric = metric.Metric{
 // Label is the label of this metric.
 var Label = metric.Label{Name: "resource", Help: "Resource that could not be listed or watched.", Values: resources, Complete: true}
 
-// quiet is the time without failures after which a failure is logged again. It is longer than
-// the informers' backoff.
+// quiet is the time without failures after which the next failure is logged again. It is longer than the informers'
+// backoff.
 const quiet = 10 * time.Minute
 
-// Failures counts failures and logs each failure once. It is a [prometheus.Collector], and safe for
-// concurrent use.
+// Failures counts failures and logs each failure once. It is a [prometheus.Collector] and safe for concurrent use.
 type Failures struct {
 	*prometheus.CounterVec
 	log *slog.Logger
@@ -70,7 +69,7 @@ type failure struct {
 	at   time.Time
 }
 
-// New returns failures without entries.
+// New returns a Failures that has recorded no failures.
 func New(log *slog.Logger) *Failures {
 	f := &Failures{
 		CounterVec: prometheus.NewCounterVec(prometheus.CounterOpts{Name: Metric.Name, Help: Metric.Help}, Metric.Labels),
@@ -82,7 +81,7 @@ func New(log *slog.Logger) *Failures {
 	return f
 }
 
-// Follow records the failures of an informer that does not run yet.
+// Follow records the failures of an informer. The informer must not be running yet.
 func (f *Failures) Follow(informer cache.SharedIndexInformer, resource string) {
 	// This call fails only for a running informer.
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { f.failed(resource, err) })

@@ -49,7 +49,7 @@ func (s *sent) decode(text []byte) (events []event.Event) {
 	return events
 }
 
-// take returns the events that were sent since the last call, and the events of the current state.
+// take returns the events that were sent since the last call, and the events that lead to the current state.
 func (s *sent) take() (events, state []event.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (w *world) archived(args ...string) *sent {
 	return s
 }
 
-// at returns a time on a second, like the API server's times.
+// at returns a time in whole seconds, like the times of the API server.
 func at(since time.Duration) metav1.Time {
 	return metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(since))
 }
@@ -114,7 +114,7 @@ func life(p *corev1.Pod) []*corev1.Pod {
 	return versions
 }
 
-// TestArchive checks that the archive receives each event of a pod and its workloads.
+// TestArchive checks that the archive receives every event of a pod and its workloads.
 func TestArchive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")
@@ -153,7 +153,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("workload (-want +sent):\n%s", diff)
 		}
 
-		// The log contains the same events, except snapshots and workloads that were created long ago.
+		// The log contains the same events, except snapshots and events of workloads that were created long ago.
 		logged := w.newEvents()
 		n := 0
 		for _, e := range events {
@@ -167,8 +167,8 @@ func TestArchive(t *testing.T) {
 	})
 }
 
-// TestArchiveAfterHandOver checks at each version of a pod that a new leader repeats all previous
-// events with the same ids and times.
+// TestArchiveAfterHandOver checks that a new leader repeats all previous events with the same ids and times. It checks
+// this after each version of a pod.
 func TestArchiveAfterHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")
@@ -180,7 +180,7 @@ func TestArchiveAfterHandOver(t *testing.T) {
 		note := func(step string, events []event.Event) {
 			for _, e := range events {
 				if before, ok := known[e.ID]; ok && !before.Equal(e.At) {
-					t.Errorf("%s: %s is at %s, before at %s", step, e.ID, e.At, before)
+					t.Errorf("%s: the time of %s is %s, but was %s before", step, e.ID, e.At, before)
 				}
 				known[e.ID] = e.At
 			}
@@ -198,7 +198,7 @@ func TestArchiveAfterHandOver(t *testing.T) {
 			again, state := archive.take()
 			note("after version "+p.ResourceVersion, slices.Concat(again, state))
 			if kinds := kindsOf(state); !slices.Contains(kinds, "condition") || !slices.Contains(kinds, "workload_created") {
-				t.Errorf("the state has %v only", kinds)
+				t.Errorf("the state contains only %v", kinds)
 			}
 		}
 		time.Sleep(300 * time.Hour) // the retention is over
@@ -209,7 +209,7 @@ func TestArchiveAfterHandOver(t *testing.T) {
 		}
 		w.stop()
 		if _, state := archive.take(); state != nil {
-			t.Error("there is a state after the term")
+			t.Error("a state is sent after the term")
 		}
 		for _, id := range []string{"uid-p/phase/Pending", "uid-p/phase/Running", "uid-p/phase/Failed"} {
 			if _, ok := known[id]; !ok {
@@ -217,7 +217,7 @@ func TestArchiveAfterHandOver(t *testing.T) {
 			}
 		}
 		if got := w.events.String(); got != "" {
-			t.Errorf("log without events:\n%s", got)
+			t.Errorf("the log contains no events:\n%s", got)
 		}
 	})
 }

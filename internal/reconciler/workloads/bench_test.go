@@ -42,7 +42,7 @@ func benchJob(i int) *metav1.PartialObjectMetadata {
 	return job
 }
 
-// benchPod returns a pod as in a busy cluster, with many fields that are not kept.
+// benchPod returns a pod like the pods in a busy cluster, with many fields that are not kept.
 func benchPod(i int) *corev1.Pod {
 	job := benchJob(i / podsOfJob)
 	p := gpuPod(fmt.Sprintf("%s-%d-x7k2p", job.Name, i%podsOfJob), "8", job)
@@ -58,10 +58,10 @@ func benchPod(i int) *corev1.Pod {
 	return p
 }
 
-// busy is a large cluster that the workloads follow.
+// busy is a large cluster that the Workloads follow.
 type busy struct {
 	*workloads.Workloads
-	heap uint64 // number of bytes that it added to the heap
+	heap uint64 // number of bytes that the cluster added to the heap
 }
 
 func follow(b *testing.B) busy {
@@ -111,8 +111,8 @@ func watchNothing(context.Context, metav1.ListOptions) (watch.Interface, error) 
 	return watch.NewFake(), nil
 }
 
-// benchOwners derives every Job from its name, because the tracker of client-go's fakes would keep
-// every Job and every read in the measured heap.
+// benchOwners derives every Job from its name. The tracker of client-go's fakes would keep every Job and every read in
+// memory, which would change the measured heap.
 func benchOwners(b *testing.B) *metadatafake.FakeMetadataClient {
 	b.Helper()
 	c := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
@@ -142,7 +142,7 @@ func shown(b *testing.B, w *workloads.Workloads) int {
 	return bytes.Count(page.Bytes(), []byte("\n"+info+"{"))
 }
 
-// BenchmarkKeep measures the reduction of a changed pod before it is stored.
+// BenchmarkKeep measures how long it takes to reduce a changed pod before it is stored.
 func BenchmarkKeep(b *testing.B) {
 	w := workloads.New(options(b, new(bytes.Buffer)), slog.New(slog.DiscardHandler))
 	p := benchPod(1)
@@ -154,7 +154,7 @@ func BenchmarkKeep(b *testing.B) {
 	}
 }
 
-// BenchmarkScrape measures a scrape with 50,000 GPU pods, and the memory of one pod.
+// BenchmarkScrape measures a scrape with 50,000 GPU pods, and the memory for one pod.
 func BenchmarkScrape(b *testing.B) {
 	w := follow(b)
 	handler := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).MainAfter(w.WritePage, w)

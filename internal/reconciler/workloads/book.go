@@ -18,15 +18,15 @@ type book struct {
 	started time.Time
 
 	mu     sync.Mutex
-	listed bool // whether all existing pods were put
+	listed bool // whether all existing pods were put into the book
 	pods   map[key]*entry
 	claims map[claimKey]*claim
 	users  map[claimKey]entries // pods that refer to a claim
-	gone   map[claimKey]bool    // deleted claims with users
+	gone   map[claimKey]bool    // deleted claims that pods still refer to
 	owners map[reference]*owner
 	queues clusterQueues
-	// lives contains the workloads above the pods, if they were read. News holds their events until
-	// they are taken.
+	// lives contains the workloads above the pods that could be read. news holds the events of workloads until takeNews
+	// returns them.
 	lives map[reference]*life
 	news  []event.Event
 }
@@ -39,10 +39,10 @@ type entry struct {
 	// gpu is set if the pod is known to request a GPU. amounts contains the requests of the pod.
 	gpu     bool
 	amounts []amount
-	// ended is the time when the pod finished or was deleted, or zero before that.
+	// ended is the time when the pod finished or was deleted. It is zero before that.
 	ended time.Time
-	// samples contains the series of the pod, or is nil if there are none yet. A pod without a
-	// controller is its own workload, to which other pods may also belong.
+	// samples contains the series of the pod, or is nil before they are rendered. A pod without a controller is its own
+	// workload, and other pods may also belong to this workload.
 	samples  *podSamples
 	workload *level
 }
@@ -67,8 +67,8 @@ func newBook(render *renderer, retention time.Duration, traced func(reference)) 
 	}
 }
 
-// put stores the current state of a pod. It returns the previous state, or nil if there was none,
-// and whether the pod requests a GPU.
+// put stores the current state of a pod. It returns the previous state, or nil if the pod is new, and reports whether
+// the pod requests a GPU.
 func (b *book) put(p *pod) (before *pod, gpu bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +85,7 @@ func (b *book) put(p *pod) (before *pod, gpu bool) {
 	}
 	before, e.pod = e.pod, p
 	if e.ended.IsZero() && !p.finished.IsZero() {
-		e.ended = time.Now() // clocks of other machines must not shorten the retention
+		e.ended = time.Now() // the clocks of other machines must not shorten the retention
 	}
 	if !slices.Equal(before.claims, p.claims) {
 		b.addUser(e, p.claims)
@@ -97,7 +97,7 @@ func (b *book) put(p *pod) (before *pod, gpu bool) {
 	wasGPU := e.gpu
 	b.settle(e)
 	if !wasGPU {
-		before = nil // its first event is not written yet
+		before = nil // its first event has not been written yet
 	}
 	return before, e.gpu
 }
@@ -120,14 +120,15 @@ func (b *book) remove(p *pod) (gpu bool) {
 	return true
 }
 
-// wants reports whether a pod in the book has this controller.
+// wants reports whether any pod in the book has the given controller.
 func (b *book) wants(of reference) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.owners[of] != nil
 }
 
-// putChain stores the owner chain of a controller, unless a longer one is known.
+// putChain stores the owner chain of a controller, unless a better chain is known. It reports whether any pod in the
+// book has this controller.
 func (b *book) putChain(of reference, l *ownerChain) (wanted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,7 +150,7 @@ func (b *book) putChain(of reference, l *ownerChain) (wanted bool) {
 	return true
 }
 
-// settle recomputes the requests of the entry's pod, and reports whether it requests a GPU.
+// settle recomputes the requests of the entry's pod, and reports whether the pod requests a GPU.
 func (b *book) settle(e *entry) bool {
 	p := e.pod
 	lists := [][]amount{p.amounts}
@@ -169,8 +170,8 @@ func (b *book) settle(e *entry) bool {
 	return true
 }
 
-// show renders the series of the entry when the owners of its pod are known. Earlier series would
-// soon get other labels and be duplicates in the history.
+// show renders the series of the entry when the owners of its pod are known. Series that were rendered earlier would
+// soon get other labels, and would remain as duplicates in the history.
 func (b *book) show(e *entry) {
 	if e.pod.owner == (reference{}) {
 		e.workload = b.render.bare(e.pod)
@@ -183,8 +184,8 @@ func (b *book) show(e *entry) {
 	}
 }
 
-// attachOwner registers the controller of the entry's pod, and requests its owner chain if it
-// is new.
+// attachOwner registers the controller of the entry's pod. If the controller is new, attachOwner requests the owner
+// chain.
 func (b *book) attachOwner(e *entry) {
 	of := e.pod.owner
 	if of == (reference{}) {
@@ -199,8 +200,8 @@ func (b *book) attachOwner(e *entry) {
 	o.pods[e] = struct{}{}
 }
 
-// disown removes the controller of the entry's pod if the entry's pod was the last pod of this
-// controller. The pod ended at the given time.
+// disown detaches an entry from a controller. If the entry's pod was the last pod of the controller, disown removes the
+// controller, which ended with the pod at the given time.
 func (b *book) disown(e *entry, from reference, at time.Time) {
 	o := b.owners[from]
 	if o == nil {
@@ -216,7 +217,7 @@ func (b *book) disown(e *entry, from reference, at time.Time) {
 	}
 }
 
-// earlier returns a time of another clock, limited to the present.
+// earlier returns the earlier of two times.
 func earlier(a, b time.Time) time.Time {
 	if a.After(b) {
 		return b
@@ -235,7 +236,7 @@ func (b *book) drop(e *entry) {
 	b.removeUser(e, e.pod.claims)
 }
 
-// sweep removes the pods whose retention has passed.
+// sweep removes ended pods after their retention.
 func (b *book) sweep() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -246,7 +247,7 @@ func (b *book) sweep() {
 	}
 }
 
-// setListed is called after all existing pods were put into the book.
+// setListed records that all existing pods were put into the book.
 func (b *book) setListed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

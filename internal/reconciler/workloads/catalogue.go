@@ -10,13 +10,13 @@ import (
 
 const family = "Workloads of GPU pods"
 
-// These are the flags that enable metrics.
+// These flags enable metrics.
 const (
 	flagPodLabels      = "--pod-labels"
 	flagPodAnnotations = "--pod-annotations"
 )
 
-// metricID indexes the catalogue.
+// metricID is the index of a metric in the catalogue.
 type metricID int
 
 const (
@@ -51,12 +51,12 @@ var catalogue = [numMetrics]metric.Metric{
 	podRequests: {
 		Family: family, Name: "gpuledger_pod_gpu_requests", Type: gauge,
 		Labels: plus(ofPod, "resource"),
-		Help:   "GPUs requested by the pod, as the scheduler counts them; a claim that pods share counts for each pod.",
+		Help:   "GPUs that the pod requests, as the scheduler counts them; a claim that pods share counts for each of these pods.",
 	},
 	podLabels: {
 		Family: family, Name: "gpuledger_pod_labels", Type: gauge, Flag: flagPodLabels,
 		Labels: ofPod,
-		Help:   "Pod labels that the flag lists, each as label_ and its name. With --pod-labels-of-owners, missing labels are from the nearest owner.",
+		Help:   "Pod labels that the flag lists, each as label_ and its name. With --pod-labels-of-owners, missing labels are taken from the nearest owner.",
 	},
 	podAnnotations: {
 		Family: family, Name: "gpuledger_pod_annotations", Type: gauge, Flag: flagPodAnnotations,
@@ -71,11 +71,11 @@ var catalogue = [numMetrics]metric.Metric{
 	walksStopped: {
 		Family: family, Name: "gpuledger_workload_walks_stopped", Type: gauge,
 		Labels: []string{"kind", "reason"},
-		Help:   "Controllers of GPU pods with an unknown root, by the kind at which the owner chain ends.",
+		Help:   "Controllers of GPU pods for which the root is unknown, by the kind at which the owner chain ends.",
 	},
 	walksWaiting: {
 		Family: family, Name: "gpuledger_workload_walks_waiting", Type: gauge,
-		Help: "Controllers of GPU pods with owners that were not read yet; until then their pods have no series.",
+		Help: "Controllers of GPU pods for which the owners have not been read yet; until then, the pods have no series.",
 	},
 	lookups: {
 		Family: family, Name: "gpuledger_workload_lookups_total", Type: counter,
@@ -85,7 +85,7 @@ var catalogue = [numMetrics]metric.Metric{
 	podEvents: {
 		Family: family, Name: "gpuledger_pod_events_total", Type: counter,
 		Labels: []string{"event"},
-		Help:   "Events of GPU pods and their workloads written to the event log.",
+		Help:   "Events of GPU pods and their workloads that were written to the event log.",
 	},
 }
 
@@ -95,7 +95,7 @@ func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label {
 	return []metric.Label{
-		{Name: "namespace", Help: "Namespace of the pod or workload; empty for a workload without namespace."},
+		{Name: "namespace", Help: "Namespace of the pod or workload; empty for a workload without a namespace."},
 		{Name: "pod", Help: "Name of the pod."},
 		{Name: "pod_uid", Help: "UID of the pod, `uid` in kube-state-metrics."},
 		{Name: "node", Help: "Name of the node; empty until the pod is scheduled."},
@@ -104,13 +104,13 @@ func Labels() []metric.Label {
 		{Name: "workload_kind", Help: "Kind of the workload at the root of the owner chain; `Pod` without a controller."},
 		{Name: "workload_name", Help: "Name of that workload."},
 		{Name: "workload_uid", Help: "UID of that workload, `uid` of `gpuledger_workload_info`."},
-		{Name: "queue", Help: "Queue of the pod in Kueue (a LocalQueue of the namespace), Volcano or YuniKorn; empty without one."},
+		{Name: "queue", Help: "Queue of the pod in Kueue (a LocalQueue of the namespace), Volcano or YuniKorn; empty without a queue."},
 		{Name: "cluster_queue", Help: "ClusterQueue of the pod in Kueue; empty in other schedulers."},
 		{Name: "resource", Help: "Extended resource, or device class of a claim."},
 		{Name: "kind", Help: "Kind of the workload."},
 		{Name: "name", Help: "Name of the workload."},
 		{Name: "uid", Help: "UID of the workload."},
-		{Name: "parent_uid", Help: "UID of the workload's controller; empty if there is none or it is unknown."},
+		{Name: "parent_uid", Help: "UID of the workload's controller; empty if the workload has none or if it is unknown."},
 		{Name: "reason", Help: "Reason why the owner chain ends before the root.", Values: reasons()},
 		{Name: "result", Help: "Result of the request.", Values: results(), Complete: true},
 		{Name: "event", Help: "Kind of event.", Values: eventNames(), Complete: true},

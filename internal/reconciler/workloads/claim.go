@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// claimNames returns the names of the claims of a pod. The name of a claim from a template is in
-// the status of the pod after the claim was created. Claims that the scheduler creates for extended
-// resources are omitted, because the resources are counted.
+// claimNames returns the names of a pod's claims. The pod's status contains the name of a claim from a template after
+// this claim was created. Claims that the scheduler creates for extended resources are omitted, because the resources
+// themselves are counted.
 func claimNames(p *corev1.Pod) []string {
 	var names []string
 	add := func(name *string) {
@@ -27,7 +27,7 @@ func claimNames(p *corev1.Pod) []string {
 	return names
 }
 
-// claim is the part of a resource claim that is kept in memory.
+// claim contains the parts of a resource claim that are kept in memory.
 type claim struct {
 	metav1.ObjectMeta
 	// gpu is set if the claim requests a GPU, even if the number is still unknown.
@@ -47,15 +47,14 @@ func (w *Workloads) keepClaim(from *resourcev1.ResourceClaim) *claim {
 			w.addRequest(c, e.DeviceClassName, e.AllocationMode, e.Count, allocated(from, r.Name))
 		}
 		for _, sub := range r.FirstAvailable {
-			// The allocation determines the selected alternative.
+			// The allocation shows which alternative was selected.
 			w.addRequest(c, sub.DeviceClassName, resourcev1.DeviceAllocationModeAll, 0, allocated(from, r.Name+"/"+sub.Name))
 		}
 	}
 	return c
 }
 
-// addRequest adds one request of a claim. The number for the mode "all" is known only after the
-// allocation.
+// addRequest adds a request of a claim. In the mode "all", the number of devices is known only after the allocation.
 func (w *Workloads) addRequest(c *claim, class string, mode resourcev1.DeviceAllocationMode, count, allocated int64) {
 	if !w.opts.DeviceClasses.MatchString(class) {
 		return
@@ -69,7 +68,7 @@ func (w *Workloads) addRequest(c *claim, class string, mode resourcev1.DeviceAll
 	}
 }
 
-// allocated returns the number of devices allocated to a request of the claim.
+// allocated returns the number of devices that are allocated for a request of the claim.
 func allocated(c *resourcev1.ResourceClaim, request string) int64 {
 	if c.Status.Allocation == nil {
 		return 0
@@ -100,8 +99,8 @@ func (b *book) putClaim(c *claim) []*pod {
 	return fresh
 }
 
-// removeClaim removes a claim without users. A claim with users is kept, because claims are often
-// deleted before the series of their pod end.
+// removeClaim removes a claim to which no pod refers. Other claims are kept, because claims are often deleted before
+// the series of their pod end.
 func (b *book) removeClaim(c *claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// The events.
+// These are the kinds of pod events.
 const (
 	eventPhase     = "phase"
 	eventCondition = "condition"
-	eventFailure   = "failure" // UID of a container
+	eventFailure   = "failure" // a container ended with an error
 	eventSpec      = "spec"
 	eventDeleted   = "deleted"
 	eventSnapshot  = event.Snapshot
@@ -22,17 +22,17 @@ func eventNames() []string {
 	return []string{eventPhase, eventCondition, eventFailure, eventSpec, eventDeleted, eventSnapshot, eventCreated, eventEnded}
 }
 
-// change is an event of a pod. Its id depends on the change and not on the time of its observation,
-// so that an event that is written again after a change of leader or a broken watch has the same
-// id. The id includes the pod's version only if nothing else distinguishes the events, because a
-// new leader sees a later version than the version of the change.
+// change is an event of a pod. The id depends on the change and not on the time of its observation, so that an event
+// has the same id if it is written again after a change of leader or a broken watch. The id includes the pod's version
+// only if nothing else distinguishes the events, because a new leader may see a later version than the one with the
+// change.
 type change struct {
 	name    string
-	which   []string // completes the id among the events of the pod with that name
+	which   []string // distinguishes the events of the pod that have the same name
 	at      time.Time
 	details details
-	// unsure is set if an earlier leader may have sent the event with another time. It is logged, but
-	// not sent, because it could be another row in the archive.
+	// unsure is set if an earlier leader may have sent the event with another time. Such an event is logged but not sent,
+	// because it could become another row in the archive.
 	unsure bool
 }
 
@@ -42,12 +42,12 @@ type details map[string]any
 // moment formats a time for an id.
 func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// recently is the maximum age of events before the first list that are written. An earlier leader
-// may not have seen these events.
+// recently is the maximum age of the events that are written after the first list although they happened before it. An
+// earlier leader may not have seen these events.
 const recently = 5 * time.Minute
 
-// changes returns the events between two versions of a pod, beginning with a moment. before is nil
-// if no version was known.
+// changes returns the events between two versions of a pod that happened since a moment. before is nil if no earlier
+// version is known.
 func changes(before, after *pod, since time.Time) []change {
 	is := after.status
 	if is == nil {
@@ -84,7 +84,8 @@ func (e *ending) bad() bool { return e.exitCode != 0 || e.signal != 0 }
 
 func (e *ending) same(other *ending) bool { return other != nil && *e == *other }
 
-// phaseEvent is a new phase. Its time is the time of the last change if the status does not contain a time.
+// phaseEvent returns the event for a new phase. If the status does not contain the time at which the phase began, the
+// event has the latest time in the status.
 func phaseEvent(was *status, p *pod) change {
 	is, at := p.status, p.status.entered
 	if at.IsZero() {
@@ -101,8 +102,8 @@ func conditionEvent(was, is state, at time.Time) change {
 	}}
 }
 
-// failureEvent is the end of a container. Its id omits the number of restarts, because the number
-// is higher when the same end is seen after the restart.
+// failureEvent returns the event for a container that ended with an error. The id omits the number of restarts, because
+// this number is higher if the same end is seen only after the restart.
 func failureEvent(c container) change {
 	which := []string{c.name, strconv.Itoa(int(c.ended.exitCode)), moment(c.ended.at)}
 	return change{name: eventFailure, which: which, at: c.ended.at, details: details{
@@ -111,8 +112,8 @@ func failureEvent(c container) change {
 	}}
 }
 
-// specEvent is a change of the spec: another image, a removed scheduling gate, a debug container.
-// Only a snapshot contains the details.
+// specEvent returns the event for a change of the spec, such as another image, a removed scheduling gate or a debug
+// container. Only a snapshot contains the details.
 func specEvent(p *pod) change {
 	return change{name: eventSpec, which: []string{p.version}, at: time.Now(), details: details{
 		"generation": p.generation, "spec": strconv.FormatUint(p.status.spec, 16),

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// newEvents returns the content of the events written since the last call, without owner and time.
+// newEvents returns the content of the events that were written since the last call, without owner and time.
 func (w *world) newEvents() []map[string]any {
 	w.t.Helper()
 	var events []map[string]any
@@ -29,7 +29,7 @@ func (w *world) newEvents() []map[string]any {
 	return events
 }
 
-// brief returns the distinguishing parts of events.
+// brief returns only the parts that distinguish events.
 func brief(events []map[string]any) []map[string]any {
 	for _, e := range events {
 		maps.DeleteFunc(e, func(k string, _ any) bool {
@@ -39,7 +39,7 @@ func brief(events []map[string]any) []map[string]any {
 	return events
 }
 
-// TestEvents checks that each change of a pod is logged once, with its content.
+// TestEvents checks that each change of a pod is logged exactly once and with its content.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -126,7 +126,7 @@ func (w *world) expect(when string, want []map[string]any) {
 	}
 }
 
-// TestEventIdentity checks that an event identifies its pod.
+// TestEventIdentity checks that an event contains the identity of its pod.
 func TestEventIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")
@@ -152,8 +152,8 @@ func TestEventIdentity(t *testing.T) {
 	})
 }
 
-// TestEventsAfterHandOver checks that a new leader repeats the events of the last minutes with the
-// same ids, and repeats no older events.
+// TestEventsAfterHandOver checks that a new leader repeats the events of the last minutes with the same ids, but does
+// not repeat older events.
 func TestEventsAfterHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := gpuPod("old", "1", nil)
@@ -169,14 +169,14 @@ func TestEventsAfterHandOver(t *testing.T) {
 		w.lead()
 		defer w.stop()
 		if len(first) != 1 {
-			t.Errorf("events of a fresh pod are %v, want one", first)
+			t.Errorf("events of a new pod are %v, want one event", first)
 		}
 		w.expect("again", first)
 	})
 }
 
-// TestEventIDsOutliveVersions checks that a new leader that sees a later version of a pod repeats
-// earlier events with their ids.
+// TestEventIDsOutliveVersions checks that a new leader repeats earlier events with the same ids even if it sees a later
+// version of the pod.
 func TestEventIDsOutliveVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -239,7 +239,7 @@ func TestNoGPUNoEvents(t *testing.T) {
 	})
 }
 
-// TestSnapshot checks that possible secrets are not in the log.
+// TestSnapshot checks that the log contains no possible secrets.
 func TestSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, []string{"-snapshots=log", "-pod-annotations=example.com/project"})

@@ -33,7 +33,7 @@ func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexIn
 		DeleteFunc: func(obj any) { w.remove(b, obj) },
 	})
 	if ctx.Err() != nil {
-		return nil // the informer had ended for the same reason
+		return nil // the informer was stopped because the context ended
 	}
 	if err != nil {
 		return fmt.Errorf("watch pods: %w", err)
@@ -50,8 +50,8 @@ func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexIn
 	return nil
 }
 
-// replaced reports whether this is another pod with the same name, because a broken watch missed
-// both the deletion and the creation.
+// replaced reports whether an update shows another pod with the same name, because a broken watch missed both the
+// deletion and the creation.
 func replaced(old, obj any) bool {
 	before, ok := old.(*pod)
 	after, still := obj.(*pod)
@@ -61,7 +61,7 @@ func replaced(old, obj any) bool {
 func (w *Workloads) put(b *book, obj any, since time.Time) {
 	p, ok := obj.(*pod)
 	if !ok {
-		return // the pod makes no requests
+		return // the pod requests no GPU
 	}
 	before, gpu := b.put(p)
 	if !gpu {
@@ -109,15 +109,15 @@ func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error 
 	g.Go(func() { informer.RunWithContext(ctx) })
 	select {
 	case <-registration.HasSyncedChecker().Done():
-		w.repeat(b, c.Pods.GetStore()) // other pods may be known to request GPUs
+		w.repeat(b, c.Pods.GetStore()) // the claim may show that further pods request GPUs
 	case <-ctx.Done():
 	}
 	g.Wait()
 	return nil
 }
 
-// repeat sends the events of the current state to the archive. These are events before the first
-// list, and events that an earlier leader did not send.
+// repeat makes the archive's sender send the events that lead to the current state. These include events before the
+// first list, and events that an earlier leader did not send.
 func (w *Workloads) repeat(b *book, pods cache.Store) {
 	if w.opts.Archive != nil {
 		w.opts.Archive.Repeat(w.current(b, pods))

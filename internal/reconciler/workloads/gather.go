@@ -14,9 +14,9 @@ func (w *Workloads) Gather() (families []*dto.MetricFamily, done func(), err err
 	return families, func() {}, err
 }
 
-// WritePage writes the series of pods and workloads in the text format, which is also valid in OpenMetrics. A registry
-// would hash and sort all samples at every scrape, and an encoder would quote all their labels, which takes longer
-// than the rest. In this package the samples are valid and unique by construction.
+// WritePage writes the series of pods and workloads in the text format, which is also valid OpenMetrics. It does not
+// use a registry and an encoder, which would hash and sort all samples and quote all labels at every scrape. That would
+// take longer than everything else. In this package, samples are valid and unique by construction.
 func (w *Workloads) WritePage(to io.Writer) error {
 	b := w.book.Load()
 	if b == nil {
@@ -28,7 +28,7 @@ func (w *Workloads) WritePage(to io.Writer) error {
 			continue
 		}
 		head, _ := rendered(metricID(m), &dto.Metric{Gauge: new(dto.Gauge)})
-		_, _ = page.WriteString(head) // Flush returns the first error
+		_, _ = page.WriteString(head) // Flush also returns errors from earlier writes
 		for _, s := range samples {
 			_, _ = page.WriteString(string(s))
 		}
@@ -36,8 +36,8 @@ func (w *Workloads) WritePage(to io.Writer) error {
 	return page.Flush()
 }
 
-// mustRender panics unless a complete book has every gauge of the catalogue with its labels. Gauges
-// with labels of the allow-lists are checked without these labels.
+// mustRender panics unless a complete book renders every gauge in the catalogue with its labels. The labels from the
+// allow-lists are not checked.
 func mustRender() {
 	r := newRenderer(Options{})
 	r.strict = true
@@ -55,8 +55,8 @@ func mustRender() {
 	}
 }
 
-// newCounter returns a counter of the catalogue. All its label values exist from the start, so
-// that no increase is lost in a series that appears late.
+// newCounter returns a counter from the catalogue. All label values exist from the start, so that no first increase is
+// lost.
 func newCounter(m metricID, values []string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: catalogue[m].Name, Help: catalogue[m].Help}, catalogue[m].Labels)
 	for _, v := range values {

@@ -11,10 +11,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// These are the events of workloads.
+// These are the kinds of workload events.
 const (
 	eventCreated = "workload_created"
-	eventEnded   = "workload_ended" // its last GPU pod ended
+	eventEnded   = "workload_ended" // the last GPU pod of the workload ended
 )
 
 // life records the creation, the parent and the number of owner chains of a workload that owns GPU pods.
@@ -24,12 +24,12 @@ type life struct {
 	chains  int // number of owner chains that contain the workload
 }
 
-// begin records that an owner chain is used. The first chain of a workload creates
-// the workload's event of creation.
+// begin records that an owner chain is in use. For the first chain that contains a workload, it adds the event for the
+// creation of the workload.
 func (b *book) begin(l *ownerChain) {
 	for i, at := range l.levels {
 		if l.created[i].IsZero() {
-			continue // the owner was not read
+			continue // the owner could not be read
 		}
 		w := b.lives[at]
 		if w == nil {
@@ -41,8 +41,8 @@ func (b *book) begin(l *ownerChain) {
 	}
 }
 
-// end records the time since which an owner chain is no longer used. The end of the last chain of a
-// workload is the end of the workload.
+// end records that an owner chain has not been in use since a time. A workload ends with the last chain that contains
+// it.
 func (b *book) end(l *ownerChain, at time.Time) {
 	for i, of := range l.levels {
 		w := b.lives[of]
@@ -56,7 +56,7 @@ func (b *book) end(l *ownerChain, at time.Time) {
 	}
 }
 
-// takeNews returns the events of workloads since the last call.
+// takeNews returns the events of workloads that were added since the last call.
 func (b *book) takeNews() []event.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,7 +81,7 @@ func (w *life) event(of reference, kind string, at time.Time, which ...string) e
 	}
 }
 
-// workloads returns the creations of the workloads in the book, oldest first.
+// workloads returns the events for the creation of the workloads in the book, oldest first.
 func (b *book) workloads() (created []event.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,7 +92,7 @@ func (b *book) workloads() (created []event.Event) {
 	return created
 }
 
-// gpuPods returns the pods that are known to request GPUs, oldest first.
+// gpuPods returns the pods that are known to request a GPU, oldest first.
 func (b *book) gpuPods(all []any) (pods []*pod) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// localQueues contains the versions of Kueue's LocalQueue, with the preferred version first. Both
-// versions have spec.clusterQueue, which is immutable.
+// localQueues contains the API versions of Kueue's LocalQueue, with the preferred version first. Both versions contain
+// spec.clusterQueue, which is immutable.
 var localQueues = []schema.GroupVersionResource{
 	{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: watch.LocalQueues},
 	{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: watch.LocalQueues},
@@ -28,18 +28,18 @@ var localQueues = []schema.GroupVersionResource{
 // localQueue identifies a LocalQueue.
 type localQueue struct{ namespace, name string }
 
-// clusterQueues contains the ClusterQueues of LocalQueues. A deleted LocalQueue remains until the end
-// of the term, because its pods may still run.
+// clusterQueues contains the ClusterQueue of each LocalQueue. A deleted LocalQueue remains until the end of the term,
+// because its pods may still run.
 type clusterQueues struct {
 	of map[localQueue]string
-	// labelled is set if the labels of pods decide, because LocalQueues cannot be read.
+	// labelled is set if the labels of pods determine the ClusterQueue, because LocalQueues cannot be read.
 	labelled bool
-	// stale contains the namespaces with a changed LocalQueue, whose pods must be rendered again.
+	// stale contains the namespaces in which pods must be rendered again because a LocalQueue changed.
 	stale map[string]bool
 }
 
-// resolve returns a queue with the ClusterQueue of its LocalQueue. The label of a pod does not
-// count, because every creator of pods can set it.
+// resolve returns a queue with the ClusterQueue of its LocalQueue. It ignores the label of a pod, because everyone who
+// can create pods can set this label.
 func (c *clusterQueues) resolve(namespace string, q queue) queue {
 	switch {
 	case c.labelled:
@@ -52,19 +52,19 @@ func (c *clusterQueues) resolve(namespace string, q queue) queue {
 	return q
 }
 
-// putLocalQueue stores the ClusterQueue of a LocalQueue. The next page contains it. It is not rendered immediately, because
-// this would look at all pods for each LocalQueue.
+// putLocalQueue stores the ClusterQueue of a LocalQueue. The affected pods are rendered for the next page and not
+// immediately, because this would go through all pods for each LocalQueue.
 func (b *book) putLocalQueue(of localQueue, cluster string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.queues.of[of] == cluster {
-		return // Kueue updates the status with each workload
+		return // nothing has changed; Kueue updates the status of a LocalQueue with each workload
 	}
 	b.queues.of[of] = cluster
 	b.queues.stale[of.namespace] = true
 }
 
-// setLabelled stores whether the labels of pods decide, because LocalQueues cannot be read.
+// setLabelled sets whether the labels of pods determine the ClusterQueue, because LocalQueues cannot be read.
 func (b *book) setLabelled(labelled bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,7 +77,7 @@ func (b *book) setLabelled(labelled bool) {
 	}
 }
 
-// showStale renders the series of pods with another queue again.
+// showStale renders the series of pods again if their ClusterQueue may have changed.
 func (b *book) showStale() {
 	if len(b.queues.stale) == 0 {
 		return
@@ -90,8 +90,8 @@ func (b *book) showStale() {
 	clear(b.queues.stale)
 }
 
-// followLocalQueues waits until the API server serves LocalQueues of Kueue, and then puts every
-// LocalQueue into the book.
+// followLocalQueues waits until the API server serves Kueue's LocalQueues, and then puts every LocalQueue into the
+// book.
 func (w *Workloads) followLocalQueues(ctx context.Context, c Cluster, b *book) error {
 	of, ok := watch.ServedVersion(ctx, c.Kube.Discovery(), localQueues, w.log)
 	if !ok || !w.mayList(ctx, c, of, b) {
@@ -130,8 +130,8 @@ func reduceLocalQueue(obj any) (any, error) {
 	return obj, nil
 }
 
-// mayList waits until the role permits to list LocalQueues. Until then the labels of pods decide. It
-// returns false if the context ends first.
+// mayList waits until the role permits listing LocalQueues. Until then, the labels of pods determine their
+// ClusterQueue. mayList returns false if the context ends first.
 func (w *Workloads) mayList(ctx context.Context, c Cluster, of schema.GroupVersionResource, b *book) bool {
 	for logged := false; ; logged = true {
 		_, err := c.Dynamic.Resource(of).List(ctx, metav1.ListOptions{Limit: 1})
@@ -141,7 +141,7 @@ func (w *Workloads) mayList(ctx context.Context, c Cluster, of schema.GroupVersi
 		case !apierrors.IsForbidden(err):
 			return true // the informer retries after other errors
 		case !logged:
-			w.log.Warn("cannot list local queues of Kueue: the cluster queue of a pod is its label, which its creator can set", "err", err)
+			w.log.Warn("cannot list local queues of Kueue: cluster queues are taken from pod labels, which the creator of a pod can set", "err", err)
 			b.setLabelled(true)
 		}
 		select {

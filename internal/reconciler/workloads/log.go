@@ -22,11 +22,11 @@ type eventLog struct {
 	log   *slog.Logger
 	count func(event string)
 
-	mu sync.Mutex // guards the output and the full pods
+	mu sync.Mutex // guards the output and pod.full
 }
 
-// writeEvents writes the events of a pod. If there are events and snapshots are enabled, it also
-// writes a snapshot of the pod.
+// writeEvents writes the events of a pod. If snapshots are enabled and there are events, it also writes a snapshot of
+// the pod.
 func (l *eventLog) writeEvents(p *pod, events []change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,8 +39,7 @@ func (l *eventLog) writeEvents(p *pod, events []change) {
 	p.full = nil
 }
 
-// writeSnapshot writes a pod. The event's time is the time of the pod's version, if the pod
-// contains it.
+// writeSnapshot writes a snapshot of a pod. The event has the time of the pod's version, if the pod contains this time.
 func (l *eventLog) writeSnapshot(p *pod) {
 	at := p.changed()
 	for _, m := range p.full.ManagedFields {
@@ -66,7 +65,7 @@ func (l *eventLog) writeNews(news []event.Event, since time.Time) {
 	}
 }
 
-// write logs an event and sends it to the archive, if these are enabled.
+// write logs an event and sends it to the archive, each if enabled.
 func (l *eventLog) write(e event.Event, message string, logged, sent bool) {
 	line, err := e.Append(nil)
 	if err != nil {
@@ -95,7 +94,7 @@ func writeLine(w io.Writer, message string, line []byte) error {
 	return err
 }
 
-// event returns the event of a pod in the common format.
+// event converts a pod's change to the common format of events.
 func (c change) event(p *pod) event.Event {
 	e := event.Event{
 		Kind: c.name, ID: event.ID(append([]string{string(p.uid), c.name}, c.which...)...), At: c.at.UTC(),
@@ -103,7 +102,7 @@ func (c change) event(p *pod) event.Event {
 		OwnerKind: p.owner.kind, OwnerName: p.owner.name,
 	}
 	if c.details != nil {
-		e.Details, _ = json.Marshal(c.details) // the fields are strings and numbers
+		e.Details, _ = json.Marshal(c.details) // the fields are strings and numbers, so encoding cannot fail
 	}
 	return e
 }

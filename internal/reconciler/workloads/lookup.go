@@ -17,31 +17,31 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// These are the lifetimes of cached results. Controllers of objects rarely change; permissions and
-// served kinds are changed by administrators.
+// These are the lifetimes of cached results. The controllers of objects rarely change. Administrators can change
+// permissions and served kinds.
 const (
 	foundFor   = time.Hour
 	refusedFor = 5 * time.Minute
 )
 
-// lookup reads owners by metadata-only requests, one for all concurrent callers, and caches the
-// results. It is safe for concurrent use.
+// lookup reads owners with metadata-only requests and caches the results. Concurrent callers for the same owner share a
+// request. It is safe for concurrent use.
 type lookup struct {
 	objects metadata.Interface
 	kinds   meta.ResettableRESTMapperWithContext
-	labels  []string // names of the labels that pods take from owners
+	labels  []string // names of the labels that pods inherit from owners
 	count   func(result string)
 	log     *slog.Logger
 
 	flights singleflight.Group
 
 	mu sync.Mutex
-	// known contains the results until they expire.
+	// known contains the results that have not expired.
 	known map[reference]answer
-	// closed contains the time until which a kind is not requested in a namespace, because RBAC
-	// forbids it: a cluster has thousands of Jobs under one permission.
+	// closed contains the times until which kinds are not requested in a namespace, because RBAC forbids this. One
+	// permission covers thousands of Jobs in a cluster.
 	closed map[scope]time.Time
-	// logged contains the kinds that were logged.
+	// logged contains the kinds that have been logged.
 	logged map[string]bool
 
 	renewal sync.Mutex
@@ -55,9 +55,8 @@ type scope struct {
 	namespace string
 }
 
-// answer is the result of a request for an owner. It contains the object with its scope resolved,
-// the time of its creation, its controller, its queue and its labels, and the reason if these are
-// unknown.
+// answer is the result of a request for an owner. It contains the reference to the object with its scope resolved, and
+// the object's creation time, controller, queue and labels. If these are unknown, why contains the reason.
 type answer struct {
 	self, controller reference
 	created          time.Time
@@ -82,7 +81,7 @@ func (l *lookup) controllerOf(ctx context.Context, of reference) answer {
 		return a
 	}
 	v, _, _ := l.flights.Do(of.flight(), func() (any, error) {
-		// Another request may have ended in the meantime.
+		// Another request may have cached the result in the meantime.
 		if a, ok := l.recall(of); ok {
 			return a, nil
 		}
@@ -93,7 +92,7 @@ func (l *lookup) controllerOf(ctx context.Context, of reference) answer {
 	return v.(answer)
 }
 
-// flight returns a key that is equal only for equal references.
+// flight returns a unique key for a reference, with which concurrent requests are shared.
 func (r reference) flight() string {
 	return fmt.Sprintf("%q %q %q %q %q", r.apiVersion, r.kind, r.namespace, r.name, r.uid)
 }
@@ -105,7 +104,7 @@ func (l *lookup) recall(of reference) (answer, bool) {
 	return a, ok && time.Now().Before(a.until)
 }
 
-// remember caches a result if there was a response.
+// remember caches a result, unless the API server did not respond.
 func (l *lookup) remember(of reference, a answer) {
 	if a.why == failed {
 		return
@@ -130,7 +129,7 @@ func (l *lookup) forget() {
 // ask requests one owner.
 func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 	defer func() {
-		if a.why != failed || ctx.Err() == nil { // the end of a term is not a failure
+		if a.why != failed || ctx.Err() == nil { // the request was interrupted by the end of the term, which is not a failure
 			l.count(a.result())
 		}
 	}()
@@ -142,7 +141,7 @@ func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 	}
 	gk := gv.WithKind(of.kind).GroupKind()
 	if gk == (schema.GroupKind{Kind: "Node"}) {
-		a.self.namespace = "" // the owner of a static pod is a Node, which has no owner
+		a.self.namespace = "" // static pods are owned by a Node, which has no owner
 		return a
 	}
 	mapping, err := l.mapping(ctx, gk, gv.Version)
@@ -183,7 +182,7 @@ func (l *lookup) get(ctx context.Context, resource schema.GroupVersionResource, 
 	return a
 }
 
-// result is the value of the counter's label.
+// result returns the value of the counter's label.
 func (a answer) result() string {
 	if a.why == "" {
 		return resultFound
@@ -191,8 +190,8 @@ func (a answer) result() string {
 	return string(a.why)
 }
 
-// mapping returns the resource of a kind. An unknown kind may have been installed since the
-// served kinds were read; they are read again periodically.
+// mapping returns the resource of a kind. A kind that is unknown may have been installed since the served kinds were
+// read, so the served kinds are read again, but not more often than every refusedFor.
 func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version string) (*meta.RESTMapping, error) {
 	looked := time.Now()
 	m, err := l.kinds.RESTMappingWithContext(ctx, gk, version)
@@ -202,8 +201,8 @@ func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version strin
 	return l.kinds.RESTMappingWithContext(ctx, gk, version)
 }
 
-// renewed reads the served kinds again unless this was done recently. It reports whether they were
-// read after the time looked.
+// renewed reads the served kinds again, unless they were read recently. It reports whether they have been read since
+// the time looked.
 func (l *lookup) renewed(ctx context.Context, looked time.Time) bool {
 	l.renewal.Lock()
 	defer l.renewal.Unlock()
@@ -226,8 +225,7 @@ func (l *lookup) close(at scope) {
 	l.closed[at] = time.Now().Add(refusedFor)
 }
 
-// explain classifies an error. Errors that an administrator can fix are logged once for each
-// kind.
+// explain classifies an error. It logs an error that an administrator can fix, once for each kind.
 func (l *lookup) explain(err error, of reference) reason {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -243,7 +241,7 @@ func (l *lookup) explain(err error, of reference) reason {
 	return failed
 }
 
-// maxLogged limits the kinds that are logged, because pods can contain any kind.
+// maxLogged is the maximum number of kinds that are logged, because pods can name any kind.
 const maxLogged = 100
 
 func (l *lookup) sayOnce(why reason, kind string, err error) {

@@ -17,7 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestLookupForgets checks that the cache does not grow with namespaces that were deleted.
+// TestLookupForgets checks that the cache forgets namespaces that were deleted.
 func TestLookupForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookup(nil, nil, nil, slog.New(slog.DiscardHandler))
@@ -29,13 +29,13 @@ func TestLookupForgets(t *testing.T) {
 		time.Sleep(refusedFor)
 		l.forget()
 		if len(l.closed) != 0 || len(l.known) != 0 {
-			t.Errorf("%d refusals and %d answers are remembered", len(l.closed), len(l.known))
+			t.Errorf("%d refusals and %d answers are cached", len(l.closed), len(l.known))
 		}
 	})
 }
 
-// installed contains the kinds of an API server. One of them is installed after the first request.
-// All callers see the old kinds before one of them requests the new ones.
+// installed contains the kinds of an API server. One kind is installed after the first request. All callers see the old
+// kinds before any of them requests the new kinds.
 type installed struct {
 	meta.ResettableRESTMapperWithContext
 	first sync.WaitGroup
@@ -53,8 +53,8 @@ func (k *installed) RESTMappingWithContext(_ context.Context, gk schema.GroupKin
 	return nil, &meta.NoKindMatchError{GroupKind: gk}
 }
 
-// TestKindsReadAnewForAll checks that several concurrent requests for a new kind read the kinds
-// once, and all find it.
+// TestKindsReadAnewForAll checks that several concurrent requests for a new kind read the served kinds only once, and
+// that all of them find the new kind.
 func TestKindsReadAnewForAll(t *testing.T) {
 	kinds := &installed{}
 	l := newLookup(nil, kinds, nil, slog.New(slog.DiscardHandler))
@@ -70,8 +70,7 @@ func TestKindsReadAnewForAll(t *testing.T) {
 	looking.Wait()
 }
 
-// TestTermEndsUnderALookup checks that a request has no result if the end of the term interrupts
-// it.
+// TestTermEndsUnderALookup checks that a request that is interrupted by the end of the term has no result.
 func TestTermEndsUnderALookup(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	objects := fake.NewSimpleMetadataClient(runtime.NewScheme())
@@ -88,7 +87,7 @@ func TestTermEndsUnderALookup(t *testing.T) {
 	}
 }
 
-// resettable is a list of kinds that does not change.
+// resettable is a mapper with a fixed list of kinds.
 type resettable struct{ *meta.DefaultRESTMapper }
 
 func (resettable) ResetWithContext(context.Context) {}

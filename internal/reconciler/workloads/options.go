@@ -28,33 +28,33 @@ const (
 	defaultDeviceClasses = `^((gpu|mig|vfio)\.nvidia|gpu\.amd)\.com$`
 )
 
-// Options is the configuration of the workloads.
+// Options configures the workloads.
 type Options struct {
-	// Resources matches names of extended resources for GPUs. DeviceClasses matches names of device
-	// classes.
+	// Resources matches the names of extended resources for GPUs. DeviceClasses matches the names of device classes for
+	// GPUs.
 	Resources, DeviceClasses cli.Pattern
-	// Retention is the time for which the series of a pod remain after the pod ended.
+	// Retention is the time for which the series of a pod remain after the pod has ended.
 	Retention time.Duration
-	// PodLabels and PodAnnotations contain the exported keys.
+	// PodLabels and PodAnnotations contain the keys that are exported.
 	PodLabels, PodAnnotations cli.List
-	// If OwnerLabels is set, labels named in PodLabels that a pod lacks are added. They come from the
-	// nearest owner with such a label.
+	// If OwnerLabels is set, a pod that lacks a label named in PodLabels takes this label from the nearest owner that has
+	// it.
 	OwnerLabels bool
-	// Events enables events. Snapshots selects whether they include the whole pod.
+	// Events enables the event log. Snapshots selects whether, and where, a snapshot of the pod is written with its
+	// events.
 	Events    bool
 	Snapshots string
 	// Output receives the events. If it is nil, they go to standard output.
 	Output io.Writer
-	// Archive also receives the events. It is nil if there is no archive.
+	// Archive also receives the events. It is nil if no archive is configured.
 	Archive Archive
 }
 
-// Archive is the receiver of events.
+// Archive receives events.
 type Archive interface {
 	// Send sends the line of an event. It does not block.
 	Send(line []byte)
-	// Repeat sends all events that lead to the current state. At the end of a term, the argument is
-	// nil.
+	// Repeat sends all events that lead to the current state. At the end of a term, it is called with nil.
 	Repeat(current iter.Seq[[]byte])
 }
 
@@ -62,12 +62,12 @@ type Archive interface {
 func (o *Options) Register(fs *flag.FlagSet) {
 	fs.TextVar(&o.Resources, "resource-pattern", cli.MustPattern(defaultResources), "`regexp` of GPU resource names")
 	fs.TextVar(&o.DeviceClasses, "device-class-pattern", cli.MustPattern(defaultDeviceClasses), "`regexp` of GPU device classes")
-	fs.DurationVar(&o.Retention, "retention", 5*time.Minute, "`time` that the series of a pod remain after it ended; at least three scrape intervals")
+	fs.DurationVar(&o.Retention, "retention", 5*time.Minute, "`time` for which the series of a pod remain after the pod has ended; at least three scrape intervals")
 	fs.TextVar(&o.PodLabels, "pod-labels", cli.List{}, "comma-separated `names` of pod labels to export in gpuledger_pod_labels")
-	fs.BoolVar(&o.OwnerLabels, "pod-labels-of-owners", false, "add the labels named in --pod-labels that a pod lacks, from its nearest owner that has them")
+	fs.BoolVar(&o.OwnerLabels, "pod-labels-of-owners", false, "if a pod lacks a label named in --pod-labels, take the label from the nearest owner that has it")
 	fs.TextVar(&o.PodAnnotations, "pod-annotations", cli.List{}, "comma-separated `names` of pod annotations to export in gpuledger_pod_annotations")
 	fs.BoolVar(&o.Events, "events", true, "write one line of JSON to standard output for each change of a GPU pod: phase, conditions, containers, spec")
-	fs.StringVar(&o.Snapshots, "snapshots", snapshotsNone, "snapshot `mode` of pods with their events, without commands, arguments and environment values: none; log to write them to the log and send them to the archive; send for the archive only")
+	fs.StringVar(&o.Snapshots, "snapshots", snapshotsNone, "`mode` of pod snapshots, which accompany events and omit commands, arguments and environment values: none; log to write snapshots to the log and send them to the archive; send to send them only to the archive")
 }
 
 // Validate makes the checks that the flag package cannot make.
@@ -87,7 +87,7 @@ func (o *Options) Validate() error {
 		validKeys(flagPodAnnotations, "annotation_", o.PodAnnotations))...)
 }
 
-// validKeys rejects invalid keys, and keys that become the same label.
+// validKeys rejects invalid keys, and keys that would become the same label.
 func validKeys(flag, prefix string, keys []string) error {
 	seen := make(map[string]string)
 	for i, name := range labelNames(prefix, keys) {
@@ -102,7 +102,7 @@ func validKeys(flag, prefix string, keys []string) error {
 	return nil
 }
 
-// ownerLabels returns the labels that are read from owners.
+// ownerLabels returns the names of the labels that are read from owners.
 func (o *Options) ownerLabels() []string {
 	if !o.OwnerLabels {
 		return nil
@@ -117,7 +117,7 @@ func (o *Options) output() io.Writer {
 	return o.Output
 }
 
-// follows reports whether events are derived from changes.
+// follows reports whether events are derived from the changes of pods.
 func (o *Options) follows() bool { return o.Events || o.Archive != nil }
 
 // SendsSnapshots reports whether snapshots are sent to the archive and not logged.

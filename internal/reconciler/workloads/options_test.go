@@ -44,14 +44,13 @@ func TestOptions(t *testing.T) {
 				err = o.Validate()
 			}
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
-				t.Errorf("error is %v, want %q in it", err, tt.want)
+				t.Errorf("error is %v, want an error with %q", err, tt.want)
 			}
 		})
 	}
 }
 
-// TestCatalogueMatchesPage checks that the catalogue and a page with every metric have the same
-// metrics.
+// TestCatalogueMatchesPage checks that the catalogue contains the same metrics as a page with every metric.
 func TestCatalogueMatchesPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("apps/v1 ReplicaSet", "unknown.example/v1 Gadget")
@@ -96,8 +95,8 @@ func labelsOf(line string) []string {
 	return names
 }
 
-// TestCatalogueLabels checks that the labels of the metrics, and no others, are described once
-// each.
+// TestCatalogueLabels checks that each label of the metrics is described exactly once, and that no other label is
+// described.
 func TestCatalogueLabels(t *testing.T) {
 	used, described := make(map[string]bool), make(map[string]bool)
 	for _, m := range workloads.Catalogue() {
@@ -116,10 +115,10 @@ func TestCatalogueLabels(t *testing.T) {
 	}
 }
 
-// TestKeepsOthers checks that no part of a pod without a GPU request is kept.
+// TestKeepsOthers checks that nothing is kept of a pod without a GPU request.
 func TestKeepsOthers(t *testing.T) {
 	w := workloads.New(options(t, nil), nil)
 	if kept, ok := w.Keep(new(corev1.Pod)); ok || kept != nil {
-		t.Errorf("of an empty pod is kept: %v", kept)
+		t.Errorf("parts of an empty pod are kept: %v", kept)
 	}
 }

@@ -14,16 +14,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// reference identifies an object like an owner reference. An object of unknown scope has the
-// namespace of its dependent.
+// reference identifies an object in the same way as an owner reference. If the scope of the object is unknown, the
+// namespace is that of the dependent object.
 type reference struct {
 	apiVersion, kind, namespace, name string
 	uid                               types.UID
 }
 
-// refer returns an owner reference of an object in a namespace. It limits the parts of the
-// reference to the length of a label value, because the API server limits only the whole object, to
-// 1.5 MiB.
+// refer converts an owner reference of an object in a namespace. It limits the parts of the reference to the length of
+// a label value, because the API server limits only the size of the whole object, to 1.5 MiB.
 func refer(owner *metav1.OwnerReference, namespace string) reference {
 	return reference{
 		apiVersion: shared(labelvalue.Valid(owner.APIVersion)), kind: shared(labelvalue.Valid(owner.Kind)), namespace: shared(namespace),
@@ -31,9 +30,9 @@ func refer(owner *metav1.OwnerReference, namespace string) reference {
 	}
 }
 
-// groupVersion returns the group and version of an owner's kind, if the reference is valid.
-// Creators of pods can write any text into references, and a name becomes part of an API path. A
-// path such as "../secrets/x" must not be requested.
+// groupVersion returns the group and version of an owner's kind if the reference is valid. Creators of pods can write
+// any text into a reference, and its name becomes part of an API path. A name such as "../secrets/x" must not be
+// requested.
 func (r reference) groupVersion() (gv schema.GroupVersion, ok bool) {
 	gv, err := schema.ParseGroupVersion(r.apiVersion)
 	legal := err == nil &&
@@ -44,14 +43,13 @@ func (r reference) groupVersion() (gv schema.GroupVersion, ok bool) {
 	return gv, legal
 }
 
-// maxDepth limits the length of an owner chain. The longest chains in use have about eight
-// levels.
+// maxDepth is the maximum length of an owner chain. The longest chains in practice have about eight levels.
 const maxDepth = 32
 
-// reason is the reason for which a chain may end before its root.
+// reason is the reason why a chain ends before its root.
 type reason string
 
-// The reasons. The zero value means that the root was reached.
+// These are the reasons. The zero value means that the root was reached.
 const (
 	forbidden   reason = "forbidden"    // RBAC forbids reading the kind
 	notFound    reason = "not_found"    // there is no such object, or it has another UID
@@ -62,7 +60,7 @@ const (
 	failed      reason = "error"        // the API server did not respond; the request is retried soon
 )
 
-// reasons returns the values of the label.
+// reasons returns the values of the label reason.
 func reasons() []string {
 	return []string{
 		string(forbidden), string(notFound), string(unknownKind), string(invalid),
@@ -73,29 +71,29 @@ func reasons() []string {
 // resultFound is the label value of a successful request.
 const resultFound = "found"
 
-// results returns the values of the label.
+// results returns the values of the label result.
 func results() []string {
 	return []string{resultFound, string(forbidden), string(notFound), string(unknownKind), string(invalid), string(failed)}
 }
 
-// ownerChain contains the owners of a pod, from its controller to its root. It is immutable, and
-// shared by all pods of one controller.
+// ownerChain contains the owners of a pod, from its controller to its root. It is immutable and is shared by all pods
+// of a controller.
 type ownerChain struct {
 	levels []reference
-	// created contains the times of their creation, or zero if a time is unknown.
+	// created contains the creation time of each level, or zero if the time is unknown.
 	created []time.Time
-	// queue is the queue of the lowest level that names one.
+	// queue is the queue that the lowest level with a queue names.
 	queue queue
-	// labels contains the values in the order of the allow-list. Each value comes from the lowest level
-	// with the label.
+	// labels contains label values in the order of the allow-list. Each value comes from the lowest level that has the
+	// label.
 	labels []string
-	// stopped is the reason for which the last level may not be the root.
+	// stopped is the reason why the last level may not be the root.
 	stopped reason
 }
 
 func (l *ownerChain) root() reference { return l.levels[len(l.levels)-1] }
 
-// parent returns the owner of a level, or zero if there is none or it is unknown.
+// parent returns the owner of a level, or zero if the level has no owner or its owner is unknown.
 func (l *ownerChain) parent(level int) reference {
 	if level+1 < len(l.levels) {
 		return l.levels[level+1]
@@ -103,10 +101,9 @@ func (l *ownerChain) parent(level int) reference {
 	return reference{}
 }
 
-// replaces reports whether the chain replaces the known chain, which is nil if there was none. A
-// chain that ends in an error does not replace it, because a wrong root would be a separate series
-// in the history. A longer chain of the same owners is kept, because owners are often deleted
-// before their pods.
+// replaces reports whether the chain replaces the known chain, which is nil if no chain is known. A chain that ends in
+// an error replaces no chain, because a wrong root would create a separate series in the history. A known chain is kept
+// if it continues the new one, because owners are often deleted before their pods.
 func (l *ownerChain) replaces(known *ownerChain) bool {
 	switch {
 	case l.stopped == failed:

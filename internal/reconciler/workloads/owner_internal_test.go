@@ -22,32 +22,32 @@ func TestReplaces(t *testing.T) {
 		known, found *ownerChain
 		want         bool
 	}{
-		{"the first", nil, walk("", "a"), true},
-		{"the first, stopped", nil, walk(forbidden, "a"), true},
-		{"no answer at all", nil, walk(failed, "a"), false},
-		{"no response now", walk(forbidden, "a"), walk(failed, "a", "b"), false},
+		{"the first chain", nil, walk("", "a"), true},
+		{"the first chain, stopped", nil, walk(forbidden, "a"), true},
+		{"no response and no known chain", nil, walk(failed, "a"), false},
+		{"no response this time", walk(forbidden, "a"), walk(failed, "a", "b"), false},
 		{"the same", walk("", "a", "b"), walk("", "a", "b"), false},
 		{"the same, stopped", walk(forbidden, "a"), walk(forbidden, "a"), false},
 		{"the root after a stop", walk(forbidden, "a"), walk("", "a", "b"), true},
-		{"the root, where the chain seemed longer", walk(forbidden, "a", "b"), walk("", "a"), true},
+		{"the root of a chain that seemed longer", walk(forbidden, "a", "b"), walk("", "a"), true},
 		{"another root", walk("", "a", "b"), walk("", "a", "c"), true},
 		{"a stop after the root", walk("", "a", "b"), walk(notFound, "a"), false},
 		{"a stop beyond the root", walk("", "a", "b"), walk(notFound, "a", "c", "d"), false},
 		{"a later stop", walk(forbidden, "a"), walk(forbidden, "a", "b"), true},
 		{"an earlier stop", walk(forbidden, "a", "b"), walk(notFound, "a"), false},
-		{"an earlier stop on another way", walk(forbidden, "a", "b", "c"), walk(notFound, "a", "d"), true},
+		{"an earlier stop on another path", walk(forbidden, "a", "b", "c"), walk(notFound, "a", "d"), true},
 		{"another reason", walk(forbidden, "a"), walk(notFound, "a"), true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.found.replaces(tt.known); got != tt.want {
-				t.Errorf("has more = %v, want %v", got, tt.want)
+				t.Errorf("replaces = %v, want %v", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestGroupVersion checks that no request can lead to another path of the API.
+// TestGroupVersion checks that no reference can lead to a request for another API path.
 func TestGroupVersion(t *testing.T) {
 	tests := []struct {
 		apiVersion, kind, name string
@@ -70,7 +70,7 @@ func TestGroupVersion(t *testing.T) {
 	for _, tt := range tests {
 		r := reference{apiVersion: tt.apiVersion, kind: tt.kind, namespace: "ml", name: tt.name, uid: "u1"}
 		if _, got := r.groupVersion(); got != tt.want {
-			t.Errorf("%s %s %.20q can be requested = %v, want %v", tt.apiVersion, tt.kind, tt.name, got, tt.want)
+			t.Errorf("requesting %s %s %.20q is allowed = %v, want %v", tt.apiVersion, tt.kind, tt.name, got, tt.want)
 		}
 	}
 }

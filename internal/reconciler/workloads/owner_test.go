@@ -60,8 +60,7 @@ func (w *world) allow() {
 	w.owners.ReactionChain = w.owners.ReactionChain[1:]
 }
 
-// TestNoPathsFromNames checks that a name that would lead to another path of the API is not
-// requested.
+// TestNoPathsFromNames checks that a name is not requested if it would lead to another API path.
 func TestNoPathsFromNames(t *testing.T) {
 	for _, name := range []string{"../../secrets/s", "a/b", "..", ".", "a%2fb", ""} {
 		t.Run(name, func(t *testing.T) {
@@ -73,15 +72,15 @@ func TestNoPathsFromNames(t *testing.T) {
 					t.Errorf("%d reads of an owner named %q", got, name)
 				}
 				if got := w.page("gpuledger_workload_walks_stopped"); len(got) != 1 || !strings.Contains(got[0], "invalid") {
-					t.Errorf("stops are %v, want one, invalid", got)
+					t.Errorf("stops are %v, want one with the reason invalid", got)
 				}
 			})
 		})
 	}
 }
 
-// TestOwnersThatNameNothing checks that an invalid kind is not requested, and that a long kind is
-// cut to the length of a label on the page and in the log.
+// TestOwnersThatNameNothing checks that an invalid kind is not requested, and that a long kind is truncated to the
+// length of a label value on the page and in the log.
 func TestOwnersThatNameNothing(t *testing.T) {
 	tests := []struct{ name, apiVersion, kind, owner string }{
 		{"long kind", "apps/v1", strings.Repeat("K", 1<<20), "x"},
@@ -98,7 +97,7 @@ func TestOwnersThatNameNothing(t *testing.T) {
 				w.lead()
 				defer w.stop()
 				if got := w.page("gpuledger_workload_walks_stopped"); len(got) != 1 || !strings.Contains(got[0], "invalid") {
-					t.Errorf("stops are %.200v, want one, invalid", got)
+					t.Errorf("stops are %.200v, want one with the reason invalid", got)
 				}
 				if reads, logged := w.gets(), w.log.Len(); reads > 0 || logged > 0 {
 					t.Errorf("%d reads and %d bytes of log, want none", reads, logged)
@@ -111,8 +110,8 @@ func TestOwnersThatNameNothing(t *testing.T) {
 	}
 }
 
-// TestReadsAreShared checks that a hundred pods of ten Jobs of one JobSet cause eleven reads, and
-// no further reads within an hour.
+// TestReadsAreShared checks that a hundred pods, which belong to ten Jobs of one JobSet, cause eleven reads, and no
+// further reads within an hour.
 func TestReadsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := object("jobset.x-k8s.io/v1alpha2", "JobSet", "team-a", "train", nil)
@@ -146,8 +145,8 @@ func TestReadsAreShared(t *testing.T) {
 	})
 }
 
-// TestForbiddenIsRemembered checks that a missing permission causes one read, and not one read for
-// each owner, and that a new permission is detected.
+// TestForbiddenIsRemembered checks that a missing permission causes only one read, and not one read for each owner. It
+// also checks that a new permission is detected.
 func TestForbiddenIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []runtime.Object
@@ -159,8 +158,8 @@ func TestForbiddenIsRemembered(t *testing.T) {
 		w.refuse("jobs", apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "x", nil))
 		w.lead()
 		defer w.stop()
-		if got := w.gets(); got > 8 { // the number of concurrent readers
-			t.Errorf("%d reads of Jobs that are forbidden", got)
+		if got := w.gets(); got > 8 { // each concurrent reader may make one read
+			t.Errorf("%d reads of Jobs, which are forbidden", got)
 		}
 		want := []string{`gpuledger_workload_walks_stopped{kind="Job",reason="forbidden"} 50`}
 		if diff := cmp.Diff(want, w.page("gpuledger_workload_walks_stopped")); diff != "" {
@@ -173,13 +172,13 @@ func TestForbiddenIsRemembered(t *testing.T) {
 		time.Sleep(15 * time.Minute)
 		synctest.Wait()
 		if got := w.page("gpuledger_workload_walks_stopped"); len(got) != 0 {
-			t.Errorf("stops after the right was given: %v", got)
+			t.Errorf("stops after the permission was granted: %v", got)
 		}
 	})
 }
 
-// TestOwnersOfPodsThatAreGone checks that a controller without pods is not read again, so a cluster
-// with thousands of Jobs per hour needs no read for each Job an hour later.
+// TestOwnersOfPodsThatAreGone checks that a controller without pods is not read again. In a cluster with thousands of
+// Jobs per hour, every Job would otherwise be read again an hour later.
 func TestOwnersOfPodsThatAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := object("batch/v1", "Job", "team-a", "job", nil)
@@ -195,8 +194,8 @@ func TestOwnersOfPodsThatAreGone(t *testing.T) {
 	})
 }
 
-// TestServerErrors checks that a failed API server is called again, and that a root is not shown if it
-// may be wrong.
+// TestServerErrors checks that requests are repeated after the API server has failed, and that a root is not shown
+// while it may be wrong.
 func TestServerErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")
@@ -206,7 +205,7 @@ func TestServerErrors(t *testing.T) {
 		defer w.stop()
 		want := []string{"gpuledger_workload_walks_waiting 1"}
 		if diff := cmp.Diff(want, w.page(info, "gpuledger_workload_info", "gpuledger_workload_walks_stopped", "gpuledger_workload_walks_waiting")); diff != "" {
-			t.Errorf("without an answer (-want +got):\n%s", diff)
+			t.Errorf("without a response (-want +got):\n%s", diff)
 		}
 		w.allow()
 		time.Sleep(10 * time.Second)
@@ -218,7 +217,7 @@ func TestServerErrors(t *testing.T) {
 	})
 }
 
-// TestWalksThatStopSooner checks that known owners are kept when a later walk stops earlier.
+// TestWalksThatStopSooner checks that the known owners are kept if a later walk stops at a lower level.
 func TestWalksThatStopSooner(t *testing.T) {
 	tests := []struct {
 		name string
@@ -251,7 +250,7 @@ func TestWalksThatStopSooner(t *testing.T) {
 	}
 }
 
-// TestOwnerDeletedFirst checks that the root stays known after an owner in the chain is deleted.
+// TestOwnerDeletedFirst checks that the root remains known after an owner in the chain was deleted.
 func TestOwnerDeletedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")

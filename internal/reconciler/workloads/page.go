@@ -4,7 +4,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// page contains the series at one moment by metric.
+// page contains the series at one moment, by metric.
 type page struct {
 	samples [numMetrics][]sample
 	levels  map[levelKey]*level
@@ -18,15 +18,15 @@ func (pg *page) add(m metricID, samples ...sample) {
 	}
 }
 
-// addLevel adds a workload once, though many pods belong to it. If two references to the workload
-// have different parents, the choice is the same at every scrape.
+// addLevel adds a workload once, even if many pods belong to the workload. If two references to the workload have
+// different parents, it selects the same parent at every scrape.
 func (pg *page) addLevel(l *level) {
 	if other := pg.levels[l.key]; other == nil || l.before(other) {
 		pg.levels[l.key] = l
 	}
 }
 
-// stop is the place where a chain ends before its root.
+// stop describes where, and why, a chain ends before its root.
 type stop struct {
 	kind string
 	why  reason

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// pod is the part of a pod with a possible GPU request that is kept in memory. It replaces the
-// pod in the informer's store, and is immutable there.
+// pod contains the parts of a pod with a possible GPU request that are kept in memory. It replaces the pod in the
+// informer's store and is immutable there.
 type pod struct {
 	namespace, name string
 	uid             types.UID
@@ -26,14 +26,14 @@ type pod struct {
 	node        string
 	owner       reference // controller of the pod; zero if there is none
 	amounts     []amount
-	claims      []string // unique names of its resource claims
+	claims      []string // names of its resource claims, without duplicates
 	labels      []string // values in the order of the allow-list
 	annotations []string
 	queue       queue // labels in the pod's own metadata
-	// finished is the time when the last container ended, or zero if one is running.
+	// finished is the time when the last container ended, or zero if a container may still run.
 	finished time.Time
 
-	// status and full are used only for the event log. full is kept until its snapshot is written.
+	// status and full are used only for events. full is kept until the snapshot has been written.
 	status *status
 	full   *corev1.Pod
 }
@@ -44,15 +44,14 @@ type key struct{ namespace, name, uid string }
 
 func (p *pod) key() key { return key{p.namespace, p.name, string(p.uid)} }
 
-// GetObjectMeta implements [metav1.ObjectMetaAccessor], by which informers identify
-// objects. Storing the result would double the size of a pod.
+// GetObjectMeta implements [metav1.ObjectMetaAccessor], with which informers identify objects. Storing the result would
+// double the size of a pod.
 func (p *pod) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: p.uid, ResourceVersion: p.version}
 }
 
-// Keep reduces a pod that requests a GPU, or has a claim that may request one, to the part that is
-// kept in memory. It drops all other pods. Only one goroutine at a time may call it, even while Run
-// runs.
+// Keep reduces a pod to the parts that are kept in memory, if the pod requests a GPU or has a claim that may request a
+// GPU. It drops all other pods. Only one goroutine at a time may call Keep, which is also allowed while Run runs.
 func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok bool) {
 	amounts, claims := w.requests(from), claimNames(from)
 	if len(amounts) == 0 && len(claims) == 0 {
@@ -74,7 +73,7 @@ func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok b
 		p.status = w.keepStatus(from)
 	}
 	if w.opts.Snapshots != snapshotsNone && (w.listed.Load() || time.Since(p.changed()) < recently) {
-		p.full = from // from a list, only recently changed pods, because all pods would take too much memory
+		p.full = from // from a list, only recently changed pods are kept in full, because all pods would take too much memory
 	}
 	return p, true
 }
@@ -87,9 +86,8 @@ func ownerOf(p *corev1.Pod) reference {
 	return refer(owner, p.Namespace)
 }
 
-// finished returns the time when a pod succeeded or failed. A pod that its node rejected never ran
-// a container. Then the time is in the pod's conditions, or the time is known only to the program
-// that set the status.
+// finished returns the time when a pod succeeded or failed. If its node rejected the pod, the pod never ran a
+// container. The time is then in the pod's conditions, or is not in the status at all.
 func finished(p *corev1.Pod) time.Time {
 	if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
 		return time.Time{}
@@ -104,7 +102,7 @@ func finished(p *corev1.Pod) time.Time {
 		}
 	}
 	if last.IsZero() {
-		return time.Unix(0, 0) // finished at an unknown, old time
+		return time.Unix(0, 0) // the pod finished at an unknown time, long ago
 	}
 	return last
 }
@@ -143,7 +141,7 @@ func allowed(list []string, from map[string]string) []string {
 	return values
 }
 
-// inherit returns the values of an object. It takes each missing value from the object's owner.
+// inherit returns the label values of an object. It takes missing values from the object's owner.
 func inherit(own, owner []string) []string {
 	if own == nil || owner == nil {
 		return slices.Concat(own, owner)
@@ -155,8 +153,7 @@ func inherit(own, owner []string) []string {
 	return values
 }
 
-// specHash identifies a pod's spec without the node, because scheduling is already an event of a
-// condition.
+// specHash returns a hash of a pod's spec without the node, because scheduling already causes a condition event.
 func specHash(p *corev1.Pod) uint64 {
 	spec := p.Spec
 	spec.NodeName = ""

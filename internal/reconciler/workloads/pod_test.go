@@ -32,7 +32,7 @@ func requestLine(resourceName, count string) string {
 	return `gpuledger_pod_gpu_requests{namespace="team-a",pod="p",pod_uid="uid-p",resource="` + resourceName + `"} ` + count
 }
 
-// TestRequests checks that requests are counted in the same way as by the scheduler.
+// TestRequests checks that requests are counted in the same way as the scheduler counts them.
 func TestRequests(t *testing.T) {
 	const gpu = "nvidia.com/gpu"
 	tests := []struct {
@@ -97,7 +97,7 @@ func allocate(c *resourcev1.ResourceClaim, requests ...string) *resourcev1.Resou
 	return c
 }
 
-// claiming returns a pod without extended resources that refers to the claim.
+// claiming returns a pod that requests no extended resources but refers to the claim.
 func claiming(claim string) *corev1.Pod {
 	p := gpuPod("p", "0", nil)
 	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimName: &claim}}
@@ -127,8 +127,8 @@ func TestClaims(t *testing.T) {
 		{"alternatives, not allocated", claimOf("c", either), true, nil},
 		{"the second alternative", allocate(claimOf("c", either), "r/small"), true, []string{requestLine("mig.nvidia.com", "1")}},
 		{"another class", claimOf("c", exactly("r", "nic.example.com", 2)), false, nil},
-		{"not only to look at", claimOf("c", used), true, []string{requestLine(class, "2")}},
-		{"only to look at", claimOf("c", admin), false, nil},
+		{"admin access set to false", claimOf("c", used), true, []string{requestLine(class, "2")}},
+		{"admin access only", claimOf("c", admin), false, nil},
 		{"another claim", claimOf("d", exactly("r", class, 2)), false, nil},
 	}
 	for _, tt := range tests {
@@ -148,7 +148,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestClaimReferredToTwice checks that a claim to which a pod refers by two names counts once.
+// TestClaimReferredToTwice checks that a claim counts once if a pod refers to it by two names.
 func TestClaimReferredToTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := claiming("c")
@@ -162,7 +162,7 @@ func TestClaimReferredToTwice(t *testing.T) {
 	})
 }
 
-// TestClaimFromTemplate checks a claim that is created after its pod and named in the pod's status.
+// TestClaimFromTemplate checks a claim that is created after its pod, and that the pod's status then names.
 func TestClaimFromTemplate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gpuPod("p", "0", nil)
@@ -176,7 +176,7 @@ func TestClaimFromTemplate(t *testing.T) {
 		p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpus", ResourceClaimName: new("p-gpus-x7")}}
 		w.update("pods", p)
 		if got := w.newEvents(); len(got) != 0 {
-			t.Errorf("events of a pod that may request no GPU: %v", got)
+			t.Errorf("events of a pod with an unknown claim: %v", got)
 		}
 		claim := claimOf("p-gpus-x7", exactly("r", "gpu.nvidia.com", 1))
 		w.create("resourceclaims", claim)
@@ -184,7 +184,7 @@ func TestClaimFromTemplate(t *testing.T) {
 		claim.ResourceVersion = "2"
 		w.update("resourceclaims", claim)
 		if got := w.newEvents(); len(got) != 1 || got[0]["event"] != "phase" {
-			t.Errorf("events, once its claim is known: %v, want the phase", got)
+			t.Errorf("events after the claim became known: %v, want the phase", got)
 		}
 		want := []string{requestLine("gpu.nvidia.com", "1")}
 		if diff := cmp.Diff(want, w.page(requests)); diff != "" {
@@ -199,13 +199,13 @@ func TestClaimFromTemplate(t *testing.T) {
 		p.ResourceVersion, p.Status.Phase = "3", corev1.PodSucceeded
 		w.update("pods", p)
 		if diff := cmp.Diff(want, w.page(requests)); diff != "" {
-			t.Errorf("requests of a pod that changed after that (-want +got):\n%s", diff)
+			t.Errorf("requests after a later change of the pod (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestClaimDeletedAndMadeAgain checks that a claim is dropped together with the last pod that
-// refers to it, and that a new claim with the same name is a different claim.
+// TestClaimDeletedAndMadeAgain checks that a deleted claim is dropped together with the last pod that refers to it, and
+// that a new claim with the same name counts as a different claim.
 func TestClaimDeletedAndMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, []string{"-retention=1m"}, claiming("c"), claimOf("c", exactly("r", "gpu.nvidia.com", 2)), claimOf("unused", exactly("r", "gpu.nvidia.com", 1)))
@@ -219,7 +219,7 @@ func TestClaimDeletedAndMadeAgain(t *testing.T) {
 		again.UID = "uid-again"
 		w.create("pods", again)
 		if got := w.page(info); len(got) != 0 {
-			t.Errorf("a pod with a claim that is gone is shown: %v", got)
+			t.Errorf("a pod with a deleted claim is shown: %v", got)
 		}
 		w.create("resourceclaims", claimOf("c", exactly("r", "gpu.nvidia.com", 4)))
 		want := []string{strings.Replace(requestLine("gpu.nvidia.com", "4"), "uid-p", "uid-again", 1)}
@@ -229,8 +229,7 @@ func TestClaimDeletedAndMadeAgain(t *testing.T) {
 	})
 }
 
-// TestClaimMadeAgain checks that a recreated claim is kept after the pod that referred to the first
-// claim ended.
+// TestClaimMadeAgain checks that a recreated claim is kept after the pod that referred to the old claim has ended.
 func TestClaimMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := claimOf("c", exactly("r", "gpu.nvidia.com", 2))
@@ -250,7 +249,7 @@ func TestClaimMadeAgain(t *testing.T) {
 	})
 }
 
-// TestNoClaimsServed checks an old API server without resource claims that is upgraded later.
+// TestNoClaimsServed checks an old API server that does not serve resource claims until it is upgraded.
 func TestNoClaimsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, gpuPod("q", "1", nil), claiming("c"), claimOf("c", exactly("r", "gpu.nvidia.com", 2)))
@@ -259,7 +258,7 @@ func TestNoClaimsServed(t *testing.T) {
 		w.lead()
 		defer w.stop()
 		if got := w.page("gpuledger_pod_info"); len(got) != 1 {
-			t.Errorf("without claims, pods are %v; want that of the extended resource", got)
+			t.Errorf("without claims, pods are %v, want only the pod with the extended resource", got)
 		}
 		w.kube.Lock()
 		w.kube.Resources = served
@@ -294,7 +293,7 @@ func (w *world) delete(resource, name string) {
 	w.check(w.kube.Tracker().Delete(resourceOf(resource), "team-a", name))
 }
 
-// check waits until a change has arrived.
+// check waits until a change has been processed.
 func (w *world) check(err error) {
 	w.t.Helper()
 	if err != nil {

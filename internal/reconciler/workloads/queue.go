@@ -9,16 +9,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// queue is the queue of a pod in a scheduler or in Kueue, or zero if the pod is in no queue.
+// queue describes the queue in which a pod is, in a scheduler or in Kueue. It is zero if the pod is in no queue.
 type queue struct {
 	name string
-	// cluster is the ClusterQueue of Kueue, or empty if it is unknown.
+	// cluster is Kueue's ClusterQueue, or empty if it is unknown.
 	cluster string
-	// local is set if the name is a LocalQueue of Kueue in the namespace of the pod.
+	// local is set if the queue is one of Kueue's LocalQueues, in the namespace of the pod.
 	local bool
 }
 
-// or returns the queue, or the given queue if the name is unknown.
+// or returns the queue, or the other queue if this queue has no name.
 func (q queue) or(other queue) queue {
 	if q.name == "" {
 		other.cluster = cmp.Or(q.cluster, other.cluster)
@@ -27,31 +27,30 @@ func (q queue) or(other queue) queue {
 	return q
 }
 
-// These are the labels of Kueue: the queue that a user selects, and the labels that Kueue 0.17 and
-// newer adds to pods when it admits them (pkg/constants/constants.go,
-// pkg/controller/constants/constants.go).
+// These are Kueue's labels: the label with which a user selects a queue, and the labels that Kueue 0.17 and newer adds
+// to pods when it admits them (pkg/constants/constants.go, pkg/controller/constants/constants.go).
 const (
 	kueueQueue        = "kueue.x-k8s.io/queue-name"
 	kueueLocalQueue   = "kueue.x-k8s.io/local-queue-name"
 	kueueClusterQueue = "kueue.x-k8s.io/cluster-queue-name"
 )
 
-// These are the keys of Volcano: the queue of a Volcano job, which its controller adds to the pods
-// (pkg/controllers/job/job_controller_util.go), and the queue that other pods select.
+// These are Volcano's keys: the key for the queue of a Volcano job, which the job's controller adds to the pods
+// (pkg/controllers/job/job_controller_util.go), and the key with which other pods select a queue.
 const (
 	volcanoJobQueue = "volcano.sh/queue-name"
 	volcanoQueue    = "scheduling.volcano.sh/queue-name"
 )
 
-// These are the keys of YuniKorn (pkg/common/constants/constants.go). The short label counts only
-// for pods of its scheduler, because other programs also use it.
+// These are YuniKorn's keys (pkg/common/constants/constants.go). The short label is used only for pods that YuniKorn
+// schedules, because other programs also use this label.
 const (
 	yunikornQueue      = "yunikorn.apache.org/queue"
 	yunikornShortQueue = "queue"
 	yunikornScheduler  = "yunikorn"
 )
 
-// queueOfPod returns the queue that the metadata of a pod names.
+// queueOfPod returns the queue that a pod's metadata names.
 func queueOfPod(p *corev1.Pod) queue {
 	labels, annotations := p.Labels, p.Annotations
 	if name := cmp.Or(labels[kueueLocalQueue], labels[kueueQueue]); name != "" {
@@ -69,11 +68,11 @@ func queueOfPod(p *corev1.Pod) queue {
 	return newQueue(name, labels[kueueClusterQueue], false)
 }
 
-// queueOfOwner returns the queue that the metadata of an owner of pods names. Kueue admits owners,
-// and adds labels to pods only if its feature AssignQueueLabelsForPods is enabled.
+// queueOfOwner returns the queue that the metadata of a pod's owner names. Kueue admits owners, and adds labels to pods
+// only if its feature AssignQueueLabelsForPods is enabled.
 func queueOfOwner(labels map[string]string) queue { return newQueue(labels[kueueQueue], "", true) }
 
-// newQueue returns a queue, without names that are invalid. A queue without a name is not local.
+// newQueue returns a queue without invalid names. A queue without a name is not local.
 func newQueue(name, cluster string, local bool) queue {
 	valid := func(name string) string { return shared(strings.Clone(labelvalue.Valid(name))) }
 	return queue{name: valid(name), cluster: valid(cluster), local: local && name != ""}

@@ -18,8 +18,8 @@ import (
 
 type keys = map[string]string
 
-// TestQueue checks the queue of a pod, from objects of the schedulers' repositories. The named files set
-// or read these labels and annotations.
+// TestQueue checks the queues of pods that were copied from the schedulers' repositories. The files that source names
+// set or read these labels and annotations.
 func TestQueue(t *testing.T) {
 	tests := []struct {
 		name                     string
@@ -33,7 +33,7 @@ func TestQueue(t *testing.T) {
 			queue:  "test-lq",
 		},
 		{
-			name: "Kueue, a job without labels of its pods", source: "kubernetes-sigs/kueue ff69552e site/static/examples/jobs/sample-job.yaml; pkg/features/kube_features.go: AssignQueueLabelsForPods since 0.17",
+			name: "Kueue, a job with pods that have no labels", source: "kubernetes-sigs/kueue ff69552e site/static/examples/jobs/sample-job.yaml; pkg/features/kube_features.go: AssignQueueLabelsForPods since 0.17",
 			job: keys{"kueue.x-k8s.io/queue-name": "user-queue"}, queue: "user-queue",
 		},
 		{
@@ -92,7 +92,7 @@ func (w *world) wantQueue(queue, cluster string) {
 	}
 }
 
-// TestQueueOfChain checks that the nearest owner with a queue counts.
+// TestQueueOfChain checks that the queue of the nearest owner with a queue is used.
 func TestQueueOfChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "jobset.x-k8s.io/v1alpha2 JobSet")
@@ -130,12 +130,12 @@ func kueuePod(cluster string) *corev1.Pod {
 	return p
 }
 
-// TestClusterQueue checks that the ClusterQueue of a pod is the ClusterQueue of the LocalQueue in its namespace, and that the label of the
-// pod counts only if the role does not permit to list LocalQueues.
+// TestClusterQueue checks that a pod has the ClusterQueue of the LocalQueue in its namespace. The label of the pod must
+// be used only if the role does not permit listing LocalQueues.
 func TestClusterQueue(t *testing.T) {
 	tests := []struct {
 		name      string
-		version   string // served version of LocalQueues; empty if Kueue is not installed
+		version   string // version of LocalQueues that is served; empty if Kueue is not installed
 		forbidden bool
 		queues    []string // namespace and ClusterQueue
 		label     string
@@ -174,8 +174,9 @@ func TestClusterQueue(t *testing.T) {
 	}
 }
 
-// TestLaterLocalQueue checks that pods get the ClusterQueue of a LocalQueue that is created later, keep it when the LocalQueue is deleted,
-// and get another ClusterQueue after the LocalQueue is created again for that ClusterQueue.
+// TestLaterLocalQueue checks that pods get the ClusterQueue of a LocalQueue that is created later, and keep this
+// ClusterQueue when the LocalQueue is deleted. If the LocalQueue is then created again for another ClusterQueue, the
+// pods must get the other ClusterQueue.
 func TestLaterLocalQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, kueuePod(""), localQueue(t, "v1beta2", "team-b", "rich-queue"))
@@ -199,7 +200,8 @@ func TestLaterLocalQueue(t *testing.T) {
 	})
 }
 
-// TestOwnerLabels checks that a pod takes each label that it lacks from its nearest owner with the label, if the flag is set.
+// TestOwnerLabels checks that a pod takes each label that it lacks from the nearest owner that has the label, if the
+// flag is set.
 func TestOwnerLabels(t *testing.T) {
 	const of = `,namespace="team-a",pod="p",pod_uid="uid-p"} 1`
 	own, job, set := keys{"team": "blue"}, keys{"team": "red", "cost-center": "4711"}, keys{"cost-center": "1", "project": "moon", "secret": "x"}

@@ -10,16 +10,15 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// amount is the amount of a resource that a pod requests. The resource of a claim is the name of
-// its device class.
+// amount is the amount of a resource that a pod requests. For a claim, the resource is the name of the device class.
 type amount struct {
 	resource string
 	count    float64
 }
 
-// requests returns the extended resources that the pod requests, counted like the scheduler. These
-// are the requests of all containers and sidecars or, if this is more, the requests of the largest
-// init container and the sidecars before it.
+// requests returns the extended resources that the pod requests, counted in the same way as the scheduler counts them.
+// The result is the sum of the requests of all containers and sidecars or, if this is more, of the largest init
+// container and the sidecars before it.
 func (w *Workloads) requests(p *corev1.Pod) []amount {
 	var amounts []amount
 	for name, quantity := range resource.PodRequests(p, resource.PodResourcesOptions{}) {
@@ -31,8 +30,7 @@ func (w *Workloads) requests(p *corev1.Pod) []amount {
 	return amounts
 }
 
-// isGPU reports whether a resource is a GPU. A device class can also be requested as a resource
-// (KEP-5004).
+// isGPU reports whether a resource stands for GPUs. A device class can also be requested as a resource (KEP-5004).
 func (w *Workloads) isGPU(name string) bool {
 	if class, ok := strings.CutPrefix(name, resourcev1.ResourceDeviceClassPrefix); ok {
 		return w.opts.DeviceClasses.MatchString(class)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestRoot checks that the root of a pod's owners is found for every kind of creator.
+// TestRoot checks that the root of a pod's owner chain is found for every kind of creator.
 func TestRoot(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -64,8 +64,8 @@ func workloadLine(o *metav1.PartialObjectMetadata, parent string) string {
 	return fmt.Sprintf(`gpuledger_workload_info{kind=%q,name=%q,namespace=%q,parent_uid=%q,uid=%q} 1`, o.Kind, o.Name, o.Namespace, parent, o.UID)
 }
 
-// TestBarePod checks that a pod without a controller is its own workload, even if it owns other
-// pods, like the driver of a Spark job.
+// TestBarePod checks that a pod without a controller is its own workload, even if the pod owns other pods, as the
+// driver of a Spark job does.
 func TestBarePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		driver := gpuPod("driver", "1", nil)
@@ -85,8 +85,8 @@ func TestBarePod(t *testing.T) {
 	})
 }
 
-// TestOneParent checks that a workload has one parent, the same at every scrape, if two references
-// to it disagree.
+// TestOneParent checks that a workload has one parent, which is the same at every scrape, even if two references to the
+// workload disagree.
 func TestOneParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")
@@ -119,7 +119,7 @@ func TestOtherOwners(t *testing.T) {
 	})
 }
 
-// TestStops checks that a walk that stops keeps the owners that it found, with the reason.
+// TestStops checks that a walk that stops before the root keeps the owners that it found and the reason.
 func TestStops(t *testing.T) {
 	deployment := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
 	replaced := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
@@ -135,16 +135,16 @@ func TestStops(t *testing.T) {
 		owners     []*metav1.PartialObjectMetadata
 		forbid     string
 		kind, root string
-		want       string // kind and reason
+		want       string // kind and reason of the stop
 	}{
-		{"forbidden at once", deployment[0], deployment, "replicasets", "ReplicaSet", "level0", "ReplicaSet forbidden"},
-		{"forbidden further up", deployment[0], deployment, "deployments", "Deployment", "level1", "Deployment forbidden"},
+		{"forbidden at the first level", deployment[0], deployment, "replicasets", "ReplicaSet", "level0", "ReplicaSet forbidden"},
+		{"forbidden at a higher level", deployment[0], deployment, "deployments", "Deployment", "level1", "Deployment forbidden"},
 		{"gone", deployment[0], nil, "", "ReplicaSet", "level0", "ReplicaSet not_found"},
-		{"another of that name", deployment[0], replaced, "", "ReplicaSet", "level0", "ReplicaSet not_found"},
+		{"another object with the same name", deployment[0], replaced, "", "ReplicaSet", "level0", "ReplicaSet not_found"},
 		{"kind not served", foreign[0], foreign, "", "Gadget", "level0", "Gadget unknown_kind"},
 		{"too deep", long[0], long, "", "Job", "level31", "Job too_deep"},
 		{"ring", ring[0], ring, "", "Deployment", "level1", "Deployment cycle"},
-		{"owned by what has a namespace", downwards[0], downwards, "", "Deployment", "level1", "Deployment invalid"},
+		{"a cluster-scoped object with a namespaced owner", downwards[0], downwards, "", "Deployment", "level1", "Deployment invalid"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestStops(t *testing.T) {
 				defer w.stop()
 				got := w.page("gpuledger_pod_info")
 				if len(got) != 1 || !strings.Contains(got[0], fmt.Sprintf(`workload_kind=%q,workload_name=%q`, tt.kind, tt.root)) {
-					t.Errorf("pod is %v; want it to belong to %s %s", got, tt.kind, tt.root)
+					t.Errorf("pod is %v, want the workload %s %s", got, tt.kind, tt.root)
 				}
 				kind, why, _ := strings.Cut(tt.want, " ")
 				want := []string{fmt.Sprintf(`gpuledger_workload_walks_stopped{kind=%q,reason=%q} 1`, kind, why)}

@@ -13,15 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// This is the size of TestManyPods.
+// These flags set the size of TestManyPods.
 var (
-	size    = flag.Int("size", 200, "number of pods of TestManyPods")
+	size    = flag.Int("size", 200, "number of pods in TestManyPods")
 	scrapes = flag.Int("scrapes", 5, "number of scrapes in each part of TestManyPods")
 )
 
 // TestManyPods counts the requests and the lines of the page for many pods. It does so when the pods are listed, when
-// each pod changes once, when each namespace gets a queue, and when the pods end. Each owner is read once. TestGrowth of
-// package reconciler runs it with two sizes, and compares the number of executions of each statement.
+// each pod changes once, when each namespace gets a queue, and when the pods end. Each owner must be read only once.
+// TestGrowth in package reconciler runs this test with two sizes, and compares how often each statement is executed.
 func TestManyPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pods, all := manyPods(*size)
@@ -32,7 +32,7 @@ func TestManyPods(t *testing.T) {
 		jobs := (*size + podsOfJob - 1) / podsOfJob
 		w.scrapes(*scrapes, *size)
 		if got := w.gets(); got != jobs {
-			t.Errorf("%d reads of owners, want one of each of %d jobs", got, jobs)
+			t.Errorf("%d reads of owners, want one read for each of %d jobs", got, jobs)
 		}
 
 		for _, p := range pods {
@@ -66,10 +66,10 @@ func TestManyPods(t *testing.T) {
 	})
 }
 
-// namespaces is the number of namespaces of a number of pods.
+// namespaces returns the number of namespaces for a number of pods.
 func namespaces(pods int) int { return pods/20 + 1 }
 
-// manyPods returns pods of jobs in a number of namespaces, with all objects of the cluster.
+// manyPods returns pods that belong to jobs in several namespaces, and all objects of the cluster.
 func manyPods(n int) (pods []*corev1.Pod, all []runtime.Object) {
 	for i := range n {
 		job := object("batch/v1", "Job", fmt.Sprintf("team-%d", i/podsOfJob%namespaces(n)), fmt.Sprintf("training-%d", i/podsOfJob), nil)
@@ -83,7 +83,7 @@ func manyPods(n int) (pods []*corev1.Pod, all []runtime.Object) {
 	return pods, all
 }
 
-// scrapes reads the page a number of times, and checks the number of pods.
+// scrapes reads the page several times, and checks the number of pods.
 func (w *world) scrapes(times, pods int) {
 	w.t.Helper()
 	for range times {

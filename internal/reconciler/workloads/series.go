@@ -13,18 +13,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// sample is a line of the page. It is rendered once and not at every scrape, because a large cluster has a
-// hundred thousand samples. It is empty for a sample that does not exist.
+// sample is a line of the page, or empty if the sample does not exist. Lines are rendered once and not at every scrape,
+// because a large cluster has a hundred thousand samples.
 type sample string
 
-// renderer creates the samples of the book. It is used under the book's lock.
+// renderer creates the samples of the book. It is used only while the book is locked.
 type renderer struct {
-	// labels and annotations are the label names of the allow-lists.
+	// labels and annotations contain the label names for the allow-lists.
 	labels, annotations []string
 
 	pairs metric.Pairs
-	// If strict is set, a sample with labels that are not in the catalogue causes a panic. The catalogue
-	// does not contain the labels of the allow-lists.
+	// If strict is set, a sample with labels that are not in the catalogue causes a panic. The catalogue does not contain
+	// the labels from the allow-lists.
 	strict bool
 }
 
@@ -33,15 +33,13 @@ func newRenderer(opts Options) *renderer {
 }
 
 var (
-	// illegal matches characters that label names cannot have, and capital matches the start of a word
-	// in camel case.
+	// illegal matches characters that are invalid in label names. capital matches the start of a word in camel case.
 	illegal = regexp.MustCompile(`[^a-zA-Z0-9_]`)
 	capital = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 )
 
-// labelNames converts keys of labels or annotations to label names in the same way as
-// kube-state-metrics: app.kubernetes.io/name is label_app_kubernetes_io_name, and jobName
-// label_job_name.
+// labelNames converts keys of labels or annotations to label names in the same way as kube-state-metrics. For example,
+// app.kubernetes.io/name becomes label_app_kubernetes_io_name, and jobName becomes label_job_name.
 func labelNames(prefix string, keys []string) []string {
 	names := make([]string, len(keys))
 	for i, k := range keys {
@@ -61,31 +59,32 @@ func (r *renderer) gauge(m metricID, value float64, labels ...*dto.LabelPair) sa
 	return line
 }
 
-// rendered returns the lines of a metric with one series: its help and type, and the series.
+// rendered returns the lines for a metric with one series. These are the help and the type of the metric, and the
+// series.
 func rendered(m metricID, series *dto.Metric) (head string, line sample) {
 	var page bytes.Buffer
 	if _, err := expfmt.MetricFamilyToText(&page, catalogue[m].NewFamily([]*dto.Metric{series})); err != nil {
 		panic(err) // a buffer accepts all writes
 	}
 	text := page.String()
-	end := strings.LastIndexByte(text[:len(text)-1], '\n') + 1 // the text format has no line breaks in values
+	end := strings.LastIndexByte(text[:len(text)-1], '\n') + 1 // values contain no line breaks in the text format
 	return text[:end], sample(strings.Clone(text[end:]))
 }
 
 // levelKey identifies a workload.
 type levelKey struct{ kind, namespace, name, uid string }
 
-// level is the series of one workload.
+// level contains the series of one workload.
 type level struct {
 	key    levelKey
 	parent string // UID of its controller
-	whole  bool   // whether its chain reached the root
+	whole  bool   // whether the owner chain reached the root
 	sample sample
-	of     belonging // labels of a pod without a controller
+	of     belonging // labels that identify the workload, for a pod without a controller
 }
 
-// before reports whether l is preferred over another level of the same workload. A level with a
-// parent is preferred, and then a level with a chain that reached the root.
+// before reports whether l is preferred over another level of the same workload. A level with a parent has precedence,
+// and then a level with a chain that reached the root.
 func (l *level) before(other *level) bool {
 	switch {
 	case (l.parent != "") != (other.parent != ""):
@@ -99,13 +98,13 @@ func (l *level) before(other *level) bool {
 // belonging contains the labels that identify the workload of a pod.
 type belonging = []*dto.LabelPair
 
-// above contains the series above all pods of one controller.
+// above contains the series of the workloads above the pods of one controller.
 type above struct {
 	of     belonging
 	levels []level
 }
 
-// owner renders the levels above the pods of one controller.
+// owner renders the workloads above the pods of one controller.
 func (r *renderer) owner(l *ownerChain) *above {
 	root := l.root()
 	s := &above{of: r.belonging(l.levels[0], root), levels: make([]level, 0, len(l.levels))}
@@ -130,7 +129,7 @@ func (r *renderer) belonging(direct, root reference) belonging {
 	}
 }
 
-// bare renders a pod without a controller, which is its own workload.
+// bare renders the workload of a pod without a controller, which is the pod itself.
 func (r *renderer) bare(p *pod) *level {
 	self := reference{kind: "Pod", namespace: p.namespace, name: p.name, uid: p.uid}
 	l := r.level(self, "", true)
@@ -144,7 +143,7 @@ type podSamples struct {
 	requests                  []sample
 }
 
-// pod renders a pod with its queue and its labels, which may come from owners.
+// pod renders the samples of a pod. Its queue and its labels may come from owners.
 func (r *renderer) pod(e *entry, of belonging, q queue, labels []string) *podSamples {
 	p := e.pod
 	id := []*dto.LabelPair{r.pairs.New("namespace", p.namespace), r.pairs.New("pod", p.name), r.pairs.New("pod_uid", string(p.uid))}

@@ -2,7 +2,7 @@ package workloads
 
 import "unique"
 
-// shared returns the interned copy of a string. It is used for names of namespaces, nodes and kinds
-// that many pods have in common. The garbage collector removes it with its last user, so names that
-// a tenant invents disappear with the pods of the tenant.
+// shared returns the interned copy of a string. It is used for names of namespaces, nodes and kinds that many pods have
+// in common. The garbage collector removes the copy together with its last user, so names that a tenant invents
+// disappear with the tenant's pods.
 func shared(s string) string { return unique.Make(s).Value() }

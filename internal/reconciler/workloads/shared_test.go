@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// TestKeepsNothingOfPodsThatAreGone checks that strings of deleted pods do not stay in memory.
+// TestKeepsNothingOfPodsThatAreGone checks that the strings of deleted pods do not stay in memory.
 func TestKeepsNothingOfPodsThatAreGone(t *testing.T) {
 	w := workloads.New(options(t, nil), slog.New(slog.DiscardHandler))
 	before := int64(heap())
@@ -19,7 +19,7 @@ func TestKeepsNothingOfPodsThatAreGone(t *testing.T) {
 		w.Keep(gpuPod("p", "1", owner))
 	}
 	if grown := int64(heap()) - before; grown > 8<<20 {
-		t.Errorf("%d bytes are held after 64 pods that are gone", grown)
+		t.Errorf("%d bytes are still held after 64 pods were deleted", grown)
 	}
 	runtime.KeepAlive(w)
 }

@@ -7,13 +7,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// removed replaces a value.
+// removed replaces a removed value.
 const removed = "removed"
 
-// snapshot returns a copy of a pod for the log without possible secrets. These are commands and
-// their arguments, values of the environment, headers and volume options, and all annotations that
-// are not listed. The annotation of kubectl apply repeats the whole object. It cannot be detected
-// whether an argument is secret.
+// snapshot returns a copy of a pod without possible secrets. It removes commands and arguments, the values of
+// environment variables, headers and volume options, and all annotations that are not allow-listed. Arguments are
+// removed because it is impossible to detect which ones are secret, and annotations because kubectl apply's annotation
+// repeats the whole object.
 func snapshot(from *corev1.Pod, annotations []string) *corev1.Pod {
 	p := from.DeepCopy()
 	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// status is the part of a pod from which its events are derived.
+// status contains the parts of a pod from which its events are derived.
 type status struct {
 	phase, reason string
 	conditions    []condition
@@ -20,23 +20,22 @@ type status struct {
 
 // condition is a condition of a pod.
 type condition struct {
-	state unique.Handle[state] // shared by the pods in this state
-	since int64                // seconds since the Unix epoch, which is the resolution of the API server
+	state unique.Handle[state] // interned, because many pods are in the same state
+	since int64                // seconds since the Unix epoch; the API server has the same resolution
 }
 
-// state is a condition without its time and its message, which the scheduler rewrites
-// repeatedly.
+// state is a condition without its time and without its message, which the scheduler changes repeatedly.
 type state struct{ name, status, reason string }
 
-// container is the part of a container's status that is kept in memory.
+// container contains the parts of a container's status that are kept in memory.
 type container struct {
 	name     string
 	restarts int32
-	// ended is the last termination, or nil if there was none.
+	// ended is the last termination, or nil if the container has never ended.
 	ended *ending
 }
 
-// ending is the termination of one run of a container.
+// ending describes how a run of a container ended.
 type ending struct {
 	exitCode, signal int32
 	reason           string
@@ -83,9 +82,8 @@ func enteredPhase(p *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// allStarted returns the time at which the last of the containers started for the first time. At
-// this time the kubelet sets the phase Running. The result is zero if restarts have removed this
-// time from the status.
+// allStarted returns the time at which every container had started for the first time. At this time, the kubelet sets
+// the phase Running. The result is zero if the status no longer contains this time after restarts.
 func allStarted(containers []corev1.ContainerStatus) (last time.Time) {
 	for i := range containers {
 		at := firstStart(&containers[i])
@@ -130,7 +128,7 @@ func (w *Workloads) endingOf(c *corev1.ContainerStatus) *ending {
 	return &ending{exitCode: t.ExitCode, signal: t.Signal, reason: shared(t.Reason), at: t.FinishedAt.Time}
 }
 
-// condition returns the state of the named condition, or zero if there is none.
+// condition returns the state of the named condition, or zero if there is no such condition.
 func (s *status) condition(name string) state {
 	for _, c := range s.conditions {
 		if is := c.state.Value(); is.name == name {
@@ -140,7 +138,7 @@ func (s *status) condition(name string) state {
 	return state{}
 }
 
-// container returns the named container, or zero if there is none.
+// container returns the named container, or zero if there is no such container.
 func (s *status) container(name string) container {
 	for _, c := range s.containers {
 		if c.name == name {

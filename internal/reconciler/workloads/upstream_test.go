@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// upstream contains owner chains of controllers outside Kubernetes, from the pod's controller to the
-// object that a person creates. Each link is set with controller: true, in the source that is named.
+// upstream contains owner chains that controllers outside Kubernetes create, from the pod's controller to the object
+// that a person creates. The named sources set each owner reference with controller: true.
 var upstream = []struct {
 	name   string
-	source string // repository, state, and the files that set the references
+	source string // repository, commit, and the files that set the references
 	levels []string
 }{
 	{
@@ -96,8 +96,8 @@ var upstream = []struct {
 	},
 }
 
-// TestUpstreamOwners checks that the chain of each controller ends at the object that a person
-// creates, and that the shipped role can get every kind in the chain, and no other kind.
+// TestUpstreamOwners checks that each chain ends at the object that a person creates. It also checks that the shipped
+// role can get every kind in these chains, and no other kind.
 func TestUpstreamOwners(t *testing.T) {
 	readable := ownersOfManifest(t)
 	for _, tt := range upstream {
@@ -123,8 +123,8 @@ func TestUpstreamOwners(t *testing.T) {
 	}
 }
 
-// TestScheduledSpark checks that the chain of a scheduled Spark application ends at its run. Upstream
-// sets the owner without controller: true, like an owner that only delays garbage collection.
+// TestScheduledSpark checks that the chain of a scheduled Spark application ends at the application's run. Upstream
+// sets the owner of the run without controller: true, as for an owner that only delays garbage collection.
 func TestScheduledSpark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("sparkoperator.k8s.io/v1beta2 SparkApplication", "sparkoperator.k8s.io/v1beta2 ScheduledSparkApplication")
@@ -155,7 +155,7 @@ func rbacNameOf(t *testing.T, level string) (group, resource string) {
 	return "", ""
 }
 
-// ownersOfManifest returns the resources of the role for owners, as group/resource.
+// ownersOfManifest returns the resources in the role for owners, as group/resource.
 func ownersOfManifest(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("../../../manifests/base/reconciler/workloads.yaml")
@@ -173,7 +173,7 @@ func ownersOfManifest(t *testing.T) map[string]bool {
 		}
 		for _, rule := range role.Rules {
 			if !slices.Equal(rule.Verbs, []string{"get"}) {
-				t.Errorf("%v: verbs %v, want get only", rule.Resources, rule.Verbs)
+				t.Errorf("%v: verbs %v, want only get", rule.Resources, rule.Verbs)
 			}
 			for _, group := range rule.APIGroups {
 				for _, resource := range rule.Resources {

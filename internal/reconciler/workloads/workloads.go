@@ -20,22 +20,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// Cluster contains the clients for workloads. The informer holds every pod of the cluster in the
-// form that [Workloads.Keep] returns. The caller runs the informer.
+// Cluster contains the clients and the informer for workloads. The informer holds the pods of the cluster in the form
+// that [Workloads.Keep] returns. The caller runs the informer.
 type Cluster struct {
 	// Watches is used to list and watch, and Kube is used for all other requests.
 	Watches  kubernetes.Interface
 	Kube     kubernetes.Interface
 	Metadata metadata.Interface
-	// Dynamic lists and watches objects of other programs.
+	// Dynamic lists and watches objects that other programs define.
 	Dynamic dynamic.Interface
 	Pods    cache.SharedIndexInformer
-	// Failures records resource claims and queues that cannot be watched.
+	// Failures records if resource claims or queues cannot be watched.
 	Failures *watch.Failures
 }
 
-// Workloads follows the pods that request GPUs. It is a [prometheus.TransactionalGatherer] with
-// pods and workloads while Run runs.
+// Workloads follows the pods that request GPUs. It is a [prometheus.TransactionalGatherer], which contains pods and
+// workloads while Run runs.
 type Workloads struct {
 	opts  Options
 	log   *slog.Logger
@@ -62,12 +62,11 @@ func New(opts Options, log *slog.Logger) *Workloads {
 	return w
 }
 
-// tracers is the number of concurrent requests for owners. The rate limit of the client also
-// applies.
+// tracers is the maximum number of concurrent requests for owners. The client's rate limit applies too.
 const tracers = 8
 
-// Run follows the workloads until the context ends. It may be called again after it returned,
-// when this replica leads again. Each term begins with an empty book.
+// Run follows the workloads until the context ends. It may be called again after it has returned, when this replica
+// becomes the leader again. Each term begins with an empty book.
 func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	g, ctx := errgroup.WithContext(ctx)
 	queue := workqueue.NewTypedRateLimitingQueue(
@@ -94,8 +93,8 @@ func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	return g.Wait()
 }
 
-// traceQueued traces the queued owner chains. A chain is traced again when it expires, until
-// its controller has no pods.
+// traceQueued traces the queued owner chains. A chain is traced again each time it expires, until its controller has no
+// pods.
 func (w *Workloads) traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reference], look *lookup, b *book) error {
 	for {
 		of, shutdown := queue.Get()
@@ -122,8 +121,8 @@ func (w *Workloads) traceQueued(ctx context.Context, queue workqueue.TypedRateLi
 	}
 }
 
-// goodFor is the time until a chain is traced again. It is spread so that controllers that were
-// read together at the start are not traced together again.
+// goodFor returns the time until a chain is traced again. The times are spread, so that controllers that were traced
+// together at the start are not traced together again.
 func (l *ownerChain) goodFor() time.Duration {
 	d := foundFor
 	if l.stopped != "" {
@@ -148,7 +147,7 @@ func (w *Workloads) sweep(ctx context.Context, b *book, look *lookup) error {
 	}
 }
 
-// writeNews writes the events of workloads since the last call. It logs only recent events.
+// writeNews writes the events of workloads that were added since the last call. It logs only recent events.
 func (w *Workloads) writeNews(b *book) {
 	if news := b.takeNews(); w.opts.follows() {
 		w.diary.writeNews(news, b.started.Add(-recently))

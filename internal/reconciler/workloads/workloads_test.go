@@ -23,8 +23,7 @@ import (
 
 const info = "gpuledger_pod_info"
 
-// TestPendingPod checks that a pending pod has series, and gets the label node when it is
-// scheduled.
+// TestPendingPod checks that a pending pod has series, and that the label node is set when the pod is scheduled.
 func TestPendingPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gpuPod("p", "1", nil)
@@ -52,7 +51,7 @@ func next(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// ended returns the pod after its container ended.
+// ended returns the pod after its container has ended.
 func ended(p *corev1.Pod, phase corev1.PodPhase, exitCode int32, at time.Time) *corev1.Pod {
 	p = next(p)
 	p.Status.Phase = phase
@@ -62,15 +61,14 @@ func ended(p *corev1.Pod, phase corev1.PodPhase, exitCode int32, at time.Time) *
 	return p
 }
 
-// TestRetention checks that the series of a finished or deleted pod stay exactly for the retention
-// time.
+// TestRetention checks that the series of a finished or deleted pod remain exactly for the retention time.
 func TestRetention(t *testing.T) {
 	tests := []struct {
 		name string
 		end  func(w *world, p *corev1.Pod)
 	}{
 		{"finished", func(w *world, p *corev1.Pod) { w.update("pods", ended(p, corev1.PodSucceeded, 0, time.Now())) }},
-		{"finished, by a clock that is late", func(w *world, p *corev1.Pod) {
+		{"finished, according to a slow clock", func(w *world, p *corev1.Pod) {
 			w.update("pods", ended(p, corev1.PodFailed, 1, time.Now().Add(-time.Hour)))
 		}},
 		{"deleted", func(w *world, _ *corev1.Pod) { w.delete("pods", "p") }},
@@ -106,7 +104,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRecreatedPod checks that a recreated pod with the same name is another pod.
+// TestRecreatedPod checks that a recreated pod with the same name counts as another pod.
 func TestRecreatedPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, gpuPod("p", "1", nil))
@@ -127,8 +125,8 @@ func TestRecreatedPod(t *testing.T) {
 	})
 }
 
-// TestMissedDeletion checks a pod that was deleted and replaced by another pod of the same name
-// while the watch was down.
+// TestMissedDeletion checks a pod that was deleted, and replaced by another pod with the same name, while the watch was
+// down.
 func TestMissedDeletion(t *testing.T) {
 	anew := next(gpuPod("p", "1", nil))
 	anew.UID = "uid-anew"
@@ -153,7 +151,7 @@ func TestMissedDeletion(t *testing.T) {
 				time.Sleep(24 * time.Hour)
 				synctest.Wait()
 				if got := w.page(info); len(got) != 0 {
-					t.Errorf("a day after the other was deleted, too: %q", got)
+					t.Errorf("a day after the other pod was also deleted: %q", got)
 				}
 			})
 		})
@@ -173,7 +171,7 @@ func TestHandOver(t *testing.T) {
 		}
 		w.lead()
 		first := w.page(info, requests, "gpuledger_workload_info")
-		if len(first) != 6 { // two pods, two requests, two levels
+		if len(first) != 6 { // two pods, two requests and two levels
 			t.Errorf("series are %v", first)
 		}
 		w.stop()
@@ -188,7 +186,7 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// TestAllowedLabels checks that only listed labels and annotations are shown.
+// TestAllowedLabels checks that only allow-listed labels and annotations are shown.
 func TestAllowedLabels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gpuPod("p", "1", nil)
@@ -207,7 +205,7 @@ func TestAllowedLabels(t *testing.T) {
 	})
 }
 
-// TestAdopted checks that a pod with a new controller belongs to the new controller.
+// TestAdopted checks that a pod that gets a new controller belongs to the new controller.
 func TestAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
@@ -230,8 +228,8 @@ func TestAdopted(t *testing.T) {
 	})
 }
 
-// TestNoSeriesBeforeOwner checks that a pod has no series before its owners are known, because
-// changed labels would create a second series.
+// TestNoSeriesBeforeOwner checks that a pod has no series before its owners are known. Otherwise the labels would
+// change later, which would create a second series.
 func TestNoSeriesBeforeOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")
@@ -259,7 +257,7 @@ func (w *world) stall(resource string, until <-chan struct{}) {
 	w.react(resource, func(clienttesting.Action) (bool, runtime.Object, error) { <-until; return false, nil, nil })
 }
 
-// TestStoppedInformer checks that an informer that has ended ends the term, and that nothing hangs.
+// TestStoppedInformer checks that a stopped informer ends the term and that nothing hangs.
 func TestStoppedInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -269,10 +267,10 @@ func TestStoppedInformer(t *testing.T) {
 		informer.RunWithContext(ctx)
 		c := workloads.Cluster{Watches: w.kube, Kube: w.kube, Metadata: w.owners, Dynamic: w.others, Pods: informer, Failures: watch.New(w.logger)}
 		if err := w.Run(t.Context(), c); err == nil {
-			t.Error("a term without pods ended well")
+			t.Error("a term with a stopped informer ended without an error")
 		}
 		if err := w.Run(ctx, c); err != nil {
-			t.Errorf("a term that was ended: %v", err)
+			t.Errorf("a term with a cancelled context ended with %v", err)
 		}
 	})
 }

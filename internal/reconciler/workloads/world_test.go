@@ -32,7 +32,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// world is a cluster of client-go's fakes with the Workloads that follow it, in a synctest bubble.
+// world is a cluster of client-go's fakes in a synctest bubble, with the Workloads that follow it.
 type world struct {
 	t      *testing.T
 	kube   *fake.Clientset
@@ -94,8 +94,8 @@ var kinds = []struct {
 	{"resource.k8s.io/v1", "ResourceClaim", "resourceclaims", false},
 }
 
-// newWorld returns a world with the given pods, claims and, as metadata, owners. The Workloads do
-// not run yet.
+// newWorld returns a world with the given pods, claims and owners. Owners exist only as metadata. The Workloads do not
+// run yet.
 func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 	t.Helper()
 	w := &world{t: t, events: new(bytes.Buffer), log: new(bytes.Buffer)}
@@ -125,7 +125,7 @@ func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 	return w
 }
 
-// serve adds a kind to the kinds that the API server lists.
+// serve adds a kind to the kinds that the API server serves.
 func (w *world) serve(groupVersion, kind, resource string, namespaced bool) {
 	w.kube.Lock()
 	defer w.kube.Unlock()
@@ -222,7 +222,7 @@ func (w *world) page(names ...string) []string {
 	return lines
 }
 
-// gets returns the number of read owners.
+// gets returns how often owners were read.
 func (w *world) gets() int {
 	n := 0
 	for _, a := range w.owners.Actions() {
