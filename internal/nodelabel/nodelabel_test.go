@@ -126,7 +126,7 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestGPUID checks that the labels equal those that gpuid writes for the same machines.
+// TestGPUID checks that the labels equal gpuid's labels for the same machines.
 func TestGPUID(t *testing.T) {
 	place := func(chassis, serial []string) inventory.Page {
 		return machine(len(serial), func(i int, g *inventory.GPU) { g.Platform.ChassisSerial, g.Serial = chassis[i], serial[i] })

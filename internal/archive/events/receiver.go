@@ -55,7 +55,7 @@ type Receiver struct {
 	stop     context.CancelFunc
 
 	mu sync.Mutex
-	// repeated contains the clusters that were asked to repeat their state since a sink may last have lost events.
+	// repeated contains the clusters from which the state has been requested since a sink may last have lost events.
 	repeated map[string]bool
 }
 
@@ -81,7 +81,7 @@ func (r *Receiver) repeat() {
 	r.repeated = make(map[string]bool)
 }
 
-// ask asks the sender of a cluster to repeat its state, unless it has already been asked.
+// ask requests the current state from the sender of a cluster, unless the state has already been requested.
 func (r *Receiver) ask(w http.ResponseWriter, cluster string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -182,8 +182,8 @@ func (r *Receiver) file(ctx context.Context, b batch) error {
 	return nil
 }
 
-// Run files the batches that wait for failed sinks. When the context ends, it tries once more, and writes the events
-// that still wait to the dead-letter file.
+// Run files the batches that wait for failed sinks. When the context ends, it makes a last attempt, and writes the
+// events that still wait to the dead-letter file.
 func (r *Receiver) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, o := range r.outlets {

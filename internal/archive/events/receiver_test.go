@@ -274,8 +274,8 @@ func TestSlowSink(t *testing.T) {
 	})
 }
 
-// TestDropped checks that events are dropped and counted if a queue is full. Each cluster must be asked to repeat its
-// state once at the start, and once more after the sink has filed the waiting events.
+// TestDropped checks that events are dropped and counted if a queue is full. The state of each cluster must be
+// requested once at the start, and again after the sink has filed the waiting events.
 func TestDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &memory{}, &memory{}
@@ -291,12 +291,12 @@ func TestDropped(t *testing.T) {
 			return w.Header().Get(event.RepeatHeader) == "true"
 		}
 		if !repeats("east", phase) || repeats("east", phase) || !repeats("west", phase) {
-			t.Error("at the start, each cluster must be asked once to repeat its state")
+			t.Error("at the start, the state of each cluster must be requested once")
 		}
 		a.fail(errors.New("no disk"))
 		for range 7 {
 			if repeats("east", large) {
-				t.Error("a cluster is asked to repeat its state while the sink fails")
+				t.Error("the state of a cluster is requested while the sink fails")
 			}
 		}
 		if diff := cmp.Diff(map[string]float64{"a/filed": 3, "a/rejected": 0, "a/dropped": 2, "a": 5 * float64(len(large)), "b/filed": 10, "b/rejected": 0, "b/dropped": 0, "b": 0}, counted(t, r)); diff != "" {
@@ -305,7 +305,7 @@ func TestDropped(t *testing.T) {
 		a.fail(nil)
 		time.Sleep(time.Minute)
 		if !repeats("east", phase) || repeats("east", phase) || !repeats("west", phase) {
-			t.Error("after events were dropped, each cluster must be asked once to repeat its state")
+			t.Error("after events were dropped, the state of each cluster must be requested once")
 		}
 		if n := len(a.filed()["snapshots"]); n != 5 {
 			t.Errorf("%d snapshots waited, want 5", n)

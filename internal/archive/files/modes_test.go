@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestModes checks that other users cannot read the archive, whatever the umask is.
+// TestModes checks that other users cannot read the archive with any umask.
 func TestModes(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(t.TempDir(), "archive")

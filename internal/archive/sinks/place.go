@@ -1,5 +1,5 @@
 // Package sinks contains a table with the kinds of places in which the archive is filed. A place is named by a URL or
-// by the flag of its kind.
+// by a flag.
 package sinks
 
 import (

@@ -49,12 +49,12 @@ type Config struct {
 
 // Register adds the flags with their defaults.
 func (c *Config) Register(fs *flag.FlagSet) {
-	fs.StringVar(&c.URL, "store.url", "http://127.0.0.1:9090", "base `URL` of the store's query API; parameters in it are sent with every query")
+	fs.StringVar(&c.URL, "store.url", "http://127.0.0.1:9090", "base `URL` of the store's query API; parameters in the URL are sent with every query")
 	fs.StringVar(&c.Type, "store.type", "prometheus", "`type` of the store: "+strings.Join(slices.Sorted(maps.Keys(parameters)), ", "))
 	fs.StringVar(&c.HTTPConfig, "store.http.config.file", "", "`file` with TLS, authentication and headers for the store, in the format of promtool's --http.config.file")
 	fs.StringVar(&c.Cluster, "cluster", "", "`name` of the cluster, for a store without the label cluster, such as a single Prometheus; series of another cluster are refused")
-	fs.IntVar(&c.MaxPower, "gpu.max-power", fold.DefaultMaxPower, "highest power of a GPU in `watts`: hours of boards that exceed it are refused; the limit is doubled for counters that may cover more than one GPU")
-	fs.DurationVar(&c.Timeout, "store.timeout", 2*time.Minute, "`time` limit of a query")
+	fs.IntVar(&c.MaxPower, "gpu.max-power", fold.DefaultMaxPower, "maximum power of a GPU in `watts`; if a board exceeds it in an hour, the board's amounts for this hour are refused; the limit is doubled for counters that may cover more than one GPU")
+	fs.DurationVar(&c.Timeout, "store.timeout", 2*time.Minute, "`time` limit for a query")
 }
 
 // Store is a Prometheus-compatible store.

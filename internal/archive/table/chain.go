@@ -49,7 +49,7 @@ const (
 
 // Chain is the table with the chains of all clusters. Rows are only added, and never changed or deleted.
 var Chain = func() Table {
-	t := build("chain", "an entry in the chain of a cluster, an append-only log of its hours; the last entry of an hour counts", nil,
+	t := build("chain", "an entry in the chain of a cluster, an append-only log of its hours; the last entry for an hour is the valid one", nil,
 		func(h *Hour) []Entry { return h.Entries }, chainFields...)
 	t.Key = []string{"cluster", "sequence"}
 	return t
@@ -57,15 +57,15 @@ var Chain = func() Table {
 
 var chainFields = []Field[Entry]{
 	integer("sequence", "number of the entry, from 1", func(e *Entry) *int64 { return &e.Sequence }),
-	long("kind", "hour; adopted: an hour that was filed before the chain began; sums: the sums of a pruned month; renamed: the hour or month has another cluster name since", func(e *Entry) *string { return (*string)(&e.Kind) }),
+	long("kind", "hour; adopted: an hour that was filed before the chain began; sums: the sums of a pruned month; renamed: an hour or month whose cluster was renamed", func(e *Entry) *string { return (*string)(&e.Kind) }),
 	moment("filed_at", "time of the entry", func(e *Entry) *time.Time { return &e.At }),
 	long("state", "state of the hour in the manifest", func(e *Entry) *string { return (*string)(&e.State) }),
 	long("rows_digest", "SHA-256 of the rows of the hour and its corrections, or of the sums of the month", func(e *Entry) *string { return &e.Rows }),
 	long("manifest_digest", "SHA-256 of the hour's row in hours without its state, or of the pruned hours of the month", func(e *Entry) *string { return &e.Manifest }),
-	long("previous", "hash of the entry before, empty for the first", func(e *Entry) *string { return &e.Previous }),
-	long("hash", "SHA-256 of this entry without hash and signature", func(e *Entry) *string { return &e.Hash }),
+	long("previous", "hash of the previous entry, empty for the first entry", func(e *Entry) *string { return &e.Previous }),
+	long("hash", "SHA-256 of this entry without its hash and signature", func(e *Entry) *string { return &e.Hash }),
 	long("key_id", "SHA-256 of the public key, empty if the entry has no signature", func(e *Entry) *string { return &e.Key }),
-	long("signature", "Ed25519 signature of the checkpoint of this entry in base64", func(e *Entry) *string { return &e.Signature }),
+	long("signature", "Ed25519 signature of this entry's checkpoint, in base64", func(e *Entry) *string { return &e.Signature }),
 }
 
 // EntryRows converts entries to rows of [Chain].

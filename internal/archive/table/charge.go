@@ -53,29 +53,29 @@ var charge = []Field[Charge]{
 	text("workload_kind", "kind of the workload at the root of the pod's owner chain", func(c *Charge) *string { return &c.WorkloadKind }).inSums("kind of the workload at the root of the owner chain of the pods"),
 	text("workload_name", "name of that workload", func(c *Charge) *string { return &c.WorkloadName }).inSums("name of that workload"),
 	text("workload_uid", "UID of that workload", func(c *Charge) *string { return &c.WorkloadUID }),
-	text("team", "team, by a label of the pod or its namespace, or the account of a unit", func(c *Charge) *string { return &c.Team }).inSums("team, as in charges"),
+	text("team", "team, from a label of the pod or its namespace, or the account of a unit", func(c *Charge) *string { return &c.Team }).inSums("team, as in charges"),
 	text("reason", "reason for unattributed energy, empty for a pod or a unit", func(c *Charge) *string { return &c.Reason }).inSums("reason for unattributed energy, empty for pods and units"),
 	integer("energy_mj", "energy in millijoules", func(c *Charge) *int64 { return &c.Energy }).inSums("energy in millijoules"),
 	integer("exclusive_mj", "measured part of the energy", func(c *Charge) *int64 { return &c.Exclusive }).inSums("measured part of the energy"),
 	integer("idle_mj", "idle part of the energy", func(c *Charge) *int64 { return &c.Idle }).inSums("idle part of the energy"),
 	integer("held_ms", "time that the pod or unit held the GPU, in milliseconds, summed over its containers and instances", func(c *Charge) *int64 { return &c.Held }).inSums("time that pods or the unit held GPUs, in milliseconds"),
-	integer("gpu_ms", "the same weighted by the share of the GPU", func(c *Charge) *int64 { return &c.GPUTime }).inSums("the same weighted by the share of the GPU"),
+	integer("gpu_ms", "the same time, weighted by the share of the GPU", func(c *Charge) *int64 { return &c.GPUTime }).inSums("the same time, weighted by the share of the GPU"),
 	integer("active_ms", "time that the pod or unit worked on the GPU", func(c *Charge) *int64 { return &c.Active }).inSums("time that pods or the unit worked on GPUs"),
 	text("manager", "manager of the unit outside pods, such as slurm, empty for a pod or a reason", func(c *Charge) *string { return &c.Manager }).addedIn(4).inSums("manager of the unit outside pods"),
 	text("unit", "name of the unit, such as a job id", func(c *Charge) *string { return &c.Unit }).addedIn(4).inSums("name of the unit"),
 	text("username", "user of the unit, or the user id", func(c *Charge) *string { return &c.Username }).addedIn(4).inSums("user of the unit, or the user id"),
-	integer("estimated_mj", "part of the energy that was divided with an estimated idle power", func(c *Charge) *int64 { return &c.Estimated }).addedIn(10).inSums("part of the energy that was divided with an estimated idle power"),
+	integer("estimated_mj", "part of the energy that was divided by an estimated idle power", func(c *Charge) *int64 { return &c.Estimated }).addedIn(10).inSums("part of the energy that was divided by an estimated idle power"),
 	integer("busy_ms", "sampled busy time of the pod or unit on the GPU", func(c *Charge) *int64 { return &c.Busy }).addedIn(10).inSums("sampled busy time of pods or the unit on GPUs"),
-	moment("began", "start of the use: the creation of new counters, which may be before the hour, else the scrape before their first increase or the start of the hour; empty for a reason, and in rows of earlier versions", func(c *Charge) *time.Time { return &c.Began }).addedIn(12),
-	moment("ended", "end of the use: the last scrape in the hour at which a counter had increased; empty as began", func(c *Charge) *time.Time { return &c.Ended }).addedIn(12),
-	integer("thermal_energy_mj", "part of the energy while the driver reduced the clocks for heat", func(c *Charge) *int64 { return &c.ThermalEnergy }).addedIn(14).inSums("part of the energy while the driver reduced the clocks for heat"),
-	integer("thermal_ms", "time in which the driver reduced the clocks for heat", func(c *Charge) *int64 { return &c.Thermal }).addedIn(14).inSums("time in which the driver reduced the clocks for heat"),
-	integer("power_brake_energy_mj", "part of the energy while the driver reduced the clocks for the power brake", func(c *Charge) *int64 { return &c.PowerBrakeEnergy }).addedIn(14).inSums("part of the energy while the driver reduced the clocks for the power brake"),
-	integer("power_brake_ms", "time in which the driver reduced the clocks for the power brake", func(c *Charge) *int64 { return &c.PowerBrake }).addedIn(14).inSums("time in which the driver reduced the clocks for the power brake"),
+	moment("began", "start of the use: the creation of new counters, which may be before the hour, or otherwise the scrape before the first increase or the start of the hour; empty for a reason, and in rows from earlier versions", func(c *Charge) *time.Time { return &c.Began }).addedIn(12),
+	moment("ended", "end of the use: the last scrape in the hour at which a counter had increased; empty if began is empty", func(c *Charge) *time.Time { return &c.Ended }).addedIn(12),
+	integer("thermal_energy_mj", "part of the energy that was used while the driver reduced the clocks because of heat", func(c *Charge) *int64 { return &c.ThermalEnergy }).addedIn(14).inSums("part of the energy that was used while the driver reduced the clocks because of heat"),
+	integer("thermal_ms", "time in which the driver reduced the clocks because of heat", func(c *Charge) *int64 { return &c.Thermal }).addedIn(14).inSums("time in which the driver reduced the clocks because of heat"),
+	integer("power_brake_energy_mj", "part of the energy that was used while the driver reduced the clocks because of the power brake", func(c *Charge) *int64 { return &c.PowerBrakeEnergy }).addedIn(14).inSums("part of the energy that was used while the driver reduced the clocks because of the power brake"),
+	integer("power_brake_ms", "time in which the driver reduced the clocks because of the power brake", func(c *Charge) *int64 { return &c.PowerBrake }).addedIn(14).inSums("time in which the driver reduced the clocks because of the power brake"),
 	text("queue", "queue of the pod in Kueue (LocalQueue), Volcano or YuniKorn", func(c *Charge) *string { return &c.Queue }).addedIn(15).inSums("queue of the pods"),
 	text("cluster_queue", "ClusterQueue of the pod in Kueue", func(c *Charge) *string { return &c.ClusterQueue }).addedIn(15).inSums("ClusterQueue of the pods"),
 	long("labels", labelsHelp, func(c *Charge) *string { return &c.Labels }).addedIn(16).inSums(labelsHelp),
-	optional("profiled_ms", "time in which the activity below was measured, while the pod or unit had the GPU alone; null if it was not", func(c *Charge) **int64 { return &c.Profiled }).addedIn(19).inSums("time in which the activity below was measured; null if it was not"),
+	optional("profiled_ms", "time in which the activity below was measured, while the pod or unit was alone on the GPU; null if it was not measured", func(c *Charge) **int64 { return &c.Profiled }).addedIn(19).inSums("time in which the activity below was measured; null if it was not measured"),
 	optional("tensor_active_ms", "time in which the tensor cores were active, part of profiled_ms", func(c *Charge) **int64 { return &c.TensorActive }).addedIn(19).inSums("time in which the tensor cores were active, part of profiled_ms"),
 	optional("dram_active_ms", "time weighted by the part of the memory's bandwidth in use, part of profiled_ms", func(c *Charge) **int64 { return &c.DRAMActive }).addedIn(19).inSums("time weighted by the part of the memory's bandwidth in use, part of profiled_ms"),
 }
@@ -100,13 +100,13 @@ func ChargeField(name string) (Field[Charge], bool) { return named(ofCharge, nam
 
 // Charges contains a row for each GPU, hour and pod, unit or reason. The rows of a GPU and hour add up to the GPU's
 // energy in the hour.
-var Charges = build("charges", "the energy of a GPU in an hour by pod, by unit outside pods, or by the reason why neither is charged", chargeKey,
+var Charges = build("charges", "a part of the energy of a GPU in an hour: charged to a pod, charged to a unit outside pods, or unattributed for a reason", chargeKey,
 	func(h *Hour) []Charge { return h.Charges }, charge...)
 
 // Corrections contains the differences from charges that were found after their month was closed.
-var Corrections = build("corrections", "a difference from charges that was found after the month was closed; add them to the charges", append([]string{"revision"}, chargeKey...),
+var Corrections = build("corrections", "a difference from charges that was found after the month was closed; add the differences to the charges", append([]string{"revision"}, chargeKey...),
 	func(h *Hour) []Charge { return h.Corrections },
-	append([]Field[Charge]{computed("revision", Int, "revision of the hour with this correction", func(h *Hour, _ *Charge) any { return h.Revision })}, charge...)...)
+	append([]Field[Charge]{computed("revision", Int, "revision of the hour that contains this correction", func(h *Hour, _ *Charge) any { return h.Revision })}, charge...)...)
 
 // Add adds the amounts of another charge.
 func (c *Charge) Add(d *Charge) {

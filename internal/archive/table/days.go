@@ -15,12 +15,12 @@ const dayColumn = "day"
 var (
 	Days = Table{
 		Name: "days",
-		Help: "a sum of the charges and corrections of an account on a day. Charges with other attributes, such as another team, have their own row, as have the hours of a day that has not ended",
+		Help: "a sum of the charges and corrections of an account on a day. Charges with other attributes, such as another team, are in separate rows, and so are the hours of a day that has not ended",
 		Columns: slices.Concat(
 			[]Column{{Name: "cluster", Type: Text, Help: clusterHelp}, {Name: dayColumn, Type: Date, Help: dayHelp}},
 			ofType(Charges, Text),
 			[]Column{
-				{Name: "hours", Type: Int, Help: "number of charges in the sum, which is the number of hours; without corrections"},
+				{Name: "hours", Type: Int, Help: "number of charges in the sum, without corrections; this is the number of hours"},
 				{Name: "first_hour", Type: Time, Help: "first of these hours"},
 				{Name: "last_hour", Type: Time, Help: "last of these hours"},
 			},
@@ -45,7 +45,7 @@ var (
 				{Name: "last_hour", Type: Time, Help: "last hour"},
 				{Name: "first_seen", Type: Time, Help: "first scrape with the GPU present"},
 				{Name: "last_seen", Type: Time, Help: "last scrape with the GPU present"},
-				{Name: "scrapes", Type: Int, Help: "scrapes with the GPU present. Hours without one have their own row"},
+				{Name: "scrapes", Type: Int, Help: "scrapes with the GPU present. Hours without such a scrape are in separate rows"},
 				{Name: "energy_mj", Type: Int, Help: "energy of the board in millijoules"},
 			},
 		),

@@ -70,8 +70,8 @@ var (
 		integer("energy_resets", "resets of the energy counter", func(g *GPU) *int64 { return &g.EnergyResets }),
 		integer("remapped_correctable", "memory rows remapped for correctable errors", func(g *GPU) *int64 { return &g.RemappedCorrectable }),
 		integer("remapped_uncorrectable", "memory rows remapped for uncorrectable errors", func(g *GPU) *int64 { return &g.RemappedUncorrectable }),
-		integer("uncounted_mj", "upper bound of the energy that resets, rejected readings and gaps dropped", func(g *GPU) *int64 { return &g.Uncounted }).addedIn(10),
-		integer("estimated_mj", "part of the energy that was divided over several owners with an estimated idle power", func(g *GPU) *int64 { return &g.Estimated }).addedIn(10),
+		integer("uncounted_mj", "upper bound of the energy that was lost by resets, rejected readings and gaps", func(g *GPU) *int64 { return &g.Uncounted }).addedIn(10),
+		integer("estimated_mj", "part of the energy that was divided among several owners by an estimated idle power", func(g *GPU) *int64 { return &g.Estimated }).addedIn(10),
 	}
 	// ErrorFields contains the columns for the errors of a board.
 	ErrorFields = []Field[GPU]{
@@ -85,7 +85,7 @@ var (
 		optional("pcie_replays", "packets that the PCIe link sent again because of errors", func(g *GPU) **int64 { return &g.PCIeReplays }).addedIn(18),
 		optional("nvlink_errors", "errors of NVLink", func(g *GPU) **int64 { return &g.NVLinkErrors }).addedIn(18),
 		optional("thermal_ms", "time in which the driver reduced the clocks because of heat", func(g *GPU) **int64 { return &g.Thermal }).addedIn(18),
-		optional("power_brake_ms", "time in which the driver reduced the clocks for the power brake", func(g *GPU) **int64 { return &g.PowerBrake }).addedIn(18),
+		optional("power_brake_ms", "time in which the driver reduced the clocks because of the power brake", func(g *GPU) **int64 { return &g.PowerBrake }).addedIn(18),
 		text("recovery_action", "action that the driver requires to recover the GPU, at the last scrape of the hour; empty if unknown", func(g *GPU) *string { return &g.RecoveryAction }).addedIn(18),
 	}
 )

@@ -83,8 +83,8 @@ func (h *Hour) Refuse() {
 // Hours is the manifest: a row for each completely filed hour.
 var Hours = build("hours", "a completely filed hour of a cluster", nil,
 	func(h *Hour) []State { return []State{h.State} },
-	manifest("state", Text, "complete; gaps: an operator accepted missing samples; corrected: corrections were added; pruned: its rows are deleted, see monthly_charges", func(h *Hour) any { return string(h.State) }),
-	manifest("revision", Int, "1, increased by each change", func(h *Hour) any { return h.Revision }),
+	manifest("state", Text, "complete; gaps: an operator accepted missing samples; corrected: corrections were added; pruned: the rows are deleted, see monthly_charges", func(h *Hour) any { return string(h.State) }),
+	manifest("revision", Int, "1 at first, increased by each change", func(h *Hour) any { return h.Revision }),
 	manifest("gpus", Int, "rows in gpu_hours", func(h *Hour) any { return int64(len(h.GPUs)) }),
 	manifest("charges", Int, "rows in charges", func(h *Hour) any { return int64(len(h.Charges)) }),
 	manifest("energy_mj", Int, "energy of all boards in millijoules", func(h *Hour) any { return h.energy() }),

@@ -5,8 +5,8 @@ var Moves = Table{
 	Name: "moves",
 	Help: "an event of a board",
 	Columns: []Column{
-		{Name: "id", Type: Text, Help: "identifies the event: it may be sent again with the same id"},
-		{Name: "time", Type: Time, Help: "first scrape after the event, or last one before a board is lost, silent or replaced"},
+		{Name: "id", Type: Text, Help: "identifies the event, which may be sent again with the same id"},
+		{Name: "time", Type: Time, Help: "first scrape after the event, or last scrape before a board was lost, silent or replaced"},
 		{Name: "event", Type: Text, Help: "arrived, moved, returned, lost, silent or replaced"},
 		{Name: "serial", Type: Text, Help: "serial number of the board, empty if unknown"},
 		{Name: "uuid", Type: Text, Help: "UUID of the GPU"},

@@ -29,7 +29,7 @@ import (
 
 var check = fatal.If
 
-// october is the month that the books describe. now is the time at which all questions are asked.
+// october is the month that the books describe. now is the time of all requests.
 var (
 	october = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	now     = time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)

@@ -324,7 +324,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestManifest checks that a new sink knows which hours were sent. With a file, it also knows them after a restart.
+// TestManifest checks that a new sink can list the hours that were sent. With a file, it can also list them after a
+// restart.
 func TestManifest(t *testing.T) {
 	server := httptest.NewServer(&receiver{})
 	defer server.Close()

@@ -31,7 +31,7 @@ const (
 )
 
 const (
-	// lifetime is how long the server's certificate is valid.
+	// lifetime is the period for which the server's certificate is valid.
 	lifetime = 90 * 24 * time.Hour
 	// early is the time between the renewal of a certificate and its expiry.
 	early = 30 * 24 * time.Hour

@@ -18,8 +18,8 @@ const (
 	defaultPort   = 9840
 )
 
-// Target describes an exporter according to the API server. The Node is the one that the scheduler chose, and not a
-// name from the exporter.
+// Target describes an exporter according to the API server. The Node comes from the scheduler and never from the
+// exporter.
 type Target struct {
 	Node string
 	// DaemonSet and DaemonSetUID come from the pod's owner reference, in which a user can write any text. The caller must

@@ -131,7 +131,7 @@ func (m *memory) note(name string, f validator.Finding) (news bool, other string
 }
 
 // failing records why the last write of a Node failed, or an empty reason if the write succeeded. It reports whether
-// this must be logged, which is the case for the first Node with this reason, and when no write fails any more.
+// this must be logged, which is the case for the first Node with this reason, and when writes no longer fail.
 func (m *memory) failing(name, reason string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -112,15 +112,14 @@ const (
 
 // kindOf distinguishes a change of identity, which the budget counts, from a first labelling and
 // from the repair of a foreign change. The annotation contains the whole identity. If it equals the desired identity,
-// or if the desired identity is the one that we last wrote, only the rules have changed or another client has edited
-// the Node.
+// or if we wrote the desired identity last, only the rules have changed or another client has edited the Node.
 func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	identity, last := t.identity(want), t.memory.lastIdentity(n.Name)
 	switch {
 	case n.owned.empty():
 		return kindFirst
 	case identity == "":
-		return kindChange // the Node has no GPUs any more
+		return kindChange // the Node no longer has GPUs
 	case n.carries(identity) || last == identity:
 		return kindRepair
 	case len(n.owned.annotations) == 0 && last == "":

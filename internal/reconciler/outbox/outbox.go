@@ -66,8 +66,8 @@ func (o *Outbox) Send(line []byte) {
 	o.signal()
 }
 
-// Repeat sends the current state of the cluster, and sends it again whenever events were dropped. The state is nil when
-// this replica is no longer the leader.
+// Repeat sends the current state of the cluster, and sends it again each time events were dropped. The state is nil
+// when this replica is no longer the leader.
 func (o *Outbox) Repeat(current iter.Seq[[]byte]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
