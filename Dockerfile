@@ -6,22 +6,22 @@
 #   docker build --target gpuledger-archive .     the archive
 #
 # Everything is cross-compiled, so no stage runs programs of another architecture. The only base is
-# Debian with the Go version of go.mod's toolchain line. The images contain programs that are built
-# in it, and files from Debian's signed packages.
+# Debian with the Go version in go.mod's toolchain line. The images contain programs that are built
+# on this base, and files from Debian's signed packages.
 #
-# The digest belongs to the index of all architectures; dependabot updates it. A release without a
-# digest fails. To compare it with the digest of the tag:
+# The digest is the digest of the index of all architectures. Dependabot updates it. A release
+# without a digest fails. To compare the digest with the digest of the tag:
 #
 #   docker buildx imagetools inspect golang:1.26.8-bookworm
 FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26.8-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c826660eb7ba0b641b8b175d AS source
 WORKDIR /src
 COPY . .
-# Another source of Go modules. go.sum has their checksums.
+# GOPROXY may name another source of Go modules. go.sum contains the checksums of the modules.
 ARG GOPROXY=
 ENV GOPROXY=$GOPROXY
 
-# glibc for the exporter: it opens the driver's library at run time, which needs glibc. The C
-# library of Alpine cannot bind lazily.
+# The exporter needs glibc, because it opens the driver's library at run time, which needs glibc.
+# The C library of Alpine cannot bind lazily.
 FROM source AS libc
 ARG TARGETARCH
 RUN tools/image/libc "$TARGETARCH" /root-filesystem
@@ -40,7 +40,8 @@ ARG REVISION=unknown
 ARG BRANCH=unknown
 RUN GOARCH="$TARGETARCH" make reconciler
 
-# A static program only. The ServiceAccount has the cluster's certificate authority.
+# The image contains only a static program. The cluster's certificate authority is in the files of
+# the ServiceAccount.
 FROM scratch AS gpuledger-reconciler
 ARG VERSION=dev
 ARG REVISION=unknown
@@ -63,8 +64,8 @@ ARG REVISION=unknown
 ARG BRANCH=unknown
 RUN GOARCH="$TARGETARCH" make archive
 
-# A static program, and the certificate authorities of Debian: its store and databases may be
-# outside the cluster.
+# The image contains a static program and Debian's certificate authorities, because the store and
+# the databases may be outside the cluster.
 FROM scratch AS gpuledger-archive
 ARG VERSION=dev
 ARG REVISION=unknown
@@ -81,8 +82,8 @@ USER 65532:65532
 EXPOSE 9841
 ENTRYPOINT ["/gpuledger-archive"]
 
-# User 0: only root can use the kubelet's sockets and read the DMI serial numbers. The program
-# needs no capability, and writes only to /run/gpuledger.
+# The program runs as user 0, because only root can use the kubelet's sockets and read the DMI
+# serial numbers. It needs no capabilities, and writes only to /run/gpuledger.
 FROM scratch AS exporter
 ARG VERSION=dev
 ARG REVISION=unknown
@@ -95,16 +96,15 @@ LABEL org.opencontainers.image.title="gpuledger" \
 COPY --from=libc /root-filesystem /
 COPY --from=build-exporter /src/LICENSE /LICENSE
 COPY --from=build-exporter /src/bin/gpuledger /gpuledger
-# The container toolkit adds all GPUs and the driver's library without CUDA, also outside
-# Kubernetes.
+# With these variables, the container toolkit adds all GPUs and the driver's library, but not CUDA.
+# This also works outside Kubernetes.
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=utility
 USER 0:0
 EXPOSE 9840
 ENTRYPOINT ["/gpuledger"]
 
-# NVIDIA's library is under NVIDIA's terms, so this image is not published. Build it if you
-# need it.
+# NVIDIA's terms apply to NVIDIA's library, so this image is not published. Build it if you need it.
 FROM libc AS dcgm
 ARG TARGETARCH
 RUN tools/image/dcgm "$TARGETARCH" /root-filesystem /dcgm
@@ -112,5 +112,5 @@ RUN tools/image/dcgm "$TARGETARCH" /root-filesystem /dcgm
 FROM exporter AS gpuledger-dcgm
 COPY --from=dcgm /dcgm /
 
-# The last stage is built by default.
+# The last stage is the default.
 FROM exporter AS gpuledger

@@ -1,4 +1,4 @@
-// Coredns is CoreDNS with only the plugins that a test cluster needs.
+// Coredns is CoreDNS with the plugins that a test's cluster needs.
 package main
 
 import (

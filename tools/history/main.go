@@ -1,11 +1,11 @@
-// History writes the record of a fleet as Prometheus blocks, for measurements. Every GPU is scraped every
-// minute, each node runs one pod a day on all its GPUs, and one board in a hundred swaps places with another.
-// A block covers a tenth of the retention, which is the final size of blocks in a Prometheus with this
-// retention.
+// History writes the record of a fleet as Prometheus blocks, for measurements. Every GPU is scraped
+// every minute, each node runs one pod a day on all its GPUs, and one board in a hundred swaps
+// places with another. The blocks have the final size of blocks in a Prometheus with this
+// retention: a tenth of the retention.
 //
-// Placements, pods and results of rules cover the whole time. In the last three days, counters cover the
-// whole fleet. Before that, they cover one node in ten, because queries that read counters for more than a
-// day are about a single board or chassis.
+// Placements, pods and results of rules cover the whole time. Counters cover the whole fleet in the
+// last three days, and one node in ten before that: queries that read them for more than a day are
+// about a board or a chassis.
 package main
 
 import (
@@ -33,9 +33,9 @@ import (
 )
 
 const (
-	day         = 24 * 60 // in minutes
+	day         = 24 * 60 // minutes
 	blockDays   = 9
-	perChunk    = 120 // number of samples, as in Prometheus
+	perChunk    = 120 // samples, as Prometheus has it
 	gpusPerNode = 8
 )
 
@@ -43,8 +43,8 @@ func main() {
 	out := flag.String("out", "", "new `directory` for the blocks")
 	gpus := flag.Int("gpus", 8000, "`number` of GPUs")
 	days := flag.Int("days", 90, "`number` of days")
-	counters := flag.Int("counters", 3, "`number` of days at the end with counters of the whole fleet")
-	curves := flag.Int("curves", 64, "`number` of different curves for counters")
+	counters := flag.Int("counters", 3, "`number` of last days with counters of the whole fleet")
+	curves := flag.Int("curves", 64, "`number` of different curves of counters")
 	flag.IntVar(&clusters, "clusters", clusters, "`number` of clusters")
 	flag.Parse()
 	f := fleet{gpus: *gpus, days: *days, counters: *counters, curves: *curves, end: time.Now().Truncate(24 * time.Hour)}
@@ -65,13 +65,13 @@ func main() {
 	}
 }
 
-// size contains the number of samples and bytes in a metric's chunks.
+// size is the size of a metric's chunks.
 type size struct{ samples, bytes uint64 }
 
 // fleet is the simulated fleet.
 type fleet struct {
 	gpus, days int
-	counters   int // number of days at the end with counters of the whole fleet
+	counters   int // last days with counters of the whole fleet
 	curves     int
 	end        time.Time // midnight, UTC
 }
@@ -84,11 +84,11 @@ func (f *fleet) at(minute int) int64 {
 // block is a block that is being written.
 type block struct {
 	*fleet
-	first, last int                     // first day, and the day after the last one
-	shared      map[shape][]chunks.Meta // chunks that all series of a shape have in common
+	first, last int                     // days, excluding the last one
+	shared      map[shape][]chunks.Meta // data that series of a shape have in common
 	series      []series
 	samples     uint64
-	sizes       map[string]size // sizes of chunks, by metric
+	sizes       map[string]size // by metric
 }
 
 // series is a series with its chunks.
@@ -101,7 +101,7 @@ type series struct {
 type shape struct {
 	kind            string
 	curve           int
-	from, to, every int // in minutes; to is excluded
+	from, to, every int // minutes, excluding the last one
 }
 
 // block writes the block of consecutive days and returns the number of its samples.
@@ -128,7 +128,7 @@ func (f *fleet) block(out string, first, last int, sizes map[string]size) (sampl
 	return b.samples, b.writeMeta(dir, id)
 }
 
-// add adds a series that has the samples of a shape.
+// add adds a series with samples of a shape.
 func (b *block) add(name string, s shape, pairs ...string) {
 	s.from, s.to = max(s.from, b.first*day), min(s.to, b.last*day)
 	if s.from >= s.to {
@@ -165,15 +165,14 @@ func (b *block) encode(s shape) []chunks.Meta {
 	return metas
 }
 
-// values returns a function that must be called for each minute of a shape in order, and returns the shape's
-// value in that minute.
+// values returns a function that returns the value of a shape at each of its minutes in turn.
 func (s shape) values() func(minute int) float64 {
 	random := rand.New(rand.NewPCG(uint64(s.curve), uint64(s.from)))
 	switch s.kind {
 	case "one":
 		return func(int) float64 { return 1 }
-	case "board", "joules": // energy of a GPU with a power of 400 to 700 W, in whole millijoules; the counter of a board does not begin at 0
-		// A board and its pod have the same curve and therefore the same increase in each minute.
+	case "board", "joules": // of a GPU of some 400 to 700 W, in whole millijoules; a board's begin somewhere
+		// A board and its pod have the same curve, and so the same increase in a minute.
 		millijoules := int64(0)
 		if s.kind == "board" {
 			millijoules = int64(s.from) * 33_000_000
@@ -189,7 +188,7 @@ func (s shape) values() func(minute int) float64 {
 			seconds += 60 + (random.Float64()-0.5)/1000
 			return seconds
 		}
-	default: // "hour": the energy of the last full hour, which does not change for an hour
+	default: // "hour": the joules of the last full hour, which stand for an hour
 		value := 0.0
 		return func(minute int) float64 {
 			if value == 0 || minute%60 == 0 {

@@ -8,8 +8,8 @@ import (
 // place is the place of a GPU.
 type place struct{ node, slot int }
 
-// places returns the places of a GPU before and after the day on which it is moved. One GPU in a hundred
-// swaps places with the GPU that is half a fleet away. The other GPUs never move.
+// places returns the places of a GPU before and after the day on which it is moved. One GPU in a
+// hundred swaps places with the GPU half a fleet away; the others are never moved.
 func (f *fleet) places(gpu int) (before, after place, moved int) {
 	at := func(g int) place { return place{g / gpusPerNode, g % gpusPerNode} }
 	before, after, moved = at(gpu), at(gpu), f.days
@@ -39,7 +39,7 @@ func podUID(node, day int) string {
 	return fmt.Sprintf("%08x-%04x-4000-a000-%012x", node*40503+day, day, node)
 }
 
-// counted returns the first day with counters for a node.
+// counted returns the first day on which a node has counters.
 func (f *fleet) counted(node int) int {
 	if node%10 == 0 {
 		return 0
@@ -124,7 +124,7 @@ func (b *block) addAllocation(gpu, node, d int) {
 	b.add("gpuledger_allocation_created_timestamp_seconds", of("one", 0), record...)
 }
 
-// addHours adds the hourly results for a GPU and the pod of a day.
+// addHours adds the rules of the pod of a day on a GPU.
 func (b *block) addHours(gpu, node, d int) {
 	for i, of := range hourly {
 		b.add("gpuledger:allocation_"+of+":increase1h", shape{kind: "hour", curve: (gpu + i) % b.curves, from: d*day + 60, to: (d+1)*day + 60, every: 15},
@@ -133,13 +133,13 @@ func (b *block) addHours(gpu, node, d int) {
 	}
 }
 
-// hourly contains the amounts for which rules record hourly results.
+// hourly contains the amounts for which rules record hours.
 var hourly = []string{"energy_joules", "idle_energy_joules", "exclusive_energy_joules", "gpu_seconds", "active_seconds"}
 
 // model is the model of all GPUs.
 const model = "NVIDIA H100 80GB HBM3"
 
-// addPods adds the reconciler's series about pods.
+// addPods adds the reconciler's series of the pods.
 func (b *block) addPods(node int) {
 	for d := b.first; d < b.last; d++ {
 		one := shape{kind: "one", from: d * day, to: (d + 1) * day, every: 1}
@@ -154,7 +154,7 @@ func (b *block) addPods(node int) {
 	}
 }
 
-// addRules adds the results of the other rules for every full hour.
+// addRules adds the values of the rules for every full hour.
 func (b *block) addRules() {
 	always := shape{kind: "hour", to: b.days * day, every: 15}
 	for c := range clusters {

@@ -1,4 +1,4 @@
-// Kubectl is kubectl, built in a separate module. The tests of the manifests use it to run the documented
+// Kubectl is kubectl in its own module, because the tests of the manifests run the documented
 // commands.
 package main
 

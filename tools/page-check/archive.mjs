@@ -1,6 +1,7 @@
-// node archive.mjs OUT URL PATH…: opens the archive's pages in chromium, on a phone and on a screen, light and dark, and
-// draws them into the folder OUT. Ends with 1 if axe finds a violation of accessibility, a page scrolls sideways, a page
-// asks another server or writes to the console, or a link or field cannot be reached with the keyboard.
+// node archive.mjs OUT URL PATH…: opens the archive's pages in Chromium with the sizes of a phone and a screen, in
+// light and dark mode, and saves pictures of them in the folder OUT. Exits with status 1 if axe finds an accessibility
+// violation, if a page scrolls sideways, sends requests to another server or writes to the console, or if a link or
+// field cannot be reached with the keyboard.
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -20,7 +21,7 @@ page.on('pageerror', (e) => complain('error', e.message));
 for (const path of paths) await look(path);
 await keyboard();
 await browser.close();
-console.log(wrong === 0 ? `nothing is wrong; the pictures are in ${out}` : `${wrong} things are wrong`);
+console.log(wrong === 0 ? `no faults found; the pictures are in ${out}` : `${wrong} faults found`);
 process.exitCode = wrong === 0 ? 0 : 1;
 
 async function look(path) {
@@ -63,7 +64,7 @@ async function reach(name) {
   for (const missed of await page.evaluate(() => [...window.missed].map((e) => e.outerHTML.slice(0, 80)))) complain(name, `no focus by the tab key: ${missed}`);
 }
 
-// keyboard finds a board without a mouse.
+// keyboard finds a board by using only the keyboard.
 async function keyboard() {
   await page.goto(`${site}/`);
   while (await page.evaluate(() => document.activeElement.id !== 'q')) await page.keyboard.press('Tab');

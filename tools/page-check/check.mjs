@@ -1,8 +1,7 @@
-// node check.mjs OUT SIMNODE: opens the exporter's page in chromium, on every scenario of the
-// simulated node and on every page of internal/status/testdata, on a phone and
-// on a screen, light and dark. Draws it into the folder OUT, and ends with 1 if axe finds a
-// violation of accessibility, something is wider than the window, a number has several lines, or the page asks for
-// anything else.
+// node check.mjs OUT SIMNODE: opens the exporter's page in Chromium, for every scenario of the simulated node and
+// for every page in internal/status/testdata. It uses the sizes of a phone and a screen, in light and dark mode,
+// and saves pictures in the folder OUT. Exits with status 1 if axe finds an accessibility violation, if an element
+// is wider than the window, if a number is wrapped, or if the page requests another address.
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -15,9 +14,9 @@ import puppeteer from 'puppeteer-core';
 const [out, simnode] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const status = resolve(import.meta.dirname, '../../internal/status');
-const together = 5; // nodes at a time
-const settled = 30; // seconds after which every scenario has something to show
-const readme = 'lost-1280-light'; // the upper part of it is docs/pictures/page.png
+const together = 5; // number of simulated nodes at a time
+const settled = 30; // seconds after which the page of every scenario has data
+const readme = 'lost-1280-light'; // the upper part of this picture is docs/pictures/page.png
 
 mkdirSync(out, { recursive: true });
 const browser = await puppeteer.launch({
@@ -30,10 +29,11 @@ const nodes = scenarios().map((scenario) => ({ scenario }));
 while (nodes.length > 0) await simulate(nodes.splice(0, together));
 await browser.close();
 if (!existsSync(join(out, 'page.png'))) complain(readme, 'there is no such view');
-console.log(wrong === 0 ? `nothing is wrong; the pictures are in ${out}` : `${wrong} things are wrong`);
+console.log(wrong === 0 ? `no faults found; the pictures are in ${out}` : `${wrong} faults found`);
 process.exitCode = wrong === 0 ? 0 : 1;
 
-// goldens lists the pages of the tests, with the style sheet that they are kept without.
+// goldens lists the golden pages of the tests, and adds the style sheet, which the golden files do not
+// contain.
 function goldens() {
   const css = readFileSync('internal/style/page.css', 'utf8');
   return readdirSync(join(status, 'testdata')).filter((f) => f.endsWith('.html')).map((f) => {
@@ -47,7 +47,7 @@ function scenarios() {
   return execFileSync(simnode, ['--list'], { encoding: 'utf8' }).trim().split('\n').map((line) => line.split(' ')[0]);
 }
 
-// simulate runs some nodes for a while, and looks at their pages.
+// simulate runs some simulated nodes for a while and checks their pages.
 async function simulate(batch) {
   for (const node of batch) {
     const address = `127.0.0.1:${await freePort()}`;
@@ -97,13 +97,13 @@ async function look(name, url) {
   await page.close();
 }
 
-// reveal runs in the page, and shows what is not shown at first.
+// reveal runs in the page and shows elements that are hidden at first.
 function reveal() {
   for (const e of document.querySelectorAll('details')) e.open = true;
   for (const a of document.getAnimations()) a.finish();
 }
 
-// tooWide runs in the page, and lists what does not fit into the window or its own box.
+// tooWide runs in the page and lists elements that do not fit into the window or into their box.
 function tooWide() {
   const width = document.documentElement.clientWidth;
   return [...document.querySelectorAll('body, body *:not(svg, svg *)')]
@@ -111,7 +111,7 @@ function tooWide() {
     .map((e) => `${e.localName} is too wide: ${e.textContent.trim().slice(0, 60)}`);
 }
 
-// wrapped runs in the page, and lists numbers in several lines.
+// wrapped runs in the page and lists numbers that are wrapped over several lines.
 function wrapped() {
   return [...document.querySelectorAll('td.exact, td.num')].filter((e) => {
     const text = document.createRange();

@@ -1,5 +1,5 @@
-// A program that is linked like the exporter: its constructor must run once, with its arguments,
-// and threads and dlopen must work.
+// This program is linked like the exporter. Its constructor must run once, with the program's arguments, and
+// threads and dlopen must work.
 #include <dlfcn.h>
 #include <pthread.h>
 

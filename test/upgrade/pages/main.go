@@ -1,5 +1,4 @@
-// Command pages reads an exporter's inventory with the packages of the version from which it was built, or prints the
-// catalogue of metrics. tools/previous also builds it from the earlier version.
+// Command pages reads an exporter's inventory with the packages of its own version, and prints the catalogue of metrics. tools/previous builds it with the earlier version, too.
 package main
 
 import (
@@ -26,7 +25,7 @@ func main() {
 	}
 }
 
-// run prints the catalogue, or the inventory as the reconciler decodes it.
+// run prints the catalogue, or the inventory that it reads, as the reconciler understands it.
 func run(what string, in io.Reader, out io.Writer) error {
 	switch what {
 	case "catalogue":
@@ -44,7 +43,7 @@ func run(what string, in io.Reader, out io.Writer) error {
 	return fmt.Errorf("unknown argument %q", what)
 }
 
-// row describes a metric in the catalogue.
+// row is a metric of the catalogue.
 type row struct {
 	Name, Type, Page string
 	Labels           []string

@@ -1,9 +1,9 @@
-// Backfill writes a history of series, and the results of recording rules for it, as Prometheus blocks. The
-// demo uses them as its past.
+// Backfill writes a history of series, and the results of recording rules for it, as Prometheus
+// blocks. The demo begins with them.
 //
-// It reads one JSON object for each series from standard input. An object contains labels and knots. Each
-// knot has a minute since 1970 and a value in thousandths. Between two knots the value changes linearly, so a
-// counter needs only few knots. Objects with the same labels must not overlap in time.
+// It reads a JSON object for each series on standard input: labels, and knots, each with a minute
+// since 1970 and a value in thousandths. Between two knots the value is on a line, so that a
+// counter needs few knots. Several objects with the same labels must not overlap.
 package main
 
 import (
@@ -29,12 +29,12 @@ import (
 )
 
 const (
-	// phase is the second of the minute in which all series are scraped.
+	// phase is the second of a minute in which all series are scraped.
 	phase = 7
-	// every is the interval between samples in minutes. It is the largest gap that the archive accepts. In the
-	// last minutes, whose number is recent, there is a sample in each minute.
+	// every is the distance of samples in minutes. Only the last recent minutes have a sample in
+	// each minute. It is the largest gap that the archive accepts.
 	every, recent = 3, 3 * 24 * 60
-	// block is the time that a block covers.
+	// block is the length of a block.
 	block = 10 * 24 * time.Hour
 )
 
@@ -57,7 +57,7 @@ func run(ctx context.Context, in io.Reader, out, rules string, now int64) (err e
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
 	opts := tsdb.DefaultHeadOptions()
-	// A sample may be older than samples of other series by up to half of this time.
+	// Samples may be older than samples of other series by half of this time.
 	opts.ChunkRange, opts.ChunkDirRoot = (10 * 365 * 24 * time.Hour).Milliseconds(), scratch
 	head, err := tsdb.NewHead(nil, slog.New(slog.DiscardHandler), nil, nil, opts, tsdb.NewHeadStats())
 	if err != nil {
@@ -112,7 +112,7 @@ func read(ctx context.Context, head *tsdb.Head, in io.Reader, now int64) error {
 	return group.Wait()
 }
 
-// add adds the samples of a series. All series of a target have samples in the same minutes.
+// add adds the samples of a series. Series of a target have samples in the same minutes.
 func (l line) add(app storage.Appender, now int64) (err error) {
 	of, ref := labels.FromMap(l.Labels), storage.SeriesRef(0)
 	for i, from := range l.Knots {
@@ -136,7 +136,7 @@ func (l line) add(app storage.Appender, now int64) (err error) {
 	return nil
 }
 
-// write writes the content of the head as blocks.
+// write writes the head as blocks.
 func write(ctx context.Context, head *tsdb.Head, out string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err

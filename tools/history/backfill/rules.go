@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// slow is the minimum interval of the rule groups that are evaluated. Groups with a shorter interval are
-	// omitted, because their past results are not used.
+	// slow is the minimum interval of the groups that are evaluated. Results of faster groups are
+	// not used for the past.
 	slow = 15 * time.Minute
-	// step and offset define the times of evaluation. The results for an hour are known early in the next hour,
-	// and sums of these results are known from the 32nd minute on.
+	// step and offset are the times of evaluation: results of an hour are known early in the next hour, and sums
+	// of such results from its 32nd minute on.
 	step, offset = 30 * time.Minute, 7 * time.Minute
-	// part is the time that one query covers. The last query covers more time and uses the interval of the
-	// rules. Dashboards read a sum for only 59 minutes, so evaluations at a longer interval would leave a gap
-	// until the server evaluates the rules.
+	// part is the length of time that one query covers. The last query covers more time, at the
+	// interval of the rules: dashboards read a sum for 59 minutes, and one evaluation an hour would
+	// leave a gap until the server evaluates the rules.
 	part = 4 * 24 * time.Hour
 )
 
@@ -39,7 +39,7 @@ const (
 func evaluate(ctx context.Context, head *tsdb.Head, pattern string) error {
 	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
-		return fmt.Errorf("no rule files match %q: %w", pattern, err)
+		return fmt.Errorf("no rules in %q: %w", pattern, err)
 	}
 	language := parser.NewParser(parser.Options{})
 	engine := promql.NewEngine(promql.EngineOpts{
@@ -65,7 +65,7 @@ func evaluate(ctx context.Context, head *tsdb.Head, pattern string) error {
 	return nil
 }
 
-// record adds the results of a rule. It evaluates the parts of the time concurrently.
+// record adds the results of a rule. The parts of the time are evaluated concurrently.
 func record(ctx context.Context, engine *promql.Engine, head *tsdb.Head, r rulefmt.Rule) error {
 	begin, end := time.UnixMilli(head.MinTime()).Truncate(step).Add(offset), time.UnixMilli(head.MaxTime())
 	results := make([]promql.Matrix, max(1, end.Sub(begin)/part))
@@ -104,7 +104,7 @@ func record(ctx context.Context, engine *promql.Engine, head *tsdb.Head, r rulef
 	return app.Commit()
 }
 
-// query evaluates an expression at each step between two times.
+// query evaluates an expression at each step from one time until another.
 func query(ctx context.Context, engine *promql.Engine, head *tsdb.Head, expr string, from, until time.Time, each time.Duration) (promql.Matrix, error) {
 	past := storage.QueryableFunc(func(mint, maxt int64) (storage.Querier, error) {
 		return tsdb.NewBlockQuerier(tsdb.NewRangeHead(head, mint, maxt), mint, maxt)
@@ -117,7 +117,7 @@ func query(ctx context.Context, engine *promql.Engine, head *tsdb.Head, expr str
 	matrix, err := q.Exec(ctx).Matrix()
 	matrix = slices.Clone(matrix)
 	for i := range matrix {
-		matrix[i].Floats = slices.Clone(matrix[i].Floats) // a copy, because Close recycles the points of the query
+		matrix[i].Floats = slices.Clone(matrix[i].Floats) // copied, because Close recycles the points of the query
 	}
 	return matrix, err
 }

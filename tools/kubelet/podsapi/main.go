@@ -1,7 +1,7 @@
-// Podsapi prints the response of the kubelet's Pods API as JSON: "podsapi list" prints one pod per line, and
-// "podsapi watch" prints one event per line until it is stopped. The API sends pods as encoded core/v1
-// objects. This program is in the module of the kubelet, because that module contains the types and the main
-// module does not need them.
+// Podsapi prints the response of the kubelet's Pods API as JSON: one pod per line for
+// "podsapi list", one event per line, without end, for "podsapi watch". The API
+// sends pods as bytes of core/v1; the module of the kubelet has their types, and
+// the main module does not need them.
 package main
 
 import (
@@ -60,7 +60,7 @@ func list(ctx context.Context, client pods.PodsClient) error {
 	return nil
 }
 
-// event is one line that a watch prints. The event that marks the end of the initial list has no pod.
+// event is one line of a watch. Its pod is absent at the end of the initial list.
 type event struct {
 	Type string    `json:"type"`
 	Pod  *core.Pod `json:"pod,omitempty"`
