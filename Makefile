@@ -118,12 +118,14 @@ IN_HISTORY    = GPULEDGER_E2E_HISTORY=$$($(HISTORY))
 IN_BIN        = GPULEDGER_E2E_BIN="$(CURDIR)/bin"
 IN_PREVIOUS   = GPULEDGER_E2E_PREVIOUS="$$(tools/previous)"
 E2EARGS       = -tags e2e -vet=off -trimpath -ldflags=-w -timeout 20m $(E2EFLAGS)
-E2E           = go test $(E2EARGS) -count=1
+E2E           = $(IN_BIN) go test $(E2EARGS) -count=1
+E2ESUM        = $(IN_BIN) $(GOTESTSUM) $(E2EARGS)
 
-# Go keeps the result of a test by the files that the test itself opens, but the programs that it starts open others.
-# Go also keeps it by its flags, so this pattern, which no test's name matches, makes each input of such tests known.
+# Go keeps the result of a test by its packages, by the files that the test itself reads, and by its flags. A pattern
+# that no test's name matches adds the other inputs. Go files and the files beside them are not among these, because they
+# are compiled into the test, or into a program that the test reads (program.Built). No program reads Markdown.
 UNKEPT  = -count=1
-INPUTS := $$(tools/file-times && tools/inputs)
+INPUTS := $$(tools/file-times && tools/inputs '*.go' '*.md' internal collector podmapper)
 
 # The temporary files of these targets are in memory, if there is enough of it. The files of e2e are
 # on disk: Prometheus reserves space in its files, which would take memory.
@@ -220,12 +222,16 @@ check: tidy lint generated rendered binary unit race real fuzz ## run what CI ru
 
 .PHONY: e2e
 e2e: build chart ## run everything against real servers: Kubernetes, Prometheus, Thanos; takes a quarter of an hour
-	@part="$(MAKE) --no-print-directory -o build -o chart"; \
+	@part="$(MAKE) --no-print-directory -o build -o chart -o archive"; \
 		$$part e2e-installs & failed=0; $$part e2e-suites check-rules-oldest e2e-polars e2e-pandas trace test-draws || failed=1; wait $$! && exit $$failed
 
 .PHONY: e2e-short
 e2e-short: E2EFLAGS += -short
 e2e-short: UNKEPT =
+# Programs of equal sources are equal, so that Go finds the results of an earlier commit.
+e2e-short: VERSION = dev
+e2e-short: REVISION = unknown
+e2e-short: BRANCH = detached
 e2e-short: e2e-suites ## run all suites without the longest tests, as CI does for each change
 	@echo "e2e-short: left out: the skipped tests above, and make e2e-installs; make e2e runs all"
 
@@ -235,7 +241,7 @@ e2e-short: e2e-suites ## run all suites without the longest tests, as CI does fo
 .PHONY: e2e-suites
 e2e-suites: build chart
 	@inputs=$(INPUTS); \
-		$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_HISTORY) $(IN_BIN) $(IN_PREVIOUS) $(GOTESTSUM) $(E2EARGS) $(UNKEPT) -p 4 -skip='$(INSTALLS)'"|^$$inputs$$" $(addprefix ./test/e2e/, \
+		$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_HISTORY) $(IN_PREVIOUS) $(E2ESUM) $(UNKEPT) -p 4 -skip='$(INSTALLS)'"|^$$inputs$$" $(addprefix ./test/e2e/, \
 		deploy reconciler rulers archive rules history dashboards queries cluster scale) ./test/alerts ./test/demo ./test/upgrade
 
 # The tests that install and remove everything have their own cluster, because they wait dozens of
@@ -243,17 +249,17 @@ e2e-suites: build chart
 INSTALLS = ^Test(Uninstall|LifeCycle|Helm|HelmReadme|HelmNodes|HelmRefusals|Readme|Flux|ArgoCD)$$
 
 .PHONY: e2e-installs
-e2e-installs: chart
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(GOTESTSUM) $(E2EARGS) -count=1 -run='$(INSTALLS)' ./test/e2e/deploy
+e2e-installs: build chart
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(E2ESUM) -count=1 -run='$(INSTALLS)' ./test/e2e/deploy
 
 .PHONY: e2e-oldest
-e2e-oldest: # run the webhook and the reconciler on the oldest supported Kubernetes, which has no policy that changes pods
+e2e-oldest: build # run the webhook and the reconciler on the oldest supported Kubernetes, which has no policy that changes pods
 	@export GPULEDGER_E2E_SERVERS=$$($(SERVERS_OLDEST)) $(IN_KUBECTL); ln -sf "$$($(SERVERS))/etcd" "$$GPULEDGER_E2E_SERVERS"; \
-		$(GOTESTSUM) $(E2EARGS) -count=1 -run='^Test(Upstream|WebhookDown|WebhookRights|Standalone|GPUNodes|RuntimeClass)$$' ./test/e2e/deploy && \
-		$(GOTESTSUM) $(E2EARGS) -count=1 -short ./test/e2e/reconciler
+		$(E2ESUM) -count=1 -run='^Test(Upstream|WebhookDown|WebhookRights|Standalone|GPUNodes|RuntimeClass)$$' ./test/e2e/deploy && \
+		$(E2ESUM) -count=1 -short ./test/e2e/reconciler
 
 .PHONY: check-rules
-check-rules: # check the rules and alerts, and run the queries about boards on simulated histories
+check-rules: archive # check the rules and alerts, and run the queries about boards on simulated histories
 	@$(IN_PROMETHEUS) $(E2E) ./test/alerts ./test/e2e/rules
 
 .PHONY: check-rules-oldest
@@ -265,51 +271,51 @@ e2e-rulers:
 	@$(IN_PROMETHEUS) $(IN_THANOS) $(IN_RULERS) $(E2E) ./test/e2e/rulers
 
 .PHONY: e2e-queries
-e2e-queries:
+e2e-queries: build
 	@$(IN_SERVERS) $(IN_STATE) $(IN_PROMETHEUS) $(E2E) ./test/e2e/queries
 
 .PHONY: e2e-history
 e2e-history: build
-	@$(IN_BIN) $(IN_PROMETHEUS) $(IN_THANOS) $(E2E) ./test/e2e/history
+	@$(IN_PROMETHEUS) $(IN_THANOS) $(E2E) ./test/e2e/history
 
 .PHONY: e2e-archive
 e2e-archive: build
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(IN_PREVIOUS) $(E2E) ./test/e2e/archive
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_S3) $(IN_DUCKDB) $(IN_PREVIOUS) $(E2E) ./test/e2e/archive
 
 .PHONY: e2e-polars
-e2e-polars: # run the program for Polars in docs/tables.md; installs its npm package
+e2e-polars: archive # run the program for Polars in docs/tables.md; installs its npm package
 	@cd tools/polars && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@$(E2E) -v -run='^TestPolars$$' ./test/e2e/archive -polars="$(CURDIR)/tools/polars"
 
 .PHONY: e2e-pandas
-e2e-pandas: # run the program for pandas in docs/tables.md; needs Debian's python3-pandas
+e2e-pandas: archive # run the program for pandas in docs/tables.md; needs Debian's python3-pandas
 	@$(E2E) -v -run='^TestPandas$$' ./test/e2e/archive -pandas
 
 .PHONY: test-upgrade
 test-upgrade: build chart # compare with the version in test/upgrade/previous: programs, metrics, rules, flags, chart, archives
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_PROMETHEUS) $(IN_BIN) $(IN_PREVIOUS) $(E2E) -run='^TestUpgrade' ./test/e2e/archive ./test/upgrade
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_PROMETHEUS) $(IN_PREVIOUS) $(E2E) -run='^TestUpgrade' ./test/e2e/archive ./test/upgrade
 
 .PHONY: e2e-outage
-e2e-outage: # stop the database of a running archive for an hour
+e2e-outage: archive # stop the database of a running archive for an hour
 	@$(IN_PROMETHEUS) $(E2E) -timeout=2h -v -run='^TestDatabaseOutage$$' ./test/e2e/archive -outage=65m
 
 .PHONY: chaos-archive
-chaos-archive: # attack the archive for ten minutes: hostile events and stores, a full disk, a killed database; needs root
+chaos-archive: archive # attack the archive for ten minutes: hostile events and stores, a full disk, a killed database; needs root
 	@$(E2E) -timeout=1h -v -run='^TestChaos$$' ./test/e2e/archive -chaos=10m
 
 .PHONY: e2e-dashboards
 e2e-dashboards: build
-	@$(IN_BIN) $(IN_PROMETHEUS) $(IN_HISTORY) $(E2E) ./test/e2e/dashboards ./test/demo
+	@$(IN_PROMETHEUS) $(IN_HISTORY) $(E2E) ./test/e2e/dashboards ./test/demo
 
 .PHONY: bench-reconciler
-bench-reconciler: # run the reconciler on a cluster of 5,000 nodes; takes half an hour
+bench-reconciler: reconciler # run the reconciler on a cluster of 5,000 nodes; takes half an hour
 	@$(IN_SERVERS) $(E2E) -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m ./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
 
 .PHONY: bench-reconciler-scale
 bench-reconciler-scale: NODES = 20000
 bench-reconciler-scale: PODS = 200000
 bench-reconciler-scale: STEADY = 2m
-bench-reconciler-scale: # run the reconciler with a fake API server of 20,000 nodes; takes half an hour
+bench-reconciler-scale: reconciler # run the reconciler with a fake API server of 20,000 nodes; takes half an hour
 	@$(E2E) -run='^$$' -bench=Scale -benchtime=1x -timeout 2h ./test/e2e/scale -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY) $(BENCHFLAGS)
 
 .PHONY: bench-queries
@@ -318,20 +324,20 @@ bench-queries: archive # time the history queries and the commands over 90 days 
 		GOMAXPROCS=2 go run ./test/speed --prometheus="$$programs" --history="$$history/history" --archive=bin/gpuledger-archive $(BENCHFLAGS)
 
 .PHONY: bench-archive
-bench-archive: # file three days of 1,000 GPUs in each sink, and extrapolate; takes some minutes
+bench-archive: archive # file three days of 1,000 GPUs in each sink, and extrapolate; takes some minutes
 	@$(IN_PROMETHEUS) $(IN_HISTORY) $(E2E) -v -run='^TestCost$$' ./test/e2e/archive -gpus=1000 $(BENCHFLAGS)
 
 .PHONY: bench-tables
 bench-tables: archive # time the documented SQL on 10 million charges in PostgreSQL; takes a quarter of an hour and 12 GB
-	@$(IN_BIN) $(E2E) -timeout=1h -v -run='^TestTables$$' ./test/e2e/archive -charges=10000 $(BENCHFLAGS)
+	@$(E2E) -timeout=1h -v -run='^TestTables$$' ./test/e2e/archive -charges=10000 $(BENCHFLAGS)
 
 .PHONY: bench-web
 bench-web: SINKS = SQLite,CSV,PostgreSQL
-bench-web: # print the memory and time of each page over a month of 8,000 GPUs in each of SINKS; takes an hour and 10 GB
+bench-web: archive # print the memory and time of each page over a month of 8,000 GPUs in each of SINKS; takes an hour and 10 GB
 	@$(E2E) -timeout=3h -v -run='^TestPagesMemory$$' ./test/e2e/archive -pages.gpus=8000 -pages.sinks=$(SINKS) $(BENCHFLAGS)
 
 .PHONY: bench-year
-bench-year: # file a year of 1,000 GPUs from a simulated store; takes an hour
+bench-year: archive # file a year of 1,000 GPUs from a simulated store; takes an hour
 	@$(E2E) -timeout=4h -v -run='^TestYear$$' ./test/e2e/archive -year.gpus=1000 -year.hours=8760 $(BENCHFLAGS)
 
 .PHONY: e2e-kubelet

@@ -43,10 +43,11 @@ func Open(programs Programs) (*Fleet, error) {
 	return &Fleet{Group: group, programs: programs}, err
 }
 
-// find checks that the programs that every fleet needs exist.
+// find checks that the files that every fleet needs exist. go test runs a test again if one of these files changed.
 func (p Programs) find() error {
 	for _, path := range []string{
-		filepath.Join(p.Bin, "simnode"), filepath.Join(p.Bin, "gpuledger"), filepath.Join(string(p.Prometheus), "prometheus"),
+		filepath.Join(p.Bin, "simnode"), filepath.Join(p.Bin, "gpuledger"), filepath.Join(p.Bin, "lib", "libnvidia-ml.so.1"),
+		filepath.Join(string(p.Prometheus), "prometheus"),
 	} {
 		if _, err := os.Stat(path); err != nil {
 			return fmt.Errorf("find the programs: %w", err)

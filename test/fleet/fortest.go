@@ -9,10 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// Like prometheus.Env, these environment variables contain folders of programs for tests: the folders from
-// make build, of Thanos, and of tools/history.
+// Like prometheus.Env and program.BinEnv, these environment variables contain folders of programs for tests: Thanos, and
+// the programs in tools/history.
 const (
-	BinEnv     = "GPULEDGER_E2E_BIN"
 	ThanosEnv  = "GPULEDGER_E2E_THANOS"
 	HistoryEnv = "GPULEDGER_E2E_HISTORY"
 )
@@ -35,8 +34,8 @@ func fromEnv() (p Programs, err error) {
 	if p.Prometheus, err = prometheus.FromEnv(); err != nil {
 		return p, err
 	}
-	if p.Bin, p.Thanos, p.History = os.Getenv(BinEnv), os.Getenv(ThanosEnv), os.Getenv(HistoryEnv); p.Bin == "" {
-		return p, fmt.Errorf("%s is not set: run the tests with make e2e, or a part of it", BinEnv)
+	if p.Bin, p.Thanos, p.History = os.Getenv(program.BinEnv), os.Getenv(ThanosEnv), os.Getenv(HistoryEnv); p.Bin == "" {
+		return p, fmt.Errorf("%s is not set: run the tests with make e2e, or a part of it", program.BinEnv)
 	}
 	return p, nil
 }

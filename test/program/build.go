@@ -8,6 +8,28 @@ import (
 	"path/filepath"
 )
 
+// BinEnv is the environment variable that names the folder of make build.
+const BinEnv = "GPULEDGER_E2E_BIN"
+
+// Built returns the path of a program that make build has built. It reads the state of the file, because go test keeps
+// the result of a test only as long as the files that the test itself reads stay the same.
+func Built(name string) (string, error) {
+	dir := os.Getenv(BinEnv)
+	if dir == "" {
+		return "", fmt.Errorf("%s is not set: run the tests with make e2e, or a part of it", BinEnv)
+	}
+	files := []string{name}
+	if name == "simnode" { // it starts the exporter with the fake driver
+		files = append(files, "gpuledger", "lib/libnvidia-ml.so.1")
+	}
+	for _, file := range files {
+		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+			return "", fmt.Errorf("find a file of make build: %w", err)
+		}
+	}
+	return filepath.Join(dir, name), nil
+}
+
 // Build builds our programs in cmd into a folder, with the same flags as for a release. The exporter and the
 // simulated node bind the driver's functions lazily. The other programs need no C compiler. See the Makefile.
 func Build(ctx context.Context, dir string, names ...string) error {

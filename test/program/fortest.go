@@ -21,6 +21,16 @@ func OpenFor(t testing.TB) *Group {
 	return g
 }
 
+// BuiltFor is like Built, but fails the test on an error.
+func BuiltFor(t testing.TB, name string) string {
+	t.Helper()
+	path, err := Built(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // AddressFor is like FreeAddress, but fails the test on an error.
 func AddressFor(t testing.TB) string {
 	t.Helper()

@@ -11,13 +11,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
 // Env is the environment variable that contains the output folder of tools/previous.
 const Env = "GPULEDGER_E2E_PREVIOUS"
-
-// currentEnv is the environment variable that contains the folder of this version's programs.
-const currentEnv = "GPULEDGER_E2E_BIN"
 
 // Version describes a version of all programs.
 type Version struct {
@@ -48,11 +47,11 @@ func Previous(t testing.TB) Version {
 // Current returns this version.
 func Current(t testing.TB) Version {
 	t.Helper()
-	folder := os.Getenv(currentEnv)
-	if folder == "" {
-		t.Fatalf("%s is not set: run the tests with make test-upgrade", currentEnv)
+	var path string
+	for _, name := range []string{"gpuledger", "gpuledger-reconciler", "gpuledger-archive"} {
+		path = program.BuiltFor(t, name)
 	}
-	return Version{folder}
+	return Version{filepath.Dir(path)}
 }
 
 // kinds lists the kinds of differences. Each kind is compared by one test, all differences at once.

@@ -112,8 +112,9 @@ func (l library) build(path string) error {
 	if err := os.CopyFS(src, sources); err != nil {
 		return err
 	}
+	// The library must not contain the temporary folder: equal sources give equal libraries.
 	args := []string{
-		"-shared", "-fPIC", "-O1", "-g", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
+		"-shared", "-fPIC", "-O1", "-g", "-ffile-prefix-map=" + src + "=.", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
 		"-DNVML_NO_UNVERSIONED_FUNC_DEFS",
 		"-Wl,-soname," + l.name, "-Wl,-Bsymbolic-functions", "-o", path, filepath.Join(src, l.source),
 	}

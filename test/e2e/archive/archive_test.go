@@ -39,26 +39,19 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// programDir is the folder of the program, which is built once.
-var programDir string
-
 func TestMain(m *testing.M) {
-	code := 1
-	dir, err := os.MkdirTemp("", "archive")
-	if err == nil {
-		err = program.Build(context.Background(), dir, "gpuledger-archive")
-	}
-	if err == nil {
-		programDir = dir
-		code = m.Run()
-	} else {
+	if _, err := program.Built("gpuledger-archive"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
-func binary() string { return filepath.Join(programDir, "gpuledger-archive") }
+// binary returns the path of the program. Each test calls it, so that go test runs the test again after a change of the program.
+func binary() string {
+	path, _ := program.Built("gpuledger-archive") // TestMain has checked it
+	return path
+}
 
 // once runs the command once of the program.
 func once(ctx context.Context, binary, folder string, args ...string) ([]byte, error) {

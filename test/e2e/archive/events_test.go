@@ -265,10 +265,9 @@ func newPods(t *testing.T) *pods {
 	})
 	dir := t.TempDir()
 	w := &pods{
-		Cluster: c, t: t, binary: filepath.Join(dir, "gpuledger-reconciler"), kubeconfig: filepath.Join(dir, "kubeconfig"),
+		Cluster: c, t: t, binary: program.BuiltFor(t, "gpuledger-reconciler"), kubeconfig: filepath.Join(dir, "kubeconfig"),
 		uids: make(map[string]string),
 	}
-	check(t, program.Build(t.Context(), dir, "gpuledger-reconciler"))
 	check(t, cluster.WriteKubeconfig(w.kubeconfig, c.Admin))
 	_, err = c.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, metav1.CreateOptions{})
 	check(t, err)

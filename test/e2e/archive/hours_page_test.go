@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -113,7 +114,7 @@ func readPage(ctx context.Context, url string) (string, error) {
 func (p *hoursPage) shell(command string) string {
 	p.Helper()
 	sh := exec.CommandContext(p.Context(), "sh", "-c", command)
-	sh.Dir, sh.Env = "/", append(os.Environ(), "PATH="+programDir+":"+os.Getenv("PATH"))
+	sh.Dir, sh.Env = "/", append(os.Environ(), "PATH="+filepath.Dir(binary())+":"+os.Getenv("PATH"))
 	out, err := sh.CombinedOutput()
 	if err != nil {
 		p.Fatalf("%s: %v\n%s", command, err, out)

@@ -202,7 +202,7 @@ func TestTrace(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	checkHours(t, folder, board)
-	place := []string{"SERIAL=" + board.Serial, "PATH=" + programDir + ":" + os.Getenv("PATH")}
+	place := []string{"SERIAL=" + board.Serial, "PATH=" + filepath.Dir(binary()) + ":" + os.Getenv("PATH")}
 	documentedTrace(t, append(place, "GPULEDGER_BOOKS="+folder), true)
 	documentedTrace(t, append(place, "GPULEDGER_STORE_URL="+server), false)
 	for _, books := range []string{"--books=" + folder, "--store.url=" + server} {

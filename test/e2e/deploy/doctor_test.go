@@ -15,6 +15,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gpuledger/gpuledger/internal/doctor/advice"
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
 // diagnosis returns doctor's report about the cluster. The given pod is the cluster's only pod of the device
@@ -82,7 +83,7 @@ func TestDoctorParameters(t *testing.T) {
 // with an exporter on each Node.
 func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
-	check(t, os.Symlink(build(t, "gpuledger-archive"), filepath.Join(dir, "kubectl-gpuledger")))
+	check(t, os.Symlink(program.BuiltFor(t, "gpuledger-archive"), filepath.Join(dir, "kubectl-gpuledger")))
 	doctor := func(status int, texts ...string) {
 		t.Helper()
 		// kubectl passes its flags to the plugin. The default kubeconfig contains no cluster.

@@ -9,6 +9,8 @@ import (
 
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
 // TestForgedExporter checks that the reconciler ignores forged exporters. A user has all rights in a
@@ -16,7 +18,7 @@ import (
 // exporters. No Node may get labels from these pods, because the reconciler reads only the overlay's own
 // DaemonSet.
 func TestForgedExporter(t *testing.T) {
-	binary := reconciler(t)
+	binary := program.BuiltFor(t, "gpuledger-reconciler")
 	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // runs after the pods were deleted, because no kubelet ends them
 	t.Cleanup(func() { unlabel(t, "gpu-1") })
 	apply(t, "-k", overlay("standalone"))

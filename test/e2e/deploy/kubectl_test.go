@@ -8,12 +8,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/gpuledger/gpuledger/test/program"
 )
 
 // try runs kubectl and returns its standard output. An error includes all output.
@@ -91,22 +88,4 @@ func quote(t *testing.T, text string) string {
 	quoted, err := json.Marshal(text)
 	check(t, err)
 	return string(quoted)
-}
-
-// reconciler returns the path of the reconciler, which is compiled once for all tests.
-func reconciler(t *testing.T) string {
-	t.Helper()
-	if world.binary == "" {
-		check(t, program.Build(t.Context(), world.home, "gpuledger-reconciler"))
-		world.binary = filepath.Join(world.home, "gpuledger-reconciler")
-	}
-	return world.binary
-}
-
-// build compiles a program of gpuledger and returns its path.
-func build(t *testing.T, name string) string {
-	t.Helper()
-	dir := t.TempDir()
-	check(t, program.Build(t.Context(), dir, name))
-	return filepath.Join(dir, name)
 }

@@ -27,7 +27,7 @@ import (
 // account. By default it must write nothing. With the component "labels" it must label the Node. Its clean-up
 // must remove the labels.
 func TestLabels(t *testing.T) {
-	binary := reconciler(t)
+	binary := program.BuiltFor(t, "gpuledger-reconciler")
 	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // runs after the pods were deleted, because no kubelet ends them
 	apply(t, "-k", overlay("operator-standalone"))
 	standaloneOnNode1(t)

@@ -28,7 +28,6 @@ var world struct {
 	kubectl, kubeconfig string
 	home                string // home directory of kubectl, with its cache
 	egress              *cluster.Egress
-	binary              string // path of the reconciler; empty until a test builds it
 }
 
 func TestMain(m *testing.M) {

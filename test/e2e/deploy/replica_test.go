@@ -36,7 +36,7 @@ func startReplica(t *testing.T, name string, flags ...string) *replica {
 	args = append(args, "--webhook.listen-address="+r.address, "--web.listen-address="+r.metrics, "--leader-election.namespace=gpuledger",
 		"--leader-election.identity="+name, "--leader-election.duration=2s", "--resync=1s", "--confirm=100ms")
 	args = append(args, flags...)
-	p, err := program.OpenFor(t).Start("gpuledger-reconciler", reconciler(t), args...)
+	p, err := program.OpenFor(t).Start("gpuledger-reconciler", program.BuiltFor(t, "gpuledger-reconciler"), args...)
 	check(t, err)
 	r.Program = p
 	return r

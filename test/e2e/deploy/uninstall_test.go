@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"github.com/gpuledger/gpuledger/internal/state"
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
 // TestUninstall checks that the commands in docs/install.md remove every overlay. Afterwards the cluster must
@@ -35,7 +36,7 @@ func TestUninstall(t *testing.T) {
 	if len(overlays) < 12 {
 		t.Fatalf("found %d overlays, want at least 12", len(overlays))
 	}
-	binary := reconciler(t)
+	binary := program.BuiltFor(t, "gpuledger-reconciler")
 	for _, folder := range append(overlays, "testdata/webhook") {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			before := everything(t)
@@ -170,7 +171,7 @@ func TestUninstallHost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
 	}
-	exporter := build(t, "gpuledger")
+	exporter := program.BuiltFor(t, "gpuledger")
 	for _, name := range []string{"host", "host-openshift"} {
 		t.Run(name, func(t *testing.T) {
 			before := everything(t)

@@ -59,9 +59,8 @@ func startStateMetrics(t *testing.T, kubeconfig string) (url string) {
 // tested elsewhere.
 func startReconciler(t *testing.T, kubeconfig string) (url, log string) {
 	t.Helper()
-	dir, address := t.TempDir(), program.AddressFor(t)
-	check(t, program.Build(t.Context(), dir, "gpuledger-reconciler"))
-	p := start(t, filepath.Join(dir, "gpuledger-reconciler"), "--kubeconfig="+kubeconfig, "--enable=workloads", "--leader-election=false", "--retention=1h",
+	address := program.AddressFor(t)
+	p := start(t, program.BuiltFor(t, "gpuledger-reconciler"), "--kubeconfig="+kubeconfig, "--enable=workloads", "--leader-election=false", "--retention=1h",
 		"--pod-labels=team", "--web.listen-address="+address)
 	return "http://" + address + "/metrics", p.Log
 }

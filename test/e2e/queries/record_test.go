@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	syaml "sigs.k8s.io/yaml"
 
-	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 	"github.com/gpuledger/gpuledger/test/program"
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
@@ -62,7 +61,6 @@ const hours = `groups:
 // unchanged except for the addresses of the pods and the archive. Each counter of the record must begin at 0.
 // Because Prometheus does not send zeros from before its own start, the exporter starts after Prometheus.
 func TestRecordIsSent(t *testing.T) {
-	programs := buildExporter(t)
 	for _, mode := range []string{"server", "agent"} {
 		t.Run(mode, func(t *testing.T) {
 			archive, exporter := server(t), program.AddressFor(t)
@@ -98,8 +96,7 @@ func TestRecordIsSent(t *testing.T) {
 			sender.Config, sender.Flags, sender.Agent = []byte(config), []string{zeros}, mode == "agent"
 			_, err = sender.Start(t.Context())
 			check(t, err)
-			start(t, filepath.Join(programs, "simnode"), "--scenario=gb200",
-				"--nvml.library="+filepath.Join(programs, "libnvidia-ml.so.1"), "--web.listen-address="+exporter)
+			start(t, program.BuiltFor(t, "simnode"), "--scenario=gb200", "--web.listen-address="+exporter)
 			eventuallyHas(t, archive.URL(), want)
 			checkRecord(t, archive.URL())
 		})
@@ -188,15 +185,4 @@ func shipped(t *testing.T, exporter, others, archive string) string {
 	text, err = syaml.Marshal(config)
 	check(t, err)
 	return string(text)
-}
-
-// buildExporter builds the exporter, the simulated node and its driver, and returns
-// their folder.
-func buildExporter(t *testing.T) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	check(t, program.Build(t.Context(), dir, "gpuledger", "simnode"))
-	_, err := fakes.Compile(dir)
-	check(t, err)
-	return dir
 }

@@ -8,14 +8,12 @@ package reconciler_test
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"testing"
 
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
-	"github.com/gpuledger/gpuledger/test/program"
 )
 
 // These folders contain the policy and the roles for reading, and the roles for writing.
@@ -34,18 +32,14 @@ const (
 // world is shared by all tests. The tests run one after the other, and each removes its Nodes and pods.
 var world struct {
 	*cluster.Cluster
-	binary    string    // path of gpuledger-reconciler
-	daemonSet types.UID // address of the exporters
+	daemonSet types.UID // UID of the exporters' DaemonSet
 }
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, prepare)) }
 
-// prepare builds the reconciler, applies the manifests and starts the controllers that the manifests need.
-func prepare(ctx context.Context, c *cluster.Cluster, dir string) error {
-	world.Cluster, world.binary = c, filepath.Join(dir, "gpuledger-reconciler")
-	if err := program.Build(ctx, dir, "gpuledger-reconciler"); err != nil {
-		return err
-	}
+// prepare applies the manifests and starts the controllers that the manifests need.
+func prepare(ctx context.Context, c *cluster.Cluster, _ string) error {
+	world.Cluster = c
 	for _, folder := range []string{manifests, writes} {
 		if err := c.Apply(ctx, folder); err != nil {
 			return err

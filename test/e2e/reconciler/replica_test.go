@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 	"github.com/gpuledger/gpuledger/test/exposition"
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
 // replica is a running gpuledger-reconciler.
@@ -67,7 +68,7 @@ func execute(t testing.TB, args ...string) *replica {
 	} else {
 		args = append([]string{"--log.format=json"}, args...)
 	}
-	r.cmd = exec.Command(world.binary, args...)
+	r.cmd = exec.Command(program.BuiltFor(t, "gpuledger-reconciler"), args...)
 	r.cmd.Env = []string{}
 	stderr := must(r.cmd.StderrPipe())(t)
 	check(t, r.cmd.Start())

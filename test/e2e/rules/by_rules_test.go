@@ -27,9 +27,7 @@ func TestStatementsByRules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
 	}
-	dir := t.TempDir()
-	check(t, program.Build(t.Context(), dir, "gpuledger-archive"))
-	binary, energy := filepath.Join(dir, "gpuledger-archive"), rules("energy.yaml")
+	binary, energy := program.BuiltFor(t, "gpuledger-archive"), rules("energy.yaml")
 	url := serve(t, worlds.Statements().History, []string{energy, energy}) // some rules read the results of others
 	args := []string{
 		"--store.read=rules", "--store.url=" + url,

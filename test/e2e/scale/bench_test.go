@@ -58,7 +58,6 @@ func start(tb testing.TB, cluster size, flags ...string) *replica {
 	tb.Helper()
 	serveExporters(tb)
 	group := program.OpenFor(tb)
-	check(tb, program.Build(tb.Context(), group.Path(), "gpuledger-reconciler"))
 	server := newServer(cluster)
 	tb.Cleanup(server.Close)
 	tb.Cleanup(server.CloseClientConnections)
@@ -70,7 +69,7 @@ func start(tb testing.TB, cluster size, flags ...string) *replica {
 	address := program.AddressFor(tb)
 	r := &replica{tb: tb, server: server, url: "http://" + address, begun: time.Now()}
 	var err error
-	r.program, err = group.Start("gpuledger-reconciler", group.Path("gpuledger-reconciler"), append([]string{
+	r.program, err = group.Start("gpuledger-reconciler", program.BuiltFor(tb, "gpuledger-reconciler"), append([]string{
 		"--kubeconfig=" + kubeconfig, "--web.listen-address=" + address, "--leader-election.identity=" + tb.Name(),
 	}, flags...)...)
 	check(tb, err)

@@ -119,7 +119,7 @@ func start(t *testing.T, pid int, flags ...string) *machine {
 	address := program.AddressFor(t)
 	m.url = "http://" + address
 	group := program.OpenFor(t)
-	p, err := group.Start("exporter", filepath.Join(os.Getenv("GPULEDGER_E2E_BIN"), "gpuledger"), append(m.flag, "--web.listen-address="+address)...)
+	p, err := group.Start("exporter", program.BuiltFor(t, "gpuledger"), append(m.flag, "--web.listen-address="+address)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,30 @@
+package program
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBuilt checks the path of a built program, and the errors if the folder or a file is missing.
+func TestBuilt(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"gpuledger-archive", "simnode"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct{ bin, name, want string }{
+		{"", "gpuledger-archive", BinEnv + " is not set"},
+		{dir, "gpuledger-archive", ""},
+		{dir, "gpuledger", "gpuledger: no such file"},
+		{dir, "simnode", "gpuledger: no such file"}, // simnode starts it
+	} {
+		t.Setenv(BinEnv, tt.bin)
+		path, err := Built(tt.name)
+		if tt.want == "" && (err != nil || path != filepath.Join(tt.bin, tt.name)) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s in %q: %q, %v; want error %q", tt.name, tt.bin, path, err, tt.want)
+		}
+	}
+}
