@@ -16,7 +16,7 @@ type accountMetrics struct {
 	process                               processMetrics
 }
 
-// accountsOf contains a row for each kind of owner that has accounts.
+// accountsOf contains the metrics for each kind of owner that has accounts.
 var accountsOf = map[gpu.OwnerKind]accountMetrics{
 	gpu.OwnerPod: {
 		labels: (*page).account,
@@ -82,7 +82,7 @@ func (p *page) charged(a *gpu.Account, key *labelSet, metrics *accountMetrics) {
 // profiledMetrics contains the metrics for profiled work.
 type profiledMetrics struct{ time, tensor, dram metricID }
 
-// profiled renders profiled work, if it is known.
+// profiled renders profiled work if it is known.
 func (p *page) profiled(work gpu.Profiled, opened time.Time, metrics profiledMetrics, key *labelSet) {
 	if work.Time == 0 {
 		return

@@ -53,8 +53,8 @@ func shapeOf(p metric.Page, mf *dto.MetricFamily) shape {
 	return s
 }
 
-// TestDescribe checks that a collector describes every metric of its page, except the metrics that
-// its options hide.
+// TestDescribe checks that a collector describes all metrics of its page except the metrics that its
+// options hide.
 func TestDescribe(t *testing.T) {
 	tests := []struct {
 		name   string

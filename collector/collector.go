@@ -12,7 +12,7 @@ import (
 
 // Options selects the metrics on the page.
 type Options struct {
-	// Gauges enables power, temperature and similar gauges, which dcgm-exporter also exports.
+	// Gauges enables gauges such as power and temperature, which dcgm-exporter also exports.
 	Gauges bool
 	// Health enables the metrics for errors, links and limits of a GPU.
 	Health bool
@@ -105,7 +105,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	p := page{opts: c.opts} // a registry does not report when it has finished reading
+	p := page{opts: c.opts} // a registry does not report when it has finished reading the page
 	if _, err := c.write(&p); err != nil {
 		ch <- prometheus.NewInvalidMetric(c.descs[0], err)
 	}

@@ -17,7 +17,7 @@ type DCGMField struct {
 	Name string
 	Type FieldType
 	Help string
-	// Default is set if the file enables the field.
+	// Default is set if the field is enabled in the file.
 	Default bool
 	// NVML is the source of the value in NVML. It is empty if the field needs a host engine or dcgm-exporter
 	// itself. In this case Why is the reason.
@@ -36,8 +36,8 @@ const (
 // byGPM is the source of the profiling fields.
 const byGPM = "`--collector.profiling`: GPM metric"
 
-// DCGMFields lists the fields of dcgm-exporter 4.8.2 in the order of its file, with the names and types
-// in that file.
+// DCGMFields contains the fields of dcgm-exporter 4.8.2, in the order of its file and with the names and
+// types in this file.
 var DCGMFields = []DCGMField{
 	{Name: "DCGM_FI_DEV_SM_CLOCK", Type: FieldGauge, Help: "SM clock frequency (in MHz).", Default: true, NVML: "nvmlDeviceGetClockInfo", value: gaugeIn(gpu.SMClock, 1e-6)},
 	{Name: "DCGM_FI_DEV_MEM_CLOCK", Type: FieldGauge, Help: "Memory clock frequency (in MHz).", Default: true, NVML: "nvmlDeviceGetClockInfo", value: gaugeIn(gpu.MemoryClock, 1e-6)},

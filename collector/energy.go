@@ -32,7 +32,8 @@ func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	}
 }
 
-// throttled renders the throttled part of an amount for each throttle cause that occurred.
+// throttled renders the throttled part of an amount for each throttle cause that has
+// occurred.
 func (p *page) throttled(t gpu.ByThrottle, since time.Time, energy, seconds metricID, key *labelSet) {
 	for cause, part := range t {
 		if part.Time > 0 {

@@ -31,7 +31,7 @@ func fieldPage(s *gpu.Snapshot, fields int) *gpu.FieldPage {
 	return p
 }
 
-// gatherFields scrapes the field page of a snapshot with all checks of a registry.
+// gatherFields scrapes the field page for a snapshot, with all checks of a registry.
 func gatherFields(t *testing.T, s *gpu.Snapshot, hostname string) []*dto.MetricFamily {
 	t.Helper()
 	c := collector.NewFields(func() *gpu.Snapshot { return s }, hostname)

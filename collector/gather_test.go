@@ -32,7 +32,7 @@ func pageAndRecord(latest func() *gpu.Snapshot) []*collector.Collector {
 	return []*collector.Collector{collector.New(latest, everything), collector.NewRecord(latest)}
 }
 
-// direct calls read with the families that a collector gathers without a registry.
+// direct calls read with the families that a collector gathers on its own, without a registry.
 func direct[T any](t testing.TB, c *collector.Collector, read func([]*dto.MetricFamily) T) T {
 	t.Helper()
 	families, done, err := c.Gather()
@@ -58,7 +58,7 @@ func TestGatherIsOfRegistry(t *testing.T) {
 	}
 }
 
-// stringsOf formats families with all their fields.
+// stringsOf formats each family with all its fields.
 func stringsOf(families []*dto.MetricFamily) []string {
 	var all []string
 	for _, f := range families {

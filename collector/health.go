@@ -90,7 +90,7 @@ func (p *page) stages(stages []gpu.Stage) {
 	}
 }
 
-// processCounts renders the numbers of mapped and unmapped processes.
+// processCounts renders the numbers of processes with a known and with an unknown owner.
 func (p *page) processCounts(gpus []gpu.GPU) {
 	var mapped, unmapped int
 	for i := range gpus {

@@ -16,7 +16,7 @@ const blockLen = 240
 
 func (l *list[T]) at(i int) *T { return &l.blocks[i/blockLen][i%blockLen] }
 
-// old returns the item of the previous pass at the next position, or nil.
+// old returns the item of the previous pass at the next position, or nil if there is no such item.
 func (l *list[T]) old() *T {
 	if l.next == l.len {
 		return nil

@@ -141,7 +141,7 @@ func healthIn(m gpu.HealthMetric, units float64, labels ...string) fieldValue {
 // rounded removes the error of a unit conversion. The driver's values are whole thousandths of DCGM's units.
 func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
 
-// mebibyte is DCGM's unit of memory. DCGM truncates values to whole units.
+// mebibyte is the number of bytes in DCGM's unit of memory. DCGM truncates values to whole units.
 const mebibyte = 1 << 20
 
 func memoryFree(r *gpu.Reading) (float64, bool) {
@@ -185,7 +185,7 @@ func lastXID(g *gpu.GPU) (float64, bool) {
 	return float64(last), g.ReportsEvents || last != 0
 }
 
-// nvlinkRate returns the rate in the unit of DCGM, 1000 KiB per second, without fractions.
+// nvlinkRate returns the rate in DCGM's unit, 1000 KiB per second, as a whole number.
 func nvlinkRate(r *gpu.Reading) (float64, bool) {
 	if r.NVLinkRate == nil {
 		return 0, false

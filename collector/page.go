@@ -132,7 +132,7 @@ func (p *page) created(since time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(since)
 }
 
-// optional writes a gauge unless its value is missing.
+// optional writes a gauge if it has a value.
 func optional[T ~float64 | ~uint64 | ~int](p *page, m metricID, v *T, l *labelSet) {
 	if v != nil {
 		p.gauge(m, float64(*v), l)

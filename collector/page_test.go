@@ -16,8 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestCreatedTimestamps checks that every counter of the ledger has a created
-// timestamp.
+// TestCreatedTimestamps checks that all counters from the ledger have a created timestamp.
 func TestCreatedTimestamps(t *testing.T) {
 	opened := map[string]time.Time{
 		"gpuledger_gpu_energy_joules_total":                   boot,
@@ -152,8 +151,8 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// tangle returns a snapshot with three strings and three numbers in many places, and with many
-// equal entries.
+// tangle returns a snapshot that contains three strings and three numbers in many places, and
+// many equal entries.
 func tangle(a, b, c string, pid uint32, n int64, x float64) *gpu.Snapshot {
 	strs := []string{a, b, c, a}
 	s := &gpu.Snapshot{

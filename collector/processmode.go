@@ -29,7 +29,7 @@ func (m ProcessMode) shows(g *gpu.GPU) bool {
 	return m == ProcessAlways || m == ProcessShared && shared(g)
 }
 
-// shared reports whether more than one container holds or uses the GPU.
+// shared reports whether several containers hold or use the GPU.
 func shared(g *gpu.GPU) bool {
 	return slices.ContainsFunc(g.Holders, func(h gpu.Holder) bool { return h.Owner != g.Holders[0].Owner })
 }

@@ -94,7 +94,7 @@ func fullNode() *gpu.Snapshot {
 	}
 }
 
-// crowdOfUnits returns a node on which each GPU is held and used by the same units.
+// crowdOfUnits returns a node on which the same units hold and use each GPU.
 func crowdOfUnits(gpus, units, processes int) *gpu.Snapshot {
 	s := crowd(gpus, units, processes)
 	for i := range s.GPUs {
@@ -144,7 +144,7 @@ func lostGPU() *gpu.Snapshot {
 	return s
 }
 
-// noDriver returns a node without a working source.
+// noDriver returns a node on which no source responds.
 func noDriver() *gpu.Snapshot {
 	return &gpu.Snapshot{
 		At:      gpu.Instant{Wall: now, Boot: 90 * time.Minute},

@@ -30,7 +30,7 @@ func (p *page) jobs(a *gpu.Account, who *labelSet) {
 	}
 }
 
-// unitInfos describes the units that have series.
+// unitInfos renders the descriptions of the units that have series.
 func (p *page) unitInfos(s *gpu.Snapshot) {
 	shown := make(map[gpu.Unit]bool)
 	for i := range s.GPUs {

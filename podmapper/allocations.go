@@ -9,9 +9,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// publish makes the result of a poll visible. After a failed call or an ignored response, requested
-// is nil. The previous list then stays valid until it is stale, but pods that ended in the meantime
-// are marked as not live. livenessKnown is set if the Pods API determined which pods are alive.
+// publish publishes the result of a poll. After a failed call or an ignored response, requested is
+// nil. In this case the previous list stays valid until it is stale, but pods that ended in the
+// meantime are marked as not live. livenessKnown is set if the Pods API determined which pods are
+// alive.
 func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, alive map[string]bool, found podProcesses, livenessKnown bool) {
 	of := make(podProcesses)
 	for _, a := range held {

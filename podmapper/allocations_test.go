@@ -144,7 +144,7 @@ func TestKubeletRestart(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, false))
 
 	n.link(notebook, otherID)
-	n.serve(holds(holder(trainer, "", gpuA), holder(notebook, "", gpuB))) // a new inode
+	n.serve(holds(holder(trainer, "", gpuA), holder(notebook, "", gpuB))) // the new socket has another inode
 	n.poll()
 	n.wantStage(stage.PodResources, true)
 	n.wantHeld(exclusive(gpuA, trainer, false), exclusive(gpuB, notebook, false))
@@ -247,7 +247,7 @@ func TestBigAnswer(t *testing.T) {
 func TestNeverTwoCallsAtOnce(t *testing.T) {
 	n := newNode(t)
 	k := n.serve(func(context.Context) (*podresources.ListPodResourcesResponse, error) {
-		<-time.After(10 * time.Millisecond) // leaves time for concurrent calls
+		<-time.After(10 * time.Millisecond) // leave time for concurrent calls
 		return &podresources.ListPodResourcesResponse{}, nil
 	})
 	var polls sync.WaitGroup

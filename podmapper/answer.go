@@ -94,7 +94,7 @@ func (c *codec) next(r *mem.Reader, buffer []byte) ([]byte, error) {
 	return buffer, nil
 }
 
-// readListed decodes a pod of the pod-resources API and drops the fields that are not used.
+// readListed decodes a pod from the pod-resources API and drops unused fields.
 func (p *parts) readListed(data []byte) (*podresources.PodResources, error) {
 	pod := new(podresources.PodResources)
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, pod); err != nil {

@@ -24,7 +24,7 @@ func (n *node) oversized(name stage.Name) uint64 {
 	return 0
 }
 
-// numbered returns the n-th of many containers, with its id.
+// numbered returns the i-th of many containers, and its id.
 func numbered(i int) (gpu.Owner, string) {
 	c := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: fmt.Sprintf("train-%d", i), UID: fmt.Sprintf("5d2f9a60-0000-4000-8000-%012d", i), Part: "trainer"}
 	return c, fmt.Sprintf("%064x", i)

@@ -19,7 +19,7 @@ type cgroup struct {
 	// containerID is empty for a process that is in a pod but in none of its containers. A host
 	// process has a container id if a container engine started it.
 	containerID string
-	// host is set if the process is not in a pod.
+	// host is set if the process does not belong to a pod.
 	host bool
 }
 
@@ -37,9 +37,10 @@ func readCgroup(tree proc.Tree, pid uint32, st proc.Stat) (proc.Stat, unique.Han
 }
 
 // parseCgroup parses the lines of the file. A line that names a pod takes precedence, because the
-// kubelet need not use every hierarchy. Lines that name different containers are an error. A line
-// that cannot be parsed may have named a pod, so the other lines do not prove that the process is a
-// host process. The result shares memory with the text of the file; unique.Make copies it.
+// kubelet may use only some hierarchies. It is an error if lines name different containers. If a
+// line cannot be parsed, the other lines do not prove that the process is a host process, because
+// this line may name a pod. The result shares memory with the text of the file; unique.Make copies
+// it.
 func parseCgroup(file string) (cgroup, error) {
 	var pod, host cgroup
 	var unreadable error
@@ -94,7 +95,7 @@ func parsePath(segments []string) cgroup {
 		return cgroup{host: id == "", containerID: id}
 	}
 	for i, s := range segments[at:] {
-		slice, rest, _ := strings.Cut(s, ":") // <slice>:<prefix>:<id> if the kubelet uses the systemd driver and runc does not
+		slice, rest, _ := strings.Cut(s, ":") // <slice>:<prefix>:<id> if the kubelet uses the systemd driver but runc does not
 		uid, isPod := podOfSegment(slice, segments[:at+i])
 		switch {
 		case isPod && validUID(uid):

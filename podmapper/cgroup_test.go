@@ -16,7 +16,7 @@ import (
 
 const (
 	uid      = "3f1c2b9a-7d54-4e0b-9c66-0a1b2c3d4e5f"
-	uidSlice = "3f1c2b9a_7d54_4e0b_9c66_0a1b2c3d4e5f" // in the form that systemd requires
+	uidSlice = "3f1c2b9a_7d54_4e0b_9c66_0a1b2c3d4e5f" // UID in the form that systemd requires
 	otherUID = "8a0e6d11-52c7-4f3e-b1aa-77c0ffee0001"
 	hash     = "f2ca1bb6c7e907d06dafe4687e579fce" // UID of a static pod
 )

@@ -94,7 +94,7 @@ func parseNode(id string) (gpu.DeviceName, bool) {
 	return gpu.DeviceName{Node: path, Partition: &gpu.PartitionName{Instance: instance}}, true
 }
 
-// node returns the path below /dev of the device node of an NVIDIA GPU.
+// node returns the path of an NVIDIA GPU's device node below /dev.
 func node(minor int) string { return "nvidia" + strconv.Itoa(minor) }
 
 // parseAMD parses the name of a device in sysfs, which AMD's device plugin uses as the id: a PCI
@@ -111,7 +111,7 @@ func parseAMD(id string) (gpu.DeviceName, bool) {
 	return gpu.DeviceName{Partition: &gpu.PartitionName{Device: id}}, true
 }
 
-// pciAddress matches a domain, bus, device and function. The domain in the kernel's format has at
+// pciAddress matches a domain, bus, device and function. In the kernel's format, the domain has at
 // least four digits.
 var pciAddress = regexp.MustCompile(`^[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
 

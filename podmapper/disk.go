@@ -16,7 +16,8 @@ const tickTimeout = 250 * time.Millisecond
 // runs in its own goroutine.
 type disk chan struct{}
 
-// runInTurn waits for the lock, runs work and returns its result. It gives up when ctx ends.
+// runInTurn waits for the lock, runs work and returns its result. It returns without a result when
+// ctx ends.
 func runInTurn[T any](ctx context.Context, d disk, work func() T) (v T, ok bool) {
 	select {
 	case d <- struct{}{}:

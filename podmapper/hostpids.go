@@ -18,7 +18,8 @@ const initialPIDs = "pid:[4026531836]"
 
 // SeesHost reports whether the driver's PIDs are the PIDs of the mapper's /proc. The driver reports
 // PIDs in the caller's PID namespace and omits processes that are not visible in this namespace.
-// Therefore it lists no processes of other containers to a container with its own PID namespace.
+// Therefore a caller in a container with its own PID namespace gets no processes of other
+// containers.
 func (m *Mapper) SeesHost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

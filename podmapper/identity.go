@@ -27,12 +27,11 @@ type candidates map[podName][]candidate
 
 type candidate struct {
 	uid string
-	// logs is set if the pod has links or a log directory now. If it is not set, the pod had links
-	// earlier.
+	// logs is set if the pod now has links or a log directory. Otherwise the pod had links earlier.
 	logs bool
 }
 
-// add adds a pod, or updates whether it has logs.
+// add adds a pod with the name, or updates whether the pod has logs.
 func (c candidates) add(name podName, uid string, logs bool) {
 	if i := c.index(name, uid); i >= 0 {
 		c[name][i].logs = c[name][i].logs || logs

@@ -30,8 +30,8 @@ type socket struct {
 	timeout time.Duration
 }
 
-// list calls a method that returns a list of pods, and passes the pods to visit one by one. A pod
-// may have at most limit bytes. visit must not keep the bytes.
+// list calls a method that returns a list of pods, and calls visit for each pod. A pod may have
+// at most limit bytes. The function visit must not keep the bytes.
 func (s socket) list(ctx context.Context, method string, request any, limit uint64, visit func(pod []byte) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -58,7 +58,7 @@ func (s socket) list(ctx context.Context, method string, request any, limit uint
 // kubelet is a client of the pod-resources API (KEP-606).
 type kubelet struct{ socket }
 
-// list returns the pods of the pod-resources API with their devices.
+// list returns the pods in the pod-resources API, with their devices.
 func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error) {
 	// While the kubelet is stopped, its folder still exists.
 	if _, err := os.Stat(filepath.Dir(k.path)); errors.Is(err, fs.ErrNotExist) {

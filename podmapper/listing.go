@@ -50,7 +50,7 @@ type listing struct {
 	single map[podName]string
 }
 
-// readListing extracts the GPUs from the kubelet's list, which has one entry per device in
+// readListing extracts the GPUs from the kubelet's list. This list has one entry per device, in
 // varying order.
 func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, log *slog.Logger) listing {
 	l := listing{make(map[podName]devices), make(map[podName]bool), make(map[podName]string, len(pods))}
@@ -126,7 +126,7 @@ func compareDevices(a, b device) int {
 	)
 }
 
-// same reports whether two entries name the same device, held by the same container.
+// same reports whether both entries refer to the same device in the same container.
 func (d device) same(other device) bool {
 	return d.container == other.container && compareDevices(d, other) == 0
 }
@@ -183,7 +183,7 @@ func (held devices) mergeClaims() devices {
 // holding describes one device, or several replicas of a device, that a container holds.
 type holding struct {
 	podName
-	device       // device without the replica
+	device       // the device, without the replica
 	replicas int // 0 if the container holds the device itself
 }
 

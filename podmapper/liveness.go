@@ -32,7 +32,7 @@ type podProcesses map[string][]gpu.ProcessID
 // podScan is not safe for concurrent use.
 type podScan struct {
 	tree proc.Tree
-	seen []scanned // processes of the last scan, sorted by PID
+	seen []scanned // processes in the last scan, sorted by PID
 }
 
 // scanned is the result of a scan for one process.

@@ -15,8 +15,8 @@ const maxFileName = 255
 // logLink describes the container to which one link in /var/log/containers refers.
 type logLink struct {
 	gpu.Owner
-	// id is the container's id in the runtime. If the name of the link was truncated, it has fewer than
-	// 64 digits, or none.
+	// id is the container's id in the runtime. If the name of the link was truncated, id has fewer than
+	// 64 digits or is empty.
 	id string
 }
 

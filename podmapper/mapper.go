@@ -23,7 +23,7 @@ const (
 	// most 100 calls per second from all clients together.
 	extraPoll = 2 * time.Second
 	// callTimeout is the timeout of one call to the kubelet, and the timeout of reading the log
-	// directories. Both usually take milliseconds.
+	// directories. Both operations usually take milliseconds.
 	callTimeout = 3 * time.Second
 	// freshPolls is the number of polls for which a response from the kubelet stays valid.
 	freshPolls = 3
@@ -136,7 +136,7 @@ func (m *Mapper) Run(ctx context.Context) error {
 	}
 }
 
-// poll calls Refresh and drops the error, because the stages count and log errors.
+// poll calls Refresh and ignores the error, because the stages count and log errors.
 func (m *Mapper) poll(ctx context.Context) { _ = m.Refresh(ctx) }
 
 // Polled returns a channel that is closed after the first poll, with or without an error.
@@ -295,7 +295,7 @@ func (m *Mapper) warnOfIDs() {
 
 // mayHaveRestarted reports whether a response must be ignored because it lists none of the pods
 // that held GPUs before. A kubelet that has just started lists no pods, or only its static pods,
-// until it has read the others, which takes less than a second. The next response, which is
+// until it has read the other pods, which takes less than a second. The next response, which is
 // requested soon, is always accepted.
 func (m *Mapper) mayHaveRestarted(next listing) bool {
 	m.skippedLast = !m.skippedLast && m.listed.allGone(next)

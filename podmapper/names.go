@@ -27,8 +27,8 @@ const keepNames = 5 * time.Minute
 // display 48 bits of an id.
 const minIDDigits = 12
 
-// names is an index of containers, built from the kubelet's log links, its log directories and
-// its Pods API. It is safe for concurrent use.
+// names is an index of containers, built from the kubelet's log links, log directories and Pods
+// API. It is safe for concurrent use.
 type names struct {
 	dir     string
 	logRoot string // root of the log directories, or empty
@@ -86,7 +86,8 @@ func (n *names) forget(live map[string]bool) {
 	})
 }
 
-// maxNames limits the remembered containers. It is a few times the limit of one listing.
+// maxNames is the maximum number of remembered containers. It is a few times the limit for one
+// listing.
 const maxNames = 50_000
 
 // enforceLimit drops all containers that were last used before the given time if there are more
@@ -219,7 +220,7 @@ func (n *names) indexed(podUID, id string, now time.Duration) (gpu.Owner, bool) 
 	return l.Owner, true
 }
 
-// find returns the link of a container, or nil. The caller holds n.mu.
+// find returns the link with the given id, or nil. The caller holds n.mu.
 func (n *names) find(podUID, id string) *link {
 	l, known := n.links[id]
 	switch {
@@ -253,7 +254,7 @@ func (n *names) findTruncated(podUID, id string) (found *link) {
 // podName identifies a pod in the kubelet's list.
 type podName struct{ namespace, pod string }
 
-// candidates returns the known pods of each name.
+// candidates returns the known pods by name.
 func (n *names) candidates() candidates {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -88,8 +88,8 @@ func TestCutLink(t *testing.T) {
 	}
 }
 
-// TestOnlyPodKnown checks a process with an unknown container. After five seconds it belongs to
-// the pod in its cgroup, until its container is known.
+// TestOnlyPodKnown checks a process with an unknown container. After five seconds it is attributed
+// to the pod that its cgroup names, until its container is known.
 func TestOnlyPodKnown(t *testing.T) {
 	long := trainer
 	long.Name, long.Part = strings.Repeat("p", 210), strings.Repeat("c", 28)

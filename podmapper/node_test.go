@@ -162,7 +162,7 @@ func cgroupPath(c gpu.Owner, id string) string {
 type kubelet struct {
 	podresources.UnimplementedPodResourcesListerServer
 	answer func(context.Context) (*podresources.ListPodResourcesResponse, error)
-	calls  chan struct{} // receives one value per call, if there is room
+	calls  chan struct{} // receives one value per call if there is room in the channel
 	busy   atomic.Int32
 	most   atomic.Int32 // maximum number of concurrent calls
 

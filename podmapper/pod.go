@@ -16,7 +16,7 @@ import (
 // that package, because the program would become two fifths larger and need fifteen more modules.
 type pod struct {
 	podName
-	uid     string // 32 hex digits for a static pod, as in its cgroup
+	uid     string // 32 hex digits for a static pod, as in the name of its cgroup
 	deleted bool   // set if the pod has a deletion timestamp
 	phase   string
 	// containers contains the names of all containers, including init and ephemeral containers.
@@ -97,7 +97,7 @@ func (p *pod) wellFormed() bool {
 }
 
 // parseMetadata reads an ObjectMeta: name = 1, namespace = 3, uid = 5, deletionTimestamp = 9,
-// labels = 11, annotations = 12. In an entry of a map, key = 1 and value = 2.
+// labels = 11, annotations = 12. In a map entry, key = 1 and value = 2.
 func (p *pod) parseMetadata(data []byte) error {
 	return eachField(data, func(n protowire.Number, value []byte) error {
 		switch n {
@@ -228,7 +228,7 @@ func eachField(data []byte, visit func(protowire.Number, []byte) error) error {
 	return nil
 }
 
-// field returns a field of a message, or nil if it is missing.
+// field returns a field of a message, or nil if the field is missing.
 func field(data []byte, want protowire.Number) (found []byte, err error) {
 	err = eachField(data, func(n protowire.Number, value []byte) error {
 		if n == want {

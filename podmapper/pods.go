@@ -11,7 +11,7 @@ import (
 // pods contains a response of the Pods API; nil means that there is no response.
 type pods struct {
 	byUID map[string]*pod
-	// byName contains all pods with a name.
+	// byName contains the pods by name. Several pods may have the same name.
 	byName    map[podName][]*pod
 	requested time.Duration // boot-clock time at which the response was requested
 }

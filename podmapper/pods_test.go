@@ -330,8 +330,8 @@ func TestPodLogs(t *testing.T) {
 	}
 }
 
-// TestPodLogsWithoutLinks checks that a missing directory of links is an error and does not
-// affect the log directories.
+// TestPodLogsWithoutLinks checks that a missing directory of links is an error, but does not affect
+// the log directories.
 func TestPodLogsWithoutLinks(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) {
 		c.PodLogs, c.ContainerLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")]+"pods", ""

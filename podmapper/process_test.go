@@ -113,7 +113,7 @@ func TestMainThreadExited(t *testing.T) {
 	}
 	tests := []struct {
 		name    string
-		threads []thread // another thread after the main thread
+		threads []thread // threads after the main thread
 		want    gpu.Owner
 	}{
 		{"a thread runs", []thread{{0, inPod}}, trainer},

@@ -9,8 +9,7 @@ import (
 )
 
 // podAfter is the time for which a process waits for the name of its container before it is
-// attributed to its pod. It is shorter than the time for which an interval waits for its
-// settlement.
+// attributed to its pod. It is shorter than the time for which an interval waits to be settled.
 const podAfter = 5 * time.Second
 
 // process is a process that belongs to a pod, identified or not.
@@ -31,7 +30,7 @@ func (m *Mapper) Resolve(p owner.Process) func() owner.Answer {
 	return q.answer
 }
 
-// answer returns the known part of the process's owner.
+// answer returns what is known about the owner of the process.
 func (p *process) answer() owner.Answer {
 	c := p.cgroup.Value()
 	if c == (cgroup{}) {

@@ -104,7 +104,7 @@ func TestPolled(t *testing.T) {
 	n.waitPolled()
 	n.wantStage(stage.PodResources, false)
 	n.wantStage(stage.Processes, true)
-	n.pollFails("list pod resources") // again
+	n.pollFails("list pod resources") // a second failure
 }
 
 // TestRunPollsAtOnce checks that Run polls when it starts, even after a separate Refresh.
@@ -144,7 +144,7 @@ func TestRefreshEndsDuringAScan(t *testing.T) {
 	n.wantUnknown()
 }
 
-// TestConcurrentUse uses the mapper from the sampler and from Run at the same time, for the race
+// TestConcurrentUse calls the mapper from the sampler and from Run at the same time, for the race
 // detector.
 func TestConcurrentUse(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Millisecond })
@@ -227,7 +227,7 @@ func BenchmarkAllocations(b *testing.B) {
 	}
 }
 
-// BenchmarkProcess measures the lookup of a known process in every tick.
+// BenchmarkProcess measures the lookup of a known process, which is part of every tick.
 func BenchmarkProcess(b *testing.B) {
 	n := newNode(b)
 	n.link(trainer, id)

@@ -45,7 +45,7 @@ func TestRealMainThreadExited(t *testing.T) {
 			pid := strconv.Itoa(cmd.Process.Pid)
 			awaitZombie(t, pid)
 			dir := cgroup.New(t, hierarchy, fmt.Sprintf("kubelet-test-%d/kubepods/pod%s/%s", os.Getpid(), uid, id))
-			t.Cleanup(func() { cgroup.Stop(t, cmd) }) // runs before the cgroup is removed
+			t.Cleanup(func() { cgroup.Stop(t, cmd) }) // this cleanup runs before the cgroup is removed
 			check(t, os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(pid), 0o644))
 			wantOwner(t, n.process(uint32(cmd.Process.Pid)).Owner, trainer)
 		})

@@ -2,14 +2,14 @@ package podmapper
 
 import "strings"
 
-// validUID reports whether s can be the UID of a pod. It is a UUID, or 32 hexadecimal digits. The
-// kubelet identifies a static pod by such digits, the hash of its configuration; the mirror pod
-// in the API has another UID.
+// validUID reports whether s can be the UID of a pod: a UUID, or 32 hexadecimal digits. The
+// kubelet uses 32 digits, the hash of the configuration, as the UID of a static pod; the mirror
+// pod in the API has another UID.
 func validUID(s string) bool {
 	return validUUID(s) || len(s) == 32 && isHex(s)
 }
 
-// validUUID reports whether s has the form 8-4-4-4-12 of hexadecimal digits.
+// validUUID reports whether s consists of hexadecimal digits in the form 8-4-4-4-12.
 func validUUID(s string) bool {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return false

@@ -29,7 +29,7 @@ const Snapshot = "snapshot"
 const (
 	// MaxLine limits a line. The API server stores at most 1.5 MiB per pod, in a more compact encoding.
 	MaxLine = 4 << 20
-	// MaxID limits an id, so that every database can index ids.
+	// MaxID limits an id, so that every database can index it.
 	MaxID = 255
 	// MaxText limits all other texts except the details and the object.
 	MaxText = 1024

@@ -97,7 +97,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestID checks that ids are short and distinct.
+// TestID checks that ids are short, and that different parts give different ids.
 func TestID(t *testing.T) {
 	if got := event.ID("u", "phase", "Running"); got != "u/phase/Running" {
 		t.Errorf("id is %s", got)

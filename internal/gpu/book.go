@@ -32,22 +32,22 @@ type Book struct {
 	Estimated Millijoules `json:"estimated,omitempty"`
 	// Throttled is the part of Energy that was used while the GPU was throttled.
 	Throttled ByThrottle `json:"throttled,omitzero"`
-	// Unsampled is the time for which utilisation samples of the driver were lost, because the driver
-	// keeps samples for only ten seconds. It is nil if the GPU never returned such samples.
+	// Unsampled is the time for which the driver's utilisation samples were lost, because the driver keeps samples for
+	// only ten seconds. It is nil if the GPU never returned such samples.
 	Unsampled *time.Duration `json:"unsampled,omitempty"`
 
 	// IdlePower is the measured power of the GPU with open contexts and no work; 0 until it
 	// is known.
 	IdlePower Watts `json:"idle_power_watts,omitempty"`
-	// Floor is the idle power that is currently used to divide the energy: IdlePower or an estimate. It
-	// is not saved.
+	// Floor is the idle power that is currently used to divide the energy. It is IdlePower or an estimate. It is not
+	// saved.
 	Floor IdlePower `json:"-"`
 
 	// The accounts and the processes in them are saved separately.
 	Accounts []Account `json:"-"`
 }
 
-// Sum returns the right side of the equation of [Book].
+// Sum returns the right side of the equation in the comment of [Book].
 func (b *Book) Sum() Millijoules {
 	sum := b.Retired
 	for _, m := range b.Unattributed {
@@ -62,7 +62,7 @@ func (b *Book) Sum() Millijoules {
 // GroupAccount contains the sums over the accounts of a group of owners on one GPU, such as the containers of a pod.
 // The accounts retire together, so no sum falls while the group has accounts.
 type GroupAccount struct {
-	Owner // owner without its part
+	Owner // owner of the accounts, without its part
 	// Opened is the earliest opening time of the accounts.
 	Opened time.Time
 	Energy Millijoules
@@ -74,15 +74,15 @@ type GroupAccount struct {
 	// Allocated, Active and Busy are the sums over parts and MIG instances, which can be held at the
 	// same time.
 	Allocated, Active, Busy time.Duration
-	// GPUTime is the sum of the held times, each weighted by the held share of the GPU.
+	// GPUTime is the sum of the held times, each weighted by the share of the GPU that was held.
 	GPUTime time.Duration
-	// Profiled is summed in the same way as Busy.
+	// Profiled is the sum of the profiled work over parts and MIG instances.
 	Profiled Profiled
 	// Units contains the parts of Energy that are charged to units in the group.
 	Units []UnitAccount
 }
 
-// Groups returns the accounts of the groups.
+// Groups returns the sums for each group of owners.
 func (b *Book) Groups() []GroupAccount {
 	var groups []GroupAccount
 	at := make(map[Owner]int)
@@ -114,7 +114,7 @@ func (b *Book) Groups() []GroupAccount {
 	return groups
 }
 
-// addUnits adds the accounts of units in a container.
+// addUnits adds the amounts of the units in a container to the units of the group.
 func (g *GroupAccount) addUnits(units []UnitAccount) {
 	for _, u := range units {
 		i := slices.IndexFunc(g.Units, func(k UnitAccount) bool { return k.Unit == u.Unit })
@@ -159,7 +159,7 @@ type Account struct {
 	// its replicas divided by all held replicas, or the number of its slices divided by all slices. The
 	// sum over all accounts of a GPU never exceeds the elapsed time.
 	GPUTime time.Duration `json:"gpu_time"`
-	// Profiled is zero unless the GPU was profiled while the owner was alone on the GPU.
+	// Profiled is zero unless the GPU was profiled while the owner was alone on it.
 	Profiled Profiled `json:"profiled,omitzero"`
 	// LastAlive is the last settled time (boot clock) at which the owner held or used the GPU.
 	LastAlive time.Duration    `json:"last_alive"`
@@ -218,8 +218,8 @@ type Method int
 
 // The methods, with the most certain method first.
 const (
-	Exclusive Method = iota // measured, because no other owner held or used the GPU
-	Shared                  // apportioned by the measured activity of several owners
+	Exclusive Method = iota // measured while no other owner held or used the GPU
+	Shared                  // divided by the measured activity of several owners
 	Allocated               // charged for holding the device
 	NumMethods
 )
@@ -227,13 +227,13 @@ const (
 // String returns the value of the method label.
 func (m Method) String() string { return [...]string{"exclusive", "shared", "allocated"}[m] }
 
-// Reason is the reason for energy that is charged to no account.
+// Reason is a reason for which energy is charged to no account.
 type Reason int
 
 // The reasons.
 const (
 	Idle     Reason = iota // no owner held or used the GPU
-	Host                   // a process of the host used the GPU
+	Host                   // a host process used the GPU
 	Unmapped               // a process with an unknown owner used the GPU
 	Unknown                // energy of a stale allocation, or of an allocation to a pod that may no longer exist
 	Gap                    // no readings were taken, and the owners before and after the gap differ

@@ -33,7 +33,7 @@ type Count struct {
 	Total uint64 `json:"total"`
 }
 
-// plus returns the count after one more value.
+// plus returns the count after reading the value n.
 func (c Count) plus(n uint64) Count {
 	if n < c.Last {
 		return Count{n, c.Total + n}
@@ -44,7 +44,7 @@ func (c Count) plus(n uint64) Count {
 // Counts contains the counts of a GPU by the counter's name. Counts of 0 are omitted.
 type Counts map[string]Count
 
-// Plus returns the counts after one more reading. It does not change x.
+// Plus returns the counts after reading the given counters. It does not change x.
 func (x Counts) Plus(read []Counter) Counts {
 	grown, cloned := x, false
 	for i := range read {

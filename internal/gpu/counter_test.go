@@ -32,7 +32,7 @@ func TestCounts(t *testing.T) {
 		{links(2, 1000, 1), 1108}, // link 0 restarted and has two errors
 		{links(2, -1, 1), 1108},
 		{links(2, 1001, 1), 1109},
-		{links(0, 0, 3), 1111}, // the driver was loaded again: link 2 has three errors, of which two or three are new
+		{links(0, 0, 3), 1111}, // the driver was loaded again; link 2 has three errors, of which two or three are new
 		{links(4, 0, 3), 1115},
 	} {
 		counts = counts.Plus(tt.read)

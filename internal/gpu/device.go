@@ -6,8 +6,8 @@ package gpu
 type Device struct {
 	// UUID identifies the GPU everywhere (NVML nvmlDeviceGetUUID, DCGM field 54).
 	UUID string `json:"uuid"`
-	// Index is the position in the driver's enumeration order. It shifts when a GPU dies, so it
-	// is never used as a key.
+	// Index is the position in the driver's enumeration order. It changes when a GPU is lost, so it is never
+	// used as a key.
 	Index int `json:"index"`
 	// Position is the position of the GPU, or of its first partition, among all GPUs and partitions of its
 	// driver, in the order of the device nodes. It is nil for NVIDIA GPUs. The partitions of a GPU have
@@ -36,8 +36,8 @@ type Device struct {
 
 	EnergySource EnergySource `json:"energy_source"`
 	EnergyScope  EnergyScope  `json:"energy_scope"`
-	// MaxPower is the highest power limit that the board can be set to, or 0 if unknown. It is used to
-	// detect implausible energy readings.
+	// MaxPower is the highest power limit that can be set on the board, or 0 if unknown. It is used to detect
+	// implausible energy readings.
 	MaxPower Watts `json:"max_power_watts"`
 	// ReportsEvents is set while the driver delivers the GPU's XID errors as events. While it is not
 	// set, the absence of errors does not mean that the GPU is healthy.
@@ -69,7 +69,7 @@ func (d Device) Named(name DeviceName) bool {
 // 571-577). Blackwell and newer GPUs report it.
 type Platform struct {
 	ChassisSerial string `json:"chassis_serial"`
-	// Slot is the position among all slots of the chassis, including switch trays.
+	// Slot is the position among all slots in the chassis, including switch trays.
 	Slot *int `json:"chassis_slot,omitempty"`
 	// Tray is the position among the compute trays only.
 	Tray     *int `json:"tray_index,omitempty"`
@@ -118,7 +118,7 @@ type Partition struct {
 	// devices contain both numbers. A number is -1 if it is unknown.
 	ProfileID int `json:"profile_id"`
 	Start     int `json:"start"`
-	// Slices is the number of slices of the GPU that belong to the instance.
+	// Slices is the number of GPU slices in the instance.
 	Slices int `json:"slices"`
 	// Devices contains the MIG devices of the instance, one for each compute instance.
 	Devices []PartitionDevice `json:"devices"`
@@ -126,9 +126,8 @@ type Partition struct {
 
 // PartitionDevice describes one compute instance of a GPU instance.
 type PartitionDevice struct {
-	// UUID is the UUID (MIG-…). With amdgpu it is the name of the partition's device in sysfs: the
-	// address of the PCI device (0000:1b:00.0) for the first partition, and amdgpu_xcp_<n> for the
-	// others.
+	// UUID is the UUID (MIG-…). With amdgpu, UUID is the name of the partition's device in sysfs: the address
+	// of the PCI device (0000:1b:00.0) for the first partition, and amdgpu_xcp_<n> for the other partitions.
 	UUID string `json:"uuid"`
 	// Index is the driver's number of the MIG device on its GPU. The numbers may have gaps.
 	Index int `json:"index"`
@@ -169,7 +168,7 @@ type Driver struct {
 	Details map[string]string `json:"details,omitempty"`
 }
 
-// PCIClass matches PCI devices (/sys/bus/pci/devices/*/{vendor,class}).
+// PCIClass describes a class of PCI devices (/sys/bus/pci/devices/*/{vendor,class}).
 type PCIClass struct {
 	Vendor string // PCI vendor, such as 0x10de
 	Class  string // prefix of the class, such as 0x0302

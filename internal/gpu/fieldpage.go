@@ -12,7 +12,7 @@ type FieldPage struct {
 
 // PageField describes one metric of the field page.
 type PageField struct {
-	// Name is DCGM's name of the field, in the spelling of the file.
+	// Name is DCGM's name for the field, in the spelling of the file.
 	Name    string
 	Help    string
 	Counter bool // set if the metric is a counter; otherwise it is a gauge
@@ -25,6 +25,7 @@ type FieldRow struct {
 	Profile     string // profile of the MIG instance
 	// Values has one entry for each field of the page. An entry is nil if the field has no value.
 	Values []*float64
-	// Labels has one entry for each label of the page, with the value that the host engine returned.
+	// Labels has one entry for each label of the page. The entry is the value that the host engine
+	// returned.
 	Labels []string
 }

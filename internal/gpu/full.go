@@ -13,7 +13,7 @@ func Full[T any](conditions bool) *T {
 	return full
 }
 
-// fill sets v and all values that v contains.
+// fill sets v, and all values in v.
 func fill(v reflect.Value, conditions bool) {
 	if at, ok := reflect.TypeAssert[*time.Time](v.Addr()); ok {
 		*at = time.Unix(1, 0)

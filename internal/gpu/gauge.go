@@ -16,8 +16,8 @@ const (
 	NumGauges
 )
 
-// Gauges contains the values of the gauges in base units. The value is nil for a gauge that the GPU
-// does not report.
+// Gauges contains the values of the gauges in base units. An entry is nil if the GPU does not
+// report the gauge.
 type Gauges [NumGauges]*float64
 
 // GaugeInfo describes a gauge. Its metric is gpuledger_gpu_<Name>_<Unit>.

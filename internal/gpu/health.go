@@ -46,7 +46,8 @@ func (v *HealthValue) sameAs(o HealthValue) bool {
 	return v.Metric == o.Metric && slices.Equal(v.Labels, o.Labels)
 }
 
-// AddHealth adds a value to the value with the same metric and labels, or appends it.
+// AddHealth adds v to the value with the same metric and labels. If there is no such value, it
+// appends v.
 func AddHealth(values []HealthValue, v HealthValue) []HealthValue {
 	i := slices.IndexFunc(values, v.sameAs)
 	if i < 0 {
@@ -64,8 +65,8 @@ type HealthInfo struct {
 	Labels  []string
 	// Help is the help text of the metric, without the source.
 	Help string
-	// Source is the NVML function, or field of nvmlDeviceGetFieldValues, that is read. docs/amd.md
-	// lists the files of AMD's driver.
+	// Source names the NVML function, or the field of nvmlDeviceGetFieldValues, from which the
+	// metric is read. docs/amd.md lists the files of AMD's driver.
 	Source string
 }
 

@@ -73,7 +73,7 @@ func setOf(list []string) map[string]bool {
 	return set
 }
 
-// onlyWords reports whether s consists only of the words in words.
+// onlyWords reports whether s consists only of words in the list words.
 func onlyWords(s string) bool {
 	found := false
 	for word := range strings.FieldsFuncSeq(s, separates) {

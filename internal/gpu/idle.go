@@ -19,7 +19,7 @@ const (
 	IdleConfigured                   // set by the operator for the model
 	IdleStored                       // measured on this node in an earlier boot, for the same model, power limit and driver
 	IdlePeer                         // median over the GPUs on this node with the same model and power limit and with measured power
-	IdleLimit                        // estimated from the power limit, and from the power and the work of the GPU
+	IdleLimit                        // estimated from the power limit and from the power and the work of the GPU
 
 	NumIdleSources
 )

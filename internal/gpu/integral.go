@@ -22,7 +22,7 @@ type PowerIntegral struct {
 // halfUnits is the number of half milliwatt-nanoseconds in one millijoule.
 const halfUnits = 2 * int64(time.Second)
 
-// Add adds a reading of power in mW at a time on the boot clock, and returns the energy since the
+// Add adds a power reading, in mW, at a time on the boot clock. It returns the energy since the
 // first reading.
 func (i *PowerIntegral) Add(mw uint32, at time.Duration) Millijoules {
 	if dt := at - i.at; i.begun && dt > 0 && dt <= maxInterval {

@@ -31,7 +31,7 @@ type Process struct {
 	Unit Unit
 }
 
-// OwnedBy returns the process with the owner o. It returns p itself if o already is the owner of p.
+// OwnedBy returns the process with the owner o. If o already is the owner of p, it returns p itself.
 func (p *Process) OwnedBy(o Owner) *Process {
 	if p.Owner == o {
 		return p
@@ -85,7 +85,7 @@ func (o Owner) Compare(p Owner) int {
 	return strings.Compare(o.Part, p.Part)
 }
 
-// Unit names a consumer outside pods, such as a Slurm job or a Docker container.
+// Unit identifies a consumer outside pods, such as a Slurm job or a Docker container.
 type Unit struct {
 	// Manager is the system that runs the unit, such as slurm, docker, systemd or user.
 	Manager string `json:"manager"`
@@ -106,16 +106,16 @@ func (o Owner) Unit() Unit {
 	return Unit{o.Scope, o.Name}
 }
 
-// UnitInfo describes a unit. Unknown values are empty. Values may become known late, so they are
-// not part of the owner.
+// UnitInfo describes a unit. Unknown values are empty. Values may become known later than the owner,
+// so they are not part of the owner.
 type UnitInfo struct {
-	SLUID     string // id of this run of a Slurm job; Slurm 26.05 and newer report it
+	SLUID     string // id of this run of a Slurm job; reported by Slurm 26.05 and newer
 	User      string
 	UID       string // uid of the user, in decimal
 	Account   string
 	Partition string
 	Cluster   string
-	// JobName and ArrayElement (such as 2_4) come from a file that the user of the job can write.
+	// JobName and ArrayElement (such as 2_4) come from a file that the user of the job can change.
 	JobName, ArrayElement string
 	ContainerID           string
 	Image                 string
@@ -227,7 +227,7 @@ type Allocation struct {
 	Reserved bool `json:",omitempty"`
 }
 
-// DeviceName names a GPU or a partition of one, in one of the forms that device plugins and DRA
+// DeviceName is the name of a GPU or a partition, in one of the forms that device plugins and DRA
 // drivers use.
 type DeviceName struct {
 	// UUID is the UUID of a GPU or of a partition's device, such as GPU-… or MIG-…. If UUID is empty,
@@ -246,7 +246,7 @@ type DeviceName struct {
 	All bool `json:",omitempty"`
 }
 
-// PartitionName names a partition of a GPU in one of four forms.
+// PartitionName is the name of a partition of a GPU, in one of four forms.
 type PartitionName struct {
 	Device           string // name of the partition's device, which is unique on the node without the GPU
 	Ordinal          *int   // driver's index of the partition
@@ -254,10 +254,10 @@ type PartitionName struct {
 	ProfileID, Start *int   // number of the partition's profile, and its first memory slice
 }
 
-// Sharing describes whether and how a container shares a GPU.
+// Sharing describes how a container shares a GPU.
 type Sharing string
 
-// These are the ways in which a container can hold or use a GPU.
+// The ways in which a container can hold or use a GPU.
 const (
 	SharingExclusive   Sharing = "exclusive"
 	SharingTimeSlicing Sharing = "time-slicing" // time-slicing or MPS, which the kubelet does not distinguish

@@ -60,7 +60,7 @@ var ActivityInfos = [NumActivities]ActivityInfo{
 // Profiled is the work of an owner while it was alone on a GPU or a MIG instance, according to the profile of the GPU
 // or instance.
 type Profiled struct {
-	// Time is the time in which the owner was alone and the profile was measured.
+	// Time is the time for which the owner was alone and the profile was measured.
 	Time time.Duration `json:"time"`
 	// Tensor and DRAM are the integrals of [TensorActive] and [DRAMActive] over this time. If Time is 0, the integrals
 	// are unknown.

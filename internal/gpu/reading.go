@@ -25,8 +25,8 @@ type Report struct {
 // Reading is one reading of one GPU. Any value may be missing.
 type Reading struct {
 	UUID string
-	// At is the time after the energy counter was read. Took is the duration of the call that read the
-	// counter, so the value may be older than At by this duration.
+	// At is the time immediately after the energy counter was read. Took is the duration of the call that read
+	// the counter; the value may be older than At by this duration.
 	At   Instant
 	Took time.Duration
 	// Energy is the board's energy since the driver was loaded (NVML nvmlDeviceGetTotalEnergyConsumption, or
@@ -40,14 +40,14 @@ type Reading struct {
 	ModulePower ModulePower
 	ModuleShare float64
 
-	// QuietPower is the power in quiet times between kernels since an earlier reading, with the same scope
-	// as Energy; 0 if there were no such times (NVML nvmlDeviceGetSamples, power and utilisation).
-	// QuietSampled is set if the driver has these samples.
+	// QuietPower is the power in quiet times between kernels since an earlier reading, with the same scope as
+	// Energy; 0 if there were no such times (NVML nvmlDeviceGetSamples, power and utilisation). QuietSampled is
+	// set if the driver provides these samples.
 	QuietPower   Watts
 	QuietSampled bool
 
-	// Throttled contains counters of the time for which the GPU was throttled since the exporter
-	// started; nil if unknown.
+	// Throttled contains counters of the time for which the GPU was throttled since the exporter started. It is
+	// nil if unknown.
 	Throttled *ThrottledTimes
 
 	Gauges     Gauges
@@ -57,15 +57,15 @@ type Reading struct {
 	SharesMemory bool
 	// RowRemap is nil in MIG mode, or if the GPU cannot remap rows of its memory.
 	RowRemap *RowRemap
-	// Recovery is the action that the driver requires to recover the GPU
-	// (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION), or RecoveryNone; empty if the driver does not report it.
-	// If this program does not support the action, Recovery is the number of the action.
+	// Recovery is the action that the driver requires to recover the GPU (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION),
+	// or RecoveryNone. It is empty if the driver does not report an action, and the number of the action if this
+	// program does not know its name.
 	Recovery string
-	// Health contains the health values that are read every ten seconds; a value that the GPU does
-	// not report is missing. The slice is never modified.
+	// Health contains the health values, which are read every ten seconds. A value that the GPU does not report
+	// is missing. The slice is never modified.
 	Health []HealthValue
-	// NVLinkRate is the rate of data over all NVLink links, in both directions, between the last two readings of
-	// Health, in bytes per second; nil if unknown.
+	// NVLinkRate is the data rate over all NVLink links in both directions, between the last two readings of
+	// Health, in bytes per second. It is nil if unknown.
 	NVLinkRate *float64
 	// Profile is nil unless profiling is enabled and the GPU is a Hopper or newer GPU.
 	Profile *Profile

@@ -10,8 +10,8 @@ var Slowdowns = [...]string{"software_thermal", "hardware_thermal", "power_brake
 
 // Recent describes a GPU over the last [RecentTime].
 type Recent struct {
-	// Slowdowns contains, for each slowdown, the fraction of the time in which it limited the clocks; 0 if the GPU does
-	// not report it.
+	// Slowdowns contains, for each slowdown, the fraction of the time in which it limited the clocks. A fraction is 0 if
+	// the GPU does not report the slowdown.
 	Slowdowns [len(Slowdowns)]float64
 	// Clock is the average clock of the streaming multiprocessors in Hz, and Utilization is the average utilisation from 0
 	// to 1. Both are 0 unless the GPU reports both.

@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// Snapshot is one complete, immutable state of the exporter. A scrape renders the latest snapshot
-// and reads nothing else.
+// Snapshot is one complete, immutable state of the exporter. A scrape only renders the latest snapshot.
 type Snapshot struct {
 	At      Instant
 	Node    Node
 	Drivers []Driver // empty if no source responds
-	// PCIGPUs counts the GPUs on the PCI bus, and DriverGPUs counts the GPUs that the drivers list.
-	// They are nil while unknown.
+	// PCIGPUs is the number of GPUs on the PCI bus, and DriverGPUs is the number of GPUs that the drivers list. A number
+	// is nil while it is unknown.
 	PCIGPUs    *int
 	DriverGPUs *int
 	// GPUs contains all GPUs found in this boot, present or lost, sorted by PCI address.
@@ -31,8 +30,8 @@ type Snapshot struct {
 type GPU struct {
 	Device
 	Present bool
-	// Renamed is the time at which a serial number of the GPU became known or changed after the GPU
-	// was first found in this boot. Usually it is zero.
+	// Renamed is the time at which a serial number of the GPU became known or changed, if this happened after the GPU was
+	// first found in this boot. Otherwise it is zero.
 	Renamed time.Time
 	// Reading is the latest reading, or nil while the GPU does not respond. Its lists are empty,
 	// because their content is in Processes and in the book.
@@ -60,7 +59,7 @@ type GPU struct {
 	Intervals iter.Seq[Interval]
 }
 
-// DriverEvents counts the XID errors and the losses of a GPU in this boot.
+// DriverEvents contains the numbers and times of the XID errors and the losses of a GPU in this boot.
 type DriverEvents struct {
 	// Since is the time at which counting began.
 	Since time.Time `json:"since"`
@@ -120,7 +119,7 @@ func (x *DriverEvents) AddKernel(e KernelError) {
 // exceeds returns a - b, or 0 if b is larger.
 func exceeds(a, b uint64) uint64 { return max(a, b) - b }
 
-// count adds n errors of a code, and updates the first and the last time of the code.
+// count adds n errors with a code, and updates the first and the last time of this code.
 func (x *DriverEvents) count(code, n uint64, at time.Time) {
 	x.Count += n
 	if x.First == nil {
@@ -160,7 +159,7 @@ type Holder struct {
 // LiveProcess describes a process that is currently on a GPU.
 type LiveProcess struct {
 	*Process
-	MemoryUsed *uint64 // bytes
+	MemoryUsed *uint64 // used memory in bytes
 	// SM and Memory are the process's utilisation, from 0 to 1, averaged over the samples of the last reading. They are
 	// nil if the driver does not report the utilisation.
 	SM     *float64

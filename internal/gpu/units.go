@@ -2,8 +2,8 @@ package gpu
 
 import "time"
 
-// Millijoules is an amount of energy. The energy counters of NVML and DCGM use this unit, and with
-// integers the books balance exactly.
+// Millijoules is an amount of energy. The energy counters of NVML and DCGM use this unit. Because
+// amounts are integers, the books balance exactly.
 type Millijoules int64
 
 // Joules converts to joules, the base unit of the metrics page.

@@ -273,7 +273,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// reports adds a value to the reading of a GPU.
+// reports adds a health value to the reading of a GPU.
 func reports(g *gpu.GPU, m gpu.HealthMetric, value float64, labels ...string) {
 	g.Reading.Health = append(g.Reading.Health, gpu.HealthValue{Metric: m, Labels: labels, Value: value})
 }

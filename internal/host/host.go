@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Now returns the current time on two clocks: the wall clock, and CLOCK_BOOTTIME, which includes
-// suspended time and never steps.
+// Now returns the current time on the wall clock and on CLOCK_BOOTTIME, which includes suspended
+// time and is never set.
 func Now() gpu.Instant {
 	var ts unix.Timespec
 	// This call cannot fail on Linux 2.6.39 and newer.
@@ -45,8 +45,8 @@ func (h Host) BootID() (string, error) {
 	return id, nil
 }
 
-// Node reads the machine's identity from /sys/class/dmi/id. Only root can read serial numbers
-// there; unreadable fields are empty.
+// Node reads the machine's identity from /sys/class/dmi/id. Unreadable fields are empty; only root
+// can read serial numbers.
 func (h Host) Node() (gpu.Node, error) {
 	fs, err := sysfs.NewFS(h.SysFS)
 	if err != nil {

@@ -27,7 +27,7 @@ func compareAccount(a, b gpu.AccountKey) int {
 
 // openHolders opens the accounts of new holders before they are charged, because Prometheus omits
 // the first value of a counter that starts above zero. The accounts exist immediately, even if the
-// book is settled only up to an earlier time.
+// book is only settled up to an earlier time.
 func (b *book) openHolders(allocations []gpu.Allocation) {
 	for h := range liveAllocations(allocations) {
 		a := b.account(keyOf(*h), b.Settled.Wall)
@@ -35,10 +35,10 @@ func (b *book) openHolders(allocations []gpu.Allocation) {
 	}
 }
 
-// markAlive marks the accounts of owners that were on the GPU in the interval, on any instance, or
-// that may still hold it. An owner may still hold the GPU if its allocation is still listed
-// although its pod seems to have ended. While the kubelet does not respond, this applies to all
-// holders.
+// markAlive marks the accounts of owners that were on the GPU or one of its instances in the
+// interval, or that may still hold the GPU. An owner may still hold the GPU if its allocation is
+// still listed although its pod seems to have ended. While the kubelet does not respond, this
+// applies to all holders.
 func (b *book) markAlive(iv *interval, parts []part) {
 	for i := range b.Accounts {
 		a := &b.Accounts[i]
@@ -93,8 +93,8 @@ func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Ti
 	return &a.Processes[len(a.Processes)-1]
 }
 
-// processAccounts returns the number of process accounts, without the folded accounts, which are
-// not limited.
+// processAccounts returns the number of process accounts. It excludes folded accounts, which are not
+// limited.
 func (b *book) processAccounts() int {
 	n := 0
 	for i := range b.Accounts {

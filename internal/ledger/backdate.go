@@ -55,8 +55,8 @@ func (b *book) spread(a Activity) (spent time.Duration) {
 	return spent
 }
 
-// spreadLate adds work in an interval to the window that will divide the interval's energy, if the
-// counter did not change in the interval.
+// spreadLate adds the work in an interval to the window that divides the late energy to which the
+// interval contributes, if there is such late energy.
 func (b *book) spreadLate(iv *interval, u usage) {
 	if w := b.lateWindow(iv); w != nil {
 		if k, there := w.find(u.ID); there {
@@ -66,8 +66,8 @@ func (b *book) spreadLate(iv *interval, u usage) {
 	}
 }
 
-// lateWindow returns the window of the late energy that includes the energy of an interval, or nil
-// if there is none.
+// lateWindow returns the window that divides the late energy to which an interval contributes. It
+// returns nil if the interval contributes to no late energy.
 func (b *book) lateWindow(iv *interval) *window {
 	for i := range b.pending {
 		if late := b.pending[i].late; late != nil && late.span().Overlap(iv.span()) > 0 {
@@ -96,7 +96,7 @@ func (b *book) addLast(a Activity, left time.Duration) {
 	}
 }
 
-// noteLeft records the processes that were gone at a mark, but may still get samples.
+// noteLeft records the processes that were no longer present at a mark, but may still get samples.
 func (b *book) noteLeft(m Mark) {
 	maps.DeleteFunc(b.left, func(id gpu.ProcessID, at time.Duration) bool {
 		return m.At.Boot-at > settleTimeout || m.has(id)
@@ -111,8 +111,8 @@ func (b *book) noteLeft(m Mark) {
 	}
 }
 
-// countUnsampled counts the time between the end of the previous samples and the start of the
-// current ones, if both are known.
+// countUnsampled adds up the time between the end of the previous samples and the start of the
+// current samples, if both are known.
 func (b *book) countUnsampled(o *Observation) {
 	if !o.ActivityKnown {
 		b.sampled = 0

@@ -39,8 +39,8 @@ type board struct {
 	energy  gpu.Millijoules
 	book    *gpu.Book     // book that was published last
 	shown   []gpu.Account // copy of the published accounts
-	// held is the last settled time at which a container held or used the GPU, and used is the last
-	// settled time at which a process used it.
+	// held contains the last settled time at which a container held or used the GPU. used contains the last
+	// settled time at which a process used the GPU.
 	held map[gpu.Owner]time.Duration
 	// unknown is the settled time since the allocations were last known.
 	unknown time.Duration
@@ -72,8 +72,8 @@ type span struct {
 	between   []view
 	energy    gpu.Millijoules
 	restarted bool
-	// allocationsKnown is set if the allocations were known at the end of the span, or became known
-	// before it was settled.
+	// allocationsKnown is set if the allocations were known at the end of the span, or became known before
+	// the span was settled.
 	allocationsKnown bool
 }
 
@@ -84,8 +84,8 @@ func newBoard(uuid string) *board {
 	}
 }
 
-// allocate replaces the allocations of the board. x selects the containers, and y selects details
-// of their allocations.
+// allocate replaces the allocations on the board. x selects the containers, and y selects details of
+// their allocations.
 func (b *board) allocate(x, y byte) {
 	b.allocations = nil
 	for i, c := range containers {
@@ -215,8 +215,8 @@ func (b *board) settle(upTo time.Duration, owner ledger.Owners) []span {
 	return done
 }
 
-// absence returns the time for which no container of a pod has used or held the GPU. Only
-// containers with an account count.
+// absence returns the time since a container of a pod last used or held the GPU. Only containers with an
+// account count.
 func (b *board) absence(pod gpu.Owner) time.Duration {
 	var last time.Duration
 	for _, a := range b.book.Accounts {

@@ -36,8 +36,8 @@ type book struct {
 	// time of the newest observation, both on the boot clock.
 	list         []*gpu.Process
 	listed, seen time.Duration
-	// sampled is the time on the boot clock up to which utilisation samples were reported, or 0 if the
-	// last observation had no samples. left contains the processes that recently left.
+	// sampled is the time on the boot clock up to which utilisation samples were reported, or 0 if the last
+	// observation had no samples. left contains the times at which processes recently left the GPU.
 	sampled time.Duration
 	left    map[gpu.ProcessID]time.Duration
 	// holders contains the last known allocations. unknown records the settled time for which the allocations
@@ -71,8 +71,8 @@ type book struct {
 type Mark struct {
 	At        gpu.Instant      `json:"at"`
 	Energy    gpu.Millijoules  `json:"energy"`
-	Counter   string           `json:"counter,omitempty"`   // empty if not known
-	Processes []gpu.ProcessID  `json:"processes,omitempty"` // sorted
+	Counter   string           `json:"counter,omitempty"`   // empty if unknown
+	Processes []gpu.ProcessID  `json:"processes,omitempty"` // sorted by id
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
 	// Former is the counter that the board no longer provides, or nil if there is none.
 	Former *Former `json:"former,omitempty"`
@@ -80,10 +80,10 @@ type Mark struct {
 	sum *gpu.Millijoules
 	// share is the GPU's share of the energy since the last mark; 0 means undivided.
 	share float64
-	// listed is set if the processes were known. outdated is set if the processes come from an earlier
+	// listed is set if the processes at the mark were known. outdated is set if they come from an earlier
 	// observation.
 	listed, outdated bool
-	// took is the maximum time between the reading of the counter and At; it is shorter than a gap.
+	// took is the maximum time between the reading of the counter and At. It is shorter than a gap.
 	took time.Duration
 }
 
@@ -93,8 +93,8 @@ func (m *Mark) has(id gpu.ProcessID) bool {
 	return found
 }
 
-// A pendingReset is a reading that is implausible after the last mark. The next reading decides
-// whether it was a glitch or a reset of the counter.
+// A pendingReset is a reading that is implausible after the last mark. The next reading shows whether it was
+// a glitch or a reset of the counter.
 type pendingReset struct {
 	Mark
 	before window // observations between the last mark and this reading
@@ -125,7 +125,7 @@ type interval struct {
 	timeless bool
 }
 
-// span returns the start and end of the interval.
+// span returns the time span of the interval on the boot clock.
 func (iv *interval) span() gpu.Span { return gpu.Span{From: iv.from.At.Boot, To: iv.to.At.Boot} }
 
 func newBook() *book {
@@ -198,7 +198,7 @@ func (b *book) present(o Observation) (list []*gpu.Process, listed bool) {
 	return b.list, true
 }
 
-// identities returns the ids of the processes, sorted.
+// identities returns the sorted ids of the processes.
 func identities(processes []*gpu.Process) []gpu.ProcessID {
 	ids := make([]gpu.ProcessID, 0, len(processes))
 	for _, p := range processes {
@@ -208,10 +208,10 @@ func identities(processes []*gpu.Process) []gpu.ProcessID {
 	return slices.Compact(ids)
 }
 
-// learn records allocations. New holders get accounts. Intervals that wait for allocations get the
-// known allocations, in addition to the holders that were already known to be alive. A book without
-// a readable counter opens no accounts, because it retires no accounts and would therefore collect
-// the accounts of all future pods.
+// learn records allocations. New holders get accounts. Intervals that wait for allocations get the known
+// allocations, in addition to their holders that are already known to be alive. A book without a readable
+// counter opens no accounts, because it retires no accounts and would therefore collect the accounts of all
+// future pods.
 func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !b.open() {
 		return
@@ -289,7 +289,7 @@ func (b *book) after(m Mark) window {
 	return w
 }
 
-// settle charges the complete intervals.
+// settle charges the intervals that are complete.
 func (b *book) settle(st *settlement) {
 	for len(b.pending) > 0 {
 		iv := &b.pending[0]

@@ -13,7 +13,7 @@ import (
 // the books with these bursts.
 type burstLoad struct {
 	*gpu.Process
-	bursts []gpu.Span // on the boot clock
+	bursts []gpu.Span // bursts on the boot clock
 }
 
 // randomLoad returns a load that works in bursts of 2 to 200 ms until a given time. The bursts take
@@ -30,7 +30,7 @@ func randomLoad(r *rand.Rand, p *gpu.Process, duty float64, until time.Duration)
 	return l
 }
 
-// within returns the busy time within a span.
+// within returns the busy time in a span.
 func (l *burstLoad) within(s gpu.Span) (busy time.Duration) {
 	for _, b := range l.bursts {
 		busy += max(min(b.To, s.To)-max(b.From, s.From), 0)
@@ -51,7 +51,7 @@ type burstNode struct {
 	counted []gpu.Span // time for which the ledger can count busy time
 }
 
-// tick makes one observation after about a second.
+// tick makes one observation, about a second after the last one.
 func (n *burstNode) tick() {
 	n.now += time.Duration(900+n.r.IntN(200)) * time.Millisecond
 	until := n.now - time.Duration(n.r.Int64N(int64(maxLag)))

@@ -126,8 +126,8 @@ func (b *book) billWork(p *part) {
 	}
 }
 
-// bill divides an amount over several owners. It leaves the amount unattributed if the weighting is
-// empty.
+// bill divides an amount over several owners. If the weighting is empty, the amount stays
+// unattributed.
 func (b *book) bill(w weighting, p *part, amount gpu.Millijoules, method gpu.Method) {
 	switch {
 	case amount == 0:
@@ -142,8 +142,9 @@ func (b *book) bill(w weighting, p *part, amount gpu.Millijoules, method gpu.Met
 	}
 }
 
-// chargeAccount adds a share to the accounts of its owner and processes, or leaves it
-// unattributed. An owner with a context gets an account even if its energy is 0.
+// chargeAccount adds a share to the accounts of its owner and processes. The share of an owner
+// without an account is unattributed. An owner with a context gets an account even if its energy is
+// 0.
 func (b *book) chargeAccount(st *settlement, p *part, s *share) {
 	if s.vanished {
 		b.chargeVanished(p, s.energy.Sum())

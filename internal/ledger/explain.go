@@ -3,7 +3,7 @@ package ledger
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
 // begin starts the record of an interval. The unattributed energy of the interval is the difference
-// between the amounts of the book before and after the interval.
+// between the unattributed energy of the book after and before the interval.
 func (t *trail) begin(iv *interval, before [gpu.NumReasons]gpu.Millijoules) {
 	if t == nil {
 		return
@@ -50,8 +50,8 @@ func (t *trail) part(p *part) {
 	})
 }
 
-// charge records the charge of a share. The share of vanished processes is recorded by
-// [trail.vanished], when it is charged to holders.
+// charge records the charge for a share. The share of vanished processes is recorded by
+// [trail.vanished] when it is charged to the holders.
 func (t *trail) charge(p *part, s *share) {
 	if t == nil || s.vanished {
 		return

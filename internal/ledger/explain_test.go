@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// sums contains amounts of intervals: by account and method, by reason, and for the whole GPU.
+// sums contains the amounts of intervals by account and method, by reason, and for the whole GPU.
 type sums struct {
 	energy       gpu.Millijoules
 	accounts     map[gpu.AccountKey]gpu.ByMethod

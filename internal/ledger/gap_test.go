@@ -84,8 +84,8 @@ func TestOneGap(t *testing.T) {
 	}
 }
 
-// TestGapBeforeKubelet checks that the first allocations from the kubelet after a restart apply to
-// the end of the gap, although they are later than the first observation.
+// TestGapBeforeKubelet checks that the first allocations that the kubelet reports after a restart
+// apply to the end of the gap, although they are later than the first observation.
 func TestGapBeforeKubelet(t *testing.T) {
 	p := []*gpu.Process{process(21, in(train))}
 	l := newLedger()

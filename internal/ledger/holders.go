@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// inOrder returns a copy of the allocations sorted by account key, so that equal remainders are
+// inOrder returns a copy of the allocations, sorted by account key, so that equal remainders are
 // always resolved in the same way.
 func inOrder(allocations []gpu.Allocation) []gpu.Allocation {
 	sorted := slices.Clone(allocations)
@@ -41,7 +41,8 @@ func identified(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	}
 }
 
-// contains reports whether one of the allocations belongs to an account.
+// contains reports whether the allocations include an allocation of the account's owner on the
+// account's instance.
 func contains(allocations iter.Seq[*gpu.Allocation], key gpu.AccountKey) bool {
 	for h := range allocations {
 		if keyOf(*h) == key {

@@ -11,8 +11,8 @@ import (
 
 // load describes the power and the use of a GPU over an interval.
 type load struct {
-	power float64 // W, the mean over the interval
-	took  float64 // s
+	power float64 // mean power over the interval in W
+	took  float64 // length of the interval in s
 	// busy is the busy share of the interval, 0 to 1. quiet is set if no work was sampled. Both are valid only if known is
 	// set.
 	busy         float64
@@ -43,9 +43,9 @@ func (iv *interval) load() load {
 	return l
 }
 
-// busyShare returns the busy share of the interval, 0 to 1, and whether it is known. The samples of
-// processes or instances take precedence over the utilisation of the GPU, but not if no sample
-// names a process.
+// busyShare returns the busy share of the interval, 0 to 1, and whether it is known. In MIG mode it uses the activity
+// of the instances. On a whole GPU it uses the samples of processes, or the utilisation of the GPU if there are no
+// samples or no sample names a process.
 func (iv *interval) busyShare() (float64, bool) {
 	took := float64(iv.span().Len())
 	switch {
@@ -80,8 +80,8 @@ func (iv *interval) meanUtilization() (float64, bool) {
 	return min(iv.utilization/float64(iv.looks), 1), true
 }
 
-// idleEnergy returns the idle part of the interval's energy. At rest this is all energy. It is 0 if
-// the busy share is unknown; otherwise it is the idle power times the idle time.
+// idleEnergy returns the idle part of the interval's energy. At rest, all energy is idle. If the busy share is unknown,
+// the idle part is 0. Otherwise it is the idle power times the idle time.
 func (l load) idleEnergy(iv *interval, atRest bool, power gpu.Watts) gpu.Millijoules {
 	switch {
 	case !l.known:
@@ -120,7 +120,8 @@ type idleMeter struct {
 	last load
 	// open is the quiet power with contexts, and closed is the quiet power without contexts.
 	open, closed level
-	// lowest is the lowest power of two consecutive intervals with contexts, or 0 before the first.
+	// lowest is the lowest power that two consecutive intervals with contexts did not exceed, or 0 before the first such
+	// pair.
 	lowest gpu.Watts
 	// minutes estimates the power with contexts.
 	minutes minutes
@@ -159,7 +160,7 @@ func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 // value of each period is a low quantile of the powers in the period. So it follows a change of the
 // hardware within an hour of quiet times, but a few minutes of unusual power do not change it.
 type level struct {
-	now   []float64 // powers of the current period in W
+	now   []float64 // powers in the current period in W
 	since time.Duration
 	past  []float64 // low quantiles of the earlier periods in W, oldest first
 	power gpu.Watts // the quantile, or 0 while it is unknown
@@ -167,7 +168,7 @@ type level struct {
 
 func (v *level) isEmpty() bool { return len(v.now)+len(v.past) == 0 }
 
-// restore starts with a power that was measured earlier.
+// restore sets a power that was measured earlier.
 func (v *level) restore(power gpu.Watts) {
 	v.past, v.power = slices.Repeat([]float64{float64(power)}, carried), power
 }
@@ -202,17 +203,17 @@ func lowOf(powers []float64) float64 {
 	return sorted[int(math.Round(lowShare*float64(len(sorted)-1)))]
 }
 
-// A minute holds the mean power of a GPU over a minute in W, and the busy share, 0 to 1.
+// A minute contains the mean power of a GPU over a minute, in W, and the busy share, 0 to 1.
 type minute struct{ power, busy float64 }
 
-// sums holds the sums over the current part of a minute: the energy in J, the busy time in s according to samples of work
-// and according to utilisation, and the length in s.
+// sums contains the sums over the current part of a minute: the energy in J, the busy time in s according to samples of
+// work and according to utilisation, and the length in s.
 type sums struct{ energy, busy, utilized, took float64 }
 
 // minutes estimates the idle power of a GPU that is never seen idle, from the last minutes in which processes had contexts.
 // Energy counters and samples of work have coarse steps, so shorter times would be less accurate.
 type minutes struct {
-	past []minute // oldest first
+	past []minute // past minutes, oldest first
 	now  sums
 	// idle is the estimate, or 0 before the first minute.
 	idle gpu.Watts
@@ -238,8 +239,8 @@ func (v *minutes) add(l load, limit gpu.Watts) {
 	v.idle = gpu.Watts(quietest(v.past).idle(float64(limit)))
 }
 
-// quietest returns the mean of the minutes with the least work: one fifth of the minutes, but at
-// least one.
+// quietest returns the mean of the minutes with the least work. It uses one fifth of the minutes, but at least one
+// minute.
 func quietest(all []minute) (mean minute) {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b minute) int { return cmp.Compare(a.busy, b.busy) })
 	n := 1 + int(lowShare*float64(len(sorted)-1))
@@ -277,7 +278,7 @@ func (m minute) idle(limit float64) float64 {
 	return sum / weights
 }
 
-// A kind is a model with a power limit. GPUs of the same kind have about the same idle power.
+// A kind identifies GPUs by model and power limit. GPUs of the same kind have about the same idle power.
 type kind struct {
 	model string
 	limit gpu.Watts
@@ -317,9 +318,9 @@ func median(powers []gpu.Watts) gpu.Watts {
 	return (powers[(len(powers)-1)/2] + powers[len(powers)/2]) / 2
 }
 
-// idlePower returns the measured idle power of the GPU, or the best estimate. If there is nothing better, it uses the estimate
-// from minutes with work, or an eighth of the power limit in the first minute. The result is at least the power without
-// contexts, because contexts only add to this power. It is at most the lowest power with contexts.
+// idlePower returns the measured idle power of the GPU, or the best estimate. If there is no better estimate, it uses
+// the estimate from minutes with work, or an eighth of the power limit in the first minute. The result is at least the
+// power without contexts, because contexts only add to this power. It is at most the lowest power with contexts.
 func (b *book) idlePower(st *settlement) gpu.IdlePower {
 	of := st.peers[b.kind]
 	for _, p := range []gpu.IdlePower{
@@ -354,7 +355,8 @@ func (p *part) isDivided() bool {
 	return (own+served > 0 || len(p.recent) > 0) && p.sole() == nil
 }
 
-// countEstimated counts the energy that was divided with an estimated idle power.
+// countEstimated adds the energy that was divided with an estimated idle power to Estimated of the book and of the
+// accounts.
 func (b *book) countEstimated(p *part) {
 	if !p.estimated {
 		return

@@ -19,11 +19,11 @@ type meter struct {
 	l       *ledger.Ledger
 	seconds float64
 	counter gpu.Millijoules
-	// Each observation contains limit, quiet, stored, configured and sampled.
+	// The meter copies limit, quiet, stored, configured and sampled into each observation.
 	limit, quiet, stored, configured gpu.Watts
 	sampled                          bool
-	// utilization is the GPU's utilisation if samples name a process. unnamed is its utilisation if no
-	// sample names a process.
+	// utilization is the utilisation of the GPU while samples name a process. unnamed is its utilisation while no sample
+	// names a process.
 	utilization, unnamed float64
 }
 
@@ -452,8 +452,8 @@ func TestEstimatedEnergy(t *testing.T) {
 	})
 }
 
-// TestAdminAccess checks that a pod whose claim only gives access to another pod's GPU pays nothing
-// while the other pod uses the GPU. Pods that share a claim hold the GPU together.
+// TestAdminAccess checks a pod with a claim that only gives access to another pod's GPU. The pod pays nothing while the
+// other pod uses the GPU. Pods that share a claim hold the GPU together.
 func TestAdminAccess(t *testing.T) {
 	claims := func(first, second string, w gpu.Owner) []gpu.Allocation {
 		owned, other := holds(train, 1), holds(w, 1)

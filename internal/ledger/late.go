@@ -24,7 +24,7 @@ type lag struct {
 	recent []Mark
 }
 
-// add adds a mark of the counter, and the energy by which the counter grew.
+// add adds a mark of the counter, and the energy by which the counter rose.
 func (g *lag) add(m Mark, took time.Duration, grown gpu.Millijoules, maxPower gpu.Watts) {
 	g.unused = min(max(0, g.unused+draws(maxPower, took)-grown), draws(maxPower, lateFor))
 	g.recent = slices.DeleteFunc(g.recent, func(r Mark) bool { return m.At.Sub(r.At) > lateFor })

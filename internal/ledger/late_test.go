@@ -9,10 +9,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestLateCounter compares a counter that is late by a random time of up to eight seconds, near full
-// power, with the true energy. Late energy must not count as a reset.
+// TestLateCounter checks a board near full power with a counter that is late by a random time of up
+// to eight seconds. The counted energy must equal the true energy, and late energy must not count as
+// a reset.
 func TestLateCounter(t *testing.T) {
-	const power = 690_000 // in mW, for a board of 700 W
+	const power = 690_000 // power in mW, for a board with a limit of 700 W
 	p := process(21, in(train))
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -69,8 +70,8 @@ func TestLateCounterOfTwo(t *testing.T) {
 type lossy struct {
 	r       *rand.Rand
 	now     int
-	drawn   float64 // true energy since the start in J
-	counter float64 // J
+	drawn   float64 // true energy in J since the start
+	counter float64 // value of the true counter in J
 	shown   float64 // value of the counter in J; it differs from counter while the counter does not change
 	// disturbed is the number of seconds between the last change of the counter before a reset and the
 	// first reading after the reset. If nothing was read for more than two seconds, the counter may have
@@ -92,7 +93,7 @@ func (b *lossy) pass(seconds int) {
 
 func (b *lossy) reset() { b.counter, b.wasReset = 0, true }
 
-// observe returns an exact reading of the counter.
+// observe returns an observation with an exact reading of the counter.
 func (b *lossy) observe() ledger.Observation {
 	if b.wasReset || b.sinceRead > 2 && b.counter <= 700*(float64(b.sinceRead)+0.1) {
 		b.disturbed += b.sinceChange

@@ -22,8 +22,8 @@ type Config struct {
 	Tick time.Duration
 	// Retention is the time for which accounts are kept after their owner ended.
 	Retention time.Duration
-	// MaxProcesses limits the process accounts of all GPUs. More processes share one folded account
-	// per owner. 0 means no limit.
+	// MaxProcesses limits the process accounts of all GPUs. Beyond this limit, the processes of an owner share
+	// one folded account. 0 means no limit.
 	MaxProcesses int
 	// Profiling is set if the exporter profiles GPUs. Otherwise the profiled work of a restored state is dropped,
 	// because amounts that no longer grow would show owners without work.
@@ -39,7 +39,7 @@ func (c Config) gapAfter() time.Duration { return max(10*time.Second, 5*c.Tick) 
 // it.
 type Ledger struct {
 	cfg   Config
-	books map[string]*book // by UUID
+	books map[string]*book // books by UUID
 }
 
 // New returns a ledger without books.
@@ -47,7 +47,7 @@ func New(cfg Config) *Ledger {
 	return &Ledger{cfg: cfg, books: make(map[string]*book)}
 }
 
-// Observation is one reading of one GPU.
+// Observation contains one reading of one GPU.
 type Observation struct {
 	UUID string
 	// Model is the GPU's model, or empty if unknown. GPUs of one model have about the same idle power.
@@ -55,7 +55,7 @@ type Observation struct {
 	At    gpu.Instant
 	// Took is the maximum time between the reading of the counter and At.
 	Took time.Duration
-	// Energy is the board's counter, or nil if it could not be read.
+	// Energy is the value of the board's counter, or nil if it could not be read.
 	Energy *gpu.Millijoules
 	// ModuleShare is the GPU's share of the energy since the last reading, if the counter covers a
 	// whole module; 0 means undivided.
@@ -63,20 +63,19 @@ type Observation struct {
 	// Counter is the name of the counter from which Energy was read, if the board has several counters;
 	// it may be empty. Different counters have different start values or cover different hardware.
 	Counter string
-	// PowerSum is the energy as an integral of power; nil if unknown. It may be known in addition to
-	// the counter. It connects the values of two counters.
+	// PowerSum is the integral of power, or nil if unknown. It may be known in addition to the counter, and
+	// connects the values of two counters.
 	PowerSum *gpu.Millijoules
 	// MaxPower is the maximum power of the hardware that the counter covers; 0 if unknown.
 	MaxPower gpu.Watts
 	// PowerLimit is the highest power limit of this GPU; 0 if unknown.
 	PowerLimit gpu.Watts
-	// QuietPower is the power of the GPU in quiet times since the last observation, as shown by the
-	// driver's samples; 0 if there was none. QuietSampled is set if these samples show every quiet
-	// time.
+	// QuietPower is the power of the GPU in quiet times since the last observation, as shown by the driver's
+	// samples; 0 if there was no quiet time. QuietSampled is set if these samples show every quiet time.
 	QuietPower   gpu.Watts
 	QuietSampled bool
-	// StoredIdlePower was measured in an earlier boot for a GPU of this kind. ConfiguredIdlePower was
-	// set by the operator. A value of 0 means unknown.
+	// StoredIdlePower is the idle power that was measured in an earlier boot for a GPU of this kind.
+	// ConfiguredIdlePower is the idle power that the operator set. A value of 0 means unknown.
 	StoredIdlePower, ConfiguredIdlePower gpu.Watts
 	// Throttled contains counters of throttled time, with any start value; nil if unknown.
 	Throttled *gpu.ThrottledTimes
@@ -112,17 +111,17 @@ type Observation struct {
 	Alive            map[string]bool
 }
 
-// Activity is the busy time of one process within a positive span.
+// Activity describes the busy time of one process within a positive span.
 type Activity struct {
 	Process *gpu.Process
 	gpu.Span
 	Busy time.Duration
-	// Served is set if an MPS server worked for clients of several owners. The client that worked is
-	// unknown, so the work is divided by allocations.
+	// Served is set if an MPS server worked for clients of several owners. It is unknown which client worked, so
+	// the work is divided by allocations.
 	Served bool
 }
 
-// usage converts a part of the activity to a usage of the process.
+// usage returns the usage for a part of the activity.
 func (a *Activity) usage(busy time.Duration, active bool) usage {
 	u := usage{Process: a.Process, activity: busy, active: active && !a.Served}
 	if a.Served {
@@ -144,7 +143,7 @@ func (l *Ledger) Observe(o Observation) {
 	b.observe(o, l.cfg.gapAfter())
 }
 
-// Owners resolves an observed process. Its result may change from [gpu.OwnerPending] to a final
+// Owners returns the owner of an observed process. The result may change from [gpu.OwnerPending] to a final
 // owner, but never back.
 type Owners func(gpu.ProcessID) gpu.Owner
 
@@ -201,7 +200,7 @@ func (l *Ledger) room() int {
 // State is the part of the ledger that survives a restart of the exporter within one boot of the
 // node. It is saved as [State.Records].
 type State struct {
-	Books map[string]*BookState // by UUID
+	Books map[string]*BookState // books by UUID
 }
 
 // BookState is the settled part of one GPU's book. It omits intervals that are not settled; after a restart
@@ -210,12 +209,12 @@ type BookState struct {
 	gpu.Book
 	// Base is the last settled mark.
 	Base Mark `json:"base"`
-	// Unknown is the time for which the allocations have been unknown.
+	// Unknown contains the time for which the allocations have been unknown.
 	Unknown Unknown `json:"unknown,omitzero"`
 	// Still is the mark at which the counter last changed, if the counter did not change at the base.
 	Still *Mark `json:"still,omitempty"`
-	// Intervals are the recent settled intervals, oldest first; nil if none are kept. They are not
-	// saved.
+	// Intervals contains the recent settled intervals, oldest first, or is nil if none are kept. The intervals
+	// are not saved.
 	Intervals iter.Seq[gpu.Interval] `json:"-"`
 }
 

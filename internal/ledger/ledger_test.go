@@ -48,7 +48,7 @@ func look(seconds float64, processes []*gpu.Process, allocations ...gpu.Allocati
 	}
 }
 
-// worked returns activity of a process since the last observation.
+// worked returns activity of a process between the last observation and the next one.
 func worked(p *gpu.Process, ms time.Duration) ledger.Activity {
 	return ledger.Activity{Process: p, Busy: ms * time.Millisecond}
 }
@@ -364,7 +364,7 @@ func TestUnlistedNobody(t *testing.T) {
 }
 
 // TestAllocationsOfItsTime checks that an interval that waits for an owner keeps the allocations
-// that the kubelet reported at the time of the interval.
+// that the kubelet reported at that time.
 func TestAllocationsOfItsTime(t *testing.T) {
 	x := []*gpu.Process{process(21, gpu.Owner{})}
 	l := newLedger()

@@ -23,7 +23,7 @@ type machine struct {
 	now    time.Duration
 	boards []*board
 	starts uint64                      // number of processes started so far
-	named  map[gpu.ProcessID]gpu.Owner // final owners, including late ones
+	named  map[gpu.ProcessID]gpu.Owner // final owners by process, including owners that become known late
 	known  bool                        // set if the kubelet responds
 }
 

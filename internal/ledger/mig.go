@@ -7,7 +7,8 @@ import (
 )
 
 // divide resolves the owners of an interval's processes and divides the interval into parts. A
-// whole GPU is one part. With MIG there is a part for each instance and one for the free slices.
+// whole GPU is one part. With MIG there is a part for each instance, and a part for the free
+// slices.
 func (iv *interval) divide(owners Owners) []part {
 	iv.resolve(owners)
 	iv.countUsers()
@@ -29,9 +30,9 @@ func (iv *interval) divide(owners Owners) []part {
 	return append(parts, free)
 }
 
-// price divides the energy of the interval over the parts. Idle energy is divided by slices times
-// idle time, including the free slices. The rest is divided by slices times busy time. If the busy
-// time is unknown, all energy is divided by slices.
+// price divides the energy of the interval over the parts. Idle energy is divided in proportion to
+// slices times idle time, including the free slices. The rest is divided in proportion to slices
+// times busy time. If the busy time is unknown, all energy is divided by slices.
 func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	if iv.mig == nil {
 		parts[0].idle, parts[0].busy = idle, iv.energy-idle
@@ -62,8 +63,8 @@ func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 }
 
 // maxSlices is larger than the number of slices of any GPU or instance. It prevents an overflow of
-// the weights, which are times multiplied by slices, because some drivers return unknown numbers
-// with all bits set.
+// the weights, which are times multiplied by slices, because some drivers set all bits of an
+// unknown number.
 const maxSlices = 64
 
 // sliceWeights returns the number of slices of each instance, followed by the number of free
@@ -85,7 +86,8 @@ func sliceWeights(m *gpu.Partitioning) []uint64 {
 
 func bounded(slices int) int { return min(max(slices, 0), maxSlices) }
 
-// place returns the instance of a process, or empty if the GPU has no such instance.
+// place returns the instance of a process. It returns an empty string if the GPU does not have
+// this instance.
 func (iv *interval) place(id gpu.ProcessID) string {
 	place := iv.places[id]
 	if iv.mig == nil || !slices.ContainsFunc(iv.mig.Instances, func(i gpu.Partition) bool { return i.ID == place }) {
@@ -94,7 +96,7 @@ func (iv *interval) place(id gpu.ProcessID) string {
 	return place
 }
 
-// sameLayout reports whether the partitioning of a GPU is unchanged.
+// sameLayout reports whether two partitionings of a GPU are equal.
 func sameLayout(a, b *gpu.Partitioning) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// divided is a GPU with seven slices, of which four are in use.
+// divided describes a GPU with seven slices, of which four are in use.
 var divided = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
 	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "1g.10gb", Slices: 1},
 }}
@@ -32,7 +32,7 @@ func holdsInstance(c gpu.Owner, instance string) gpu.Allocation {
 }
 
 // TestMIG checks that the energy of a GPU is divided by slices, and that the energy of an instance
-// is divided by the table for a whole GPU.
+// is divided by the rules for a whole GPU.
 func TestMIG(t *testing.T) {
 	first, second, host := process(21, in(train)), process(31, in(serve)), process(11, gpu.Owner{Kind: gpu.OwnerHost})
 	type amounts map[string]gpu.Millijoules
@@ -86,8 +86,8 @@ func TestMIG(t *testing.T) {
 	}
 }
 
-// halves is a GPU with eight slices: one instance has three slices, one instance has four, and one
-// slice is free.
+// halves describes a GPU with eight slices: one instance has three slices, another instance has
+// four, and one slice is free.
 var halves = &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{
 	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "4g.40gb", Slices: 4},
 }}
@@ -182,7 +182,7 @@ func TestAbsurdSlices(t *testing.T) {
 	at := func(s float64) ledger.Observation {
 		o := look(s, []*gpu.Process{p, q})
 		o.Partitions, o.Places = absurd, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
-		const busy = 1<<31 + 1 // the sum over both instances of busy time times slices just exceeds 64 bits
+		const busy = 1<<31 + 1 // the sum of busy time times slices over both instances just exceeds 64 bits
 		o.Instances, o.InstancesKnown = map[string]time.Duration{"1": busy, "2": busy}, true
 		return o
 	}
@@ -326,7 +326,7 @@ func TestBusyInstance(t *testing.T) {
 	}
 }
 
-// TestEmptyMIG checks that an invalid layout charges no owner.
+// TestEmptyMIG checks that no owner is charged if the layout is invalid.
 func TestEmptyMIG(t *testing.T) {
 	at := func(s float64) ledger.Observation {
 		o := onInstance(look(s, nil), "1")

@@ -33,7 +33,7 @@ func (p *leaseholder) process(pid int) *gpu.Process { return process(uint32(pid)
 type history struct {
 	seconds      int
 	pods         []leaseholder
-	silent, down [2]int // first second and end of the times without the kubelet and without the exporter
+	silent, down [2]int // ranges of seconds without the kubelet and without the exporter; the end is excluded
 	refresh      int    // the counter changes in every refresh-th second
 	unpolled     int    // seconds after a restart in which the exporter has no list of live pods
 }
@@ -158,7 +158,7 @@ func (h *history) play(t *testing.T) *gpu.Book {
 	return bookOf(l, uuid)
 }
 
-// heldWhileActive checks the times of the pods that the kubelet had listed before the given second.
+// heldWhileActive checks the times of the pods that the kubelet listed before the given second.
 func (h *history) heldWhileActive(t *testing.T, b *gpu.Book, s int) {
 	for i := range h.pods {
 		p := &h.pods[i]

@@ -16,7 +16,7 @@ type part struct {
 	// slices is the size of the instance, and active is the busy time of the instance.
 	slices uint64
 	active time.Duration
-	// idle and busy are the idle and the busy energy of the part, which price sets. method is the
+	// idle and busy are the idle and the busy energy of the part. Both are set by price. method is the
 	// charging method for the busy energy of an instance.
 	idle, busy gpu.Millijoules
 	method     gpu.Method
@@ -27,8 +27,8 @@ type part struct {
 	// while a process has no final owner.
 	shares     []share
 	unresolved bool
-	// holders are the live allocations of the part. allocated is set if the part has any allocation,
-	// live or not.
+	// holders contains the live allocations of the part. allocated is set if the part has any
+	// allocation, live or not.
 	holders   []*gpu.Allocation
 	allocated bool
 	// holding divides the energy that is charged for holding the part, and recent divides the energy
@@ -45,7 +45,7 @@ func (iv *interval) resolve(owners Owners) {
 	}
 }
 
-// part returns the part for an instance. A holder of the whole GPU holds every instance.
+// part returns the part for an instance. An owner that holds the whole GPU holds every instance.
 func (iv *interval) part(instance string) part {
 	p := part{interval: iv, instance: instance, holders: make([]*gpu.Allocation, 0, len(iv.holders))}
 	p.allocated = slices.ContainsFunc(iv.holders, func(h gpu.Allocation) bool { return p.isOf(&h) })
@@ -68,7 +68,8 @@ func (iv *interval) part(instance string) part {
 }
 
 // owning returns the allocations that can be charged. The kubelet does not report admin access of
-// DRA claims, so if only some of several claims have a process, the other claims are ignored.
+// DRA claims, so if only some of several claims are used by a process, the other claims are
+// ignored.
 func (p *part) owning() []*gpu.Allocation {
 	type claim struct{ scope, name string }
 	of := func(h *gpu.Allocation) claim { return claim{h.Owner.Scope, h.Claim} }
@@ -124,8 +125,8 @@ func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 }
 
 // sole returns the share of the only owner that holds the part or works. It returns nil if there is
-// no such owner or more than one. The processes must be known. If several owners have a process,
-// the allocations and the activity must be known, too.
+// no such owner or more than one. It also returns nil if the processes are unknown, or if several
+// owners have a process and the allocations or the activity are unknown.
 func (p *part) sole() *share {
 	if !p.listed {
 		return nil
@@ -167,7 +168,7 @@ func (p *part) isActive(s *share) bool {
 	return !p.gap && !p.timeless && !s.vanished && (s.active || s == p.sole() && p.worked)
 }
 
-// contested reports whether several owners may hold or work.
+// contested reports whether several owners may hold the part or work on it.
 func (p *part) contested() bool {
 	for _, w := range p.holding {
 		if len(p.shares) > 1 || len(p.shares) == 1 && w.share != &p.shares[0] {
@@ -201,8 +202,8 @@ func (p *part) key(owner gpu.Owner) gpu.AccountKey {
 	return gpu.AccountKey{GPUInstance: p.instance, Owner: owner}
 }
 
-// activity returns the busy time of all owners, and the part of it that MPS servers executed for
-// several owners.
+// activity returns the busy time of all owners, and the part of this time in which MPS servers
+// worked for several owners.
 func (p *part) activity() (own, served time.Duration) {
 	if !p.signal {
 		return 0, 0

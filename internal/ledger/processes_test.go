@@ -70,9 +70,9 @@ func TestComeAndGo(t *testing.T) {
 	})
 }
 
-// TestHeldPID checks two consecutive processes of one container that have the same PID. The first
-// process is charged at most for its part of the interval in which it ended. The account of the
-// second process replaces its retained account.
+// TestHeldPID checks two consecutive processes of one container that have the same PID. In the
+// interval in which the first process ends, it is charged at most for its part. The account of the
+// second process replaces the retained account of the first process.
 func TestHeldPID(t *testing.T) {
 	p := process(21, in(train))
 	later := new(*p)
@@ -96,8 +96,8 @@ func TestHeldPID(t *testing.T) {
 	}
 }
 
-// TestVanish checks a GPU that is missing for a while. Its counter continues or restarts
-// afterwards.
+// TestVanish checks a GPU that is missing for a while. After that, its counter continues or
+// restarts.
 func TestVanish(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }

@@ -15,15 +15,15 @@ type Profile struct {
 	Tensor, DRAM time.Duration
 }
 
-// soleUse records the start of the time in which only one owner has held or used a GPU or a MIG instance, up to the last
-// settled interval.
+// soleUse records the start of the time for which only one owner has held or used a GPU or a MIG instance, up to the
+// last settled interval.
 type soleUse struct {
 	gpu.AccountKey
 	gpu.Span
 }
 
-// addProfiles keeps the new profiles until their time is settled. Observations repeat a profile until there is a newer
-// profile.
+// addProfiles stores new profiles until their time is settled. Observations repeat a profile until there is a newer
+// one.
 func (b *book) addProfiles(profiles []Profile) {
 	if !b.open() {
 		return
@@ -76,8 +76,8 @@ func (b *book) useAlone(p *part) {
 	}
 }
 
-// onlyOwner returns the only owner that is known to hold a part or to work on it. It returns false if there is no such owner
-// or more than one. Unlike [part.sole] it also returns a holder without a process.
+// onlyOwner returns the only owner that is known to hold a part or to work on it. It returns false if there is no such
+// owner, or if there are several. Unlike [part.sole], it also returns a holder without a process.
 func (p *part) onlyOwner() (gpu.Owner, bool) {
 	isFree := p.mig != nil && p.instance == ""
 	if isFree || p.gap || !p.listed || p.outdated || !p.holdersKnown {

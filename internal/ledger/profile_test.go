@@ -120,9 +120,9 @@ func TestProfiledInstances(t *testing.T) {
 	}
 }
 
-// TestProfiledRestart checks that the next exporter continues the amounts if it profiles, and drops them if it does not,
-// because an amount that no longer grows would show an owner without work. State files of earlier versions contain no such
-// amounts.
+// TestProfiledRestart checks that the next exporter continues the amounts if it profiles, and drops them if it does
+// not, because an amount that no longer grows would look like an owner without work. State files of earlier versions
+// contain no such amounts.
 func TestProfiledRestart(t *testing.T) {
 	p := process(21, train)
 	own := func(s float64) ledger.Observation {
@@ -187,8 +187,9 @@ func (b *board) profile(o *ledger.Observation, sight byte) {
 	o.Profiles = r.newest
 }
 
-// profiles checks that profiled work never decreases and is at most the time of the profile. The owners of a board must not get
-// more than the profile of the board contains. A pod must get the work of a whole board only if it was alone on the board.
+// profiles checks that profiled work never decreases and is at most the time of the profile. The owners of a board must
+// not be charged for more than the profile of the board contains. A pod may be charged for the work of a whole board
+// only if it was alone on the board.
 func (m *machine) profiles(b *board, now *gpu.Book, done []span) {
 	m.t.Helper()
 	most, alone := b.profiling.settle(done, m.owner)

@@ -7,13 +7,16 @@ import (
 )
 
 // accept checks a reading. ΔE must be between 0 and 1.5 × maximum power × Δt. Δt includes the
-// duration of the first reading, but at most a gap, because the first value may be older by that
-// duration. An unchanged counter means that it was not refreshed, because a board that is on draws
-// power. The next increase belongs to the whole time since the counter last changed, and its limit
-// is the energy that the board can draw in this time. A counter that was late may rise by more. An
-// implausible reading is held back. If the next reading is plausible after the last mark, the held
-// reading was a glitch. If the next reading is plausible after the held reading, the counter was
-// reset, and the unknown energy between the mark and the held reading is not added.
+// duration of the first reading, up to the length of a gap, because the first value may be older
+// by that duration.
+//
+// A counter that does not change was not refreshed, because a board that is on draws power. The
+// next increase is charged for the whole time since the counter last changed, and its limit is the
+// energy that the board can draw in this time. A counter that was late may rise by more.
+//
+// An implausible reading is held back. If the next reading is plausible after the last mark, the
+// held reading was a glitch. If the next reading is plausible after the held reading, the counter
+// was reset, and the unknown energy between the mark and the held reading is not added.
 func (b *book) accept(m Mark, gapAfter time.Duration) {
 	switch s := b.pendingReset; {
 	case !b.open():
@@ -32,7 +35,7 @@ func (b *book) accept(m Mark, gapAfter time.Duration) {
 	}
 }
 
-// rise closes an interval at a plausible reading.
+// rise closes an interval with a plausible reading.
 func (b *book) rise(m Mark, gapAfter time.Duration) {
 	last := b.last
 	grown, _ := growth(b.changed(), &m)
@@ -86,7 +89,7 @@ func (b *book) discardOutlier() {
 // readings may also contain the energy of one such interval.
 const counterStep = 100 * time.Millisecond
 
-// assumedMaxPower is the maximum power that is assumed for a counter if it is unknown.
+// assumedMaxPower is the maximum power that is assumed for a board if it is unknown.
 const assumedMaxPower gpu.Watts = 10_000
 
 // plausible reports whether b can follow a. The counter may rise by more energy than the board can
@@ -98,7 +101,7 @@ func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 }
 
 // drawable returns the maximum energy that a board can draw between two readings of its counter.
-// The first value may be older than its mark.
+// The first value of the counter may be older than the mark.
 func drawable(from, to *Mark, maxPower gpu.Watts) gpu.Millijoules {
 	return draws(maxPower, to.At.Sub(from.At)+from.took+counterStep)
 }

@@ -66,7 +66,7 @@ func TestSlowReading(t *testing.T) {
 // TestHeldCounter checks that a counter may catch up after any time without a change, and that the energy is charged to
 // the owner during that time.
 func TestHeldCounter(t *testing.T) {
-	const power = 700_000 // mW
+	const power = 700_000 // in mW
 	p := []*gpu.Process{process(21, in(train))}
 	for _, held := range []int{1, 5, 7, 8, 9, 15, 30, 40, 60, 300, 1000} {
 		var obs []ledger.Observation
@@ -107,8 +107,8 @@ func TestRareRefresh(t *testing.T) {
 	}
 }
 
-// TestResetWhileStanding checks that a counter counts as reset if it falls, or if it rises by more energy than the board can have
-// drawn since the last change.
+// TestResetWhileStanding checks that two changes of the counter count as a reset: a fall, and a rise by more energy
+// than the board can have drawn since the last change.
 func TestResetWhileStanding(t *testing.T) {
 	for name, value := range map[string]gpu.Millijoules{"lower": 1000, "too high": 5_000_000 + 41*1_155_000} {
 		var obs []ledger.Observation

@@ -34,7 +34,8 @@ func (r recentWork) add(p *part) {
 	}
 }
 
-// byRecentWork weights the owners with a process by their recent work, if the GPU was busy and no sample names a process.
+// byRecentWork weights the owners with a process by their recent work. It applies if the GPU was busy and no sample
+// names a process.
 func (p *part) byRecentWork(r recentWork) weighting {
 	if !p.unnamed() {
 		return nil
@@ -49,7 +50,7 @@ func (p *part) byRecentWork(r recentWork) weighting {
 	return w
 }
 
-// unnamed reports whether the GPU was busy according to its utilisation, but no sample names a process.
+// unnamed reports whether the GPU was busy according to its utilisation although no sample names a process.
 func (iv *interval) unnamed() bool {
 	if iv.mig != nil || !iv.signal || !iv.measured || iv.utilization == 0 {
 		return false

@@ -17,7 +17,7 @@ import (
 // account belongs to the last book before it, and a process account to the last owner's account
 // before it. Records are small even if a book is large.
 type Record struct {
-	UUID    string         `json:"uuid,omitempty"` // UUID of the book's GPU
+	UUID    string         `json:"uuid,omitempty"` // UUID of the GPU, for a book
 	Book    *BookState     `json:"book,omitempty"`
 	Account *AccountRecord `json:"account,omitempty"`
 	Process *ProcessRecord `json:"process,omitempty"`
@@ -54,7 +54,7 @@ func (n nanoseconds) time() time.Time {
 	return time.Unix(0, int64(n))
 }
 
-// UnmarshalJSON also accepts times as text, as written by earlier versions.
+// UnmarshalJSON also accepts times as text, which earlier versions wrote.
 func (n *nanoseconds) UnmarshalJSON(data []byte) error {
 	if len(data) == 0 || data[0] != '"' {
 		return json.Unmarshal(data, (*int64)(n))
@@ -66,7 +66,7 @@ func (n *nanoseconds) UnmarshalJSON(data []byte) error {
 }
 
 // Records returns the parts of the state in the order that [Builder] requires. A record is valid
-// until the next one is returned.
+// only until the next record is returned.
 func (s State) Records() iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		for _, uuid := range slices.Sorted(maps.Keys(s.Books)) {

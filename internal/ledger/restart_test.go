@@ -223,8 +223,8 @@ func TestUnitSinceGap(t *testing.T) {
 }
 
 // TestUnlistedSinceList checks a pod that began after the kubelet's last list and worked for ten seconds. Then the
-// driver reports no processes and no samples for some seconds. The pod is credited with all its time when the
-// kubelet lists it.
+// driver reports no processes and no samples for some seconds. When the kubelet lists the pod, it is credited with
+// its whole time.
 func TestUnlistedSinceList(t *testing.T) {
 	for dark := range 15 {
 		l := newLedger()

@@ -35,8 +35,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRetentionBesideAnother checks that an owner on the GPU does not prevent the retirement of the
-// account of another owner.
+// TestRetentionBesideAnother checks that the account of an owner retires although another owner is
+// on the GPU.
 func TestRetentionBesideAnother(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	l := newLedger()
@@ -157,8 +157,8 @@ func TestStandstill(t *testing.T) {
 	}
 }
 
-// TestSilentKubelet checks that, while the kubelet does not respond, a pod without an allocation
-// ends with its processes, and a pod that held a GPU does not end.
+// TestSilentKubelet checks the accounts of two pods while the kubelet does not respond. A pod
+// without an allocation ends with its processes, and a pod that held a GPU does not end.
 func TestSilentKubelet(t *testing.T) {
 	l := newLedger()
 	for s := range 400 {

@@ -63,8 +63,9 @@ func (m *machine) followsBoard(b *board, now *gpu.Book) {
 	}
 }
 
-// throttles checks that the throttled time of a book and its accounts is at most the throttled time of the board. Throttled
-// energy is a part of the energy, the accounts contain at most the throttled energy of the book, and no amount decreases.
+// throttles checks that the throttled time of a book and of its accounts is at most the throttled time of the board. It
+// also checks that throttled energy is a part of the energy, that the accounts contain at most the throttled energy of
+// the book, and that no amount decreases.
 func (m *machine) throttles(b *board, now *gpu.Book) {
 	for c, all := range now.Throttled {
 		left := all.Energy
@@ -84,8 +85,8 @@ func (m *machine) throttles(b *board, now *gpu.Book) {
 	}
 }
 
-// addsUp checks that the energy of processes and idle energy are parts of the energy of their
-// container, and that each PID has at most one series. It returns the number of process accounts.
+// addsUp checks that the energy of a container includes the energy of its processes and its idle energy, and that each
+// PID has at most one series. It returns the number of process accounts.
 func (m *machine) addsUp(a *gpu.Account) int {
 	var inside gpu.Millijoules
 	pids := map[uint32]bool{}
@@ -104,8 +105,8 @@ func (m *machine) addsUp(a *gpu.Account) int {
 	return len(pids)
 }
 
-// neverFalls checks that no published value decreases, and that an account ends only after its pod
-// neither held nor used the GPU for the retention time.
+// neverFalls checks that no published value decreases, and that an account ends only after its pod has neither held nor
+// used the GPU for the retention time.
 func (m *machine) neverFalls(b *board, now *gpu.Book) {
 	was := b.book
 	fell := now.Energy < was.Energy || now.Retired < was.Retired || now.Resets < was.Resets || now.Rejected < was.Rejected
@@ -125,8 +126,8 @@ func (m *machine) neverFalls(b *board, now *gpu.Book) {
 	}
 }
 
-// podsNeverFall checks that the sum over a pod's accounts is complete, does not decrease and does
-// not restart while one of these accounts exists. The accounts of a pod end together.
+// podsNeverFall checks that the sum over a pod's accounts is complete, does not decrease and does not restart while one
+// of these accounts exists. It also checks that the accounts of a pod end together.
 func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	left := now.Energy - now.Retired
 	for _, e := range now.Unattributed {

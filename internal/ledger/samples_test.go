@@ -34,7 +34,7 @@ func TestLateSamples(t *testing.T) {
 	if b.Energy != 0 {
 		t.Errorf("settled before the samples are known: %+v", b)
 	}
-	// A fifth of the samples of the next second belongs to the first interval.
+	// A fifth of the samples for the next second belongs to the first interval.
 	b = ask(t, l, at(2, worked(p, 500), worked(q, 500)))
 	want := []gpu.ByMethod{{gpu.Shared: 300_000 * 5 / 6}, {gpu.Shared: 300_000 / 6}}
 	if diff := cmp.Diff(want, energies(b)); diff != "" {
@@ -77,8 +77,8 @@ func TestLateSamplesOfANewcomer(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatLeft checks a process that is absent at the end of an interval. The last work
-// of this process counts in the interval, even if the samples average over a longer time.
+// TestSamplesOfOneThatLeft checks a process that is absent at the end of an interval. Its last work
+// counts for this interval, even if a sample covers a longer time.
 func TestSamplesOfOneThatLeft(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	l := newLedger()
@@ -95,8 +95,8 @@ func TestSamplesOfOneThatLeft(t *testing.T) {
 	}
 }
 
-// TestLongSamples checks that an average over half a minute is divided like an average over a
-// second. The driver's accounting reports such averages after a pause.
+// TestLongSamples checks that activity averaged over half a minute is divided like activity averaged
+// over a second. The driver's accounting reports such averages after a pause.
 func TestLongSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -228,7 +228,7 @@ func TestSamplesOfOneThatReturned(t *testing.T) {
 	tests := []struct {
 		name string
 		now  []*gpu.Process
-		from float64 // start of the process's samples
+		from float64 // start of the samples of the process
 	}{
 		{"is there", both, 0.9},
 		{"was present between two observations", rest, 1.2},

@@ -67,7 +67,7 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// resting changes an observation so that the GPU is idle.
+// resting changes an observation, so that it shows an idle GPU.
 func resting(o ledger.Observation) ledger.Observation {
 	o.Utilization = new(0.0)
 	return o

@@ -11,18 +11,18 @@ import (
 // charged to them.
 type share struct {
 	owner gpu.Owner
-	// vanished is set for processes that vanished before they were identified, on a GPU with
-	// holders. Their share is separate, and is charged to the holders.
+	// vanished is set if the share belongs to processes that vanished before they were identified, on a GPU with
+	// holders. This share is separate, and is charged to the holders.
 	vanished  bool
 	activity  time.Duration
-	served    time.Duration // the part of activity in which MPS servers worked
+	served    time.Duration // part of activity that MPS servers executed
 	active    bool          // set if the owner was active
 	processes []processShare
-	// energy is the energy charged for the interval, and idle is the part of it that is idle energy.
+	// energy is the charged energy, and idle is the part of energy that is idle energy.
 	energy gpu.ByMethod
 	idle   gpu.Millijoules
-	// holding is the weight of the owner if the energy of the part is divided by allocation. It is
-	// recorded in the trail.
+	// holding is the weight of the owner if the energy of the part is divided by allocation. The trail records this
+	// weight.
 	holding uint64
 }
 
@@ -58,16 +58,16 @@ func compareShare(a, b *share) int {
 	return -1
 }
 
-// hasShare reports whether an owner has a process in the part.
+// hasShare reports whether an owner has a share of the part.
 func (p *part) hasShare(owner gpu.Owner) bool {
 	return slices.ContainsFunc(p.shares, func(s share) bool { return s.owner == owner })
 }
 
 func (s *share) worked() bool { return s.active || s.activity > 0 }
 
-// charge adds an amount to the share and divides it over the share's processes, by activity or
-// equally. If there are several processes, the part of each process does not count as measured,
-// even if the amount does.
+// charge adds an amount to the share and divides the amount over the processes, by activity or equally. If there
+// are several processes, the amount of each process has the method shared or allocated, even if the amount of the
+// share is exclusive.
 func (s *share) charge(amount gpu.Millijoules, method gpu.Method, byActivity bool) {
 	s.energy[method] += amount
 	switch len(s.processes) {

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A standing counter has not changed, or was not read, since a mark before the last mark. Meanwhile
-// intervals are closed without energy, so that the time of owners is counted. The next increase
-// belongs to the whole time since the counter changed.
+// A standing counter has not changed, or was not read, since a mark before the last mark. While it
+// does not change, intervals are closed without energy, so that the time of owners is counted. The
+// next increase is charged for the whole time since the last change.
 type standing struct {
 	// from is the mark at which the counter last changed.
 	from Mark
@@ -39,8 +39,8 @@ func (b *book) stand(m Mark, gapAfter time.Duration) {
 	b.still = still
 }
 
-// catchUp closes an interval when a standing counter changes, with the energy since its last
-// change.
+// catchUp closes an interval when a standing counter changes. The interval gets the energy since the
+// last change.
 func (b *book) catchUp(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	still := b.stood(m, gapAfter)
 	if still.long {

@@ -20,7 +20,7 @@ func TestRestore(t *testing.T) {
 	p := process(21, in(train))
 	l := newLedger()
 	before := ask(t, l, look(0, []*gpu.Process{p}, holds(train, 1)), look(1, []*gpu.Process{p}, holds(train, 1)))
-	l.Observe(look(2, []*gpu.Process{p, process(22, gpu.Owner{})}, holds(train, 1))) // not settled
+	l.Observe(look(2, []*gpu.Process{p, process(22, gpu.Owner{})}, holds(train, 1))) // this observation is not settled
 	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
 	if diff := cmp.Diff(before, bookOf(l, uuid)); diff != "" {
 		t.Errorf("restored book (-saved +restored):\n%s", diff)
@@ -60,7 +60,7 @@ func TestStateOfFirstEdition(t *testing.T) {
 	}
 }
 
-// TestNotOpen checks that a GPU whose counter was never read has no book.
+// TestNotOpen checks that a GPU has no book if its counter was never read.
 func TestNotOpen(t *testing.T) {
 	l := newLedger()
 	l.Observe(unread(look(0, nil)))
@@ -130,7 +130,7 @@ func TestSomeRecords(t *testing.T) {
 
 // TestStrayRecords checks that Add rejects a record that cannot follow the previous records.
 func TestStrayRecords(t *testing.T) {
-	book := func() ledger.Record { return ledger.Record{UUID: uuid, Book: &ledger.BookState{}} } // a new record each time, because Add changes it
+	book := func() ledger.Record { return ledger.Record{UUID: uuid, Book: &ledger.BookState{}} } // Add changes the record, so each call returns a new one
 	container, process := ledger.Record{Account: &ledger.AccountRecord{}}, ledger.Record{Process: &ledger.ProcessRecord{}}
 	tests := map[string][]ledger.Record{
 		"a book that is null":           {{UUID: uuid}},

@@ -7,7 +7,7 @@ import (
 )
 
 // throttle returns the times for which the GPU was throttled since the last observation that
-// contained its throttle counters. A counter that fell has restarted at 0.
+// contained its throttle counters. If a counter fell, it has restarted at 0.
 func (b *book) throttle(now *gpu.ThrottledTimes) (times gpu.ThrottledTimes) {
 	if now == nil {
 		return times

@@ -11,8 +11,8 @@ import (
 )
 
 // TestThrottled compares the throttled energy and time of two owners, which share a GPU in random proportions, with
-// exact fractions. The expected energy of each second is the owner's part of the energy times the throttled part of the
-// second.
+// exact fractions. The expected throttled energy in each second is the owner's energy times the throttled fraction of
+// the second.
 func TestThrottled(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 3))

@@ -23,7 +23,7 @@ type Explain struct {
 // nothing.
 type trail struct {
 	Explain
-	segments []segment // oldest first
+	segments []segment // segments, oldest first
 	encoder  *encoder  // encoder of the newest segment
 	scratch  []byte
 	// now is the interval that is being charged.
@@ -33,10 +33,10 @@ type trail struct {
 // A segment can be decoded without the segments before it.
 type segment struct {
 	data []byte
-	end  time.Duration // end of the segment's newest interval, on the boot clock
+	end  time.Duration // end of the newest interval in the segment, on the boot clock
 }
 
-// segments is the usual number of segments of a full trail.
+// segments is the usual number of segments in a full trail.
 const segments = 16
 
 // newTrail returns a trail with the given limits, or nil if no intervals are kept.

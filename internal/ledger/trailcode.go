@@ -19,13 +19,13 @@ type encoder struct {
 
 // header is the state that an encoder and its decoder share.
 type header struct {
-	end    time.Duration // boot clock of the previous interval
+	end    time.Duration // end of the previous interval on the boot clock
 	offset int64         // wall clock minus boot clock, in nanoseconds
 	power  gpu.IdlePower
 }
 
-// nameBytes is the memory of a name in the encoder, including the overhead of a map. The strings
-// are shared with the owner's account.
+// nameBytes is the memory that a name needs in the encoder, including the overhead of a map. The
+// strings are shared with the owner's account.
 const nameBytes = 256
 
 func newEncoder() *encoder { return &encoder{names: make(map[gpu.AccountKey]uint64)} }

@@ -13,7 +13,7 @@ import (
 // with this time if it also held the device before, or had a process on the GPU.
 type Unknown struct {
 	Uncredited []Uncredited `json:"uncredited,omitempty"`
-	// Free is the time of the GPU that is not credited to any holder.
+	// Free is the time of the GPU that is not credited to a holder.
 	Free time.Duration `json:"free,omitempty"`
 }
 
@@ -47,7 +47,7 @@ func (u *Unknown) find(key gpu.AccountKey) int {
 	return slices.IndexFunc(u.Uncredited, func(c Uncredited) bool { return c.AccountKey == key })
 }
 
-// take returns the owner's time that is not credited yet, and marks this time as credited.
+// take returns the owner's time that is not credited yet, and marks it as credited.
 func (u *Unknown) take(key gpu.AccountKey) time.Duration {
 	i := u.find(key)
 	if i < 0 {
@@ -220,8 +220,8 @@ func (b *book) creditHolders(iv *interval, parts []part) {
 	})
 }
 
-// present returns the accounts of the owners with a process. If counts is not nil, it selects the
-// shares that count.
+// present returns the accounts of the owners with a process. If counts is not nil, only the shares
+// for which it returns true count.
 func present(parts []part, counts func(*part, *share) bool) iter.Seq[gpu.AccountKey] {
 	return func(yield func(gpu.AccountKey) bool) {
 		for i := range parts {

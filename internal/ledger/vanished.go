@@ -13,7 +13,7 @@ import (
 // identified.
 type shortLived struct {
 	work map[gpu.Owner]time.Duration // work by the group of the owner
-	// began contains the processes that began in the last interval, and their work.
+	// began contains the work of the processes that began in the last interval.
 	began map[gpu.ProcessID]time.Duration
 }
 
@@ -65,7 +65,8 @@ func (p *part) candidates() weighting {
 }
 
 // chargeVanished charges the energy of vanished processes to the holders, weighted by the recent
-// work of their short-lived processes. Without such work it weights the holders by replicas.
+// work of their short-lived processes. If there is no such work, it weights the holders by
+// replicas.
 func (b *book) chargeVanished(p *part, energy gpu.Millijoules) {
 	list := p.candidates()
 	weights := make([]uint64, len(list))

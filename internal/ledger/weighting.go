@@ -45,8 +45,8 @@ func (p *part) byActivity() weighting {
 	return w
 }
 
-// byHolding weights the holders by replicas, with or without a process. Without holders it weights
-// all owners with a process equally.
+// byHolding weights the holders by replicas, with or without a process. If there are no holders,
+// it weights all owners with a process equally.
 func (p *part) byHolding() weighting {
 	w := make(weighting, 0, max(len(p.holders), len(p.shares)))
 	for _, h := range p.holders {
@@ -86,13 +86,14 @@ func (p *part) byService() (w weighting) {
 	return w
 }
 
-// divisible is the weight of one replica. It is divisible by 1 to 12, so up to twelve owners can
-// get exactly equal parts.
+// divisible is the weight of one replica. It is divisible by 1 to 12, so that up to twelve owners
+// can get exactly equal parts.
 const divisible = 27720
 
-// users returns the indices of the shares of owners that hold an allocation. Containers of a pod
-// that share a claim hold the GPU together, and a group holds what its containers hold. If the
-// holding container has no process, the other containers of its group are the users.
+// users returns the indices of the shares of owners that hold an allocation. The containers of a
+// pod that share a claim hold the GPU together, and a group holds the allocations of its
+// containers. If the holding container has no process, the other containers of its group are the
+// users.
 func (p *part) users(h *gpu.Allocation) (users []int) {
 	var beside []int
 	for i := range p.shares {

@@ -10,7 +10,7 @@ import (
 
 // A window summarises the observations of a GPU over some time.
 type window struct {
-	processes []usage // sorted by ID
+	processes []usage // sorted by process id
 	// sampled is the time on the boot clock up to which the activity of the processes is known.
 	sampled time.Duration
 	// mig describes the partitioning at the last observation, and places contains the instances of
@@ -57,7 +57,7 @@ type usage struct {
 	active           bool
 }
 
-// add adds activity of the process.
+// add adds more activity of the same process.
 func (u *usage) add(more usage) {
 	u.activity += more.activity
 	u.served += more.served
@@ -66,7 +66,7 @@ func (u *usage) add(more usage) {
 
 func (u *usage) worked() bool { return u.active || u.activity > 0 }
 
-// newWindow starts with the processes that were present at its start.
+// newWindow returns a window that starts with the given processes.
 func newWindow(processes []usage) window {
 	return window{
 		processes: processes,
@@ -76,7 +76,7 @@ func newWindow(processes []usage) window {
 	}
 }
 
-// add adds one observation. The list of processes may be older than the observation.
+// add adds an observation. The list of processes may be older than the observation.
 func (w *window) add(o Observation, list []*gpu.Process, listed bool) {
 	for _, p := range list {
 		w.addUsage(usage{Process: p})
@@ -133,7 +133,7 @@ func sampledUntil(o Observation) time.Duration {
 	return o.Sampled.To
 }
 
-// merge adds later observations.
+// merge adds the observations of a later window.
 func (w *window) merge(later window) {
 	for _, u := range later.processes {
 		w.addUsage(u)

@@ -6,8 +6,8 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 // at 0 with each exporter process.
 const summed = string(gpu.EnergyPower)
 
-// Former is a counter that the board no longer provides. Until it returns, energy is counted by an
-// integral of power.
+// Former is a counter that the board no longer provides. Until this counter returns, the energy is
+// an integral of power.
 type Former struct {
 	Counter string `json:"counter"`
 	// Energy is the last value of the counter, read at At. Counted is the energy that was counted
@@ -19,8 +19,8 @@ type Former struct {
 
 // growth returns the energy between two marks, and whether this energy is known. Values of
 // different counters cannot be subtracted. The integral of power is also computed while there is a
-// counter, so it can bridge the change. If the board's counter returns, it also contains the energy
-// of the time in which it was missing.
+// counter, so it can bridge a change of counters. If the board's counter returns, it also contains
+// the energy of the time in which it was missing.
 func growth(a, b *Mark) (energy gpu.Millijoules, known bool) {
 	switch f := a.Former; {
 	case sameCounter(a, b):
@@ -41,7 +41,7 @@ func sameCounter(a, b *Mark) bool {
 
 // withdrawn returns the counter that is missing at m, which is the mark after the last mark. It
 // returns nil if no counter is missing. A counter that has returned is kept for one more mark,
-// which confirms it.
+// which confirms its return.
 func (b *book) withdrawn(m *Mark, energy gpu.Millijoules) *Former {
 	f, last := b.last.Former, b.last
 	switch {

@@ -14,10 +14,10 @@ import (
 // counter, it uses the counter again. The exporter does not run in the seconds stops..starts.
 type withdrawal struct{ from, to, stops, starts int }
 
-// power is the power of the board in the second before s, in mW. It differs each second.
+// power is the power of the board in the second before s, in mW. It changes every second.
 func (withdrawal) power(s int) gpu.Millijoules { return gpu.Millijoules(200_000 + s*7919%400_000) }
 
-// counter is the value of the board's counter. It also counts while it is withdrawn.
+// counter is the value of the board's counter. The counter also counts while it is withdrawn.
 func (w withdrawal) counter(s int) gpu.Millijoules {
 	sum := gpu.Millijoules(90_000_000)
 	for i := 1; i <= s; i++ {

@@ -42,7 +42,7 @@ func (p *Pairs) Shared(name, value string) *dto.LabelPair {
 	return pair
 }
 
-// name returns the shared copy of a label name.
+// name returns a shared copy of a label name.
 func (p *Pairs) name(name string) *string {
 	known, ok := p.names[name]
 	if !ok {
@@ -95,7 +95,7 @@ func (m *Metric) MustHave(labels ...string) {
 	}
 }
 
-// values returns label values in the order of the metric's labels.
+// values returns the label values in the order of the metric's labels.
 func (m *Metric) values(labels []string) ([]string, error) {
 	values, found := make([]string, len(m.Labels)), 0
 	for i, name := range m.Labels {

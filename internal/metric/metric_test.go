@@ -20,8 +20,8 @@ func text(labels []*dto.LabelPair) (out []string) {
 	return out
 }
 
-// TestPairs checks that Shared returns one pair for equal labels, that New returns a new pair, and
-// that the values of both are valid.
+// TestPairs checks that Shared returns the same pair for equal labels, that New returns a new
+// pair, and that both make values valid.
 func TestPairs(t *testing.T) {
 	var p metric.Pairs
 	a, b, c, d := p.Shared("pod", "x\xff"), p.Shared("pod", "x\xfe"), p.New("pod", "x\xff"), p.Shared("name", "x")

@@ -30,7 +30,7 @@ type Process struct {
 	Cgroup string
 }
 
-// An Answer is the result of a resolver.
+// An Answer is the answer of a resolver for a process.
 type Answer struct {
 	Owner gpu.Owner
 	// ContainerID is the id of the container in the container runtime, with 64 hex digits. It may be
@@ -162,7 +162,7 @@ func (c *Chain) startTime(ticks uint64) time.Time {
 	return c.bootTime.Add(time.Duration(ticks) * (time.Second / proc.UserHZ))
 }
 
-// sweepEvery is the interval at which old processes are dropped.
+// sweepEvery is the interval at which the chain drops old processes.
 const sweepEvery = 10 * time.Second
 
 // forget drops the processes that were last requested longer ago than keepProcesses. It also drops

@@ -1,4 +1,4 @@
 // Package owner finds the owner of each process that uses a GPU. A [Chain] reads the process once
-// and calls its resolvers in order. Each resolver handles one kind of owner: package podmapper,
-// for example, handles the containers of pods.
+// and calls its resolvers in order. Each resolver finds owners of one kind. For example, package
+// podmapper finds the containers of pods.
 package owner

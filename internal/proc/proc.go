@@ -28,8 +28,8 @@ const UserHZ = 100
 
 // Process flags from include/linux/sched.h.
 const (
-	// exiting is PF_EXITING. Such a process may still wait in the driver for its
-	// GPU memory to be freed.
+	// exiting is PF_EXITING. An exiting process may still wait in the driver for its GPU memory to be
+	// freed.
 	exiting = 0x4
 	// kernelThread is PF_KTHREAD.
 	kernelThread = 0x200000
@@ -41,7 +41,7 @@ const maxPIDs = 4 << 20
 // Tree reads processes from a proc file system mounted at Root.
 type Tree struct{ Root string }
 
-// Stat contains the used fields of /proc/<pid>/stat.
+// Stat contains those fields of /proc/<pid>/stat that the program uses.
 type Stat struct {
 	Name    string // field 2; the same bytes as in /proc/<pid>/comm
 	Exiting bool   // part of field 9
@@ -127,7 +127,8 @@ func (t Tree) Cgroup(pid uint32, before Stat) (Stat, string, error) {
 	return before, "", ErrGone
 }
 
-// inRoot reports whether the content of a cgroup file of cgroup v1 contains only root cgroups.
+// inRoot reports whether every path in the content of a cgroup file is a root cgroup, and at least
+// one line belongs to cgroup v1.
 func inRoot(cgroup string) bool {
 	v1 := false
 	for line := range strings.Lines(cgroup) {
@@ -210,8 +211,8 @@ func uninterrupted(call func() (int, error)) (int, error) {
 	}
 }
 
-// goneOr returns ErrGone in place of an error that means that the process ended before or during
-// the read.
+// goneOr returns ErrGone if the error means that the process ended before or during the read.
+// Otherwise it returns the error itself.
 func goneOr(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return ErrGone

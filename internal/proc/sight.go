@@ -17,7 +17,7 @@ type Sight struct {
 }
 
 // Blind reports whether the tree is missing, or no longer lists process 1. Process 1 never ends, so
-// the tree is hidden if it listed process 1 before.
+// if it is no longer listed, processes are hidden.
 func (s *Sight) Blind() bool {
 	_, err := s.Stat(1)
 	switch {

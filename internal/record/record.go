@@ -25,9 +25,9 @@ type Board struct {
 	Unattributed [gpu.NumReasons]gpu.Millijoules
 	// Resets is the number of resets of the energy counter (gpuledger_board_energy_resets_total).
 	Resets uint64
-	// Uncounted is an upper bound of the energy that Energy omits
-	// (gpuledger_board_uncounted_energy_bound_joules_total). Estimated is the part of Energy that was
-	// divided with an estimated idle power (gpuledger_board_estimated_energy_joules_total).
+	// Uncounted is an upper bound of the energy that is missing from Energy
+	// (gpuledger_board_uncounted_energy_bound_joules_total). Estimated is the part of Energy that was divided with an
+	// estimated idle power (gpuledger_board_estimated_energy_joules_total).
 	Uncounted, Estimated gpu.Millijoules
 	// Source and Scope describe the energy counter (gpuledger_board_energy_source_info).
 	Source gpu.EnergySource

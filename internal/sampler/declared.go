@@ -62,8 +62,8 @@ func (v view) used() map[gpu.Owner][]string {
 	return by
 }
 
-// remember keeps the declared allocations of a GPU for the next tick. If the GPU's processes are
-// unknown, the last allocations are kept.
+// remember stores the declared allocations of a GPU for the next tick. If the GPU's processes are
+// unknown, it keeps the earlier allocations.
 func (s *Sampler) remember(uuid string, list []gpu.Allocation, v view) {
 	known := slices.ContainsFunc(v.report.Readings, func(r gpu.Reading) bool { return r.UUID == uuid && r.ContextsKnown })
 	if !known {

@@ -44,8 +44,8 @@ func heldBy(g gpu.GPU, owner gpu.Owner) (held, gpuTime time.Duration) {
 	return held, gpuTime
 }
 
-// TestFalsePrologFile checks that a job that works on a GPU keeps its time while a file names other
-// jobs or no live job, and that the stage "units" reports the file.
+// TestFalsePrologFile checks that a job that works on a GPU is credited with its time while a file names other jobs or
+// no live job, and that the stage "units" reports the file.
 func TestFalsePrologFile(t *testing.T) {
 	tests := []struct {
 		name  string

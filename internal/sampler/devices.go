@@ -32,7 +32,7 @@ func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	return out
 }
 
-// expand replaces an allocation of all GPUs by one allocation for each GPU.
+// expand replaces each allocation of all GPUs by one allocation per GPU.
 func (ds devices) expand(list []gpu.Allocation) []gpu.Allocation {
 	if !slices.ContainsFunc(list, func(a gpu.Allocation) bool { return a.Device.All }) {
 		return list

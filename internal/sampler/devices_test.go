@@ -83,7 +83,7 @@ func TestLostIndex(t *testing.T) {
 	}
 }
 
-// TestLostName checks that an index is resolved to a lost GPU while no other GPU has the index.
+// TestLostName checks that an index is resolved to a lost GPU if no other GPU has the index.
 func TestLostName(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// extended returns a JSON value in which each object has an additional field of a later version.
+// extended returns a JSON value in which each object has an additional field, as a later version
+// might write it.
 func extended(t *testing.T, v any) any {
 	t.Helper()
 	switch v := v.(type) {

@@ -12,7 +12,7 @@ import (
 // A gpuList contains every GPU that was found since the boot. A lost GPU keeps its identity,
 // because the operator needs the serial number to find the board.
 type gpuList struct {
-	entries map[string]entry // by UUID
+	entries map[string]entry // entries by UUID
 	// keep is the time for which the book of a lost GPU is published.
 	keep time.Duration
 	// unplaced contains errors from the kernel's log that belong to GPUs outside the list.
@@ -28,11 +28,11 @@ type entry struct {
 	// Replaced is set after another GPU appeared at the PCI address of this GPU.
 	Replaced    bool      `json:"replaced,omitempty"`
 	LastReading time.Time `json:"last_reading"`
-	// Renamed is the time at which the serial number became known or changed; zero if it was known
-	// from the start.
+	// Renamed is the time at which the serial number became known or changed. It is zero if the number
+	// was known from the start.
 	Renamed time.Time        `json:"renamed,omitzero"`
 	Events  gpu.DriverEvents `json:"xids"`
-	// Resets is the number of resets of the energy counter that Events.Reset already includes.
+	// Resets is the number of energy counter resets that Events.Reset already includes.
 	Resets uint64 `json:"resets,omitempty"`
 	// Counts is replaced as a whole. The map is never changed.
 	Counts gpu.Counts `json:"counts,omitempty"`

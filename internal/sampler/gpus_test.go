@@ -168,7 +168,7 @@ func TestSerials(t *testing.T) {
 	}
 }
 
-// TestNoAddress checks that a GPU without a PCI address does not replace another GPU.
+// TestNoAddress checks that a GPU without a PCI address does not count as the replacement of another GPU.
 func TestNoAddress(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -212,7 +212,7 @@ func TestHandedOver(t *testing.T) {
 	}
 }
 
-// TestUnknownGPU checks that an XID error of a GPU that the driver does not list adds no GPU.
+// TestUnknownGPU checks that an XID error of an unlisted GPU does not add this GPU to the list.
 func TestUnknownGPU(t *testing.T) {
 	w := newWorld(t)
 	w.xids = []gpu.DriverEvent{{UUID: "GPU-5d2f9a60-0000-4000-8000-000000000003", Code: 79, At: w.instant().Wall}}

@@ -83,8 +83,8 @@ func TestOpeningHangs(t *testing.T) {
 	})
 }
 
-// TestCloseWhileHanging checks that Close and a tick do not wait for a file system that hangs. A
-// tick ends when its context ends.
+// TestCloseWhileHanging checks that Close and a tick do not wait for a hung file system. A tick
+// ends when its context ends.
 func TestCloseWhileHanging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

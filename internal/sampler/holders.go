@@ -23,7 +23,7 @@ type usage struct {
 	unplaced []gpu.Allocation
 }
 
-// uses reports whether a container's process uses the given allocation of its pod.
+// uses reports whether a process uses an allocation of its pod.
 func (g gpuProcess) uses(a gpu.Allocation) bool {
 	return g.Owner.UID == a.Owner.UID && (g.GPUInstance == a.GPUInstance || a.GPUInstance == "")
 }

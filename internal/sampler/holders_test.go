@@ -162,8 +162,8 @@ func TestUseUnknown(t *testing.T) {
 	}
 }
 
-// TestNoKubelet checks that a machine without a device allocator has no unallocated use, and that
-// the energy of an unused GPU is idle.
+// TestNoKubelet checks a machine without a device allocator. No use counts as unallocated, and the energy of an
+// unused GPU is idle.
 func TestNoKubelet(t *testing.T) {
 	w := newWorld(t)
 	w.allocations.Optional = true
@@ -197,8 +197,8 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// TestUnitHolds checks that a unit that holds a GPU but has no process on it pays for the idle
-// energy of the GPU, even on a machine where allocations are optional.
+// TestUnitHolds checks that a unit that holds a GPU without a process on it pays for the idle energy of the GPU,
+// even on a machine where allocations are optional.
 func TestUnitHolds(t *testing.T) {
 	w := newWorld(t)
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}.Owner()
@@ -341,7 +341,7 @@ func TestNewPod(t *testing.T) {
 }
 
 // TestEndAfterReading checks a pod that ended after its GPU was read, while another GPU delayed the tick. The pod
-// held its GPU until the first reading without its process.
+// is credited with holding its GPU until the first reading without its process.
 func TestEndAfterReading(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)

@@ -48,7 +48,7 @@ const (
 	// maxIdleRows limits the table. If there are more, the rows with the oldest measurements are
 	// dropped.
 	maxIdleRows = 64
-	// idleMoved is the minimum relative change of a power after which the table is saved again.
+	// idleMoved is the minimum relative change of a power for which the table is saved again.
 	idleMoved = 0.01
 )
 

@@ -52,7 +52,7 @@ func (n nvSwitches) restore(saved []gpu.NVSwitchErrors) {
 	}
 }
 
-// list returns the counts by address, code and severity.
+// list returns the counts, sorted by address, code and severity.
 func (n nvSwitches) list() []gpu.NVSwitchErrors {
 	return slices.SortedFunc(maps.Values(n), func(a, b gpu.NVSwitchErrors) int {
 		return cmp.Or(cmp.Compare(a.PCIBusID, b.PCIBusID), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Severity, b.Severity))

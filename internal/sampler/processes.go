@@ -23,8 +23,8 @@ const (
 	// memory is the time for which a process is remembered. It is much longer than the driver's ring
 	// of utilisation samples.
 	memory = 30 * time.Second
-	// lately is the maximum time between a sample and the last list that contains the process of the
-	// sample. It equals the time for which an outdated list is valid.
+	// lately is the maximum time between a sample and the last list with the process of the sample. It
+	// equals the time for which an outdated list is valid.
 	lately = 10 * time.Second
 )
 
@@ -32,7 +32,7 @@ func newProcesses(o Owners) processes {
 	return processes{owners: o, seen: make(map[uint32]remembered)}
 }
 
-// processUsage contains the processes on one GPU at one reading, and their activity.
+// processUsage contains the processes on one GPU in one reading, and their activity.
 type processUsage struct {
 	present  []gpuProcess
 	activity []ledger.Activity
@@ -60,7 +60,7 @@ func (p *processes) resolve(r gpu.Reading, holds func(gpu.Owner) bool) processUs
 	return who
 }
 
-// resolvePresent resolves a PID that is on the GPU now.
+// resolvePresent resolves the PID of a process that is on the GPU now.
 func (p *processes) resolvePresent(pid uint32, at gpu.Instant) *gpu.Process {
 	if process, alive := p.owners.Process(pid); alive {
 		return p.remember(process, at.Boot)

@@ -50,7 +50,7 @@ func TestIdleSample(t *testing.T) {
 	}
 }
 
-// TestLateOwner checks that a process is shown with its last known owner.
+// TestLateOwner checks that a snapshot contains the last known owner of each process.
 func TestLateOwner(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -85,8 +85,8 @@ func TestShownOwner(t *testing.T) {
 	}
 }
 
-// TestVanished checks that samples of an ended process are charged to its last known owner. Samples
-// of a process that was never seen running are unmapped.
+// TestVanished checks that the samples of an ended process are charged to its last known owner. The
+// samples of a process that was never seen running are unmapped.
 func TestVanished(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -192,7 +192,7 @@ func TestMPS(t *testing.T) {
 func TestMPSServer(t *testing.T) {
 	tests := []struct {
 		name  string
-		runs  map[uint32]gpu.Owner // other processes than the server, by PID
+		runs  map[uint32]gpu.Owner // processes other than the server, by PID
 		shown []uint32
 		want  gpu.ByMethod // energy of the pod train
 	}{

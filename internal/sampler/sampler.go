@@ -14,13 +14,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// Source reads the GPUs. An error means that no driver responds; the report then contains at most a
-// field page. A GPU that does not respond is missing from the report.
+// Source reads the GPUs. An error means that no driver responds. In this case the report contains at
+// most a field page. A GPU that does not respond is missing from the report.
 type Source interface {
 	Read(ctx context.Context) (gpu.Report, error)
 }
 
-// Owners resolves the owners of processes.
+// Owners finds the owners of processes.
 type Owners interface {
 	// Process returns a running process with its data.
 	Process(pid uint32) (gpu.Process, bool)
@@ -85,8 +85,7 @@ type Sampler struct {
 	given     map[string][]gpu.Allocation
 	requested time.Duration
 	seen      ownersSeen
-	// declared contains, by UUID, the allocations that were derived from files or from use at the last
-	// tick.
+	// declared contains, by UUID, the allocations that the last tick derived from files or from use.
 	declared map[string][]gpu.Allocation
 
 	latest atomic.Pointer[gpu.Snapshot]
@@ -185,7 +184,7 @@ func blind(readings []gpu.Reading) {
 	}
 }
 
-// view contains the input of one tick.
+// view contains the data for one tick.
 type view struct {
 	now              gpu.Instant
 	report           gpu.Report

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSnapshot checks that a snapshot contains the node, the holders and the users of a GPU, and
-// their charges.
+// TestSnapshot checks that a snapshot contains the node, and the holders and users of each GPU
+// with their charges.
 func TestSnapshot(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)

@@ -47,8 +47,8 @@ type saved struct {
 }
 
 const (
-	// answerTimeout is the maximum time for which a tick waits for the file system. Later ticks do not
-	// wait.
+	// answerTimeout is the maximum time for which a tick waits for the file system. After such a timeout,
+	// later ticks do not wait.
 	answerTimeout = 2 * time.Second
 	// closeTimeout is the maximum time for which the program waits for the file system before it ends.
 	closeTimeout = 250 * time.Millisecond
@@ -61,7 +61,7 @@ type record struct {
 	ledger.Record
 }
 
-// content is the data in the file.
+// content contains the data from the file.
 type content struct {
 	gpus     map[string]entry // entries by UUID
 	switches []gpu.NVSwitchErrors
@@ -114,7 +114,7 @@ func records(gpus map[string]entry, switches []gpu.NVSwitchErrors, books ledger.
 }
 
 // openAttempts is the number of failed attempts to open the directory after which the books start
-// without it. Several attempts are made so that the books are continued even if the file becomes
+// without the file. With several attempts, the books can be continued even if the file becomes
 // available late.
 const openAttempts = 3
 
@@ -149,12 +149,12 @@ func open(cfg Config, read bool) (o opened) {
 	return o
 }
 
-// acquire opens the state directory if it is free. If this call continued the books of an earlier
+// acquire opens the state directory if it is free. If acquire continues the books of an earlier
 // exporter, it returns the GPUs of that exporter.
 //
-// If another exporter holds the directory, or if the directory hangs and its file may be valid,
-// this exporter charges nothing. If the directory cannot be used at all, this exporter charges
-// energy, and its counters start at 0 after the next restart.
+// If another exporter holds the directory, or if the directory hangs and its file may be valid, this
+// exporter charges nothing. If the directory cannot be used at all, this exporter charges energy, and
+// its counters start at 0 after the next restart.
 func (s *store) acquire(ctx context.Context) map[string]entry {
 	if s.dir != nil {
 		return nil
@@ -193,14 +193,14 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 	return s.restore(began, o.content, o.unread)
 }
 
-// take waits for the result of a lane, for at most answerTimeout.
+// take waits for at most answerTimeout for the result of a lane.
 func take[T any](ctx context.Context, l *lane.Lane[T]) (T, bool) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	return l.Take(ctx)
 }
 
-// observe records the result of reading or writing the file.
+// observe records an attempt to read or write the file.
 func (s *store) observe(began gpu.Instant, err error) {
 	if errors.Is(err, state.ErrOversized) {
 		err = fmt.Errorf("%w: %w", err, stage.ErrOversized)

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestRestart checks that books continue after a restart.
+// TestRestart checks that the books continue after a restart.
 func TestRestart(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -243,8 +243,7 @@ func renames(from, to string) func(*world) error {
 	return func(w *world) error { return os.Rename(filepath.Join(w.root, from), filepath.Join(w.root, to)) }
 }
 
-// blocks returns a function that replaces a file by a folder, which even the user root cannot open as
-// a file.
+// blocks returns a function that replaces a file by a folder, which even root cannot open as a file.
 func blocks(name string) func(*world) error {
 	return func(w *world) error {
 		path := filepath.Join(w.root, name)

@@ -50,7 +50,7 @@ type world struct {
 	down        error
 	report      *gpu.Report // report that replaces the report on the GPUs above
 	private     bool        // set if the exporter has its own PID namespace
-	max         int         // limit of process accounts
+	max         int         // limit on the number of process accounts
 	driver      string      // version of the driver
 	units       map[gpu.Unit]gpu.UnitInfo
 	used        map[gpu.Owner][]string
@@ -149,7 +149,7 @@ func (w *world) Units() map[gpu.Unit]gpu.UnitInfo { return w.units }
 
 func (w *world) Used(_ []gpu.Device, by map[gpu.Owner][]string) { w.used = by }
 
-// Allocations returns the allocations. They are requested at the current time unless a test sets
+// Allocations returns the allocations. Their request time is the current time unless a test sets
 // another time.
 func (w *world) Allocations() gpu.Allocations {
 	a := w.allocations
@@ -159,7 +159,7 @@ func (w *world) Allocations() gpu.Allocations {
 
 func (w *world) SeesHost() bool { return !w.private }
 
-// runs starts a process of a container on a GPU.
+// runs starts a process that belongs to a container on a GPU.
 func (w *world) runs(uuid string, pid uint32, c gpu.Owner) {
 	w.processes[pid] = gpu.Process{
 		ID: gpu.ProcessID{PID: pid, Start: 7}, Name: "python", Owner: c,

@@ -18,7 +18,7 @@ import (
 // Name is the name of a stage.
 type Name string
 
-// The stages in display order. [About] describes them.
+// The stages, in the order in which they are displayed. [About] describes them.
 const (
 	Driver        Name = "driver"
 	AMDGPU        Name = "amdgpu"

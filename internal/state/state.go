@@ -130,7 +130,7 @@ func (d *Dir) Held() bool {
 	return false
 }
 
-// lockRoot locks a directory that is safe to use.
+// lockRoot checks that a directory is safe to use, and locks it.
 func lockRoot(root *os.Root) (*os.File, error) {
 	if err := checkOwner(root); err != nil {
 		return nil, err
@@ -219,7 +219,7 @@ func checkFile(file *os.File) error {
 	return nil
 }
 
-// shortReader fails instead of reading more than left bytes.
+// shortReader returns an error instead of reading more than left bytes.
 type shortReader struct {
 	io.Reader
 	left int
@@ -273,7 +273,7 @@ func (d *Dir) read(file io.Reader, add func(int, json.RawMessage) error) error {
 	}
 }
 
-// keep renames a file of a newer version, because the next save would replace it.
+// keep renames a file of a newer version, because the next save would otherwise replace it.
 func (d *Dir) keep(newer int) error {
 	err := fmt.Errorf("version %d was written by a newer gpuledger; this program reads versions %d to %d", newer, oldest, version)
 	if mv := d.root.Rename(ledgerFile, keptFile); mv != nil {
@@ -282,7 +282,7 @@ func (d *Dir) keep(newer int) error {
 	return fmt.Errorf("%w; the file is now %s", err, filepath.Join(d.path, keptFile))
 }
 
-// checkEnd checks that a file ends with the number of its records.
+// checkEnd checks that a file ends with the number of records in it.
 func checkEnd(line json.RawMessage, records int) error {
 	var f footer
 	if err := json.Unmarshal(line, &f); err != nil || f.Records == nil {

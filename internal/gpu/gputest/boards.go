@@ -39,7 +39,7 @@ func Full(i int) GPU {
 	return g
 }
 
-// Value returns the value of a gauge of [Full]. No two gauges have the same value.
+// Value returns the value of a gauge of the GPU [Full](i). No two gauges have the same value.
 func Value(g gpu.Gauge, i int) float64 {
 	n := float64(41 + i + 5*int(g-gpu.Temperature))
 	switch gpu.GaugeInfos[g].Unit {
@@ -52,8 +52,8 @@ func Value(g gpu.Gauge, i int) float64 {
 }
 
 // Divided returns GPU i in MIG mode, without utilisation and without remapped rows. One of its
-// instances has two compute instances. The driver does not report the profile number and the
-// position of another instance.
+// instances has two compute instances. For another instance the driver reports neither the
+// profile number nor the position.
 func Divided(i int) GPU {
 	g := Full(i)
 	g.Device.Partitions = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{

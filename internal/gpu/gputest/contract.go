@@ -56,7 +56,7 @@ func testAbsent(t *testing.T, c contract) {
 	}
 }
 
-// DropGauges removes the gauges that a call reads.
+// DropGauges removes the gauges that an NVML call reads.
 func DropGauges(g *GPU, call string) {
 	for i, info := range gpu.GaugeInfos {
 		if info.Call == call {
@@ -65,7 +65,7 @@ func DropGauges(g *GPU, call string) {
 	}
 }
 
-// testEnergy checks that the counter is in millijoules and is not rounded.
+// testEnergy checks that the energy is in millijoules and is not rounded.
 func testEnergy(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Plain(1)}}
@@ -134,7 +134,7 @@ func testMIG(t *testing.T, c contract) {
 	c.check(t, Read(t, s), n)
 
 	was := n.GPUs[0].Device.Partitions.Instances
-	again := was[0] // the id and the UUIDs stay the same, because drivers derive them from the position of the instance
+	again := was[0] // the id and the UUIDs stay the same, because drivers derive them from the position
 	again.Profile, again.ProfileID, again.Slices = "1g.20gb", 15, 1
 	none, first, reused := Divided(0), Divided(0), Divided(0)
 	none.Device.Partitions.Instances, none.Reading.Contexts = nil, nil
@@ -237,7 +237,7 @@ func testStuck(t *testing.T, c contract) {
 	c.check(t, Read(t, s), n)
 }
 
-// testReload reloads the driver. The driver then lists the GPUs in reverse order.
+// testReload reloads the driver, which then lists the GPUs in reverse order.
 func testReload(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}

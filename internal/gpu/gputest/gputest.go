@@ -31,8 +31,8 @@ type Open func(t *testing.T, n Node, now gpu.Clock) (s Source, change func(Node)
 type Node struct {
 	// Down is set while no driver is loaded.
 	Down bool
-	// Loads is the number of times that the driver was loaded before this load. An increase means that
-	// the driver was reloaded.
+	// Loads is the number of earlier loads of the driver. An increase means that the driver was
+	// reloaded.
 	Loads int
 	GPUs  []GPU // GPUs in the order in which the driver lists them
 }
@@ -61,7 +61,7 @@ type Limits struct {
 	// GPU removes the values that no GPU of the vendor reports from a described GPU. The function must
 	// not change values to which the described GPU points. If GPU is nil, nothing is changed.
 	GPU func(*GPU)
-	// Without contains the tests that do not apply to the vendor, with the reasons.
+	// Without contains the tests that do not apply to the vendor, each with the reason.
 	Without map[string]string
 }
 
@@ -81,7 +81,7 @@ func (c contract) check(t *testing.T, report gpu.Report, n Node) {
 	Check(t, report, c.limits.node(n))
 }
 
-// node returns a node to which the limits are applied.
+// node returns a copy of n without the values that the vendor does not report.
 func (l Limits) node(n Node) Node {
 	if l.GPU == nil {
 		return n
@@ -119,8 +119,8 @@ func (l Limits) Run(t *testing.T, open Open) {
 	}
 }
 
-// Clock is a clock that advances only when Advance is called. Its wall clock starts at the real
-// time, because drivers use it for the timestamps of samples.
+// Clock is a clock that advances only when Advance is called. The wall clock starts at the real
+// time, because drivers use the real time for the timestamps of samples.
 type Clock struct {
 	mu  sync.Mutex
 	now gpu.Instant
