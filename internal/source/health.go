@@ -8,13 +8,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// MaxLate is the maximum age of a late reading, counted from its start. A GPU that always takes up
-// to two seconds is therefore read at every tick or at every second tick. The result of a slower
-// reading would combine old energy with current processes.
+// MaxLate is the maximum age of a late reading, counted from the start of the reading. A GPU that
+// always takes up to two seconds is therefore read at every tick or at every second tick. A slower
+// reading is dropped, because it would combine old energy with current processes.
 const MaxLate = 2500 * time.Millisecond
 
-// Latest returns the newer of two readings of a GPU, with the samples of both. One of the readings
-// may be nil.
+// Latest returns the newer of two readings of a GPU, with the samples from both readings. One of
+// the readings may be nil.
 func Latest(old, young *gpu.Reading) *gpu.Reading {
 	if old == nil || young == nil {
 		return cmp.Or(young, old)
@@ -27,19 +27,20 @@ func Latest(old, young *gpu.Reading) *gpu.Reading {
 	return young
 }
 
-// Health is the last logged health of a GPU. The zero value means that the GPU has no reading.
+// Health is the health of a GPU that was last logged. The zero value means that the GPU has no
+// reading yet.
 type Health int
 
-// These are the states of the health of a GPU.
+// These are the possible values of a GPU's health.
 const (
-	silent  Health = iota // nothing yet
-	Well                  // it responds
+	silent  Health = iota // the GPU has no reading yet
+	Well                  // the GPU responds
 	Late                  // the GPU is quarantined
 	Missing               // the GPU is lost, or was never identified
 	Failing               // the GPU cannot be read
 )
 
-// Log stores and logs a new health, with its reason.
+// Log stores the current health. If the health has changed, Log logs it with the reason.
 func (h *Health) Log(log *slog.Logger, now Health, err error) {
 	before := *h
 	*h = now

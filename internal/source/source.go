@@ -14,55 +14,55 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// A Source reads the boards of one vendor. It is used by one goroutine at a time.
+// A Source reads the boards of one vendor. Only one goroutine at a time may use it.
 type Source interface {
-	// Read returns the latest readings. An error means that the driver as a whole does not respond;
-	// a GPU that does not respond has no reading.
+	// Read returns the latest readings. It returns an error if the driver as a whole does not
+	// respond. If a single GPU does not respond, there is no reading of this GPU.
 	Read(ctx context.Context) (gpu.Report, error)
-	// Close waits for calls in flight, and leaves the driver open if these calls do not return in time.
-	// The source cannot be read afterwards.
+	// Close waits for calls in flight. If they do not return in time, it leaves the driver open. The
+	// source cannot be read afterwards.
 	Close(wait time.Duration) error
 }
 
-// An Enricher adds values of another program to a report of the same boards, and changes no
-// value in it. It is used by one goroutine at a time.
+// An Enricher adds values from another program to a report about the same boards. It does not
+// change values in the report. Only one goroutine at a time may use it.
 type Enricher interface {
-	// Enrich adds values to the report, which is empty while no source responds. After an error it may
-	// have added only some of the values.
+	// Enrich adds values to the report, which is empty while no source responds. After an error the
+	// report may contain only some of the values.
 	Enrich(ctx context.Context, report *gpu.Report) error
 	Close(wait time.Duration) error
 }
 
 // Config lists the members of a group.
 type Config struct {
-	Members []Member // their boards are disjoint
-	// Enricher is nil if there is none.
+	Members []Member // no two members read the same board
+	// Enricher may be nil.
 	Enricher Enricher
-	// Timeout limits the time for which a Read waits for its sources. Each source has its own, shorter
-	// timeout; this timeout applies if a source hangs nevertheless.
+	// Timeout limits the time for which a Read waits for its sources. Each source has a shorter
+	// timeout of its own, so this timeout applies only if a source hangs nevertheless.
 	Timeout time.Duration
 	Now     gpu.Clock
 	Stages  *stage.Set
 }
 
-// A Member is a source and the stage that shows its health.
+// A Member is a source with the stage that shows the source's health.
 type Member struct {
 	Stage  stage.Name
 	Source Source
-	// Needed reports whether the node has GPUs of the source. Until its first success, a source is read
-	// only while such GPUs exist, because otherwise the stage of a vendor without GPUs would fail. If
-	// it is nil, the source is always read.
+	// Needed reports whether the node has GPUs for the source. Until a source was read successfully, it
+	// is read only while such GPUs exist, because otherwise the stage of a vendor without GPUs would
+	// fail. If Needed is nil, the source is always read.
 	Needed func() bool
 }
 
-// Group reads several sources as one source. A source that hangs delays the others only once, and
-// for at most the timeout. It is used by one goroutine at a time.
+// Group combines several sources into one source. A source that hangs delays the others only once,
+// and for at most the timeout. Only one goroutine at a time may use a Group.
 type Group struct {
 	cfg     Config
 	readers []*reader
 }
 
-// A reader reads one member. Its lane runs at most one Read, which may hang.
+// A reader reads one member. Its lane runs at most one Read at a time, which may hang.
 type reader struct {
 	Member
 	lane  lane.Lane[outcome]
@@ -87,9 +87,9 @@ func NewGroup(cfg Config) *Group {
 
 var errLate = errors.New("source call timed out, still waiting for it to return")
 
-// Read returns one report of all sources that respond. An error means that no source responds; the
-// report then contains at most a field page. The report of a late source is returned by the next
-// Read. This is correct, because each reading contains its own time.
+// Read returns one report with the results of all sources that respond. It returns an error if no
+// source responds; the report then contains at most a field page. The result of a late source is
+// returned by the next Read. This is correct, because each reading contains its own time.
 func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 	timeout, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
 	defer cancel()
@@ -129,11 +129,11 @@ func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// errNone is the error if no source is needed.
+// errNone is returned if no source is needed.
 var errNone = errors.New("no GPU of a supported vendor")
 
-// needed returns the members to read. The stage of a member that was read without success, and is
-// no longer needed, is removed.
+// needed returns the members to read. If a member that was never read successfully is no longer
+// needed, its stage is removed.
 func (g *Group) needed() []*reader {
 	var needed []*reader
 	for _, m := range g.readers {
@@ -146,7 +146,8 @@ func (g *Group) needed() []*reader {
 	return needed
 }
 
-// add adds the report of a source. A board that another source has already reported is dropped.
+// add adds the report of one source to the combined report. It drops a board that another source
+// has already reported.
 func add(report *gpu.Report, more gpu.Report) {
 	twice := func(uuid string) bool {
 		return slices.ContainsFunc(report.Devices, func(d gpu.Device) bool { return d.UUID == uuid })

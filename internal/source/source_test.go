@@ -17,11 +17,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// vendor is a source of one GPU, and an enricher.
+// vendor is a source with one GPU, and also an enricher.
 type vendor struct {
 	name  string
 	gpus  []gputest.GPU
-	hang  chan struct{} // if it is set, a Read waits until the channel is closed
+	hang  chan struct{} // if hang is set, a Read waits until the channel is closed
 	err   error
 	reads int
 }
@@ -49,7 +49,7 @@ func (v *vendor) Enrich(_ context.Context, r *gpu.Report) error {
 
 func (v *vendor) Close(time.Duration) error { return v.err }
 
-// group is a group of two vendors, the first of which has the stage driver, and an enricher.
+// group is a group of two vendors with an enricher. The first vendor has the stage driver.
 type group struct {
 	*source.Group
 	one, two, extra vendor
@@ -81,7 +81,7 @@ func (g *group) up() (up []string) {
 	return up
 }
 
-// summary lists the drivers, devices and XIDs of a report, and its page.
+// summary lists the drivers, devices, XIDs and page in a report.
 func summary(r gpu.Report) (out []string) {
 	for _, d := range r.Drivers {
 		out = append(out, "driver "+d.Vendor)
@@ -106,8 +106,8 @@ var (
 	errDown = errors.New("down")
 )
 
-// TestGroup checks that only a failed source is missing from the report. If all sources fail, there
-// is an error, but the report still contains the field page.
+// TestGroup checks that only the values of a failed source are missing from the report. If all
+// sources fail, Read returns an error, but the report still contains the field page.
 func TestGroup(t *testing.T) {
 	tests := map[string]struct {
 		one, two, extra error
@@ -138,8 +138,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestHang checks that a source that hangs delays the others once. The late report is returned by a
-// later Read, and no second Read of this source begins before that.
+// TestHang checks that a source that hangs delays the others only once. Its late report is returned
+// by a later Read, and no other Read of this source begins before that.
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup()
@@ -161,7 +161,7 @@ func TestHang(t *testing.T) {
 			}
 		}
 		if d := g.stages.Snapshot()[0].Duration; d != time.Second {
-			t.Errorf("the late read took %v by its stage, want 1s", d)
+			t.Errorf("the late read took %v according to its stage, want 1s", d)
 		}
 		if g.one.reads != 1 || g.two.reads != 4 {
 			t.Errorf("%d and %d reads", g.one.reads, g.two.reads)
@@ -173,8 +173,8 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// TestEnded checks that a Read whose context ended returns an empty report and reports no failed
-// source.
+// TestEnded checks that a Read with an ended context returns an empty report and does not mark a
+// source as failed.
 func TestEnded(t *testing.T) {
 	g := newGroup()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -184,8 +184,8 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestNeeded checks that a source without GPUs is not read before its first success, and has no
-// stage. Afterwards it is always read, because its driver may be reloaded.
+// TestNeeded checks that a source without GPUs is not read and has no stage until it was read
+// successfully once. After that it is always read, because its driver may be reloaded.
 func TestNeeded(t *testing.T) {
 	one, two := new(vendor{name: "one"}), new(vendor{name: "two", err: errDown})
 	oneHas, twoHas := false, false
@@ -225,7 +225,7 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
-// TestTwice checks that a board that two sources report is listed once.
+// TestTwice checks that a board is listed once if two sources report it.
 func TestTwice(t *testing.T) {
 	g := newGroup()
 	g.two.gpus = append(g.two.gpus, gputest.Plain(1))
@@ -235,7 +235,7 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// TestClose closes all sources, regardless of their errors.
+// TestClose checks that all sources are closed even if closing one of them fails.
 func TestClose(t *testing.T) {
 	g := newGroup()
 	g.one.err, g.extra.err = errDown, errors.New("stuck")

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Embedded is the address that selects an engine in this process.
+// Embedded is the address that selects an engine that runs in this process.
 const Embedded = "embedded"
 
 // defaultPort is the default port of nv-hostengine.
@@ -19,7 +19,7 @@ const defaultPort = "5555"
 type Address struct {
 	text string
 	kind kind
-	// target is the address that is passed to the library: a path, host:port, or a URI.
+	// target is the address that the library receives: a path, host:port, or a URI.
 	target string
 }
 
@@ -45,7 +45,7 @@ func ParseAddress(s string) (Address, error) {
 		a.kind = uri
 		return a, nil
 	case isURI && strings.EqualFold(scheme, "unix"):
-		a.target = rest // also supported by libraries before 4.5
+		a.target = rest // libraries before 4.5 support a path, but no URI
 	case isURI && strings.EqualFold(scheme, "tcp"):
 		a.kind, a.target = tcp, rest
 	case isURI:
@@ -70,7 +70,7 @@ func ParseAddress(s string) (Address, error) {
 	return a, nil
 }
 
-// String returns the address in the form in which it was given.
+// String returns the address in the form that was parsed.
 func (a Address) String() string { return a.text }
 
 // Port returns the TCP port to which the library connects, or 0 if it uses no port.
@@ -83,10 +83,10 @@ func (a Address) Port() uint16 {
 	return uint16(port)
 }
 
-// IsVSOCK reports whether the library connects to a hypervisor.
+// IsVSOCK reports whether the library connects through a vsock to a hypervisor.
 func (a Address) IsVSOCK() bool { return a.kind == uri }
 
-// check returns an error for a missing socket, because the error of the library does not name the
+// check returns an error if the socket is missing, because the library's error does not name the
 // socket.
 func (a Address) check() error {
 	if a.kind != socket {

@@ -11,9 +11,10 @@ func (e *engine) latest(of []entity, fields []field) (values, error) {
 	return e.ask("dcgmEntitiesGetLatestValues", of, fields, 0)
 }
 
-// readLive makes the engine read the driver. The engine rejects the whole request if one value does
-// not exist. In this case it reads every entity separately, and every field if necessary. An error
-// means that the engine is lost or does not support the request.
+// readLive makes the engine read values from the driver. The engine rejects the whole request if
+// one of the values does not exist. In this case readLive reads each entity separately and, if
+// necessary, each field separately. An error means that the engine is lost or does not support the
+// request.
 func (e *engine) readLive(of []entity, fields ...field) (values, error) {
 	const liveData = 1 // DCGM_FV_FLAG_LIVE_DATA
 	vs, err := e.ask("dcgmEntitiesGetLatestValues, live", of, fields, liveData)
@@ -45,7 +46,7 @@ func (e *engine) readLive(of []entity, fields ...field) (values, error) {
 	return merged, nil
 }
 
-// maxFields is the library's maximum number of fields in a request.
+// maxFields is the maximum number of fields that the library accepts in a request.
 const maxFields = 128
 
 func (e *engine) ask(name string, of []entity, fields []field, flags uint) (values, error) {

@@ -1,8 +1,8 @@
-// Package dcgm adds values of a DCGM host engine to the readings of NVML: the fields of the field
-// page, and the activity of MIG instances. It is the only importer of go-dcgm.
+// Package dcgm adds values from a DCGM host engine to the readings from NVML: the fields for the
+// field page, and the activity of MIG instances. It is the only importer of go-dcgm.
 //
 // Three properties of the binding and the engine determine the design of this package. First, a
-// call before a successful dcgmInit, or a call of a symbol that the library lacks, ends the process
+// call before a successful dcgmInit, or a call to a symbol that the library lacks, ends the process
 // inside the dynamic loader. So the library is loaded and its symbols are looked up first ([load]),
 // and every call goes through an [engine] that is open only while it is connected. Second, the
 // binding has one connection for the whole process, without a lock, and a call may never return. So
@@ -11,10 +11,9 @@
 // names and are removed, only a few fields are watched, their values are kept only for seconds, and
 // constants are read once.
 //
-// Values are matched by entity and field, never by position, and count only if both status and
+// Values are matched by entity and field, never by position, and are used only if both status and
 // content are valid. The time of a value is the time at which the engine read it.
 //
-// The engine's readings of energy, power and processes are not used: package nvml reads them at
-// every
-// tick, from the same driver.
+// The engine's readings of energy, power and processes are not used, because package nvml reads
+// these values at every tick from the same driver.
 package dcgm

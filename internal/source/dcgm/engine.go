@@ -9,7 +9,7 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// These are the return codes that the package handles (dcgm_structs.h, dcgmReturn_t).
+// These are the return codes that this package handles (dcgm_structs.h, dcgmReturn_t).
 const (
 	codeUninitialized = -10
 	codeNoData        = -14
@@ -17,8 +17,7 @@ const (
 	codeDisconnected  = -21
 )
 
-// An engine is the connection to a host engine. Only the goroutine in the source's
-// lane uses it.
+// An engine is the connection to a host engine. Only the goroutine in the enricher's lane uses it.
 type engine struct {
 	open bool
 	// library and version are the versions of the client library and of the engine.
@@ -38,8 +37,8 @@ func (e *engine) do(name string, call func() error) (err error) {
 	return nil
 }
 
-// guarded makes a call. go-dcgm panics if the library contradicts itself, for example with an
-// impossible number of MIG instances.
+// guarded makes a call and converts a panic to an error. go-dcgm panics if the library returns
+// inconsistent values, for example an impossible number of MIG instances.
 func guarded(call func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -49,7 +48,7 @@ func guarded(call func() error) (err error) {
 	return call()
 }
 
-// code returns the return code of the library, or 0 if the binding returns only a text.
+// code returns the library's return code in an error, or 0 if the error contains only a text.
 func code(err error) int {
 	if e, ok := errors.AsType[*godcgm.Error](err); ok {
 		return int(e.Code)
@@ -57,12 +56,12 @@ func code(err error) int {
 	return 0
 }
 
-// gone reports whether an error requires a new connection.
+// gone reports whether a new connection is required after an error.
 func gone(err error) bool {
 	return errors.Is(err, errClosed) || errors.Is(err, errChanged) || slices.Contains([]int{codeUninitialized, codeDisconnected}, code(err))
 }
 
-// connect loads the library, connects, and reads both versions.
+// connect loads the library, connects to the engine, and reads the versions of both.
 func (e *engine) connect(library string, a Address) error {
 	if err := load(library); err != nil {
 		return err
@@ -88,7 +87,7 @@ func (e *engine) connect(library string, a Address) error {
 	return nil
 }
 
-// close disconnects. The binding discards the connection even if an error occurs.
+// close disconnects from the engine. The binding discards the connection even if an error occurs.
 func (e *engine) close() error {
 	err := e.do("dcgmDisconnect", godcgm.Shutdown)
 	e.open = false
@@ -104,7 +103,8 @@ func (e *engine) meta(f field) (meta godcgm.FieldMeta, ok bool) {
 	return meta, err == nil
 }
 
-// build returns the version from a list of key:value pairs, or an empty string if there is none.
+// build returns the version in a list of key:value pairs, or an empty string if the list contains
+// none.
 func (e *engine) build(name string, get func() (godcgm.VersionInfo, error)) (version string) {
 	_ = e.do(name, func() error {
 		info, err := get()
@@ -119,15 +119,15 @@ func (e *engine) build(name string, get func() (godcgm.VersionInfo, error)) (ver
 }
 
 // skewed reports whether the library has a newer minor version than the engine. In this case the
-// engine may reject the requests of the library. It rejects all requests for values from a library
-// of version 4.6.
+// engine may reject requests from the library. It rejects all requests for values from libraries of
+// version 4.6.
 func (e *engine) skewed() bool {
 	library, ok1 := minor(e.library)
 	version, ok2 := minor(e.version)
 	return ok1 && ok2 && library > version
 }
 
-// minor returns the major and the minor version as one number.
+// minor returns the major and the minor part of a version as one number.
 func minor(version string) (n int, ok bool) {
 	var major, second int
 	_, err := fmt.Sscanf(version, "%d.%d", &major, &second)

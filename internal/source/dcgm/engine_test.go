@@ -21,8 +21,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// scratch is the folder of the fake client library. It is compiled when it is first used, because
-// fuzzing workers do not use it.
+// scratch is the folder of the fake client library. The library is compiled when a test first uses
+// it, because fuzzing workers do not need it.
 var scratch string
 
 var library = sync.OnceValue(func() string {
@@ -47,18 +47,20 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// An engine is the fake host engine: with its node and the other fields of its state file.
+// An engine is the fake host engine, with the node that it reports and further content of its state
+// file.
 type engine struct {
 	t     *testing.T
 	dir   string
 	clock *gputest.Clock
 	node  gputest.Node
-	// These are fields of the engine's record, and additional lines.
+	// fields contains additional fields in the engine's record, and lines contains additional
+	// lines.
 	fields string
 	lines  []string
 	cfg    dcgm.Config
 
-	logged bytes.Buffer // log of the last opened source
+	logged bytes.Buffer // log of the enricher that was opened last
 }
 
 func newEngine(t *testing.T, gpus ...gputest.GPU) *engine {
@@ -74,7 +76,7 @@ func newEngine(t *testing.T, gpus ...gputest.GPU) *engine {
 	return e
 }
 
-// temperature is a file of fields with one row.
+// temperature is a field file with one row.
 const temperature = "DCGM_FI_DEV_GPU_TEMP, gauge, x"
 
 func pair() []gputest.GPU { return []gputest.GPU{gputest.Full(0), gputest.Full(1)} }
@@ -103,27 +105,27 @@ func (e *engine) add(format string, args ...any) {
 // fault adds an injected fault.
 func (e *engine) fault(uuid, call, do string) { e.add("fault\tgpu=%s\tcall=%s\tdo=%s", uuid, call, do) }
 
-// healed removes the additional lines.
+// healed removes the additional lines, including faults.
 func (e *engine) healed() {
 	e.lines = nil
 	e.write()
 }
 
-// pass advances the time, including the time of the engine.
+// pass advances the clock, including the engine's clock.
 func (e *engine) pass(d time.Duration) {
 	e.clock.Advance(d)
 	e.write()
 }
 
-// enriched is the source under test. Its driver reports the node, and its engine adds values to the
+// enriched is the source under test. The driver reports the node, and the engine adds values to the
 // report.
 type enriched struct {
 	*dcgm.Enricher
 	engine *engine
 }
 
-// open returns a source that returns the report of the driver with the values that the engine adds.
-// The enricher is closed when the test ends.
+// open returns a source that reads the driver and adds the engine's values to the report. The
+// enricher is closed when the test ends.
 func (e *engine) open() enriched {
 	e.write()
 	e.cfg.Log = slog.New(slog.NewTextHandler(&e.logged, nil))
@@ -144,7 +146,7 @@ func (s enriched) Read(ctx context.Context) (gpu.Report, error) {
 	return report, err
 }
 
-// driver returns the report of the node's driver, which does not measure the activity of MIG
+// driver returns the report from the node's driver, which does not measure the activity of MIG
 // instances.
 func (e *engine) driver() gpu.Report {
 	r := gpu.Report{Drivers: []gpu.Driver{{Vendor: "NVIDIA", Name: "nvml", Details: map[string]string{"nvml_version": "13"}}}}
@@ -156,7 +158,7 @@ func (e *engine) driver() gpu.Report {
 	return r
 }
 
-// calls lists all previous calls with their return codes.
+// calls lists all calls until now, with their return codes.
 func (e *engine) calls() (out []string) {
 	log, _ := os.ReadFile(filepath.Join(e.dir, "log"))
 	for line := range strings.Lines(string(log)) {
@@ -166,7 +168,7 @@ func (e *engine) calls() (out []string) {
 	return out
 }
 
-// count returns the number of calls that returned the code.
+// count returns the number of calls of a function that returned the given code.
 func (e *engine) count(call string) (n int) {
 	for _, c := range e.calls() {
 		if c == call {
@@ -176,7 +178,7 @@ func (e *engine) count(call string) (n int) {
 	return n
 }
 
-// watched returns the fields that are watched in the present connection, as kind/entity/field.
+// watched returns the fields that are watched in the current connection, as kind/entity/field.
 func (e *engine) watched() map[string]bool {
 	watched := make(map[string]bool)
 	log, _ := os.ReadFile(filepath.Join(e.dir, "log"))
@@ -198,7 +200,7 @@ func (e *engine) watched() map[string]bool {
 func (e *engine) checkLeaks() {
 	e.t.Helper()
 	if n := e.count("dcgmNotWatched -16"); n > 0 {
-		e.t.Errorf("%d values were requested that are not watched", n)
+		e.t.Errorf("%d values were requested although they are not watched", n)
 	}
 	if left := slices.Sorted(maps.Keys(e.watched())); len(left) > 0 {
 		e.t.Errorf("the engine still watches %v", left)
@@ -219,7 +221,7 @@ func (e *engine) checkLeaks() {
 				}
 			}
 		case code == "-21":
-			clear(held) // for the calls with a connection
+			clear(held) // these calls need only the library
 		case !connected && name != "dcgmInit" && name != "dcgmVersionInfo" && !connects(name):
 			e.t.Errorf("%s was called without a connection", name)
 		case code != "0":
@@ -235,7 +237,7 @@ func connects(call string) bool {
 	return strings.HasPrefix(call, "dcgmConnect") || call == "dcgmStartEmbedded"
 }
 
-// readAll reads a report, and checks that it matches the node.
+// readAll reads a report and checks that it matches the node.
 func (e *engine) readAll(s enriched) gpu.Report {
 	e.t.Helper()
 	report := gputest.Read(e.t, s)

@@ -17,25 +17,25 @@ import (
 // Config is the configuration of an [Enricher].
 type Config struct {
 	Address Address
-	// LibraryPath is the client library. If it is empty, libdcgm.so.4 in the search path of the loader
-	// is used.
+	// LibraryPath is the path of the client library. If it is empty, the loader finds libdcgm.so.4 in
+	// its search path.
 	LibraryPath string
 	// CallTimeout is the maximum time for which Enrich waits. It must be positive.
 	CallTimeout time.Duration
-	// Tick is the usual time between two calls of Enrich.
+	// Tick is the usual interval between two calls of Enrich.
 	Tick time.Duration
-	// Profiling lets the engine measure the activity of MIG instances. On GPUs before Hopper, no
+	// Profiling makes the engine measure the activity of MIG instances. On GPUs before Hopper, no
 	// other program can then use the profiling counters.
 	Profiling bool
-	// Fields contains the fields of the field page. If it is nil, there is no page.
+	// Fields contains the fields for the field page. If it is nil, there is no page.
 	Fields []Field
 	Now    gpu.Clock
 	Log    *slog.Logger
 }
 
-// Enricher adds the field page and the activity of MIG instances to a report, and the versions of
-// engine and library to its driver. It connects at the first call, and again after the connection
-// was lost. A process can have one Enricher at a time, because the binding has only one connection.
+// Enricher adds the field page, the activity of MIG instances, and the versions of engine and
+// library to a report. It connects at the first call, and again after the connection was lost. A
+// process can have only one Enricher at a time, because the binding has only one connection.
 type Enricher struct {
 	cfg Config
 
@@ -44,14 +44,14 @@ type Enricher struct {
 	session *session // nil while there is no connection; belongs to the lane while the lane is busy
 	closed  bool
 	retry   backoff
-	err     error  // reason that there is no connection
-	skew    string // version of the engine that was last logged as too old
+	err     error  // reason why there is no connection
+	skew    string // version of the engine that was last logged as too old for the library
 
-	page  *gpu.FieldPage // last field page; nil after it became too old
+	page  *gpu.FieldPage // last field page, or nil if it is too old
 	paged time.Duration  // boot-clock time at which the engine returned the page
 }
 
-// answer is the result of one turn in the lane.
+// answer is the result of one turn.
 type answer struct {
 	session *session
 	addition
@@ -61,7 +61,8 @@ type answer struct {
 // addition contains the values that the engine adds to a report.
 type addition struct {
 	page *gpu.FieldPage
-	// activity is the activity of the MIG instances since the last answer, by UUID of the GPU.
+	// activity contains the activity of the MIG instances since the last answer, by UUID of the
+	// GPU.
 	activity map[string][]gpu.InstanceSample
 }
 
@@ -70,9 +71,9 @@ func New(cfg Config) *Enricher {
 	return &Enricher{cfg: cfg, err: errors.New("not connected yet")}
 }
 
-// Enrich first connects to the engine if necessary. It takes about [Config.CallTimeout] at most. If
-// a result is late, only its field page is kept. The last page is served for a while, so that a
-// late or missing result causes no gap.
+// Enrich connects to the engine if necessary, and adds the engine's values to the report. It takes
+// at most about [Config.CallTimeout]. If a result is late, only its field page is used. The last
+// page is used for a while, so that a late or missing result causes no gap.
 func (e *Enricher) Enrich(ctx context.Context, report *gpu.Report) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -117,7 +118,7 @@ func (e *Enricher) ask(ctx context.Context, devices []gpu.Device) (answer, error
 
 var errLate = errors.New("host engine call timed out, still waiting for it to return")
 
-// enrichDrivers adds the versions of engine and library to NVIDIA's driver.
+// enrichDrivers adds the versions of engine and library to the entry of NVIDIA's driver.
 func enrichDrivers(report *gpu.Report, e *engine) {
 	for i := range report.Drivers {
 		if d := &report.Drivers[i]; d.Vendor == "NVIDIA" {
@@ -128,8 +129,8 @@ func enrichDrivers(report *gpu.Report, e *engine) {
 	}
 }
 
-// enrichReadings adds the activity of MIG instances to readings without it. All instances of a GPU
-// must be measured.
+// enrichReadings adds the activity of MIG instances to readings that do not contain it. It adds the
+// activity only if all instances of a GPU were measured.
 func enrichReadings(report *gpu.Report, activity map[string][]gpu.InstanceSample) {
 	for i := range report.Readings {
 		r := &report.Readings[i]
@@ -141,19 +142,20 @@ func enrichReadings(report *gpu.Report, activity map[string][]gpu.InstanceSample
 	}
 }
 
-// measured reports whether the samples belong to exactly these instances, because driver and engine
-// may have listed instances at different times.
+// measured reports whether the samples belong to exactly the given instances. They may differ,
+// because driver and engine may have listed the instances at different times.
 func measured(m *gpu.Partitioning, samples []gpu.InstanceSample) bool {
 	return m != nil && len(m.Instances) == len(samples) && !slices.ContainsFunc(samples, func(s gpu.InstanceSample) bool {
 		return !slices.ContainsFunc(m.Instances, func(i gpu.Partition) bool { return i.ID == s.Instance })
 	})
 }
 
-// pageKept is the time for which a field page is served if there is no newer page. Its values
+// pageKept is the time for which a field page is used if there is no newer page. The page's values
 // expire at the same age.
 const pageKept = 30 * time.Second
 
-// keep replaces the last page by a newer page, if there is one, and drops the page when it expires.
+// keep replaces the last page by a newer page, if there is one. It drops the last page when the
+// page expires.
 func (e *Enricher) keep(latest *gpu.FieldPage) {
 	now := e.cfg.Now().Boot
 	switch {
@@ -164,8 +166,8 @@ func (e *Enricher) keep(latest *gpu.FieldPage) {
 	}
 }
 
-// turn connects to the engine if necessary, and reads from it. After a lost connection it
-// reconnects at once, and retries with increasing delays. It runs in the lane.
+// turn connects to the engine if necessary and reads the engine's values. After the connection was
+// lost, it reconnects immediately, and then retries with increasing delays. It runs in the lane.
 func (e *Enricher) turn(d *session, devices []gpu.Device) answer {
 	if d != nil {
 		if a := e.readSession(d, devices); a.session != nil {
@@ -179,7 +181,8 @@ func (e *Enricher) turn(d *session, devices []gpu.Device) answer {
 	return e.readSession(d, devices)
 }
 
-// readSession reads, and disconnects if the engine is lost or rejects the requests.
+// readSession reads the engine's values. It disconnects if the engine is lost or rejects the
+// requests.
 func (e *Enricher) readSession(d *session, devices []gpu.Device) answer {
 	more, err := d.read(devices)
 	if err == nil {
@@ -193,7 +196,7 @@ func (e *Enricher) readSession(d *session, devices []gpu.Device) answer {
 	return answer{err: err}
 }
 
-// accept stores the session in a result, and returns the error in the result.
+// accept stores the session from a result and returns the result's error.
 func (e *Enricher) accept(a answer) error {
 	e.session = a.session
 	if a.session == nil {
@@ -204,12 +207,12 @@ func (e *Enricher) accept(a answer) error {
 	e.retry = backoff{}
 	if n := a.session.engine; n.skewed() && e.skew != n.version {
 		e.skew = n.version
-		e.cfg.Log.Warn("libdcgm is newer than the host engine, requests may fail", "library", n.library, "engine", n.version)
+		e.cfg.Log.Warn("libdcgm is newer than the host engine, so requests may fail", "library", n.library, "engine", n.version)
 	}
 	return a.err
 }
 
-// A backoff delays attempts to connect.
+// A backoff contains the delay between attempts to connect.
 type backoff struct {
 	pause, next time.Duration // next is the boot-clock time of the next attempt
 }
@@ -224,8 +227,8 @@ func (b *backoff) fail(now time.Duration) {
 	b.next = now + b.pause
 }
 
-// Close waits for the call in flight, removes our groups from the engine, and disconnects. If the
-// call does not return in time, the engine removes the groups after the process has ended.
+// Close waits for the call in flight, removes gpuledger's groups from the engine, and disconnects.
+// If the call does not return in time, the engine removes the groups after the process has ended.
 func (e *Enricher) Close(wait time.Duration) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,22 +13,22 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// DefaultFields is the content of the built-in file of fields.
+// DefaultFields is the content of the built-in field file.
 //
 //go:embed fields.csv
 var DefaultFields string
 
-// A Field is one row of the file of fields: a metric of the field page, or a label of all metrics
-// on the page.
+// A Field is one row of the field file, which defines a metric on the field page or a label for all
+// metrics on the page.
 type Field struct {
-	Name string // in the spelling of the file; this is the name of the metric
+	Name string // name in the spelling of the file, which is also the name of the metric
 	Type FieldType
 	Help string
 
 	id field
 }
 
-// FieldType is the type of a field on the page.
+// FieldType is the type of a field on the field page.
 type FieldType string
 
 // These are the types of fields.
@@ -38,9 +38,9 @@ const (
 	Label   FieldType = "label"
 )
 
-// ParseFields parses a file of fields in the format of dcgm-exporter: lines of name, type and help,
-// and comments that start with #. Invalid lines do not affect the others. The error, which has one
-// line, lists all invalid lines.
+// ParseFields parses a field file in the format of dcgm-exporter, which has lines with name, type
+// and help, and comments that start with #. Invalid lines do not affect other lines. The error
+// lists all invalid lines in one line.
 func ParseFields(r io.Reader) ([]Field, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -65,7 +65,7 @@ func ParseFields(r io.Reader) ([]Field, error) {
 	}
 	metrics := slices.DeleteFunc(slices.Clone(fields), func(f Field) bool { return f.Type == Label })
 	if n := len(ids(metrics)); n > maxFields {
-		return nil, fmt.Errorf("%d gauge and counter fields, a host engine accepts at most %d", n, maxFields)
+		return nil, fmt.Errorf("%d gauge and counter fields, but a host engine accepts at most %d", n, maxFields)
 	}
 	if len(wrong) > 0 {
 		return fields, errors.New(strings.Join(wrong, "; "))

@@ -37,7 +37,7 @@ func TestParseFields(t *testing.T) {
 		"old name": {"dcgm_power_usage,gauge,W", []dcgm.Field{{Name: "dcgm_power_usage", Type: dcgm.Gauge, Help: "W"}}, ""},
 		"a label":  {"DCGM_FI_DRIVER_VERSION, label, Driver", []dcgm.Field{{Name: "DCGM_FI_DRIVER_VERSION", Type: dcgm.Label, Help: "Driver"}}, ""},
 		"quotes":   {`DCGM_FI_DEV_GPU_TEMP, gauge, "in C, of the ""die"""`, []dcgm.Field{{Name: "DCGM_FI_DEV_GPU_TEMP", Type: dcgm.Gauge, Help: `in C, of the "die"`}}, ""},
-		"an open quote": {
+		"an unterminated quote": {
 			"DCGM_FI_DEV_GPU_TEMP, gauge, \"in C\nDCGM_FI_DEV_FB_USED, gauge, x\nDCGM_FI_NOPE, gauge, x\r\n",
 			[]dcgm.Field{{Name: "DCGM_FI_DEV_FB_USED", Type: dcgm.Gauge, Help: "x"}},
 			"line 1: extraneous or missing \" in quoted-field; line 3: DCGM has no field DCGM_FI_NOPE",
@@ -47,7 +47,7 @@ func TestParseFields(t *testing.T) {
 			[]dcgm.Field{{Name: "DCGM_FI_DEV_FB_USED", Type: dcgm.Gauge, Help: "x"}},
 			"line 3: DCGM_FI_DEV_GPU_TEMP: help is not valid UTF-8",
 		},
-		"one good, the rest bad": {
+		"one valid line, the others invalid": {
 			"DCGM_FI_NOPE, gauge, x\n# comment\nDCGM_EXP_XID_ERRORS_COUNT, gauge, x\nDCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_GPU_TEMP, counter, x\nDCGM_FI_DEV_FB_USED, histogram, x\nDCGM_FI_DEV_FB_FREE",
 			[]dcgm.Field{{Name: "DCGM_FI_DEV_GPU_TEMP", Type: dcgm.Gauge, Help: "x"}},
 			"line 1: DCGM has no field DCGM_FI_NOPE; line 3: DCGM_EXP_XID_ERRORS_COUNT is a metric of dcgm-exporter, not a DCGM field; " +
@@ -70,10 +70,10 @@ func TestParseFields(t *testing.T) {
 // TestManyFields checks the maximum number of fields, which is the limit of the engine for one
 // request.
 func TestManyFields(t *testing.T) {
-	for n, want := range map[int]string{128: "", 129: "129 gauge and counter fields, a host engine accepts at most 128"} {
+	for n, want := range map[int]string{128: "", 129: "129 gauge and counter fields, but a host engine accepts at most 128"} {
 		fields, err := dcgm.ParseFields(strings.NewReader("DCGM_FI_DRIVER_VERSION, label, x\n" + many(t, n)))
 		if want == "" && (err != nil || len(fields) != n+1) || want != "" && (err == nil || err.Error() != want || fields != nil) {
-			t.Errorf("%d fields: there are %d, error is %v", n, len(fields), err)
+			t.Errorf("%d fields: %d were parsed, error is %v", n, len(fields), err)
 		}
 	}
 	e := newEngine(t, pair()...)
@@ -83,7 +83,7 @@ func TestManyFields(t *testing.T) {
 	}
 }
 
-// many returns the rows of the given number of fields, at most 129.
+// many returns a field file with the given number of rows, at most 129.
 func many(t *testing.T, n int) string {
 	t.Helper()
 	rows := []string{"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_MEM_COPY_UTIL"}
@@ -95,11 +95,11 @@ func many(t *testing.T, n int) string {
 	return strings.Join(rows[:n], ", gauge, x\n") + ", gauge, x\n"
 }
 
-// TestDefaultFields checks that all rows of the built-in file are valid, including rows in
+// TestDefaultFields checks that all rows in the built-in file are valid, including rows in
 // comments.
 func TestDefaultFields(t *testing.T) {
 	if n := len(parse(t, dcgm.DefaultFields)); n != 25 {
-		t.Errorf("%d fields, docs/dcgm.md has 25", n)
+		t.Errorf("%d fields, but docs/dcgm.md states 25", n)
 	}
 	var all strings.Builder
 	for lines := bufio.NewScanner(strings.NewReader(dcgm.DefaultFields)); lines.Scan(); {
@@ -128,7 +128,7 @@ func FuzzParseFields(f *testing.F) {
 	})
 }
 
-// page reads the field page and returns its values by field and then by instance.
+// page reads the field page and returns its values, by field and then by instance.
 func page(t *testing.T, s enriched) map[string]map[string]float64 {
 	t.Helper()
 	p := gputest.Read(t, s).Fields
@@ -151,8 +151,8 @@ func page(t *testing.T, s enriched) map[string]map[string]float64 {
 	return out
 }
 
-// TestPage checks fields of GPUs and of MIG instances, including the fields that the books also
-// use. Missing values are omitted.
+// TestPage checks the fields of GPUs and MIG instances, including fields that the books also use.
+// Missing values must be omitted.
 func TestPage(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_GPU_TEMP, gauge, x\ndcgm_pcie_replay_counter, counter, x\nDCGM_FI_DEV_PCIE_REPLAY_COUNTER, counter, x\nDCGM_FI_PROF_SM_ACTIVE, gauge, x\n"+
@@ -187,13 +187,13 @@ func TestPage(t *testing.T) {
 	e.node.GPUs[1].Reading.Gauges[gpu.Temperature] = new(77.0)
 	e.pass(9 * time.Second)
 	if page(t, s)["DCGM_FI_DEV_GPU_TEMP"]["1"] != 42 {
-		t.Error("the page is read more often than every ten seconds")
+		t.Error("the page was read again within ten seconds")
 	}
 	e.pass(time.Second)
 	if page(t, s)["DCGM_FI_DEV_GPU_TEMP"]["1"] != 77 {
-		t.Error("the page is not read again")
+		t.Error("the page was not read again after ten seconds")
 	}
-	e.node.GPUs[0] = gputest.Full(0) // undivided
+	e.node.GPUs[0] = gputest.Full(0) // not in MIG mode
 	e.pass(10 * time.Second)
 	if diff := cmp.Diff(map[string]float64{"0": 41, "1": 77}, page(t, s)["DCGM_FI_DEV_GPU_TEMP"]); diff != "" {
 		t.Errorf("page of a GPU that is whole again (-want +got):\n%s", diff)
@@ -201,7 +201,7 @@ func TestPage(t *testing.T) {
 }
 
 // TestPageXIDs checks that a GPU without errors has the XID 0, and that the last XID of a GPU does
-// not expire. If the driver has no XID events, there is no series.
+// not expire. There is no series if the driver has no XID events.
 func TestPageXIDs(t *testing.T) {
 	e := newEngine(t, gputest.Full(0), gputest.Divided(1))
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_XID_ERRORS, gauge, x")
@@ -225,15 +225,15 @@ func TestPageXIDs(t *testing.T) {
 	check("not watched", nil)
 }
 
-// TestPageXIDsOfMIG checks that errors of a board in MIG mode are in the series of the GPU,
-// although DCGM declares the field for instances. An instance has a series only after its own
-// error.
+// TestPageXIDsOfMIG checks that errors of a whole board in MIG mode are in the series of the GPU,
+// although DCGM declares the field for instances. An instance has a series only after an error of
+// its own.
 func TestPageXIDsOfMIG(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0))
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_XID_ERRORS, gauge, x")
 	s := e.open()
 	for _, tt := range []struct {
-		xid  string // further attributes of an error; empty if there is none
+		xid  string // further attributes of the error, or empty if there is no error
 		want map[string]float64
 	}{
 		{"", map[string]float64{"0": 0}},
@@ -250,12 +250,12 @@ func TestPageXIDsOfMIG(t *testing.T) {
 	}
 }
 
-// TestLabelLater checks that an unreadable label is requested again a few times, and that a known
-// label stays. A published page does not change. A blank label is final.
+// TestLabelLater checks that an unreadable label is requested a few more times and that a known
+// label remains. A published page must not change. A blank label is not requested again.
 func TestLabelLater(t *testing.T) {
 	for _, tt := range []struct {
 		do    string
-		later bool // the label is available later
+		later bool // the label becomes available later
 	}{{"drop", true}, {"fail:-6", true}, {"blank", false}} {
 		t.Run(tt.do, func(t *testing.T) {
 			e := newEngine(t, gputest.Busy(0), gputest.Full(1))
@@ -274,7 +274,7 @@ func TestLabelLater(t *testing.T) {
 				case row.UUID != g.UUID:
 					want[1] = e.node.GPUs[1].Device.Serial
 				case first[i].Labels[1] != "":
-					t.Errorf("row %d: at first the labels are %q", i, first[i].Labels)
+					t.Errorf("row %d: the first labels are %q", i, first[i].Labels)
 				case !tt.later:
 					want[1] = ""
 				}
@@ -290,7 +290,7 @@ func TestLabelLater(t *testing.T) {
 				gputest.Read(t, s)
 			}
 			if n := e.count("dcgmLiveValues -3") - asked; n > 4 {
-				t.Errorf("requested %d times without result", n)
+				t.Errorf("requested %d times without a result", n)
 			}
 		})
 	}
@@ -317,7 +317,8 @@ func TestPageRefused(t *testing.T) {
 	}
 }
 
-// TestManyRefused checks that rejected fields are found by watches of one GPU, and not of all GPUs.
+// TestManyRefused checks that the enricher finds rejected fields by watching them for one GPU and
+// not for all GPUs.
 func TestManyRefused(t *testing.T) {
 	e := newEngine(t)
 	for i := range 8 {
@@ -329,13 +330,15 @@ func TestManyRefused(t *testing.T) {
 	if p := gputest.Read(t, s).Fields; len(p.Fields) != 25 {
 		t.Errorf("%d fields are left", len(p.Fields))
 	}
-	// There are two watches of all GPUs, of which one fails, and one watch for each single field.
+	// Two watches include all GPUs; the first of them fails. Each single field is watched for one
+	// GPU.
 	if n := e.count("dcgmGroupAddEntity 0"); n > 2*8+26 {
 		t.Errorf("%d calls to add a GPU to a group", n)
 	}
 }
 
-// TestOldFields checks that an engine without the newest fields returns the older fields.
+// TestOldFields checks that the page contains the other fields if the engine does not have the
+// newest fields.
 func TestOldFields(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tfields=500"
@@ -353,8 +356,7 @@ func TestOldFields(t *testing.T) {
 	}
 }
 
-// TestNoPage checks that if there is no file of fields, there is no page and no field is watched
-// for a page.
+// TestNoPage checks that without a field file there is no page and no field is watched for a page.
 func TestNoPage(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	if p := gputest.Read(t, e.open()).Fields; p != nil {

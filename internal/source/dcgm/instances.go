@@ -12,34 +12,36 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// instances are the MIG instances of all GPUs.
+// instances contains the MIG instances of all GPUs.
 type instances struct {
 	divided map[entity]bool // GPUs in MIG mode, according to the driver
 	list    []instance
-	watch   *watch // watch of the activity of the instances; nil if activity is not measured
+	watch   *watch // watch for the activity of the instances, or nil if activity is not measured
 }
 
-// An instance is a GPU instance. The engine has its own entity numbers; id is the driver's number.
+// An instance is a GPU instance. The engine numbers instances differently than the driver; id is
+// the driver's number.
 type instance struct {
 	entity    entity
 	gpu       entity
 	id        string
-	profile   string // name of the profile, according to the driver; may be empty
+	profile   string // profile name from the driver; may be empty
 	profileID uint32
 	slices    uint32
-	// read is the time at which the engine last read the instance's activity (boot clock), or 0 if it
-	// has not read the activity yet.
+	// read is the boot-clock time at which the engine last read the instance's activity, or 0 if the
+	// engine has not read it yet.
 	read time.Duration
 }
 
-// same reports whether two lists have the same instance. Ids are reused.
+// same reports whether two entries describe the same instance. The id is not enough, because ids
+// are reused.
 func (i instance) same(o instance) bool {
 	i.profile, i.read = o.profile, o.read
 	return i == o
 }
 
-// listInstances updates the instances of the GPUs that are in MIG mode in the report. If the engine
-// cannot list the instances, the list is not changed.
+// listInstances updates the list of instances, given the devices in the driver's report. If the
+// engine cannot list the instances, the list is not changed.
 func (d *session) listInstances(devices []gpu.Device) error {
 	if !d.cfg.Profiling && len(d.cfg.Fields) == 0 {
 		return nil
@@ -73,7 +75,7 @@ func (d *session) listInstances(devices []gpu.Device) error {
 	return nil
 }
 
-// device returns the device with a UUID, or nil.
+// device returns the device with the given UUID, or nil.
 func device(devices []gpu.Device, uuid string) *gpu.Device {
 	i := slices.IndexFunc(devices, func(d gpu.Device) bool { return d.UUID == uuid })
 	if i < 0 {
@@ -82,7 +84,7 @@ func device(devices []gpu.Device, uuid string) *gpu.Device {
 	return &devices[i]
 }
 
-// hierarchy lists the GPU instances with the driver's profile names.
+// hierarchy lists the engine's GPU instances, with the driver's profile names.
 func (d *session) hierarchy(devices []gpu.Device) (list []instance, err error) {
 	err = d.engine.do("dcgmGetGpuInstanceHierarchy", func() error {
 		h, err := godcgm.GetGPUInstanceHierarchy()
@@ -115,12 +117,12 @@ func entities(list []instance) (out []entity) {
 	return out
 }
 
-// activity is the part of an instance's time in which its multiprocessors had a warp, as in the
-// driver's GPM. It is assumed, and not verified on hardware, that it is relative to the instance
-// and not to the GPU.
+// activity is the field with the part of the time in which the multiprocessors had a warp, as in
+// the driver's GPM. It is assumed, but not verified on hardware, that the value for an instance is
+// relative to the instance and not to the GPU.
 const activity = godcgm.DCGM_FI_PROF_SM_UTIL_RATIO
 
-// watchInstances makes the engine measure the activity of all instances, if profiling is enabled.
+// watchInstances makes the engine measure the activity of all instances if profiling is enabled.
 func (d *session) watchInstances() {
 	if !d.cfg.Profiling {
 		return
@@ -156,9 +158,9 @@ func (d *session) readActivity() (map[string][]gpu.InstanceSample, error) {
 	return out, nil
 }
 
-// busy returns the activity of the instances of a GPU if the engine measured all of them since the
-// last turn. Otherwise it returns no activity. The engine measures the activity between two
-// updates. The newest value counts for all updates since the last turn, up to a limit.
+// busy returns the activity of a GPU's instances if the engine has measured all of them since the
+// last turn; otherwise it returns nothing. The engine measures the activity between two updates.
+// The newest value is used for the whole time since the last turn, up to a limit.
 func busy(list []*instance, vs values, m moments, now gpu.Instant, longest time.Duration) (out []gpu.InstanceSample) {
 	at := func(i *instance) time.Duration {
 		k := key{i.entity, activity}

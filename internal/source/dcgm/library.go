@@ -14,11 +14,11 @@ import (
 	"unsafe"
 )
 
-// defaultLibrary is the default library of go-dcgm.
+// defaultLibrary is the library that go-dcgm loads by default.
 const defaultLibrary = "libdcgm.so.4"
 
-// symbols contains the functions that are called. The function that connects by URI is not in the
-// list, because go-dcgm looks it up itself.
+// symbols contains the functions that are called. It does not contain the function that connects to
+// a URI, because go-dcgm looks that function up itself.
 var symbols = []string{
 	"errorString", "dcgmInit", "dcgmShutdown", "dcgmConnect_v2", "dcgmDisconnect", "dcgmStartEmbedded", "dcgmStopEmbedded",
 	"dcgmVersionInfo", "dcgmHostengineVersionInfo", "dcgmGetAllSupportedDevices", "dcgmGetGpuInstanceHierarchy",
@@ -27,9 +27,9 @@ var symbols = []string{
 	"DcgmFieldGetById",
 }
 
-// load loads the library for the whole process, and checks that it contains the symbols. go-dcgm
-// then finds the library by its soname. The library is never unloaded,
-// because lazily bound calls need it.
+// load loads the library for the whole process and checks that it contains the symbols. go-dcgm
+// then finds the library by its soname. The library is never unloaded, because lazily bound calls
+// need it.
 func load(path string) error {
 	path = cmp.Or(path, defaultLibrary)
 	name := C.CString(path)
@@ -45,7 +45,7 @@ func load(path string) error {
 		found := C.dlsym(handle, symbol) != nil
 		C.free(unsafe.Pointer(symbol))
 		if !found {
-			return fmt.Errorf("load %s: symbol %s is missing, not a DCGM 4 library (--dcgm.library sets the path)", path, s)
+			return fmt.Errorf("load %s: symbol %s is missing, so this is not a DCGM 4 library (--dcgm.library sets the path)", path, s)
 		}
 	}
 	return nil

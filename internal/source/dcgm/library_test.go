@@ -18,11 +18,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// otherLibrary is the environment variable that names the library for another process of this test
-// binary. Another process is needed because a process can load only one library.
+// otherLibrary is the environment variable that sets the library for a child process of this test
+// binary. A child process is needed because a process can load only one library.
 const otherLibrary = "GPULEDGER_TEST_LIBRARY"
 
-// printError prints the error of an unusable library.
+// printError opens an enricher with an unusable library and prints the error.
 func printError(path string) {
 	address, _ := dcgm.ParseAddress("localhost:5555")
 	s := dcgm.New(dcgm.Config{
@@ -35,7 +35,8 @@ func printError(path string) {
 	fmt.Println(s.Close(time.Second))
 }
 
-// TestLibrary checks that the process continues with any invalid library, and logs the error.
+// TestLibrary checks that an invalid library does not end the process, and that the error names the
+// problem.
 func TestLibrary(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "libdcgm.so.4")
 	if err := os.WriteFile(text, []byte("no library"), 0o600); err != nil {
@@ -52,7 +53,7 @@ func TestLibrary(t *testing.T) {
 	tests := map[string]struct{ path, want string }{
 		"there is none":      {"/nonexistent/libdcgm.so.4", "cannot open shared object file"},
 		"no library":         {text, "file too short"},
-		"another library":    {nvml, "symbol errorString is missing, not a DCGM 4 library"},
+		"another library":    {nvml, "symbol errorString is missing, so this is not a DCGM 4 library"},
 		"an older or newer":  {lacking, "symbol dcgmEntitiesGetLatestValues is missing"},
 		"nothing to connect": {library(), "connect to localhost:5555"},
 	}
@@ -83,7 +84,7 @@ func TestParseAddress(t *testing.T) {
 	}
 	for _, bad := range []string{"", "http://localhost:5555", "unix://dcgm.sock", "run/dcgm.sock", "localhost:", ":5555", "tcp:///run/dcgm.sock"} {
 		if a, err := dcgm.ParseAddress(bad); err == nil {
-			t.Errorf("%q is taken for %v", bad, a)
+			t.Errorf("%q is parsed as %v", bad, a)
 		}
 	}
 }
@@ -99,7 +100,7 @@ func TestPort(t *testing.T) {
 	}
 }
 
-// TestAddresses checks the string that the library receives for each form of an address.
+// TestAddresses checks which string the library receives for each form of an address.
 func TestAddresses(t *testing.T) {
 	dir, err := os.MkdirTemp("", "d") // a short path, because it contains a socket
 	if err != nil {

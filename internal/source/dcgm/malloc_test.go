@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestNativeMemory reads on many OS threads, like a long-running exporter. The library's messages
-// of 4 MB must not remain allocated for each thread.
+// TestNativeMemory makes calls on many OS threads, as a long-running exporter does, and checks that
+// the library's messages of 4 MB do not remain allocated for each thread.
 func TestNativeMemory(t *testing.T) {
 	const threads, most = 20, 24 // MiB
 	e := newEngine(t, gputest.Full(0))
@@ -34,20 +34,20 @@ func TestNativeMemory(t *testing.T) {
 			of := []godcgm.GroupEntityPair{{EntityGroupId: godcgm.FE_GPU}}
 			_, err := godcgm.EntitiesGetLatestValues(of, []godcgm.Short{godcgm.DCGM_FI_DEV_GPU_TEMP_CELSIUS}, 0)
 			called <- err
-			<-done // no other call runs in this thread
+			<-done // keeps the thread occupied, so that other calls use other threads
 		})
 		if err := <-called; err != nil {
 			t.Fatal(err)
 		}
 	}
 	grown := resident(t) - before
-	t.Logf("%d MiB more after reads from %d threads", grown, threads)
+	t.Logf("the process grew by %d MiB after reads from %d threads", grown, threads)
 	if grown > most {
 		t.Errorf("want at most %d", most)
 	}
 }
 
-// resident returns the memory of this process in MiB.
+// resident returns the resident memory of this process in MiB.
 func resident(t *testing.T) int {
 	t.Helper()
 	statm, err := os.ReadFile("/proc/self/statm")

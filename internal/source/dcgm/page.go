@@ -12,21 +12,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// pageEvery is the interval at which the engine reads the fields of the page.
+// pageEvery is the interval at which the engine reads the fields for the page.
 const pageEvery = 10 * time.Second
 
-// maxAttempts limits the requests for labels that the engine cannot return in full. The engine logs a
-// line for every field that a driver does not support.
+// maxAttempts is the maximum number of requests for labels if the engine does not return all of them.
+// It is low, because the engine logs a line for every field that the driver does not support.
 const maxAttempts = 3
 
 // fieldPage is the state of the field page in a session.
 type fieldPage struct {
 	sorted bool
-	// metrics and labels are the available fields. unserved contains the other fields with the reason,
-	// until these were logged.
+	// metrics and labels contain the available fields. unserved contains the other fields with the
+	// reason, until they are logged.
 	metrics, labels []Field
 	unserved        []string
-	whole           *watch         // of GPUs
+	whole           *watch         // watch of the fields of GPUs
 	divided         *watch         // watch of the fields of MIG instances
 	texts           map[key]string // values of labels
 	attempts        int            // remaining requests for labels
@@ -34,7 +34,7 @@ type fieldPage struct {
 	latest          *gpu.FieldPage
 }
 
-// watchPage watches the fields of the page, after the GPUs and instances are known.
+// watchPage watches the fields for the page. It does nothing until the GPUs are known.
 func (d *session) watchPage() {
 	if len(d.cfg.Fields) == 0 || len(d.gpus) == 0 {
 		return
@@ -51,14 +51,14 @@ func (d *session) watchPage() {
 	p.divided = d.watchAll(p.divided, &watch{name: instancesWatch, of: entities(d.instances.list), fields: parts, every: pageEvery, keep: retention(pageEvery)},
 		func(f field, err error) { d.note(fmt.Sprintf("field %d of MIG instances", f), err) })
 	if len(p.unserved) > 0 {
-		d.cfg.Log.Warn("host engine does not serve some fields of /gpu/metrics, omitting them", "fields", strings.Join(p.unserved, "; "))
+		d.cfg.Log.Warn("omitting fields of /gpu/metrics that the host engine does not serve", "fields", strings.Join(p.unserved, "; "))
 		p.unserved = nil
 	}
 	p.latest, p.attempts = nil, maxAttempts
 }
 
-// ids returns the distinct numbers of fields, because an old and a new name may stand for the same
-// field.
+// ids returns the distinct numbers of fields. They may repeat, because an old and a new name may
+// stand for the same field.
 func ids(fields []Field) (out []field) {
 	for _, f := range fields {
 		if !slices.Contains(out, f.id) {
@@ -68,14 +68,14 @@ func ids(fields []Field) (out []field) {
 	return out
 }
 
-// perInstance reports whether the engine also provides the field for each MIG instance.
+// perInstance reports whether the engine provides the field also for each MIG instance.
 func (d *session) perInstance(f field) bool {
 	meta, ok := d.engine.meta(f)
 	return ok && (meta.EntityLevel == godcgm.FE_GPU_I || meta.EntityLevel == godcgm.FE_GPU_CI)
 }
 
-// sortFields separates metrics from labels, and drops fields that do not belong to a GPU or are not
-// numeric.
+// sortFields separates metrics from labels, and drops fields that do not belong to a GPU and
+// metrics that are not numeric.
 func (d *session) sortFields() {
 	p := &d.page
 	for _, f := range d.cfg.Fields {
@@ -89,15 +89,15 @@ func (d *session) sortFields() {
 		case !numeric:
 			p.unserved = append(p.unserved, f.Name+": not a number")
 		case !slices.Contains([]godcgm.Field_Entity_Group{godcgm.FE_GPU, godcgm.FE_GPU_I, godcgm.FE_GPU_CI}, meta.EntityLevel):
-			p.unserved = append(p.unserved, f.Name+": it is not a GPU's")
+			p.unserved = append(p.unserved, f.Name+": it does not belong to a GPU")
 		default:
 			p.metrics = append(p.metrics, f)
 		}
 	}
 }
 
-// refuse drops the metrics of a field that the engine rejects. Such a field must not be requested,
-// because an engine rejects a whole request if one of its fields is unknown.
+// refuse drops the metrics for a field that the engine rejects. The field must not be requested any
+// longer, because the engine rejects a whole request if one field is unknown.
 func (d *session) refuse(f field, err error) {
 	p := &d.page
 	p.metrics = slices.DeleteFunc(p.metrics, func(m Field) bool {
@@ -108,11 +108,13 @@ func (d *session) refuse(f field, err error) {
 	})
 }
 
-// watchAll replaces a watch by a watch of the fields that the engine accepts, because one rejected
-// field fails the whole watch. If the engine has no free group, all fields are kept.
+// watchAll replaces a watch by a new watch with only the fields that the engine accepts, because a
+// watch fails if one of its fields is rejected. If the engine has no free group, all fields are
+// kept.
 func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	next, err := d.replace(old, w)
-	// A field that the engine rejects for one entity is usually rejected for all entities.
+	// The engine usually rejects a field either for all entities or for none, so one entity is
+	// tried first.
 	for _, of := range [][]entity{w.of[:min(1, len(w.of))], w.of} {
 		if err == nil || full(err) {
 			break
@@ -133,7 +135,7 @@ func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	return next
 }
 
-// readTexts reads the labels, which do not change. Failures are retried a few times; a blank is a
+// readTexts reads the labels, which do not change. It retries failures a few times. A blank is a
 // valid value.
 func (d *session) readTexts() error {
 	p := &d.page
@@ -180,7 +182,7 @@ func (p *fieldPage) labelsOf(g entity) (out []string) {
 	return out
 }
 
-// show returns a value as text, or an empty string if there is no value.
+// show formats a value as text. It returns an empty string if there is no value.
 func (v value) show() string {
 	if s, ok := v.word(); ok {
 		return s
@@ -191,7 +193,7 @@ func (v value) show() string {
 	return ""
 }
 
-// readPage returns the page. It reads the page only at the interval at which the engine reads the
+// readPage returns the page. It reads a new page only at the interval at which the engine reads the
 // fields.
 func (d *session) readPage() (*gpu.FieldPage, error) {
 	p, now := &d.page, d.cfg.Now()
@@ -233,14 +235,14 @@ func (d *session) readPage() (*gpu.FieldPage, error) {
 	return out, nil
 }
 
-// row returns the current values of an entity.
+// row returns the row for an entity, with the current values.
 func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) bool) gpu.FieldRow {
 	row := gpu.FieldRow{Values: make([]*float64, len(d.page.metrics))}
 	for i, f := range d.page.metrics {
 		v := vs[key{of, f.id}]
 		n, ok := v.number()
 		ok = ok && now.Boot-d.moments.readAt(key{of, f.id}, v, now).Boot <= retention(pageEvery)
-		if f.id == godcgm.DCGM_FI_DEV_XID_ERROR { // the time of this value is the time of the error
+		if f.id == godcgm.DCGM_FI_DEV_XID_ERROR { // this value never expires, because its time is the time of the error
 			n, ok = lastXID(of, v)
 		}
 		if ok && shown(f.id) {
@@ -250,12 +252,12 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 	return row
 }
 
-// lastXID returns the code of the last error of a GPU or MIG instance. For a GPU without errors it
-// is 0. DCGM declares the field for compute instances but records errors of the whole board on the
-// GPU, so an instance without own errors has no code, and not the code 0.
+// lastXID returns the code of the last error of a GPU or MIG instance. For a GPU without errors the
+// code is 0. DCGM declares the field for compute instances but records errors of the whole board
+// for the GPU. Therefore an instance without errors of its own has no code, and not the code 0.
 func lastXID(of entity, v value) (code float64, ok bool) {
 	n, ok := v.count()
-	// Before the first error there is no data. For a GPU without events there is never data.
+	// The engine has no data before the first error, and never has data for a GPU without events.
 	if v.status == codeNoData {
 		n, ok = 0, true
 	}

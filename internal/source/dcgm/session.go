@@ -11,19 +11,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// recount is the interval between two lists of the engine's GPUs, and the pause after a failure for
-// one of the GPUs.
+// recount is the interval at which the engine's GPUs are listed, and the pause after which a
+// failure for one of the GPUs is retried.
 const recount = 10 * time.Second
 
-// A session is the state of one connection. It is used only in the lane.
+// A session is the state of one connection to the engine. It is used only in the lane.
 type session struct {
 	cfg    Config
 	engine *engine
 
 	gpus    []entity
-	uuids   map[entity]string // labels of the GPUs; missing labels are read again
+	uuids   map[entity]string // UUIDs of the GPUs; missing UUIDs are read again
 	watches []*watch
-	// unserved contains the failed watches that were logged.
+	// unserved contains the names of failed watches that were logged.
 	unserved  map[string]bool
 	moments   moments
 	counted   time.Duration // boot-clock time at which the GPUs were last counted
@@ -31,7 +31,7 @@ type session struct {
 	page      fieldPage
 }
 
-// open connects and lists the GPUs.
+// open connects to the engine and lists the GPUs.
 func open(cfg Config) (*session, error) {
 	e := new(engine)
 	if err := e.connect(cfg.LibraryPath, cfg.Address); err != nil {
@@ -45,8 +45,8 @@ func open(cfg Config) (*session, error) {
 	return d, nil
 }
 
-// close removes our groups from the engine and disconnects. If the connection was lost, the engine
-// has already removed them.
+// close removes gpuledger's groups from the engine and disconnects. If the connection was lost, the
+// engine has already removed the groups.
 func (d *session) close() error {
 	if _, err := d.count(); gone(err) {
 		_ = d.engine.close() // so that the binding also discards the connection
@@ -55,14 +55,14 @@ func (d *session) close() error {
 	return errors.Join(d.unwatch(), d.engine.close())
 }
 
-// leave closes a session that cannot be used.
+// leave closes a session after an error.
 func (d *session) leave() {
 	if err := d.close(); err != nil {
 		d.cfg.Log.Debug("disconnect from host engine", "err", err)
 	}
 }
 
-// begin lists the GPUs and watches the fields of the page.
+// begin lists the GPUs and watches the fields for the page.
 func (d *session) begin() (err error) {
 	if d.gpus, err = d.count(); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (d *session) begin() (err error) {
 	if err != nil {
 		return err
 	}
-	// Without a driver the version is blank with a good status, or the status is -56
+	// Without a driver, the version is blank and the status is 0, or the status is -56
 	// (DCGM_ST_NVML_NOT_LOADED).
 	if _, known := vs[key{system, godcgm.DCGM_FI_SYSTEM_DRIVER_VERSION}].word(); !known && len(d.gpus) == 0 {
 		return errors.New("the host engine reports no driver")
@@ -100,7 +100,7 @@ func (d *session) count() (gpus []entity, err error) {
 	return gpus, err
 }
 
-// identify reads missing UUIDs.
+// identify reads the missing UUIDs of GPUs.
 func (d *session) identify() error {
 	unknown := slices.DeleteFunc(slices.Clone(d.gpus), func(g entity) bool { return d.uuids[g] != "" })
 	if len(unknown) == 0 {
@@ -115,10 +115,10 @@ func (d *session) identify() error {
 	return err
 }
 
-// errChanged is the error that requires a new session.
+// errChanged is returned if the GPUs have changed, so that a new session is required.
 var errChanged = errors.New("the GPUs of the host engine changed")
 
-// renew checks at intervals whether the GPUs changed, and retries failures.
+// renew checks at intervals whether the GPUs have changed, and retries failures.
 func (d *session) renew() error {
 	if d.cfg.Now().Boot-d.counted < recount {
 		return nil
@@ -137,8 +137,8 @@ func (d *session) renew() error {
 	return nil
 }
 
-// read returns the values that the engine adds to a report of these devices. After an error it may
-// be incomplete.
+// read returns the values that the engine adds to a report about the given devices. After an error
+// the values may be incomplete.
 func (d *session) read(devices []gpu.Device) (addition, error) {
 	if err := d.renew(); err != nil {
 		return addition{}, err

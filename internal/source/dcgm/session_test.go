@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestOnce counts calls, and checks that no call is made between two pages.
+// TestOnce checks the number of calls for two pages, and that no call is made between the pages.
 func TestOnce(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -35,7 +35,7 @@ func TestOnce(t *testing.T) {
 }
 
 // TestVersions checks that the driver's details contain the versions of the engine and the library
-// while the engine is connected.
+// as long as the engine is connected.
 func TestVersions(t *testing.T) {
 	e := newEngine(t, pair()...)
 	s := e.open()
@@ -51,7 +51,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestGPUsChange removes a GPU and adds it again.
+// TestGPUsChange checks the page after a GPU was removed, and after it was added again.
 func TestGPUsChange(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -60,13 +60,13 @@ func TestGPUsChange(t *testing.T) {
 		e.node.GPUs = gpus
 		e.pass(10 * time.Second)
 		if rows := e.readAll(s).Fields.Rows; len(rows) != len(gpus) {
-			t.Errorf("%d rows of %d GPUs", len(rows), len(gpus))
+			t.Errorf("%d rows for %d GPUs", len(rows), len(gpus))
 		}
 	}
 }
 
-// TestReconnect checks that a lost engine is retried immediately, and then at growing intervals. A
-// new engine is read like the first one.
+// TestReconnect checks that the enricher reconnects to a lost engine immediately, and then at
+// increasing intervals. A new engine is read like the first engine.
 func TestReconnect(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -81,20 +81,20 @@ func TestReconnect(t *testing.T) {
 	before := e.count("dcgmConnectTCP -21")
 	for range 60 {
 		if _, err := s.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "localhost:5555") {
-			t.Fatal("no engine, and the error is", err)
+			t.Fatal("the engine is down, but the error is", err)
 		}
 		e.pass(time.Second)
 	}
 	if n := e.count("dcgmConnectTCP -21") - before; n < 5 || n > 8 {
-		t.Errorf("%d attempts in a minute", n)
+		t.Errorf("%d attempts to connect in a minute", n)
 	}
 	e.fields = "\tgeneration=2"
 	e.pass(30 * time.Second)
 	e.readAll(s)
 }
 
-// TestPageStays checks that the last page is served for half a minute after the engine was lost,
-// even while no driver responds.
+// TestPageStays checks that the last page is used for half a minute after the engine was lost, even
+// while no driver responds.
 func TestPageStays(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -112,8 +112,8 @@ func TestPageStays(t *testing.T) {
 	}
 }
 
-// TestLateAnswer checks that a call that does not return causes only one short delay and is not
-// repeated.
+// TestLateAnswer checks that a call that does not return delays only one reading, by at most the
+// timeout, and is not repeated.
 func TestLateAnswer(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -130,17 +130,17 @@ func TestLateAnswer(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Read(ended); err == nil {
-		t.Error("the context has ended, and there is an answer")
+		t.Error("there is an answer although the context has ended")
 	}
 	e.healed()
-	gputest.Eventually(t, s, "the engine answers again", func(_ gpu.Report, err error) bool { return err == nil })
+	gputest.Eventually(t, s, "the engine responds again", func(_ gpu.Report, err error) bool { return err == nil })
 	if n := e.count("dcgmLatestValues 0"); n > 3 {
 		t.Errorf("%d reads", n)
 	}
 }
 
-// TestClockStep checks the values after the clock was set back. The newest values of the engine are
-// then older than the change. They are served until they expire.
+// TestClockStep checks the values after the wall clock was set back. The engine's newest values are
+// then older than this change. They are used until they expire.
 func TestClockStep(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -158,14 +158,14 @@ func TestClockStep(t *testing.T) {
 	}
 	for passed := 0; passed < 60; passed += 10 {
 		e.pass(10 * time.Second)
-		// After the step, these values are first seen at the second reading of the page.
+		// After the change, these values are first read with the second page.
 		if n := len(page(t, s)["DCGM_FI_DEV_GPU_TEMP"]); (n == 2) != (passed <= 30) {
-			t.Errorf("%d s after the step there are %d values", passed, n)
+			t.Errorf("%d s after the change there are %d values", passed, n)
 		}
 	}
 }
 
-// TestStuckClose checks that Close makes no call of an engine that does not respond.
+// TestStuckClose checks that Close does not call an engine that does not respond.
 func TestStuckClose(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -182,8 +182,8 @@ func TestStuckClose(t *testing.T) {
 	}
 }
 
-// TestSkew checks that a library that is newer than the engine receives no values, and that the
-// reason is logged.
+// TestSkew checks that a library newer than the engine receives no values, and that the reason is
+// logged.
 func TestSkew(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tversion=4.5.2"
@@ -196,7 +196,7 @@ func TestSkew(t *testing.T) {
 	e.pass(time.Minute)
 	e.readAll(s)
 	if strings.Contains(e.logged.String(), "WARN") {
-		t.Errorf("an older client is no reason to warn: %s", e.logged.String())
+		t.Errorf("an older client library causes a warning: %s", e.logged.String())
 	}
 	e.fields = "\tversion=4.4.9\tlibrary=4.5.0\tgeneration=2"
 	e.pass(time.Minute)
@@ -208,8 +208,8 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// TestNoDriver checks an engine that was started without a driver. It responds to every call, but
-// it has no GPUs. The engine counts as down until the driver is loaded.
+// TestNoDriver checks that an engine that was started without a driver counts as down until the
+// driver is loaded. Such an engine responds to every call, but has no GPUs.
 func TestNoDriver(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.node.Down = true
@@ -222,7 +222,7 @@ func TestNoDriver(t *testing.T) {
 	e.readAll(s)
 }
 
-// TestNoGPUs checks that a driver without GPUs is not a failure.
+// TestNoGPUs checks that a driver without GPUs is not an error.
 func TestNoGPUs(t *testing.T) {
 	e := newEngine(t)
 	e.readAll(e.open())

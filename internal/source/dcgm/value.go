@@ -17,18 +17,18 @@ type entity = godcgm.GroupEntityPair
 // field is the number of a field.
 type field = godcgm.Short
 
-// Blanks represent missing values, although their status is good (dcgm_structs.h, DCGM_INT64_BLANK
-// and similar). Values greater than a blank encode the reason.
+// Blanks represent missing values, although their status is 0 (dcgm_structs.h, DCGM_INT64_BLANK and
+// similar constants). Values greater than a blank encode the reason.
 const (
 	blankInteger = 0x7ffffffffffffff0
 	blankNumber  = 140737488355328.0
 )
 
-// A value is the value of a field of an entity.
+// A value is the value of one field for one entity.
 type value struct {
 	status int
 	kind   uint
-	at     int64 // time at which the engine read the value, µs of the wall clock
+	at     int64 // wall-clock time at which the engine read the value, in µs
 	bits   uint64
 	text   string
 }
@@ -46,7 +46,7 @@ func (v value) integer() (int64, bool) {
 	return n, v.status == 0 && v.kind == godcgm.DCGM_FT_INT64 && n < blankInteger
 }
 
-// count returns the value of an integer field that is never negative.
+// count returns the value of an integer field. It rejects negative values.
 func (v value) count() (int64, bool) {
 	n, ok := v.integer()
 	return n, ok && n >= 0
@@ -66,23 +66,23 @@ func (v value) word() (string, bool) {
 	return v.text, v.status == 0 && v.kind == godcgm.DCGM_FT_STRING && !blank
 }
 
-// key identifies a value, because the position of a value may change.
+// key identifies a value in a response, because the position of a value may change.
 type key struct {
 	entity
 	field
 }
 
-// values contains the results of one request.
+// values contains the values that one request returned.
 type values map[key]value
 
-// moments contains the values with a time in the future. For each value it holds the time at which
-// the value was first seen, which is the best estimate of the time at which the engine read it. The
-// engine sorts values by time. After the wall clock was set back, the newest value in the engine is
-// an old value until the clock reaches the time of this value again.
+// moments contains, for each value with a time in the future, the time at which the value was first
+// seen. This is the best estimate for the time at which the engine read the value. The engine sorts
+// values by time, so after the wall clock was set back, it returns an old value as the newest until
+// the clock reaches the time of this value again.
 type moments map[key]glimpse
 
 type glimpse struct {
-	us    int64 // µs of the wall clock, according to the engine
+	us    int64 // wall-clock time according to the engine, in µs
 	first gpu.Instant
 }
 

@@ -11,10 +11,10 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// A watch makes the engine read fields of some entities periodically and keep the values. It needs
-// one of the engine's 64 groups and one of its 64 field groups, which all clients share.
+// A watch makes the engine periodically read fields of some entities and keep their values. It
+// needs one of the engine's 64 groups and one of its 64 field groups, which all clients share.
 type watch struct {
-	name   string // name that appears in lists of the engine's groups
+	name   string // part of the names of the groups in the engine
 	of     []entity
 	fields []field
 	every  time.Duration
@@ -22,8 +22,8 @@ type watch struct {
 
 	group godcgm.GroupHandle
 	set   godcgm.FieldHandle
-	// held lists the objects that the watch created in the engine. Each has the call that removes it;
-	// the calls are made in reverse order.
+	// held lists the objects that the watch has created in the engine, each with the call that
+	// removes the object. The calls are made in reverse order.
 	held []holding
 }
 
@@ -34,17 +34,18 @@ type holding struct {
 
 const unwatchCall = "dcgmUnwatchFields"
 
-// shortest is the shortest interval of a watch: NVML's counter changes every 100 ms.
+// shortest is the shortest interval of a watch. A shorter interval is useless, because NVML's
+// counter changes only every 100 ms.
 const shortest = 100 * time.Millisecond
 
-// full reports whether an error means that the engine has no free group. For DCGM_ST_MAX_LIMIT the
-// binding returns only the text of the library.
+// full reports whether an error means that the engine has no free group. It compares texts, because
+// for DCGM_ST_MAX_LIMIT the binding returns only the library's text.
 func full(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "Max limit reached")
 }
 
-// begin creates the groups and watches their fields. The first values exist when it returns. If it
-// fails, it leaves no objects in the engine.
+// begin creates the groups and watches the fields. When it returns, the engine has read the first
+// values. If begin fails, it leaves no objects in the engine.
 func (w *watch) begin(e *engine) error {
 	if err := w.establish(e); err != nil {
 		_ = w.end() // fails for the same reason
@@ -54,7 +55,7 @@ func (w *watch) begin(e *engine) error {
 }
 
 func (w *watch) establish(e *engine) error {
-	name := fmt.Sprintf("gpuledger-%s-%s", w.name, rand.Text()) // other users may also run gpuledger
+	name := fmt.Sprintf("gpuledger-%s-%s", w.name, rand.Text()) // another gpuledger may use the same engine
 	err := e.do("dcgmGroupCreate", func() (err error) {
 		w.group, err = godcgm.CreateGroup(name)
 		return err
@@ -90,7 +91,7 @@ func (w *watch) holds(e *engine, name string, call func() error) {
 }
 
 // end removes the watch from the engine. If the connection was lost, the engine has already removed
-// it.
+// the watch.
 func (w *watch) end() (err error) {
 	for len(w.held) > 0 {
 		last := len(w.held) - 1
@@ -107,27 +108,27 @@ func (w *watch) covers(of []entity) bool {
 	return !slices.ContainsFunc(of, func(x entity) bool { return !slices.Contains(w.of, x) })
 }
 
-// endGroups removes the groups, but not the fields that another watch has taken over.
+// endGroups removes the groups of the watch but does not unwatch its fields, because another watch
+// has taken them over.
 func (w *watch) endGroups() error {
 	w.held = slices.DeleteFunc(w.held, func(h holding) bool { return h.name == unwatchCall })
 	return w.end()
 }
 
-// These are the names of watches that the engine may reject. The groups of these watches have the
-// same names.
+// These are the names of watches that the engine may reject.
 const (
 	activityWatch  = "activity"
 	pageWatch      = "page"
 	instancesWatch = "page-instances"
 )
 
-// retention returns the time for which the engine keeps values that are read at an interval. It is
-// longer than two intervals, because one update may be late.
+// retention returns the time for which the engine keeps values that it reads at the given interval.
+// It is longer than two intervals, because one update may be late.
 func retention(every time.Duration) time.Duration { return max(10*time.Second, 3*every) }
 
-// replace replaces a watch, which may be nil, by another watch. If the new watch is empty, the
-// result is nil. After an error, neither the old nor the new watch exists. The engine continues to
-// measure the fields of both watches, unless an entity is dropped.
+// replace replaces a watch, which may be nil, by another watch. It returns nil if the new watch is
+// empty. After an error, neither the old nor the new watch exists. Fields that are in both watches
+// are measured without interruption, unless an entity is dropped.
 func (d *session) replace(old, w *watch) (*watch, error) {
 	ended := func(err error) {
 		if err != nil {
@@ -160,8 +161,8 @@ func (d *session) replace(old, w *watch) (*watch, error) {
 	return w, nil
 }
 
-// latest reads the newest values only for watched fields and entities, because the engine logs a
-// line for each value that is not watched.
+// latest reads the newest values of the given fields. It omits fields that are not watched for all
+// entities, because the engine logs a line for each value that is not watched.
 func (d *session) latest(of []entity, fields []field) (values, error) {
 	return d.engine.latest(of, slices.DeleteFunc(slices.Clone(fields), func(f field) bool {
 		return !slices.ContainsFunc(d.watches, func(w *watch) bool { return slices.Contains(w.fields, f) && w.covers(of) })
@@ -175,7 +176,7 @@ func (d *session) note(name string, err error) {
 		return
 	}
 	if !d.unserved[name] {
-		d.cfg.Log.Warn("host engine does not serve some fields, omitting them", "fields", name, "err", err)
+		d.cfg.Log.Warn("omitting fields that the host engine does not serve", "fields", name, "err", err)
 	}
 	d.unserved[name] = true
 }
@@ -186,7 +187,7 @@ func (d *session) rewatch() {
 	page := d.unserved[pageWatch] || d.unserved[instancesWatch]
 	if d.unserved[activityWatch] {
 		d.watchInstances()
-		page = page || d.instances.watch != nil // it now includes the activity in the watch of the page
+		page = page || d.instances.watch != nil // the new watch must include the activity
 	}
 	if page {
 		d.watchPage()

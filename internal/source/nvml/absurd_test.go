@@ -12,9 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestAbsurdNumbers takes every number that the driver reports for one of eight GPUs. It sets the
-// number to all ones, to the largest value of its type, and to NaN, at first and later. The GPU is
-// still read, and impossible values are absent.
+// TestAbsurdNumbers changes every number that the driver reports for one of eight GPUs: to all
+// ones, to the largest value of its type, and to NaN, before and after the first reading. It checks
+// that the GPU is still read, and that impossible values are absent.
 func TestAbsurdNumbers(t *testing.T) {
 	for name, i := range map[string]int{"whole": plain, "in MIG mode": parted, "with a scope": scoped} {
 		for _, absurd := range []string{"4294967295", "18446744073709551615", "9223372036854775807", "-1", "x"} {
@@ -38,7 +38,8 @@ func TestAbsurdNumbers(t *testing.T) {
 	}
 }
 
-// TestAbsurdPartition gives a GPU more MIG devices than can be read. Reading stops at the limit.
+// TestAbsurdPartition checks that only a limited number of MIG devices is read if a GPU has too
+// many.
 func TestAbsurdPartition(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, eight())
@@ -54,7 +55,7 @@ func TestAbsurdPartition(t *testing.T) {
 	wantEight(t, "healed", s, none, nothing)
 }
 
-// checkNumbers checks the report for a GPU with absurd numbers.
+// checkNumbers checks a report about a GPU with absurd numbers.
 func checkNumbers(t *testing.T, report gpu.Report, uuid string) {
 	t.Helper()
 	for _, r := range report.Readings {
@@ -67,15 +68,15 @@ func checkNumbers(t *testing.T, report gpu.Report, uuid string) {
 		case above(r, gpu.Utilization, 1):
 			t.Errorf("utilisation is %v", *r.Gauges[gpu.Utilization])
 		case above(r, gpu.Temperature, 1e6), above(r, gpu.Power, 1e6), above(r, gpu.SMClock, 1e15):
-			t.Errorf("gauges of a number that is not there: %+v", r)
+			t.Errorf("gauges with impossible numbers: %+v", r)
 		case slices.ContainsFunc(r.Contexts, func(c gpu.Context) bool { return c.PID == 0 }):
 			t.Errorf("a process has PID 0: %+v", r.Contexts)
 		}
 	}
 }
 
-// spoil changes every number of a GPU, except its index and its mode. The change lasts until the
-// state is written again.
+// spoil changes every number of a GPU in the state file, except its index and its mode. The change
+// lasts until the state is written again.
 func (d *driver) spoil(uuid, number string) {
 	d.t.Helper()
 	digits := regexp.MustCompile(`\t(index|mig)=\d+|=\d+`)
@@ -96,7 +97,7 @@ func (d *driver) spoil(uuid, number string) {
 	})
 }
 
-// rewrite changes the state until the state is written again.
+// rewrite changes the content of the state file. The change lasts until the state is written again.
 func (d *driver) rewrite(change func(state string) string) {
 	d.t.Helper()
 	state, err := os.ReadFile(d.path)

@@ -10,41 +10,41 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accounts contains the driver's accounting of the processes on a GPU at one reading. It does not
-// change after the reading.
+// accounts contains the driver's accounts of the processes on a GPU at one reading. Only forget
+// changes it afterwards.
 //
-// From R610 on, accounting keeps running sums over the driver's own samples. Unlike the ring's
-// samples they do not expire, and they can be read for ended processes. If an administrator has
-// enabled accounting, it is the better source. The accounting mode is a setting of the host, which
-// this package never changes.
+// Since R610, accounting keeps running sums over the driver's own samples. Unlike the samples in
+// the ring, these sums do not expire, and they can be read for ended processes. Accounting is
+// therefore the better source if an administrator has enabled it. The accounting mode is a setting
+// of the host, which this package never changes.
 //
 // The functions and the units of the sums are documented (nvml.h). Older drivers update accounting
 // once a second from the ring's samples (NVIDIA open-gpu-kernel-modules, gpu_acct.c). Three facts
-// are inferred, but not verified on hardware: sampleCount counts all samples in the life of a
-// process and not only the samples of the process, startTime is wall-clock time, and the last
+// are inferred and not verified on hardware: sampleCount counts all samples during the life of a
+// process and not only samples that name the process, startTime is wall-clock time, and the last
 // samples of a process may be added after its end.
 type accounts struct {
-	at time.Duration // boot-clock time of the end of the sums
+	at time.Duration // boot-clock time at which the sums end
 	of map[uint32]account
 	// all contains the PIDs of all accounts, including processes that ended long ago.
 	all map[uint32]bool
 }
 
-// account is the accounting of one process.
+// account is the driver's account of one process.
 type account struct {
 	start   uint64 // wall clock in µs; distinguishes processes with the same PID
 	samples uint32
 	sm, fb  uint64 // sums over these samples, in percent × 100
 }
 
-// fullSample is the increase of a sum by one sample of a fully busy GPU.
+// fullSample is the amount by which one sample of a fully busy GPU increases a sum.
 const fullSample = 100 * 100
 
-// accountingPeriod is the interval of the driver's updates. On average, the sums are half of this
-// period old.
+// accountingPeriod is the interval at which the driver updates the sums. On average, the sums are
+// half of this period old.
 const accountingPeriod = time.Second
 
-// readAccounts reads the activity since the last reading from the accounting. If it returns false,
+// readAccounts reads the activity since the last reading from the accounts. If it returns false,
 // all activity must be read from the ring. The next reading starts from the current accounts.
 func (g *gpuReader) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	before := g.accounts
@@ -82,9 +82,9 @@ func (g *gpuReader) accounting(q *inquiry) bool {
 	return err == nil && mode == gonvml.FEATURE_ENABLED
 }
 
-// account reads the accounts of processes that are present, were present at the last reading, or
-// began and ended since then. It returns an error if an account is missing. A process that started
-// before accounting was enabled has no account.
+// account reads the accounts of processes that are present, that were present at the last reading,
+// or that began and ended since then. It returns an error if an account is missing. A process has
+// no account if it started before accounting was enabled.
 func (g *gpuReader) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, missing error) {
 	now = &accounts{of: make(map[uint32]account), all: make(map[uint32]bool)}
 	all, err := query(q, "nvmlDeviceGetAccountingPids", func() ([]uint32, ret) { return accountingPIDs(g.handle) })
@@ -106,7 +106,8 @@ func (g *gpuReader) account(q *inquiry, contexts []gpu.Context, before *accounts
 	return now, missing
 }
 
-// accountOf rejects unavailable sums, which the driver returns with all bits set.
+// accountOf reads the account of a process. It rejects unavailable sums, in which the driver sets
+// all bits.
 func accountOf(h device, pid uint32) (gonvml.AccountingStats_v2, ret) {
 	s, r := h.GetAccountingStats_v2(pid)
 	if r == gonvml.SUCCESS && (s.SumGpuUtil > math.MaxInt64 || s.SumFbUtil > math.MaxInt64) {
@@ -115,7 +116,7 @@ func accountOf(h device, pid uint32) (gonvml.AccountingStats_v2, ret) {
 	return s, r
 }
 
-// concern returns the PIDs of accounts that may contain activity since an earlier reading.
+// concern returns the PIDs of the accounts that may contain activity since an earlier reading.
 func (a *accounts) concern(contexts []gpu.Context, before *accounts) map[uint32]bool {
 	pids := make(map[uint32]bool)
 	for _, c := range contexts {
@@ -135,8 +136,8 @@ func (a *accounts) concern(contexts []gpu.Context, before *accounts) map[uint32]
 	return pids
 }
 
-// since returns the increase of the accounts since an earlier reading. A new account must belong to
-// a process that started after that reading; otherwise the increase is unknown.
+// since returns the increase of the accounts since an earlier reading. If a new account belongs to
+// a process that started before that reading, the increase is unknown.
 func (a *accounts) since(before *accounts, now gpu.Instant) (map[uint32]account, bool) {
 	earlier := now.Wall.Add(before.at - now.Boot).UnixMicro()
 	done := make(map[uint32]account, len(a.of))
@@ -157,7 +158,7 @@ func (a *accounts) since(before *accounts, now gpu.Instant) (map[uint32]account,
 	return done, true
 }
 
-// mostSamples returns the number of samples that the driver took. This is the largest number in any
+// mostSamples returns the number of samples that the driver took. This is the largest number in an
 // account, because the account of a process that was always present counts all samples.
 func mostSamples(done map[uint32]account) (n uint32) {
 	for _, d := range done {
@@ -166,7 +167,8 @@ func mostSamples(done map[uint32]account) (n uint32) {
 	return n
 }
 
-// samples returns averages over a span in which the driver took n samples.
+// samples returns the average activity of each process over a span in which the driver took n
+// samples.
 func samples(done map[uint32]account, n uint32, span gpu.Span) (out []gpu.Sample) {
 	all := float64(n) * fullSample
 	for _, pid := range slices.Sorted(maps.Keys(done)) {
@@ -177,7 +179,7 @@ func samples(done map[uint32]account, n uint32, span gpu.Span) (out []gpu.Sample
 	return out
 }
 
-// forget drops the accounts of ended processes that the driver's last update did not change.
+// forget drops the accounts of ended processes if the driver's last update did not change them.
 func (a *accounts) forget(done map[uint32]account, contexts []gpu.Context) {
 	maps.DeleteFunc(a.of, func(pid uint32, _ account) bool {
 		listed := slices.ContainsFunc(contexts, func(c gpu.Context) bool { return c.PID == pid })

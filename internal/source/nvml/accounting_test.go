@@ -16,16 +16,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// kept is the accounting of a process. It contains the start of the process, the number of samples,
-// and the sums of the percentages in the samples. The zero value stands for a process without
-// accounting.
+// kept is the driver's account of a process: the start of the process, the number of samples, and
+// the sums of the percentages in the samples. The zero value stands for a process without an
+// account.
 type kept struct {
 	began   time.Time
 	samples int
 	sm, mem int
 }
 
-// An office is a GPU with accounting. Its ring of samples reports PID 99 as active.
+// An office is a test of a GPU with accounting. The samples in the GPU's ring name PID 99, so that
+// they differ from the accounts.
 type office struct {
 	t      *testing.T
 	clock  *gputest.Clock
@@ -34,7 +35,7 @@ type office struct {
 	uuid   string
 }
 
-// newOffice opens a driver that lists the processes with accounts, and reads this driver once.
+// newOffice opens a driver with accounts for its processes, and reads it once.
 func newOffice(t *testing.T, accounts map[uint32]kept) *office {
 	g := gputest.Full(0)
 	o := &office{t: t, clock: gputest.NewClock(), uuid: g.Device.UUID}
@@ -79,10 +80,10 @@ func (o *office) read() gpu.Reading {
 	return report.Readings[0]
 }
 
-// stale is the assumed age of the accounts.
+// stale is the age that the program assumes for the accounts.
 const stale = time.Second / 2
 
-// want reads the GPU. It checks that the samples come from the accounts and that their span has the
+// want reads the GPU and checks that the samples come from the accounts and that their span has the
 // given length.
 func (o *office) want(long time.Duration, samples ...gpu.Sample) {
 	o.t.Helper()
@@ -109,8 +110,7 @@ func (o *office) wantRing() {
 // longAgo is a time before any reading.
 var longAgo = time.Unix(1_700_000_000, 0)
 
-// ringLate is the age of the ring's newest sample at a reading, with the ring that newOffice
-// writes.
+// ringLate is the age of the ring's newest sample at a reading, as keep writes it.
 const ringLate = 100 * time.Millisecond
 
 // two returns the accounts of two processes of the same age.
@@ -118,8 +118,8 @@ func two(samples, sm7, sm8 int) map[uint32]kept {
 	return map[uint32]kept{7: {longAgo, samples, sm7, sm7 / 2}, 8: {longAgo, samples, sm8, 0}}
 }
 
-// TestAccounting checks that the increase of the sums since the end of the ring is reported, and
-// that no samples of the ring are reported.
+// TestAccounting checks that a reading reports the increase of the sums since the end of the ring's
+// samples, and no samples from the ring.
 func TestAccounting(t *testing.T) {
 	o := newOffice(t, two(1000, 5000, 70_000))
 	o.keep(two(1007, 5350, 70_175))
@@ -128,8 +128,8 @@ func TestAccounting(t *testing.T) {
 	o.want(time.Second, gpu.Sample{PID: 7}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// TestAccountingStandsStill checks that readings cover no time until the driver's next update, up
-// to a limit.
+// TestAccountingStandsStill checks that readings cover no time until the driver updates the
+// accounts, up to a limit.
 func TestAccountingStandsStill(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))
@@ -156,7 +156,7 @@ func TestAccountingComesAndGoes(t *testing.T) {
 	o.list(7, 8, 9)
 	o.want(time.Second+ringLate-stale, gpu.Sample{PID: 7, SM: 0.5, Memory: 0.25}, gpu.Sample{PID: 8}, gpu.Sample{PID: 9, SM: 0.5})
 
-	o.list(8) // the other processes have ended, and the driver adds their last samples
+	o.list(8) // the other processes have ended, but the driver still adds their last samples
 	accounts = two(1020, 600, 0)
 	accounts[7] = kept{longAgo, 1015, 600, 300}
 	accounts[9] = kept{o.clock.Now().Wall.Add(-time.Second / 2), 5, 500, 0}
@@ -169,7 +169,7 @@ func TestAccountingComesAndGoes(t *testing.T) {
 		o.want(time.Second, gpu.Sample{PID: 8})
 	}
 	if again := strings.Count(o.driver.log(), "nvmlDeviceGetAccountingStats\t") - asked; again != 2+1+1 {
-		t.Errorf("%d accounts were read, want those of a present process, and once that of an ended one", again)
+		t.Errorf("%d accounts were read, want one per reading for the present process, and one for the ended process", again)
 	}
 	o.list()
 	for range 3 { // the process ended; after that there is no process
@@ -180,8 +180,8 @@ func TestAccountingComesAndGoes(t *testing.T) {
 	o.want(time.Second)
 }
 
-// TestAccountingOfWhoWasNotSeen checks that the activity of a process that began and ended between
-// two readings is reported.
+// TestAccountingOfWhoWasNotSeen checks that the activity of a process is reported if the process
+// began and ended between two readings.
 func TestAccountingOfWhoWasNotSeen(t *testing.T) {
 	accounts := two(1000, 0, 0)
 	accounts[5] = kept{longAgo, 700, 90_000, 0} // the process ended long ago
@@ -197,8 +197,8 @@ func TestAccountingOfWhoWasNotSeen(t *testing.T) {
 	}
 }
 
-// TestAccountingPIDReuse checks that a new process gets no activity of an earlier process with its
-// PID.
+// TestAccountingPIDReuse checks that a new process is not assigned the activity of an earlier
+// process with the same PID.
 func TestAccountingPIDReuse(t *testing.T) {
 	o := newOffice(t, two(1000, 90_000, 0))
 	accounts := two(1010, 0, 1000)
@@ -208,7 +208,7 @@ func TestAccountingPIDReuse(t *testing.T) {
 }
 
 // TestAccountingFallsBack checks that the ring is used while accounts are incomplete. The next
-// reading then also uses the ring, because it has no earlier accounts.
+// reading also uses the ring, because there are no earlier accounts.
 func TestAccountingFallsBack(t *testing.T) {
 	failing := func(call, do string) func(*office) {
 		return func(o *office) { o.driver.fault(o.uuid, call, do) }
@@ -226,22 +226,22 @@ func TestAccountingFallsBack(t *testing.T) {
 	}{
 		{"a process that is older than its account", func(o *office) {
 			o.keep(map[uint32]kept{7: {longAgo, 10, 1000, 500}, 8: {longAgo, 10, 600, 0}, 9: {longAgo, 500, 5000, 0}})
-			o.list(7, 8, 9) // afterwards its account is removed
+			o.list(7, 8, 9) // its account is then removed
 		}, true},
-		{"another process that is old", keeping(map[uint32]kept{7: {longAgo, 10, 1000, 500}, 8: {longAgo.Add(time.Second), 10, 600, 0}}), true},
+		{"another old process without an account", keeping(map[uint32]kept{7: {longAgo, 10, 1000, 500}, 8: {longAgo.Add(time.Second), 10, 600, 0}}), true},
 		{"no account", keeping(map[uint32]kept{7: {longAgo, 10, 1000, 500}}), true},
-		{"no account of an ended process", func(o *office) {
+		{"an ended process without an account", func(o *office) {
 			o.keep(map[uint32]kept{7: {longAgo, 10, 1000, 500}})
 			o.list(7)
 		}, true},
 		{"accounts restart", keeping(sums(1, 100, 50)), false},
 		{"fewer samples", keeping(sums(4, 700, 350)), false},
-		{"a sum that is less", keeping(sums(10, 600, 350)), false},
-		{"another sum that is less", keeping(sums(10, 1000, 300)), false},
-		{"more than all", keeping(sums(7, 1000, 500)), false},
+		{"a sum that decreased", keeping(sums(10, 600, 350)), false},
+		{"another sum that decreased", keeping(sums(10, 1000, 300)), false},
+		{"more samples than the driver took", keeping(sums(7, 1000, 500)), false},
 		{"no number", func(o *office) { o.driver.replace("gr=60000", fmt.Sprintf("gr=%d", uint64(math.MaxUint64))) }, true},
 		{"a failure", failing("nvmlDeviceGetAccountingStats", "fail:999"), true},
-		{"an empty answer", failing("nvmlDeviceGetAccountingStats", "blank"), true},
+		{"an empty response", failing("nvmlDeviceGetAccountingStats", "blank"), true},
 		{"no list of accounts", failing("nvmlDeviceGetAccountingPids", "fail:999"), true},
 		{"no list of processes", failing("nvmlDeviceGetMigMode", "fail:999"), true},
 		{"no mode", failing("nvmlDeviceGetAccountingMode", "fail:999"), true},
@@ -259,7 +259,7 @@ func TestAccountingFallsBack(t *testing.T) {
 			o.keep(two(100, 1000, 1000))
 			r := o.read()
 			if again := len(r.Samples) == 1; again != tt.again {
-				t.Errorf("again by the ring: %v, want %v: %+v", again, tt.again, r.Samples)
+				t.Errorf("the next reading uses the ring: %v, want %v: %+v", again, tt.again, r.Samples)
 			}
 			until := r.Sampled.To
 			o.keep(two(110, 1500, 1000))
@@ -272,7 +272,7 @@ func TestAccountingFallsBack(t *testing.T) {
 	}
 }
 
-// TestAccountingHasNoNumbers checks that a sum that the driver fills with ones is ignored.
+// TestAccountingHasNoNumbers checks that a sum with all bits set is ignored.
 func TestAccountingHasNoNumbers(t *testing.T) {
 	o := newOffice(t, nil)
 	for n := range 3 {
@@ -284,8 +284,8 @@ func TestAccountingHasNoNumbers(t *testing.T) {
 	}
 }
 
-// TestAccountingWithoutARing checks that, if there is no ring, the activity is known from the
-// second reading on.
+// TestAccountingWithoutARing checks that the activity is known from the second reading on if the
+// driver has no ring.
 func TestAccountingWithoutARing(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.driver.node.Loads++
@@ -296,7 +296,7 @@ func TestAccountingWithoutARing(t *testing.T) {
 	o.want(time.Second, gpu.Sample{PID: 7, SM: 1, Memory: 0.5}, gpu.Sample{PID: 8})
 }
 
-// TestAccountingAfterReload checks that accounts from before a driver reload are ignored.
+// TestAccountingAfterReload checks that accounts that were read before a driver reload are ignored.
 func TestAccountingAfterReload(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.driver.node.Loads++
@@ -308,8 +308,8 @@ func TestAccountingAfterReload(t *testing.T) {
 	}
 }
 
-// TestStaleAccounts checks that the next reading contains the activity of a reading that was too
-// late.
+// TestStaleAccounts checks that, after a reading that was too late, the next reading contains its
+// activity.
 func TestStaleAccounts(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))
@@ -322,7 +322,7 @@ func TestStaleAccounts(t *testing.T) {
 	}
 	o.clock.Advance(3 * time.Second)
 	o.keep(two(37, 1200, 1000))
-	report := gputest.Eventually(t, o.source, "it answers again", func(r gpu.Report, err error) bool { return len(r.Readings) == 1 })
+	report := gputest.Eventually(t, o.source, "the GPU responds again", func(r gpu.Report, err error) bool { return len(r.Readings) == 1 })
 	until := o.clock.Now().Boot - stale
 	span := gpu.Span{From: until - 4*time.Second, To: until}
 	want := []gpu.Sample{{PID: 7, Span: span, SM: 0.25, Memory: 0.125}, {PID: 8, Span: span, SM: 0.5}}
@@ -332,7 +332,7 @@ func TestStaleAccounts(t *testing.T) {
 }
 
 // TestAccountingIsNotAsked checks that accounts are not read in MIG mode or while accounting mode
-// is off. The accounting mode is never enabled.
+// is off, and that the program never enables accounting mode.
 func TestAccountingIsNotAsked(t *testing.T) {
 	n := working()
 	d := newDriver(t, n)
@@ -342,9 +342,9 @@ func TestAccountingIsNotAsked(t *testing.T) {
 	gputest.Read(t, s)
 	gputest.Read(t, s)
 	if strings.Contains(d.log(), "nvmlDeviceGetAccountingMode\t"+n.GPUs[0].Device.UUID) {
-		t.Error("a divided GPU was read")
+		t.Error("accounts of a GPU in MIG mode were read")
 	}
 	if modes, stats := d.calls("nvmlDeviceGetAccountingMode"), d.calls("nvmlDeviceGetAccountingStats"); modes != 2 || stats != 0 {
-		t.Errorf("%d modes and %d accounts were read", modes, stats)
+		t.Errorf("the mode was read %d times and accounts %d times", modes, stats)
 	}
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// Three of the eight GPUs differ, so that all calls are made.
+// Three of the eight GPUs have different properties, so that all calls are made.
 const (
-	plain  = 0 // undivided, with the older energy counter
+	plain  = 0 // not in MIG mode, with the older energy counter
 	parted = 1 // in MIG mode
-	scoped = 2 // with an energy counter that names its scope
+	scoped = 2 // with an energy counter that has a scope
 	none   = -1
 )
 
-// eight returns a node with eight GPUs and the faulty driver.
+// eight returns a node with eight GPUs, and its driver, into which faults can be injected.
 func eight() gputest.Node {
 	var n gputest.Node
 	for i := range 8 {
@@ -35,18 +35,19 @@ func eight() gputest.Node {
 	return n
 }
 
-// An effect removes the values of a GPU that are unknown while a call fails.
+// An effect removes those values of a GPU that are unknown while a call fails.
 type effect func(*gputest.GPU)
 
-// nothing is the effect of a failing call that returns no required value.
+// nothing is the effect of a failing call if it changes no value in the report.
 func nothing(*gputest.GPU) {}
 
-// A call is a function of the driver, with the values that are missing while the function fails.
+// A call describes which values are missing while a function of the driver fails.
 type call struct {
-	// gpu is a GPU on which the call is made, or empty if the call does not concern a GPU.
+	// gpu is the UUID of a GPU for which the call is made, or empty if the call does not concern a
+	// GPU.
 	gpu int
-	// first is the effect on a new GPU, or nil if the call is not made for a new GPU. later is the
-	// effect on a known GPU, or nil if the call is not repeated.
+	// first is the effect if the call fails for a new GPU, or nil if the call is not made for a new
+	// GPU. later is the effect if it fails for a known GPU, or nil if the call is not repeated.
 	first, later effect
 }
 
@@ -84,8 +85,8 @@ var calls = withTables(map[string]call{
 	"nvmlDeviceGetRemappedRows":           always(plain, func(g *gputest.GPU) { g.Reading.RowRemap = nil }),
 	"nvmlDeviceGetProcessUtilization":     always(plain, func(g *gputest.GPU) { g.Reading.SamplesKnown = false }),
 
-	"nvmlDeviceGetAccountingMode":            always(plain, nothing), // the ring of samples replaces it
-	"nvmlDeviceGetCurrentClocksEventReasons": always(plain, nothing), // throttled time of drivers that have no counters for it
+	"nvmlDeviceGetAccountingMode":            always(plain, nothing), // the ring of samples is used instead
+	"nvmlDeviceGetCurrentClocksEventReasons": always(plain, nothing), // used only with drivers that have no counters of throttled time
 	"nvmlDeviceGetSamples":                   always(plain, nothing), // quiet times are found later
 
 	"nvmlDeviceGetComputeRunningProcesses":    always(plain, unlisted),
@@ -103,22 +104,22 @@ var calls = withTables(map[string]call{
 	"nvmlGpmQueryDeviceSupport":           {parted, nothing, nil},
 	"nvmlGpmSampleAlloc":                  {gpu: none},
 	"nvmlGpmSampleFree":                   {gpu: none},
-	"nvmlGpmMigSampleGet":                 always(parted, nothing), // the value is unknown in a first reading
+	"nvmlGpmMigSampleGet":                 always(parted, nothing), // the value is always unknown in a first reading
 	"nvmlGpmMetricsGet":                   {parted, nil, nothing},
 })
 
-// healthCalls contains the calls that read health values, which no GPU in this test supports. They
-// are repeated after reaskAfter.
+// healthCalls contains the calls that read health values. No GPU in this test supports them, so
+// they are repeated only after reaskAfter.
 var healthCalls = []string{
 	"nvmlDeviceGetMemoryErrorCounter", "nvmlDeviceGetSramEccErrorStatus", "nvmlDeviceGetRowRemapperHistogram",
 	"nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth",
 	"nvmlDeviceGetPerformanceState", "nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization",
 }
 
-// reaskAfter is longer than the time after which an unsupported call is repeated.
+// reaskAfter is longer than the time after which the program repeats an unsupported call.
 const reaskAfter = 11 * time.Minute
 
-// withTables adds the calls that read gauges and health.
+// withTables returns the given calls and the calls that read gauges and health.
 func withTables(calls map[string]call) map[string]call {
 	for _, name := range healthCalls {
 		calls[name] = always(plain, nothing)
@@ -136,14 +137,14 @@ func lost(g *gputest.GPU) { g.Lost = true }
 
 func unlisted(g *gputest.GPU) { g.Reading.Contexts, g.Reading.ContextsKnown = nil, false }
 
-// unmetered is the effect of a temporary failure of a GPU's best energy counter.
+// unmetered is the effect if a GPU's best energy counter fails temporarily.
 func unmetered(g *gputest.GPU) {
 	g.Device.EnergySource, g.Device.EnergyScope, g.Reading.Energy = gpu.EnergyNone, "", nil
 }
 
-// TestCallsAreKnown runs all code that calls the driver, and compares the table with the calls that
-// were made. It also compares these calls with the functions in the source code. A new call needs a
-// row.
+// TestCallsAreKnown runs all code that calls the driver. It compares the table with the calls that
+// were made, and with the names of driver functions in the source code. A new call needs a row in
+// the table.
 func TestCallsAreKnown(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, eight())
@@ -178,7 +179,7 @@ func TestCallsAreKnown(t *testing.T) {
 	}
 }
 
-// named returns the names of the driver's functions in the source code, without versions.
+// named returns the names of driver functions in the source code, without version suffixes.
 func named(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")

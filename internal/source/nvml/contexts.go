@@ -11,10 +11,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// readContexts reads the processes with a context. In MIG mode it reads the lists of each MIG
-// device, because in this mode the lists of the whole GPU require privileges and do not name
-// instances. If one list fails or is too long, all processes are unknown, because otherwise the
-// processes of this list would seem to have ended.
+// readContexts reads the processes that have a context on the GPU. In MIG mode it reads the lists
+// of each MIG device, because the lists of the whole GPU then require privileges and do not name
+// instances. If one list cannot be read or is too long, all processes are unknown, because
+// otherwise the processes in this list would seem to have ended.
 func (g *gpuReader) readContexts(q, mig *inquiry, r *gpu.Reading) {
 	contexts := make(map[uint32]gpu.Context)
 	g.oversized = nil
@@ -26,7 +26,7 @@ func (g *gpuReader) readContexts(q, mig *inquiry, r *gpu.Reading) {
 	if !r.ContextsKnown {
 		return
 	}
-	delete(contexts, 0) // no process
+	delete(contexts, 0) // not a process
 	for _, c := range contexts {
 		r.Contexts = append(r.Contexts, c)
 	}
@@ -34,8 +34,8 @@ func (g *gpuReader) readContexts(q, mig *inquiry, r *gpu.Reading) {
 }
 
 // listContexts merges the three process lists of a GPU or MIG device into one entry per process. It
-// returns false if a list failed. If the driver has no lists for graphics or MPS, the compute list
-// is complete.
+// returns false if a list could not be read. If the driver has no lists for graphics or MPS, the
+// compute list alone is complete.
 func (g *gpuReader) listContexts(q *inquiry, p migDevice, contexts map[uint32]gpu.Context) (known bool) {
 	failed := false
 	list := func(symbol string, mps bool) {
@@ -62,8 +62,8 @@ func (g *gpuReader) listContexts(q *inquiry, p migDevice, contexts map[uint32]gp
 	return known && !failed
 }
 
-// merged adds one row to the entry of its process. Every list reports the memory of the whole
-// process, so rows are not summed.
+// merged adds one row of a list to the entry of its process. Every list reports the memory of the
+// whole process, so the memory is not summed.
 func merged(c gpu.Context, p gonvml.ProcessInfo, mps bool) gpu.Context {
 	c.PID = p.Pid
 	c.MPS = c.MPS || mps

@@ -28,7 +28,8 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// TestContextsKnown checks that one of the three lists is enough.
+// TestContextsKnown checks that contexts are known if the driver supports only one of the three
+// lists.
 func TestContextsKnown(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)

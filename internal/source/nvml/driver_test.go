@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// libraryPath is the fake driver library.
+// libraryPath is the path of the fake driver library.
 var libraryPath string
 
 func TestMain(m *testing.M) {
@@ -29,24 +29,24 @@ func TestMain(m *testing.M) {
 	os.Exit(fakes.Main(m, &libraryPath, nil))
 }
 
-// A driver is the fake driver, with its node and the other fields of its state file.
+// A driver is the fake driver, with the node that it reports and further content of its state file.
 type driver struct {
 	t    *testing.T
 	path string
 	node gputest.Node
-	// lines contains additional lines of the state file, and fields contains additional fields of its
+	// lines contains additional lines in the state file, and fields contains additional fields in its
 	// gpu records.
 	lines  []string
 	fields map[string]string // additional fields by UUID, separated by tabs
-	proc   string            // directory that describes the memory of the machine; empty if there is none
-	// profiling is set if opened sources read profiles.
+	proc   string            // procfs with the memory of the machine, or empty
+	// profiling is set if the sources read profiles.
 	profiling bool
 
-	logged bytes.Buffer // log of the last opened source
-	stages *stage.Set   // its stages
+	logged bytes.Buffer // log of the source that was opened last
+	stages *stage.Set   // stages of this source
 }
 
-// newDriver configures the fake library of this process as the node.
+// newDriver makes the fake library of this process report the node.
 func newDriver(t *testing.T, n gputest.Node) *driver {
 	dir := t.TempDir()
 	d := &driver{t: t, path: filepath.Join(dir, "state"), node: n, fields: map[string]string{}}
@@ -56,8 +56,8 @@ func newDriver(t *testing.T, n gputest.Node) *driver {
 	return d
 }
 
-// open returns a source that reads the driver, and closes it when the test ends. It waits for slow
-// calls; [gputest.Hasty] is for tests with calls that hang.
+// open returns a source that reads the driver, and closes the source when the test ends. The source
+// waits for slow calls, so tests with hanging calls use [gputest.Hasty].
 func (d *driver) open(now gpu.Clock) *nvml.Source { return d.openWith(gputest.HangTimeout, now) }
 
 func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source {
@@ -67,7 +67,7 @@ func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source
 		Log: slog.New(slog.NewTextHandler(&d.logged, nil)), Stages: d.stages,
 	})
 	d.t.Cleanup(func() {
-		d.change(gputest.Node{Loads: d.node.Loads}) // no call is stuck, and the driver is loaded
+		d.change(gputest.Node{Loads: d.node.Loads}) // ends hanging calls and loads the driver
 		if err := s.Close(time.Minute); err != nil && !strings.Contains(err.Error(), "nvmlShutdown: ") {
 			d.t.Error(err)
 		}
@@ -90,7 +90,7 @@ func (d *driver) fault(uuid, call, do string) {
 	d.write()
 }
 
-// healed removes all additional lines.
+// healed removes all additional lines, including faults.
 func (d *driver) healed() {
 	d.lines = nil
 	d.write()
@@ -141,7 +141,7 @@ func (d *driver) log() string {
 	return string(log)
 }
 
-// await waits until a function was called the given number of times.
+// await waits until the given number of calls to a function was made.
 func (d *driver) await(function string, calls int) {
 	d.t.Helper()
 	deadline := time.After(gputest.HangTimeout)

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A meter is a way to read a GPU's energy. A counter is chosen once per session, because mixing the
-// values of several would make the counter jump. Power is integrated in addition, so that the
-// ledger can continue from the integral if a counter fails at first and responds later.
+// A meter is the chosen way to read a GPU's energy. A counter is chosen once per session, because
+// the energy would jump if values of several counters were mixed. Power is integrated in addition,
+// so that the ledger can continue from the integral if a counter fails at first and works later.
 type meter struct {
 	kind  meterKind
 	tries int // readings without a counter
@@ -28,11 +28,11 @@ const (
 	noMeter
 )
 
-// maxTries is the number of readings for which a failing meter keeps its precedence over the next
-// best meter, if the driver may support it.
+// maxTries is the number of readings for which a failing counter has precedence over the next best
+// way, as long as the driver may support the counter.
 const maxTries = 3
 
-// retryAfter is the number of readings after which a failed counter is tried again.
+// retryAfter is the interval, in readings, at which a failed counter is tried again.
 const retryAfter = 10
 
 func (g *gpuReader) readEnergy(q *inquiry, r *gpu.Reading) {
@@ -72,8 +72,8 @@ func (g *gpuReader) readEnergy(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// choose selects the best meter that works. Pascal and older GPUs, and some virtual GPUs, report
-// only power.
+// choose selects the best way that works. Pascal and older GPUs, and some virtual GPUs, report only
+// power.
 func (g *gpuReader) choose(q *inquiry, powerErr error) {
 	g.meter.tries++
 	if g.chooseCounter(q) {
@@ -103,8 +103,9 @@ func (g *gpuReader) chooseCounter(q *inquiry) bool {
 	return g.settle(err, boardCounter, gpu.EnergyCounter, scope)
 }
 
-// settle chooses a meter that works. It returns true if the choice is final. A meter that failed
-// with an error other than "not supported" gets another attempt.
+// settle chooses the given way if reading it returned no error. It reports whether no other way
+// should be tried at this reading: because this way was chosen, or because it failed with an error
+// other than "not supported" and will be tried again.
 func (g *gpuReader) settle(err error, kind meterKind, source gpu.EnergySource, scope gpu.EnergyScope) bool {
 	if err != nil {
 		failed := !unsupported(err)
@@ -123,7 +124,7 @@ func (g *gpuReader) energyCounter(q *inquiry) (gpu.Millijoules, error) {
 	})
 }
 
-// energyField reads NVML_FI_DEV_ENERGY, in mJ, for a scope.
+// energyField reads NVML_FI_DEV_ENERGY for a scope, in mJ.
 func (g *gpuReader) energyField(q *inquiry, scope uint32) (gpu.Millijoules, error) {
 	n, err := g.field(q, gonvml.FI_DEV_ENERGY, scope)
 	return gpu.Millijoules(n), err
@@ -134,7 +135,7 @@ func (g *gpuReader) field(q *inquiry, id, scope uint32) (uint64, error) {
 	return query(q, "nvmlDeviceGetFieldValues", func() (uint64, ret) {
 		value := []gonvml.FieldValue{{
 			FieldId: id, ScopeId: scope,
-			NvmlReturn: uint32(gonvml.ERROR_NOT_SUPPORTED), // a driver may leave fields unchanged that it does not support
+			NvmlReturn: uint32(gonvml.ERROR_NOT_SUPPORTED), // a driver may leave unsupported fields unchanged
 		}}
 		if r := g.handle.GetFieldValues(value); r != gonvml.SUCCESS {
 			return 0, r
@@ -146,7 +147,7 @@ func (g *gpuReader) field(q *inquiry, id, scope uint32) (uint64, error) {
 	})
 }
 
-// modulePower reads NVML_FI_DEV_POWER_AVERAGE, in mW, for the GPU and for its module.
+// modulePower reads NVML_FI_DEV_POWER_AVERAGE for the GPU and for its module, in mW.
 func (g *gpuReader) modulePower(q *inquiry) gpu.ModulePower {
 	power := func(scope uint32) gpu.Watts {
 		mw, err := g.field(q, gonvml.FI_DEV_POWER_AVERAGE, scope)
@@ -158,7 +159,7 @@ func (g *gpuReader) modulePower(q *inquiry) gpu.ModulePower {
 	return gpu.ModulePower{GPU: power(gonvml.POWER_SCOPE_GPU), Module: power(gonvml.POWER_SCOPE_MODULE)}
 }
 
-// available64 rejects unavailable values, in which the driver sets all bits.
+// available64 rejects a value with all bits set, which means that the value is not available.
 func available64(n uint64, r ret) (uint64, ret) {
 	if r == gonvml.SUCCESS && n > math.MaxInt64 {
 		return 0, gonvml.ERROR_NO_DATA
@@ -166,7 +167,7 @@ func available64(n uint64, r ret) (uint64, ret) {
 	return n, r
 }
 
-// fieldInteger decodes the value of a field according to the type in the driver's response.
+// fieldInteger decodes the value of a field according to the value type in the driver's response.
 func fieldInteger(f gonvml.FieldValue) (uint64, ret) {
 	bits := binary.NativeEndian.Uint64(f.Value[:])
 	switch gonvml.ValueType(f.ValueType) {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// readFields reads a GPU with a driver that reports only the given fields.
+// readFields reads a GPU for which the driver reports only the given fields.
 func readFields(t *testing.T, fields string) gpu.Report {
 	t.Helper()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
@@ -18,7 +18,7 @@ func readFields(t *testing.T, fields string) gpu.Report {
 	return gputest.Read(t, d.open(gputest.NewClock().Now))
 }
 
-// TestEnergySource checks which one of several meters is chosen.
+// TestEnergySource checks which of several ways to read the energy is chosen.
 func TestEnergySource(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -27,12 +27,12 @@ func TestEnergySource(t *testing.T) {
 		scope  gpu.EnergyScope
 		energy *gpu.Millijoules
 	}{
-		{"the GPU's own field", "energy=1\tenergy_gpu=2\tenergy_module=3\tpower=4", gpu.EnergyCounter, gpu.ScopeGPU, new(gpu.Millijoules(2))},
+		{"the field with the GPU's scope", "energy=1\tenergy_gpu=2\tenergy_module=3\tpower=4", gpu.EnergyCounter, gpu.ScopeGPU, new(gpu.Millijoules(2))},
 		{"a module that reports its scope", "energy=1\tenergy_module=3\tpower=4", gpu.EnergyCounter, gpu.ScopeModule, new(gpu.Millijoules(1))},
 		{"a counter of unknown scope", "energy=1\tpower=4", gpu.EnergyCounter, gpu.ScopeUnknown, new(gpu.Millijoules(1))},
 		{"power alone", "power=4", gpu.EnergyPower, gpu.ScopeUnknown, new(gpu.Millijoules(0))},
-		{"the module's field is not this GPU's", "energy_module=3", gpu.EnergyNone, "", nil},
-		{"a number no counter has", "energy=18446744073709551615\ttemperature=30", gpu.EnergyNone, "", nil},
+		{"the field with the module's scope is not used for the GPU", "energy_module=3", gpu.EnergyNone, "", nil},
+		{"an impossible counter value", "energy=18446744073709551615\ttemperature=30", gpu.EnergyNone, "", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestEnergyFailsAtFirst(t *testing.T) {
 	d.fault(anyGPU, "nvmlDeviceGetTotalEnergyConsumption", "fail:999")
 	report := gputest.Read(t, s)
 	if r := report.Readings[0]; r.Energy != nil || report.Devices[0].EnergySource != gpu.EnergyNone {
-		t.Errorf("energy %d from %q while the counter fails", *r.Energy, report.Devices[0].EnergySource)
+		t.Errorf("energy is %d mJ from %q while the counter fails", *r.Energy, report.Devices[0].EnergySource)
 	}
 	d.healed()
 	gputest.Check(t, gputest.Read(t, s), d.node)
@@ -72,8 +72,9 @@ func TestEnergyFailsAtFirst(t *testing.T) {
 	}
 }
 
-// TestEnergyFailsForLong checks that a counter that failed at first replaces summed power within ten
-// readings of its return, and that its first reading also contains the sum.
+// TestEnergyFailsForLong checks that a counter that failed at first replaces the integral of power
+// within ten readings after it works again. The first reading with the counter must also contain the
+// integral.
 func TestEnergyFailsForLong(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
@@ -95,7 +96,7 @@ func TestEnergyFailsForLong(t *testing.T) {
 	for n := 25; n < 36; n++ {
 		source, r := read()
 		if *r.PowerSum != gpu.Millijoules(n)*250_000 {
-			t.Fatalf("reading %d: the sum is %d mJ", n, *r.PowerSum)
+			t.Fatalf("reading %d: the integral is %d mJ", n, *r.PowerSum)
 		}
 		if source == gpu.EnergyCounter {
 			if want := *d.node.GPUs[0].Reading.Energy; *r.Energy != want {
@@ -104,15 +105,15 @@ func TestEnergyFailsForLong(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the counter is not read after its return")
+	t.Error("the counter is not read although it works again")
 }
 
-// TestIntegral checks the integral of power. The sums are exact to the millijoule.
+// TestIntegral checks that the integral of power is exact to the millijoule.
 func TestIntegral(t *testing.T) {
 	clock := gputest.NewClock()
 	g := gputest.Plain(0)
 	g.Device.EnergySource, g.Reading.Energy = gpu.EnergyPower, nil
-	g.Reading.Gauges[gpu.Temperature] = new(30.0) // detects changes even if there is no power
+	g.Reading.Gauges[gpu.Temperature] = new(30.0) // a reading needs at least one value, even without power
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{g}})
 	s := d.open(clock.Now)
 	steps := []struct {
@@ -125,8 +126,8 @@ func TestIntegral(t *testing.T) {
 		{"constant", time.Second, 100, 100_000},
 		{"rising", time.Second, 300, 300_000},
 		{"a third of a second", time.Second / 3, 300, 399_999},
-		{"its rest is not forgotten", 2 * time.Second / 3, 300, 599_999},
-		{"nor is this one", 10, 300, 600_000},
+		{"its remainder is kept", 2 * time.Second / 3, 300, 599_999},
+		{"this remainder is also kept", 10, 300, 600_000},
 		{"the longest interval", 10 * time.Second, 300, 3_600_000},
 		{"no readings", 10*time.Second + 1, 300, 3_600_000},
 		{"and on", 2 * time.Second, 100, 4_000_000},
@@ -150,7 +151,7 @@ func TestIntegral(t *testing.T) {
 	}
 }
 
-// TestIntegralOutlivesRenumbering checks that an integral continues after the number of GPUs
+// TestIntegralOutlivesRenumbering checks that an integral continues after the number of GPUs has
 // changed.
 func TestIntegralOutlivesRenumbering(t *testing.T) {
 	clock := gputest.NewClock()
@@ -162,13 +163,14 @@ func TestIntegralOutlivesRenumbering(t *testing.T) {
 	clock.Advance(time.Second)
 	before := *gputest.Read(t, s).Readings[1].Energy
 	d.fault(n.GPUs[0].Device.UUID, "*", "drop")
-	report := gputest.Eventually(t, s, "one GPU is left", func(r gpu.Report, err error) bool { return err == nil && len(r.Devices) == 1 })
+	report := gputest.Eventually(t, s, "one GPU remains", func(r gpu.Report, err error) bool { return err == nil && len(r.Devices) == 1 })
 	if after := *report.Readings[0].Energy; before == 0 || after != before {
-		t.Errorf("the counter went from %d to %d", before, after)
+		t.Errorf("the integral decreased from %d to %d mJ", before, after)
 	}
 }
 
-// TestIntegralOutlivesLoss checks that an integral does not restart at zero when a GPU returns.
+// TestIntegralOutlivesLoss checks that an integral does not restart at zero after a GPU was lost
+// and has returned.
 func TestIntegralOutlivesLoss(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}}
@@ -184,13 +186,13 @@ func TestIntegralOutlivesLoss(t *testing.T) {
 		d.write()
 		report := gputest.Read(t, s)
 		if !lost && *report.Readings[0].Energy != before {
-			t.Errorf("the counter went from %d to %d", before, *report.Readings[0].Energy)
+			t.Errorf("the integral decreased from %d to %d mJ", before, *report.Readings[0].Energy)
 		}
 	}
 }
 
-// TestMeterOutlivesRenumbering checks that a counter is kept if it fails once while GPUs are
-// renumbered.
+// TestMeterOutlivesRenumbering checks that the chosen counter is kept if it fails once while GPUs
+// are renumbered.
 func TestMeterOutlivesRenumbering(t *testing.T) {
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0), gputest.Plain(1)}}
 	d := newDriver(t, n)
@@ -201,7 +203,7 @@ func TestMeterOutlivesRenumbering(t *testing.T) {
 	gputest.Read(t, s)
 	d.fault(n.GPUs[0].Device.UUID, "*", "drop")
 	d.fault(kept, "nvmlDeviceGetFieldValues", "fail:999")
-	gputest.Eventually(t, s, "one GPU is left", func(r gpu.Report, err error) bool { return err == nil && len(r.Devices) == 1 })
+	gputest.Eventually(t, s, "one GPU remains", func(r gpu.Report, err error) bool { return err == nil && len(r.Devices) == 1 })
 	for range 5 {
 		report := gputest.Read(t, s)
 		if got := report.Devices[0]; got.EnergyScope != gpu.ScopeGPU || report.Readings[0].Energy != nil {
@@ -210,8 +212,8 @@ func TestMeterOutlivesRenumbering(t *testing.T) {
 	}
 }
 
-// TestMeterOfANewDriver checks that the source of energy is chosen again when a new driver has a
-// better source.
+// TestMeterOfANewDriver checks that the energy source is chosen again after a driver reload, so
+// that a better source of the new driver is used.
 func TestMeterOfANewDriver(t *testing.T) {
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
 	s := d.open(gputest.NewClock().Now)
@@ -219,21 +221,21 @@ func TestMeterOfANewDriver(t *testing.T) {
 	d.fields[d.node.GPUs[0].Device.UUID] = "energy_gpu=5000"
 	d.node.Loads++
 	d.write()
-	report := gputest.Eventually(t, s, "the driver answers", func(r gpu.Report, err error) bool { return err == nil })
+	report := gputest.Eventually(t, s, "the driver responds", func(r gpu.Report, err error) bool { return err == nil })
 	if scope, energy := report.Devices[0].EnergyScope, *report.Readings[0].Energy; scope != gpu.ScopeGPU || energy != 5000 {
 		t.Errorf("scope %q, energy %d", scope, energy)
 	}
 }
 
-// TestModulePower checks that with the counter of a module, both the power of the GPU and the power
-// of the module are read, and that an impossible power is not reported.
+// TestModulePower checks that both the power of the GPU and the power of the module are read if the
+// counter belongs to the module, and that an impossible power is not reported.
 func TestModulePower(t *testing.T) {
 	tests := []struct {
 		name, fields string
 		want         gpu.ModulePower
 	}{
 		{"both", "energy=1\tenergy_module=3\tpower_gpu=30500\tpower_module=100000", gpu.ModulePower{GPU: 30.5, Module: 100}},
-		{"the GPU's alone", "energy=1\tenergy_module=3\tpower_gpu=30500", gpu.ModulePower{GPU: 30.5}},
+		{"only the GPU's power", "energy=1\tenergy_module=3\tpower_gpu=30500", gpu.ModulePower{GPU: 30.5}},
 		{"neither", "energy=1\tenergy_module=3", gpu.ModulePower{}},
 		{"ones", "energy=1\tenergy_module=3\tpower_gpu=4294967295\tpower_module=100000", gpu.ModulePower{Module: 100}},
 		{"a counter of the GPU", "energy=1\tenergy_gpu=2\tenergy_module=3\tpower_gpu=30500\tpower_module=100000", gpu.ModulePower{}},

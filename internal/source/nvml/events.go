@@ -14,33 +14,33 @@ import (
 )
 
 const (
-	// eventInterval is the time between two calls for an event while there are no events. The calls do
-	// not wait in the driver. A thread that waits in the driver keeps Go's monitor thread awake, which
-	// took a third of the processor time of an idle exporter. Also, shutting down the driver would wait
-	// for this thread.
+	// eventInterval is the interval between two calls for an event while there are none. These calls
+	// do not wait in the driver. A thread that waits in the driver would keep Go's monitor thread
+	// awake, which took a third of the processor time of an idle exporter. Shutting down the driver
+	// would also wait for this thread.
 	eventInterval = 250 * time.Millisecond
-	// eventRetry is the pause after a failure and while no driver is open.
+	// eventRetry is the pause after a failure, and while the driver is not open.
 	eventRetry = time.Second
 )
 
-// errClosed is the error while the driver is closed.
+// errClosed is returned while the driver is closed.
 var errClosed = errors.New("driver is not open")
 
-// event is the result of one wait.
+// event is the result of one wait for an event.
 type event struct {
 	session *session
 	data    gonvml.EventData
 	err     error
 }
 
-// An eventSet receives the events of the driver for the GPUs that are registered with it.
+// An eventSet receives the driver's events for the GPUs that are registered with the set.
 type eventSet struct {
 	gonvml.EventSet
-	mu      sync.RWMutex // locked for reading while a GPU is being registered
+	mu      sync.RWMutex // locked for reading while GPUs are being registered
 	retired bool
 }
 
-// register registers a GPU's XID errors with the set, unless the set is retired.
+// register makes the set receive a GPU's XID errors, unless the set is retired.
 func (e *eventSet) register(h device) (struct{}, ret) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -50,9 +50,10 @@ func (e *eventSet) register(h device) (struct{}, ret) {
 	return struct{}{}, h.RegisterEvents(gonvml.EventTypeXidCriticalError, e.EventSet)
 }
 
-// retire reports whether no registration is in progress, and prevents further ones.
+// retire prevents further registrations. It returns false, and does nothing, if a registration is
+// in progress.
 func (e *eventSet) retire() bool {
-	if !e.mu.TryLock() { // this call may be stuck
+	if !e.mu.TryLock() { // a registration is in progress and may hang
 		return false
 	}
 	defer e.mu.Unlock()
@@ -60,8 +61,8 @@ func (e *eventSet) retire() bool {
 	return true
 }
 
-// renewEvents replaces the event set with an empty event set, or with nil if creating it fails. It
-// must not run during a wait for events, so it runs when the session starts and between two waits.
+// renewEvents replaces the event set by an empty set, or by nil if it cannot create one. It must
+// not run during a wait for events, so it runs when the session starts and between two waits.
 func (d *session) renewEvents() error {
 	set, err := query(&inquiry{lib: d.lib}, "nvmlEventSetCreate", d.lib.EventSetCreate)
 	if err != nil {
@@ -72,15 +73,16 @@ func (d *session) renewEvents() error {
 	return nil
 }
 
-// freeEvents frees a set, unless a call uses it. The shutdown of the driver frees sets in use.
+// freeEvents frees a set, unless a call uses it. Sets in use are freed when the driver is shut
+// down.
 func (d *session) freeEvents(set *eventSet) {
 	if set != nil && set.retire() && d.lib.has("nvmlEventSetFree") {
 		_ = set.Free()
 	}
 }
 
-// subscribe registers a GPU's XID errors with the current event set. A GPU that supports no events
-// is skipped. A failure is retried later. It runs in the GPU's lane.
+// subscribe makes the current event set receive a GPU's XID errors. It skips a GPU that supports no
+// events. After a failure it is called again later. It runs in the GPU's lane.
 func (d *session) subscribe(g *gpuReader) {
 	set := d.events.Load()
 	if g.events == set && g.device.ReportsEvents {
@@ -106,7 +108,7 @@ func (d *session) subscribe(g *gpuReader) {
 }
 
 // Run collects the driver's XID errors for the next report until ctx ends. It does not open the
-// driver. It waits until [Source.Read] opens the driver, also after a driver reload. It returns a
+// driver, but waits until [Source.Read] opens it, also after a driver reload. It returns a
 // [Replaced] if the driver can be read only after a restart of the program.
 func (s *Source) Run(ctx context.Context) error {
 	var waiting lane.Lane[event]
@@ -132,13 +134,13 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// awaitEvent takes an event of a session. If there is no event, it returns after eventInterval, without an
+// awaitEvent takes an event from a session. If there is none, it returns after eventInterval without an
 // error.
 func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[event]) error {
 	pace := time.After(eventInterval)
 	call(d, waiting, d.waitEvent)
 	if !waiting.Busy() {
-		return errClosed // in the meantime
+		return errClosed // the session was closed in the meantime
 	}
 	due, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
 	defer cancel()
@@ -161,9 +163,9 @@ func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[
 	return nil
 }
 
-// waitEvent takes an event from the driver if there is one. A set that fails is replaced: the driver
-// rejects the whole set if one of its GPUs is lost, and the other GPUs are registered with the new set at
-// their next reading. It runs in a lane.
+// waitEvent takes an event from the driver if there is one. If this fails, it replaces the event set,
+// because the driver rejects a whole set if one of its GPUs is lost. The other GPUs are registered with
+// the new set at their next reading. waitEvent runs in a lane.
 func (d *session) waitEvent() event {
 	if d.events.Load() == nil {
 		if err := d.renewEvents(); err != nil {

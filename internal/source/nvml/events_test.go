@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// watch runs the source s until the test ends. It returns the stages that s reports.
+// watch runs the source s until the test ends, and returns the stages to which s reports.
 func watch(t *testing.T, s *nvml.Source) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -30,11 +30,11 @@ func watch(t *testing.T, s *nvml.Source) {
 	})
 }
 
-// wantXIDs reads until there are as many events as expected.
+// wantXIDs reads until the expected number of events was reported, and compares the events.
 func wantXIDs(t *testing.T, s *nvml.Source, want ...gpu.DriverEvent) {
 	t.Helper()
 	var got []gpu.DriverEvent
-	gputest.Eventually(t, s, "the events came", func(r gpu.Report, err error) bool {
+	gputest.Eventually(t, s, "all events were reported", func(r gpu.Report, err error) bool {
 		got = append(got, r.Events...)
 		return len(got) >= len(want)
 	})
@@ -46,7 +46,7 @@ func wantXIDs(t *testing.T, s *nvml.Source, want ...gpu.DriverEvent) {
 func TestXIDs(t *testing.T) {
 	d := newDriver(t, pair())
 	one, two := d.node.GPUs[0].Device.UUID, d.node.GPUs[1].Device.UUID
-	d.add("xid\tgpu=%s\tseq=1\tcode=13", one) // before the wait for events started
+	d.add("xid\tgpu=%s\tseq=1\tcode=13", one) // reported before the wait for events began
 	s := d.open(gputest.NewClock().Now)
 	watch(t, s)
 	gputest.Read(t, s)
@@ -61,7 +61,7 @@ func TestXIDs(t *testing.T) {
 	wantXIDs(t, s, gpu.DriverEvent{UUID: two, Code: 31})
 }
 
-// TestXIDRefused checks a node with one GPU without events.
+// TestXIDRefused checks a node on which one GPU supports no events.
 func TestXIDRefused(t *testing.T) {
 	d := newDriver(t, pair())
 	one, two := d.node.GPUs[0].Device.UUID, d.node.GPUs[1].Device.UUID
@@ -74,7 +74,8 @@ func TestXIDRefused(t *testing.T) {
 	wantXIDs(t, s, gpu.DriverEvent{UUID: two, Code: 64})
 }
 
-// TestXIDRefusedLater checks that a GPU reports no events after a reloaded driver refuses them.
+// TestXIDRefusedLater checks a GPU that supports no events any longer after the driver was
+// reloaded.
 func TestXIDRefusedLater(t *testing.T) {
 	d, clock := newDriver(t, pair()), gputest.NewClock()
 	s := d.open(clock.Now)
@@ -86,22 +87,22 @@ func TestXIDRefusedLater(t *testing.T) {
 	d.change(n)
 	d.fault(n.GPUs[0].Device.UUID, "nvmlDeviceGetSupportedEventTypes", "fail:3")
 	clock.Advance(time.Minute)
-	gputest.Eventually(t, s, "the driver answers again without events", func(r gpu.Report, err error) bool {
+	gputest.Eventually(t, s, "the driver responds again without events", func(r gpu.Report, err error) bool {
 		return err == nil && len(r.Devices) == 2 && !r.Devices[0].ReportsEvents && r.Devices[1].ReportsEvents
 	})
 }
 
-// up reports whether the last wait for events succeeded.
+// up reports whether the stage shows that the last wait for events succeeded.
 func up(d *driver) bool {
 	return slices.ContainsFunc(d.stages.Snapshot(), func(s gpu.Stage) bool { return s.Name == string(stage.XID) && s.Up })
 }
 
-// TestXIDStage checks the stage of the wait for events, after a success and after a failure.
+// TestXIDStage checks the stage xid after waits for events that succeed and fail.
 func TestXIDStage(t *testing.T) {
 	for _, fault := range []string{"fail:999", "hang"} {
 		t.Run(fault, func(t *testing.T) {
 			d := newDriver(t, pair())
-			s := d.openWith(time.Second, gputest.NewClock().Now) // this limits a wait for events
+			s := d.openWith(time.Second, gputest.NewClock().Now) // the timeout limits a wait for events
 			watch(t, s)
 			gputest.Eventually(t, s, "the stage is up", func(gpu.Report, error) bool { return up(d) })
 			d.fault(anyGPU, "nvmlEventSetWait", fault)
@@ -109,7 +110,7 @@ func TestXIDStage(t *testing.T) {
 			d.healed()
 			gputest.Eventually(t, s, "the stage is up again", func(gpu.Report, error) bool { return up(d) })
 			one := d.node.GPUs[0].Device.UUID
-			gputest.Eventually(t, s, "it is registered with the last set", func(gpu.Report, error) bool {
+			gputest.Eventually(t, s, "the GPU is registered with the last set", func(gpu.Report, error) bool {
 				log := d.log()
 				return strings.Contains(log[strings.LastIndex(log, "nvmlEventSetCreate"):], "nvmlDeviceRegisterEvents\t"+one)
 			})
@@ -119,8 +120,8 @@ func TestXIDStage(t *testing.T) {
 	}
 }
 
-// TestXIDOfTheOthers checks the events of other GPUs after a GPU is lost, which makes the wait for
-// all GPUs fail.
+// TestXIDOfTheOthers checks that events of the other GPUs are reported after one GPU was lost,
+// although the wait for the events of all GPUs then fails.
 func TestXIDOfTheOthers(t *testing.T) {
 	const register = "nvmlDeviceRegisterEvents"
 	d := newDriver(t, pair())
@@ -130,7 +131,7 @@ func TestXIDOfTheOthers(t *testing.T) {
 	gputest.Read(t, s)
 	d.node.GPUs[0].Lost = true
 	d.fault(lost, "nvmlEventSetWait", "fail:15")
-	gputest.Eventually(t, s, "the other is registered again", func(gpu.Report, error) bool {
+	gputest.Eventually(t, s, "the other GPU is registered again", func(gpu.Report, error) bool {
 		return strings.Count(d.log(), register+"\t"+well) == 2
 	})
 	d.add("xid\tgpu=%s\tseq=1\tcode=48", well)
@@ -139,12 +140,12 @@ func TestXIDOfTheOthers(t *testing.T) {
 		t.Errorf("the lost GPU was registered %d times", n)
 	}
 	if made, freed := d.calls("nvmlEventSetCreate"), d.calls("nvmlEventSetFree"); made != 2 || freed != 1 {
-		t.Errorf("%d sets were made and %d freed, want one in place of another", made, freed)
+		t.Errorf("%d sets were created and %d freed, want one set replaced by another", made, freed)
 	}
 }
 
-// TestXIDsWithoutWaiting checks that no call of the driver waits for an event. Otherwise, a release of
-// the driver and the end of the exporter would wait for this call.
+// TestXIDsWithoutWaiting checks that calls to the driver return at once if there is no event.
+// Otherwise a release of the driver and the end of the exporter would wait for such a call.
 func TestXIDsWithoutWaiting(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -159,7 +160,8 @@ func TestXIDsWithoutWaiting(t *testing.T) {
 	}
 }
 
-// TestXIDTimeoutAtOnce checks that the loop does not spin if the driver's wait returns at once.
+// TestXIDTimeoutAtOnce checks that the event loop pauses between waits if the driver's wait returns
+// at once.
 func TestXIDTimeoutAtOnce(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -183,10 +185,10 @@ func TestXIDEvents(t *testing.T) {
 		name, call, fault string
 		fields            string
 		first, later      bool
-		tries             int // to register
+		tries             int // number of attempts to register
 	}{
 		{"delivered", "", "", "", true, true, 1},
-		{"other events alone", "", "", "events=1", false, false, 0},
+		{"only other types of events", "", "", "events=1", false, false, 0},
 		{"registration is not supported", "nvmlDeviceRegisterEvents", "fail:3", "", false, false, 1},
 		{"registration fails", "nvmlDeviceRegisterEvents", "fail:999", "", false, true, 2},
 		{"the types cannot be read", "nvmlDeviceGetSupportedEventTypes", "fail:999", "", false, true, 1},
@@ -226,7 +228,7 @@ func TestXIDSetFailsAtFirst(t *testing.T) {
 	s := d.open(gputest.NewClock().Now)
 	watch(t, s)
 	if gputest.Read(t, s).Devices[0].ReportsEvents {
-		t.Error("events are delivered to no set")
+		t.Error("events are reported although there is no event set")
 	}
 	d.healed()
 	gputest.Eventually(t, s, "events are delivered", func(r gpu.Report, err error) bool { return r.Devices[0].ReportsEvents })

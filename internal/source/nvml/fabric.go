@@ -11,13 +11,13 @@ var fabricStates = map[uint8]string{
 	gonvml.GPU_FABRIC_STATE_COMPLETED:   "completed",
 }
 
-// fabricFailed is the state of a registration with the fabric that completed with an error. In this
-// state NVLink to other GPUs does not work.
+// fabricFailed is the state of a GPU after its registration with the fabric completed with an
+// error. In this state NVLink to other GPUs does not work.
 const fabricFailed = "failed"
 
-// readFabric reads the registration with the fabric and the health of the links. Links can fail
-// long after the registration, so both are read repeatedly. After an error the last registration is
-// kept, without the health.
+// readFabric reads the GPU's registration with the fabric and the health of its links. Links can
+// fail long after the registration, so both are read repeatedly. After an error the last
+// registration is kept, but not the health.
 func (g *gpuReader) readFabric(q *inquiry) {
 	call, read := "nvmlDeviceGetGpuFabricInfo", func() (*gpu.Fabric, ret) {
 		info, r := g.handle.GetGpuFabricInfo()
@@ -34,15 +34,15 @@ func (g *gpuReader) readFabric(q *inquiry) {
 		}
 	}
 	f, err := query(q, call, read)
-	if err != nil && g.device.Fabric != nil { // snapshots share the old one
+	if err != nil && g.device.Fabric != nil { // snapshots share the old value, so it is copied
 		f = new(*g.device.Fabric)
 		f.Problems = nil
 	}
 	g.device.Fabric = f
 }
 
-// fabric returns the fabric of a GPU, or nil if the GPU has none. After a failed registration, the
-// fabric has no cluster.
+// fabric converts the driver's response, and returns nil if the GPU has no fabric. After a failed
+// registration, the fabric has no cluster.
 func fabric(state uint8, status ret, cluster [16]uint8, clique uint32) *gpu.Fabric {
 	word, ok := fabricStates[state]
 	if !ok {
@@ -55,8 +55,8 @@ func fabric(state uint8, status ret, cluster [16]uint8, clique uint32) *gpu.Fabr
 }
 
 // maskFields contains the fields of the health mask in which 1 means that there is a problem and 2
-// means that there is none. In the fields for the partition and for the connection to the fabric
-// manager, 1 means good. Both are omitted, because a GPU without a partition may be spare.
+// means that there is none. Two other fields are omitted, in which 1 means good: the partition and
+// the connection to the fabric manager. A GPU without a partition may be a spare GPU.
 var maskFields = []struct {
 	shift uint
 	name  string
@@ -67,7 +67,7 @@ var maskFields = []struct {
 	{gonvml.GPU_FABRIC_HEALTH_MASK_SHIFT_ACCESS_TIMEOUT_RECOVERY, "access_timeout_recovery"},
 }
 
-// misconfigurations contains the causes of an incorrect configuration, by value.
+// misconfigurations contains the causes of an incorrect configuration, by their value in the mask.
 var misconfigurations = map[uint32]string{
 	gonvml.GPU_FABRIC_HEALTH_MASK_INCORRECT_CONFIGURATION_NONE:                 "",
 	gonvml.GPU_FABRIC_HEALTH_MASK_INCORRECT_CONFIGURATION_INCORRECT_SYSGUID:    "system_guid",
@@ -79,8 +79,8 @@ var misconfigurations = map[uint32]string{
 	gonvml.GPU_FABRIC_HEALTH_MASK_INCORRECT_CONFIGURATION_GPU_STATE_INVALID:    "gpu_state",
 }
 
-// fabricProblems decodes the health mask. Fields that the driver does not support, and fields with
-// an unknown value, are omitted.
+// fabricProblems returns the problems in a health mask. It ignores fields that the driver does not
+// support and fields with an unknown value.
 func fabricProblems(mask uint32) (problems []gpu.FabricProblem) {
 	for _, f := range maskFields {
 		if v := mask >> f.shift & 3; v == 1 || v == 2 {

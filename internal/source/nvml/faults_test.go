@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// TestCallFails breaks each call on one of eight GPUs, with error codes that do not disable the
-// call permanently. Only the values of this call are missing, and all of them return when the call
-// works again.
+// TestCallFails makes each call fail for one of eight GPUs, with error codes after which the
+// program repeats the call. It checks that only the values of this call are missing, and that all
+// of them return when the call works again.
 func TestCallFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -42,8 +42,8 @@ func TestCallFails(t *testing.T) {
 	}
 }
 
-// wantEight reads until each of the eight GPUs had time to respond. Then it checks the report, in
-// which one GPU is affected.
+// wantEight reads until each of the eight GPUs has had time to respond. Then it checks the report,
+// in which one GPU is affected by the fault.
 func wantEight(t *testing.T, when string, s *nvml.Source, affected int, e effect) {
 	t.Helper()
 	n := eight()
@@ -59,11 +59,11 @@ func wantEight(t *testing.T, when string, s *nvml.Source, affected int, e effect
 	}), affected, e)
 }
 
-// checkEight checks a report of the eight GPUs, one of which is affected.
+// checkEight checks a report about the eight GPUs, one of which is affected by the fault.
 func checkEight(t *testing.T, when string, report gpu.Report, affected int, e effect) {
 	t.Helper()
 	if t.Failed() {
-		return // the first difference explains all further differences
+		return // further differences follow from the first difference
 	}
 	n := eight()
 	if affected != none && e != nil {
@@ -74,8 +74,9 @@ func checkEight(t *testing.T, when string, report gpu.Report, affected int, e ef
 	}
 }
 
-// TestDriverCallFails breaks the calls that do not concern a single GPU. A driver that opens
-// although one call fails reports all GPUs; any other driver is opened again as soon as possible.
+// TestDriverCallFails makes the calls fail that do not concern a single GPU. If the driver can be
+// opened in spite of the failing call, all GPUs must be reported. Otherwise the driver must be
+// opened as soon as the call works again.
 func TestDriverCallFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -98,7 +99,7 @@ func TestDriverCallFails(t *testing.T) {
 				clock.Advance(time.Minute)
 				gputest.Check(t, gputest.Eventually(t, s, "the driver is open", complete), eight())
 
-				d.node.Loads++ // the driver was shut down and is opened again while the call fails
+				d.node.Loads++ // makes the program open the driver again while the call fails
 				d.fault(anyGPU, name, fault)
 				hasty := gputest.Hasty(s)
 				for range 3 {
@@ -112,15 +113,15 @@ func TestDriverCallFails(t *testing.T) {
 	}
 }
 
-// complete reports whether all eight GPUs are read and deliver events.
+// complete reports whether all eight GPUs have readings and report events.
 func complete(r gpu.Report, err error) bool {
 	silent := func(d gpu.Device) bool { return !d.ReportsEvents }
 	return err == nil && len(r.Readings) == 8 && !slices.ContainsFunc(r.Devices, silent)
 }
 
-// TestOthersAreUnharmed breaks each call on one of eight GPUs in every way: permanent error codes,
-// empty responses, empty lists and wrong energy. The seven other GPUs are read exactly. After a
-// driver reload the broken GPU is also read.
+// TestOthersAreUnharmed breaks each call for one of eight GPUs in every way: permanent error codes,
+// empty responses, empty lists and wrong energy. It checks that the values of the seven other GPUs
+// are exact, and that the broken GPU is read again after a driver reload.
 func TestOthersAreUnharmed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -162,8 +163,7 @@ func TestOthersAreUnharmed(t *testing.T) {
 	}
 }
 
-// answered returns a function that reports whether all GPUs have a reading. One GPU may be
-// excepted.
+// answered returns a function that reports whether all GPUs have a reading. It can except one GPU.
 func answered(one string) func(gpu.Report, error) bool {
 	return func(r gpu.Report, err error) bool {
 		others := slices.DeleteFunc(slices.Clone(r.Readings), func(r gpu.Reading) bool { return r.UUID == one })
@@ -171,8 +171,8 @@ func answered(one string) func(gpu.Report, error) bool {
 	}
 }
 
-// others checks all GPUs except the given one. The index of these GPUs depends on whether the
-// driver counts the excepted GPU.
+// others checks all GPUs except the given GPU. Their indices depend on whether the driver counts
+// this GPU.
 func others(t *testing.T, when string, report gpu.Report, one string) {
 	t.Helper()
 	if t.Failed() {

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// A gate guards all calls of the driver. It admits calls of the open session and counts the calls
-// in flight, so that the driver is never called before it is initialised and never shut down during
-// a call.
+// A gate guards all calls to the driver. It admits only calls of the open session and counts the
+// calls in flight, so that the driver is never called before it is initialised and never shut down
+// during a call.
 type gate struct {
 	mu    sync.Mutex
 	open  *session
@@ -15,7 +15,7 @@ type gate struct {
 	idle  chan struct{} // closed and set to nil when the last call returns
 }
 
-// admit opens the gate for the calls of a session.
+// admit opens the gate for calls of a session.
 func (g *gate) admit(d *session) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -29,8 +29,8 @@ func (g *gate) session() *session {
 	return g.open
 }
 
-// enter reports whether a call of session d may start. If it returns true, leave must be called
-// after the call.
+// enter reports whether a call of session d may start. If it returns true, the caller must call
+// leave after the call.
 func (g *gate) enter(d *session) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,8 +51,8 @@ func (g *gate) leave() {
 	}
 }
 
-// shut rejects all further calls. The returned channel is closed when all calls in flight have
-// returned.
+// shut closes the gate, so that further calls are rejected. It returns a channel that is closed
+// when all calls in flight have returned.
 func (g *gate) shut() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,7 +68,8 @@ func (g *gate) shut() <-chan struct{} {
 	return idle
 }
 
-// drain shuts the gate, and reports whether all calls returned before ctx ended.
+// drain shuts the gate, waits for the calls in flight, and reports whether all of them returned
+// before ctx ended.
 func (g *gate) drain(ctx context.Context) bool {
 	idle := g.shut()
 	select {

@@ -7,8 +7,8 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// TestGate checks a gate that closes right before a call. Like the next test it is inside the
-// package, because this order of events cannot be produced from outside.
+// TestGate checks a gate that closes right before a call. This test and the next are inside the
+// package, because the order of events cannot be produced from outside.
 func TestGate(t *testing.T) {
 	var g gate
 	first, second := new(session), new(session)
@@ -25,27 +25,27 @@ func TestGate(t *testing.T) {
 	want("never opened", first, false)
 	g.admit(first)
 	want("open", first, true)
-	want("open for another session", second, false)
+	want("the gate is open for another session", second, false)
 	if g.drain(over) {
-		t.Error("drained under a call")
+		t.Error("the gate was drained during a call")
 	}
 	want("shut", first, false)
 	g.leave()
 	if !g.drain(over) {
-		t.Error("not drained without a call")
+		t.Error("the gate was not drained although there is no call")
 	}
 	g.admit(second)
 	want("opened again", first, false)
 	want("opened again", second, true)
 }
 
-// TestRetiredSet checks that a retired set accepts no GPU, and that a set is not retired while it
-// accepts a GPU.
+// TestRetiredSet checks that no GPU can be registered with a retired set, and that a set cannot be
+// retired while a GPU is being registered.
 func TestRetiredSet(t *testing.T) {
 	var set eventSet
 	set.mu.RLock()
 	if set.retire() {
-		t.Error("retired while a GPU is being registered")
+		t.Error("the set was retired while a GPU was being registered")
 	}
 	set.mu.RUnlock()
 	if !set.retire() {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// gaugeCalls reads the gauges in base units, with one call for all gauges that this call returns.
-// The power is read together with the energy.
+// gaugeCalls contains the calls that read gauges, with the gauges that each call returns, in base
+// units. It does not contain power, which is read together with the energy.
 var gaugeCalls = [...]struct {
 	gauges []gpu.Gauge
 	read   func(*library, device) ([3]float64, ret) // values in the order of gauges; NaN means unknown
@@ -31,8 +31,8 @@ var gaugeCalls = [...]struct {
 	{[]gpu.Gauge{gpu.MemoryClock}, clock(gonvml.CLOCK_MEM)},
 }
 
-// memoryInfo reads the used, the total and the reserved memory. Old drivers and some GPUs support
-// only the first version of the call, in which the used memory includes the reserved memory.
+// memoryInfo reads the used, total and reserved memory. Old drivers and some GPUs support only the
+// first version of the call, in which the used memory includes the reserved memory.
 func memoryInfo(lib *library, h device) ([3]float64, ret) {
 	if lib.exact("nvmlDeviceGetMemoryInfo_v2") {
 		m, r := h.GetMemoryInfo_v2()
@@ -88,9 +88,9 @@ func (g *gpuReader) readGauges(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// readSharedMemory reads the machine's memory as the total memory of a GPU without its own memory,
-// such as GB10, where the driver does not support the call. The rest of the machine also uses this
-// memory, so used memory is reported only for processes.
+// readSharedMemory reads the total memory of a GPU that shares the machine's memory, such as GB10.
+// For such a GPU the driver does not support the memory call. The used memory is reported only for
+// processes, because other parts of the machine also use this memory.
 func (g *gpuReader) readSharedMemory(r *gpu.Reading) {
 	if g.procFS == "" {
 		return
@@ -104,7 +104,7 @@ func (g *gpuReader) readSharedMemory(r *gpu.Reading) {
 	}
 }
 
-// available rejects the value with all bits set (NVML_VALUE_NOT_AVAILABLE).
+// available rejects a value with all bits set (NVML_VALUE_NOT_AVAILABLE).
 func available(n uint32, r ret) (uint32, ret) {
 	if r == gonvml.SUCCESS && n == math.MaxUint32 {
 		return 0, gonvml.ERROR_NO_DATA
@@ -112,5 +112,5 @@ func available(n uint32, r ret) (uint32, ret) {
 	return n, r
 }
 
-// watts converts from milliwatts, the unit of power in the driver.
+// watts converts from milliwatts, which is the driver's unit of power.
 func watts(mw uint32) gpu.Watts { return gpu.Watts(mw) / 1000 }

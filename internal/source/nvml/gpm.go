@@ -15,27 +15,28 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source"
 )
 
-// A gpm measures the activity of the instances of a GPU in MIG mode with the GPU performance
-// monitoring (GPM) of the driver, which Hopper and newer GPUs support. It exists for as long as its
-// session, even if the board is replaced, and is used only in the lane of the GPU.
+// A gpm measures the activity of a GPU's MIG instances through the driver's GPU performance
+// monitoring (GPM), which Hopper and newer GPUs support. It exists as long as the session, even if
+// the GPU is lost in between, and is used only in the GPU's lanes.
 //
-// The metric is SM activity, the part of the multiprocessors' time with a warp. The activity of the
-// graphics engine does not distinguish a small kernel from a large kernel, but energy follows the
-// amount of work. It is assumed, and not verified on hardware, that the metric is relative to the
-// instance and not to the GPU. GPM streaming is a setting of the host, which this package does not
-// change.
+// The metric is SM activity, which is the part of the time in which the multiprocessors have a
+// warp. It is used because energy depends on the amount of work, and the activity of the graphics
+// engine does not distinguish a small kernel from a large kernel. It is assumed, but not verified
+// on hardware, that the metric is relative to the instance and not to the GPU. GPM streaming is a
+// setting of the host, which this package does not change.
 type gpm struct {
 	offered *bool // nil before the first call
 	// pairs contains the samples of each instance. The key includes all properties of the instance,
 	// because ids are reused.
 	pairs map[string]*pair
-	moved bool // the last measurement took samples
-	// profiling enables the profiles of instances.
+	moved bool // set if the last measurement took samples
+	// profiling is set if the profiles of instances are measured.
 	profiling bool
 	// whole is the pair of the GPU itself, or nil if it is not profiled. While the lane is busy, whole and offered belong to the lane.
 	whole *pair
 	lane  lane.Lane[profiled]
-	// instances is the lane of the instances. While it is busy, pairs, moved and offered belong to it. Only one of the two lanes is busy.
+	// instances is the lane in which instances are measured. While it is busy, pairs, moved and offered belong to it.
+	// At most one of the two lanes is busy.
 	instances lane.Lane[measured]
 }
 
@@ -43,9 +44,9 @@ type gpm struct {
 type pair struct {
 	instance string // GPU instance id, or empty for a whole GPU
 	samples  [2]gonvml.GpmSample
-	taken    [2]time.Duration // boot-clock time of the sample; 0 if it was not taken
-	// profile integrates the activities of an instance. before contains the sums at the sample before the last
-	// sample.
+	taken    [2]time.Duration // boot-clock times of the samples; 0 if a sample was not taken
+	// profile integrates the activities of an instance. before contains the sums at the older of the two
+	// samples.
 	profile profiler
 	before  [gpu.NumActivities]float64
 }
@@ -55,11 +56,11 @@ func (p *pair) swap() {
 	p.taken[0], p.taken[1] = p.taken[1], p.taken[0]
 }
 
-// gpmRefresh is the interval at which the driver reads its counters (nvml.h): samples must be
-// further apart.
+// gpmRefresh is the interval at which the driver reads its counters (nvml.h). The time between two
+// samples must be longer.
 const gpmRefresh = 100 * time.Millisecond
 
-// measured is a measurement of all instances of a GPU.
+// measured is the result of a measurement of all instances of a GPU.
 type measured struct {
 	of       *gpuReader
 	began    time.Duration // boot clock
@@ -68,14 +69,15 @@ type measured struct {
 	profiles []gpu.InstanceProfile
 }
 
-// readInstances reads the activity of each instance since the last reading, in a lane of its own, so that a call of GPM that hangs does not
-// delay the other values of the GPU. It waits for a part of the timeout of calls. While the call hangs the activity is unknown.
+// readInstances reads the activity of each instance since the last reading. It does this in a separate lane, so that a
+// hanging GPM call does not delay the other values of the GPU, and waits for only a part of [Config.CallTimeout]. While
+// a call hangs, the activity is unknown.
 func (d *session) readInstances(g *gpuReader, q *inquiry, r *gpu.Reading) {
 	pairs := g.gpm
-	if m, ok := pairs.instances.Poll(); ok { // of a call that was late
+	if m, ok := pairs.instances.Poll(); ok { // result of a late call
 		pairs.accept(g, m, r)
 	}
-	if pairs.instances.Busy() || pairs.lane.Busy() || q.lost != nil { // the second one may be in a call that began before MIG mode
+	if pairs.instances.Busy() || pairs.lane.Busy() || q.lost != nil { // lane may run a call that began before MIG mode was enabled
 		return
 	}
 	if g.device.Partitions == nil {
@@ -95,7 +97,8 @@ func (d *session) readInstances(g *gpuReader, q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// accept adds a measurement to a reading, unless it is too old or of another reader.
+// accept adds a measurement to a reading, unless the measurement is too old or belongs to another
+// reader.
 func (g *gpm) accept(of *gpuReader, m measured, r *gpu.Reading) {
 	switch {
 	case m.of != of:
@@ -110,8 +113,8 @@ func (g *gpm) accept(of *gpuReader, m measured, r *gpu.Reading) {
 	}
 }
 
-// measureInstances samples all instances, so that their activities cover the same time. A failure does not affect the other
-// readings of the GPU. It runs in the lane of instances.
+// measureInstances takes a sample of each instance, so that all activities cover the same time. A failure does not
+// affect the other values of the GPU. It runs in the lane of instances.
 func (g *gpuReader) measureInstances(instances []gpu.Partition) measured {
 	q, pairs, m := &inquiry{lib: g.lib}, g.gpm, measured{of: g, began: g.now().Boot}
 	pairs.keep(q, instances)
@@ -138,12 +141,12 @@ func (g *gpuReader) measureInstances(instances []gpu.Partition) measured {
 	}
 	m.known = len(instances) > 0
 	if pairs.profiling {
-		m.profiles = pairs.profileInstances(&inquiry{lib: q.lib, lost: q.lost}) // its errors do not affect the activity
+		m.profiles = pairs.profileInstances(&inquiry{lib: q.lib, lost: q.lost}) // errors of profiles do not affect the activity
 	}
 	return m
 }
 
-// offers reports whether the GPU supports GPM. It calls the driver only once.
+// offers reports whether the GPU supports GPM. It calls the driver only until the answer is known.
 func (g *gpm) offers(q *inquiry, h device) bool {
 	if g.offered == nil {
 		s, err := query(q, "nvmlGpmQueryDeviceSupport", h.GpmQueryDeviceSupport)
@@ -155,10 +158,10 @@ func (g *gpm) offers(q *inquiry, h device) bool {
 	return *g.offered
 }
 
-// identity returns the key of a pair.
+// identity returns the key of an instance's pair.
 func identity(i gpu.Partition) string { return fmt.Sprint(i) }
 
-// newest returns the time of the newest sample.
+// newest returns the time of the newest sample of any instance.
 func (g *gpm) newest() (at time.Duration) {
 	for _, p := range g.pairs {
 		at = max(at, p.taken[0])
@@ -166,7 +169,7 @@ func (g *gpm) newest() (at time.Duration) {
 	return at
 }
 
-// sample takes a sample of an instance, and replaces the older sample of the pair.
+// sample takes a sample of an instance. It replaces the older sample of the pair.
 func (g *gpuReader) sample(q *inquiry, i gpu.Partition) error {
 	p, err := g.gpm.pair(q, i)
 	if err != nil {
@@ -184,7 +187,7 @@ func (g *gpuReader) sample(q *inquiry, i gpu.Partition) error {
 	return err
 }
 
-// pair returns the pair of an instance, with its buffers allocated.
+// pair returns the pair of an instance. If necessary, it creates the pair.
 func (g *gpm) pair(q *inquiry, i gpu.Partition) (*pair, error) {
 	if p, ok := g.pairs[identity(i)]; ok {
 		return p, nil
@@ -201,7 +204,7 @@ func (g *gpm) pair(q *inquiry, i gpu.Partition) (*pair, error) {
 	return p, nil
 }
 
-// newPair allocates the buffers of a pair.
+// newPair returns a pair with allocated buffers.
 func newPair(q *inquiry) (*pair, error) {
 	p := &pair{}
 	for k := range p.samples {
@@ -218,14 +221,14 @@ func newPair(q *inquiry) (*pair, error) {
 // errNotOffered means that the GPU has no GPM.
 var errNotOffered = errors.New("GPM is not supported")
 
-// errNoBase means that there is only a first sample.
+// errNoBase means that only one sample was taken.
 var errNoBase = errors.New("no earlier sample")
 
-// maxInterval is the longest time that an average of activity may cover.
+// maxInterval is the longest time over which activity may be averaged.
 const maxInterval = 10 * time.Second
 
-// measure returns the activity of an instance between the two samples of its pair. An average over
-// a time that exceeds maxInterval would be too old.
+// measure returns the activity of an instance between the two samples of its pair. It returns an
+// error if the time between them exceeds maxInterval.
 func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	p := g.pairs[identity(i)]
 	span := gpu.Span{From: p.taken[1], To: p.taken[0]}
@@ -236,7 +239,7 @@ func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	return gpu.InstanceSample{Instance: i.ID, Span: span, SM: min(percent/100, 1)}, err
 }
 
-// profileInstances returns the profile of each instance. An instance without a profile is missing.
+// profileInstances returns the profiles of the instances, without instances that have no profile.
 func (g *gpm) profileInstances(q *inquiry) (all []gpu.InstanceProfile) {
 	for _, p := range g.pairs {
 		metrics, err := query(q, "nvmlGpmMetricsGet", p.metrics)
@@ -253,8 +256,8 @@ func (g *gpm) profileInstances(q *inquiry) (all []gpu.InstanceProfile) {
 // rounding is the tolerance, in percent, by which a quotient of counters may exceed 100.
 const rounding = 1
 
-// activity returns NVML_GPM_METRIC_SM_UTIL in percent. The metric has its own return code, and is
-// NaN if the driver divides by zero.
+// activity returns NVML_GPM_METRIC_SM_UTIL in percent. The metric has a return code of its own, and
+// is NaN if the driver divides by zero.
 func (p *pair) activity() (float64, ret) {
 	m := []metric{newMetric(gonvml.GPM_METRIC_SM_UTIL)}
 	if r := gpmMetrics(p.samples[1], p.samples[0], m); r != gonvml.SUCCESS {
@@ -270,14 +273,15 @@ func (p *pair) activity() (float64, ret) {
 	return value, gonvml.SUCCESS
 }
 
-// settle makes the samples of the last reading final.
+// settle makes the samples that the last reading took final.
 func (g *gpm) settle() {
 	if !g.instances.Busy() {
 		g.moved = false
 	}
 }
 
-// undo removes the samples of the last reading, so that the next reading covers its time, too.
+// undo removes the samples that the last reading took, so that the next reading also covers the
+// time of the last one.
 func (g *gpm) undo() {
 	if g.instances.Busy() || !g.moved {
 		return
@@ -290,14 +294,14 @@ func (g *gpm) undo() {
 	}
 }
 
-// forget discards the samples, so that the next sample of every instance is its first sample.
+// forget discards all samples, so that the next sample of every instance is its first.
 func (g *gpm) forget() {
 	for _, p := range g.pairs {
 		p.taken = [2]time.Duration{}
 	}
 }
 
-// keep frees the pairs of all instances except the given pairs.
+// keep frees all pairs except the given pairs.
 func (g *gpm) keep(q *inquiry, instances []gpu.Partition) {
 	left := make(map[string]*pair, len(instances))
 	for _, i := range instances {
@@ -310,8 +314,8 @@ func (g *gpm) keep(q *inquiry, instances []gpu.Partition) {
 	g.pairs = left
 }
 
-// free frees all pairs. It must be called before the driver is shut down, because the driver does
-// not free them.
+// free frees the pairs of all instances. It must be called before the driver is shut down, because
+// the driver does not free them.
 func (g *gpm) free(q *inquiry) {
 	for _, p := range g.pairs {
 		p.free(q)
@@ -327,8 +331,8 @@ func (g *gpm) freeWhole(q *inquiry) {
 	}
 }
 
-// lost frees all buffers, except buffers that a call uses. These are used again when the GPU
-// returns.
+// lost frees all buffers except buffers that a call in flight uses. These buffers are used again
+// when the GPU returns.
 func (g *gpm) lost(q *inquiry) {
 	if !g.instances.Busy() {
 		g.free(q)
@@ -338,7 +342,7 @@ func (g *gpm) lost(q *inquiry) {
 	}
 }
 
-// release frees everything. No call may be in flight.
+// release frees all buffers. No call may be in flight.
 func (g *gpm) release(q *inquiry) {
 	g.free(q)
 	g.freeWhole(q)

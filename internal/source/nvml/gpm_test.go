@@ -11,13 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// working returns a node with a GPU whose instances are active, and an undivided GPU.
+// working returns a node with a GPU in MIG mode, which has active instances, and a GPU that is not
+// in MIG mode.
 func working() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Busy(0), gputest.Full(1)}}
 }
 
-// readWorking reads the GPU after one more second, and reports whether the instances are known. The
-// rest of the report must match the node.
+// readWorking reads the GPUs after one more second and reports whether the activity of the
+// instances is known. It checks that the rest of the report matches the node.
 func readWorking(t *testing.T, s gputest.Source, clock *gputest.Clock, n gputest.Node) bool {
 	t.Helper()
 	clock.Advance(time.Second)
@@ -26,8 +27,8 @@ func readWorking(t *testing.T, s gputest.Source, clock *gputest.Clock, n gputest
 	return report.Readings[0].InstancesKnown
 }
 
-// TestInstancesUnknown makes GPM fail or return impossible values. After that, no instance has
-// activity until there are two valid samples.
+// TestInstancesUnknown makes GPM fail or return impossible values. It checks that the activity of
+// the instances is then unknown until there are two valid samples.
 func TestInstancesUnknown(t *testing.T) {
 	n := working()
 	uuid := n.GPUs[0].Device.UUID
@@ -38,13 +39,13 @@ func TestInstancesUnknown(t *testing.T) {
 	}{
 		{"no sample", func(d *driver) { d.fault(uuid, "nvmlGpmMigSampleGet", "fail:999") }, 2},
 		{"no metrics", func(d *driver) { d.fault(uuid, "nvmlGpmMetricsGet", "fail:999") }, 1},
-		{"the GPU is lost for GPM alone", func(d *driver) { d.fault(uuid, "nvmlGpmMigSampleGet", "fail:15") }, 2},
+		{"only GPM calls return that the GPU is lost", func(d *driver) { d.fault(uuid, "nvmlGpmMigSampleGet", "fail:15") }, 2},
 		{"not a number", func(d *driver) { d.fault(uuid, "nvmlGpmMetricsGet", "blank") }, 1},
-		{"more than all", func(d *driver) { d.replace("sm=50", "sm=101.5") }, 1},
-		{"far more than all", func(d *driver) { d.replace("sm=50", "sm=1e300") }, 1},
-		{"less than nothing", func(d *driver) { d.replace("sm=50", "sm=-0.5") }, 1},
-		{"not this metric", func(d *driver) { d.replace("\tsm=50", "") }, 1},
-		{"the division cannot be read", func(d *driver) { d.fault(uuid, "nvmlDeviceGetMaxMigDeviceCount", "fail:999") }, 1},
+		{"more than 100 %", func(d *driver) { d.replace("sm=50", "sm=101.5") }, 1},
+		{"far more than 100 %", func(d *driver) { d.replace("sm=50", "sm=1e300") }, 1},
+		{"less than 0 %", func(d *driver) { d.replace("sm=50", "sm=-0.5") }, 1},
+		{"the metric is not supported", func(d *driver) { d.replace("\tsm=50", "") }, 1},
+		{"the MIG mode cannot be read", func(d *driver) { d.fault(uuid, "nvmlDeviceGetMaxMigDeviceCount", "fail:999") }, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -62,19 +63,19 @@ func TestInstancesUnknown(t *testing.T) {
 			d.healed()
 			for i := 1; i <= tt.after; i++ {
 				if known := readWorking(t, s, clock, n); known != (i == tt.after) {
-					t.Errorf("in reading %d after that instances are known: %v", i, known)
+					t.Errorf("in reading %d after the fault, instances are known: %v", i, known)
 				}
 			}
 		})
 	}
 }
 
-// replace replaces text in the state file until the file is written again.
+// replace replaces text in the state file. The change lasts until the file is written again.
 func (d *driver) replace(words, others string) {
 	d.t.Helper()
 	d.rewrite(func(state string) string {
 		if !strings.Contains(state, words) {
-			d.t.Fatalf("the state has no %q:\n%s", words, state)
+			d.t.Fatalf("the state file does not contain %q:\n%s", words, state)
 		}
 		return strings.Replace(state, words, others, 1)
 	})
@@ -92,8 +93,8 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestGPMIsAskedOnce checks that GPUs in MIG mode are queried for GPM once, and that no samples are
-// requested from GPUs without GPM.
+// TestGPMIsAskedOnce checks that the support of GPM is read once for each GPU in MIG mode, and that
+// no samples are requested from GPUs without GPM.
 func TestGPMIsAskedOnce(t *testing.T) {
 	for name, calls := range map[string]map[string]int{
 		"":       {"nvmlGpmQueryDeviceSupport": 1, "nvmlGpmSampleAlloc": 4, "nvmlGpmMigSampleGet": 10, "nvmlGpmMetricsGet": 8},
@@ -123,8 +124,9 @@ func TestGPMIsAskedOnce(t *testing.T) {
 	}
 }
 
-// TestBuffersAreFreed checks the buffers of samples while everything on which they depend changes.
-// Every allocated buffer is freed once, and no buffer is freed after the driver was shut down.
+// TestBuffersAreFreed changes everything on which the sample buffers depend. It checks that every
+// allocated buffer is freed exactly once, and that no buffer is freed after the driver was shut
+// down.
 func TestBuffersAreFreed(t *testing.T) {
 	changes := map[string]func(*gputest.Node){
 		"nothing":     func(*gputest.Node) {},
@@ -153,7 +155,7 @@ func TestBuffersAreFreed(t *testing.T) {
 				}
 				for range 3 {
 					d.change(n)
-					clock.Advance(20 * time.Second) // a GPU that was lost is read again
+					clock.Advance(20 * time.Second) // longer than the pause before a lost GPU is read again
 					gputest.Eventually(t, s, "the driver is open", func(_ gpu.Report, err error) bool { return err == nil })
 				}
 			}
@@ -165,7 +167,7 @@ func TestBuffersAreFreed(t *testing.T) {
 	}
 }
 
-// wantNoLeak checks that every buffer in the log was freed in the same session of the driver.
+// wantNoLeak checks in the log that every allocated buffer was freed in the same driver session.
 func (d *driver) wantNoLeak() {
 	d.t.Helper()
 	held, allocated := 0, 0
@@ -177,21 +179,22 @@ func (d *driver) wantNoLeak() {
 		case "nvmlGpmSampleFree":
 			held--
 			if f[3] != "0" {
-				d.t.Errorf("a buffer was freed that was none: %s", line)
+				d.t.Errorf("a buffer was freed that is not allocated: %s", line)
 			}
 		case "nvmlShutdown":
 			if held != 0 {
-				d.t.Errorf("%d of %d buffers were held when the driver was shut down", held, allocated)
+				d.t.Errorf("%d of %d buffers were not freed when the driver was shut down", held, allocated)
 			}
 			held = 0
 		}
 	}
 	if allocated == 0 || held != 0 {
-		d.t.Errorf("%d of %d buffers are held", held, allocated)
+		d.t.Errorf("%d of %d buffers are not freed", held, allocated)
 	}
 }
 
-// TestOneBufferOnly checks that a single buffer is freed if the second one cannot be allocated.
+// TestOneBufferOnly checks that the first buffer of a pair is freed if the second buffer cannot be
+// allocated.
 func TestOneBufferOnly(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)
@@ -216,8 +219,8 @@ func TestOneBufferOnly(t *testing.T) {
 	}
 }
 
-// TestBuffersOfAStuckCall checks that buffers of a stuck call are not freed, and that the driver is
-// not shut down.
+// TestBuffersOfAStuckCall checks that the buffers of a stuck call are not freed, and that the
+// driver is not shut down during the call.
 func TestBuffersOfAStuckCall(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)
@@ -226,15 +229,15 @@ func TestBuffersOfAStuckCall(t *testing.T) {
 	d.fault(n.GPUs[0].Device.UUID, "nvmlDeviceGetTemperature", "hang")
 	_, _ = gputest.Hasty(s).Read(t.Context())
 	if err := s.Close(10 * time.Millisecond); err == nil {
-		t.Error("closed under a stuck call")
+		t.Error("the source was closed during a stuck call")
 	}
 	if n := d.calls("nvmlGpmSampleFree") + d.calls("nvmlShutdown"); n != 0 {
-		t.Errorf("%d calls under a stuck one", n)
+		t.Errorf("%d calls were made during a stuck call", n)
 	}
 }
 
-// TestInstancesAfterReload checks that activity does not start at samples of the previous driver
-// session, or from before the GPU was lost.
+// TestInstancesAfterReload checks that activity is not computed from samples that were taken in the
+// previous driver session, or before the GPU was lost.
 func TestInstancesAfterReload(t *testing.T) {
 	for name, happen := range map[string]func(*driver, bool){
 		"reloaded": func(d *driver, back bool) { d.node.Down, d.node.Loads = !back, 1 },
@@ -254,19 +257,19 @@ func TestInstancesAfterReload(t *testing.T) {
 			if name == "lost" {
 				clock.Advance(9 * time.Second)
 			}
-			report := gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 2 })
+			report := gputest.Eventually(t, s, "the GPU responds again", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 2 })
 			if r := report.Readings[0]; r.InstancesKnown {
 				t.Errorf("instances are known: %+v", r.Instances)
 			}
 			if !readWorking(t, s, clock, d.node) {
-				t.Error("instances are unknown after that")
+				t.Error("instances are still unknown after the second sample")
 			}
 		})
 	}
 }
 
-// TestStaleInstances checks that the next reading, if there is one, contains the activity of a
-// reading that was too late.
+// TestStaleInstances checks that, after a reading that was too late, the next successful reading
+// contains its activity.
 func TestStaleInstances(t *testing.T) {
 	for _, call := range []string{"nvmlGpmMetricsGet", "nvmlDeviceGetMaxMigDeviceCount"} {
 		t.Run("after "+call, func(t *testing.T) {
@@ -277,17 +280,17 @@ func TestStaleInstances(t *testing.T) {
 			readWorking(t, s, clock, n)
 			began := clock.Now().Boot
 			if call == "nvmlDeviceGetMaxMigDeviceCount" {
-				d.fault(anyGPU, call, "fail:999") // no instance is sampled
+				d.fault(anyGPU, call, "fail:999") // no sample of an instance can be taken
 			}
 			readLate(t, d, s, clock, call)
 			clock.Advance(3 * time.Second)
 			d.healed()
-			report := gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 })
+			report := gputest.Eventually(t, s, "the GPU responds again", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 })
 			gputest.Check(t, report, n)
 			want := gpu.Span{From: began, To: clock.Now().Boot}
 			for _, i := range report.Readings[0].Instances {
 				if i.Span != want {
-					t.Errorf("instance %s was busy in %v, want %v", i.Instance, i.Span, want)
+					t.Errorf("the activity of instance %s covers %v, want %v", i.Instance, i.Span, want)
 				}
 			}
 			if !report.Readings[0].InstancesKnown {
@@ -297,7 +300,7 @@ func TestStaleInstances(t *testing.T) {
 	}
 }
 
-// TestLateInstances checks that the content of a late reading is reported with the next reading,
+// TestLateInstances checks that the activity from a late reading is reported with the next reading,
 // even if the next reading is too early for new samples.
 func TestLateInstances(t *testing.T) {
 	for _, soon := range []time.Duration{50 * time.Millisecond, time.Second} {
@@ -311,7 +314,7 @@ func TestLateInstances(t *testing.T) {
 			middle := clock.Now().Boot
 			d.healed()
 			clock.Advance(soon)
-			report := gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool {
+			report := gputest.Eventually(t, s, "the GPU responds again", func(r gpu.Report, err error) bool {
 				return len(r.Readings) == 2 && r.Readings[0].At == clock.Now()
 			})
 			gputest.Check(t, report, n)
@@ -331,7 +334,8 @@ func TestLateInstances(t *testing.T) {
 	}
 }
 
-// readLate reads after one more second, while the first GPU hangs in a late call of its reading.
+// readLate reads after one more second, while the first GPU hangs in the given call, near the end
+// of its reading.
 func readLate(t *testing.T, d *driver, s gputest.Source, clock *gputest.Clock, call string) {
 	t.Helper()
 	calls := d.calls(call)

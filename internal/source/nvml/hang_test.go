@@ -10,8 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestCallHangs makes each call on one of eight GPUs hang, at the first reading and later. The
-// seven others are still read. The hung GPU has no reading until the call returns.
+// TestCallHangs makes each call for one of eight GPUs hang, at the first reading and later. It
+// checks that the seven other GPUs are still read, and that the hung GPU has no reading until the
+// call returns.
 func TestCallHangs(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none {
@@ -35,13 +36,13 @@ func TestCallHangs(t *testing.T) {
 			d.fault(uuid, name, "hang")
 			d.readOn(s, call.gpu)
 			d.healed()
-			checkEight(t, "healed again", gputest.Eventually(t, s, "it answers again", complete), none, nothing)
+			checkEight(t, "healed again", gputest.Eventually(t, s, "the GPU responds again", complete), none, nothing)
 		})
 	}
 }
 
-// TestLostInCall removes one of eight GPUs in the middle of each call. The seven other GPUs are still read, and all
-// eight GPUs are read after the GPU returned.
+// TestLostInCall removes one of eight GPUs during each call. It checks that the seven other GPUs are still read,
+// and that all eight GPUs are read after the GPU has returned.
 func TestLostInCall(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none {
@@ -66,7 +67,7 @@ func TestLostInCall(t *testing.T) {
 			gputest.Eventually(t, s, "the call returns", func(gpu.Report, error) bool { return strings.Contains(d.log(), isLost) })
 			d.node.GPUs[call.gpu].Lost = false
 			d.write()
-			gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool {
+			gputest.Eventually(t, s, "the GPU responds again", func(r gpu.Report, err error) bool {
 				clock.Advance(time.Second)
 				return complete(r, err)
 			})
@@ -74,8 +75,9 @@ func TestLostInCall(t *testing.T) {
 	}
 }
 
-// TestCallHangsEverywhere makes each call hang on all GPUs. No reading waits for these calls,
-// timely responses are correct, and all values return when the calls return.
+// TestCallHangsEverywhere makes each call hang on all GPUs. It checks that no reading waits for
+// these calls, that values that arrive in time are correct, and that all values are read after the
+// calls have returned.
 func TestCallHangsEverywhere(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none || call.later == nil {
@@ -92,16 +94,16 @@ func TestCallHangsEverywhere(t *testing.T) {
 			for range 3 {
 				report, _ := hasty.Read(t.Context())
 				if slices.ContainsFunc(report.Readings, func(r gpu.Reading) bool { return r.UUID == d.node.GPUs[call.gpu].Device.UUID }) {
-					t.Error("a GPU whose call hangs has a reading")
+					t.Error("a GPU has a reading although its call hangs")
 				}
 			}
 			d.healed()
-			checkEight(t, "healed", gputest.Eventually(t, s, "it answers again", complete), none, nothing)
+			checkEight(t, "healed", gputest.Eventually(t, s, "the GPU responds again", complete), none, nothing)
 		})
 	}
 }
 
-// readOn reads until every GPU except the hung GPU has two new readings.
+// readOn reads until every GPU except the hung GPU has had two new readings.
 func (d *driver) readOn(s gputest.Source, hung int) {
 	d.t.Helper()
 	hasty := gputest.Hasty(s)
@@ -117,7 +119,7 @@ func (d *driver) readOn(s gputest.Source, hung int) {
 				fresh[r.UUID] = fresh[r.UUID] || *r.Energy == *d.node.GPUs[i].Reading.Energy
 			}
 			if fresh[d.node.GPUs[hung].Device.UUID] {
-				d.t.Fatal("the GPU whose call hangs has a reading")
+				d.t.Fatal("the GPU has a reading although its call hangs")
 			}
 			return len(fresh) == 7
 		})
@@ -126,8 +128,7 @@ func (d *driver) readOn(s gputest.Source, hung int) {
 	d.write()
 }
 
-// pauseOf returns the time after which a call is made again, because some calls are not made every
-// second.
+// pauseOf returns the interval at which a call is made. Some calls are not made every second.
 func pauseOf(name string) time.Duration {
 	if slices.Contains(healthCalls, name) {
 		return reaskAfter

@@ -11,32 +11,34 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// reaskAfter is the time after which values that a GPU did not support are requested again, because
-// a change of ECC or MIG may make them available.
+// reaskAfter is the time after which unsupported values are requested again, because they may
+// become available when ECC or MIG is changed.
 const reaskAfter = 10 * time.Minute
 
 // A healthReader reads the health of one GPU.
 type healthReader struct {
-	// fields are the fields that the GPU did not refuse, and the counters of links that it once returned, in the order of
-	// healthFields.
+	// fields contains the fields that the GPU has not rejected, and the counters of links that it has once returned, in
+	// the order of healthFields.
 	fields []fieldReader
-	// refused is set for each call that the GPU does not support, in the order of healthCalls.
+	// refused is set for each call in healthCalls that the GPU does not support.
 	refused []bool
-	// since is the boot-clock time from which refused fields and calls are omitted, or 0 before the
-	// first reading.
+	// since is the boot-clock time since which rejected fields and calls are omitted, or 0 before
+	// the first reading.
 	since time.Duration
-	// values and counters are the values of the last reading. They are replaced, never changed.
+	// values and counters contain the values from the last reading. The slices are replaced and
+	// never modified.
 	values   []gpu.HealthValue
 	counters []gpu.Counter
-	// traffic is the sum of the bytes over NVLink at the last reading, with the boot-clock time of this
-	// reading, or 0 if there was none.
+	// traffic is the number of bytes over NVLink at the last reading, and sent is the boot-clock time
+	// of this reading. Both are 0 if there was none.
 	traffic float64
 	sent    time.Duration
-	// rate is the rate between the last two readings, in bytes per second; nil if unknown.
+	// rate is the NVLink rate between the last two readings, in bytes per second, or nil if it is
+	// unknown.
 	rate *float64
 }
 
-// A fieldReader reads a field in one scope.
+// A fieldReader reads one field in one scope.
 type fieldReader struct {
 	*healthField
 	scopeID uint32
@@ -44,7 +46,8 @@ type fieldReader struct {
 	// last is the last value that was read. known is set if the current reading returned it.
 	last  uint64
 	known bool
-	// name is the name of the counter of a link, or empty before its first value.
+	// name is the name under which the counter of a link is reported, or empty before its first
+	// value.
 	name string
 }
 
@@ -63,7 +66,7 @@ func allFields() (all []fieldReader) {
 	return all
 }
 
-// ask makes the next reading request the refused fields and calls again.
+// ask makes the next reading request all fields and calls again, including rejected ones.
 func (x *healthReader) ask(now time.Duration) {
 	x.since = now
 	x.refused = make([]bool, len(healthCalls))
@@ -77,7 +80,8 @@ func (x *healthReader) ask(now time.Duration) {
 	}
 }
 
-// forget removes the fields that the GPU refused, because most GPUs support a sixth of the fields.
+// forget removes the fields that the GPU has rejected. This saves time, because most GPUs support
+// only a sixth of the fields.
 func (x *healthReader) forget() {
 	refused := func(f fieldReader) bool { return f.refused && f.name == "" }
 	if slices.ContainsFunc(x.fields, refused) {
@@ -85,7 +89,7 @@ func (x *healthReader) forget() {
 	}
 }
 
-// readHealth reads all values. If a call fails, its values are missing.
+// readHealth reads all health values. If a call fails, its values are missing.
 func (g *gpuReader) readHealth() {
 	x, now := &g.health, g.now().Boot
 	if x.since == 0 || now-x.since > reaskAfter {
@@ -108,7 +112,7 @@ func (g *gpuReader) readHealth() {
 	x.values = values
 }
 
-// measure computes the rate over NVLink since the last reading, from the bytes in both directions.
+// measure computes the NVLink rate since the last reading from the bytes in both directions.
 func (x *healthReader) measure(values []gpu.HealthValue, now time.Duration) {
 	var bytes float64
 	directions := 0
@@ -128,7 +132,7 @@ func (x *healthReader) measure(values []gpu.HealthValue, now time.Duration) {
 	x.traffic, x.sent = bytes, now
 }
 
-// readHealthFields makes one call that reads all fields that the GPU did not refuse.
+// readHealthFields reads all fields that the GPU has not rejected, with one call.
 func (g *gpuReader) readHealthFields() []gpu.HealthValue {
 	var requested []*fieldReader
 	answers := make([]gonvml.FieldValue, 0, len(g.health.fields))
@@ -152,7 +156,7 @@ func (g *gpuReader) readHealthFields() []gpu.HealthValue {
 	return g.health.collect()
 }
 
-// set records the driver's response.
+// set records the driver's response for the field.
 func (f *fieldReader) set(n uint64, r ret) {
 	f.refused = unsupported(r)
 	if r != gonvml.SUCCESS {
@@ -164,7 +168,8 @@ func (f *fieldReader) set(n uint64, r ret) {
 	}
 }
 
-// collect returns the values of the fields, and updates the counters of links. Values of links with the same labels are added.
+// collect returns the values of the fields and updates the counters of links. It adds up the values of links that have
+// the same labels.
 func (x *healthReader) collect() (values []gpu.HealthValue) {
 	for i := range x.fields {
 		f := &x.fields[i]
@@ -190,8 +195,8 @@ func (f *fieldReader) isCounterOfLink() bool {
 	return f.scope == eachLink && gpu.HealthInfos[f.metric].Counter
 }
 
-// healthInteger returns the value of a field. While ECC is disabled, drivers return a double without a time for ECC
-// fields.
+// healthInteger returns the integer value of a field. It rejects a double without a time, which drivers return for
+// ECC fields while ECC is disabled.
 func healthInteger(v gonvml.FieldValue) (uint64, ret) {
 	if r := ret(v.NvmlReturn); r != gonvml.SUCCESS {
 		return 0, r
@@ -206,9 +211,8 @@ func healthInteger(v gonvml.FieldValue) (uint64, ret) {
 	return n, r
 }
 
-// value returns the value of the metric. It returns false for an unknown value, and for a
-// meaningless number: an unknown state of a link, and the temperature 0 of a GPU without the
-// sensor.
+// value returns the value of the metric. It returns false if the value is unknown or meaningless,
+// such as an unknown state of a link or the temperature 0 of a GPU without the sensor.
 func (f *fieldReader) value() (v gpu.HealthValue, ok bool) {
 	v = gpu.HealthValue{Metric: f.metric, Labels: f.labels, Value: float64(f.last) / f.unit}
 	switch {

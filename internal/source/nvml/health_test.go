@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// healthValues contains values of the driver, each with the expected value of a metric. The numbers of the
-// fields were copied from nvml.h (NVML_FI_DEV_*), and not from a Go binding.
+// healthValues contains values in the driver, each with the metric and the value that are expected. The
+// numbers of the fields were copied from nvml.h (NVML_FI_DEV_*), not from a Go binding.
 var healthValues = map[string]struct {
 	driver uint64
 	metric string
@@ -94,21 +94,22 @@ type aHealthReader struct {
 	clock *gputest.Clock
 	node  gputest.Node
 	s     *nvml.Source
-	rate  *float64 // rate over NVLink at the last reading
+	rate  *float64 // NVLink rate at the last reading
 	links gpu.Counts
 }
 
 func newHealthReader(t *testing.T) *aHealthReader {
 	clock, node := gputest.NewClock(), pair()
-	node.GPUs[0].Reading.Gauges[gpu.Utilization] = nil // so that the call that returns two values is not supported
+	node.GPUs[0].Reading.Gauges[gpu.Utilization] = nil // the call for utilisation returns two values, so it is made unsupported
 	return &aHealthReader{newDriver(t, node), clock, node, nil, nil, nil}
 }
 
-// read returns the metrics and labels with their values while the driver reports these fields.
+// read makes the driver report the given fields, reads the GPU, and returns the values by metric
+// and labels.
 func (r *aHealthReader) read(fields ...string) map[string]float64 {
 	r.t.Helper()
 	r.lines = slices.DeleteFunc(r.lines, func(line string) bool { return strings.HasPrefix(line, "health\t") })
-	slices.Sort(fields) // the numbers of banks are in one record
+	slices.Sort(fields) // so that the numbers of banks are in one record
 	for some := range slices.Chunk(fields, 50) {
 		r.lines = append(r.lines, "health\tgpu="+r.node.GPUs[0].Device.UUID+"\t"+strings.Join(some, "\t"))
 	}
@@ -146,8 +147,8 @@ func (r *aHealthReader) want(want map[string]float64, fields ...string) {
 	}
 }
 
-// TestHealthValues reads all values together, and each value alone. A value that a GPU does not report
-// is missing.
+// TestHealthValues reads all values together, and each value alone. It checks that values that a GPU
+// does not report are missing.
 func TestHealthValues(t *testing.T) {
 	r := newHealthReader(t)
 	var all []string
@@ -165,9 +166,9 @@ func TestHealthValues(t *testing.T) {
 			}
 		}
 		if strings.HasPrefix(key, "banks_") && key != "banks_max" {
-			continue // value of the same call as banks_max
+			continue // this value comes from the same call as banks_max
 		}
-		r.clock.Advance(11 * time.Minute) // values that were not supported are requested again
+		r.clock.Advance(11 * time.Minute) // unsupported values are requested again after this time
 		r.want(alone, fmt.Sprintf("%s=%d", key, v.driver))
 	}
 	seen := make(map[string]bool)
@@ -176,12 +177,12 @@ func TestHealthValues(t *testing.T) {
 	}
 	for _, info := range gpu.HealthInfos {
 		if !seen[info.Name] && info.Name != "nvlink_links" && info.Name != "memory_utilization_ratio" { // TestNVLink5, TestMemoryUtilization
-			t.Errorf("no value of %s is tested", info.Name)
+			t.Errorf("this test contains no value of %s", info.Name)
 		}
 	}
 }
 
-// TestNVLink5 reads the counters and states of single links, and checks that they are added.
+// TestNVLink5 checks that the counters and states of single links are added up.
 func TestNVLink5(t *testing.T) {
 	r := newHealthReader(t)
 	r.want(map[string]float64{
@@ -191,8 +192,8 @@ func TestNVLink5(t *testing.T) {
 		"field165=1", "field165.1=0", "field165.2=2", "field165.3=1", "field165.17=3", "field165.18=4")
 }
 
-// TestMemoryUtilization reads the second value of a call, and checks that a number that is not a
-// utilisation is rejected.
+// TestMemoryUtilization checks the second value of the utilisation call, and that a number above
+// 100 % is rejected.
 func TestMemoryUtilization(t *testing.T) {
 	r := newHealthReader(t)
 	r.node.GPUs[0].Reading.Gauges[gpu.Utilization] = new(0.5)
@@ -202,8 +203,8 @@ func TestMemoryUtilization(t *testing.T) {
 	}
 }
 
-// TestNVLinkRate checks the rate over all links between two readings, which are eleven seconds apart. The rate is unknown
-// before two readings, and after the counters restarted. The counters are in KiB (nvml.h).
+// TestNVLinkRate checks the rate over all links between two readings, which are eleven seconds apart. The rate must be
+// unknown until there are two readings, and after the counters have restarted. The counters are in KiB (nvml.h).
 func TestNVLinkRate(t *testing.T) {
 	r := newHealthReader(t)
 	for i, tt := range []struct {
@@ -224,8 +225,8 @@ func TestNVLinkRate(t *testing.T) {
 	}
 }
 
-// TestNVLinkFails checks that the sum of counters grows only by new errors: while a link is not reported, after
-// its counter restarted, and after the link was reported again.
+// TestNVLinkFails checks that the sum of the counters increases only by new errors: while a link is not
+// reported, after its counter has restarted, and after the link is reported again.
 func TestNVLinkFails(t *testing.T) {
 	r := newHealthReader(t)
 	want := func(symbol float64, fields ...string) {
@@ -246,7 +247,8 @@ func TestNVLinkFails(t *testing.T) {
 	want(1_000_018, "field221=10", "field221.1=5")
 }
 
-// TestHealthSpread checks that a tick reads the health of one GPU of eight, and that each GPU is read every ten seconds.
+// TestHealthSpread checks that a tick reads the health of only one of eight GPUs, and that each GPU's health is read
+// every ten seconds.
 func TestHealthSpread(t *testing.T) {
 	const call = "nvmlDeviceGetRowRemapperHistogram"
 	var node gputest.Node
@@ -263,7 +265,7 @@ func TestHealthSpread(t *testing.T) {
 	if n := d.calls(call); n != 8 {
 		t.Fatalf("the first reading has the health of %d GPUs", n)
 	}
-	for second := range 10 { // the first pause of each GPU is shorter
+	for second := range 10 { // the first pause before a GPU is read again is shorter
 		clock.Advance(time.Second)
 		before := d.calls(call)
 		gputest.Read(t, s)
@@ -278,12 +280,12 @@ func TestHealthSpread(t *testing.T) {
 	}
 	for _, g := range node.GPUs {
 		if n := strings.Count(strings.TrimPrefix(d.log(), before), call+"\t"+g.Device.UUID); n != 1 {
-			t.Errorf("%s: %d readings of health in ten seconds", g.Device.UUID, n)
+			t.Errorf("the health of %s was read %d times in ten seconds", g.Device.UUID, n)
 		}
 	}
 }
 
-// TestHealthAbsent checks values that look like numbers but are not.
+// TestHealthAbsent checks that numbers that mean "no value" are not reported.
 func TestHealthAbsent(t *testing.T) {
 	r := newHealthReader(t)
 	r.want(map[string]float64{}, "field1=off", "field11=off", "field30=off")
@@ -295,5 +297,5 @@ func TestHealthAbsent(t *testing.T) {
 	r.want(map[string]float64{}, "field94=6")
 	r.healed()
 	r.want(map[string]float64{"pcie_errors_total replay": 7}, "field94=7")
-	r.want(map[string]float64{"pcie_errors_total replay": 2}, "field94=2") // the driver was loaded again, so a counter may fall
+	r.want(map[string]float64{"pcie_errors_total replay": 2}, "field94=2") // the driver was reloaded, so a counter may decrease
 }

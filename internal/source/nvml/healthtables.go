@@ -8,16 +8,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// These are the scopes of fields: no scope, all links together, and each link (nvml.h,
-// nvmlFieldValue_t).
+// These are the scopes of fields (nvml.h, nvmlFieldValue_t): no scope, all links together, and each
+// link.
 const (
 	wholeGPU uint32 = 0
 	allLinks uint32 = math.MaxUint32
 	eachLink uint32 = math.MaxUint32 - 1
 )
 
-// A healthField is a field of nvmlDeviceGetFieldValues that gives one value of a metric after it is
-// divided by unit. Values of links with the same labels are added.
+// A healthField is a field of nvmlDeviceGetFieldValues. Its value divided by unit is one value of a
+// metric. Values of links with the same labels are added up.
 type healthField struct {
 	metric gpu.HealthMetric
 	labels []string
@@ -26,8 +26,8 @@ type healthField struct {
 	unit   float64
 }
 
-// healthFields contains the fields that are read in one call. Times are in ns, temperatures in °C, power in mW,
-// bytes over NVLink in KiB.
+// healthFields contains the fields that are read with one call. The driver's units are ns for times, °C for
+// temperatures, mW for power, and KiB for bytes over NVLink.
 var healthFields = []healthField{
 	{gpu.ECCEnabled, nil, gonvml.FI_DEV_ECC_CURRENT, wholeGPU, 1},
 	{gpu.ECCEnabledPending, nil, gonvml.FI_DEV_ECC_PENDING, wholeGPU, 1},
@@ -149,7 +149,7 @@ func single(m gpu.HealthMetric, v float64) []gpu.HealthValue {
 	return []gpu.HealthValue{{Metric: m, Value: v}}
 }
 
-// number reads a positive number.
+// number returns a value that is unknown if the call fails or the number is 0.
 func number(m gpu.HealthMetric, read func(device) (int, ret)) func(device) ([]gpu.HealthValue, ret) {
 	return func(h device) ([]gpu.HealthValue, ret) {
 		n, r := read(h)

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// identify reads the identity and the place of the GPU. Each part may be missing. Boards without an
+// identify reads the identity and the place of the GPU. Each part may be missing: boards without an
 // inforom have no serial number, and only Blackwell and newer GPUs report their chassis. Failed
-// calls are retried later, unless they are unsupported; known values are kept.
+// calls are retried later unless they are unsupported. Known values are kept.
 func (g *gpuReader) identify() {
 	q := &inquiry{lib: g.lib}
 	h, d := g.handle, &g.device
@@ -42,7 +42,7 @@ func (g *gpuReader) identify() {
 	g.incomplete = q.retryable
 }
 
-// assign sets *to to the result of a call, or leaves it unchanged on an error.
+// assign sets *to to the result of a call. After an error it leaves *to unchanged.
 func assign[T any](q *inquiry, to *T, symbol string, call func() (T, ret)) {
 	if v, err := query(q, symbol, call); err == nil {
 		*to = v
@@ -55,9 +55,9 @@ func (g *gpuReader) maxPower() (gpu.Watts, ret) {
 	return watts(mw), r
 }
 
-// platform converts the driver's response. go-nvml requests version 1 of the struct, in which the
-// serial number of the chassis is called the GUID of the rack. The layout and the length are the
-// same as in version 2. A byte of 0xff means unknown.
+// platform converts the driver's response. go-nvml requests version 1 of the struct, which has the
+// same layout and length as version 2, but calls the chassis serial number the GUID of the rack. A
+// byte of 0xff means unknown.
 func platform(info gonvml.PlatformInfo) gpu.Platform {
 	return gpu.Platform{
 		ChassisSerial: chassis(info.ChassisSerialNumber[:]),

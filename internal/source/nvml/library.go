@@ -12,17 +12,17 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// defaultLibrary is the default library of go-nvml.
+// defaultLibrary is the library that go-nvml loads by default.
 const defaultLibrary = "libnvidia-ml.so.1"
 
 // library is the driver's library after a successful nvmlInit.
 type library struct {
 	gonvml.Interface
-	symbols sync.Map // contains whether the library has the symbol
+	symbols sync.Map // whether the library contains each symbol
 }
 
 // initialise loads the library if necessary and initialises the driver. After an error only
-// [library.version] may be called. Even nvmlShutdown must not be called.
+// [library.version] may be called, not even nvmlShutdown.
 func initialise(lib gonvml.Interface, path string) (*library, error) {
 	if err := probe(cmp.Or(path, defaultLibrary)); err != nil {
 		return nil, err
@@ -33,34 +33,34 @@ func initialise(lib gonvml.Interface, path string) (*library, error) {
 	return &library{Interface: lib}, nil
 }
 
-// version returns the version of the driver that the library belongs to, or empty if unknown. It is
-// the part after the CUDA version in the version of NVML. The call requires no initialisation, and
-// also works after nvmlInit failed.
+// version returns the version of the driver to which the library belongs, or an empty text if it is
+// unknown. It is the part after the CUDA version in the version of NVML. The call requires no
+// initialisation, so it also works after nvmlInit has failed.
 func (l *library) version() string {
 	version, _ := query(&inquiry{lib: l}, "nvmlSystemGetNVMLVersion", l.SystemGetNVMLVersion)
 	_, driver, _ := strings.Cut(version, ".")
 	return driver
 }
 
-// probe checks that the library can be loaded, and that it contains the functions that are called
-// without a lookup. go-nvml does not return the reason for a failed load, and calls nvmlInit even
-// if the library is not NVML.
+// probe checks that the library can be loaded and that it contains the functions that are called
+// without a lookup. It is needed because go-nvml does not return the reason why loading fails, and
+// calls nvmlInit even if the library is not NVML.
 func probe(path string) error {
 	library := dl.New(path, dl.RTLD_LAZY)
 	if err := library.Open(); err != nil {
-		// The loader's message starts with the path.
+		// The loader's message begins with the path.
 		return fmt.Errorf("load %w (is the NVIDIA driver installed, and is its library mounted here? --nvml.library sets the path)", err)
 	}
-	defer func() { _ = library.Close() }() // if the library was loaded before, it stays loaded
+	defer func() { _ = library.Close() }() // a library that was already loaded stays loaded
 	for _, versions := range [][]string{{"nvmlInit_v2", "nvmlInit"}, {"nvmlShutdown"}, {"nvmlErrorString"}} {
 		if !slices.ContainsFunc(versions, func(symbol string) bool { return library.Lookup(symbol) == nil }) {
-			return fmt.Errorf("load %s: symbol %s is missing, not the NVIDIA driver's library (--nvml.library sets the path)", path, versions[0])
+			return fmt.Errorf("load %s: symbol %s is missing, so this is not the NVIDIA driver's library (--nvml.library sets the path)", path, versions[0])
 		}
 	}
 	return nil
 }
 
-// has reports whether a function may be called. Any version of the function is enough, because
+// has reports whether a function may be called. Any version of the function suffices, because
 // go-nvml falls back to older versions.
 func (l *library) has(symbol string) bool {
 	return slices.ContainsFunc([]string{"", "_v2", "_v3"}, func(version string) bool { return l.exact(symbol + version) })
@@ -76,22 +76,24 @@ func (l *library) exact(symbol string) bool {
 	return found
 }
 
-// An inquiry is a series of calls for one object, which is usually a GPU. It records the results
-// that concern the object as a whole.
+// An inquiry is a series of calls for one object, usually a GPU. It records results that concern
+// the object as a whole.
 type inquiry struct {
 	lib *library
-	// answered is set once a call succeeded. NOT_SUPPORTED does not count as an answer, because drivers
-	// also return it for dead GPUs.
+	// answered is set after a call has succeeded. NOT_SUPPORTED does not count as an answer, because
+	// drivers also return it for lost GPUs.
 	answered bool
 	// retryable is set if a failed call may succeed later.
 	retryable bool
-	// lost is the error that the GPU is lost. After this error no further call is made.
+	// lost is set to the error if a call reports that the GPU is lost. Then no further calls are
+	// made.
 	lost error
 	// failed is the first error other than NOT_SUPPORTED.
 	failed error
 }
 
-// query makes one driver call, if the library contains the function and the GPU is not lost.
+// query makes one driver call if the library contains the function and the GPU is not lost.
+// Otherwise it returns an error.
 func query[T any](q *inquiry, symbol string, call func() (T, gonvml.Return)) (T, error) {
 	var none T
 	if q.lost != nil {
@@ -110,8 +112,8 @@ func query[T any](q *inquiry, symbol string, call func() (T, gonvml.Return)) (T,
 	return none, err
 }
 
-// guarded makes a driver call. go-nvml panics if a driver contradicts itself, for example with a
-// buffer of size 0.
+// guarded makes a driver call and converts a panic to an error. go-nvml panics if a driver returns
+// inconsistent values, for example a buffer size of 0.
 func guarded[T any](call func() (T, gonvml.Return)) (v T, ret gonvml.Return) {
 	defer func() {
 		if recover() != nil {
@@ -134,8 +136,8 @@ func (q *inquiry) note(err error) {
 	}
 }
 
-// err returns the first error if no call of the inquiry succeeded. It returns nil if a call
-// succeeded, or if the GPU supports none of the calls.
+// err returns the error if the GPU is lost, and the first error if no call has succeeded.
+// Otherwise, and if the GPU supports none of the calls, it returns nil.
 func (q *inquiry) err() error {
 	if q.lost != nil {
 		return q.lost
@@ -151,7 +153,7 @@ func hasCode(err error, codes ...gonvml.Return) bool {
 	return slices.ContainsFunc(codes, func(code gonvml.Return) bool { return errors.Is(err, code) })
 }
 
-// unsupported reports whether an error is permanent as long as this driver is loaded.
+// unsupported reports whether a call would return the error as long as this driver is loaded.
 func unsupported(err error) bool {
 	return hasCode(err, gonvml.ERROR_NOT_SUPPORTED, gonvml.ERROR_FUNCTION_NOT_FOUND, gonvml.ERROR_INVALID_ARGUMENT,
 		gonvml.ERROR_ARGUMENT_VERSION_MISMATCH, gonvml.ERROR_NO_PERMISSION, gonvml.ERROR_DEPRECATED)

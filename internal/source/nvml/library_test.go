@@ -18,11 +18,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// oldLibrary is the environment variable that names a library. If it is set, this test binary reads
-// that library and exits.
+// oldLibrary is the environment variable that contains the path of a library. If it is set, this
+// test binary reads the library and exits.
 const oldLibrary = "GPULEDGER_TEST_OLD_NVML"
 
-// printReport reads twice, waits for an event once, and prints the last report.
+// printReport reads twice, waits for an event once, and prints the second report.
 func printReport(path string) {
 	clock, log := gputest.NewClock(), slog.New(slog.DiscardHandler)
 	s := nvml.New(nvml.Config{LibraryPath: path, CallTimeout: gputest.HangTimeout, Now: clock.Now, Log: log, Stages: stage.New(log, clock.Now)})
@@ -39,8 +39,8 @@ func printReport(path string) {
 	}
 }
 
-// TestOldDriver reads libraries that lack functions, each in its own process, because a call of a
-// missing function would end the process.
+// TestOldDriver reads libraries that lack functions. It reads each library in a separate process,
+// because a call to a missing function would end the process.
 func TestOldDriver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -78,7 +78,7 @@ func TestOldDriver(t *testing.T) {
 			"nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetAttributes_v2", "nvmlDeviceGetGpuInstanceProfileInfo",
 			"nvmlDeviceGetGpuInstanceById", "nvmlGpuInstanceGetInfo",
 		}, func(g *gputest.GPU) {
-			if g.Device.Partitions != nil { // only the lists of the whole GPU exist, and these are empty
+			if g.Device.Partitions != nil { // the library has only the lists of the whole GPU, which are empty
 				g.Device.Partitions, g.Reading.Contexts = nil, nil
 			}
 		}},
@@ -103,11 +103,11 @@ func TestOldDriver(t *testing.T) {
 			"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree", "nvmlGpmMigSampleGet", "nvmlGpmMetricsGet",
 		}, unmonitored},
 		{"accounts", pair, []string{"nvmlDeviceGetAccountingStats_v2"}, nil},
-		{"who has an account", pair, []string{"nvmlDeviceGetAccountingPids"}, nil},
+		{"the list of accounts", pair, []string{"nvmlDeviceGetAccountingPids"}, nil},
 		{"the mode of accounting", pair, []string{"nvmlDeviceGetAccountingMode"}, nil},
 		{"GPM's word", working, []string{"nvmlGpmQueryDeviceSupport"}, unmonitored},
 		{"buffers", working, []string{"nvmlGpmSampleAlloc"}, unmonitored},
-		{"an end of buffers", working, []string{"nvmlGpmSampleFree"}, unmonitored},
+		{"the sample buffers", working, []string{"nvmlGpmSampleFree"}, unmonitored},
 		{"samples of instances", working, []string{"nvmlGpmMigSampleGet"}, unmonitored},
 		{"metrics", working, []string{"nvmlGpmMetricsGet"}, unmonitored},
 	}
@@ -148,17 +148,17 @@ func TestOldDriver(t *testing.T) {
 	}
 }
 
-// undivided removes the partitions of a GPU in MIG mode.
+// undivided removes the partitions from a GPU in MIG mode.
 func undivided(g *gputest.GPU) {
 	if g.Device.Partitions != nil {
 		g.Device.Partitions, g.Reading.Contexts, g.Reading.ContextsKnown = nil, nil, false
 	}
 }
 
-// unmonitored removes the activity of the instances of a GPU in MIG mode.
+// unmonitored removes the activity of instances from a GPU in MIG mode.
 func unmonitored(g *gputest.GPU) { g.Reading.Instances, g.Reading.InstancesKnown = nil, false }
 
-// unplaced removes the placement of the instances of a GPU in MIG mode.
+// unplaced removes the placement of instances from a GPU in MIG mode.
 func unplaced(g *gputest.GPU) {
 	if g.Device.Partitions == nil {
 		return

@@ -50,18 +50,19 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// Lists of unlimited length are not read through go-nvml, because it allocates as many rows as the
-// driver reports.
+// The functions in this file read lists of limited length. go-nvml is not used for lists, because
+// it allocates as many rows as the driver reports.
 
-// maxRows is the maximum number of rows. A GPU has room for hundreds of contexts, and accounting
-// keeps 4,000 processes. A longer list is rejected with ERROR_INSUFFICIENT_SIZE, because in a
-// truncated list some processes would seem to have ended.
+// maxRows is the maximum number of rows in a list. A GPU has room for hundreds of contexts, and
+// accounting keeps 4,000 processes. A longer list is rejected with ERROR_INSUFFICIENT_SIZE, because
+// processes that are missing in a truncated list would seem to have ended.
 const maxRows = 4096
 
 // fewRows is the initial number of rows, which is enough for most lists.
 const fewRows = 64
 
-// bounded returns the rows that fill writes into a buffer. fill returns the number of rows.
+// bounded returns the rows that fill writes into a buffer. If the buffer is too small, it repeats
+// the call with a larger buffer, up to maxRows.
 func bounded[T any](fill func(rows []T) (uint32, ret)) ([]T, ret) {
 	for _, size := range []int{fewRows, maxRows} {
 		rows := make([]T, size)
@@ -101,7 +102,7 @@ func listOf[T any](function unsafe.Pointer, h device) ([]T, ret) {
 	})
 }
 
-// processUtilization reads the samples since a time. NOT_FOUND means that there are no samples.
+// processUtilization reads the samples after the given time. NOT_FOUND means that there are none.
 func processUtilization(h device, since uint64) ([]gonvml.ProcessUtilizationSample, ret) {
 	function := find("nvmlDeviceGetProcessUtilization")
 	if function == nil {
@@ -118,10 +119,11 @@ func processUtilization(h device, since uint64) ([]gonvml.ProcessUtilizationSamp
 	return rows, r
 }
 
-// maxSamples is higher than the number of samples in a buffer; nvidia-smi shows up to 120 samples.
+// maxSamples is higher than the number of samples in any buffer; nvidia-smi shows up to 120
+// samples.
 const maxSamples = 1024
 
-// bufferedSamples reads all buffered samples of a kind; their values must be unsigned integers. The
+// bufferedSamples reads all buffered samples of a kind. The values must be unsigned integers. The
 // driver writes at most the given number of rows.
 func bufferedSamples(h device, kind gonvml.SamplingType) ([]gonvml.Sample, ret) {
 	function := find("nvmlDeviceGetSamples")
@@ -141,14 +143,14 @@ func bufferedSamples(h device, kind gonvml.SamplingType) ([]gonvml.Sample, ret) 
 	return rows[:n], gonvml.SUCCESS
 }
 
-// A metric is a GPM metric, in the driver's unit, and the driver's result.
+// A metric is a GPM metric in the driver's unit, with the driver's return code.
 type metric = C.struct_metric
 
 func newMetric(id gonvml.GpmMetricId) metric {
 	return metric{id: C.uint(id), result: C.uint(gonvml.ERROR_NOT_SUPPORTED), value: C.double(math.NaN())}
 }
 
-// gpmMetrics computes metrics between two samples. It is not called through go-nvml, which copies all 477 metrics four times.
+// gpmMetrics computes metrics between two samples. It does not use go-nvml, which copies all 477 metrics four times.
 func gpmMetrics(older, newer gonvml.GpmSample, metrics []metric) ret {
 	function := find("nvmlGpmMetricsGet")
 	if function == nil {
@@ -163,7 +165,7 @@ func find(symbol string) unsafe.Pointer {
 	return C.find((*C.char)(unsafe.Pointer(&name[0])))
 }
 
-// pointer returns the driver's handle from an unexported type of go-nvml.
+// pointer returns the driver's handle that an unexported type of go-nvml contains.
 func pointer(h any) unsafe.Pointer {
 	return reflect.ValueOf(h).FieldByName("Handle").UnsafePointer()
 }

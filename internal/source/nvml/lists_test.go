@@ -10,21 +10,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestLongLists checks that lists of thousands of processes are read, and that a list of a million
-// processes counts as unknown. No memory is allocated for such a list. The other GPU is still read.
+// TestLongLists checks that lists of thousands of processes are read. If a list has a million
+// processes, the processes must be unknown, no memory may be allocated for the list, and the other
+// GPU must still be read.
 func TestLongLists(t *testing.T) {
 	const processes, samples, accounts = "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetProcessUtilization", "nvmlDeviceGetAccountingPids"
 	tests := []struct {
 		name, call, do    string
-		contexts, samples bool // are known
+		contexts, samples bool // whether contexts and samples are known
 	}{
 		{"thousands of processes", processes, "many:1000", true, true},
 		{"a million processes", processes, "many:1000000", false, true},
-		{"no end of processes", processes, "size:2147483647", false, true},
+		{"an endless list of processes", processes, "size:2147483647", false, true},
 		{"a million graphics processes", "nvmlDeviceGetGraphicsRunningProcesses", "many:1000000", false, true},
 		{"hundreds of samples", samples, "many:200", true, true},
 		{"a million samples", samples, "many:1000000", true, false},
-		{"no end of samples", samples, "many:-1", true, false},
+		{"an endless list of samples", samples, "many:-1", true, false},
 		{"a million accounts", accounts, "many:1000000", true, true},
 	}
 	for _, tt := range tests {
@@ -43,7 +44,7 @@ func TestLongLists(t *testing.T) {
 					t.Errorf("processes known %v (%d), samples known %v", r.ContextsKnown, len(r.Contexts), r.SamplesKnown)
 				}
 				if r := of(d.node.GPUs[1].Device.UUID); !r.ContextsKnown || !r.SamplesKnown {
-					t.Error("the other GPU's processes are unknown")
+					t.Error("the processes of the other GPU are unknown")
 				}
 			}
 			stages := d.stages.Snapshot()

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A memory contains the data of a GPU that do not depend on its handle: its identity, and the state
-// that is kept between readings.
+// A memory contains data about a GPU that do not depend on the driver's handle: its identity, and
+// the state that is kept between readings.
 type memory struct {
 	device   gpu.Device
 	meter    meter
@@ -20,18 +20,18 @@ type memory struct {
 	position
 }
 
-// A position is the end of the samples that were already read.
+// A position describes up to which time the samples were already read.
 type position struct {
-	sampled  time.Duration // boot clock
-	newest   int64         // time of the newest sample of the ring, µs of the wall clock
+	sampled  time.Duration // boot-clock time up to which samples were read
+	newest   int64         // wall-clock time of the newest sample in the ring, in µs
 	asked    gpu.Instant   // time at which samples were last read
 	mixed    time.Duration // boot-clock time until which the ring may contain samples from before the wall clock was set back; 0 if there are none
-	accounts *accounts     // as of the last reading; nil if the accounts were not read then
+	accounts *accounts     // accounts at the last reading; nil if they were not read then
 }
 
-// memories keeps the memory of every GPU. A memory is kept when the index of the GPU changes, when
+// memories contains the memory of every GPU. A memory is kept when the GPU's index changes, when
 // the GPU is lost and when the driver is reloaded, so that known values are neither read again nor
-// lost. A memory is used only in the lane of the reading.
+// lost.
 type memories struct {
 	mu     sync.Mutex
 	byUUID map[string]memory
@@ -39,14 +39,14 @@ type memories struct {
 
 func newMemories() *memories { return &memories{byUUID: make(map[string]memory)} }
 
-// recall returns the memory of a GPU, which is empty at first.
+// recall returns the memory of a GPU. It is empty for a new GPU.
 func (m *memories) recall(uuid string) memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.byUUID[uuid]
 }
 
-// devices returns the GPUs by index, including lost ones.
+// devices returns all GPUs, including lost GPUs, sorted by index.
 func (m *memories) devices() (list []gpu.Device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,9 +63,9 @@ func (m *memories) keep(x memory) {
 	m.byUUID[x.device.UUID] = x
 }
 
-// reopened drops the meters, the accounts, the quiet times and the MIG layout. A reloaded driver counts from zero
-// and has new MIG instances. It may also be a newer version that has a better meter. The integrals are kept,
-// because this package computes them.
+// reopened drops the meters, the accounts, the quiet times and the MIG layout, because a reloaded driver counts
+// from zero and has new MIG instances. It may also be a newer version with a better energy counter. The integrals
+// are kept, because this package computes them.
 func (m *memories) reopened() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

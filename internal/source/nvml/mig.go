@@ -10,25 +10,25 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A migDevice is one compute instance of a GPU instance.
+// A migDevice is one compute instance in a GPU instance.
 type migDevice struct {
 	handle   device // valid for only one reading, because the driver may reuse the handle for another device
-	index    int    // number of the device among the MIG devices of a GPU
+	index    int    // index in the GPU's list of MIG devices
 	uuid     string
 	name     string
-	instance string // the GPU instance's id
+	instance string // id of the GPU instance
 }
 
-// same reports whether two readings of a MIG index returned the same device. The UUID is not
-// enough: the driver derives it from the ids of the instances (NVIDIA open-gpu-kernel-modules,
-// gpu_uuid.c), which are reused for other profiles.
+// same reports whether two readings of a MIG index returned the same device. Comparing the UUID is
+// not enough, because the driver derives it from the ids of the instances (NVIDIA
+// open-gpu-kernel-modules, gpu_uuid.c), which are reused for other profiles.
 func (p migDevice) same(q migDevice) bool {
 	return p.index == q.index && p.uuid == q.uuid && p.name == q.name
 }
 
-// readMIG updates the partitioning of the GPU, which may change at any time. After an error the old
-// partitioning is kept. If there are no changes, it makes two calls for the GPU and three calls for
-// each MIG device.
+// readMIG updates the partitioning of the GPU, which may change at any time. After an error it
+// keeps the old partitioning. If nothing has changed, it makes two calls for the GPU and three
+// calls for each MIG device.
 func (g *gpuReader) readMIG(q *inquiry) error {
 	mode, err := query(q, "nvmlDeviceGetMigMode", func() (int, ret) {
 		current, _, r := g.handle.GetMigMode()
@@ -54,11 +54,11 @@ func (g *gpuReader) readMIG(q *inquiry) error {
 	return g.divide(q, devices)
 }
 
-// maxDevices is higher than the number of MIG devices of any GPU. If the driver returned a garbage
-// number, reading that many devices would take hours.
+// maxDevices is higher than the number of MIG devices on any GPU. Without this limit, reading the
+// devices could take hours if the driver returned a garbage number.
 const maxDevices = 64
 
-// listDevices returns the MIG devices by index, which may have gaps.
+// listDevices returns the MIG devices, sorted by index. The indices may have gaps.
 func (g *gpuReader) listDevices(q *inquiry) (devices []migDevice, err error) {
 	n, err := query(q, "nvmlDeviceGetMaxMigDeviceCount", g.handle.GetMaxMigDeviceCount)
 	if err != nil {
@@ -87,8 +87,8 @@ func (g *gpuReader) listDevices(q *inquiry) (devices []migDevice, err error) {
 	return devices, nil
 }
 
-// divide reads the GPU instances of new MIG devices. It reads all instances or fails, because the
-// slices of a missing instance would count as free.
+// divide reads the GPU instances of new MIG devices. It fails if it cannot read all instances,
+// because the slices of a missing instance would count as free.
 func (g *gpuReader) divide(q *inquiry, devices []migDevice) error {
 	total, err := g.slices(q)
 	if err != nil {
@@ -116,8 +116,8 @@ func (g *gpuReader) divide(q *inquiry, devices []migDevice) error {
 	return nil
 }
 
-// slices returns the number of slices of the largest GPU instance that the GPU offers, which is the
-// whole GPU. It returns 0 if there is no permission to read this number.
+// slices returns the number of slices in the largest GPU instance that the GPU offers, which is the
+// whole GPU. It returns 0 if the driver does not permit reading this number.
 func (g *gpuReader) slices(q *inquiry) (most int, err error) {
 	for profile := range gonvml.GPU_INSTANCE_PROFILE_COUNT {
 		info, err := query(q, "nvmlDeviceGetGpuInstanceProfileInfo", func() (gonvml.GpuInstanceProfileInfo, ret) {
@@ -133,8 +133,8 @@ func (g *gpuReader) slices(q *inquiry) (most int, err error) {
 	return most, nil
 }
 
-// instance reads the GPU instance of a MIG device. Reading the number and the placement of the
-// profile requires privileges.
+// instance reads the GPU instance of a MIG device. Reading the profile number and the placement
+// requires privileges.
 func (g *gpuReader) instance(q *inquiry, p *migDevice, id int) (gpu.Partition, error) {
 	a, err := query(q, "nvmlDeviceGetAttributes", p.handle.GetAttributes)
 	if err != nil {
@@ -151,9 +151,9 @@ func (g *gpuReader) instance(q *inquiry, p *migDevice, id int) (gpu.Partition, e
 	return i, nil
 }
 
-// profile returns the profile of the GPU instance in the name of a MIG device, such as NVIDIA H100
-// 80GB HBM3 MIG 1c.3g.40gb. If a compute instance is smaller than its GPU instance, the name has
-// the number of its own slices as a prefix.
+// profile returns the GPU instance's profile from the name of a MIG device, such as NVIDIA H100
+// 80GB HBM3 MIG 1c.3g.40gb. If a compute instance is smaller than its GPU instance, the name
+// contains the number of the compute instance's slices before the profile.
 func profile(name string) string {
 	_, name, _ = strings.Cut(name, "MIG ")
 	compute, whole, ok := strings.Cut(name, "c.")

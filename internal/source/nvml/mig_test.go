@@ -10,13 +10,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// divided returns a node with a GPU in MIG mode and an undivided GPU.
+// divided returns a node with one GPU in MIG mode and one GPU that is not in MIG mode.
 func divided() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Divided(0), gputest.Full(1)}}
 }
 
-// TestMIGCallFails makes one function after the other fail. Neither GPU is lost, no process seems
-// to have ended, and every reported instance is correct.
+// TestMIGCallFails makes one function after the other fail. It checks that neither GPU is lost,
+// that no process seems to have ended, and that every reported instance is correct.
 func TestMIGCallFails(t *testing.T) {
 	calls := []string{
 		"nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex",
@@ -71,8 +71,8 @@ func wantDivided(t *testing.T, report gpu.Report) {
 	}
 }
 
-// TestMIGModeUnknown checks that the lists of a whole GPU, which are empty in MIG mode, are not
-// used while the mode is unknown.
+// TestMIGModeUnknown checks that the process lists of the whole GPU, which are empty in MIG mode,
+// are not used while the mode is unknown.
 func TestMIGModeUnknown(t *testing.T) {
 	d := newDriver(t, divided())
 	d.fault(anyGPU, "nvmlDeviceGetMigMode", "fail:999")
@@ -83,14 +83,15 @@ func TestMIGModeUnknown(t *testing.T) {
 	}
 }
 
-// TestMIGDeviceFails checks that processes are unknown if reading one of several MIG devices fails.
+// TestMIGDeviceFails checks that processes are unknown if one of several MIG devices cannot be
+// read.
 func TestMIGDeviceFails(t *testing.T) {
 	n := divided()
 	d := newDriver(t, n)
 	d.fault(n.GPUs[0].Device.Partitions.Instances[1].Devices[0].UUID, "nvmlDeviceGetComputeRunningProcesses", "fail:3")
 	s := d.open(gputest.NewClock().Now)
 	if r := gputest.Read(t, s).Readings[0]; !r.ContextsKnown {
-		t.Error("contexts are unknown for want of one list of three")
+		t.Error("contexts are unknown because one of three lists is missing")
 	}
 	d.fault(n.GPUs[0].Device.Partitions.Instances[1].Devices[0].UUID, "*", "fail:15")
 	n.GPUs[0].Reading.Contexts, n.GPUs[0].Reading.ContextsKnown = nil, false
@@ -104,7 +105,7 @@ func TestMIGHole(t *testing.T) {
 	d.fault(first.Devices[0].UUID, "nvmlDeviceGetMigDeviceHandleByIndex", "drop")
 	s := d.open(gputest.NewClock().Now)
 	first.Devices = first.Devices[1:]
-	want.GPUs[0].Reading.Contexts = want.GPUs[0].Reading.Contexts[:1] // the other process was on this device
+	want.GPUs[0].Reading.Contexts = want.GPUs[0].Reading.Contexts[:1] // the other process is on the skipped device
 	gputest.Check(t, gputest.Read(t, s), want)
 	d.healed()
 	gputest.Check(t, gputest.Read(t, s), divided())
@@ -122,7 +123,7 @@ func TestMIGIsReadOnce(t *testing.T) {
 	want := map[string]int{
 		"nvmlDeviceGetMigMode":                 2 * readings,
 		"nvmlDeviceGetMaxMigDeviceCount":       readings,
-		"nvmlDeviceGetMigDeviceHandleByIndex":  (devices + 4) * readings, // four of the indices have no device
+		"nvmlDeviceGetMigDeviceHandleByIndex":  (devices + 4) * readings, // there is no device at four indices
 		"nvmlDeviceGetUUID":                    2 + devices*readings,
 		"nvmlDeviceGetName":                    2 + devices*readings,
 		"nvmlDeviceGetGpuInstanceProfileInfo":  18,
@@ -141,7 +142,7 @@ func TestMIGIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestMIGAfterReload checks that instances from before a driver reload are read again.
+// TestMIGAfterReload checks that the instances are read again after a driver reload.
 func TestMIGAfterReload(t *testing.T) {
 	clock := gputest.NewClock()
 	n := divided()
@@ -152,7 +153,7 @@ func TestMIGAfterReload(t *testing.T) {
 	d.change(n)
 	d.fault(anyGPU, "nvmlDeviceGetMaxMigDeviceCount", "fail:999")
 	clock.Advance(time.Minute)
-	report := gputest.Eventually(t, s, "the driver answers again", func(_ gpu.Report, err error) bool { return err == nil })
+	report := gputest.Eventually(t, s, "the driver responds again", func(_ gpu.Report, err error) bool { return err == nil })
 	n.GPUs[0].Device.Partitions = nil
 	n.GPUs[0].Reading.Contexts, n.GPUs[0].Reading.ContextsKnown = nil, false
 	gputest.Check(t, report, n)

@@ -9,18 +9,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A profiler measures the profile of a GPU that is not in MIG mode, in its own lane, or of a MIG instance, in the lane of instances, by GPM. Its
-// buffers belong to the session. The sums of a GPU belong to the reader, the sums of an instance to its pair.
+// A profiler integrates the profile of a GPU or of a MIG instance, which is measured through GPM. A GPU that is not in
+// MIG mode is measured in a lane of its own, and MIG instances are measured in the lane of instances. The buffers
+// belong to the session. The profiler of a GPU belongs to its reader, and the profiler of an instance belongs to its
+// pair.
 type profiler struct {
-	// retryAt is the boot-clock time before which the driver is not called again after an error.
+	// retryAt is the boot-clock time until which the driver is not called after an error.
 	retryAt time.Duration
 	sums    [gpu.NumActivities]float64
-	// latest is the last profile, or nil if there is none. It is replaced, never changed.
+	// latest is the last profile, or nil if there is none. The profile is replaced and never
+	// modified.
 	latest *gpu.Profile
 }
 
-// profileMetrics are the GPM metrics (nvml.h, nvmlGpmMetricId_t) with their units. Activities are in percent,
-// and rates are in MiB/s.
+// profileMetrics contains the GPM metrics (nvml.h, nvmlGpmMetricId_t) with their units. The driver reports
+// activities in percent and rates in MiB/s.
 var profileMetrics = [gpu.NumProfileMetrics]struct {
 	id   gonvml.GpmMetricId
 	unit float64
@@ -39,25 +42,26 @@ var profileMetrics = [gpu.NumProfileMetrics]struct {
 	gpu.NVLinkReceiveRate:  {gonvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, 1 << 20},
 }
 
-// maxProfiled is the longest interval over which averages are integrated. Counters of the GPU may
-// wrap in a longer interval.
+// maxProfiled is the longest interval over which an average is integrated. In a longer interval,
+// counters of the GPU may wrap.
 const maxProfiled = time.Minute
 
-// maxRate is higher than the transfer rate of any link of a GPU, in bytes per second.
+// maxRate is higher than the transfer rate of any GPU's links, in bytes per second.
 const maxRate = 1e14
 
-// maxSampling is the longest time that a sample may take. The driver may read the counters at any moment during the
-// call.
+// maxSampling is the longest time that taking a sample may take, because the driver may read the counters at any
+// moment during the call.
 const maxSampling = time.Second
 
-// profiled is the result of a measurement for a reader.
+// profiled is the result of a measurement, with the reader for which it was made.
 type profiled struct {
 	of     *gpuReader
 	result profiler
 }
 
-// readProfile measures the profile of a GPU in its own lane, so that a call of GPM that hangs does not delay the other values of the
-// GPU. It waits for only a part of [Config.CallTimeout]. While the call hangs there is no profile.
+// readProfile measures the profile of a GPU. It does this in a separate lane, so that a hanging GPM call does not delay
+// the other values of the GPU, and waits for only a part of [Config.CallTimeout]. While a call hangs, there is no
+// profile.
 func (d *session) readProfile(g *gpuReader) {
 	pairs := g.gpm
 	if p, ok := pairs.lane.Poll(); ok && p.of == g { // result of a late call
@@ -71,7 +75,7 @@ func (d *session) readProfile(g *gpuReader) {
 		return
 	}
 	if pairs.instances.Busy() {
-		return // in a call that began in MIG mode
+		return // a call that began in MIG mode has not returned
 	}
 	x := g.profile
 	call(d, &pairs.lane, func() profiled { return profiled{g, g.measureProfile(x)} })
@@ -82,8 +86,8 @@ func (d *session) readProfile(g *gpuReader) {
 	}
 }
 
-// measureProfile takes a sample and measures the interval since the last sample. After an error the driver is called
-// again after reaskAfter. It runs in the lane of profiles.
+// measureProfile takes a sample and adds the interval since the last sample. After an error it calls the driver
+// again only after reaskAfter. It runs in the lane of the GPU's profile.
 func (g *gpuReader) measureProfile(x profiler) profiler {
 	now := g.now().Boot
 	if now < x.retryAt {
@@ -147,7 +151,7 @@ func (p *pair) metrics() ([]metric, ret) {
 	return metrics, gpmMetrics(p.samples[1], p.samples[0], metrics)
 }
 
-// integrate adds the averages of an interval. Impossible values are not counted.
+// integrate adds the averages over an interval to the sums. It ignores impossible values.
 func (x *profiler) integrate(metrics []metric, span gpu.Span) {
 	p := &gpu.Profile{Span: span}
 	for i, m := range metrics {

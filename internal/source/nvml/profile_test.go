@@ -44,8 +44,9 @@ func (r *profileReader) read(after time.Duration) *gpu.Profile {
 	return gputest.Read(r.t, r.s).Readings[0].Profile
 }
 
-// TestProfile reads every metric. nvml.h (nvmlGpmMetricId_t) defines the numbers of the metrics and their units: activities
-// are percent, rates are MiB/s. The first sample completes no interval.
+// TestProfile checks every metric. The numbers of the metrics and their units are defined in nvml.h
+// (nvmlGpmMetricId_t); activities are in percent, and rates are in MiB/s. There is no profile after the first sample,
+// because an interval needs two samples.
 func TestProfile(t *testing.T) {
 	r := newProfileReader(t)
 	r.metrics("gpm1=10 gpm2=20 gpm3=30 gpm5=40 gpm10=50 gpm11=60 gpm12=70 gpm13=80 gpm20=1 gpm21=2 gpm60=3 gpm61=4.5")
@@ -68,12 +69,12 @@ func TestProfile(t *testing.T) {
 	if diff := cmp.Diff(want, r.read(10*time.Second), approximately); diff != "" {
 		t.Errorf("profile (-want +got):\n%s", diff)
 	}
-	// The next reading is half a minute later, with another activity. The integral depends on the time,
-	// and not on the number of readings.
+	// The next reading is half a minute later and has another activity. The integral must depend on the
+	// time and not on the number of readings.
 	r.metrics("gpm2=50")
 	p := r.read(30 * time.Second)
 	if got := *p.Seconds[gpu.SMActive]; math.Abs(got-(10*0.2+30*0.5)) > 1e-9 {
-		t.Errorf("SM activity of 2 and 15 s: %v", got)
+		t.Errorf("the SM activity of 2 and 15 s is summed to %v", got)
 	}
 	if p.Seconds[gpu.TensorActive] != nil || p.Last[gpu.TensorActive] != nil {
 		t.Error("a metric that is not supported has a value")
@@ -81,13 +82,13 @@ func TestProfile(t *testing.T) {
 	if again := r.read(time.Second); again != p {
 		t.Error("the profile changed between two samples")
 	}
-	r.read(2 * time.Minute) // the time is too long for an average
+	r.read(2 * time.Minute) // this interval is too long for an average
 	if p := r.read(10 * time.Second); math.Abs(*p.Seconds[gpu.SMActive]-22) > 1e-9 {
 		t.Errorf("SM activity after a gap: %v, want 22 s", *p.Seconds[gpu.SMActive])
 	}
 }
 
-// TestProfileAbsurd checks that impossible values are rejected.
+// TestProfileAbsurd checks that impossible values are ignored.
 func TestProfileAbsurd(t *testing.T) {
 	r := newProfileReader(t)
 	r.read(0)
@@ -107,8 +108,8 @@ func TestProfileAbsurd(t *testing.T) {
 	}
 }
 
-// TestProfileFails makes each call of GPM fail. The driver is not called again for ten minutes, while other values of the GPU
-// are read. After that the sums continue. No buffer leaks.
+// TestProfileFails makes each GPM call fail. It checks that GPM is not called again for ten minutes while other values
+// of the GPU are read, that the sums continue afterwards, and that no buffer leaks.
 func TestProfileFails(t *testing.T) {
 	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"} {
 		t.Run(call, func(t *testing.T) {
@@ -129,7 +130,7 @@ func TestProfileFails(t *testing.T) {
 			}
 			r.metrics("gpm2=50")
 			if p := r.read(9 * time.Minute); p != nil || r.calls("nvmlGpmSampleGet") > 3 || r.calls(call) != calls {
-				t.Errorf("called again within ten minutes, profile %+v", p)
+				t.Errorf("the driver was called again within ten minutes, profile %+v", p)
 			}
 			r.read(2 * time.Minute)
 			if p := r.read(10 * time.Second); p == nil || *p.Last[gpu.SMActive] != 0.5 {
@@ -145,8 +146,8 @@ func TestProfileFails(t *testing.T) {
 	}
 }
 
-// TestProfileNotOffered checks that no sample is taken from GPUs before Hopper, from GPUs in MIG mode, and by a source
-// without profiling.
+// TestProfileNotOffered checks that no samples of the whole GPU are taken on GPUs before Hopper, on GPUs in MIG mode,
+// and without profiling.
 func TestProfileNotOffered(t *testing.T) {
 	for name, change := range map[string]func(*profileReader){
 		"before Hopper": func(r *profileReader) { clear(r.fields) },
@@ -155,7 +156,7 @@ func TestProfileNotOffered(t *testing.T) {
 			r.node.GPUs[0] = gputest.Divided(0)
 			r.fields[r.node.GPUs[0].Device.UUID] = "gpm=1"
 			r.write()
-			gputest.Read(r.t, r.s) // the mode
+			gputest.Read(r.t, r.s) // reads the MIG mode
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,10 +176,10 @@ func TestProfileNotOffered(t *testing.T) {
 	}
 }
 
-// TestProfileOfInstances reads the profiles of two MIG instances . One is busy for half of the time, the other for all of the time.
-// In the fake driver the tensor cores are active for a quarter of this time, and the memory is active for half of it. The profile
-// of a dropped reading is read again with the next reading, and counts once. If only the profile fails, the activity of the
-// instances is known.
+// TestProfileOfInstances checks the profiles of two MIG instances. One instance is busy for half of the time, the other
+// for all of the time. In the fake driver the tensor cores are active for a quarter of the busy time, and the memory
+// for half of it. The profile of a dropped reading must be contained in the next reading, and must be counted once. If
+// only the profile fails, the activity of the instances must still be known.
 func TestProfileOfInstances(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)
@@ -202,18 +203,19 @@ func TestProfileOfInstances(t *testing.T) {
 		check(r, 0.5, 0)
 		check(r, 1, 1)
 	}
-	readLate(t, d, s, clock, "nvmlDeviceGetMemoryInfo") // the call is made before or after the samples are taken
+	readLate(t, d, s, clock, "nvmlDeviceGetMemoryInfo") // this call is made before or after the samples are taken
 	clock.Advance(3 * time.Second)
 	d.healed()
-	report := gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool {
+	report := gputest.Eventually(t, s, "the GPU responds again", func(r gpu.Report, err error) bool {
 		return len(r.Readings) == 2 && len(r.Readings[0].InstanceProfiles) == 2
 	})
 	check(report.Readings[0], 0.5, 0)
 	check(report.Readings[0], 1, 1)
 }
 
-// TestProfileHangs makes each call of GPM hang for fifty readings. The other values of the GPU are read, its profile is unknown, and
-// the numbers of goroutines and buffers do not grow. When the call returns, the sums continue without the time of the hanging call.
+// TestProfileHangs makes each GPM call hang for fifty readings. It checks that the other values of the GPU are read,
+// that its profile is unknown, and that the numbers of goroutines and buffers do not grow. When the call returns, the
+// sums must continue without the time of the hanging call.
 func TestProfileHangs(t *testing.T) {
 	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"} {
 		t.Run(call, func(t *testing.T) {
@@ -238,7 +240,8 @@ func TestProfileHangs(t *testing.T) {
 					t.Fatalf("during the call: energy %d, want %d; profile %+v", *reading.Energy, *r.node.GPUs[0].Reading.Energy, reading.Profile)
 				}
 			}
-			// One goroutine of another reading may be about to end; a leak would have fifty goroutines.
+			// One goroutine of an earlier reading may be about to end. A leak would have fifty
+			// goroutines.
 			if n := runtime.NumGoroutine(); n > goroutines+10 || r.calls("nvmlGpmSampleAlloc") != samples {
 				t.Errorf("%d goroutines after 50 readings, %d before; %d buffers, %d before", n, goroutines, r.calls("nvmlGpmSampleAlloc"), samples)
 			}
@@ -261,8 +264,9 @@ func TestProfileHangs(t *testing.T) {
 	}
 }
 
-// TestInstancesHang makes each call of GPM for MIG instances hang for fifty readings: the energy of the GPU is read, the activity of its instances
-// is unknown, and neither goroutines nor buffers grow. When the call returns, the activity continues without the time of the hanging call.
+// TestInstancesHang makes each GPM call for MIG instances hang for fifty readings. It checks that the energy of the GPU
+// is read, that the activity of its instances is unknown, and that the numbers of goroutines and buffers do not grow.
+// When the call returns, the activity must continue without the time of the hanging call.
 func TestInstancesHang(t *testing.T) {
 	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmMigSampleGet", "nvmlGpmMetricsGet"} {
 		t.Run(call, func(t *testing.T) {
@@ -304,7 +308,7 @@ func TestInstancesHang(t *testing.T) {
 			})
 			for _, i := range report.Readings[0].Instances {
 				if i.From < began {
-					t.Errorf("instance %s was busy in %v, which begins before %v", i.Instance, i.Span, began)
+					t.Errorf("the activity of instance %s covers %v, which begins before %v", i.Instance, i.Span, began)
 				}
 			}
 			p := report.Readings[0].InstanceProfiles[1] // active all the time

@@ -10,18 +10,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml/quiet"
 )
 
-// quietTimes measures the power of a GPU in quiet times between kernels.
+// quietTimes measures the power of one GPU in quiet times between kernels.
 type quietTimes struct {
 	quiet.Times
 	unsupported bool
-	sampled     bool          // set if the last look found samples that show quiet times
+	sampled     bool          // set if the samples of the last look can show quiet times
 	due         time.Duration // boot-clock time of the next look
 	scope       agreement
 }
 
-// readQuietPower reads the samples if the time for the next look has come. It does nothing in MIG
-// mode, because the driver then has no utilisation samples. It also does nothing if the counter
-// covers a module, because a module uses more energy than the power samples of the GPU show.
+// readQuietPower reads the samples if the next look is due. It does nothing in MIG mode, because
+// the driver then has no utilisation samples. It also does nothing if the energy counter covers a
+// module, because a module uses more energy than the GPU's power samples show.
 func (g *gpuReader) readQuietPower(q *inquiry, r *gpu.Reading) {
 	t, now := &g.quiet, g.now().Boot
 	defer t.scope.remember(r)
@@ -35,7 +35,7 @@ func (g *gpuReader) readQuietPower(q *inquiry, r *gpu.Reading) {
 	r.QuietSampled = t.sampled
 }
 
-// measureQuietPower reads the samples.
+// measureQuietPower reads the samples and adds the power in quiet times to the reading.
 func (g *gpuReader) measureQuietPower(q *inquiry, r *gpu.Reading) {
 	t := &g.quiet
 	var busy []quiet.Point
@@ -54,8 +54,8 @@ func (g *gpuReader) measureQuietPower(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// points reads a buffer of samples, oldest first. It drops values above `most`, because they are
-// invalid.
+// points reads a sample buffer and returns the samples sorted by time. It drops values above most,
+// because they are invalid.
 func (g *gpuReader) points(q *inquiry, kind gonvml.SamplingType, most float64) ([]quiet.Point, error) {
 	rows, err := query(q, "nvmlDeviceGetSamples", func() ([]gonvml.Sample, ret) { return bufferedSamples(g.handle, kind) })
 	if err != nil {
@@ -76,8 +76,8 @@ func (g *gpuReader) points(q *inquiry, kind gonvml.SamplingType, most float64) (
 }
 
 // agreement compares the energy counter with the power samples. A counter of unknown scope may
-// cover more than the GPU, such as a CPU. In this case the idle power from power samples is too low
-// for the counter.
+// cover more than the GPU, for example also a CPU. The idle power from power samples would then be
+// too low for the counter.
 type agreement struct {
 	at               gpu.Instant // values of the last reading
 	energy           gpu.Millijoules
@@ -85,10 +85,11 @@ type agreement struct {
 }
 
 const (
-	// disagreement is the relative difference above which the counter and the samples are considered to
+	// disagreement is the relative difference above which the counter and the samples are assumed to
 	// cover different hardware.
 	disagreement = 0.15
-	// forgetting is the factor by which the weight of earlier comparisons decreases.
+	// forgetting is the factor by which the weight of earlier comparisons decreases with each
+	// comparison.
 	forgetting = 0.98
 )
 
@@ -99,8 +100,8 @@ func (a *agreement) remember(r *gpu.Reading) {
 	}
 }
 
-// compare adds the energy since the last reading according to the counter, and the energy according
-// to the power samples.
+// compare adds the energy since the last reading, both according to the counter and according to
+// the power samples.
 func (a *agreement) compare(r *gpu.Reading, power []quiet.Point) {
 	if a.at.IsZero() || r.Energy == nil || *r.Energy < a.energy {
 		return

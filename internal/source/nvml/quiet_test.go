@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// every returns a pattern in which work milliseconds of work begin at a random time in each period.
+// every returns a pattern in which the owner works for the given number of milliseconds, beginning
+// at a random time in each period.
 func every(random *rand.Rand, work, period int) pattern {
 	at, number := 0, -1
 	return func(ms int) bool {
@@ -21,7 +22,8 @@ func every(random *rand.Rand, work, period int) pattern {
 	}
 }
 
-// bursts returns a pattern of work and pauses of random lengths with the given means, in ms.
+// bursts returns a pattern with work and pauses of random lengths, of which the means are given in
+// ms.
 func bursts(random *rand.Rand, work, pause float64) pattern {
 	on, until := false, 0
 	return func(ms int) bool {
@@ -38,7 +40,7 @@ func bursts(random *rand.Rand, work, pause float64) pattern {
 
 func never(int) bool { return false }
 
-// sharers returns, for a run, two to ten owners, of which half work.
+// sharers returns two to ten random owners for a run. Half of the owners work.
 func sharers(run int, averaging int) *quietWorld {
 	random := rand.New(rand.NewPCG(uint64(run), 2))
 	n := 2 + run%9
@@ -57,8 +59,8 @@ func sharers(run int, averaging int) *quietWorld {
 	return newQuietWorld(uint64(run), 110, averaging, work, runs)
 }
 
-// TestIdlePowerOfSharedGPUs checks that the idle power of GPUs with two to ten owners is measured,
-// although they are rarely quiet for seconds, for each kind of power sensor.
+// TestIdlePowerOfSharedGPUs checks, for each kind of power sensor, that the idle power of GPUs with
+// two to ten owners is measured although such GPUs are rarely quiet for seconds.
 func TestIdlePowerOfSharedGPUs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it")
@@ -67,10 +69,10 @@ func TestIdlePowerOfSharedGPUs(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		averaging int
-		least     int     // of 32 runs
-		worst     float64 // W
+		least     int     // minimum number of runs, of 32, in which the idle power is learned
+		worst     float64 // maximum error in W
 	}{
-		{"power of a moment", 1, 32, 5},
+		{"momentary power", 1, 32, 5},
 		{"power averaged over 100 ms", 100, 28, 5},
 		{"power averaged over a second", 1000, 14, 10},
 	} {
@@ -88,25 +90,25 @@ func TestIdlePowerOfSharedGPUs(t *testing.T) {
 					without++
 				}
 			}
-			t.Logf("%s: learned in %d of %d runs, without power samples in %d; error %.1f W on average, %.1f W at most",
+			t.Logf("%s: learned in %d of %d runs, and in %d runs without power samples; error %.1f W on average, %.1f W at most",
 				tt.name, learned, runs, without, sum/float64(max(learned, 1)), worst)
 			if learned < tt.least*runs/32 || worst > tt.worst {
-				t.Errorf("idle power was learned in %d of %d runs, want %d; the worst error is %.1f W, want at most %.1f", learned, runs, tt.least*runs/32, worst, tt.worst)
+				t.Errorf("idle power was learned in %d of %d runs, want at least %d; the worst error is %.1f W, want at most %.1f", learned, runs, tt.least*runs/32, worst, tt.worst)
 			}
 		})
 	}
 }
 
-// TestLightLoads checks the charges of a holder beside an idle one. If the driver averages power,
-// no sample shows that a GPU with evenly distributed work is idle, and the charges depend on the
-// estimate.
+// TestLightLoads checks the charge of a holder with light work that shares a GPU with an idle
+// holder. If the work is evenly distributed and the driver averages power, no sample shows the idle
+// power, so the charges depend on an estimate.
 func TestLightLoads(t *testing.T) {
 	loads := []struct {
 		name         string
 		work, period int     // ms
 		watts        float64 // in addition to 110 W
-		truth        float64 // in percent: (110/2 W of the idle time + energy of the work) / energy
-		even         bool    // without a gap that is longer than a sixth of a second
+		truth        float64 // true charge in percent: (half of 110 W in idle time + energy of the work) / energy
+		even         bool    // set if no gap is longer than a sixth of a second
 	}{
 		{"1 ms of work every 200 ms", 1, 200, 520, 51.4, false},
 		{"20 % busy, evenly", 2, 10, 398, 76.8, true},

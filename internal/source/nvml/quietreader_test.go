@@ -9,22 +9,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestQuietPower checks which readings contain the power of quiet times. For ten seconds it reads an
-// idle GPU that draws 90 W according to its power samples, with each kind of energy meter.
+// TestQuietPower checks which readings contain the power in quiet times. It reads an idle GPU for
+// ten seconds, with each kind of energy counter. According to its power samples, the GPU draws 90 W.
 func TestQuietPower(t *testing.T) {
 	const garbage = 4_000_000_000 // mW
 	tests := []struct {
 		name    string
-		field   string // value of the counter beside the one of unknown scope
-		counted int    // power in mW of the energy counter
+		field   string // field with a counter in addition to the counter of unknown scope
+		counted int    // power in mW that the energy counter counts
 		mig     bool
-		sample  int // an additional power sample in each second, in mW
+		sample  int // value of an additional power sample in each second, in mW
 		want    gpu.Watts
 	}{
 		{name: "a counter of the GPU", field: "energy_gpu", counted: 200_000, want: 90},
 		{name: "a counter of a module", field: "energy_module", counted: 91_000},
-		{name: "a counter of unknown scope that agrees", counted: 91_000, want: 90},
-		{name: "a counter of unknown scope that counts more", counted: 200_000},
+		{name: "a counter of unknown scope that agrees with the samples", counted: 91_000, want: 90},
+		{name: "a counter of unknown scope that counts more than the samples", counted: 200_000},
 		{name: "a power sample that is garbage", counted: 91_000, sample: garbage, want: 90},
 		{name: "MIG", field: "energy_gpu", counted: 90_000, mig: true},
 	}
@@ -55,7 +55,7 @@ func TestQuietPower(t *testing.T) {
 				d.write()
 				r := gputest.Read(t, s).Readings[0]
 				if got = max(got, r.QuietPower); r.QuietPower > 0 && !r.QuietSampled {
-					t.Error("quiet power without samples that show it")
+					t.Error("there is quiet power although no samples show it")
 				}
 				clock.Advance(time.Second)
 			}
@@ -66,7 +66,7 @@ func TestQuietPower(t *testing.T) {
 	}
 }
 
-// record returns a sample of a buffer.
+// record returns a record of the state file with a buffered sample.
 func record(kind, uuid string, at int64, value int) string {
 	return fmt.Sprintf("%s\tgpu=%s\ttime=%d\tvalue=%d", kind, uuid, at, value)
 }

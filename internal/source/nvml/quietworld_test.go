@@ -11,30 +11,31 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// A quietWorld is a model of one shared GPU at steps of 1 ms. It shares no code with the program.
-// The true energy of an owner is the energy of the milliseconds in which it works, plus an equal
-// share of the energy of the idle milliseconds.
+// A quietWorld is a model of one shared GPU in steps of 1 ms, which shares no code with the
+// program. The true energy of an owner is the energy in the milliseconds in which the owner works,
+// plus an equal share of the energy in idle milliseconds.
 type quietWorld struct {
 	random *rand.Rand
 	idle   float64   // W
 	work   []float64 // additional power by owner in W
 	runs   []pattern // by owner
-	// averaging is the time in ms over which the sensor averages power; noise is its standard deviation.
+	// averaging is the time in ms over which the power sensor averages. noise is the standard deviation
+	// of its values.
 	averaging int
 	noise     float64
 
 	ms      int
-	energy  float64 // J, true
+	energy  float64 // true energy in J
 	truth   []float64
 	counter float64 // energy in J, refreshed every 100 ms
 	recent  []float64
-	sum     float64 // average power over recent in W
+	sum     float64 // sum of the power in recent
 	active  int     // owner that ran last
 	busy    int     // ms in the current utilisation sample
 	power   map[int64]float64
 	used    map[int64]float64
-	// sums contains the sums of utilisation in the process samples of this second, and samples is their
-	// number.
+	// sums contains the sums of the utilisation in the process samples of this second, and samples is
+	// the number of these samples.
 	sampled         []float64
 	taken, ringBusy int
 }
@@ -57,12 +58,12 @@ func newQuietWorld(seed uint64, idle float64, averaging int, work []float64, run
 	}
 }
 
-// at is the time of a millisecond in µs of the wall clock.
+// at returns the wall-clock time of a millisecond in µs.
 func (w *quietWorld) at() int64 { return start.Add(time.Duration(w.ms) * time.Millisecond).UnixMicro() }
 
 var start = time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
 
-// step simulates a millisecond. Owners with work take turns.
+// step simulates one millisecond. Owners that have work take turns.
 func (w *quietWorld) step() {
 	w.ms++
 	running := -1
@@ -90,7 +91,7 @@ func (w *quietWorld) step() {
 	w.sample()
 }
 
-// sample takes the driver samples that are due at this time.
+// sample takes the driver's samples that are due at this time.
 func (w *quietWorld) sample() {
 	if w.ms%100 == 0 {
 		w.counter = w.energy
@@ -111,7 +112,7 @@ func (w *quietWorld) sample() {
 	}
 }
 
-// A quietBook is the ledger of a simulated GPU.
+// A quietBook runs the ledger for a simulated GPU.
 type quietBook struct {
 	t       *testing.T
 	w       *quietWorld
@@ -119,7 +120,7 @@ type quietBook struct {
 	quiet   nvml.QuietTimes
 	found   int
 	stored  gpu.Watts
-	blind   bool // without power samples
+	blind   bool // set if there are no power samples
 	holders []gpu.Owner
 	last    *gpu.Book
 }
@@ -132,7 +133,7 @@ func newQuietBook(t *testing.T, w *quietWorld) *quietBook {
 	return b
 }
 
-// run simulates seconds, with a reading after each one, and checks the book.
+// run simulates the given number of seconds, with a reading after each second, and checks the book.
 func (b *quietBook) run(seconds int) *gpu.Book {
 	b.t.Helper()
 	for range seconds {
@@ -158,7 +159,7 @@ func (b *quietBook) observe() {
 		p := &gpu.Process{ID: gpu.ProcessID{PID: uint32(100 + i), Start: 1}, Owner: owner}
 		o.Processes = append(o.Processes, p)
 		o.Allocations = append(o.Allocations, gpu.Allocation{UUID: "GPU-a", Owner: owner, Replicas: 1, Sharing: gpu.SharingTimeSlicing, Live: true})
-		share := w.sampled[i] / float64(max(w.taken, 1)) // of the samples
+		share := w.sampled[i] / float64(max(w.taken, 1)) // share of the samples that name the owner
 		if used := float64(int(100*share)) / 100; used > 0 {
 			o.Activity = append(o.Activity, ledger.Activity{Process: p, Span: span, Busy: time.Duration(used * float64(time.Second))})
 		}
@@ -185,11 +186,11 @@ func (b *quietBook) check() {
 	}
 	if b.last != nil {
 		if now.Estimated < b.last.Estimated || len(now.Accounts) < len(b.last.Accounts) {
-			b.t.Fatal("an amount fell")
+			b.t.Fatal("an amount decreased")
 		}
 		for i, was := range b.last.Accounts {
 			if is := now.Accounts[i]; is.Energy.Sum() < was.Energy.Sum() || is.Idle < was.Idle || is.Estimated < was.Estimated {
-				b.t.Fatalf("an amount of %s fell", is.Name)
+				b.t.Fatalf("an amount of %s decreased", is.Name)
 			}
 		}
 	}

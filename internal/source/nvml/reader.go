@@ -13,33 +13,33 @@ type (
 	ret    = gonvml.Return
 )
 
-// A gpuReader reads one identified GPU. It is used only in the lane of the GPU.
+// A gpuReader reads one identified GPU. It is used only in the GPU's lane.
 type gpuReader struct {
 	lib    *library
 	handle device
 	now    gpu.Clock
 	procFS string
 	memory
-	// incomplete is set while a part of the identity, or the registration for events, failed but may
-	// succeed later. again is the boot-clock time of the next attempt, which also reads the fabric and
-	// the recovery.
+	// incomplete is set while a part of the identity is missing, or while the GPU is not registered
+	// for events, if another attempt may succeed. again is the boot-clock time of the next attempt,
+	// which also reads the fabric and the recovery action.
 	incomplete bool
 	again      time.Duration
-	// recovery is the action that the driver requires, or empty if unknown; unreported is set if the
-	// driver reports none.
+	// recovery is the recovery action that the driver requires, or empty if it is unknown.
+	// unreported is set if the driver does not support this value.
 	recovery   string
 	unreported bool
 	health     healthReader
 	profile    profiler
-	// devices contains the MIG devices of the GPU; divided is set once all of them were read. They
+	// devices contains the MIG devices of the GPU. divided is set when all of them were read; they
 	// are not read again until they change.
 	devices []migDevice
 	divided bool
-	// gpm belongs to the session, and earlier boards at this place also used it.
+	// gpm belongs to the session, so an earlier reader of this GPU may also have used it.
 	gpm *gpm
-	// oversized is the error that there are too many processes.
+	// oversized is the error if there are too many processes.
 	oversized error
-	// events is the event set with which the GPU was last registered.
+	// events is the event set with which the GPU is registered.
 	events *eventSet
 }
 
@@ -49,15 +49,15 @@ func (d *session) readGPU(g *gpuReader) (*gpu.Reading, error) {
 	r := &gpu.Reading{UUID: g.device.UUID, Recovery: g.recovery, Health: g.health.values, Counters: g.health.counters, NVLinkRate: g.health.rate, Profile: g.profile.latest}
 	g.readEnergy(q, r)
 	g.readGauges(q, r)
-	g.readThrottle(&inquiry{lib: g.lib, lost: q.lost}, r) // errors of the profile do not affect the other values
-	mig := &inquiry{lib: g.lib, lost: q.lost}             // errors of MIG do not affect the other values of the GPU
+	g.readThrottle(&inquiry{lib: g.lib, lost: q.lost}, r) // errors do not affect the other values
+	mig := &inquiry{lib: g.lib, lost: q.lost}             // errors do not affect the other values
 	g.gpm.settle()
 	if err := g.readMIG(mig); err == nil {
 		g.readContexts(q, mig, r)
 		d.readInstances(g, mig, r)
 	}
 	g.readSamples(q, r)
-	g.readQuietPower(&inquiry{lib: g.lib, lost: q.lost}, r) // its errors do not affect the other values
+	g.readQuietPower(&inquiry{lib: g.lib, lost: q.lost}, r) // errors do not affect the other values
 	if err := q.err(); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // readRecovery reads the action that the driver requires to recover the GPU. After an error the
-// action is unknown. If the driver or the GPU does not support the call, it is not repeated.
+// action is unknown. If the driver or the GPU does not support the value, it is not read again.
 func (g *gpuReader) readRecovery(q *inquiry) {
 	g.recovery = ""
 	if g.unreported {
@@ -33,7 +33,7 @@ func (g *gpuReader) readRecovery(q *inquiry) {
 	}
 }
 
-// recovery returns the name of an action, or the number of the action if it has no name.
+// recovery returns the name of a recovery action, or its number if it has no name.
 func recovery(action uint64) string {
 	if action < uint64(len(gpu.Recoveries)) {
 		return gpu.Recoveries[action]

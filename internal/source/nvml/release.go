@@ -9,14 +9,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Release closes the driver or some of its GPUs until a given time. This is needed because a
-// driver cannot be unloaded and a GPU cannot be reset while a process has it open. Until then reads
-// return the release as their error.
+// A Release closes the driver or some of its GPUs until a given time, because a driver cannot be
+// unloaded and a GPU cannot be reset while a process has it open. While the whole driver is
+// released, Read returns the Release as an error.
 type Release struct {
-	// GPU is the UUID, the serial number or the PCI address of the GPUs; empty for the whole driver.
+	// GPU is the UUID, the serial number or the PCI address of the GPUs. It is empty if the whole
+	// driver is released.
 	GPU   string
 	Until time.Time
-	// Ends is the time Until on the boot clock, which is never set.
+	// Ends is the same time as Until on the boot clock, which cannot be set.
 	Ends time.Duration
 	// By is the user who requested the release.
 	By string
@@ -35,14 +36,14 @@ func (r Release) Error() string {
 // all reports whether the whole driver is released.
 func (r *Release) all() bool { return r != nil && r.GPU == "" }
 
-// same reports whether a request describes the same release.
+// same reports whether two requests describe the same release.
 func (r *Release) same(other *Release) bool {
 	return r != nil && other != nil && r.GPU == other.GPU && r.By == other.By && r.Until.Equal(other.Until)
 }
 
 // Release begins a release, which the next Read performs, or ends the current release if r is nil.
-// It reports whether this has been done. NVML cannot close a single GPU, so the driver is closed
-// and opened again without this GPU.
+// It reports whether the release was performed. NVML cannot close a single GPU, so the driver is
+// closed and opened again without this GPU.
 func (s *Source) Release(r *Release) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +65,7 @@ func (s *Source) Release(r *Release) (done bool, err error) {
 	return s.session != nil && s.session.release == s.release, nil
 }
 
-// choose divides the known GPUs into released GPUs and other GPUs. A lost GPU may also be released.
+// choose divides the known GPUs into released GPUs and other GPUs. A lost GPU can also be released.
 func (s *Source) choose(r *Release) error {
 	if r == nil || r.all() {
 		return nil
@@ -87,19 +88,20 @@ func (s *Source) choose(r *Release) error {
 	case !found:
 		return fmt.Errorf("no GPU has the UUID, serial number or PCI address %s", r.GPU)
 	case i >= 0:
-		return fmt.Errorf("GPU %s cannot be opened alone, because its PCI address is unknown", r.others[i].UUID)
+		return fmt.Errorf("GPU %s cannot be opened without the released GPU, because its PCI address is unknown", r.others[i].UUID)
 	}
 	return nil
 }
 
-// named reports whether a name is the UUID, the serial number or the PCI address of a GPU. Programs
-// print PCI domains with different numbers of zeros.
+// named reports whether a name is the UUID, the serial number or the PCI address of a GPU. It
+// ignores leading zeros in PCI addresses, because programs print PCI domains with different numbers
+// of zeros.
 func named(d gpu.Device, name string) bool {
 	address := func(bus string) string { return strings.TrimLeft(bus, "0") }
 	return d.UUID == name || d.Serial == name || d.PCIBusID != "" && strings.EqualFold(address(d.PCIBusID), address(name))
 }
 
-// inForce returns the release unless it has expired.
+// inForce returns the current release, or nil if there is none or it has expired.
 func (s *Source) inForce() *Release {
 	if s.release != nil && s.cfg.Now().Boot >= s.release.Ends {
 		s.release = nil

@@ -13,15 +13,16 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// Replaced is the error for a driver that was replaced: the version of the driver in the kernel
+// Replaced is the error if the driver was replaced, so that the version of the driver in the kernel
 // differs from the version of the loaded library. A process cannot load a second version of the
 // library, so a restart is required.
 type Replaced struct {
 	// Kernel and Library are the versions of the kernel module and of the loaded library.
 	Kernel, Library string
-	// Path is the path of the library. NewFile is set if another file has replaced the library. This
-	// program loads the new file when it is executed again. Otherwise the new library is not visible to
-	// this process, because a container keeps the file that was mounted when it was created.
+	// Path is the path of the library. NewFile is set if another file has replaced the library at this
+	// path; the program loads this file when it is executed again. If NewFile is not set, this process
+	// cannot see the new library, because a container keeps the file that was mounted when the
+	// container was created.
 	Path    string
 	NewFile bool
 }
@@ -30,22 +31,23 @@ func (r Replaced) Error() string {
 	return fmt.Sprintf("driver %s is loaded in the kernel, but this process has the library of %s", r.Kernel, r.Library)
 }
 
-// replacement detects that the driver was replaced.
+// replacement detects that the driver was replaced, and decides when a restart is due.
 type replacement struct {
-	mu sync.Mutex // guards all
-	// path is the path of the library, and file is the file at this path when the library was loaded.
+	mu sync.Mutex // guards the other fields
+	// path is the path of the library, and file describes the file that was at this path when the
+	// library was loaded.
 	path string
 	file os.FileInfo
-	// used is set after the driver was read successfully. Before that, a new container would get the
-	// same library.
+	// used is set after the driver was read successfully. Until then a restart would not help,
+	// because a new container would get the same library.
 	used    bool
-	current *Replaced     // nil unless the last result is a mismatch
-	since   time.Duration // boot-clock time of the first of these mismatches
-	ended   bool          // a restart is due
+	current *Replaced     // set if the last reading found a mismatch
+	since   time.Duration // boot-clock time of the first mismatch in succession
+	ended   bool          // set when a restart is due
 }
 
-// loaded records the file of the library when it was loaded for the first time. After a restart
-// this is the new file, so each change of the file causes at most one restart.
+// loaded records the file of the library when the library is first loaded. After a restart this is
+// the new file, so each change of the file causes at most one restart.
 func (m *replacement) loaded(s *Source) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,8 +57,8 @@ func (m *replacement) loaded(s *Source) {
 	}
 }
 
-// mappedLibrary returns the path from which the loader loaded the default library, or empty if it
-// loaded none.
+// mappedLibrary returns the path from which the loader loaded the default library, or an empty text
+// if it did not load the library.
 func mappedLibrary() string {
 	maps, _ := os.ReadFile("/proc/self/maps")
 	for line := range strings.Lines(string(maps)) {
@@ -69,8 +71,8 @@ func mappedLibrary() string {
 	return ""
 }
 
-// check adds the replacement of the driver and the next step of the program to the error of a
-// reading. It ignores timeouts between mismatches.
+// check examines the error of a reading. If the driver was replaced, it adds this and the program's
+// next step to the error. Timeouts between mismatches are ignored.
 func (m *replacement) check(s *Source, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,8 +91,8 @@ func (m *replacement) check(s *Source, err error) error {
 	return fmt.Errorf("%w: %s", *r, m.plan(s.cfg.RestartAfter, now.Boot, now.Wall))
 }
 
-// compare returns the two versions after a mismatch, or nil if there is no mismatch or a version is
-// unknown.
+// compare returns both versions if the error is a mismatch. It returns nil if there is no mismatch
+// or a version is unknown.
 func (m *replacement) compare(s *Source, err error) *Replaced {
 	if !hasCode(err, gonvml.ERROR_LIB_RM_VERSION_MISMATCH) {
 		return nil
@@ -105,7 +107,7 @@ func (m *replacement) compare(s *Source, err error) *Replaced {
 	return r
 }
 
-// plan describes what the program will do after a mismatch.
+// plan returns a text that describes the program's next step after a mismatch.
 func (m *replacement) plan(wait, boot time.Duration, wall time.Time) string {
 	file, err := os.Stat(m.path)
 	m.current.NewFile = err == nil && m.file != nil && !os.SameFile(file, m.file)
@@ -120,12 +122,12 @@ func (m *replacement) plan(wait, boot time.Duration, wall time.Time) string {
 	case err != nil:
 		return "it waits for the new library: " + err.Error()
 	case m.used:
-		return fmt.Sprintf("it exits at %s, because %s has not changed and only a new container gets another one", when, m.path)
+		return fmt.Sprintf("it exits at %s, because %s has not changed and only a new container gets the new library", when, m.path)
 	}
 	return m.path + " has not changed: load the driver of its version (or reboot), install the library of this driver, or replace the pod"
 }
 
-// due returns the replacement if its restart is due, or nil.
+// due returns the replacement if a restart is due, otherwise nil.
 func (m *replacement) due() *Replaced {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,8 +137,8 @@ func (m *replacement) due() *Replaced {
 	return m.current
 }
 
-// Replaced returns an error while the version of the driver in the kernel differs from the version
-// of the library, and nil otherwise.
+// Replaced returns an error if the version of the driver in the kernel differs from the version of
+// the library, otherwise nil.
 func (s *Source) Replaced() error {
 	s.replacement.mu.Lock()
 	defer s.replacement.mu.Unlock()

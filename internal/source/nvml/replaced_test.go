@@ -16,10 +16,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// mismatch is a fault of all calls: NVML_ERROR_LIB_RM_VERSION_MISMATCH.
+// mismatch is a fault with which all calls return NVML_ERROR_LIB_RM_VERSION_MISMATCH.
 const mismatch = "fail:18"
 
-// TestReplaced checks when a replaced driver ends Run, and the reason that Run returns. The library
+// TestReplaced checks when a replaced driver ends Run, and which error Run returns. The library
 // belongs to driver 570.86.15.
 func TestReplaced(t *testing.T) {
 	const plan = "driver 575.57.08 is loaded in the kernel, but this process has the library of 570.86.15: "
@@ -128,7 +128,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// clockAtTwo returns a clock that shows 14:00:00.
+// clockAtTwo returns a clock that is set to 14:00:00.
 func clockAtTwo() *gputest.Clock {
 	clock := gputest.NewClock()
 	now := clock.Now().Wall

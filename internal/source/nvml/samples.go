@@ -9,16 +9,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// ringSpan is the time for which the driver keeps samples (NVIDIA open-gpu-kernel-modules,
-// ctrl2080perf.h: 72 samples over ten seconds).
+// ringSpan is the time for which the driver keeps samples in its ring (NVIDIA
+// open-gpu-kernel-modules, ctrl2080perf.h: 72 samples over ten seconds).
 const ringSpan = 10 * time.Second
 
 // slack is the maximum age of the samples that the first reading requests. It is also the tolerance
-// for samples in the future.
+// for samples with a time in the future.
 const slack = time.Second
 
-// settling is the maximum delay of a sample in the ring, which is two sample periods. The ring
-// contains all samples that are older than this delay.
+// settling is the maximum time, two sample periods, until a sample appears in the ring. The ring
+// contains all samples that are older than this.
 const settling = 250 * time.Millisecond
 
 // readSamples reads the activity of processes since the last reading, either from accounting or
@@ -30,14 +30,14 @@ func (g *gpuReader) readSamples(q *inquiry, r *gpu.Reading) {
 	}
 	g.readRing(q, r)
 	if g.accounts != nil && !r.SamplesKnown {
-		g.sampled = g.accounts.at // accounting continues from here
+		g.sampled = g.accounts.at // the accounts cover the time from here on
 	}
 }
 
 // readRing reads the samples since the last reading. NVML returns one row per process, averaged
-// over all samples after a given time. This time must be recent, so that averages contain only new
-// samples. Samples that left the ring before they were read are lost. Times are kept on the boot
-// clock, because the wall clock may be set.
+// over all samples after a requested time. This time must be the end of the last reading, so that
+// averages contain only new samples. Samples that left the ring before they were read are lost.
+// Times are kept on the boot clock, because the wall clock may be set.
 func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 	began := g.now()
 	if g.sampled == 0 {
@@ -53,7 +53,7 @@ func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 			r.SamplesKnown, r.Sampled = true, gpu.Span{From: g.sampled, To: g.sampled}
 			return
 		}
-		// The average also represents the samples that left the ring before they were read.
+		// The averages also represent samples that left the ring before they were read.
 		g.mixed, span.From = 0, max(g.sampled, began.Boot-2*ringSpan)
 	}
 	since := g.since(began.Wall.Add(span.From - began.Boot))
@@ -81,9 +81,9 @@ func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 	r.SamplesKnown, r.Sampled, g.sampled = true, span, span.To
 }
 
-// noteClock detects that the wall clock was set back. The timestamps of samples are wall-clock
-// times. While samples from before the change are in the ring, their times are in the future. Such
-// samples are newer than the time in any request, so they are part of each average.
+// noteClock detects that the wall clock was set back. Samples have wall-clock times, so the times
+// of earlier samples in the ring are then in the future. Because these times are later than the
+// time in any request, such samples are part of each average.
 func (g *gpuReader) noteClock() {
 	now := g.now()
 	if last := g.asked; last.Boot > 0 && now.Wall.Sub(last.Wall) < now.Boot-last.Boot-slack {
@@ -93,24 +93,24 @@ func (g *gpuReader) noteClock() {
 }
 
 // isMixed reports whether the ring contains samples from before the wall clock was set back. A ring
-// may be longer than [ringSpan], so it is mixed while it contains samples from the future. However,
-// samples that remain for twice that span are invalid.
+// may be longer than [ringSpan], so it counts as mixed as long as it contains samples with a time
+// in the future. Samples that remain for more than twice that span are invalid and are ignored.
 func (g *gpuReader) isMixed(q *inquiry, now gpu.Instant) (bool, error) {
 	rows, err := g.rowsSince(q, now.Wall.Add(slack).UnixMicro())
 	return now.Boot < g.mixed || len(rows) > 0 && now.Boot < g.mixed+ringSpan, err
 }
 
-// rowsSince reads the samples after a time, in µs of the wall clock.
+// rowsSince reads the samples after a wall-clock time, in µs.
 func (g *gpuReader) rowsSince(q *inquiry, since int64) ([]gonvml.ProcessUtilizationSample, error) {
 	return query(q, "nvmlDeviceGetProcessUtilization", func() ([]gonvml.ProcessUtilizationSample, ret) {
 		return processUtilization(g.handle, uint64(max(since, 1))) // 0 requests all samples
 	})
 }
 
-// since returns the time after which samples are requested, in µs of the wall clock. Converting the
-// boot clock would be inexact, because the two clocks are not read at the same moment, and the
-// newest sample could be returned again. So the time of the newest sample is used, unless the wall
-// clock was set.
+// since returns the wall-clock time after which samples are requested, in µs. This is the time of
+// the newest sample, unless the wall clock was set. Converting a boot-clock time would be inexact,
+// because the two clocks are not read at the same moment, and the newest sample could be returned
+// again.
 func (g *gpuReader) since(at time.Time) int64 {
 	const noise = 10_000
 	since := at.UnixMicro()

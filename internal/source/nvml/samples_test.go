@@ -23,11 +23,11 @@ func TestGarbageSamples(t *testing.T) {
 	uuid := n.GPUs[0].Device.UUID
 	d.lines = []string{
 		nodestate.Row(uuid, now.Add(-time.Hour), 7, 0.5, 0),                            // long ago
-		nodestate.Row(uuid, now.Add(time.Hour), 7, 0.5, 0),                             // not yet
+		nodestate.Row(uuid, now.Add(time.Hour), 7, 0.5, 0),                             // in the future
 		nodestate.Row(uuid, now, 0, 0.5, 0),                                            // no process
 		nodestate.Row(uuid, now, 7, 371, 0),                                            // more than 100 %
 		nodestate.Row(uuid, now, 7, 0, 42),                                             //
-		fmt.Sprintf("row\tgpu=%s\ttime=%d\tpid=7\tsm=1", uuid, uint64(math.MaxUint64)), // never
+		fmt.Sprintf("row\tgpu=%s\ttime=%d\tpid=7\tsm=1", uuid, uint64(math.MaxUint64)), // an impossible time
 	}
 	d.write()
 	s := d.open(clock.Now)
@@ -38,12 +38,12 @@ func TestGarbageSamples(t *testing.T) {
 	}
 	clock.Advance(time.Second)
 	if r := gputest.Read(t, s).Readings[0]; len(r.Samples) != 0 || !r.SamplesKnown {
-		t.Errorf("samples again: %+v, known %v", r.Samples, r.SamplesKnown)
+		t.Errorf("the second reading returned samples again: %+v, known %v", r.Samples, r.SamplesKnown)
 	}
 }
 
-// TestClockSetForward checks that samples are read after the wall clock was set forward, which
-// makes the newest sample appear old.
+// TestClockSetForward checks that samples are read after the wall clock was set forward, although
+// the newest sample then seems to be old.
 func TestClockSetForward(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
@@ -65,8 +65,8 @@ func TestClockSetForward(t *testing.T) {
 	}
 }
 
-// A ring is the driver's buffer of ten seconds. It contains one sample every half second. A sample
-// names the active process, and its timestamp is a wall-clock time.
+// A ring simulates the driver's buffer of ten seconds, with a sample every half second. A sample
+// names the active process and has a wall-clock time.
 type ring struct {
 	uuid    string
 	samples []ringSample
@@ -89,9 +89,9 @@ func (r *ring) lines(now time.Duration) (lines []string) {
 	return lines
 }
 
-// TestClockSetBack checks that a reading covers no time while the ring contains samples that were
-// taken before the wall clock was set back. The first reading afterwards covers the whole time. The
-// time is divided by the activity after the clock was set.
+// TestClockSetBack checks that readings cover no time while the ring contains samples that were
+// taken before the wall clock was set back. The first reading afterwards must cover the whole time,
+// divided by the activity since the clock was set.
 func TestClockSetBack(t *testing.T) {
 	for _, by := range []time.Duration{-2 * time.Second, -time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -112,10 +112,10 @@ func TestClockSetBack(t *testing.T) {
 				d.write()
 				got := gputest.Read(t, s).Readings[0]
 				if !got.SamplesKnown || got.Sampled.From != covered {
-					t.Errorf("%v later: samples known %v, of %v, want them from %v on", clock.Now().Boot-time.Hour, got.SamplesKnown, got.Sampled, covered)
+					t.Errorf("%v later: samples known %v, covering %v, want them to begin at %v", clock.Now().Boot-time.Hour, got.SamplesKnown, got.Sampled, covered)
 				}
 				if got.Sampled.Len() > 0 && len(got.Samples) == 0 {
-					t.Errorf("%v later: no process did anything in %v", clock.Now().Boot-time.Hour, got.Sampled)
+					t.Errorf("%v later: no process was active in %v", clock.Now().Boot-time.Hour, got.Sampled)
 				}
 				covered = got.Sampled.To
 				for _, x := range got.Samples {
@@ -134,29 +134,29 @@ func TestClockSetBack(t *testing.T) {
 				t.Errorf("samples are known up to %v before now", clock.Now().Boot-covered)
 			}
 			if busy[7] > 0 || busy[8] < 8*time.Second || busy[9] < 2500*time.Millisecond || busy[9] > 3500*time.Millisecond {
-				t.Errorf("processes did %v since the clock was set", busy)
+				t.Errorf("activity of the processes since the clock was set: %v", busy)
 			}
 		})
 	}
 }
 
-// TestClockSetBackWithoutSamples checks that a driver without samples still has no samples after
-// the clock was set back.
+// TestClockSetBackWithoutSamples checks that samples remain unknown after the clock was set back if
+// the driver has no samples.
 func TestClockSetBackWithoutSamples(t *testing.T) {
 	clock, n := gputest.NewClock(), gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
 	var set time.Duration
 	s := newDriver(t, n).open(func() gpu.Instant { i := clock.Now(); i.Wall = i.Wall.Add(set); return i })
 	for i := range 15 {
 		if r := gputest.Read(t, s).Readings[0]; r.SamplesKnown {
-			t.Errorf("reading %d: samples of %v are known", i, r.Sampled)
+			t.Errorf("reading %d: samples that cover %v are known", i, r.Sampled)
 		}
 		clock.Advance(time.Second)
 		set = -time.Hour
 	}
 }
 
-// TestToldOnce checks that the newest sample is reported once although the two clocks of an instant
-// are read at different moments.
+// TestToldOnce checks that the newest sample is reported only once, although the two clocks of an
+// instant are read at different moments.
 func TestToldOnce(t *testing.T) {
 	for _, noise := range []time.Duration{-time.Millisecond, -200 * time.Nanosecond, 200 * time.Nanosecond, time.Millisecond} {
 		clock, n := gputest.NewClock(), gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
@@ -179,8 +179,8 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
-// TestLostSamples checks a reading that is so late that the driver's ring has wrapped. It covers
-// the last ten seconds.
+// TestLostSamples checks that a reading covers the last ten seconds if it is so late that samples
+// have left the driver's ring.
 func TestLostSamples(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
@@ -189,6 +189,6 @@ func TestLostSamples(t *testing.T) {
 	clock.Advance(30 * time.Second)
 	got := gputest.Read(t, s).Readings[0].Sampled
 	if lost := got.From - until; got.Len() > 10*time.Second || lost < 20*time.Second || lost > 21*time.Second {
-		t.Errorf("samples of %v after those up to %v", got, until)
+		t.Errorf("samples cover %v after a reading up to %v", got, until)
 	}
 }

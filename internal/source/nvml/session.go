@@ -16,18 +16,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// identityRetry is the longest pause before a GPU that is lost or incompletely identified is read
-// again. The driver may need seconds for a broken GPU, and writes to the kernel log each time.
+// identityRetry is the longest pause before the program again reads a GPU that is lost or
+// incompletely identified. For a broken GPU, such a call may take seconds, and the driver writes to
+// the kernel log each time.
 const identityRetry = 10 * time.Second
 
-// firstRetry is the length of the first pause before a lost GPU is read again. Each later pause is
-// twice as long.
+// firstRetry is the first pause before a lost GPU is read again. Each further pause is twice as
+// long.
 const firstRetry = identityRetry / 20
 
 var errLate = errors.New("call timed out")
 
 // A session is the state between one nvmlInit and the next. Only the goroutine in [Source.Read]
-// uses it, except for the fields that are marked otherwise.
+// uses a session, except for the fields that are marked below.
 type session struct {
 	cfg      Config
 	gate     *gate
@@ -39,8 +40,7 @@ type session struct {
 	// count is the number of GPUs that the driver last counted, or -1 before the first count.
 	count int
 	slots []*slot
-	// release is the release of some GPUs, or nil if there is none. If it is set, only the other GPUs
-	// have slots.
+	// release is set if some GPUs are released. In this case only the other GPUs have slots.
 	release *Release
 	// reloaded is set when all calls report that the driver was reloaded.
 	reloaded bool
@@ -58,7 +58,7 @@ type census struct {
 	err   error
 }
 
-// newSession reads the properties of the driver. It runs in a lane.
+// newSession creates a session and reads the properties of the driver. It runs in a lane.
 func newSession(cfg Config, g *gate, lib *library, m *memories, r *Release) *session {
 	q := &inquiry{lib: lib}
 	d := &session{cfg: cfg, gate: g, lib: lib, memories: m, count: -1, release: r, driver: gpu.Driver{Vendor: "NVIDIA", Name: "nvml"}}
@@ -71,11 +71,11 @@ func newSession(cfg Config, g *gate, lib *library, m *memories, r *Release) *ses
 	d.driver.Version, _ = query(q, "nvmlSystemGetDriverVersion", lib.SystemGetDriverVersion)
 	version, _ := query(q, "nvmlSystemGetNVMLVersion", lib.SystemGetNVMLVersion)
 	d.driver.Details = map[string]string{"nvml_version": version}
-	_ = d.renewEvents() // the wait for events retries, and returns the error
+	_ = d.renewEvents() // the wait for events retries this and returns the error
 	return d
 }
 
-// close shuts the driver down. No call may be in flight, and no call may follow.
+// close shuts the driver down. No call may be in flight or follow.
 func (d *session) close() error {
 	d.freeEvents(d.events.Swap(nil))
 	d.gpms.Range(func(_, g any) bool {
@@ -88,7 +88,7 @@ func (d *session) close() error {
 	return nil
 }
 
-// call starts work in a lane, unless earlier work is still running in it.
+// call starts work in a lane, unless earlier work still runs in this lane.
 func call[T any](d *session, l *lane.Lane[T], work func() T) {
 	if l.Busy() || !d.gate.enter(d) {
 		return
@@ -99,7 +99,7 @@ func call[T any](d *session, l *lane.Lane[T], work func() T) {
 	})
 }
 
-// read counts the GPUs and reads all of them at once, and reports the results that arrived before
+// read counts the GPUs, reads all of them concurrently, and returns the results that arrived before
 // ctx ended.
 func (d *session) read(ctx context.Context) (gpu.Report, error) {
 	var t tally
@@ -133,7 +133,7 @@ func (d *session) read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// observeLists records whether a GPU has more processes than are read.
+// observeLists reports to the stage whether a GPU has more processes than can be read.
 func (d *session) observeLists(began gpu.Instant) {
 	var err error
 	for _, s := range d.slots {
@@ -142,10 +142,10 @@ func (d *session) observeLists(began gpu.Instant) {
 	d.cfg.Stages.Observe(stage.GPUProcesses, began, err)
 }
 
-// tally counts the results of one tick, which show whether the driver as a whole responds.
+// tally counts the results of one tick. They show whether the driver as a whole responds.
 type tally struct {
 	answers, gone int
-	err           error // first error of a lost driver
+	err           error // first error that concerns the driver as a whole
 }
 
 func (t *tally) add(err error) {
@@ -164,9 +164,9 @@ func (d *session) countDevices() census {
 	return census{n, err}
 }
 
-// renumber creates the slots again if the number of GPUs changed, because the indices of a driver
-// shift when a GPU disappears. It waits until no call is in flight, because otherwise a GPU could
-// get a second call at the same time. The old handles continue to work until then.
+// renumber creates the slots again if the number of GPUs has changed, because the driver's indices
+// shift when a GPU disappears. It does this only when no call is in flight, because otherwise there
+// could be two calls for a GPU at the same time. The old handles continue to work until then.
 func (d *session) renumber() {
 	inFlight := func(s *slot) bool { return s.lane.Busy() }
 	if d.count < 0 || d.count == len(d.slots) || slices.ContainsFunc(d.slots, inFlight) {
@@ -179,8 +179,9 @@ func (d *session) renumber() {
 	}
 }
 
-// visit starts a call on every GPU if the last call has returned and the pause is over. While slots
-// wait to be renumbered, no GPU is read by its index, because the index may belong to another GPU.
+// visit starts a call for every GPU for which the last call has returned and the pause is over.
+// While slots wait to be renumbered, no GPU is identified by its index, because the index may
+// belong to another GPU.
 func (d *session) visit() {
 	now := d.cfg.Now().Boot
 	for _, s := range d.slots {

@@ -11,22 +11,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source"
 )
 
-// A slot is one index of the driver, with the GPU that has this index.
+// A slot is one index in the driver, with the GPU that has this index.
 type slot struct {
 	index int
-	// bus is the PCI address by which the GPU is opened, or empty if it is opened by its index in the
-	// driver.
+	// bus is the PCI address through which the GPU is opened, or empty if the GPU is opened through
+	// its index in the driver.
 	bus  string
 	lane lane.Lane[look]
-	// reader is nil while the GPU is unknown or lost. While the lane is busy, it belongs to the
-	// lane.
+	// reader is nil while the GPU is unknown or lost. While the lane is busy, the reader belongs to
+	// the lane.
 	reader *gpuReader
-	device gpu.Device // as of the last look
-	err    error      // time of the last look
-	// oversized is the error that there are too many processes.
+	device gpu.Device // device at the last look
+	err    error      // error of the last look
+	// oversized is the error if there are too many processes.
 	oversized error
-	again     time.Duration // boot-clock time; until then a slot without a reader makes no call
-	pause     time.Duration // length of the last pause between calls; 0 while there is a reader
+	again     time.Duration // boot-clock time until which a slot without a reader makes no call
+	pause     time.Duration // length of the last pause before a call; 0 while there is a reader
 	// belated is a reading that arrived after its Read had ended. The next Read reports it.
 	belated *gpu.Reading
 	health  source.Health
@@ -37,14 +37,14 @@ type look struct {
 	reader    *gpuReader // nil if the GPU could not be identified, or is lost
 	memory    memory
 	began     time.Duration // boot-clock time at which the reading began
-	since     position      // change count of the memory at that time
+	since     position      // position in the samples at that time
 	reading   *gpu.Reading
 	oversized error
 	err       error
 }
 
-// look identifies the GPU at an index unless its reader is known, and reads it. It runs in the lane
-// of the slot.
+// look reads a GPU. If g is nil, it first identifies the GPU at the given index or PCI address. It
+// runs in the lane of the slot.
 func (d *session) look(index int, bus string, g *gpuReader) look {
 	if g == nil {
 		var err error
@@ -64,7 +64,7 @@ func (d *session) look(index int, bus string, g *gpuReader) look {
 	return l
 }
 
-// drop discards the reading of a look, so that its samples are read again.
+// drop discards the reading of a look, so that the next reading contains the samples again.
 func (l *look) drop() {
 	l.reading = nil
 	l.memory.position = l.since
@@ -74,8 +74,8 @@ func (l *look) drop() {
 	}
 }
 
-// drain accepts the results that arrived after their Read had ended, so that the next calls can
-// start at once. Readings that are too old are dropped.
+// drain accepts the results of late calls, which arrived after their Read had ended, so that the
+// next calls can start at once. It drops readings that are too old.
 func (d *session) drain(t *tally) {
 	now := d.cfg.Now().Boot
 	for _, s := range d.slots {
@@ -93,8 +93,8 @@ func (d *session) drain(t *tally) {
 	}
 }
 
-// collect accepts the results that arrived before ctx ended, and reports known devices and
-// readings. Later results are left to the next drain.
+// collect accepts the results that arrive before ctx ends, and returns the known devices and
+// readings. Later results are accepted by the next drain.
 func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 	report := gpu.Report{Drivers: []gpu.Driver{d.driver}}
 	for _, s := range d.slots {
@@ -138,17 +138,17 @@ func (d *session) accept(s *slot, l look) {
 	s.again = d.cfg.Now().Boot + s.pause
 }
 
-// latest merges two readings of a GPU. The driver provides a new activity of instances at most once
-// per [gpmRefresh].
+// latest merges two readings of a GPU. If they are so close together that the driver has no new
+// activity of instances (see [gpmRefresh]), the activity from one of the readings suffices.
 func latest(old, young *gpu.Reading) *gpu.Reading {
 	joined := source.Latest(old, young)
-	if old != nil && young != nil && young.At.Sub(old.At) <= 2*gpmRefresh { // it is too early for new activity
+	if old != nil && young != nil && young.At.Sub(old.At) <= 2*gpmRefresh { // too early for new activity
 		joined.InstancesKnown = young.InstancesKnown || old.InstancesKnown
 	}
 	return joined
 }
 
-// condition returns the present health of the GPU in a slot.
+// condition returns the current health of the GPU in a slot.
 func (s *slot) condition() source.Health {
 	switch {
 	case s.lane.Busy():
@@ -161,9 +161,9 @@ func (s *slot) condition() source.Health {
 	return source.Well
 }
 
-// handle returns the handle of a GPU, by its index or its PCI address. Getting the handle opens the
-// GPU. It is not looked up by UUID, because the driver would then open other GPUs until it finds
-// the right GPU (nvml.h).
+// handle returns the handle of the GPU with an index or a PCI address. Getting the handle opens the
+// GPU. The UUID is not used, because the driver would then open other GPUs until it finds the right
+// GPU (nvml.h).
 func (d *session) handle(q *inquiry, index int, bus string) (device, error) {
 	if bus != "" {
 		return query(q, "nvmlDeviceGetHandleByPciBusId", func() (device, ret) { return d.lib.DeviceGetHandleByPciBusId(bus) })
@@ -171,9 +171,9 @@ func (d *session) handle(q *inquiry, index int, bus string) (device, error) {
 	return query(q, "nvmlDeviceGetHandleByIndex", func() (device, ret) { return d.lib.DeviceGetHandleByIndex(index) })
 }
 
-// find identifies the GPU at an index or a PCI address, and loads its memory. It rejects a GPU that
-// is already in another slot, because the GPU would get two calls at the same time. It runs in a
-// lane.
+// find identifies the GPU with an index or a PCI address and loads its memory. It rejects a GPU
+// that is already in another slot, because there could be two calls for this GPU at the same time.
+// It runs in a lane.
 func (d *session) find(index int, bus string) (*gpuReader, error) {
 	q := &inquiry{lib: d.lib}
 	handle, err := d.handle(q, index, bus)
@@ -196,7 +196,8 @@ func (d *session) find(index int, bus string) (*gpuReader, error) {
 	return g, nil
 }
 
-// pause returns the time until the next call of complete that reads. The first pauses differ, so that a tick reads few GPUs.
+// pause returns the time until complete reads the GPU again. The first pauses of the GPUs differ, so that complete
+// reads only few GPUs in a tick.
 func (g *gpuReader) pause() time.Duration {
 	if g.again > 0 {
 		return identityRetry
@@ -204,8 +205,8 @@ func (g *gpuReader) pause() time.Duration {
 	return identityRetry - time.Duration(g.device.Index)*time.Second%identityRetry
 }
 
-// complete reads the missing parts of the identity of a GPU, its fabric and its recovery after a pause. It also registers the
-// GPU for events. It runs in a lane.
+// complete reads the missing parts of a GPU's identity, its fabric and its recovery action, each time after a pause. It
+// also registers the GPU for events. It runs in a lane.
 func (d *session) complete(g *gpuReader) {
 	due := g.now().Boot >= g.again
 	incomplete := due && g.incomplete

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// PCIClasses match NVIDIA's GPUs on the PCI bus. These are the display controllers that the driver
-// serves.
+// PCIClasses match NVIDIA's GPUs on the PCI bus, which are the display controllers that the driver
+// supports.
 var PCIClasses = []gpu.PCIClass{
 	{Vendor: "0x10de", Class: "0x0300", Driver: "nvidia"},
 	{Vendor: "0x10de", Class: "0x0302", Driver: "nvidia"},
@@ -23,10 +23,10 @@ var PCIClasses = []gpu.PCIClass{
 
 // Config is the configuration of a [Source].
 type Config struct {
-	// LibraryPath is the path of the driver's library. If it is empty, libnvidia-ml.so.1 in the search
-	// path of the loader is used.
+	// LibraryPath is the path of the driver's library. If it is empty, the loader finds
+	// libnvidia-ml.so.1 in its search path.
 	LibraryPath string
-	// CallTimeout is the maximum time for which a Read waits for late GPUs. It must be positive.
+	// CallTimeout is the maximum time for which a Read waits for GPUs. It must be positive.
 	CallTimeout time.Duration
 	// SysFS is the directory where sysfs is mounted.
 	SysFS string
@@ -39,15 +39,15 @@ type Config struct {
 	Profiling bool
 	// RestartAfter is the time after which a replaced driver ends [Source.Run]; 0 means never.
 	RestartAfter time.Duration
-	// Now may be called from several goroutines.
+	// Now may be called by several goroutines at the same time.
 	Now gpu.Clock
 	Log *slog.Logger
 	// Stages records the health of the wait for XID events. The caller records the health of reading.
 	Stages *stage.Set
 }
 
-// Source reads the NVIDIA GPUs of the node. It opens the driver at the first Read, and again after
-// a driver reload.
+// Source reads the NVIDIA GPUs of a node. It opens the driver at the first Read, and again after a
+// driver reload.
 type Source struct {
 	cfg      Config
 	nvml     gonvml.Interface
@@ -56,18 +56,18 @@ type Source struct {
 
 	mu      sync.Mutex // permits one Read or Close at a time; guards the fields below
 	opening lane.Lane[opened]
-	session *session // last session that was initialised and is not yet shut down
+	session *session // last session, if it is not yet shut down
 	closed  bool
 
 	replacement replacement
 	release     *Release     // nil if there is no release
-	known       []gpu.Device // devices of the last report
+	known       []gpu.Device // devices in the last report
 
 	xidsMu sync.Mutex
 	xids   []gpu.DriverEvent // events since the last report
 }
 
-// opened is the result of an attempt to open the driver.
+// opened is the result of one attempt to open the driver.
 type opened struct {
 	session *session
 	err     error
@@ -78,9 +78,10 @@ func New(cfg Config) *Source {
 	return &Source{cfg: cfg, nvml: gonvml.New(gonvml.WithLibraryPath(cfg.LibraryPath)), memories: newMemories()}
 }
 
-// Read returns the current readings of all GPUs, and opens the driver if necessary. It takes about
-// [Config.CallTimeout] at most. An error means that the driver as a whole does not respond; a GPU
-// that does not respond is missing from the readings, or from the devices if it is lost.
+// Read returns the current readings of all GPUs, and opens the driver if necessary. It takes at
+// most about [Config.CallTimeout]. It returns an error if the driver as a whole does not respond.
+// If a single GPU does not respond, the report contains no reading of this GPU. If the GPU is lost,
+// it is also missing from the devices.
 func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,12 +108,12 @@ func (s *Source) read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// open returns the open session. If there is none, or the driver was reloaded, it opens one. An
-// attempt that takes longer than this Read is continued by the next Read.
+// open returns the open session. If there is none, or if the driver was reloaded, it opens a
+// session. If this takes longer than the current Read, the next Read continues to wait for it.
 //
-// NVML counts its initialisations, and only the last shutdown releases a driver that was unloaded.
-// So a new session cannot start before the old session is shut down, and a session must not be shut
-// down while a call is stuck.
+// NVML counts initialisations, and only the last shutdown releases a driver that was unloaded.
+// Therefore a new session cannot start before the old session is shut down. A session must not be
+// shut down while a call is stuck.
 func (s *Source) open(ctx context.Context) (*session, error) {
 	if s.closed {
 		return nil, errors.New("closed")
@@ -145,8 +146,8 @@ func (s *Source) open(ctx context.Context) (*session, error) {
 	return o.session, nil
 }
 
-// reopen shuts down an old, idle session and opens a new session, unless the whole driver is
-// released. It runs in a lane.
+// reopen shuts down the old session, in which no call may be in flight, and opens a new session
+// unless the whole driver is released. It runs in a lane.
 func (s *Source) reopen(old *session, release *Release) opened {
 	if old != nil {
 		if err := old.close(); err != nil {
@@ -165,8 +166,8 @@ func (s *Source) reopen(old *session, release *Release) opened {
 }
 
 // Close prevents further calls, waits for calls in flight and shuts the driver down. If a call does
-// not return in time, the driver stays open, because a shutdown during a call would crash. The
-// source cannot be read afterwards.
+// not return in time, the driver stays open, because a shutdown during a call would crash the
+// process. The source cannot be read afterwards.
 func (s *Source) Close(wait time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ func pair() gputest.Node {
 const anyGPU = "*"
 
 // TestOneCallFails makes one function after the other fail, before and after the driver was opened.
-// No GPU is lost, and every reported value is correct.
+// It checks that no GPU is lost, and that every reported value is correct.
 func TestOneCallFails(t *testing.T) {
 	identity := []string{
 		"nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlEventSetCreate",
@@ -74,16 +74,16 @@ func wantPair(t *testing.T, report gpu.Report) {
 		}
 		for name, read := range map[string]*float64{"temperature": report.Readings[i].Gauges[gpu.Temperature], "SM clock": report.Readings[i].Gauges[gpu.SMClock]} {
 			if read != nil && *read == 0 {
-				t.Errorf("%s could not be read and is 0", name)
+				t.Errorf("%s could not be read, but is reported as 0", name)
 			}
 		}
 		if e := report.Readings[i].Energy; e != nil && *e != *whole.Reading.Energy && d.EnergySource == gpu.EnergyCounter {
-			t.Errorf("energy is %v, the counter is %v", *e, *whole.Reading.Energy)
+			t.Errorf("energy is %v, but the counter is %v", *e, *whole.Reading.Energy)
 		}
 	}
 }
 
-// TestBlank checks a driver with calls that succeed but return no values.
+// TestBlank checks a driver in which all calls succeed but return no values.
 func TestBlank(t *testing.T) {
 	d := newDriver(t, pair())
 	for _, call := range []string{"nvmlDeviceGetSerial", "nvmlDeviceGetPlatformInfo", "nvmlDeviceGetGpuFabricInfoV"} {
@@ -94,7 +94,7 @@ func TestBlank(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, d.open(gputest.NewClock().Now)), d.node)
 }
 
-// TestIdentityIsReadOnce checks that a tick makes no calls for constant values.
+// TestIdentityIsReadOnce checks that constant values are not read at every tick.
 func TestIdentityIsReadOnce(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
@@ -113,8 +113,8 @@ func TestIdentityIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestLostIsTriedNowAndThen checks that a lost GPU is retried after growing pauses, and that the other
-// GPUs are not affected. After the GPU returned, the pauses start with the first length again.
+// TestLostIsTriedNowAndThen checks that a lost GPU is retried after increasing pauses, and that the
+// other GPUs are not affected. If the GPU returns and is lost again, the first pause is short again.
 func TestLostIsTriedNowAndThen(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
@@ -135,9 +135,9 @@ func TestLostIsTriedNowAndThen(t *testing.T) {
 		t.Errorf("a handle was requested after %v seconds, want %v", tried, want)
 	}
 	if n := d.calls("nvmlDeviceGetSerial"); n != 2 {
-		t.Errorf("%d serials were requested, want 2", n)
+		t.Errorf("the serial number was requested %d times, want 2", n)
 	}
-	for range 2 { // lost for less than a second
+	for range 2 { // the GPU is lost for less than a second
 		d.change(pair())
 		clock.Advance(time.Minute)
 		gputest.Check(t, gputest.Read(t, s), pair())
@@ -150,8 +150,8 @@ func TestLostIsTriedNowAndThen(t *testing.T) {
 	}
 }
 
-// TestIdentityIsCompleted checks that a serial number that could not be read at first and a fabric
-// that the GPU was still joining are read again.
+// TestIdentityIsCompleted checks that the serial number is read again if it could not be read at
+// first, and the fabric is read again if the GPU had not joined it yet.
 func TestIdentityIsCompleted(t *testing.T) {
 	clock := gputest.NewClock()
 	n := pair()
@@ -167,8 +167,8 @@ func TestIdentityIsCompleted(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), pair())
 }
 
-// TestFabricFailed checks that a registration that completed with an error counts as failed and has no cluster until another
-// registration succeeds.
+// TestFabricFailed checks that a registration with the fabric that completed with an error is reported as failed and
+// without a cluster, until another registration succeeds.
 func TestFabricFailed(t *testing.T) {
 	clock := gputest.NewClock()
 	n := pair()
@@ -182,9 +182,9 @@ func TestFabricFailed(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), pair())
 }
 
-// TestRecovery checks the words for the numbers of nvml.h (nvmlDeviceGpuRecoveryAction_t), and changes them while the driver is
-// open. An unknown, newer number is reported as a number. An action that could not be read, or a number with all bits set, is
-// unknown.
+// TestRecovery checks the name for each recovery action in nvml.h (nvmlDeviceGpuRecoveryAction_t) while the action
+// changes. An unknown number must be reported as a number. The action must be unknown if it could not be read, or if
+// all bits of the number are set.
 func TestRecovery(t *testing.T) {
 	words := []string{"none", "reset", "reboot", "drain_p2p", "drain_and_reset", "recover_imex", "bus_reset", "system_reboot", "8"}
 	clock := gputest.NewClock()
@@ -194,7 +194,7 @@ func TestRecovery(t *testing.T) {
 	var s *nvml.Source
 	check := func(number, want string) {
 		t.Helper()
-		n.GPUs[0].Reading.Recovery = "" // so that the number is the only change
+		n.GPUs[0].Reading.Recovery = "" // the next checks compare only the number
 		d.fields[uuid] = number
 		d.write()
 		if s == nil {
@@ -216,12 +216,12 @@ func TestRecovery(t *testing.T) {
 	check("events=8", "") // the call is no longer supported
 }
 
-// TestFabricHealth checks masks that were composed by hand from nvml.h, while the links change after the registration. A mask
-// that cannot be read is unknown, and the registration is kept.
+// TestFabricHealth checks health masks that were composed by hand from nvml.h, and that a change after the registration
+// is reported. If the mask cannot be read, the health must be unknown and the registration must be kept.
 func TestFabricHealth(t *testing.T) {
 	type problems = []gpu.FabricProblem
 	tests := map[string]struct {
-		mask uint32 // two bits each for bandwidth, recovery, route and timeout; four bits for the configuration; two bits each for partition and manager
+		mask uint32 // from the lowest bit: two bits each for bandwidth, recovery, route and timeout, four for the configuration, two each for partition and manager
 		want problems
 	}{
 		"unsupported":              {0x0, nil},
@@ -266,15 +266,15 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// TestNoLibrary checks that a node without a driver causes a repeated error that names the remedy,
-// and does not cause a crash.
+// TestNoLibrary checks that each reading of a node without a driver returns an error that contains
+// the remedy, and does not crash.
 func TestNoLibrary(t *testing.T) {
 	missing := t.TempDir() + "/libnvidia-ml.so.1"
 	notALibrary := t.TempDir() + "/libnvidia-ml.so.1"
 	if err := os.WriteFile(notALibrary, []byte("not ELF"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{missing, notALibrary, "libm.so.6"} { // the last entry is another library
+	for _, path := range []string{missing, notALibrary, "libm.so.6"} { // the last path is another library
 		s := nvml.New(nvml.Config{LibraryPath: path, CallTimeout: time.Minute, Now: gputest.NewClock().Now})
 		for range 3 {
 			_, err := s.Read(t.Context())
@@ -288,8 +288,8 @@ func TestNoLibrary(t *testing.T) {
 	}
 }
 
-// TestNotLoaded checks a library without a loaded kernel driver. Shutting it down would end the
-// process.
+// TestNotLoaded checks a library without a loaded kernel driver. The program must not call
+// nvmlShutdown, which would end the process.
 func TestNotLoaded(t *testing.T) {
 	n := pair()
 	n.Down = true
@@ -334,27 +334,28 @@ func TestGPUFails(t *testing.T) {
 	}
 }
 
-// TestCountChanges removes the first GPU from the driver's list, so the second GPU gets its index.
+// TestCountChanges removes the first GPU from the driver's list, so that the second GPU gets the
+// index of the first.
 func TestCountChanges(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
 	s := d.open(clock.Now)
 	gputest.Check(t, gputest.Read(t, s), pair())
 	d.fault(d.node.GPUs[0].Device.UUID, "*", "drop")
-	report := gputest.Eventually(t, s, "one GPU is left", func(r gpu.Report, err error) bool { return err == nil && len(r.Devices) == 1 })
+	report := gputest.Eventually(t, s, "one GPU remains", func(r gpu.Report, err error) bool { return err == nil && len(r.Devices) == 1 })
 	if got := report.Devices[0]; got.UUID != gputest.Full(1).Device.UUID || got.Index != 0 || got.Serial != gputest.Full(1).Device.Serial {
-		t.Errorf("the GPU left is %+v", got)
+		t.Errorf("the remaining GPU is %+v", got)
 	}
 	d.healed()
-	gputest.Check(t, gputest.Eventually(t, s, "both are back", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), pair())
+	gputest.Check(t, gputest.Eventually(t, s, "both GPUs are reported again", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), pair())
 	if n := d.calls("nvmlInit"); n != 1 {
 		t.Errorf("nvmlInit was called %d times", n)
 	}
 }
 
-// TestNoGPUTwice shortens the driver's list while a GPU hangs, so that the slots keep the old
-// numbers. The slot of the lost GPU then finds a GPU of another slot, which must not get a second
-// call.
+// TestNoGPUTwice removes a GPU from the driver's list while another GPU hangs, so that the slots
+// keep the old indices. At the index of the removed GPU, the driver then returns a GPU that is
+// already in another slot. There must be no second call for this GPU.
 func TestNoGPUTwice(t *testing.T) {
 	for name, counted := range map[string]bool{"before the GPUs are counted": false, "afterwards": true} {
 		t.Run(name, func(t *testing.T) {
@@ -379,7 +380,7 @@ func TestNoGPUTwice(t *testing.T) {
 				gputest.Check(t, gputest.Eventually(t, s, "one GPU is read", one), n)
 			}
 			if again := strings.Count(d.log(), "nvmlDeviceGetUUID\t"+well.Device.UUID); counted && again != asked {
-				t.Errorf("%d calls went to a GPU that another slot has", again-asked)
+				t.Errorf("%d calls were made for a GPU that is in another slot", again-asked)
 			}
 
 			stuck.Stuck = false
@@ -392,8 +393,8 @@ func TestNoGPUTwice(t *testing.T) {
 	}
 }
 
-// TestNothingIsForgotten checks the identity of a healthy GPU that cannot be read again while the
-// GPUs are renumbered or the driver is reloaded. The earlier identity is kept.
+// TestNothingIsForgotten checks that the identity of a GPU is kept if it cannot be read again when
+// the GPUs are renumbered or the driver is reloaded.
 func TestNothingIsForgotten(t *testing.T) {
 	tests := map[string]func(*driver){
 		"renumbered": func(d *driver) { d.fault(d.node.GPUs[0].Device.UUID, "*", "drop") },
@@ -410,7 +411,7 @@ func TestNothingIsForgotten(t *testing.T) {
 			}
 			happen(d)
 			d.write()
-			report := gputest.Eventually(t, s, "one GPU is left", func(r gpu.Report, err error) bool { return err == nil && len(r.Devices) == 1 })
+			report := gputest.Eventually(t, s, "one GPU remains", func(r gpu.Report, err error) bool { return err == nil && len(r.Devices) == 1 })
 			left := gputest.Node{GPUs: []gputest.GPU{gputest.Full(1)}}
 			left.GPUs[0].Device.Index = report.Devices[0].Index
 			gputest.Check(t, report, left)
@@ -418,7 +419,7 @@ func TestNothingIsForgotten(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAnOldGPU reads a GPU that supports only the first version of the call.
+// TestMemoryOfAnOldGPU checks a GPU that supports only the first version of the memory call.
 func TestMemoryOfAnOldGPU(t *testing.T) {
 	n := pair()
 	n.GPUs[0].Reading.Gauges[gpu.MemoryReserved] = nil
@@ -426,8 +427,8 @@ func TestMemoryOfAnOldGPU(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, d.open(gputest.NewClock().Now)), n)
 }
 
-// TestSharedMemory reads two GPUs: a GPU that shares the machine's memory, and a GPU with memory that
-// cannot be read for a while.
+// TestSharedMemory checks a GPU that shares the machine's memory, and a GPU with its own memory,
+// which cannot be read for a while.
 func TestSharedMemory(t *testing.T) {
 	n := pair()
 	for i := range n.GPUs {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
 )
 
-// TestLateReading checks a GPU for which the call always returns after the end of Read. Its late
-// result is the reading of the next Read.
+// TestLateReading checks a GPU for which the call always returns after the end of Read. The next
+// Read must return the late result.
 func TestLateReading(t *testing.T) {
 	const call = "nvmlDeviceGetTemperature"
 	clock := gputest.NewClock()
@@ -26,7 +26,7 @@ func TestLateReading(t *testing.T) {
 	d.fault(slow, call, "hang")
 	report := gputest.Eventually(t, gputest.Hasty(s), "the other GPU is read", func(r gpu.Report, err error) bool { return len(r.Readings) > 0 })
 	if len(report.Devices) != 2 || len(report.Readings) != 1 {
-		t.Fatalf("%d devices, %d readings while one is late", len(report.Devices), len(report.Readings))
+		t.Fatalf("%d devices and %d readings while one GPU is late", len(report.Devices), len(report.Readings))
 	}
 	for range 3 {
 		began, calls := clock.Now(), d.calls(call+"\t"+slow)
@@ -35,7 +35,7 @@ func TestLateReading(t *testing.T) {
 		d.await(call+"\t"+slow, calls+1)
 		d.fault(slow, call, "hang")
 		var late gpu.Reading
-		gputest.Eventually(t, gputest.Hasty(s), "the late reading came", func(r gpu.Report, err error) bool {
+		gputest.Eventually(t, gputest.Hasty(s), "the late reading is returned", func(r gpu.Report, err error) bool {
 			i := slices.IndexFunc(r.Readings, func(r gpu.Reading) bool { return r.UUID == slow })
 			if i >= 0 {
 				late = r.Readings[i]
@@ -43,17 +43,17 @@ func TestLateReading(t *testing.T) {
 			return i >= 0
 		})
 		if late.At != began {
-			t.Errorf("the late reading is of %v, it was taken at %v", late.At, began)
+			t.Errorf("the late reading has the time %v, but it was taken at %v", late.At, began)
 		}
 	}
 	if n := strings.Count(d.logged.String(), slow); n != 1 {
-		t.Errorf("a GPU that stays slow is logged %d times:\n%s", n, &d.logged)
+		t.Errorf("a GPU that remains slow is logged %d times:\n%s", n, &d.logged)
 	}
 }
 
-// TestStaleReading checks a reading that takes too long to describe one moment. The reading is
-// dropped even if the next reading is also late. The next reading then contains the samples of the
-// dropped reading.
+// TestStaleReading checks that a reading is dropped if it takes too long to describe one moment,
+// even if the next reading is also late. The next reading must contain the samples of the dropped
+// reading.
 func TestStaleReading(t *testing.T) {
 	for _, age := range []time.Duration{3 * time.Second, time.Hour} {
 		t.Run(age.String(), func(t *testing.T) {
@@ -71,17 +71,17 @@ func TestStaleReading(t *testing.T) {
 			now.Gauges[gpu.Power], now.Contexts = new(900.0), []gpu.Context{{PID: 77}}
 			now.Samples = []gpu.Sample{{PID: 77, SM: 1}}
 			d.fault(d.node.GPUs[1].Device.UUID, "nvmlDeviceGetTemperature", "delay:200")
-			report := gputest.Eventually(t, gputest.Hasty(s), "it answers again", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 })
+			report := gputest.Eventually(t, gputest.Hasty(s), "the GPU responds again", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 })
 			gputest.Check(t, report, d.node)
 			if at := report.Readings[1].At; at != clock.Now() {
-				t.Errorf("the reading is of %v, now is %v", at, clock.Now())
+				t.Errorf("the reading has the time %v, but it is %v now", at, clock.Now())
 			}
 		})
 	}
 }
 
 // TestLateSamples checks that the samples of a late reading are reported together with the samples
-// of the next one.
+// of the next reading.
 func TestLateSamples(t *testing.T) {
 	const call = "nvmlDeviceGetProcessUtilization"
 	clock := gputest.NewClock()
@@ -100,7 +100,7 @@ func TestLateSamples(t *testing.T) {
 	d.lines = rows
 	d.write()
 	var got []gpu.Sample
-	gputest.Eventually(t, s, "both samples came", func(r gpu.Report, err error) bool {
+	gputest.Eventually(t, s, "both samples are reported", func(r gpu.Report, err error) bool {
 		for _, reading := range r.Readings {
 			got = append(got, reading.Samples...)
 		}
@@ -112,7 +112,7 @@ func TestLateSamples(t *testing.T) {
 	}
 }
 
-// TestOpeningHangs makes those calls hang that do not concern a single GPU.
+// TestOpeningHangs checks the calls that open the driver while they hang.
 func TestOpeningHangs(t *testing.T) {
 	for _, call := range []string{"nvmlInit", "nvmlSystemGetDriverVersion", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"} {
 		t.Run(call, func(t *testing.T) {
@@ -123,14 +123,14 @@ func TestOpeningHangs(t *testing.T) {
 			for range 3 {
 				report, err := hasty.Read(t.Context())
 				if len(report.Devices) > 0 {
-					t.Errorf("devices out of nowhere: %+v", report.Devices)
+					t.Errorf("devices are reported although the driver is not open: %+v", report.Devices)
 				}
 				if err == nil && call != "nvmlDeviceGetHandleByIndex" {
 					t.Error("no error")
 				}
 			}
 			d.healed()
-			gputest.Check(t, gputest.Eventually(t, s, "the driver opens", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), d.node)
+			gputest.Check(t, gputest.Eventually(t, s, "the driver is open", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), d.node)
 			if n := d.calls("nvmlInit"); n != 1 {
 				t.Errorf("nvmlInit was called %d times", n)
 			}
@@ -138,7 +138,7 @@ func TestOpeningHangs(t *testing.T) {
 	}
 }
 
-// TestStuckFromTheStart checks that a GPU that hangs before it is identified is not reported.
+// TestStuckFromTheStart checks that a GPU is not reported if it hangs before it is identified.
 func TestStuckFromTheStart(t *testing.T) {
 	n := pair()
 	n.GPUs[0].Stuck = true
@@ -150,7 +150,7 @@ func TestStuckFromTheStart(t *testing.T) {
 		gputest.Check(t, report, gputest.Node{GPUs: n.GPUs[1:]})
 	}
 	d.change(pair())
-	gputest.Check(t, gputest.Eventually(t, s, "the GPU answers", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), pair())
+	gputest.Check(t, gputest.Eventually(t, s, "the GPU responds", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), pair())
 }
 
 // TestEverythingHangs checks that Read returns an error if all GPUs are late.
@@ -163,12 +163,11 @@ func TestEverythingHangs(t *testing.T) {
 		t.Error("no error")
 	}
 	d.healed()
-	gputest.Check(t, gputest.Eventually(t, s, "the driver answers", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), d.node)
+	gputest.Check(t, gputest.Eventually(t, s, "the driver responds", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), d.node)
 }
 
-// TestReloadUnderAStuckCall checks that, during a stuck call, the driver is not shut down and is
-// not opened again in addition to the old session. The log reports this, and reading continues when
-// the call returns.
+// TestReloadUnderAStuckCall checks that, during a stuck call, a reloaded driver is neither shut
+// down nor opened a second time, and that this is logged. When the call returns, reading continues.
 func TestReloadUnderAStuckCall(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -182,12 +181,12 @@ func TestReloadUnderAStuckCall(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "open driver: waiting for a stuck call")
 	})
 	if inits, shutdowns := d.calls("nvmlInit"), d.calls("nvmlShutdown"); inits != 1 || shutdowns != 0 {
-		t.Errorf("under a call there were %d more nvmlInit and %d nvmlShutdown", inits-1, shutdowns)
+		t.Errorf("during the stuck call there were %d more calls of nvmlInit and %d of nvmlShutdown", inits-1, shutdowns)
 	}
 	d.healed()
-	gputest.Check(t, gputest.Eventually(t, s, "the driver answers", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 2 }), d.node)
+	gputest.Check(t, gputest.Eventually(t, s, "the driver responds", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 2 }), d.node)
 	if inits, shutdowns := d.calls("nvmlInit"), d.calls("nvmlShutdown"); inits != 2 || shutdowns != 1 {
-		t.Errorf("there were %d nvmlInit and %d nvmlShutdown, want 2 and 1", inits, shutdowns)
+		t.Errorf("there were %d calls of nvmlInit and %d of nvmlShutdown, want 2 and 1", inits, shutdowns)
 	}
 }
 
@@ -217,7 +216,7 @@ func TestCloseUnderAStuckCall(t *testing.T) {
 		t.Error("no error")
 	}
 	if n := d.calls("nvmlShutdown"); n != 0 {
-		t.Errorf("nvmlShutdown was called %d times under a call", n)
+		t.Errorf("nvmlShutdown was called %d times during a stuck call", n)
 	}
 	if _, err := s.Read(t.Context()); err == nil {
 		t.Error("a closed source was read")

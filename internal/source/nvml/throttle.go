@@ -7,8 +7,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// throttleCounters contains the fields of the driver that count throttled time, in ns (nvml.h).
-// Slowdowns because of heat may overlap if both the hardware and the software cause them.
+// throttleCounters contains the driver's fields that count throttled time, in ns (nvml.h). The two
+// counters of thermal slowdowns may count the same time, because hardware and software can slow the
+// GPU down at the same time.
 var throttleCounters = [...]struct {
 	field uint32
 	cause gpu.Throttle
@@ -25,24 +26,23 @@ var throttleReasons = [gpu.NumThrottles]uint64{
 	gpu.ThrottlePowerBrake: gonvml.ClocksThrottleReasonHwPowerBrakeSlowdown,
 }
 
-// throttleGap is the longest time between two readings of the reasons at which the time in between
-// can count as throttled.
+// throttleGap is the longest time between two readings of the reasons that can count as throttled.
 const throttleGap = 5 * time.Second
 
-// A throttle counts the time for which a GPU was throttled. It uses the driver's counters. With
-// older drivers it uses the current reasons. Then the time between two readings counts as throttled
-// if both readings contain a reason.
+// A throttle counts the time for which a GPU was throttled. It uses the driver's counters. Older
+// drivers report only the current reasons. In this case the time between two readings counts as
+// throttled for a reason if both readings contain this reason.
 type throttle struct {
 	times    gpu.ThrottledTimes
 	counters [len(throttleCounters)]*uint64 // values at the last reading; nil if they are unknown
-	// uncounted is set if the driver reports no counters, and unsupported is set if it does not report
-	// reasons either.
+	// uncounted is set if the driver has no counters, and unsupported is set if it has no reasons
+	// either.
 	uncounted, unsupported bool
 	reasons                uint64
-	at                     time.Duration // boot-clock time at which the reasons were read; 0 if they were not read
+	at                     time.Duration // boot-clock time at which the reasons were last read, or 0
 }
 
-// restarted discards the last values of the driver. The counted times continue.
+// restarted discards the driver's last values. The counted times continue.
 func (t *throttle) restarted() { *t = throttle{times: t.times} }
 
 func (g *gpuReader) readThrottle(q *inquiry, r *gpu.Reading) {
@@ -72,8 +72,8 @@ func (g *gpuReader) readThrottle(q *inquiry, r *gpu.Reading) {
 	r.Throttled = new(t.times)
 }
 
-// readThrottleCounters adds the growth of the driver's counters. If two counters have the same
-// cause, the larger increase counts.
+// readThrottleCounters adds the increase of the driver's counters. If two counters have the same
+// cause, it adds the larger increase.
 func (g *gpuReader) readThrottleCounters(q *inquiry, r *gpu.Reading) {
 	t := &g.throttle
 	values, err := query(q, "nvmlDeviceGetFieldValues", func() ([]gonvml.FieldValue, ret) {

@@ -11,10 +11,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestThrottled checks the throttled time by cause of a driver with counters, a driver with only
-// the current reasons, and a driver with neither. The bits are defined in nvml.h: 0x20 is a
-// slowdown by software because of heat, 0x40 is a slowdown by hardware because of heat, and 0x80 is
-// the power brake.
+// TestThrottled checks the throttled time by cause with three drivers: one with counters, one with
+// only the current reasons, and one with neither. The bits of the reasons are defined in nvml.h:
+// 0x20 is a thermal slowdown by software, 0x40 is a thermal slowdown by hardware, and 0x80 is the
+// power brake.
 func TestThrottled(t *testing.T) {
 	type times = gpu.ThrottledTimes
 	counters := func(software, hardware, brake time.Duration) string {
@@ -23,7 +23,7 @@ func TestThrottled(t *testing.T) {
 	reasons := func(bits int) string { return fmt.Sprintf("clocks_event_reasons=%d", bits) }
 	const ms = time.Millisecond
 	tests := map[string]struct {
-		states []string // a second apart
+		states []string // states of the driver, a second apart
 		want   []*times
 	}{
 		"counters": {
@@ -42,8 +42,8 @@ func TestThrottled(t *testing.T) {
 			[]string{reasons(0), reasons(0x40), reasons(0x20), reasons(0x80 | 0x08), reasons(0x80), reasons(0x04), reasons(0xc8), reasons(0xff)},
 			[]*times{{}, {}, {time.Second, 0}, {time.Second, 0}, {time.Second, time.Second}, {time.Second, time.Second}, {time.Second, time.Second}, {2 * time.Second, 2 * time.Second}},
 		},
-		"power cap and idle are no throttling": {[]string{reasons(0x05), reasons(0x05)}, []*times{{}, {}}},
-		"neither":                              {[]string{"", ""}, []*times{nil, nil}},
+		"power cap and idle do not count as throttling": {[]string{reasons(0x05), reasons(0x05)}, []*times{{}, {}}},
+		"neither": {[]string{"", ""}, []*times{nil, nil}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledAfterPause checks that reasons at both ends of a minute without a reading do not count, and that a reload of the
-// driver does not restart the counted times.
+// TestThrottledAfterPause checks that a minute without a reading does not count even if there are reasons at both of
+// its ends, and that a driver reload does not restart the counted times.
 func TestThrottledAfterPause(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
@@ -75,7 +75,7 @@ func TestThrottledAfterPause(t *testing.T) {
 	read := func(want time.Duration, after time.Duration) {
 		t.Helper()
 		clock.Advance(after)
-		report := gputest.Eventually(t, s, "the driver answers", func(_ gpu.Report, err error) bool { return err == nil })
+		report := gputest.Eventually(t, s, "the driver responds", func(_ gpu.Report, err error) bool { return err == nil })
 		if got := report.Readings[0].Throttled; got == nil || got[gpu.ThrottleThermal] != want {
 			t.Errorf("throttled for %v, want %v", got, want)
 		}

@@ -1,6 +1,6 @@
-// Package quiet measures the power of a GPU in quiet times between kernels. It uses
-// the driver's buffers of power and utilisation samples. On a shared GPU, the gaps between kernels are usually
-// shorter than the time between two readings.
+// Package quiet measures the power of a GPU in quiet times between kernels. On a shared GPU, the gaps between
+// kernels are usually shorter than the time between two readings, so the package uses the driver's buffers of
+// power and utilisation samples.
 //
 // nvml.h defines neither the rate of the samples nor the time over which power is averaged. The
 // package derives both from the samples.
@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// Times finds the quiet times of a GPU. It reads the buffers rarely, because each buffer requires a
-// call.
+// Times measures the power of one GPU in quiet times. The buffers should be read only at the
+// interval that Pause returns, because reading each buffer requires a call.
 type Times struct {
-	looks     int   // so far
+	looks     int   // number of looks so far
 	found     int   // number of looks that found a quiet time
-	seen      int64 // time of the newest power sample of the last look
+	seen      int64 // time of the newest power sample at the last look
 	averaging averaging
 	mixed     mixedTimes
 }
 
 const (
-	// A look is one reading of the buffers. The interval between looks is `eager` until enoughQuiet
-	// looks found a quiet time or enoughLooks looks found none. Then it is `patient`.
+	// A look is one reading of the buffers. The interval between looks is eager until enoughQuiet
+	// looks have found a quiet time or enoughLooks looks were made. After that it is patient.
 	eager       = 2 * time.Second
 	patient     = 10 * time.Second
 	enoughQuiet = 60
 	enoughLooks = 600
 	// FewestSamples is the minimum number of power samples in a measurement.
 	FewestSamples = 3
-	// lowShare is the reported quantile of the power samples in quiet times. A low quantile is used
-	// because the clocks and the power of a GPU fall slowly after work.
+	// lowShare is the quantile of the power samples in quiet times that is reported. A low quantile
+	// is used because the clocks and the power of a GPU decrease slowly after work.
 	lowShare = 0.2
 )
 
@@ -86,7 +86,7 @@ func After(points []Point, at int64) []Point {
 	return points[i:]
 }
 
-// lowQuantile returns a quantile of values, or 0 if there are too few.
+// lowQuantile returns a low quantile of the values, or 0 if there are too few values.
 func lowQuantile(values []float64, share float64) float64 {
 	if len(values) < FewestSamples {
 		return 0
@@ -95,9 +95,9 @@ func lowQuantile(values []float64, share float64) float64 {
 	return values[int(math.Round(share*float64(len(values)-1)))]
 }
 
-// inGaps returns the power samples in gaps of the GPU's work that exceed the time over which the
-// driver averages power. A gap is a sequence of utilisation samples of 0 %. Each sample covers the
-// time since the preceding sample.
+// inGaps returns the power samples in gaps between the GPU's work. It omits the beginning of each
+// gap, in which the driver's average still includes work. A gap is a sequence of utilisation
+// samples of 0 %. Each utilisation sample covers the time since the preceding sample.
 func inGaps(power, busy []Point, averaging time.Duration) (quiet []float64) {
 	for i := 1; i < len(busy); i++ {
 		if busy[i].Value > 0 {
@@ -117,23 +117,23 @@ func inGaps(power, busy []Point, averaging time.Duration) (quiet []float64) {
 	return quiet
 }
 
-// averaging is an upper bound of the time over which the driver averages power. An average of a
-// power between 0 and the limit cannot fall by more than the limit within the averaging time, so
-// steep falls show that this time is short. The third steepest fall is used, because samples may be
-// invalid.
+// averaging contains an upper bound for the time over which the driver averages power. The average
+// of a power between 0 and the limit cannot fall by more than the limit within the averaging time,
+// so steep falls show that this time is short. The third steepest fall is used, because single
+// samples may be invalid.
 type averaging struct {
 	time  time.Duration
 	falls [3]float64 // W/s, steepest fall first
 }
 
-// longestAveraging is the averaging time that is assumed if there are no steep falls (nvml.h: "the
-// average power draw over 1 sec").
+// longestAveraging is the averaging time that is assumed without steep falls (nvml.h: "the average
+// power draw over 1 sec").
 const longestAveraging = time.Second
 
-// steepFall is the smallest fall that is not noise, as a fraction of the power limit.
+// steepFall is the smallest fall that is not treated as noise, as a fraction of the power limit.
 const steepFall = 0.05
 
-// learn looks for falls between two higher and two lower samples.
+// learn updates the bound with the falls in new power samples.
 func (a *averaging) learn(power []Point, maxPower float64) {
 	for i := 2; i+1 < len(power); i++ {
 		fall := power[i-1].Value - max(power[i].Value, power[i+1].Value)
@@ -153,19 +153,19 @@ func (a *averaging) learn(power []Point, maxPower float64) {
 	}
 }
 
-// mixedTimes measures the idle power of a GPU with gaps that are shorter than a utilisation sample,
-// if the driver reports the momentary power. Then the share of high power samples is equal to the
-// busy share of the utilisation samples, and the low power samples are the idle power. Otherwise
-// the shares differ, because power that is averaged over a mix of work and gaps is neither high nor
-// low.
+// mixedTimes measures the idle power of a GPU if the gaps between its work are shorter than a
+// utilisation sample. This is possible if the driver reports momentary power: the share of high
+// power samples then equals the busy share of the utilisation samples, and low power samples show
+// the idle power. If the driver averages power over a mix of work and gaps, the shares differ,
+// because the average is neither high nor low.
 type mixedTimes struct {
 	power []float64
-	busy  float64 // sum
+	busy  float64 // sum of the busy shares for all power samples
 }
 
 const (
-	// momentary is the longest averaging time at which a power sample counts as the power of one
-	// moment.
+	// momentary is the longest averaging time with which a power sample is treated as momentary
+	// power.
 	momentary = 60 * time.Millisecond
 	// enoughMixed is the number of power samples that are needed to compare the shares.
 	enoughMixed = 300
@@ -173,13 +173,13 @@ const (
 	leastMixed, mostMixed = 0.03, 0.9
 	// aboveFloor is the minimum factor by which the power of work exceeds the idle power.
 	aboveFloor = 1.1
-	// shareTolerance is the tolerance of the busy share, because the driver rounds it, and because the
-	// share of a small number of samples varies.
+	// shareTolerance is the tolerance for the busy share. The driver rounds it, and the share of high
+	// samples varies if there are few samples.
 	shareTolerance = 0.15
 )
 
-// learn adds power samples of partly busy utilisation samples. It returns an idle power when it has
-// enough samples and the shares match.
+// learn adds the power samples that fall into partly busy utilisation samples. It returns an idle
+// power when there are enough samples and the shares match, otherwise 0.
 func (m *mixedTimes) learn(power, busy []Point, averaging time.Duration) float64 {
 	if averaging > momentary {
 		*m = mixedTimes{}

@@ -16,11 +16,11 @@ const (
 type recording struct {
 	power, busy []quiet.Point
 	ms          int64
-	start       int64 // ms
+	start       int64 // start of the minute in ms
 }
 
-// add adds a time with a busy share from 0 to 1. The power is a function of the number of the power
-// sample.
+// add adds samples for a time with the given busy share, from 0 to 1. The function power returns
+// the power of each power sample, given its number.
 func (r *recording) add(ms int, share float64, watts func(i int) float64) {
 	for i := range ms / powerStep {
 		r.ms += powerStep
@@ -33,8 +33,8 @@ func (r *recording) add(ms int, share float64, watts func(i int) float64) {
 
 func constant(w float64) func(int) float64 { return func(int) float64 { return w } }
 
-// steep adds work that ends with a fall of 400 W in 20 ms. Therefore the driver averages power over at
-// most this time.
+// steep adds work after which the power falls by 400 W within 20 ms, which shows that the driver
+// averages power only over a short time.
 func (r *recording) steep(times int) {
 	for range times {
 		r.add(100, 1, constant(500))
@@ -42,7 +42,7 @@ func (r *recording) steep(times int) {
 	}
 }
 
-// TestGap checks the power of a gap, which is a low quantile of the samples that do not include
+// TestGap checks that the power of a gap is a low quantile of the samples that do not include
 // earlier work.
 func TestGap(t *testing.T) {
 	var r recording
@@ -52,15 +52,15 @@ func TestGap(t *testing.T) {
 	r.add(300, 0, func(i int) float64 { return gap[i] })
 	r.add(100, 1, constant(500))
 	var times quiet.Times
-	// The driver averages over at most 700 W / (400 W / 20 ms) = 35 ms, so the first sample of the gap
-	// does not count. The quantile of a fifth is near the fourth lowest value of the other 14 samples.
+	// The driver averages over at most 700 W / (400 W / 20 ms) = 35 ms, so the first sample in the gap
+	// is not used. The 0.2 quantile is near the fourth lowest of the other 14 samples.
 	if got := times.Measure(r.power, r.busy, limit); got != 103 {
 		t.Errorf("power %v W, want 103", got)
 	}
 }
 
-// TestAveraging checks that a gap shorter than a second counts only if three falls show that the driver
-// does not average power over a second. A single fall may be caused by an invalid sample.
+// TestAveraging checks that a gap shorter than a second is used only if three steep falls show that the
+// driver does not average power over a second. A single steep fall may come from an invalid sample.
 func TestAveraging(t *testing.T) {
 	for steep, want := range map[int]float64{0: 0, 1: 0, 2: 0, 3: 110} {
 		var r recording
@@ -82,9 +82,9 @@ func TestAveraging(t *testing.T) {
 	}
 }
 
-// TestMixed checks GPUs whose utilisation is never 0 %. The idle power is known if the share of high
-// power samples equals the utilisation. It is unknown if work draws power that the utilisation does not
-// show.
+// TestMixed checks GPUs with a utilisation that is never 0 %. The idle power must be known if the share
+// of high power samples equals the utilisation, and unknown if the utilisation does not show all the
+// work that draws power.
 func TestMixed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -92,8 +92,8 @@ func TestMixed(t *testing.T) {
 		want float64
 	}{
 		{"the utilisation", 4, 100},
-		{"more than the utilisation", 8, 0},
-		{"less than the utilisation", 2, 0},
+		{"more high samples than the utilisation shows", 8, 0},
+		{"fewer high samples than the utilisation shows", 2, 0},
 	} {
 		var r recording
 		r.steep(3)
@@ -110,8 +110,8 @@ func TestMixed(t *testing.T) {
 	}
 }
 
-// TestSeenOnce checks that a sample counts once, and that samples count again after the wall clock was
-// set back.
+// TestSeenOnce checks that each sample is used once, and that new samples are used after the wall
+// clock was set back.
 func TestSeenOnce(t *testing.T) {
 	r := recording{start: 3_600_000}
 	r.add(100, 1, constant(125))
