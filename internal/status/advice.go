@@ -8,7 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// Advised lists the node and the GPUs with advice other than ok, worst first, with their evidence.
+// Advised lists the node and the GPUs for which the advice is not ok, with the evidence. The worst
+// advice comes first.
 func (p *Page) Advised() []string {
 	byAdvice := make(map[health.Advice][]string)
 	add := func(v health.Advice, what string, evidence []health.Evidence) {
@@ -33,7 +34,7 @@ func (p *Page) Advised() []string {
 	return out
 }
 
-// findings describes evidence in one line.
+// findings formats evidence as one line.
 func findings(evidence []health.Evidence) string {
 	var list []string
 	for _, e := range evidence {

@@ -15,11 +15,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// maxBytes limits a response. It is far larger than the page of a node with a thousand
-// containers.
+// maxBytes is the maximum size of a response. It is far larger than the page of a node with a
+// thousand containers.
 const maxBytes = 16 << 20
 
-// Get requests the page from an exporter at a base URL. Its errors include advice.
+// Get requests the page from the exporter at a base URL. Its errors contain advice.
 func Get(ctx context.Context, client *http.Client, base string) (*Page, error) {
 	var p Page
 	if err := get(ctx, client, base, &url.URL{Path: Path}, &p, &p.Version); err != nil {
@@ -28,7 +28,8 @@ func Get(ctx context.Context, client *http.Client, base string) (*Page, error) {
 	return &p, nil
 }
 
-// GetExplanation requests an explanation from an exporter at a base URL. Its errors include advice.
+// GetExplanation requests an explanation from the exporter at a base URL. Its errors contain
+// advice.
 func GetExplanation(ctx context.Context, client *http.Client, base string, q Query) (*Explanation, error) {
 	var e Explanation
 	if err := get(ctx, client, base, &url.URL{Path: ExplainPath, RawQuery: q.Values().Encode()}, &e, &e.Version); err != nil {
@@ -77,19 +78,20 @@ func get(ctx context.Context, client *http.Client, base string, page *url.URL, v
 	return nil
 }
 
-// QueryError is an error in a query. It names the parameter, which is also a flag.
+// QueryError describes an invalid query. It names the parameter, which is also a flag of the
+// command.
 type QueryError string
 
 // Error implements error.
 func (e QueryError) Error() string { return string(e) }
 
-// Respond sends the error to a client. The error is readable, because the client may be a person.
+// Respond sends the error to a client as readable text, because a person may have made the request.
 func (e QueryError) Respond(w http.ResponseWriter) {
 	w.Header().Set(queryErrorHeader, "true")
 	http.Error(w, labelvalue.Printable(string(e)), http.StatusBadRequest)
 }
 
-// queryErrorHeader marks a response with a QueryError.
+// queryErrorHeader is the header that marks a response as a QueryError.
 const queryErrorHeader = "X-Gpuledger-Query-Error"
 
 // noAnswer adds advice to a connection error.
@@ -106,7 +108,7 @@ func noAnswer(err error) error {
 	return err
 }
 
-// refusal explains a response that is not a page.
+// refusal returns an error with advice for a response that is not a page.
 func refusal(response *http.Response, body string) error {
 	text, _, _ := strings.Cut(labelvalue.Printable(strings.TrimSpace(body)), `\n`)
 	limit := 200
@@ -122,7 +124,7 @@ func refusal(response *http.Response, body string) error {
 	case http.StatusUnauthorized:
 		return errors.New("authentication failed: set --http.config.file to a file with the user and password in basic_auth")
 	case http.StatusNotFound:
-		return errors.New("no such page: is this a gpuledger exporter, and recent enough?")
+		return errors.New("no such page: --url must be the address of a gpuledger exporter that is recent enough")
 	case http.StatusBadRequest:
 		if strings.Contains(body, "HTTPS server") {
 			return errors.New("the exporter serves HTTPS: use --url=https://…")

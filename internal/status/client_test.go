@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// TestGet checks that a response that is not a page of an exporter is rejected, and that the error
+// TestGet checks that a response is rejected if it is not an exporter's page, and that the error
 // contains the remedy.
 func TestGet(t *testing.T) {
 	tests := []struct {
@@ -46,9 +46,10 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// TestGetSilence checks that a request without a complete response is cancelled.
+// TestGetSilence checks that a request is cancelled if the response does not arrive completely in
+// time.
 func TestGetSilence(t *testing.T) {
-	for name, begins := range map[string]bool{"not responding": false, "half an answer": true} {
+	for name, begins := range map[string]bool{"not responding": false, "half a response": true} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if begins {

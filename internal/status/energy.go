@@ -16,8 +16,8 @@ type Part struct {
 	Joules      float64
 }
 
-// Parts returns the components of the energy, most certain first. The components add up to the
-// total.
+// Parts returns the components of the energy, which add up to the total. The most certain component
+// comes first.
 func (e *Energy) Parts() []Part {
 	var unattributed float64
 	for _, joules := range e.Unattributed {
@@ -34,7 +34,7 @@ func (e *Energy) Parts() []Part {
 
 type term struct{ Name, About, Pattern string }
 
-// terms explains the methods, and the reasons for unattributed energy.
+// terms contains explanations of the methods and of the reasons for unattributed energy.
 func terms() []term {
 	var out []term
 	for _, part := range new(Energy).Parts() {
@@ -56,7 +56,7 @@ func terms() []term {
 	return out
 }
 
-// Charge names the hardware that the energy belongs to.
+// Charge names the hardware that used the energy.
 func (g *GPU) Charge() string {
 	if g.wholeModule() {
 		return "the whole module"
@@ -64,7 +64,8 @@ func (g *GPU) Charge() string {
 	return "the GPU"
 }
 
-// Remark explains the energy of a GPU if its counter covers a module. It is empty for other GPUs.
+// Remark returns an explanation if the GPU's counter covers a whole module, otherwise an empty
+// text.
 func (g *GPU) Remark() string {
 	switch {
 	case g.wholeModule():
@@ -75,12 +76,12 @@ func (g *GPU) Remark() string {
 	return ""
 }
 
-// wholeModule reports whether the energy includes the rest of the module.
+// wholeModule reports whether the energy includes the energy of the rest of the module.
 func (g *GPU) wholeModule() bool {
 	return g.EnergyScope == gpu.ScopeModule && g.EnergySource != gpu.EnergyDivided
 }
 
-// NoEnergy explains why a GPU has no energy.
+// NoEnergy returns the reason why a GPU has no energy.
 func (p *Page) NoEnergy(g *GPU) string {
 	stateDown := slices.ContainsFunc(p.Stages, func(s Stage) bool { return s.Name == string(stage.State) && !s.Up })
 	switch {
@@ -94,7 +95,7 @@ func (p *Page) NoEnergy(g *GPU) string {
 	return "No energy is charged yet."
 }
 
-// span describes the time that a book covers.
+// span returns a description of the time that a book covers.
 func (e *Energy) span() string {
 	from, to := e.From.UTC(), e.To.UTC()
 	layout := time.DateTime

@@ -6,34 +6,36 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// These are the paths of an explanation, as JSON and as a page.
+// These are the paths of an explanation, as JSON and as an HTML page.
 const (
 	ExplainPath     = "/explain"
 	ExplainPagePath = "/explain.html"
 )
 
-// Explanation is the charge of one owner on one GPU over some time, with its causes. Amounts are in
-// millijoules, so that sums are exact.
+// Explanation describes the charge of one owner on one GPU over some time, and the causes of this
+// charge. Amounts are in millijoules, so that sums are exact.
 type Explanation struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`
 	Node    string    `json:"node"`
 	GPU     Board     `json:"gpu"`
-	// Owner is namespace/pod, namespace/pod/container or manager/unit.
+	// Owner is the owner's name: namespace/pod, namespace/pod/container or manager/unit.
 	Owner string `json:"owner"`
-	// Since is the start of the request. From and To are the times of the first and last interval; From
-	// is later than Since if older intervals are not kept.
+	// Since is the start of the requested time. From is the start of the first interval, and To is the
+	// end of the last. From is later than Since if older intervals are not kept.
 	Since time.Time `json:"since"`
 	From  time.Time `json:"from"`
 	To    time.Time `json:"to"`
 
 	Total ExplainedTime `json:"total"`
-	// Causes contains the causes, which add up to the total charge. A cause of 0 is omitted.
+	// Causes contains the causes, which add up to the total charge. Causes with a charge of 0 are
+	// omitted.
 	Causes []Cause `json:"causes"`
-	// Estimated is the part of the charge that was divided with an estimated idle power, by its source.
+	// Estimated contains the parts of the charge that were divided with an estimated idle power, by the
+	// source of the idle power.
 	Estimated map[string]gpu.Millijoules `json:"estimated_millijoules"`
-	// Late is the part of the charge that was counted late, because the counter had not changed.
-	// Unsampled is the part from intervals with an unknown busy share.
+	// Late is the part of the charge that was counted late, because the counter had not changed
+	// before. Unsampled is the part of the charge from intervals with an unknown busy share.
 	Late      gpu.Millijoules `json:"late_millijoules"`
 	Unsampled gpu.Millijoules `json:"unsampled_millijoules"`
 	// Others is the energy charged to other owners, and Unattributed is the energy charged to no
@@ -45,7 +47,7 @@ type Explanation struct {
 	Times []ExplainedTime `json:"times"`
 }
 
-// Board names a GPU.
+// Board identifies a GPU.
 type Board struct {
 	UUID     string `json:"uuid"`
 	Index    *int   `json:"index,omitempty"`
@@ -54,7 +56,7 @@ type Board struct {
 	PCIBusID string `json:"pci_bus_id"`
 }
 
-// ExplainedTime is an interval or the sum of several intervals.
+// ExplainedTime describes an interval, or the sum of several intervals.
 type ExplainedTime struct {
 	From      time.Time `json:"from"`
 	To        time.Time `json:"to"`
@@ -64,11 +66,12 @@ type ExplainedTime struct {
 	// Idle and Busy are the parts of the energy of the whole GPU, or of the owner's MIG instances.
 	Idle gpu.Millijoules `json:"idle_millijoules"`
 	Busy gpu.Millijoules `json:"busy_millijoules"`
-	// BusyShare is the GPU's mean busy share over the time for which it is known, and BusySource is
-	// its source, or mixed.
+	// BusyShare is the GPU's mean busy share over the time for which it is known. BusySource is the
+	// source of the busy share, or mixed.
 	BusyShare  *float64 `json:"busy_share,omitempty"`
 	BusySource string   `json:"busy_source"`
-	// IdlePower is the last idle power, or nil if none was used, and IdlePowerSource is its source.
+	// IdlePower is the idle power that was last used, or nil if none was used. IdlePowerSource is
+	// the source of the idle power.
 	IdlePower       *float64 `json:"idle_power_watts,omitempty"`
 	IdlePowerSource string   `json:"idle_power_source,omitempty"`
 	// Activity is the owner's sampled busy time. AllActivity is the sum over all owners.
@@ -79,7 +82,7 @@ type ExplainedTime struct {
 	Charged ChargedExactly  `json:"charged"`
 	OwnIdle gpu.Millijoules `json:"own_idle_millijoules"`
 
-	known, busy time.Duration // for BusyShare
+	known, busy time.Duration // time with a known busy share, and busy part of it
 }
 
 // ChargedExactly contains the energy by method in millijoules.
@@ -89,7 +92,7 @@ type ChargedExactly struct {
 	Allocated gpu.Millijoules `json:"allocated_millijoules"`
 }
 
-// Sum is the energy over all methods.
+// Sum returns the energy over all methods.
 func (c ChargedExactly) Sum() gpu.Millijoules { return c.Exclusive + c.Shared + c.Allocated }
 
 func (c *ChargedExactly) add(e gpu.ByMethod) {
@@ -98,12 +101,12 @@ func (c *ChargedExactly) add(e gpu.ByMethod) {
 	c.Allocated += e[gpu.Allocated]
 }
 
-// CauseKind is the rule by which energy was charged.
+// CauseKind identifies the rule by which energy was charged.
 type CauseKind string
 
 // These are the kinds of causes.
 const (
-	// CauseSole means that no other owner held or used the GPU or the instance.
+	// CauseSole is all energy of a GPU or instance that no other owner held or used.
 	CauseSole CauseKind = "sole"
 	// CauseIdle is a share of the idle part, by allocation.
 	CauseIdle CauseKind = "idle"
@@ -114,13 +117,13 @@ const (
 	CauseRecent CauseKind = "recent"
 	// CauseHolding is a share of the busy part by allocation, because no activity was sampled.
 	CauseHolding CauseKind = "holding"
-	// CauseService is a share of the work of an MPS server, by allocation.
+	// CauseService is a share of an MPS server's work, by allocation.
 	CauseService CauseKind = "service"
-	// CauseVanished is work of processes that ended before they were identified.
+	// CauseVanished is the work of processes that ended before they were identified.
 	CauseVanished CauseKind = "vanished"
 )
 
-// Cause is the part of a charge that one rule causes.
+// Cause describes the part of a charge that results from one rule.
 type Cause struct {
 	Kind CauseKind `json:"kind"`
 	// The owner's share is Own divided by All, both in replicas, contexts or seconds of activity.
@@ -128,8 +131,8 @@ type Cause struct {
 	Own  float64 `json:"own,omitempty"`
 	All  float64 `json:"all,omitempty"`
 	Held bool    `json:"held,omitempty"`
-	// Seconds is the time of the intervals. Divided is the energy that was divided, and Charged is the
-	// owner's share of it.
+	// Seconds is the total time of the intervals. Divided is the energy that was divided, and Charged
+	// is the owner's share of this energy.
 	Seconds float64         `json:"seconds"`
 	Divided gpu.Millijoules `json:"divided_millijoules"`
 	Charged gpu.Millijoules `json:"charged_millijoules"`

@@ -25,7 +25,7 @@ var (
 	host = gpu.Owner{Kind: gpu.OwnerHost}
 )
 
-// seconds returns intervals of one second until now, with holdings that repeat every few seconds.
+// seconds returns intervals of one second each until now. The holdings repeat every few seconds.
 func seconds(n, holdings int) iter.Seq[gpu.Interval] {
 	return func(yield func(gpu.Interval) bool) {
 		for i := range n {
@@ -49,7 +49,7 @@ func seconds(n, holdings int) iter.Seq[gpu.Interval] {
 	}
 }
 
-// explainedNode returns a node whose second GPU has intervals.
+// explainedNode returns a node on which the second GPU has intervals.
 func explainedNode(n, holdings int) *gpu.Snapshot {
 	s := busyNode()
 	for i := range s.GPUs {
@@ -59,8 +59,8 @@ func explainedNode(n, holdings int) *gpu.Snapshot {
 	return s
 }
 
-// TestExplanation compares the totals and causes with sums that were computed by hand, and checks
-// the text and the page of an explanation.
+// TestExplanation compares the totals and causes with sums that were computed by hand. It also
+// checks an explanation as text and as an HTML page.
 func TestExplanation(t *testing.T) {
 	e, err := status.Explain(explainedNode(20, 1), status.Query{GPU: "1", Owner: "team-a/notebook-ada", Since: 10 * time.Second})
 	if err != nil {
@@ -88,7 +88,7 @@ func TestExplanation(t *testing.T) {
 	checkPage(t, page.Bytes())
 }
 
-// TestUnnamedWork checks that a charge for work that no sample names has its own cause.
+// TestUnnamedWork checks that a charge for work that no sample names has a separate cause.
 func TestUnnamedWork(t *testing.T) {
 	s := explainedNode(20, 1)
 	all := s.GPUs[1].Intervals
@@ -114,12 +114,12 @@ func TestUnnamedWork(t *testing.T) {
 		}
 	}
 	if want := []string{"busy part that no sample names, by the activity of the last minutes"}; !slices.Equal(about, want) {
-		t.Errorf("causes of the busy part: %q, want %q", about, want)
+		t.Errorf("the causes of the busy part are %q, want %q", about, want)
 	}
 }
 
-// TestIdlePowerSources checks that a charge states the source of each idle power with which it was
-// divided, unless it was measured on the GPU.
+// TestIdlePowerSources checks that an explanation states the source of each idle power with which
+// the charge was divided, unless the idle power was measured on the GPU.
 func TestIdlePowerSources(t *testing.T) {
 	s := explainedNode(20, 1)
 	all := s.GPUs[1].Intervals
@@ -153,7 +153,7 @@ func TestIdlePowerSources(t *testing.T) {
 	}
 }
 
-// TestRefusedHTML checks the page of an error in a query.
+// TestRefusedHTML checks the HTML page for an error in a query.
 func TestRefusedHTML(t *testing.T) {
 	_, err := status.Explain(explainedNode(20, 1), status.Query{GPU: "1", Owner: "<b>", Since: time.Minute})
 	wrong := status.QueryError("")
@@ -168,8 +168,8 @@ func TestRefusedHTML(t *testing.T) {
 	checkPage(t, page.Bytes())
 }
 
-// TestExplanationBounds checks that the explanation of many different intervals is short, and still
-// sums to the millijoule.
+// TestExplanationBounds checks that the explanation for many different intervals is short, and that
+// its sums are still exact to the millijoule.
 func TestExplanationBounds(t *testing.T) {
 	e, err := status.Explain(explainedNode(3000, 997), status.Query{GPU: "1", Owner: "team-a/notebook-ada/main", Since: time.Hour})
 	if err != nil {
@@ -188,7 +188,7 @@ func TestExplanationBounds(t *testing.T) {
 	}
 	const want = 3000 * 170_008
 	if rows != want || causes != want || e.Total.Charged.Sum() != want || n != 3000 {
-		t.Errorf("rows %d mJ, causes %d, total %d, of %d intervals; want %d of 3000", rows, causes, e.Total.Charged.Sum(), n, want)
+		t.Errorf("the rows sum to %d mJ, the causes to %d mJ, the total is %d mJ from %d intervals; want %d mJ from 3000", rows, causes, e.Total.Charged.Sum(), n, want)
 	}
 	var all gpu.Millijoules
 	amounts := e.Amounts()
@@ -196,11 +196,12 @@ func TestExplanationBounds(t *testing.T) {
 		all += a.Amount
 	}
 	if all != amounts[len(amounts)-1].Amount || all != 3000*300_000 {
-		t.Errorf("the amounts sum to %d mJ, the GPU has %d", all, amounts[len(amounts)-1].Amount)
+		t.Errorf("the amounts sum to %d mJ, but the GPU has %d mJ", all, amounts[len(amounts)-1].Amount)
 	}
 }
 
-// TestExplainSelects checks the ways to name a GPU and an owner, and that errors have suggestions.
+// TestExplainSelects checks the ways to name a GPU and an owner, and that errors contain
+// suggestions.
 func TestExplainSelects(t *testing.T) {
 	s := explainedNode(5, 1)
 	s.GPUs[0].Intervals = seconds(0, 1)
@@ -236,8 +237,8 @@ func TestExplainSelects(t *testing.T) {
 	}
 }
 
-// TestGetExplanation checks that the client passes the query, and returns errors of the query in the
-// form in which the exporter returns them.
+// TestGetExplanation checks that the client sends the query, and that it returns the exporter's
+// error for an invalid query unchanged.
 func TestGetExplanation(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -256,7 +257,7 @@ func TestGetExplanation(t *testing.T) {
 	}
 	q.GPU = "9"
 	if _, err = status.GetExplanation(t.Context(), http.DefaultClient, server.URL, q); err == nil || err.Error() != "--gpu=9: "+strings.Repeat("x", 500) {
-		t.Errorf("error %v, want the exporter's", err)
+		t.Errorf("error %v, want the error of the exporter", err)
 	}
 }
 
@@ -286,7 +287,7 @@ func TestHostileExplanation(t *testing.T) {
 		}
 		elements = append(elements, checkPage(t, page.Bytes()))
 		if bytes.ContainsAny(text.Bytes(), "\x1b\u202e") {
-			t.Errorf("text has control characters: %q", text.String())
+			t.Errorf("the text contains control characters: %q", text.String())
 		}
 	}
 	if !slices.Equal(elements[0], elements[1]) {

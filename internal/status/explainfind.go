@@ -11,22 +11,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Query selects a charge.
+// Query selects the charge to explain.
 type Query struct {
-	// GPU is an index, a UUID or its beginning, a serial number or a PCI address. It may be empty if
-	// the node has one GPU.
+	// GPU is an index, a UUID or the beginning of a UUID, a serial number, or a PCI address. It may
+	// be empty if the node has only one GPU.
 	GPU string
-	// Owner is namespace/pod, namespace/pod/container, manager/unit, a UID, or a unique name of a pod
-	// or unit. A unit can also be named in the form of the page, such as job 4711.
+	// Owner is namespace/pod, namespace/pod/container, manager/unit, a UID, or the name of a pod or
+	// unit if it is unique. A unit can also be named as on the page, such as job 4711.
 	Owner string
-	// Since is the length of the explained time, which ends at the end of the book.
+	// Since is the length of the time to explain. This time ends at the end of the book.
 	Since time.Duration
 }
 
 // DefaultSince is the time that is explained by default.
 const DefaultSince = 10 * time.Minute
 
-// ParseQuery returns the query of a request.
+// ParseQuery returns the query with the parameters of a request.
 func ParseQuery(v url.Values) (Query, error) {
 	q := Query{GPU: v.Get("gpu"), Owner: v.Get("owner"), Since: DefaultSince}
 	if since := v.Get("since"); since != "" {
@@ -40,17 +40,17 @@ func ParseQuery(v url.Values) (Query, error) {
 }
 
 // queryError returns an error that names a flag of the command. Each of these flags is also a
-// parameter of the path.
+// parameter of the request.
 func queryError(format string, args ...any) error {
 	return QueryError(fmt.Sprintf(format, args...))
 }
 
-// Values returns the parameters of a request.
+// Values returns the query as parameters of a request.
 func (q Query) Values() url.Values {
 	return url.Values{"gpu": {q.GPU}, "owner": {q.Owner}, "since": {q.Since.String()}}
 }
 
-// findGPU returns the selected GPU. It is an error if the GPU has no intervals.
+// findGPU returns the selected GPU. It returns an error if the GPU has no intervals.
 func (q Query) findGPU(s *gpu.Snapshot) (*gpu.GPU, error) {
 	var found []*gpu.GPU
 	for _, match := range []func(*gpu.GPU) bool{q.isGPU, q.beginsGPU} {
@@ -83,7 +83,7 @@ func (q Query) findGPU(s *gpu.Snapshot) (*gpu.GPU, error) {
 	return found[0], nil
 }
 
-// boardName names a GPU in an error.
+// boardName returns the name of a GPU for an error.
 func boardName(g *gpu.GPU) string {
 	name := "lost"
 	if g.Present {
@@ -135,7 +135,7 @@ func (q Query) findOwner(g *gpu.GPU) (name string, owns func(gpu.Owner) bool, er
 	return "", nil, queryError("--owner=%s: no such owner on this GPU%s", shown(q.Owner), suggest(owners, q.Owner))
 }
 
-// ownersOf returns the owners with an account or a kept charge on a GPU, in order.
+// ownersOf returns the sorted owners that have an account or a kept charge on a GPU.
 func ownersOf(g *gpu.GPU) []gpu.Owner {
 	all := make(map[gpu.Owner]bool)
 	for i := range g.Book.Accounts {
@@ -156,7 +156,7 @@ func ownersOf(g *gpu.GPU) []gpu.Owner {
 	return owners
 }
 
-// fullName is the name by which an owner is selected.
+// fullName returns the name by which an owner can be selected.
 func fullName(o gpu.Owner) string {
 	name := o.Scope + "/" + o.Name
 	if o.Part != "" {
@@ -165,10 +165,10 @@ func fullName(o gpu.Owner) string {
 	return name
 }
 
-// maxSuggestions limits the owners in an error.
+// maxSuggestions is the maximum number of owners that an error suggests.
 const maxSuggestions = 8
 
-// suggest lists owners, with similar names first.
+// suggest lists owners for an error. Owners with similar names come first.
 func suggest(owners []gpu.Owner, like string) string {
 	var similar, others []string
 	for _, o := range owners {

@@ -14,7 +14,7 @@ var explainHTML string
 
 var explainTemplate = framed(explainHTML, template.FuncMap{"joules": joules})
 
-// ExplanationHTML writes an explanation as a page in UTF-8.
+// ExplanationHTML writes an explanation as an HTML page in UTF-8.
 func ExplanationHTML(w io.Writer, e *Explanation, version string) error {
 	return explainTemplate.Execute(w, struct {
 		*Explanation
@@ -27,7 +27,7 @@ var refusedHTML string
 
 var refusedTemplate = framed(refusedHTML, nil)
 
-// QueryErrorHTML writes an error in a query as a page in UTF-8.
+// QueryErrorHTML writes an error in a query as an HTML page in UTF-8.
 func QueryErrorHTML(w io.Writer, e QueryError, version string) error {
 	return refusedTemplate.Execute(w, struct{ Error, Version string }{labelvalue.Printable(string(e)), version})
 }
@@ -37,7 +37,8 @@ func (e *Explanation) query() url.Values {
 	return Query{GPU: e.GPU.UUID, Owner: e.Owner, Since: e.Time.Sub(e.Since)}.Values()
 }
 
-// explainLink is the link to the explanation of a charge, or empty if no intervals are kept.
+// explainLink returns a link to the explanation of a charge, or an empty text if no intervals are
+// kept.
 func (g *GPU) explainLink(c Container) string {
 	if !g.Explained || c.Energy == nil {
 		return ""
@@ -45,7 +46,7 @@ func (g *GPU) explainLink(c Container) string {
 	return "." + ExplainPagePath + "?" + Query{GPU: g.UUID, Owner: c.fullName(), Since: DefaultSince}.Values().Encode()
 }
 
-// fullName is the name by which the owner is selected.
+// fullName returns the name by which the owner can be selected.
 func (c *Container) fullName() string {
 	switch {
 	case c.Unit != "":

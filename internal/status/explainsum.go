@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// maxTimes limits the rows of an explanation.
+	// maxTimes is the maximum number of rows in an explanation.
 	maxTimes = 120
-	// maxCauses limits the number of idle causes with different shares; further causes are combined
-	// into one.
+	// maxCauses is the maximum number of idle causes with different shares. Further causes are
+	// combined into one cause.
 	maxCauses = 8
 )
 
-// Explain explains the charge of an owner. Its errors include suggestions.
+// Explain explains the charge of an owner. Its errors contain suggestions.
 func Explain(s *gpu.Snapshot, q Query) (*Explanation, error) {
 	g, err := q.findGPU(s)
 	if err != nil {
@@ -57,8 +57,8 @@ func newBoard(g *gpu.GPU) Board {
 	return b
 }
 
-// steps returns the shortest length of a row that gives at most maxTimes rows; 0 means one row for
-// each interval.
+// steps returns the shortest length of a row with which there are at most maxTimes rows. The value
+// 0 means one row for each interval.
 func steps(g *gpu.GPU, since time.Duration) time.Duration {
 	n, first, last := 0, time.Duration(0), time.Duration(0)
 	for iv := range g.Intervals {
@@ -120,7 +120,7 @@ func (e *Explanation) add(iv *gpu.Interval, owns func(gpu.Owner) bool) {
 	e.Total.plus(&row)
 }
 
-// addPart adds the owner's charges for a part of an interval.
+// addPart adds the owner's charges for one part of an interval.
 func (e *Explanation) addPart(row *ExplainedTime, p part) {
 	if len(p.own) == 0 {
 		return
@@ -169,7 +169,7 @@ func (e *Explanation) addPart(row *ExplainedTime, p part) {
 	e.cause(all.of(CauseVanished, vanished, vanished))
 }
 
-// part is a part of an interval with its charges.
+// part is one part of an interval, with its charges.
 type part struct {
 	*gpu.IntervalPart
 	seconds          float64
@@ -181,7 +181,7 @@ type part struct {
 
 func newPart(iv *gpu.Interval, of *gpu.IntervalPart, owns func(gpu.Owner) bool) part {
 	p := part{IntervalPart: of, unnamed: iv.BusySource == gpu.BusyUtilization}
-	if !iv.Late { // other intervals already contain the time
+	if !iv.Late { // the time of a late interval is already contained in other intervals
 		p.seconds = iv.To.Sub(iv.From).Seconds()
 	}
 	for _, c := range iv.Charges {
@@ -208,7 +208,7 @@ func (c Cause) shared(own, all float64, held bool) Cause {
 	return c
 }
 
-// cause adds a cause to the causes of the same kind. Causes with shares by allocation remain
+// cause adds a cause to the cause of the same kind. Causes with shares by allocation remain
 // separate if their shares differ.
 func (e *Explanation) cause(c Cause) {
 	if c.Charged == 0 {
@@ -236,7 +236,7 @@ func (e *Explanation) cause(c Cause) {
 	d.Charged += c.Charged
 }
 
-// plus adds a later time.
+// plus adds the amounts of a later time.
 func (t *ExplainedTime) plus(u *ExplainedTime) {
 	if t.Intervals == 0 {
 		t.From, t.BusySource = u.From, u.BusySource

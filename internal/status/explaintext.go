@@ -32,7 +32,7 @@ func WriteExplanation(w io.Writer, e *Explanation) error {
 	return err
 }
 
-// Title names the owner and the GPU.
+// Title returns a title with the owner and the GPU.
 func (e *Explanation) Title() string {
 	name := "a lost GPU"
 	if e.GPU.Index != nil {
@@ -41,7 +41,7 @@ func (e *Explanation) Title() string {
 	return fmt.Sprintf("%s on %s of %s (%s, serial %s)", labelvalue.Printable(e.Owner), name, or(e.Node), or(e.GPU.Model), or(e.GPU.Serial))
 }
 
-// Span describes the explained time.
+// Span returns a sentence about the explained time.
 func (e *Explanation) Span() string {
 	if e.Total.Intervals == 0 {
 		return "No interval was settled since " + moment(e.Since) + "."
@@ -56,7 +56,7 @@ func (e *Explanation) Span() string {
 // slack is the time by which an interval may begin after the requested start.
 const slack = 15 * stale
 
-// Sentences state the charge and its certainty.
+// Sentences returns sentences about the charge and how certain it is.
 func (e *Explanation) Sentences() []string {
 	own := e.Total.Charged.Sum()
 	if own == 0 {
@@ -81,7 +81,8 @@ func (e *Explanation) Sentences() []string {
 	return out
 }
 
-// idleSources contains the ends of a phrase that begins with "an idle power".
+// idleSources contains, for each source of idle power, the end of a phrase that begins with "an
+// idle power".
 var idleSources = [gpu.NumIdleSources]string{
 	gpu.IdleMeasured:   "that was measured on this GPU",
 	gpu.IdleConfigured: "that --idle-power sets for the model",
@@ -90,7 +91,7 @@ var idleSources = [gpu.NumIdleSources]string{
 	gpu.IdleLimit:      "that is estimated from the power limit",
 }
 
-// About describes the rule of a cause, with the share.
+// About returns a description of the cause's rule and the owner's share.
 func (c *Cause) About() string {
 	switch c.Kind {
 	case CauseSole:
@@ -114,7 +115,7 @@ func (c *Cause) About() string {
 	return or(string(c.Kind))
 }
 
-// share describes a share by allocation.
+// share returns a description of a share by allocation.
 func (c *Cause) share() string {
 	switch {
 	case c.All == 0:
@@ -146,7 +147,7 @@ func (e *Explanation) totalTable() *table {
 	return t
 }
 
-// Amount is a named part of the GPU's energy.
+// Amount is a part of the GPU's energy with its name.
 type Amount struct {
 	Name   string
 	Amount gpu.Millijoules
@@ -197,13 +198,13 @@ func (t *ExplainedTime) Cells() []string {
 	}
 }
 
-// Clock is the time of day of the start.
+// Clock returns the time of day at which the row begins.
 func (t *ExplainedTime) Clock() string { return t.From.UTC().Format(time.TimeOnly) }
 
-// OwnBusy is the owner's share of the busy part.
+// OwnBusy returns the owner's share of the busy part.
 func (t *ExplainedTime) OwnBusy() gpu.Millijoules { return t.Charged.Sum() - t.OwnIdle }
 
-// joules formats an amount in joules, exact to the millijoule.
+// joules formats an amount in joules with all millijoules.
 func joules(m gpu.Millijoules) string {
 	if m == 0 {
 		return "0"
@@ -213,5 +214,5 @@ func joules(m gpu.Millijoules) string {
 
 func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 1, 64) }
 
-// number formats a number of replicas, which may be a fraction.
+// number formats a number of replicas, which may be fractional.
 func number(n float64) string { return strconv.FormatFloat(n, 'g', 4, 64) }

@@ -12,13 +12,13 @@ import (
 //go:embed page.html
 var pageHTML string
 
-// A Link is a link at the end of the page. Its URL is relative, so that it also works behind a
+// A Link is a link at the end of the page. The URL is relative, so that it also works behind a
 // proxy with another path.
 type Link struct{ Path, Text, About string }
 
 var pageTemplate = framed(pageHTML, template.FuncMap{"or": or, "printable": labelvalue.Printable})
 
-// HTML writes the page in UTF-8.
+// HTML writes the page as HTML in UTF-8.
 func HTML(w io.Writer, p *Page, version string, links []Link) error {
 	v := view{
 		Page: p, Title: p.title(), Version: version, Links: links, Terms: terms(), Unit: unitFor(*p),
@@ -29,7 +29,7 @@ func HTML(w io.Writer, p *Page, version string, links []Link) error {
 	return pageTemplate.Execute(w, v)
 }
 
-// view is the data of the template.
+// view contains the data for the template.
 type view struct {
 	*Page
 	Title, Version string
@@ -52,7 +52,7 @@ type card struct {
 	NoEnergy      string
 }
 
-// fact is a line of a card. Kind is a class of the style sheet.
+// fact is one line in a card. Kind is a class in the style sheet.
 type fact struct{ Name, Value, Kind string }
 
 func newCard(p *Page, g *GPU, u unit) card {
@@ -73,8 +73,8 @@ func newCard(p *Page, g *GPU, u unit) card {
 	return c
 }
 
-// class is the CSS class of a card, empty for a healthy GPU. The text of the card also shows the
-// meaning.
+// class returns the CSS class of a card, which is empty for a healthy GPU. The text in the card has
+// the same meaning as the class.
 func class(g *GPU) string {
 	switch {
 	case !g.Present:

@@ -15,8 +15,8 @@ import (
 )
 
 // checkPage checks the rules for every HTML page and returns the names of its elements in order. A
-// page must be well-formed XML, must have no scripts, inline styles or external references, and its
-// ids must be unique.
+// page must be well-formed XML. It must not contain scripts, inline styles or external references,
+// and its ids must be unique.
 func checkPage(t testing.TB, page []byte) (elements []string) {
 	t.Helper()
 	ids := make(map[string]bool)
@@ -64,7 +64,7 @@ func checkPage(t testing.TB, page []byte) (elements []string) {
 	return elements
 }
 
-// TestSecurityPolicy checks that the policy allows the style sheet of the page.
+// TestSecurityPolicy checks that the policy allows the style sheet that the page contains.
 func TestSecurityPolicy(t *testing.T) {
 	_, page, _ := render(t, emptyNode())
 	_, rest, _ := bytes.Cut(page, []byte("<style>"))

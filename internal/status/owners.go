@@ -10,21 +10,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// maxOwners is the maximum number of containers with their own colour.
+// maxOwners is the maximum number of containers that have a colour of their own.
 const maxOwners = 6
 
-// owner is a row of the table of owners, and a segment of the bar above it: a container, or energy
-// that is charged to no container.
+// owner is a row in the table of owners and a segment in the bar above the table. It stands for a
+// container, or for energy that is charged to no container.
 type owner struct {
 	Name, Container, How string
-	// Stray is set for an owner that uses the GPU without an allocation.
+	// Stray is set if the owner uses the GPU without an allocation.
 	Stray         bool
 	Energy, Share string
-	// Why is the link to the explanation of the charge. It may be empty.
+	// Why is a link to the explanation of the charge. It may be empty.
 	Why string
-	// Class is the class of the colour in the style sheet, or empty if there is no energy.
+	// Class is the CSS class with the owner's colour, or empty if the owner has no energy.
 	Class string
-	// amounts contains the joules by pattern. The key of the plain pattern is empty.
+	// amounts contains the energy in joules by fill pattern. The key for no pattern is empty.
 	amounts []patterned
 }
 
@@ -40,7 +40,7 @@ func (o *owner) joules() (sum float64) {
 	return sum
 }
 
-// segment is a part of a bar, in percent of its length.
+// segment is one segment of a bar. Its length is in percent of the bar.
 type segment struct{ X, Width, Class, Pattern string }
 
 func containerRow(c Container, how, why string) owner {
@@ -71,7 +71,7 @@ func (c Charged) methods() string {
 	return strings.Join(out, ", ")
 }
 
-// unattributedRows returns the rows of energy that is charged to no shown container.
+// unattributedRows returns the rows for energy that is not charged to a shown container.
 func (e *Energy) unattributedRows() (rows []owner) {
 	for r := range gpu.NumReasons {
 		if joules := e.Unattributed[r.String()]; joules > 0 {
@@ -84,11 +84,11 @@ func (e *Energy) unattributedRows() (rows []owner) {
 	return rows
 }
 
-// byEnergy orders rows by energy, largest first.
+// byEnergy sorts rows by energy, with the largest energy first.
 func byEnergy(a, b owner) int { return cmp.Compare(b.joules(), a.joules()) }
 
-// paint gives different colours to the containers with the most energy, and a common colour to the
-// others.
+// paint assigns different colours to the containers with the most energy, and a common colour to
+// all others.
 func paint(containers []*owner) []*owner {
 	charged := slices.DeleteFunc(slices.Clone(containers), func(o *owner) bool { return o.joules() == 0 })
 	slices.SortStableFunc(charged, func(a, b *owner) int { return byEnergy(*a, *b) })
@@ -101,8 +101,8 @@ func paint(containers []*owner) []*owner {
 	return charged
 }
 
-// bar returns the segments of the rows in their order. Rows with the same colour are combined into
-// one segment for each pattern.
+// bar returns the segments for rows, in the same order. Rows with the same colour are combined into
+// one segment per pattern.
 func bar(rows []*owner, total float64) (segments []segment) {
 	x := 0.0
 	add := func(class, pattern string, joules float64) {
@@ -136,7 +136,7 @@ func decimals(percent float64) string { return strconv.FormatFloat(percent, 'f',
 // HasRows reports whether the table of owners has rows.
 func (c card) HasRows() bool { return len(c.Owners)+len(c.Unattributed) > 0 }
 
-// addOwners fills in the rows of the owners and the bar of their energy.
+// addOwners sets the rows of the owners and the bar with their energy.
 func (c *card) addOwners(g *GPU, u unit) {
 	holders, ended := g.holders()
 	for _, h := range holders {

@@ -29,7 +29,7 @@ func (g *GPU) State() string {
 	return statePresent
 }
 
-// Number is the driver's index of the GPU.
+// Number returns the driver's index of the GPU.
 func (g *GPU) Number() string {
 	if g.Index == nil {
 		return none
@@ -44,7 +44,8 @@ func (g *GPU) title() string {
 	return "GPU " + g.Number()
 }
 
-// Name identifies the GPU in a sentence by the stable attributes board and place.
+// Name returns a name for the GPU in a sentence. It consists of stable attributes: model, serial
+// number and PCI address.
 func (g *GPU) Name() string {
 	serial := "without a serial number"
 	if g.Serial != "" {
@@ -53,7 +54,7 @@ func (g *GPU) Name() string {
 	return fmt.Sprintf("%s, %s, at %s", or(g.Model), serial, or(g.PCIBusID))
 }
 
-// Position is the place of the GPU in its chassis.
+// Position returns the place of the GPU in its chassis.
 func (g *GPU) Position() string {
 	var where []string
 	for _, place := range []struct {
@@ -67,7 +68,7 @@ func (g *GPU) Position() string {
 	return strings.Join(where, ", ")
 }
 
-// LastAnswer is the age of the last reading.
+// LastAnswer returns the age of the last reading.
 func (g *GPU) LastAnswer() string {
 	if g.ReadingAgeSeconds == nil {
 		return "never"
@@ -75,7 +76,7 @@ func (g *GPU) LastAnswer() string {
 	return ago(*g.ReadingAgeSeconds)
 }
 
-// answered describes the last reading within a sentence.
+// answered returns a phrase about the last reading, for use in a sentence.
 func (g *GPU) answered() string {
 	if g.ReadingAgeSeconds == nil {
 		return "never read"
@@ -83,7 +84,7 @@ func (g *GPU) answered() string {
 	return "last reading " + g.LastAnswer()
 }
 
-// busy is the utilisation of the GPU, or empty if it is not reported.
+// busy returns the utilisation of the GPU, or an empty text if it is not reported.
 func (g *GPU) busy() string {
 	if g.UtilizationRatio == nil {
 		return ""
@@ -91,7 +92,7 @@ func (g *GPU) busy() string {
 	return fmt.Sprintf("%.0f %% of the time", 100**g.UtilizationRatio)
 }
 
-// memory is the memory in use, or empty if it is not reported.
+// memory returns the used and the total memory, or an empty text if they are not reported.
 func (g *GPU) memory() string {
 	if g.MemoryUsedBytes == nil || g.MemoryTotalBytes == nil {
 		return ""
@@ -100,7 +101,7 @@ func (g *GPU) memory() string {
 	return fmt.Sprintf("%.1f of %.1f GiB", float64(*g.MemoryUsedBytes)/gib, float64(*g.MemoryTotalBytes)/gib)
 }
 
-// temperature is empty if it is not reported.
+// temperature returns the temperature, or an empty text if it is not reported.
 func (g *GPU) temperature() string {
 	if g.TemperatureCelsius == nil {
 		return ""
@@ -108,7 +109,7 @@ func (g *GPU) temperature() string {
 	return fmt.Sprintf("%.0f °C", *g.TemperatureCelsius)
 }
 
-// instances lists the MIG instances or partitions of a divided GPU.
+// instances lists the MIG instances or partitions of a GPU.
 func (g *GPU) instances() string {
 	var list []string
 	for _, i := range *g.MIG {
@@ -128,7 +129,7 @@ func (p *Page) onBoardOf(g *GPU) string {
 	return strings.Join(others, ", ")
 }
 
-// Errors summarises the XID errors; it is empty if there are none.
+// Errors returns a summary of the XID errors, or an empty text if there are none.
 func (g *GPU) Errors() string {
 	if g.XIDErrors == nil || g.LastXID == nil || g.LastXIDTime == nil {
 		return ""
@@ -139,7 +140,7 @@ func (g *GPU) Errors() string {
 
 const rowsGood = "no pending row remaps"
 
-// Rows describes the row remaps of the memory. It is empty if they are not reported.
+// Rows returns a description of the row remaps, or an empty text if they are not reported.
 func (g *GPU) Rows() string {
 	switch {
 	case g.RowRemapFailed == nil || g.RowRemapPending == nil:
@@ -152,12 +153,13 @@ func (g *GPU) Rows() string {
 	return rowsGood
 }
 
-// RAS lists the counted errors by type and block. It is empty if there are none.
+// RAS lists the RAS errors by type and block. The list is empty if there are none.
 func (g *GPU) RAS() string {
 	return g.counted(gpu.RASUncorrectable, gpu.RASDeferred, gpu.RASCorrectable)
 }
 
-// Uncorrectable lists the counted errors that cannot be corrected. It is empty if there are none.
+// Uncorrectable lists the RAS errors that could not be corrected. The list is empty if there are
+// none.
 func (g *GPU) Uncorrectable() string {
 	errors := g.counted(gpu.RASUncorrectable, gpu.RASDeferred)
 	if errors == "" {
@@ -166,7 +168,7 @@ func (g *GPU) Uncorrectable() string {
 	return "RAS errors since the driver was loaded: " + errors
 }
 
-// counted lists the counted errors of some types.
+// counted lists the RAS errors of the given types.
 func (g *GPU) counted(types ...gpu.RASType) string {
 	var parts []string
 	for _, kind := range types {
@@ -179,7 +181,7 @@ func (g *GPU) counted(types ...gpu.RASType) string {
 	return strings.Join(parts, ", ")
 }
 
-// Others describes processes that belong to no container.
+// Others returns a description of the processes that belong to no container.
 func (g *GPU) Others() string {
 	var others, on []string
 	if n := g.HostProcesses; n > 0 {
@@ -197,8 +199,7 @@ func (g *GPU) Others() string {
 	return strings.Join(others, "; ")
 }
 
-// holders returns the containers that hold or use the GPU, and the containers that held or used it
-// before.
+// holders returns the containers that hold or use the GPU, and the containers that did so earlier.
 func (g *GPU) holders() (holders, ended []Container) {
 	for _, c := range g.Containers {
 		if c.Holds {
@@ -210,7 +211,7 @@ func (g *GPU) holders() (holders, ended []Container) {
 	return holders, ended
 }
 
-// NoHolder explains that no owner is known to hold the GPU.
+// NoHolder returns a text for the case that no owner is known to hold the GPU.
 func (g *GPU) NoHolder() string {
 	if g.HoldersKnown {
 		return "no owner"
@@ -230,10 +231,10 @@ func (g *GPU) Profile(instance string) string {
 	return labelvalue.Printable((*g.MIG)[i].Profile)
 }
 
-// stray reports whether the container uses a device without an allocation.
+// stray reports whether the container uses the device without an allocation.
 func (c *Container) stray() bool { return c.Holds && c.Sharing == gpu.SharingNone }
 
-// PodName is the name of the pod with its namespace, or of the unit.
+// PodName returns the name of the pod with its namespace, or the name of the unit.
 func (c *Container) PodName() string {
 	if c.Unit != "" {
 		return unitName(c.Manager, c.Unit)
@@ -241,7 +242,7 @@ func (c *Container) PodName() string {
 	return or(c.Namespace) + "/" + or(c.Pod)
 }
 
-// Who returns PodName, followed by the array element, job name, user and account of a unit.
+// Who returns PodName and, for a unit, the array element, job name, user and account.
 func (c *Container) Who() string {
 	var known []string
 	for _, name := range []string{c.ArrayElement, c.JobName} {
@@ -263,8 +264,8 @@ func (c *Container) Who() string {
 	return c.PodName() + " (" + strings.Join(known, ", ") + ")"
 }
 
-// several formats a number of owners. It calls them containers, or owners if the list contains a
-// unit.
+// several formats the number of owners in a list. It calls them containers, or owners if the list
+// contains a unit.
 func several(list []Container, n int) string {
 	if slices.ContainsFunc(list, func(c Container) bool { return c.Unit != "" }) {
 		return plural(n, "owner", "owners")
@@ -272,7 +273,7 @@ func several(list []Container, n int) string {
 	return plural(n, "container", "containers")
 }
 
-// part is the name of the container in its pod. It is empty for a unit.
+// part returns the name of the container in its pod. It returns an empty text for a unit.
 func (c *Container) part() string {
 	if c.Unit != "" {
 		return ""
@@ -280,8 +281,8 @@ func (c *Container) part() string {
 	return or(c.Container)
 }
 
-// How describes the allocation of a container. It does not use the words of the charging methods,
-// because the owner of a whole GPU may be charged only a part of the GPU's energy.
+// How returns a description of a container's allocation. It does not use the names of the charging
+// methods, because the holder of a whole GPU may be charged only a part of the GPU's energy.
 func (g *GPU) How(c Container) string {
 	what := "the GPU"
 	if c.GPUInstance != "" {
@@ -293,8 +294,8 @@ func (g *GPU) How(c Container) string {
 	return labelvalue.Printable(how(c, what))
 }
 
-// formerly describes the allocation of a container that ended. It omits the profile of a MIG
-// instance, because the number of the instance may have been reused.
+// formerly returns a description of the allocation of a container that has ended. It omits the
+// profile of a MIG instance, because the number of the instance may have been reused.
 func formerly(c Container) string {
 	if c.GPUInstance == "" {
 		return ""
@@ -302,8 +303,8 @@ func formerly(c Container) string {
 	return "instance " + labelvalue.Printable(c.GPUInstance)
 }
 
-// how describes an allocation of a device. It does not distinguish time-slicing from MPS, because
-// the kubelet does not distinguish them.
+// how returns a description of an allocation of a device. It does not distinguish time-slicing from
+// MPS, because the kubelet does not report the difference.
 func how(c Container, what string) string {
 	switch {
 	case c.stray():
@@ -332,7 +333,7 @@ func (s *Stage) State() string {
 	return "DOWN"
 }
 
-// LastSuccessAgo is the age of the last success.
+// LastSuccessAgo returns the age of the last success.
 func (s *Stage) LastSuccessAgo() string {
 	if s.SuccessAgeSeconds == nil {
 		return "never"
@@ -340,10 +341,10 @@ func (s *Stage) LastSuccessAgo() string {
 	return ago(*s.SuccessAgeSeconds)
 }
 
-// About describes the stage.
+// About returns a description of the stage.
 func (s *Stage) About() string { return stage.About(stage.Name(s.Name)) }
 
-// Lost counts the lost GPUs.
+// Lost returns the number of lost GPUs.
 func (p *Page) Lost() int {
 	n := 0
 	for i := range p.GPUs {
@@ -354,7 +355,7 @@ func (p *Page) Lost() int {
 	return n
 }
 
-// silent counts the GPUs that are present and do not respond.
+// silent returns the number of present GPUs that do not respond.
 func (p *Page) silent() int {
 	n := 0
 	for i := range p.GPUs {
@@ -365,7 +366,7 @@ func (p *Page) silent() int {
 	return n
 }
 
-// Summary summarises the GPUs of the node.
+// Summary returns a summary of the node's GPUs.
 func (p *Page) Summary() string {
 	var parts []string
 	lost := p.Lost()
@@ -392,7 +393,7 @@ func (p *Page) Summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// library returns the name of the library or driver by which GPUs are read.
+// library returns the name of the library or driver through which GPUs are read.
 func library(name string) string {
 	if name == "nvml" {
 		return "NVML"
@@ -400,15 +401,15 @@ func library(name string) string {
 	return shown(name)
 }
 
-// Read describes the time of the last reading.
+// Read returns a sentence about the time of the last reading.
 func (p *Page) Read() string {
 	return fmt.Sprintf("Last reading %s, at %s", ago(p.AgeSeconds), p.ReadAt())
 }
 
-// ReadAt is the time of the last reading.
+// ReadAt returns the time of the last reading.
 func (p *Page) ReadAt() string { return moment(p.Time) }
 
-// title is the name of the node.
+// title returns the name of the node.
 func (p *Page) title() string {
 	if p.Node == "" {
 		return "this node"

@@ -9,7 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// Problems returns the problems that need attention as sentences, with the most severe first.
+// Problems returns sentences about the problems that need attention. The most severe problem comes
+// first.
 func (p *Page) Problems() []string {
 	var out []string
 	if p.old() {
@@ -70,7 +71,7 @@ func (g *GPU) silence() string {
 	return fmt.Sprintf("GPU %s does not respond: %s (%s).", g.Number(), g.Name(), g.answered())
 }
 
-// trouble describes faults that the GPU reports.
+// trouble returns a description of faults that the GPU reports.
 func (g *GPU) trouble() string {
 	var what []string
 	if rows := g.Rows(); rows != "" && rows != rowsGood {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// WriteReceipt prints the energy of a unit on all GPUs in one line. The unit is given as
+// WriteReceipt prints, in one line, the energy of a unit on all GPUs. The unit is given as
 // manager/unit.
 func WriteReceipt(w io.Writer, p *Page, unit string) error {
 	var name string
@@ -42,7 +42,7 @@ func WriteReceipt(w io.Writer, p *Page, unit string) error {
 	return err
 }
 
-// board names the board of a GPU by its serial number.
+// board returns a name for the board of a GPU, with its serial number.
 func (g *GPU) board() string {
 	if g.Serial == "" {
 		return labelvalue.Printable(g.UUID)

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// New returns the page of a snapshot at a moment.
+// New returns the page that shows a snapshot at a given time.
 func New(s *gpu.Snapshot, now gpu.Instant) Page {
 	age := now.Sub(s.At)
 	p := Page{
@@ -23,7 +23,7 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 		if t.IsZero() {
 			return nil, nil
 		}
-		// Without the limit, the age would be negative after the wall clock was set back.
+		// Without this limit, the age could be negative after the wall clock was set back.
 		return new(t.UTC()), new(max(0, s.At.Wall.Sub(t)+age).Seconds())
 	}
 	for i := range s.GPUs {
@@ -91,7 +91,7 @@ func newGPU(g *gpu.GPU, fresh bool) GPU {
 	return out
 }
 
-// bytes returns an amount of memory as a whole number.
+// bytes returns an amount of memory as a whole number of bytes.
 func bytes(v *float64) *uint64 {
 	if v == nil {
 		return nil
@@ -111,7 +111,7 @@ func (g *GPU) measure(r *gpu.Reading) {
 	}
 }
 
-// newEnergy adds up a book. Sums are taken in millijoules, so that they are exact.
+// newEnergy adds up a book. It sums in millijoules, so that the sums are exact.
 func newEnergy(b *gpu.Book) *Energy {
 	var charged gpu.ByMethod
 	for i := range b.Accounts {
@@ -135,7 +135,7 @@ func newCharged(e gpu.ByMethod) Charged {
 	}
 }
 
-// containers joins the holders of a GPU with its accounts, holders first.
+// containers joins the holders of a GPU with the accounts of its book. Holders come first.
 func containers(g *gpu.GPU) []Container {
 	out := make([]Container, 0, len(g.Holders))
 	at := make(map[gpu.AccountKey]int)
@@ -175,12 +175,11 @@ func newContainer(k gpu.AccountKey) Container {
 	}
 }
 
-// shown returns a string as it is shown in labels: valid UTF-8 of limited length. Escaping is left
-// to the output.
+// shown returns a string as it appears in labels: valid UTF-8 of limited length. The output
+// functions escape it.
 func shown(s string) string { return labelvalue.Valid(s) }
 
 func identity(s string) string { return shown(gpu.Identity(s)) }
 
-// reason returns an error message, which may be longer than a label because its advice is at
-// the end.
+// reason returns an error message. It may be longer than a label, because the advice is at its end.
 func reason(s string) string { return strings.ToValidUTF8(s[:min(len(s), 1024)], "\uFFFD") }

@@ -10,14 +10,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// Version changes when a field of the page changes its meaning. New fields do not
-// change it.
+// Version is increased when a field of the page changes its meaning. It is not increased for new
+// fields.
 const Version = 1
 
 // Path is the path of the JSON page.
 const Path = "/status"
 
-// Page is the state of a node. Unknown values are absent, never 0.
+// Page describes the state of a node. Unknown values are absent and never 0.
 type Page struct {
 	Version int `json:"version"`
 	// Time is the time of the reading. AgeSeconds is the age of the reading when the page was served,
@@ -29,19 +29,21 @@ type Page struct {
 	// reading.
 	DriverUp bool         `json:"driver_up"`
 	Drivers  []gpu.Driver `json:"drivers,omitempty"`
-	// PCIGPUs counts the GPUs on the PCI bus, and DriverGPUs counts the GPUs that the driver lists.
+	// PCIGPUs is the number of GPUs on the PCI bus, and DriverGPUs is the number of GPUs that the
+	// driver lists.
 	PCIGPUs    *int `json:"pci_gpus,omitempty"`
 	DriverGPUs *int `json:"driver_gpus,omitempty"`
-	// GPUs contains all GPUs that were found since the node booted, present or lost, by PCI address.
+	// GPUs contains all GPUs that were found since the node booted, including lost GPUs, sorted by
+	// PCI address.
 	GPUs []GPU `json:"gpus"`
-	// Advice and Evidence describe the health of the node, as on /health.json. They are empty if the
-	// exporter is older.
+	// Advice and Evidence describe the health of the node, as on /health.json. They are empty in
+	// pages of older exporters.
 	Advice   health.Advice     `json:"advice"`
 	Evidence []health.Evidence `json:"evidence,omitempty"`
 	Stages   []Stage           `json:"stages"`
 }
 
-// GPU is one GPU of the node.
+// GPU describes one GPU of the node.
 type GPU struct {
 	UUID string `json:"uuid"`
 	// Index is the driver's index. It is nil for a lost GPU, because another GPU may now have its
@@ -75,22 +77,23 @@ type GPU struct {
 	MemoryUsedBytes    *uint64  `json:"memory_used_bytes,omitempty"`
 	MemoryTotalBytes   *uint64  `json:"memory_total_bytes,omitempty"`
 
-	// XIDErrors counts the XID errors in this boot. It is nil if the driver does not report them.
+	// XIDErrors is the number of XID errors since the boot. It is nil if the driver does not report
+	// them.
 	XIDErrors *uint64 `json:"xid_errors,omitempty"`
 	// LastXID is the code of the last XID error.
 	LastXID     *uint64    `json:"last_xid,omitempty"`
 	LastXIDTime *time.Time `json:"last_xid_time,omitempty"`
 
-	// RowRemapPending is set while a row remap is pending until the next reset, and RowRemapFailed is
-	// set if no spare row was left. They are nil if the GPU does not report them.
+	// RowRemapPending is set while a row remap is pending until the next reset. RowRemapFailed is set
+	// if no spare row was left for a remap. Both are nil if the GPU does not report them.
 	RowRemapPending *bool `json:"row_remap_pending,omitempty"`
 	RowRemapFailed  *bool `json:"row_remap_failed,omitempty"`
 
-	// RASErrors contains the errors that an AMD GPU counted since its driver was loaded, by block and
-	// type.
+	// RASErrors contains the errors that an AMD GPU has counted since its driver was loaded, by block
+	// and type.
 	RASErrors []RASErrors `json:"ras_errors,omitempty"`
 
-	// MIG lists the MIG instances or partitions. It is nil while the GPU is not divided.
+	// MIG lists the MIG instances or partitions. It is nil if the GPU is not divided.
 	MIG *[]Instance `json:"mig,omitempty"`
 
 	// HoldersKnown is set while both the allocations and the processes are known. Otherwise
@@ -99,8 +102,8 @@ type GPU struct {
 	// Containers contains the containers that hold or use the GPU, and the ended containers that still
 	// have counters.
 	Containers []Container `json:"containers"`
-	// HostProcesses counts processes outside all pods and units. UnmappedProcesses counts processes
-	// with an unknown container.
+	// HostProcesses is the number of processes outside all pods and units. UnmappedProcesses is the
+	// number of processes with an unknown container.
 	HostProcesses     int `json:"host_processes"`
 	UnmappedProcesses int `json:"unmapped_processes"`
 
@@ -113,26 +116,27 @@ type GPU struct {
 	EnergyScope  gpu.EnergyScope  `json:"energy_scope"`
 }
 
-// RASErrors counts errors of one type in one block of a GPU.
+// RASErrors is the number of errors of one type in one block of a GPU.
 type RASErrors struct {
 	Block string      `json:"block"`
 	Type  gpu.RASType `json:"type"`
 	Count uint64      `json:"count"`
 }
 
-// Instance is a MIG instance.
+// Instance is a MIG instance or a partition.
 type Instance struct {
 	ID      string `json:"id"`
 	Profile string `json:"profile"`
 }
 
-// Container is a container of a pod, or a unit outside pods, on a GPU or on a MIG instance of it.
+// Container describes a container in a pod, or a unit outside pods, on a GPU or on one of its MIG
+// instances.
 type Container struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
 	PodUID    string `json:"pod_uid"`
 	Container string `json:"container"`
-	// Manager and Unit name a unit, for which the four fields above are empty.
+	// Manager and Unit identify a unit. For a unit, the four fields above are empty.
 	Manager string `json:"manager,omitempty"`
 	Unit    string `json:"unit,omitempty"`
 	// User, UID, Account, JobName and ArrayElement describe a unit. Each may be empty.
@@ -142,8 +146,8 @@ type Container struct {
 	JobName      string `json:"job_name,omitempty"`
 	ArrayElement string `json:"array_element,omitempty"`
 	GPUInstance  string `json:"gpu_instance,omitempty"`
-	// Holds is set while the container holds or uses the GPU. The next four fields are set only in this
-	// case. Sharing is set only if it is known whether the container has an allocation.
+	// Holds is set while the container holds or uses the GPU. The next four fields are set only if
+	// Holds is set. Sharing is set only if it is known whether the container has an allocation.
 	Holds    bool        `json:"holds"`
 	Sharing  gpu.Sharing `json:"sharing,omitempty"`
 	Resource string      `json:"resource,omitempty"`
@@ -154,33 +158,34 @@ type Container struct {
 	Energy *Charged `json:"energy,omitempty"`
 }
 
-// Charged contains energy by method, in joules.
+// Charged contains the charged energy by method, in joules.
 type Charged struct {
 	Exclusive float64 `json:"exclusive_joules"`
 	Shared    float64 `json:"shared_joules"`
 	Allocated float64 `json:"allocated_joules"`
 	// Idle is the owner's share of the GPU's idle energy, in joules. The amounts by method include
-	// it, so it must not be added to their sum.
+	// this share, so it must not be added to their sum.
 	Idle float64 `json:"idle_joules,omitempty"`
 }
 
-// Sum is the energy over all methods, in joules.
+// Sum returns the energy over all methods, in joules.
 func (c Charged) Sum() float64 { return c.Exclusive + c.Shared + c.Allocated }
 
-// Energy is the book of a GPU. Its total is the sum of all other amounts.
+// Energy describes the book of a GPU. The total is the sum of all other amounts.
 type Energy struct {
-	// From is the start of counting, and To is the moment up to which the book is complete.
+	// From is the time at which counting began, and To is the time up to which the book is
+	// complete.
 	From  time.Time `json:"from"`
 	To    time.Time `json:"to"`
 	Total float64   `json:"total_joules"`
 	Charged
-	// Unattributed contains, by reason, the energy in joules that is charged to no container.
+	// Unattributed contains the energy that is charged to no container, by reason, in joules.
 	Unattributed map[string]float64 `json:"unattributed_joules"`
 	// Retired is the energy charged to containers that are no longer shown.
 	Retired float64 `json:"retired_joules"`
 }
 
-// Stage is the health of a stage with at least one attempt.
+// Stage describes the health of a stage after at least one attempt.
 type Stage struct {
 	Name string `json:"name"`
 	// Up is set if the last attempt succeeded.
@@ -189,6 +194,6 @@ type Stage struct {
 	LastSuccess *time.Time `json:"last_success,omitempty"`
 	// SuccessAgeSeconds is the age of the last success.
 	SuccessAgeSeconds *float64 `json:"last_success_age_seconds,omitempty"`
-	// Error is the reason for the failure of the last attempt, or empty if it succeeded.
+	// Error is the reason why the last attempt failed, or empty if it succeeded.
 	Error string `json:"error,omitempty"`
 }

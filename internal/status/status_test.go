@@ -28,7 +28,7 @@ func at(before time.Duration) gpu.Instant {
 	return gpu.Instant{Wall: now.Wall.Add(-before), Boot: now.Boot - before}
 }
 
-// busyNode returns a node with a GPU for every kind of sharing and charging.
+// busyNode returns a node that has a GPU for every kind of sharing and charging.
 func busyNode() *gpu.Snapshot {
 	whole := newGPU(0, account("research", "pretrain-0", "trainer", gpu.ByMethod{gpu.Exclusive: 61_234_567_891}))
 	whole.Holders = []gpu.Holder{hold(whole, 0, gpu.SharingExclusive, 1)}
@@ -103,7 +103,7 @@ func lostNode() *gpu.Snapshot {
 	return s
 }
 
-// oldNode returns a node without a driver, with a snapshot that is three hours old.
+// oldNode returns a node without a driver. Its snapshot is three hours old.
 func oldNode() *gpu.Snapshot {
 	silent := newGPU(0)
 	silent.Reading, silent.Strays, silent.HoldersKnown, silent.Book, silent.LastReading = nil, nil, false, nil, time.Time{}
@@ -152,7 +152,7 @@ func emptyNode() *gpu.Snapshot {
 	return s
 }
 
-// hostileNode returns a node with the given string in every text field.
+// hostileNode returns a node in which every text field contains the given string.
 func hostileNode(evil string) *gpu.Snapshot {
 	g := newGPU(0, account(evil, evil, evil, gpu.ByMethod{gpu.Shared: 1}), account(evil, evil+"2", evil, gpu.ByMethod{}))
 	a := &g.Book.Accounts[0]
@@ -268,12 +268,12 @@ func TestParts(t *testing.T) {
 			sum += part.Joules
 		}
 		if diff := sum - g.Energy.Total; diff > 1e-3 || diff < -1e-3 {
-			t.Errorf("GPU %s: sum of the parts %v J, total %v J", g.UUID, sum, g.Energy.Total)
+			t.Errorf("GPU %s: the parts sum to %v J, but the total is %v J", g.UUID, sum, g.Energy.Total)
 		}
 	}
 }
 
-// TestRoundTrip checks that a page is unchanged after encoding and decoding.
+// TestRoundTrip checks that encoding and decoding do not change a page.
 func TestRoundTrip(t *testing.T) {
 	p := status.New(busyNode(), now)
 	object, err := json.Marshal(p)
@@ -289,8 +289,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzStrings checks that a page with any string has the same elements as with a harmless string,
-// and that the terminal output has the same lines.
+// FuzzStrings checks that, for any string in the page, the HTML has the same elements and the
+// terminal output has the same lines as for a harmless string.
 func FuzzStrings(f *testing.F) {
 	for _, s := range []string{"", "</style><script>", "\"'>", "\x00\x1b]0;\a", "\u2028\u202e", "\xf0\x28", "a\tb\r\n", "{{.}}", "&lt;", strings.Repeat("€", 300)} {
 		f.Add(s)
@@ -306,7 +306,7 @@ func FuzzStrings(f *testing.F) {
 			t.Errorf("%d lines, want %d:\n%q", n, lines, text)
 		}
 		if i := bytes.IndexFunc(text, func(r rune) bool { return r != '\n' && r < ' ' || r == 0x7f || r == '\u202e' }); i >= 0 {
-			t.Errorf("text has a control character at %d: %q", i, text)
+			t.Errorf("the text has a control character at %d: %q", i, text)
 		}
 	})
 }

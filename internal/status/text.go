@@ -42,8 +42,8 @@ func Write(w io.Writer, p *Page) error {
 	return err
 }
 
-// gpuTable returns a row for each GPU, followed by lines that do not fit on a terminal of 80
-// columns.
+// gpuTable returns a table with a row for each GPU. Facts that would not fit into 80 columns follow
+// in separate lines.
 func gpuTable(p *Page) *table {
 	t := newTable("GPU", "STATE", "READ", ">POWER", "SERIAL", "PCI ADDRESS")
 	for i := range p.GPUs {
@@ -77,7 +77,7 @@ func gpuTable(p *Page) *table {
 	return t
 }
 
-// what describes the model and the place of the GPU.
+// what returns a description of the GPU's model and place.
 func (g *GPU) what() string {
 	parts := []string{or(g.Model)}
 	if g.Serial == "" {
@@ -92,7 +92,8 @@ func (g *GPU) what() string {
 	return strings.Join(parts, ", ")
 }
 
-// load describes the activity of the GPU. It returns an empty text if the activity is not reported.
+// load returns a description of the GPU's activity, or an empty text if the activity is not
+// reported.
 func (g *GPU) load() string {
 	var parts []string
 	for _, part := range []struct{ name, value string }{{"busy ", g.busy()}, {"memory ", g.memory()}, {"", g.temperature()}} {
@@ -103,7 +104,7 @@ func (g *GPU) load() string {
 	return strings.Join(parts, ", ")
 }
 
-// profiles counts the instances by profile, because a full list does not fit on a line.
+// profiles returns the number of instances by profile, because a full list would not fit on a line.
 func (g *GPU) profiles() string {
 	counts := make(map[string]int)
 	for _, i := range *g.MIG {
@@ -116,7 +117,8 @@ func (g *GPU) profiles() string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// energyTable returns a row for each GPU, followed by the components of its energy.
+// energyTable returns a table with a row for each GPU, each followed by the components of its
+// energy.
 func energyTable(p *Page) *table {
 	u := unitFor(*p)
 	t := newTable("ENERGY IN "+u.Name, ">TOTAL", ">EXCLUSIVE", ">SHARED", ">ALLOCATED")
@@ -155,7 +157,7 @@ func (t *table) charged(u unit, who string, total float64, c Charged) {
 	t.add(who, u.format(total), u.format(c.Exclusive), u.format(c.Shared), u.format(c.Allocated))
 }
 
-// uncharged adds the energy that belongs to no shown container.
+// uncharged adds rows for the energy that belongs to no shown container.
 func (t *table) uncharged(u unit, e *Energy) {
 	for r := range gpu.NumReasons {
 		if joules := e.Unattributed[r.String()]; joules > 0 {
@@ -167,7 +169,7 @@ func (t *table) uncharged(u unit, e *Energy) {
 	}
 }
 
-// total adds up the accounts of containers.
+// total returns the sum of the containers' accounts.
 func total(containers []Container) (sum Charged, n int) {
 	for _, c := range containers {
 		if c.Energy != nil {
@@ -189,8 +191,8 @@ func stageTable(p *Page) *table {
 	return t
 }
 
-// A table is aligned in columns. Columns with a heading that starts with > contain numbers and are
-// aligned to the right.
+// A table is text that is aligned in columns. A column with a heading that begins with > contains
+// numbers and is aligned to the right.
 type table struct {
 	right []bool
 	rows  [][]string
@@ -211,10 +213,10 @@ func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 // note adds a line that is not aligned with the columns.
 func (t *table) note(s string) { t.add(indent + s) }
 
-// indent precedes lines that belong to the row above.
+// indent is written before lines that belong to the row above.
 const indent = "  "
 
-// widest is the length of the longest cell that widens its column. Longer cells do not widen it,
+// widest is the length of the longest cell that can widen its column. Longer cells are ignored,
 // because one long name would move all numbers off the screen.
 const widest = 42
 

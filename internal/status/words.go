@@ -9,10 +9,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// none replaces an unknown value.
+// none is shown for an unknown value.
 const none = "–"
 
-// stale is the age at which a state counts as old. It is much longer than a tick with its timeouts.
+// stale is the age at which a snapshot counts as old. It is much longer than a tick with its
+// timeouts.
 const stale = 15 * time.Second
 
 // or returns a printable string, or a dash if it is empty.
@@ -23,14 +24,14 @@ func or(s string) string {
 	return labelvalue.Printable(s)
 }
 
-// nouns contains, for each manager in the exporter, the noun for its units.
+// nouns contains the noun for the units of each built-in manager.
 var nouns = map[string]string{
 	"slurm": "job", "pbs": "job", "torque": "job", "lsf": "job", "flux": "job", "nomad": "task", "condor": "slot",
 	"docker": "container", "podman": "container", "nerdctl": "container", "lxc": "container", "machine": "machine",
 	"libvirt": "virtual machine", "systemd": "service", "user": "user",
 }
 
-// unitName names a unit for people, such as job 4711.
+// unitName returns a readable name for a unit, such as job 4711.
 func unitName(manager, name string) string {
 	if noun := nouns[manager]; noun != "" {
 		return noun + " " + or(name)
@@ -66,14 +67,14 @@ func watts(w *float64) string {
 	return fmt.Sprintf("%.0f W", *w)
 }
 
-// unit is a unit of energy. All amounts on a page have the same unit, because a mix of joules and
-// megajoules is easy to misread.
+// unit is a unit of energy. All amounts on a page have the same unit, because a mixture of joules
+// and megajoules is easy to misread.
 type unit struct {
 	Name   string
 	joules float64
 }
 
-// unitFor returns the unit in which the largest amount of a page has at most four digits before the
+// unitFor returns the unit in which the largest amount on a page has at most four digits before the
 // decimal point.
 func unitFor(p Page) unit {
 	var largest float64
@@ -95,7 +96,7 @@ func unitOf(largest float64) unit {
 	return unit{"GJ", 1e9}
 }
 
-// format formats an amount without its unit. Only zero is formatted as 0.
+// format formats an amount without a unit. Only an amount of zero is formatted as 0.
 func (u unit) format(joules float64) string {
 	v := joules / u.joules
 	switch {
@@ -107,12 +108,12 @@ func (u unit) format(joules float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// amount formats an amount with its unit and a no-break space.
+// amount formats an amount with a no-break space and its unit.
 func (u unit) amount(joules float64) string { return u.format(joules) + "\u00a0" + u.Name }
 
 const joulesPerKWh = 3.6e6
 
-// kilowattHours formats an amount in kilowatt-hours, the unit of bills.
+// kilowattHours formats an amount in kilowatt-hours, which is the unit on bills.
 func kilowattHours(joules float64) string {
 	return unit{"kWh", joulesPerKWh}.amount(joules)
 }
@@ -131,7 +132,7 @@ func percent(part, whole float64) string {
 	return fmt.Sprintf("%.0f\u00a0%%", v)
 }
 
-// plural formats a number with its noun.
+// plural formats a number followed by a noun.
 func plural(n int, noun, more string) string {
 	if n == 1 {
 		return "1 " + noun

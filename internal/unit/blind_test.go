@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestBlind checks that jobs keep their GPUs while no process but the exporter is visible, including
-// during polls and without a process on the GPU, and that a job that ended meanwhile is detected
-// afterwards. The file of the prolog is so old that it does not count without a process.
+// TestBlind checks that jobs keep their GPUs while the exporter can see no other process, including
+// during polls and if the GPU has no process. A job that ended meanwhile must be detected
+// afterwards. The prologs' files are so old that they are used only for jobs with a process.
 func TestBlind(t *testing.T) {
 	for name, ended := range map[string]bool{"still there": false, "ended": true} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestBlind(t *testing.T) {
 			m.wantHeld(both...)
 			for range 2 {
 				if err := m.Refresh(t.Context()); err == nil {
-					t.Error("a poll without a process has no error")
+					t.Error("a poll without visible processes returned no error")
 				}
 				m.wantHeld(both...)
 			}

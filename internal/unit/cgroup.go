@@ -10,20 +10,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// match is the part of a cgroup path that names a unit.
+// match describes the part of a cgroup path that names a unit.
 type match struct {
 	manager string
-	// id is the name of the unit or, for some managers, an id for which another file contains the name.
-	// Such ids are the SLUID of a Slurm job and the 64 hex digits of a container.
+	// id is the name of the unit. For some managers it is an id, and another file contains the name:
+	// the SLUID of a Slurm job, or the 64 hex digits of a container.
 	id string
-	// uid is the user of the unit, if the path contains it.
+	// uid is the uid of the unit's user, if the path contains it.
 	uid string
 	// account is the uid of the trusted user who owns the container. It is empty for containers of
 	// root.
 	account string
 	// inPod is set if the unit is inside a pod.
 	inPod bool
-	// daemon is set for the Slurm process that runs a step of the job.
+	// daemon is set for the Slurm daemon that runs a step of the job.
 	daemon bool
 }
 
@@ -35,11 +35,11 @@ func (m match) named() bool {
 	return m.container() == ""
 }
 
-// engines are the managers that have files with the names of containers.
+// engines lists the managers that have files with the names of containers.
 var engines = []string{Docker, Podman, Nerdctl}
 
-// container returns the id of a container, if an engine provides the name of the container. It is
-// empty for other units.
+// container returns the id of a container if an engine provides the container's name. It returns an
+// empty text for other units.
 func (m match) container() string {
 	if slices.Contains(engines, m.manager) && proc.IsContainerID(m.id) {
 		return m.id
@@ -49,16 +49,16 @@ func (m match) container() string {
 
 // parser finds units in cgroup files.
 type parser struct {
-	// managers are sorted by precedence.
+	// managers contains the managers, sorted by precedence.
 	managers []Manager
-	// isPod reports whether a segment of a path belongs to a pod. above contains the segments above it.
+	// isPod reports whether a segment of a path belongs to a pod, given the segments above.
 	isPod func(segment string, above []string) bool
 }
 
-// parse returns the unit that a cgroup file names, or false if it names none. Lines may differ,
-// because not every manager uses every hierarchy of cgroup v1. The manager with the highest
-// precedence counts. If lines name different units of this manager, or if a line is malformed, the
-// file names no unit.
+// parse returns the unit that a cgroup file names, or false if it names none. The lines of the file
+// may name units of different managers, because not every manager uses every hierarchy of cgroup
+// v1. The manager with the highest precedence is used. If lines name different units of this
+// manager, or if a line is malformed, the file names no unit.
 func (p *parser) parse(file string) (found match, ok bool) {
 	pod := false
 	var all []match
@@ -86,15 +86,16 @@ func (p *parser) parse(file string) (found match, ok bool) {
 	return found, ok
 }
 
-// rank returns the precedence of a manager; 0 is the highest.
+// rank returns the precedence of a manager, where 0 is the highest. It is -1 for an unknown
+// manager.
 func (p *parser) rank(manager string) int {
 	return slices.IndexFunc(p.managers, func(m Manager) bool { return m.Name == manager })
 }
 
-// parsePath returns the first unit from the root, if there is one, and whether the path is in a
-// pod. In a pod only Slurm jobs are units. Systemd slices belong to root, except users' slices. If
-// a segment is neither a slice nor a unit, its owner can choose all names below it, so the search
-// stops there.
+// parsePath returns the unit that is nearest to the root of a path, if there is one, and whether
+// the path is in a pod. In a pod only Slurm jobs are units. Systemd slices belong to root, except
+// the slices of users. If a segment is neither a slice nor a unit, its owner can choose all names
+// below the segment, so the search stops there.
 func (p *parser) parsePath(segments []string) (m match, inPod bool) {
 	outside := aboveUsers(segments)
 	for i, s := range segments {
@@ -127,9 +128,10 @@ func (p *parser) parsePath(segments []string) (m match, inPod bool) {
 // services reports whether services are units.
 func (p *parser) services() bool { return p.rank(Systemd) >= 0 }
 
-// unitAt returns the unit that the patterns of managers find from a segment on. The unit nearest to
-// the root counts, because its owner can choose all names below it. If several are equally near,
-// the unit of the first manager counts. If only is nil, all managers are tried.
+// unitAt returns the unit that the managers' patterns find from a segment on. It returns the unit
+// nearest to the root, because the owner of a unit can choose all names below it. If several units
+// are equally near, it returns the unit of the first manager. It tries only managers for which only
+// returns true, or all managers if only is nil.
 func (p *parser) unitAt(segments []string, i int, only func(*Manager) bool) (m match, ok bool) {
 	at := len(segments)
 	for k := range p.managers {
@@ -146,20 +148,21 @@ func (p *parser) unitAt(segments []string, i int, only func(*Manager) bool) (m m
 	return m, ok
 }
 
-// unit returns the unit that a pattern of the manager found.
+// unit returns the match for the result of one of the manager's patterns.
 func (m *Manager) unit(f found, segments []string) match {
 	u := match{manager: m.Name, id: strings.Clone(f.name), uid: strings.Clone(f.uid)}
 	switch below := segments[f.at+1:]; {
 	case m.Name == Slurm:
 		u.daemon = len(below) == 2 && strings.HasPrefix(below[0], "step_") && below[1] == "slurm"
 	case proc.IsContainerID(u.id) && u.container() == "":
-		u.id = u.id[:12] // no file contains its name
+		u.id = u.id[:12] // no file contains the container's name
 	}
 	return u
 }
 
-// isParent reports whether only root creates cgroups in the segment. Such a segment is a systemd
-// slice, the parent of Podman's containers, or a level above the exporter's cgroup namespace.
+// isParent reports whether only root can create cgroups directly below the segment. Such a segment
+// is a systemd slice, the parent of Podman's containers, or a level above the exporter's cgroup
+// namespace.
 func isParent(s string) bool {
 	return strings.HasSuffix(s, ".slice") || s == "libpod_parent" || s == ".."
 }
@@ -172,17 +175,17 @@ func aboveUsers(segments []string) []string {
 	return segments
 }
 
-// isSystem reports whether a service below the segments is a system service. This is the case if
-// the segments include system.slice, or if all of them are slices other than machine.slice. The
-// caller has already excluded slices of users. In a private cgroup namespace an unknown level may
-// belong to a user.
+// isSystem reports whether a service below the given segments is a system service. This is the case
+// if the segments include system.slice, or if all of them are slices other than machine.slice. The
+// caller has already excluded slices of users. The segment .. is not a slice, because in a private
+// cgroup namespace it may belong to a user.
 func isSystem(above []string) bool {
 	outside := func(s string) bool { return !strings.HasSuffix(s, ".slice") || s == "machine.slice" }
 	return slices.Contains(above, "system.slice") || len(above) > 0 && !slices.ContainsFunc(above, outside)
 }
 
-// hiddenService returns the service in a cgroup file if its slice is above the exporter's cgroup
-// namespace, and "" otherwise. It can be a system service or a user's service.
+// hiddenService returns the service that a cgroup file names if the slice of this service is above
+// the exporter's cgroup namespace, otherwise "". It may be a system service or a user's service.
 func hiddenService(file string) string {
 	for segments, err := range proc.Paths(file) {
 		if err != nil || len(segments) == 0 || segments[0] != ".." {
@@ -196,14 +199,14 @@ func hiddenService(file string) string {
 	return ""
 }
 
-// sluid matches the id of Slurm for a run of a job, which has 64 bits in Crockford's base 32
+// sluid matches Slurm's id for a run of a job, which consists of 64 bits in Crockford's base 32
 // (src/common/sluid.c).
 var sluid = regexp.MustCompile(`^s[0-9A-HJKMNP-TV-Z]{13}$`)
 
 func isSLUID(s string) bool { return sluid.MatchString(s) }
 
-// hostServices contains the services of the driver and of the vendors' monitoring, which serve all owners of the
-// GPUs.
+// hostServices contains services of the driver and of the vendors' monitoring. They belong to the host, because
+// they serve all owners of the GPUs.
 var hostServices = []string{
 	"nvidia-persistenced", "nvidia-fabricmanager", "nvidia-imex", "nvidia-powerd", "nvidia-topologyd", "nvidia-gridd", "nvidia-vgpud", "nvidia-vgpu-mgr",
 	"nvidia-suspend", "nvidia-resume", "nvidia-hibernate", "nvidia-suspend-then-hibernate", "nvidia-cdi-refresh", "nvidia-mig-manager", "nvidia-mps",
@@ -218,8 +221,8 @@ func ofService(name string) match {
 	return match{manager: Systemd, id: name}
 }
 
-// ofUser returns the user as the unit of a path that begins with user.slice, or a unit of a manager that trusts the user.
-// Root's processes belong to the host.
+// ofUser returns the unit for a path that begins with user.slice: a unit of a manager that trusts the user, otherwise
+// the user. Root's processes belong to the host.
 func (p *parser) ofUser(segments []string) match {
 	if segments[0] != "user.slice" || len(segments) == 1 {
 		return match{}
@@ -250,17 +253,19 @@ func isNumber(s string) bool {
 	return len(s) > 0 && len(s) <= 10 && strings.Trim(s, "0123456789") == "" && (s == "0" || s[0] != '0')
 }
 
-// maxName is the maximum length of a unit's name. The kernel limits names of cgroups to the same length.
+// maxName is the maximum length of a unit's name. The kernel limits the names of cgroups to the same
+// length.
 const maxName = 255
 
-// validName reports whether s can be the name of a unit. The name must be printable UTF-8.
+// validName reports whether s can be the name of a unit. A name must be printable UTF-8 of limited
+// length.
 func validName(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 var escape = regexp.MustCompile(`\\x[0-9a-f]{2}`)
 
-// unescape restores the bytes that systemd escapes in the names of units, such as \x2d.
+// unescape restores the bytes that systemd escapes in unit names, such as \x2d.
 func unescape(s string) string {
 	return escape.ReplaceAllStringFunc(s, func(e string) string {
 		hex := strings.IndexByte("0123456789abcdef", e[2])<<4 | strings.IndexByte("0123456789abcdef", e[3])

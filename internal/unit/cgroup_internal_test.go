@@ -13,7 +13,7 @@ const (
 	podSlice    = "/kubepods.slice/kubepods-pod0a1b2c3d_0000_4000_8000_000000000001.slice/cri-containerd-" + containerID + ".scope"
 )
 
-// TestParse checks the cgroup paths of all managers, and other paths with similar names.
+// TestParse checks cgroup paths of all managers, and paths with similar names that are not units.
 func TestParse(t *testing.T) {
 	slurm := func(id string) match { return match{manager: Slurm, id: id} }
 	machine := func(manager, name string) match { return match{manager: manager, id: name} }
@@ -53,7 +53,7 @@ func TestParse(t *testing.T) {
 		{"the fabric manager", "0::/system.slice/nvidia-fabricmanager.service", match{}},
 		{"the old name of DCGM", "0::/system.slice/dcgm.service", match{}},
 		{"NVIDIA's exporter", "0::/system.slice/dcgm-exporter.service", match{}},
-		{"a service that is named like the driver's", "0::/system.slice/nvidia-nim.service", service("nvidia-nim")},
+		{"a service with a name similar to the driver's services", "0::/system.slice/nvidia-nim.service", service("nvidia-nim")},
 		{"a service in a slice of its own", "0::/ml.slice/vllm.service", service("vllm")},
 		{"a service in a nested slice", "0::/ml.slice/ml-batch.slice/jupyter-ada-singleuser.service", service("jupyter-ada-singleuser")},
 		{"a service with groups of its own", "0::/ml.slice/ray.service/ray-node_1/user/workers", service("ray")},
@@ -74,9 +74,9 @@ func TestParse(t *testing.T) {
 
 		{"a container inside a job", "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0/docker-" + containerID + ".scope", slurm("4711")},
 		{"a job inside a container", "0::/system.slice/docker-" + containerID + ".scope/system.slice/slurmstepd.scope/job_1/step_0", match{manager: Docker, id: containerID}},
-		{"a user's cgroup named as a job", "0::/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_1/step_0/user/task_0", match{manager: User, id: "1000"}},
-		{"a user's cgroup named as a container", "0::/user.slice/user-1000.slice/user@1000.service/docker-" + containerID + ".scope", match{manager: User, id: "1000"}},
-		{"a cgroup of a service named as a job", "0::/system.slice/x.service/slurmstepd.scope/job_1/step_0", match{manager: Systemd, id: "x"}},
+		{"a user's cgroup with the name of a job's cgroup", "0::/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_1/step_0/user/task_0", match{manager: User, id: "1000"}},
+		{"a user's cgroup with the name of a container's cgroup", "0::/user.slice/user-1000.slice/user@1000.service/docker-" + containerID + ".scope", match{manager: User, id: "1000"}},
+		{"a service's cgroup with the name of a job's cgroup", "0::/system.slice/x.service/slurmstepd.scope/job_1/step_0", match{manager: Systemd, id: "x"}},
 		{"the monitor of a machine", "0::/lxc.monitor.x/system.slice/slurmstepd.scope/job_1/step_0", match{}},
 		{"a service inside a machine", "0::/machine.slice/systemd-nspawn@x.service/payload/system.slice/ollama.service", machine("machine", "x")},
 		{"a job inside a machine", "0::/lxc.payload.x/system.slice/slurmstepd.scope/job_1/step_0", machine("lxc", "x")},
@@ -133,7 +133,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that no name below a slice of users, a pod or a unit changes the owner.
+// FuzzParse checks that names below a slice of users, a pod or a unit cannot change the owner.
 func FuzzParse(f *testing.F) {
 	f.Add("/system.slice/slurmstepd.scope/job_1/step_0", "/slurmstepd.scope/job_2/step_0")
 	f.Add("/user.slice/user-1000.slice", "/docker/"+containerID)
@@ -144,7 +144,8 @@ func FuzzParse(f *testing.F) {
 	}
 	p := parser{slices.Concat(patterns, BuiltInManagers()), podmapper.IsPod}
 	f.Fuzz(func(t *testing.T, above, below string) {
-		// A newline begins another line of the file, which may name another unit.
+		// Input with a newline is skipped, because it begins another line of the file, which may
+		// name another unit.
 		above, below = strings.ReplaceAll(above, "\n", " "), strings.ReplaceAll(below, "\n", " ")
 		m, ok := p.parse("0::" + above)
 		if ok && (m.manager == "" || !validName(m.id)) {

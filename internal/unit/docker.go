@@ -8,21 +8,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// maxContainerFile limits the size in bytes of the file that an engine has for a container, and
-// maxContainerList limits the size of Podman's list of containers. Most files have a few KiB; a
+// maxContainerFile is the maximum size of an engine's file about a container, and maxContainerList
+// is the maximum size of Podman's list of containers, in bytes. Most files have a few KiB, and a
 // container in the list takes less than one KiB.
 const (
 	maxContainerFile = 1 << 20
 	maxContainerList = 4 << 20
 )
 
-// container contains the data that are used from an engine's files for a container.
+// container contains the data that are used from an engine's files about a container.
 type container struct {
 	manager, name, image, project string
 	devices                       []gpu.DeviceName
 }
 
-// checked returns the container without invalid texts, because the texts become labels.
+// checked returns the container without texts that are invalid as labels.
 func (c container) checked() container {
 	for _, text := range []*string{&c.name, &c.image, &c.project} {
 		if !validName(*text) {
@@ -32,7 +32,7 @@ func (c container) checked() container {
 	return c
 }
 
-// hold adds GPUs that the container holds, up to the limit.
+// hold adds GPUs that the container holds, up to a limit.
 func (c *container) hold(devices []gpu.DeviceName) {
 	c.devices = append(c.devices, devices[:min(len(devices), maxHeldLines-len(c.devices))]...)
 }
@@ -59,7 +59,7 @@ func readDocker(root, id string) (container, error) {
 		return container{manager: Docker}, err
 	}
 	c.name = strings.TrimPrefix(c.name, "/")
-	requests, runtime := 0, "" // name of the runtime in the configuration of the daemon, such as runc or nvidia
+	requests, runtime := 0, "" // runtime is a name in the daemon's configuration, such as runc or nvidia
 	err = readDocument(filepath.Join(dir, "hostconfig.json"), maxContainerFile, func(d *document) error {
 		return d.object(func(field string) error {
 			switch field {
@@ -78,15 +78,15 @@ func readDocker(root, id string) (container, error) {
 			return d.skip()
 		})
 	})
-	// The variable requests GPUs only if this runtime is used. Images can also set it, for every
-	// runtime.
+	// The variable requests GPUs only if NVIDIA's runtime is used. With other runtimes it is
+	// ignored, because images may set it, too.
 	if err == nil && requests == 0 && strings.HasPrefix(runtime, nvidiaRuntime) {
 		c.devices = visible.devices()
 	}
 	return c, err
 }
 
-// readDockerConfig reads the field Config of config.v2.json.
+// readDockerConfig reads the field Config in config.v2.json.
 func (c *container) readDockerConfig(d *document, visible *visibleDevices) error {
 	return d.object(func(field string) error {
 		switch field {
@@ -106,12 +106,12 @@ func (c *container) readDockerConfig(d *document, visible *visibleDevices) error
 	})
 }
 
-// deviceRequest is a request for devices, such as --gpus.
+// deviceRequest is a request for devices, as --gpus creates it.
 type deviceRequest struct {
 	driver string
-	count  int64    // -1 for all
+	count  int64    // -1 means all devices
 	ids    []string // at most maxHeldLines
-	gpu    bool     // one of its capabilities
+	gpu    bool     // set if the capabilities include gpu
 }
 
 func readDeviceRequest(d *document) (r deviceRequest, err error) {
@@ -145,7 +145,7 @@ func readDeviceRequest(d *document) (r deviceRequest, err error) {
 	return r, err
 }
 
-// devices returns the GPUs of a request. A number of GPUs means the first GPUs by index.
+// devices returns the GPUs that a request selects. A number n selects the first n GPUs by index.
 func (r deviceRequest) devices() (list []gpu.DeviceName) {
 	switch {
 	case r.driver == "cdi":
@@ -169,11 +169,11 @@ func (r deviceRequest) devices() (list []gpu.DeviceName) {
 	return list
 }
 
-// cdiKind precedes the name of a GPU in a name of the Container Device Interface (CDI).
+// cdiKind is the prefix of GPU names in the Container Device Interface (CDI).
 const cdiKind = "nvidia.com/gpu="
 
-// requested returns the GPU that an id names. The id is all, a UUID, an index, or <index>:<index of
-// a MIG device>. The id may also be a name of the Container Device Interface.
+// requested returns the GPU that an id names. The id is all, a UUID, an index, <index>:<index of a
+// MIG device>, or a name in the Container Device Interface.
 func requested(id string) []gpu.DeviceName {
 	id = strings.TrimPrefix(id, cdiKind)
 	if id == "all" {

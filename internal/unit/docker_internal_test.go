@@ -27,7 +27,7 @@ func TestReadDocker(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "config.v2.json"), `{"Name":"secret`)
 	if _, err := readDocker(root, containerID); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("error %v, want one without the file's content", err)
+		t.Errorf("error %v, want an error without the file's content", err)
 	}
 }
 
@@ -57,7 +57,8 @@ func TestDeviceRequests(t *testing.T) {
 	}
 }
 
-// TestVisibleDevices checks the GPUs of containers with NVIDIA's runtime, which reads a variable.
+// TestVisibleDevices checks the GPUs of containers with NVIDIA's runtime, which reads an
+// environment variable.
 func TestVisibleDevices(t *testing.T) {
 	all := []gpu.DeviceName{{All: true}}
 	tests := []struct {
@@ -71,8 +72,8 @@ func TestVisibleDevices(t *testing.T) {
 		{"none", `{"Runtime":"nvidia"}`, `["NVIDIA_VISIBLE_DEVICES=none"]`, nil},
 		{"void", `{"Runtime":"nvidia"}`, `["NVIDIA_VISIBLE_DEVICES=void"]`, nil},
 		{"no variable", `{"Runtime":"nvidia"}`, `["NVIDIA_VISIBLE_DEVICES_=all"]`, nil},
-		{"an image with the variable in another runtime", `{"Runtime":"runc"}`, `["NVIDIA_VISIBLE_DEVICES=all"]`, nil},
-		{"a request as well", `{"Runtime":"nvidia","DeviceRequests":[{"Count":1,"Driver":"nvidia"}]}`, `["NVIDIA_VISIBLE_DEVICES=all"]`, []gpu.DeviceName{{Index: new(0)}}},
+		{"an image with the variable, but another runtime", `{"Runtime":"runc"}`, `["NVIDIA_VISIBLE_DEVICES=all"]`, nil},
+		{"the variable and a request", `{"Runtime":"nvidia","DeviceRequests":[{"Count":1,"Driver":"nvidia"}]}`, `["NVIDIA_VISIBLE_DEVICES=all"]`, []gpu.DeviceName{{Index: new(0)}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -88,7 +89,7 @@ func TestVisibleDevices(t *testing.T) {
 	}
 }
 
-// FuzzDocker checks that no file of a container crashes the exporter or yields an invalid name.
+// FuzzDocker checks that, for any file, the exporter does not crash and reads no invalid name.
 func FuzzDocker(f *testing.F) {
 	f.Add([]byte(`{"Name":"/x"}`), []byte(`{"DeviceRequests":[{"Count":-1,"Driver":"nvidia"}]}`))
 	f.Add([]byte(`{"Config":{"Image":"\u001b[2J","Labels":{"com.docker.compose.project":"a\nb"}}}`), []byte(`{"DeviceRequests":null,"a":[[{"b":[1]}]]}`))
@@ -99,7 +100,7 @@ func FuzzDocker(f *testing.F) {
 		write(t, filepath.Join(dir, "hostconfig.json"), string(host))
 		c, err := readDocker(root, containerID)
 		if err == nil && (!json.Valid(config) || !json.Valid(host)) {
-			t.Errorf("name %q from invalid JSON", c.name)
+			t.Errorf("the name %q was read from invalid JSON", c.name)
 		}
 		if len(c.devices) > maxHeldLines {
 			t.Errorf("%d devices", len(c.devices))
@@ -108,7 +109,7 @@ func FuzzDocker(f *testing.F) {
 	})
 }
 
-// checkTexts checks that the texts of a container can be labels and lines of a terminal.
+// checkTexts checks that the texts about a container can be shown in labels and on a terminal.
 func checkTexts(t *testing.T, c container) {
 	t.Helper()
 	for _, text := range []string{c.name, c.image, c.project} {
@@ -118,7 +119,7 @@ func checkTexts(t *testing.T, c container) {
 	}
 }
 
-// TestContainerTexts checks that an image or a project is checked in the same way as a name.
+// TestContainerTexts checks that images and projects are validated in the same way as names.
 func TestContainerTexts(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"plain", "registry.example:5000/vision:3", "registry.example:5000/vision:3"},
@@ -139,8 +140,8 @@ func TestContainerTexts(t *testing.T) {
 	}
 }
 
-// TestContainerFilesAreSmall checks that files that exceed the limit of size or depth are rejected
-// with a reason.
+// TestContainerFilesAreSmall checks that files are rejected with a reason if they exceed the limit
+// for size or depth.
 func TestContainerFilesAreSmall(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "containers", containerID)

@@ -9,13 +9,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Check is the result of the doctor for a manager on this machine.
+// Check is the doctor's result for one manager on this machine.
 type Check struct {
 	Manager string
 	// Enabled is set if units of the manager get accounts.
 	Enabled bool
-	// Units is the number of units with a process, and Example is one of them, with the PID of its
-	// oldest known process.
+	// Units is the number of units that have a process. Example is one of these units, and PID is
+	// its oldest known process.
 	Units   int
 	Example string
 	PID     uint32
@@ -23,7 +23,8 @@ type Check struct {
 	Problem string
 }
 
-// Checks returns the units of each manager that the last [Mapper.Refresh] found.
+// Checks returns a result for each manager, based on the units that the last [Mapper.Refresh]
+// found.
 func (m *Mapper) Checks() (all []Check) {
 	m.refresh.Lock()
 	defer m.refresh.Unlock()
@@ -60,7 +61,7 @@ func (m *Mapper) Checks() (all []Check) {
 	return all
 }
 
-// unnamed explains a unit without a name.
+// unnamed returns the reason why a unit has no name.
 func (m *Mapper) unnamed(c match) string {
 	if c.account != "" {
 		return fmt.Sprintf("the file of the user %s below --units.rootless-dir does not name it", c.account)
@@ -68,7 +69,7 @@ func (m *Mapper) unnamed(c match) string {
 	return unnamed[c.manager]
 }
 
-// unnamed explains units without a name by manager.
+// unnamed contains, for each manager, the reason why a unit has no name.
 var unnamed = map[string]string{
 	Slurm:   "no slurmstepd has a title with its job id",
 	Nerdctl: "containerd's files below --units.containerd-run contain no name of nerdctl",

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// document reads JSON token by token. Its memory depends on the longest text of a file and not on
-// the number of elements, because a file can have an element in every three bytes. A null counts as
-// an empty value.
+// document reads JSON token by token. A file can contain an element in every three bytes, but the
+// memory that document needs depends only on the longest text in the file. A null counts as an
+// empty value.
 type document struct{ decoder *json.Decoder }
 
 func newDocument(r io.Reader) *document {
@@ -22,12 +22,12 @@ func newDocument(r io.Reader) *document {
 	return &document{decoder}
 }
 
-// maxNested limits the depth of values that are skipped.
+// maxNested is the maximum nesting depth of values that are skipped.
 const maxNested = 100
 
 var errDocument = errors.New("invalid JSON or unexpected types")
 
-// readDocument reads a file of at most limit bytes. An error contains no part of the file.
+// readDocument reads a file of at most limit bytes. Its errors contain no part of the file.
 func readDocument(path string, limit int64, read func(*document) error) error {
 	f, _, err := openTrusted(path, 0)
 	if err != nil {
@@ -52,7 +52,7 @@ func readDocument(path string, limit int64, read func(*document) error) error {
 	return fmt.Errorf("%s: %w", path, errDocument)
 }
 
-// limited is a reader that fails after a number of bytes.
+// limited is a reader that returns an error after a number of bytes.
 type limited struct {
 	io.Reader
 	left int64
@@ -66,7 +66,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin reads the delimiter that begins an object or a list. It reports false for a null.
+// begin reads the delimiter with which an object or a list begins. It returns false for a null.
 func (d *document) begin(delimiter json.Delim) (bool, error) {
 	switch token, err := d.next(); {
 	case err != nil:
@@ -79,7 +79,7 @@ func (d *document) begin(delimiter json.Delim) (bool, error) {
 	return true, nil
 }
 
-// next returns the next token of a value. The token must exist.
+// next returns the next token in a value. It is an error if there is none.
 func (d *document) next() (json.Token, error) {
 	token, err := d.decoder.Token()
 	if err == io.EOF {
@@ -88,7 +88,7 @@ func (d *document) next() (json.Token, error) {
 	return token, err
 }
 
-// object reads an object. The function reads the value of each field.
+// object reads an object. It calls the function to read the value of each field.
 func (d *document) object(field func(name string) error) error {
 	if ok, err := d.begin('{'); !ok {
 		return err
@@ -106,7 +106,7 @@ func (d *document) object(field func(name string) error) error {
 	return err
 }
 
-// list reads a list. The function reads each element.
+// list reads a list. It calls the function to read each element.
 func (d *document) list(element func() error) error {
 	if ok, err := d.begin('['); !ok {
 		return err

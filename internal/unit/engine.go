@@ -13,11 +13,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// parented returns, from a cgroup file, an id that may be the id of a container. It is a container
-// id if an engine lists it, because Docker and Podman can place containers below any cgroup of
-// root, such as --cgroup-parent=/ml. It returns "" for processes of pods, users, other units and
-// machines, because their owners can choose the names of cgroups below their own, and for lines
-// with different ids.
+// parented returns an id in a cgroup file that may be the id of a container, or "". It is a
+// container id only if an engine lists it. Docker and Podman can place containers below any cgroup
+// of root, for example with --cgroup-parent=/ml. The result is "" for processes of pods, users,
+// other units and machines, because their owners can choose the names of cgroups below their own
+// cgroup. It is also "" if lines contain different ids.
 func (p *parser) parented(file string) (id string) {
 	for segments, err := range proc.Paths(file) {
 		if err != nil {
@@ -39,12 +39,12 @@ func (p *parser) parented(file string) (id string) {
 	return id
 }
 
-// parentedIn returns the first container id below segments that are slices, or cgroups that are
-// neither systemd units nor machines.
+// parentedIn returns the first container id in a path, or "". All segments above it must be slices,
+// or cgroups that are neither systemd units nor machines.
 func parentedIn(segments []string) string {
 	for i, s := range segments {
 		if i > 0 && segments[i-1] == "libpod_parent" && proc.IsContainerID(s) {
-			continue // the segment is a pod of Podman
+			continue // the id belongs to a pod of Podman
 		}
 		if id := strings.TrimPrefix(s, "libpod-"); proc.IsContainerID(id) {
 			return strings.Clone(id)
@@ -57,8 +57,8 @@ func parentedIn(segments []string) string {
 	return ""
 }
 
-// ofEngine returns the id that [parser.parented] finds, if an engine may own the process. The managers before systemd have
-// precedence.
+// ofEngine returns the id that [parser.parented] finds if the process may belong to an engine. It returns "" if the
+// process belongs to a unit of a manager other than systemd, because other managers have precedence.
 func (m *Mapper) ofEngine(c match, ok bool, cgroup string) string {
 	if ok && c.manager != Systemd || !m.enabled(Docker) && !m.enabled(Podman) {
 		return ""
@@ -66,9 +66,9 @@ func (m *Mapper) ofEngine(c match, ok bool, cgroup string) string {
 	return m.parser.parented(cgroup)
 }
 
-// resolveParented returns the current answer for a process with the id of a container in its
-// cgroup. If an engine lists the id, the answer is this container. Otherwise it is the result of
-// instead, or the host if instead is nil.
+// resolveParented returns a function that returns the current answer for a process in a cgroup with
+// an id from [parser.parented]. If an engine lists the id, the answer is this container. Otherwise
+// it is the result of instead, or the host if instead is nil.
 func (m *Mapper) resolveParented(id string, p owner.Process, instead func() owner.Answer) func() owner.Answer {
 	first := p.First
 	return func() owner.Answer {
@@ -97,11 +97,11 @@ func (m *Mapper) answer(c match, first time.Duration) owner.Answer {
 	return owner.Answer{Owner: u.Owner(), ContainerID: c.container(), Final: true}
 }
 
-// podmanList reads Podman's containers once.
+// podmanList returns Podman's containers. It reads them only once.
 type podmanList func() (map[string]container, error)
 
-// read returns one of Podman's containers with its GPUs. The name is empty if Podman does not list
-// the container.
+// read returns one of Podman's containers with its GPUs. If Podman does not list the container, the
+// name is empty.
 func (l podmanList) read(m *Mapper, id string) (container, error) {
 	all, err := l()
 	c := all[id]
@@ -111,8 +111,8 @@ func (l podmanList) read(m *Mapper, id string) (container, error) {
 	return c, err
 }
 
-// readParented reads the files of a container of an unknown engine. It is not an error if no engine
-// lists the container.
+// readParented reads the files about a container of an unknown engine. It is not an error if no
+// engine lists the container.
 func (m *Mapper) readParented(id string, podman podmanList) (c container, err error) {
 	if m.enabled(Docker) {
 		if c, err = readDocker(m.cfg.DockerRoot, id); err == nil || c.name != "" || !errors.Is(err, fs.ErrNotExist) {
@@ -123,12 +123,12 @@ func (m *Mapper) readParented(id string, podman podmanList) (c container, err er
 		return container{}, nil
 	}
 	if c, err = podman.read(m, id); c.name == "" && errors.Is(err, fs.ErrNotExist) {
-		err = nil // without Podman
+		err = nil // Podman is not installed
 	}
 	return c, err
 }
 
-// adopt adds live containers to the units after their engine becomes known.
+// adopt adds live containers to the units if their engine has become known.
 func (l live) adopt(containers map[string]container) {
 	for id, processes := range l.parented {
 		if c := containers[id]; c.manager != "" {
@@ -137,7 +137,8 @@ func (l live) adopt(containers map[string]container) {
 	}
 }
 
-// newContainers returns the live containers with files that were not read yet, with their managers.
+// newContainers returns the live containers whose files were not read yet, by id, with their
+// managers.
 func (m *Mapper) newContainers(found live) map[string]string {
 	ids := make(map[string]string)
 	for u := range found.units {
@@ -149,14 +150,14 @@ func (m *Mapper) newContainers(found live) map[string]string {
 	}
 	for id := range found.parented {
 		if _, known := m.containers[id]; !known {
-			ids[id] = "" // containers of any engine
+			ids[id] = "" // the engine is not known yet
 		}
 	}
 	return ids
 }
 
-// readContainers reads the files of containers. A container without a file, for example of another
-// engine, uses its id as its name.
+// readContainers reads the files about containers. A container without a file, for example of
+// another engine, is named by its id.
 func (m *Mapper) readContainers(ids map[string]string) (map[string]container, error) {
 	out := make(map[string]container, len(ids))
 	podman := podmanList(sync.OnceValues(func() (map[string]container, error) { return readPodman(m.cfg.PodmanRoots, ids) }))

@@ -8,8 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/unit"
 )
 
-// TestParentedContainers checks that a container that an engine lists is a unit below any cgroup of root, and that no other process
-// becomes a unit through the name of a cgroup. Unknown ids belong to the host, or to the service of another line.
+// TestParentedContainers checks that a container is a unit below any cgroup of root if an engine lists it, and that no
+// other process becomes a unit because of a cgroup's name. A process with an unknown id belongs to the host, or to the
+// service in another line.
 func TestParentedContainers(t *testing.T) {
 	docker, podman, unknown := containerID, strings.Replace(containerID, "3", "6", 1), strings.Replace(containerID, "3", "7", 1)
 	tests := []struct{ name, cgroup, want string }{
@@ -47,14 +48,14 @@ func TestParentedContainers(t *testing.T) {
 			m.start(10, "python3", tt.cgroup, "")
 			_, _ = m.chain.Process(10)
 			m.refresh()
-			m.now += 6 * time.Second // an unknown container waits for the engines
+			m.now += 6 * time.Second // a process with an unknown id waits for the engines
 			m.want(10, tt.want)
 		})
 	}
 }
 
 // TestUnknownContainer checks that a process with an unknown container id waits for only one poll,
-// and that engines are not read if their containers are not units.
+// and that an engine's files are not read if the engine's containers are not units.
 func TestUnknownContainer(t *testing.T) {
 	for managers, want := range map[string]string{"docker": "pending", "podman": "pending", "systemd": "host"} {
 		m := newMachine(t, func(c *unit.Config) { c.Managers = []string{managers} })
@@ -67,7 +68,8 @@ func TestUnknownContainer(t *testing.T) {
 	}
 }
 
-// TestParentedEnds checks that a container below a parent holds its GPU until it ends.
+// TestParentedEnds checks that a container below another cgroup holds its GPU until the container
+// ends.
 func TestParentedEnds(t *testing.T) {
 	m := newMachine(t, nil)
 	m.write("docker/containers/"+containerID+"/config.v2.json", `{"Name":"/train"}`)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// Explanation contains the owner of a process, and for each manager the reason for the result.
+// Explanation describes why a process belongs to its owner. It contains a rule for each manager.
 type Explanation struct {
 	Process string
 	Cgroup  string // content of the cgroup file of the process
@@ -19,14 +19,14 @@ type Explanation struct {
 	Rules   []Rule
 }
 
-// Rule is the result of one manager. Reason is the reason for which the manager determined the
-// owner or did not determine it. It is empty if no path of the manager matches.
+// Rule is the result for one manager. Reason is the reason why the manager determined the owner or
+// did not determine it. It is empty if no path of the manager matches.
 type Rule struct {
 	Manager, File, Reason string
 	Decided               bool
 }
 
-// Explain returns the owner of a process with the reasons. It must be called after a
+// Explain returns the owner of a process and the reasons. It must be called after a
 // [Mapper.Refresh].
 func (m *Mapper) Explain(ctx context.Context, pid uint32) (e Explanation, err error) {
 	st, err := m.tree.Stat(pid)
@@ -60,7 +60,7 @@ func (m *Mapper) Explain(ctx context.Context, pid uint32) (e Explanation, err er
 }
 
 // rule returns the result of a manager for a cgroup file. decided is the manager that determined
-// the owner. It is empty if no manager did.
+// the owner, or empty if no manager did.
 func (m *Mapper) rule(manager *Manager, cgroup, decided string) Rule {
 	r := Rule{Manager: manager.Name, File: manager.File}
 	alone := parser{[]Manager{*manager}, m.parser.isPod}
@@ -82,7 +82,7 @@ func (m *Mapper) rule(manager *Manager, cgroup, decided string) Rule {
 	return r
 }
 
-// patternOf returns the pattern of a manager that finds a unit.
+// patternOf returns that pattern of a manager that finds a unit.
 func (m *Mapper) patternOf(manager *Manager, cgroup string, u match) string {
 	for _, p := range manager.Paths {
 		one := *manager
@@ -98,11 +98,11 @@ func (m *Mapper) patternOf(manager *Manager, cgroup string, u match) string {
 	case User:
 		return "a slice of a user"
 	}
-	return "several paths" // the path is in one of several lines
+	return "several paths" // several lines of the cgroup file contain paths
 }
 
-// belowOwner explains why a manager finds no unit in a cgroup file although its path matches. The explanation is empty
-// if no path matches.
+// belowOwner returns the reason why a manager finds no unit in a cgroup file although one of its paths matches. The
+// reason is empty if no path matches.
 func belowOwner(manager *Manager, cgroup string) string {
 	for segments, err := range proc.Paths(cgroup) {
 		if err != nil {
@@ -127,7 +127,7 @@ func belowOwner(manager *Manager, cgroup string) string {
 	return ""
 }
 
-// anywhere returns the index of the first segment where the pattern matches, or -1.
+// anywhere returns the index of the first segment at which the pattern matches, or -1.
 func (p *Pattern) anywhere(segments []string) int {
 	for i := range segments {
 		if _, ok := p.match(segments, i); ok {

@@ -11,13 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// openTrusted opens a file or directory that only root or the exporter's user could have written.
-// It follows no link at its end and does not wait for the writer of a pipe.
+// openTrusted opens a file or directory if only root or the exporter's user can have written it. It
+// does not follow a symbolic link at the end of the path, and does not wait for the writer of a
+// pipe.
 func openTrusted(path string, want os.FileMode) (*os.File, os.FileInfo, error) {
 	return open(path, func(info os.FileInfo) error { return trusted(info, want) })
 }
 
-// open opens a file that passes a check.
+// open opens a file and checks it.
 func open(path string, check func(os.FileInfo) error) (*os.File, os.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	switch {
@@ -67,7 +68,8 @@ func readTrusted(path string, limit int64) ([]byte, os.FileInfo, error) {
 	return data, info, err
 }
 
-// readOwned returns the content of a regular file of a user, of at most limit bytes.
+// readOwned returns the content of a regular file of at most limit bytes that belongs to the given
+// user.
 func readOwned(path string, limit int64, uid int) ([]byte, error) {
 	f, _, err := open(path, func(info os.FileInfo) error {
 		if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != uid || !info.Mode().IsRegular() {

@@ -15,55 +15,54 @@ import (
 )
 
 const (
-	// maxHeldFile limits the size of a file in bytes, and maxHeldFiles limits the number of files in a
-	// directory.
+	// maxHeldFile is the maximum size of a file in bytes, and maxHeldFiles is the maximum number of
+	// files in a directory.
 	maxHeldFile  = 4096
 	maxHeldFiles = 4096
-	// maxHeldLines limits the jobs that hold one GPU.
+	// maxHeldLines is the maximum number of jobs that hold one GPU.
 	maxHeldLines = 64
-	// maxHeld limits the GPUs held by all units.
+	// maxHeld is the maximum number of GPUs that all units hold.
 	maxHeld = 8192
 )
 
-// claim is a GPU that a job holds according to a file of a prolog.
+// claim is a GPU that a job holds according to a prolog's file.
 type claim struct {
 	device gpu.DeviceName
-	job    jobKey // owner without a name if the file cannot be used
+	job    jobKey // has no name if the file cannot be used
 	named  number
 	// written is the time at which the file was written.
 	written time.Time
 }
 
-// prologFiles is the content of the directories that prologs write.
+// prologFiles contains the data from the directories to which prologs write.
 type prologFiles struct {
 	claims []claim
 	infos  map[jobKey]gpu.UnitInfo
-	// malformed is the number of malformed names of GPUs, and badName is the first such name, which is
-	// in the file badPath.
+	// malformed is the number of malformed GPU names. badName is the first of them, and badPath is the
+	// file that contains it.
 	malformed        int
 	badName, badPath string
 }
 
-// reject counts a malformed name of a GPU.
+// reject counts a malformed GPU name.
 func (p *prologFiles) reject(name, path string) {
 	if p.malformed++; p.malformed == 1 {
 		p.badName, p.badPath = name, path
 	}
 }
 
-// check returns an error if names of GPUs are malformed, because the holders of these GPUs are
-// unknown.
+// check returns an error if GPU names are malformed, because the holders of these GPUs are unknown.
 func (p *prologFiles) check() error {
 	if p.malformed == 0 {
 		return nil
 	}
-	return fmt.Errorf("malformed names of GPUs (%d, the first is %.40q in %s): must be GPU-<uuid>, MIG-<uuid>, <number> or <number>.<GPU instance id>, without ranges; with a list in --units.held-numbers, a number must be a position in it",
+	return fmt.Errorf("malformed GPU names (%d, the first is %.40q in %s): must be GPU-<uuid>, MIG-<uuid>, <number> or <number>.<GPU instance id>, without ranges; with a list in --units.held-numbers, a number must be a position in it",
 		p.malformed, p.badName, p.badPath)
 }
 
-// readPrologFiles reads the directories. A file that cannot be used does not affect the others. The
-// error contains the first failure. If the directory is missing, there are no jobs, because prologs
-// create the directory.
+// readPrologFiles reads the directories. A file that cannot be used does not affect other files.
+// The error contains the first failure. A missing directory is not an error: there was no job yet,
+// because prologs create the directory.
 func readPrologFiles(dirs []heldDir, n Numbers) (prologFiles, error) {
 	files := prologFiles{infos: make(map[jobKey]gpu.UnitInfo)}
 	var first error
@@ -77,7 +76,8 @@ func readPrologFiles(dirs []heldDir, n Numbers) (prologFiles, error) {
 	return files, errors.Join(first, files.check())
 }
 
-// missing returns nil for a file or directory that does not exist.
+// missing returns nil if the error means that a file or directory does not exist, otherwise the
+// error.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -85,8 +85,7 @@ func missing(err error) error {
 	return err
 }
 
-// prologDir is a directory that prologs write. A file in the directory can set the meaning of the
-// numbers.
+// prologDir is a directory to which prologs write. A file in it can set the meaning of the numbers.
 type prologDir struct {
 	heldDir
 	numbers Numbers
@@ -95,8 +94,8 @@ type prologDir struct {
 // numbersFile is the name of the file that defines the meaning of the numbers in its directory.
 const numbersFile = "numbers"
 
-// openPrologDir reads the meaning of the numbers in a directory. If there is no file, the given
-// meaning applies.
+// openPrologDir reads the meaning of the numbers in a directory. Without a file, the given meaning
+// is used.
 func openPrologDir(d heldDir, n Numbers) (prologDir, error) {
 	file := filepath.Join(d.path, numbersFile)
 	data, _, err := readTrusted(file, maxHeldFile)
@@ -109,9 +108,9 @@ func openPrologDir(d heldDir, n Numbers) (prologDir, error) {
 	return prologDir{d, n}, nil
 }
 
-// readGPUs reads the files that are named after a GPU or a MIG device. Each file contains a line
-// for each job: the job's id, and the uid of its user if the prolog writes it. The formats of
-// jobstats and of dcgm-exporter are special cases of this format.
+// readGPUs reads the files that are named after a GPU or a MIG device. A file contains one line per
+// job, with the job's id and, if the prolog writes it, the uid of the job's user. The formats of
+// jobstats and dcgm-exporter are special cases of this format.
 func (p *prologFiles) readGPUs(dir prologDir) error {
 	names, err := listTrusted(dir.path, maxHeldFiles)
 	if err != nil {
@@ -139,8 +138,8 @@ func (p *prologFiles) readGPUs(dir prologDir) error {
 	return first
 }
 
-// isGPUName reports whether the name of a file looks like a GPU. Other files may belong to another
-// program, or may be incomplete.
+// isGPUName reports whether the name of a file has the form of a GPU name. Other files are ignored,
+// because they may belong to another program or may be incomplete.
 func isGPUName(name string) bool {
 	return '0' <= name[0] && name[0] <= '9' || strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-")
 }
@@ -166,13 +165,14 @@ func (p *prologFiles) readGPU(dir prologDir, name string, c claim) error {
 	return nil
 }
 
-// heldBy is a line of a file that lists holders.
+// heldBy is one line in a file that lists holders.
 type heldBy struct {
 	job jobKey
 	uid string
 }
 
-// parseHolders parses the lines of a file with units of a manager. A malformed line is an error.
+// parseHolders parses the lines of a file, which name units of the given manager. A malformed line
+// is an error.
 func parseHolders(text, manager string) (jobs []heldBy, err error) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
@@ -192,8 +192,8 @@ func parseHolders(text, manager string) (jobs []heldBy, err error) {
 	return jobs, nil
 }
 
-// parseDevice parses the name of a GPU: GPU-<uuid>, MIG-<uuid>, <number>, or <number>.<GPU instance
-// id>. Partitions of AMD GPUs have their own numbers.
+// parseDevice parses a GPU name: GPU-<uuid>, MIG-<uuid>, <number>, or <number>.<GPU instance id>.
+// Each partition of an AMD GPU has a number of its own.
 func parseDevice(name string, n Numbers) (gpu.DeviceName, bool) {
 	if strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-") {
 		return gpu.DeviceName{UUID: name}, validName(name)
@@ -212,7 +212,7 @@ func parseDevice(name string, n Numbers) (gpu.DeviceName, bool) {
 	return d, true
 }
 
-// readJobs reads the files that are named after job ids, with lines name=value.
+// readJobs reads the files that are named after job ids. Their lines have the form name=value.
 func (p *prologFiles) readJobs(dir prologDir) error {
 	jobs := filepath.Join(dir.path, "jobs")
 	names, err := listTrusted(jobs, maxHeldFiles)
@@ -236,10 +236,10 @@ func (p *prologFiles) readJobs(dir prologDir) error {
 	return first
 }
 
-// noGPUs is the value of CUDA_VISIBLE_DEVICES in the prolog of a job without GPUs.
+// noGPUs is the value of CUDA_VISIBLE_DEVICES that the prolog of a job without GPUs gets.
 const noGPUs = "NoDevFiles"
 
-// addJob adds the content of a job's file. Unknown names and invalid values are ignored, except malformed names of GPUs.
+// addJob adds the content of a job's file. It ignores unknown names and invalid values, except malformed GPU names.
 func (p *prologFiles) addJob(path, text string, written time.Time, dir prologDir) {
 	job := dir.key(filepath.Base(path))
 	info := p.infos[job]

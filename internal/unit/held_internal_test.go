@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// holders returns the jobs by the names of the GPUs that they hold.
+// holders returns the jobs that hold each GPU, by the name of the GPU.
 func holders(files prologFiles) map[string][]string {
 	of := make(map[string][]string)
 	for _, c := range files.claims {
@@ -36,7 +36,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// TestPrologFiles reads the formats of jobstats, of dcgm-exporter and of gpuledger's prolog.
+// TestPrologFiles checks the file formats of jobstats, dcgm-exporter and gpuledger's prolog.
 func TestPrologFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
@@ -76,7 +76,7 @@ func TestPrologFiles(t *testing.T) {
 	}
 }
 
-// TestMalformedNames checks that malformed names of GPUs are counted and reported, and that the other names count.
+// TestMalformedNames checks that malformed GPU names are counted and reported, and that the other names are used.
 func TestMalformedNames(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -84,12 +84,12 @@ func TestMalformedNames(t *testing.T) {
 		want    string // part of the error; empty if there is none
 		holders map[string][]string
 	}{
-		{"a range", map[string]string{"jobs/4711": "gpus=0,2-3\naccount=physics\n"}, `malformed names of GPUs (1, the first is "2-3" in DIR/jobs/4711): `, map[string][]string{"0": {"4711"}}},
-		{"two jobs", map[string]string{"jobs/1": "gpus=[0-1]", "jobs/2": "gpus=gpu:2,1"}, `malformed names of GPUs (2, the first is "[0-1]" in DIR/jobs/1): `, map[string][]string{"1": {"2"}}},
+		{"a range", map[string]string{"jobs/4711": "gpus=0,2-3\naccount=physics\n"}, `malformed GPU names (1, the first is "2-3" in DIR/jobs/4711): `, map[string][]string{"0": {"4711"}}},
+		{"two jobs", map[string]string{"jobs/1": "gpus=[0-1]", "jobs/2": "gpus=gpu:2,1"}, `malformed GPU names (2, the first is "[0-1]" in DIR/jobs/1): `, map[string][]string{"1": {"2"}}},
 		{"a path", map[string]string{"jobs/4711": "gpus=../0"}, `"../0"`, map[string][]string{}},
 		{"a space", map[string]string{"jobs/4711": "gpus=0, 1"}, `" 1"`, map[string][]string{"0": {"4711"}}},
 		{"a high number", map[string]string{"1000": "4711", "2": "4711"}, `the first is "1000" in DIR): `, map[string][]string{"2": {"4711"}}},
-		{"a range as a file", map[string]string{"2-3": "4711"}, `"2-3" in DIR): `, map[string][]string{}},
+		{"a range as the name of a file", map[string]string{"2-3": "4711"}, `"2-3" in DIR): `, map[string][]string{}},
 		{"a long name", map[string]string{"jobs/4711": "gpus=" + strings.Repeat("x", 1000)}, `the first is "` + strings.Repeat("x", 40) + `" in`, map[string][]string{}},
 		{"no GPUs", map[string]string{"jobs/4711": "gpus=\n", "jobs/4712": "gpus=NoDevFiles\n", "readme": "x", ".2-3": "x"}, "", map[string][]string{}},
 	}
@@ -110,8 +110,8 @@ func TestMalformedNames(t *testing.T) {
 	}
 }
 
-// TestNumbersOfAMD checks the names of AMD's GPUs. They are named by position, or by the number of
-// the render node, which NVIDIA's GPUs never have.
+// TestNumbersOfAMD checks the names of AMD's GPUs. A number is a position or, if it cannot be the
+// number of an NVIDIA GPU, the number of a render node.
 func TestNumbersOfAMD(t *testing.T) {
 	position := func(n int) gpu.DeviceName { return gpu.DeviceName{Position: &n} }
 	render := func(n string) gpu.DeviceName { return gpu.DeviceName{Node: "dri/renderD" + n} }
@@ -136,8 +136,8 @@ func TestNumbersOfAMD(t *testing.T) {
 	}
 }
 
-// TestNumbers checks the flag's values, and the device nodes that a number means. With File=/dev/nvidia[4-7] in
-// gres.conf, the first GPU has the number 0.
+// TestNumbers checks the values of --units.held-numbers and the device node to which a number refers. With
+// File=/dev/nvidia[4-7] in gres.conf, the first GPU has the number 0.
 func TestNumbers(t *testing.T) {
 	for _, tt := range []struct{ text, number, want string }{
 		{"index", "4", "index 4"},
@@ -160,7 +160,7 @@ func TestNumbers(t *testing.T) {
 			got = fmt.Sprint("index ", *d.Index)
 		}
 		if got != tt.want {
-			t.Errorf("%s: the number %s is %q, want %q", tt.text, tt.number, got, tt.want)
+			t.Errorf("%s: the number %s refers to %q, want %q", tt.text, tt.number, got, tt.want)
 		}
 		text, err := n.MarshalText()
 		var again Numbers
@@ -170,12 +170,13 @@ func TestNumbers(t *testing.T) {
 	}
 	for _, text := range []string{"", "uuid", "index:1", "amd:0", "minor:", "minor:a", "minor:4-", "minor:7-4", "minor:1,,2", "minor:-1", "minor:0-1000", "minor:+1"} {
 		if err := new(Numbers).UnmarshalText([]byte(text)); err == nil {
-			t.Errorf("%q has no error", text)
+			t.Errorf("%q is accepted", text)
 		}
 	}
 }
 
-// TestBadPrologFiles checks that a bad file is reported, names no job, and affects no other file.
+// TestBadPrologFiles checks that an invalid file is reported, that no jobs are read from it, and
+// that it does not affect other files.
 func TestBadPrologFiles(t *testing.T) {
 	tests := []struct {
 		name, want string
@@ -189,7 +190,7 @@ func TestBadPrologFiles(t *testing.T) {
 		{"a pipe", "must be a regular file", func(path string) error { return syscall.Mkfifo(path, 0o644) }},
 		{"a link", "must not be a symbolic link", func(path string) error { return os.Symlink("/etc/hostname", path) }},
 		{"a directory", "must be a regular file", func(path string) error { return os.Mkdir(path, 0o755) }},
-		{"writable for others", "must be writable by its owner only", func(path string) error {
+		{"a file that other users can write", "must be writable by its owner only", func(path string) error {
 			return errors.Join(os.WriteFile(path, []byte("4711\n"), 0o666), os.Chmod(path, 0o666))
 		}},
 	}
@@ -212,7 +213,7 @@ func TestBadPrologFiles(t *testing.T) {
 	}
 }
 
-// TestUntrustedDirectory checks that a directory in which other users can write is ignored.
+// TestUntrustedDirectory checks that a directory is ignored if other users can write to it.
 func TestUntrustedDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "held")
 	write(t, filepath.Join(dir, "0"), "4711\n")
@@ -261,7 +262,7 @@ func FuzzDeviceName(f *testing.F) {
 }
 
 // BenchmarkPrologFiles reads the files of eight GPUs and of the jobs that hold them. In the second
-// case the directory is never cleaned.
+// case, the files of ended jobs were never removed.
 func BenchmarkPrologFiles(b *testing.B) {
 	for _, jobs := range []int{8, 1000} {
 		b.Run(fmt.Sprintf("%d jobs", jobs), func(b *testing.B) {

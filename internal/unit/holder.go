@@ -6,10 +6,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// heldDir is a directory with files that list the GPUs that units of a manager hold.
+// heldDir is a directory with files that list the GPUs held by the units of a manager.
 type heldDir struct{ path, manager string }
 
-// slurmDirs returns the directories of Slurm prologs.
+// slurmDirs returns the directories to which Slurm prologs write.
 func slurmDirs(paths ...string) (dirs []heldDir) {
 	for _, p := range paths {
 		dirs = append(dirs, heldDir{p, Slurm})
@@ -28,8 +28,8 @@ func (cfg *Config) heldDirs() []heldDir {
 	return dirs
 }
 
-// jobKey names a unit in the files that list GPUs. A Slurm job is named by its id, and another unit
-// by manager/unit.
+// jobKey identifies a unit in the files that list GPUs. For a Slurm job it is the job id, and for
+// another unit it is manager/unit.
 type jobKey string
 
 // keyOf returns the key of a unit.
@@ -40,7 +40,7 @@ func keyOf(u gpu.Unit) jobKey {
 	return jobKey(u.Manager + "/" + u.Name)
 }
 
-// unit returns the unit of the key.
+// unit returns the unit that the key identifies.
 func (k jobKey) unit() gpu.Unit {
 	if manager, name, ok := strings.Cut(string(k), "/"); ok {
 		return gpu.Unit{Manager: manager, Name: name}
@@ -48,10 +48,11 @@ func (k jobKey) unit() gpu.Unit {
 	return gpu.Unit{Manager: Slurm, Name: string(k)}
 }
 
-// key returns the key of a unit of the directory's manager.
+// key returns the key for a unit of the directory's manager.
 func (d heldDir) key(name string) jobKey { return keyOf(gpu.Unit{Manager: d.manager, Name: name}) }
 
-// isJob reports whether the name of a file is the name of a unit. Other files may be unfinished.
+// isJob reports whether the name of a file can be the name of a unit. Other files are ignored,
+// because they may be incomplete.
 func (d heldDir) isJob(name string) bool {
 	if d.manager == Slurm {
 		return isNumber(name)
@@ -59,7 +60,7 @@ func (d heldDir) isJob(name string) bool {
 	return validName(name) && name[0] != '.'
 }
 
-// parseJob parses a unit of a manager, or manager/unit.
+// parseJob parses manager/unit, or the name of a unit of the given manager.
 func parseJob(s, manager string) (jobKey, bool) {
 	if other, name, ok := strings.Cut(s, "/"); ok {
 		manager, s = other, name

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/unit"
 )
 
-// withPBS configures a directory in which files list the GPUs that PBS jobs hold.
+// withPBS configures a directory with files that list the GPUs held by PBS jobs.
 func withPBS(t *testing.T, dir string) func(*unit.Config) {
 	t.Helper()
 	return func(c *unit.Config) {
@@ -26,7 +26,8 @@ func withPBS(t *testing.T, dir string) func(*unit.Config) {
 	}
 }
 
-// TestHoldersOfManagers checks files of GPUs with units of managers other than Slurm. The manager is determined by the directory, or by the line.
+// TestHoldersOfManagers checks files about GPUs that are held by units of managers other than Slurm. The directory or
+// the line determines the manager.
 func TestHoldersOfManagers(t *testing.T) {
 	pbs := t.TempDir()
 	m := newMachine(t, withPBS(t, pbs))
@@ -56,7 +57,8 @@ func TestHoldersOfManagers(t *testing.T) {
 	m.wantHeld("slurm/4711 time-slicing", "systemd/whisper time-slicing", "none", "none", "none", "none")
 }
 
-// TestHoldersDisabled checks that units of a manager that --units omits hold no GPU, and that their files do not count as outdated.
+// TestHoldersDisabled checks that units hold no GPU if --units omits their manager, and that their files do not count
+// as outdated.
 func TestHoldersDisabled(t *testing.T) {
 	pbs := t.TempDir()
 	m := newMachine(t, func(c *unit.Config) {
@@ -69,8 +71,8 @@ func TestHoldersDisabled(t *testing.T) {
 	m.wantHeld()
 }
 
-// TestBadHolders checks that malformed lines are errors, and that a directory of a manager names
-// only units of this manager, without a prefix.
+// TestBadHolders checks that malformed lines are errors, and that the files in a manager's
+// directory name only units of this manager, without a prefix.
 func TestBadHolders(t *testing.T) {
 	for line, ok := range map[string]bool{
 		"77.server": true, "77.server 1001": true, "slurm/4711": true, "docker/train": true,
@@ -87,12 +89,12 @@ func TestBadHolders(t *testing.T) {
 	m := newMachine(t, withPBS(t, t.TempDir()))
 	m.write("held/0", "77.server\n")
 	if err := m.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "malformed line") {
-		t.Errorf("a job of PBS in the directory of Slurm: %v", err)
+		t.Errorf("a PBS job in the directory of Slurm: %v", err)
 	}
 }
 
-// TestUserInPath checks that a manager that is defined by a file can name the users of its units.
-// Root and texts are not accepted as users.
+// TestUserInPath checks that a manager that is defined by a file can find the users of its units in
+// the path. Root and texts are not accepted as users.
 func TestUserInPath(t *testing.T) {
 	for _, tt := range []struct{ segment, want string }{{"uid_1002", "1002"}, {"uid_0", ""}, {"uid_x", ""}} {
 		m := newMachine(t, func(c *unit.Config) {

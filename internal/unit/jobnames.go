@@ -10,13 +10,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// arrayElement matches the id of an array and the number of an element, in the format of squeue.
+// arrayElement matches the id of a job array and the number of an element, in the format of squeue.
 var arrayElement = regexp.MustCompile(`^[0-9]{1,10}_[0-9]{1,10}$`)
 
-// readNames reads the files that task prologs write, with lines name=value: the name of a job, and
-// its element of an array. These values are not available in Slurm's prolog. The prolog creates the
-// file and makes the user of the job the owner of the file, so the user can name only this job.
-// Invalid values are ignored without an error, so that a user cannot make a stage fail.
+// readNames reads the files that task prologs write. Their lines have the form name=value and
+// contain the name of a job and its element in an array, which are not available in Slurm's prolog.
+// The prolog creates the file and makes the job's user its owner, so the user can name only this
+// job. Invalid values are ignored without an error, so that a user cannot make a stage fail.
 func (p *prologFiles) readNames(dir prologDir) error {
 	folder := filepath.Join(dir.path, "names")
 	jobs, err := listTrusted(folder, maxHeldFiles)
@@ -39,7 +39,7 @@ func (p *prologFiles) readNames(dir prologDir) error {
 	return nil
 }
 
-// addNames adds the content of a file. Unknown names and invalid values are ignored.
+// addNames adds the content of a file. It ignores unknown names and invalid values.
 func addNames(info *gpu.UnitInfo, text string) {
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")

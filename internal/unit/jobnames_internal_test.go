@@ -10,15 +10,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestJobNames checks which files name a job. A malformed file is not an error, because a user must
-// not be able to make a stage fail.
+// TestJobNames checks from which files the name of a job is read. A malformed file is not an error,
+// because a user must not be able to make a stage fail.
 func TestJobNames(t *testing.T) {
 	own := strconv.Itoa(os.Geteuid())
 	other := strconv.Itoa(os.Geteuid() + 1)
 	for _, tt := range []struct{ name, uid, text, want string }{
 		{"name and element", own, "name=train\narray=2_4\n", "train 2_4"},
 		{"name only", own, "name=a b=c\narray=\n", "a b=c "},
-		{"another user's job", other, "name=train\narray=2_4\n", " "},
+		{"the job of another user", other, "name=train\narray=2_4\n", " "},
 		{"no user", "", "name=train\n", " "},
 		{"unknown names", own, "account=physics\nuid=0\n", " "},
 		{"not printable", own, "name=\x1b[2J\narray=2_4\n", " 2_4"},

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxManagerFile limits the size of a file in bytes, and maxManagerFiles limits the number of
-	// files in a directory.
+	// maxManagerFile is the maximum size of a file in bytes, and maxManagerFiles is the maximum
+	// number of files in a directory.
 	maxManagerFile  = 64 << 10
 	maxManagerFiles = 256
 	managerSuffix   = ".conf"
@@ -21,10 +21,10 @@ const (
 
 var managerName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
-// LoadManagers returns the managers of the directories and of this program, sorted by precedence. A
-// file replaces the file of the same name in an earlier directory or in this program, and keeps its
-// place in the order. New managers come first, and later directories come before earlier directories. A
-// missing directory is not an error.
+// LoadManagers returns the managers that the directories define and the built-in managers, sorted by
+// precedence. A file replaces the file of the same name in an earlier directory or in this program,
+// without changing the order. New managers come first, and managers from later directories come before
+// managers from earlier directories. A missing directory is not an error.
 func LoadManagers(dirs []string) (all []Manager, err error) {
 	loaded := slices.Clone(builtIn)
 	for _, dir := range dirs {
@@ -53,7 +53,7 @@ func loadDir(dir string) (all []Manager, err error) {
 	slices.Sort(names)
 	for _, name := range names {
 		if !strings.HasSuffix(name, managerSuffix) {
-			continue // file of an editor, or disabled file
+			continue // for example a backup file of an editor, or a disabled file
 		}
 		file := filepath.Join(dir, name)
 		text, _, err := readTrusted(file, maxManagerFile)
@@ -69,7 +69,8 @@ func loadDir(dir string) (all []Manager, err error) {
 	return all, err
 }
 
-// parseManager parses a file with lines name = value. The file is named after the manager.
+// parseManager parses a file with lines of the form name = value. The file is named after the
+// manager.
 func parseManager(base, file, text string) (m Manager, err error) {
 	m.Name, m.File = strings.TrimSuffix(base, managerSuffix), file
 	if !managerName.MatchString(m.Name) || m.Name == Systemd || m.Name == User {
@@ -98,7 +99,7 @@ func parseManager(base, file, text string) (m Manager, err error) {
 	return m, nil
 }
 
-// set applies a line of a file.
+// set applies one line of a file.
 func (m *Manager) set(name, value string) error {
 	switch name {
 	case "unit":

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// These managers need code to find the names of their units or the place of units in a path.
+// These managers need code of their own, which finds the names of their units or the place of units
+// in a path.
 const (
 	Slurm   = "slurm"
 	Docker  = "docker"
@@ -19,32 +20,33 @@ const (
 	User    = "user"
 )
 
-// A Manager recognises its units in cgroup paths. Its file is described in docs/managers.md.
+// A Manager recognises its units in cgroup paths. docs/managers.md describes the file that defines
+// a manager.
 type Manager struct {
 	Name string
-	// Unit describes the meaning of a unit's name, in Markdown.
+	// Unit is a description of what a unit's name means, in Markdown.
 	Unit  string
 	Paths []Pattern
-	// UIDs contains trusted users. The manager can have units below user@<uid>.service of these
-	// users, although they can choose the names there.
+	// UIDs contains the uids of trusted users. The manager can have units below user@<uid>.service
+	// of these users, although these users can choose the names there.
 	UIDs []string
-	// Held contains directories with files that list the GPUs that units hold.
+	// Held contains directories with files that list the GPUs held by units.
 	Held []string
 	// File is the file or flag that defines the manager.
 	File string
 }
 
-// BuiltIn is the File of the managers in this program.
+// BuiltIn is the value of File for the managers that are built into this program.
 const BuiltIn = "built in"
 
-// last contains the managers without patterns, with the lowest precedence. The parser finds their
-// units by slices.
+// last contains the managers without patterns, which have the lowest precedence. The parser finds
+// their units by slices.
 var last = []Manager{
 	{Name: Systemd, Unit: "service, except the driver's services", File: BuiltIn},
 	{Name: User, Unit: "uid of a session, rootless containers included", File: BuiltIn},
 }
 
-// sources describes, in Markdown, the origin of names that are not in the path.
+// sources describes the origin of names that are not in the path, in Markdown.
 var sources = map[string]string{
 	Slurm:   "cgroup: [slurm.md](slurm.md)",
 	Docker:  "cgroup, and Docker's files below `--units.docker-root`",
@@ -62,7 +64,7 @@ var files embed.FS
 var builtIn = func() (all []Manager) {
 	entries, err := files.ReadDir("managers")
 	if err != nil {
-		panic(err) // this cannot fail, because the files are part of the program
+		panic(err) // impossible, because the files are part of the program
 	}
 	for _, e := range entries {
 		text, err := files.ReadFile(path.Join("managers", e.Name()))
@@ -78,11 +80,11 @@ var builtIn = func() (all []Manager) {
 	return all
 }()
 
-// BuiltInManagers returns the managers in this program. The help of --units and the table of docs/managers.md are derived from
-// it.
+// BuiltInManagers returns the managers that are built into this program. The help of --units and the table in
+// docs/managers.md are generated from it.
 func BuiltInManagers() []Manager { return slices.Concat(builtIn, last) }
 
-// Managers contains the names of the managers in this program.
+// Managers contains the names of the built-in managers.
 var Managers = Names(BuiltInManagers())
 
 // Names returns the names of managers.
@@ -94,11 +96,11 @@ func Names(managers []Manager) (names []string) {
 	return slices.Compact(names)
 }
 
-// Patterns contains managers that are set by a flag, in the order of their precedence. It is a
-// value of [flag.Var].
+// Patterns contains managers that are defined by a flag, sorted by precedence. It can be used with
+// [flag.Var].
 type Patterns []Manager
 
-// Set adds a pattern, which is given as manager=path.
+// Set adds a manager, in the form manager=path.
 func (p *Patterns) Set(s string) error {
 	name, expr, ok := strings.Cut(s, "=")
 	switch {
@@ -118,7 +120,7 @@ func (p *Patterns) Set(s string) error {
 	return nil
 }
 
-// String returns the patterns in the form in which they are given.
+// String returns the patterns in the form of the flag.
 func (p *Patterns) String() string {
 	if p == nil {
 		return ""

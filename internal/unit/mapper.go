@@ -20,49 +20,50 @@ import (
 )
 
 const (
-	// pollEvery is the interval between two polls, and extraPoll is the minimum interval if a new
-	// container causes a poll.
+	// pollEvery is the usual interval between two polls. extraPoll is the minimum interval if a
+	// poll is requested earlier, for example because of a new container.
 	pollEvery = 10 * time.Second
 	extraPoll = 2 * time.Second
-	// fileTimeout is the timeout of reading files, because their disk may hang.
+	// fileTimeout is the timeout for reading files, because their disk may hang.
 	fileTimeout = 3 * time.Second
 	// nameAfter is the time for which a process waits for the name of its unit before the unit's id
 	// is used. It is shorter than the time for which an interval waits for its settlement.
 	nameAfter = 5 * time.Second
 	// titleEvery is the minimum interval between two searches for the daemon of a new job.
 	titleEvery = time.Second
-	// fresh is the time for which a unit without a process counts as alive. It is also the maximum age
-	// of a prolog's file when the first process of its job appears.
+	// fresh is the time for which a unit without a process counts as alive, counted from the time at
+	// which the prolog wrote its file. The first process of a job must start within this time.
 	fresh = 3 * pollEvery
 )
 
 // Config contains the sources and settings of a Mapper.
 type Config struct {
 	ProcFS string
-	// Known contains all managers in the order of their precedence. If it is nil, the managers in this
-	// program are used.
+	// Known contains all managers, sorted by precedence. If it is nil, the built-in managers are used.
 	Known []Manager
-	// Managers contains the managers of units that get accounts, in addition to the managers of
-	// Patterns.
+	// Managers contains the names of the managers with units that get accounts, in addition to the
+	// managers in Patterns.
 	Managers []string
 	Patterns Patterns
-	// Max limits the number of units. More units of a manager are combined into one unit, named
-	// other.
+	// Max is the maximum number of units. Further units of a manager are combined into one unit,
+	// named other.
 	Max int
-	// Keep is the time for which a unit counts towards the limit after its last process ended.
+	// Keep is the time for which a unit counts towards Max after its last process has ended.
 	Keep time.Duration
-	// Users selects the data about users, and Passwd is the file with their names.
+	// Users selects which data about users are shown, and Passwd is the path of the file with the
+	// users' names.
 	Users  Users
 	Passwd string
-	// HeldDirs contains the directories where prologs write the GPUs that each job holds.
+	// HeldDirs contains the directories in which Slurm prologs list the GPUs that each job holds.
 	HeldDirs []string
 	Numbers  Numbers
 	// DockerRoot is the data root of Docker. PodmanRoots are Podman's graph root and run root.
 	DockerRoot  string
 	PodmanRoots []string
-	// ContainerdRun is the directory of the state of containerd.
+	// ContainerdRun is the state directory of containerd.
 	ContainerdRun string
-	// RootlessDir is the directory of the files in which users name their containers, by uid. It may be empty.
+	// RootlessDir is the directory with the files in which users name their containers. The files are named by
+	// uid. RootlessDir may be empty.
 	RootlessDir string
 	// Pods resolves the processes of pods, and IsPod recognises their cgroups. Both are nil on a
 	// machine without Kubernetes.
@@ -73,13 +74,13 @@ type Config struct {
 	Stages *stage.Set
 }
 
-// Mapper maps processes to units. It is an [owner.Resolver], and safe for concurrent use.
+// Mapper maps processes to units. It is an [owner.Resolver] and is safe for concurrent use.
 type Mapper struct {
 	cfg    Config
 	tree   proc.Tree
 	sight  proc.Sight
 	parser parser
-	// heldDirs contains the directories of Config.HeldDirs and of the managers.
+	// heldDirs contains the directories in Config.HeldDirs and the directories of the managers.
 	heldDirs []heldDir
 	// extra requests a poll from Run, and polled is closed after the first poll.
 	extra, polled chan struct{}
@@ -94,22 +95,22 @@ type Mapper struct {
 	found      live // units found by the last scan
 	lastFiles  prologFiles
 	passwd     map[string]string
-	containers map[string]container // by key
+	containers map[string]container // containers by key, see [match.key]
 
 	mu sync.Mutex
-	// active is set from the start on a machine without Kubernetes. On other machines it is set after a
-	// unit was seen. Until then no source is polled.
+	// active is set from the start on a machine without Kubernetes. On a Kubernetes node it is set when
+	// the first unit is found. Until then no source is polled.
 	active bool
-	// jobs contains the name of each run of a job by SLUID, and names contains the name of each
-	// container by key.
+	// jobs contains the job id for each run of a job, by SLUID. names contains the name of each
+	// container, by key.
 	jobs, names map[string]dated
-	// engines contains the manager of each container by id.
+	// engines contains the manager of each container, by id.
 	engines map[string]string
-	// described contains the descriptions from the files of jobs, by job.
+	// described contains the descriptions from the jobs' files, by job.
 	described map[jobKey]gpu.UnitInfo
-	// uids contains the uids of the users of jobs.
+	// uids contains the uid of each unit's user, if it is known.
 	uids map[gpu.Unit]string
-	// units contains the units within the limit, with the time, on the boot clock, at which each
+	// units contains the units within the limit. The value is the boot-clock time at which the unit
 	// was last alive.
 	units     map[gpu.Unit]time.Duration
 	infos     map[gpu.Unit]gpu.UnitInfo // immutable
@@ -120,7 +121,7 @@ type Mapper struct {
 	processes map[gpu.Owner][]gpu.ProcessID
 }
 
-// dated is a name with the time, on the boot clock, at which its owner was last alive.
+// dated is a name with the boot-clock time at which its owner was last alive.
 type dated struct {
 	name string
 	last time.Duration
@@ -129,7 +130,7 @@ type dated struct {
 // required reports whether units may hold GPUs that no process uses yet.
 func (cfg *Config) required() bool { return len(cfg.heldDirs()) > 0 || cfg.Pods == nil }
 
-// known returns all managers in the order of their precedence.
+// known returns all managers, sorted by precedence.
 func (cfg *Config) known() []Manager {
 	if cfg.Known == nil {
 		return slices.Concat(cfg.Patterns, BuiltInManagers())
@@ -159,7 +160,7 @@ func (m *Mapper) Run(ctx context.Context) error {
 	defer tick.Stop()
 	extra := rate.NewLimiter(rate.Every(extraPoll), 1)
 	for first := true; ; first = false {
-		_ = m.Refresh(ctx) // the error is dropped, because the stages count and log it
+		_ = m.Refresh(ctx) // the stages count and log the error
 		if first {
 			close(m.polled)
 		}
@@ -178,7 +179,7 @@ func (m *Mapper) Run(ctx context.Context) error {
 // Polled returns a channel that is closed after the first poll of Run.
 func (m *Mapper) Polled() <-chan struct{} { return m.polled }
 
-// Refresh reads all sources once. It reads no source before a unit was seen.
+// Refresh reads all sources once. It reads nothing until the mapper is active.
 func (m *Mapper) Refresh(ctx context.Context) error {
 	m.refresh.Lock()
 	defer m.refresh.Unlock()
@@ -191,7 +192,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(scanErr, proc.ErrBlind):
-		found = m.found // earlier units may still run
+		found = m.found // units that were found earlier may still run
 	}
 	m.found = found
 	fileErr, ok := m.readFiles(ctx, found)
@@ -199,7 +200,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case !ok:
-		fileErr = errors.New("read the files of prologs and containers: no response from their disk")
+		fileErr = errors.New("read the files of prologs and containers: their disk does not respond")
 	}
 	found.adopt(m.containers)
 	err := errors.Join(scanErr, fileErr, m.publish(found, began))
@@ -207,7 +208,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	return err
 }
 
-// Activate makes a Mapper read its sources even if no unit was seen yet.
+// Activate makes a Mapper read its sources even if no unit was found yet.
 func (m *Mapper) Activate() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -238,8 +239,8 @@ func (m *Mapper) findLive(ctx context.Context, now time.Duration) (live, error) 
 	return found, err
 }
 
-// findJob searches for the job of a SLUID. The daemon of a job exists before its first process, so
-// one search finds it.
+// findJob searches for the job with a SLUID. A job's daemon exists before the job's first process,
+// so one search finds it.
 func (m *Mapper) findJob(now time.Duration) {
 	if !m.scanning.TryLock() {
 		return
@@ -254,8 +255,8 @@ func (m *Mapper) findJob(now time.Duration) {
 	}
 }
 
-// readFiles reads the files of prologs and of new containers. It reports false if the disk does not
-// respond in time. A late read does not change anything.
+// readFiles reads the files of prologs and new containers. It returns false if the disk does not
+// respond in time. In this case the late result is dropped.
 func (m *Mapper) readFiles(ctx context.Context, found live) (error, bool) {
 	type result struct {
 		prolog     prologFiles

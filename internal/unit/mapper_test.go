@@ -22,7 +22,7 @@ import (
 
 const containerID = "3f4a9c0d1e2b5a697887766554433221100ffeeddccbbaa99887766554433221"
 
-// machine is a machine with the same chain of resolvers as in the exporter.
+// machine is a simulated machine with the same chain of resolvers as in the exporter.
 type machine struct {
 	t   *testing.T
 	dir string
@@ -32,7 +32,7 @@ type machine struct {
 	chain *owner.Chain
 }
 
-// pod is a resolver that resolves every process of a pod.
+// pod is a resolver that assigns every process in a pod to the same pod.
 type pod struct{}
 
 func (pod) Resolve(p owner.Process) func() owner.Answer {
@@ -88,7 +88,7 @@ func (m *machine) remove(name string) {
 	}
 }
 
-// start adds a process of the user 1001.
+// start adds a process that the user 1001 runs.
 func (m *machine) start(pid int, comm, cgroup, title string) {
 	dir := "proc/" + strconv.Itoa(pid) + "/"
 	m.write(dir+"stat", fmt.Sprintf("%d (%s) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 %d 0 0", pid, comm, pid))
@@ -97,7 +97,7 @@ func (m *machine) start(pid int, comm, cgroup, title string) {
 	m.write(dir+"status", "Name:\t"+comm+"\nUid:\t1001\t1001\t1001\t1001\n")
 }
 
-// job adds the daemon of a job's step and a process of the job.
+// job adds a job with the daemon of its step and a process.
 func (m *machine) job(pid int, id, run string) {
 	path := "/system.slice/slurmstepd.scope/" + run
 	m.start(pid, "slurmstepd", path+"/step_batch/slurm", "slurmstepd: ["+id+".batch]")
@@ -111,7 +111,7 @@ func (m *machine) refresh() {
 	}
 }
 
-// want checks the owner of a process, which is manager/unit or a kind.
+// want checks the owner of a process. The owner is given as manager/unit or as a kind.
 func (m *machine) want(pid uint32, want string) {
 	m.t.Helper()
 	p, _ := m.chain.Process(pid)
@@ -127,8 +127,8 @@ func (m *machine) want(pid uint32, want string) {
 	}
 }
 
-// wantHeld checks the holders, in the form manager/unit, with "dead" if the unit is not alive. "none"
-// stands for a file that names no live job.
+// wantHeld checks the holders of GPUs. A holder is given as manager/unit, followed by "dead" if the
+// unit is not alive. "none" stands for a file that names no live job.
 func (m *machine) wantHeld(want ...string) {
 	m.t.Helper()
 	var got []string
@@ -148,8 +148,8 @@ func (m *machine) wantHeld(want ...string) {
 	}
 }
 
-// TestSLUID checks that a job that is named by its SLUID gets its id from the title of its daemon, at
-// the first request and without a poll.
+// TestSLUID checks that the id of a job whose cgroup contains only a SLUID is found in the title of
+// the job's daemon, at the first request and without a poll.
 func TestSLUID(t *testing.T) {
 	m := newMachine(t, nil)
 	m.job(10, "4711", "s8FXKTA79XAR00")
@@ -161,8 +161,8 @@ func TestSLUID(t *testing.T) {
 	}
 }
 
-// TestSLUIDWithoutTitle checks that a job with an unknown id keeps its SLUID, even when the id
-// becomes known later, because otherwise its counter would get another name.
+// TestSLUIDWithoutTitle checks that a job with an unknown id is named by its SLUID, even after the
+// id becomes known, because otherwise its counter would get another name.
 func TestSLUIDWithoutTitle(t *testing.T) {
 	m := newMachine(t, nil)
 	m.job(10, "x", "s8FXKTA79XAR00")
@@ -175,7 +175,8 @@ func TestSLUIDWithoutTitle(t *testing.T) {
 	m.want(12, "slurm/s8FXKTA79XAR00")
 }
 
-// TestForgedTitle checks that a job cannot take the title of another job's daemon.
+// TestForgedTitle checks that a process of a job cannot imitate the daemon of another job by its
+// title.
 func TestForgedTitle(t *testing.T) {
 	m := newMachine(t, nil)
 	m.start(9, "slurmstepd", "/system.slice/slurmstepd.scope/s8FXKTA79XAR00/step_batch/user/task_0", "slurmstepd: [1.batch]")
@@ -184,8 +185,8 @@ func TestForgedTitle(t *testing.T) {
 	m.want(11, "slurm/4711")
 }
 
-// TestRequeue checks that a requeued job is the same unit under another SLUID, and holds its GPU
-// only while it runs.
+// TestRequeue checks that a requeued job, which has another SLUID, is the same unit, and that it
+// holds its GPU only while it runs.
 func TestRequeue(t *testing.T) {
 	m := newMachine(t, nil)
 	m.write("held/0", "4711 1001\n")
@@ -207,27 +208,27 @@ func TestRequeue(t *testing.T) {
 	m.want(21, "slurm/4711")
 	m.wantHeld("slurm/4711 exclusive")
 	if got := m.Units()[gpu.Unit{Manager: "slurm", Name: "4711"}].SLUID; got != "s8FXKTB00000T5" {
-		t.Errorf("SLUID is %s, want that of the last run", got)
+		t.Errorf("SLUID is %s, want the SLUID of the last run", got)
 	}
 }
 
-// TestHeldBeforeFirstProcess checks that a job holds its GPU from the prolog on, and that the file
-// of a job that never started expires.
+// TestHeldBeforeFirstProcess checks that a job holds its GPU as soon as its prolog has run, and
+// that the file expires if the job never starts.
 func TestHeldBeforeFirstProcess(t *testing.T) {
 	m := newMachine(t, nil)
 	m.write("held/0", "4711\n4712\n")
 	m.refresh()
 	m.wantHeld("slurm/4711 time-slicing", "slurm/4712 time-slicing")
 	if a := m.Allocations(gpu.Allocations{Known: true, Optional: true}); a.Optional || a.Requested != m.now {
-		t.Errorf("allocations requested at %v, optional %v, want required ones", a.Requested, a.Optional)
+		t.Errorf("allocations requested at %v, optional %v, want required allocations", a.Requested, a.Optional)
 	}
 	m.now += time.Minute
 	m.refresh()
 	m.wantHeld("none", "none")
 }
 
-// TestJobInPod checks that a job inside a pod belongs to the pod and is also reported, and that the
-// pod holds the GPU instead of the job.
+// TestJobInPod checks that the processes of a job inside a pod belong to the pod, that the job is
+// reported in addition, and that the pod holds the GPU instead of the job.
 func TestJobInPod(t *testing.T) {
 	const kubepods = "/kubepods.slice/kubepods-pod0a1b2c3d_0000_4000_8000_000000000001.slice/cri-containerd-" + containerID + ".scope"
 	m := newMachine(t, onKubernetes)
@@ -257,8 +258,8 @@ func TestKubernetesNode(t *testing.T) {
 	m.want(21, "slurm/4711")
 }
 
-// TestContainers checks the names of containers. If the files of the engine do not contain a name,
-// or if the name cannot be shown on a page, it checks the id.
+// TestContainers checks the names of containers. A container is named by its id if the engine's
+// files contain no name, or a name that cannot be shown on a page.
 func TestContainers(t *testing.T) {
 	m := newMachine(t, nil)
 	other := strings.Replace(containerID, "3", "4", 1)
@@ -278,7 +279,7 @@ func TestContainers(t *testing.T) {
 		m.want(pid, "pending")
 	}
 	if err := m.Refresh(t.Context()); err == nil {
-		t.Error("no error for a container without files")
+		t.Error("a container without files causes no error")
 	}
 	m.want(10, "docker/train")
 	m.want(12, "podman/labeler")
@@ -288,7 +289,8 @@ func TestContainers(t *testing.T) {
 	m.wantHeld("docker/train exclusive")
 }
 
-// TestEqualNames checks that containers of two engines with the same name keep their own images.
+// TestEqualNames checks that two containers of different engines with the same name have their own
+// images.
 func TestEqualNames(t *testing.T) {
 	m := newMachine(t, nil)
 	podman := strings.Replace(containerID, "3", "6", 1)
@@ -312,7 +314,7 @@ func TestEqualNames(t *testing.T) {
 	}
 }
 
-// TestBrokenList checks that each container of Podman is named after the list of containers can be
+// TestBrokenList checks that Podman's containers are named as soon as the list of containers can be
 // read.
 func TestBrokenList(t *testing.T) {
 	m := newMachine(t, nil)
@@ -326,7 +328,7 @@ func TestBrokenList(t *testing.T) {
 		m.start(10+i, "python3", "/machine.slice/libpod-"+id+".scope/container", "")
 	}
 	if err := m.Refresh(t.Context()); err == nil {
-		t.Error("no error for a broken list")
+		t.Error("a broken list causes no error")
 	}
 	m.write("podman/overlay-containers/containers.json", "["+strings.Join(list, ",")+"]")
 	if err := m.Refresh(t.Context()); err != nil {
@@ -337,8 +339,9 @@ func TestBrokenList(t *testing.T) {
 	}
 }
 
-// TestPrivateNamespace checks services with a slice that a cgroup namespace hides. The stage reports them while they run, but
-// only if services are units. Containers, users and services of a visible slice are not affected.
+// TestPrivateNamespace checks services in a slice that the exporter's cgroup namespace hides. The stage must report
+// them while they run, but only if services are units. Containers, users and services in a visible slice are not
+// affected.
 func TestPrivateNamespace(t *testing.T) {
 	tests := []struct {
 		name, cgroup string
@@ -346,8 +349,8 @@ func TestPrivateNamespace(t *testing.T) {
 		owner        string
 		hidden       string // empty if there is none
 	}{
-		{"a service beside the exporter", "/../ollama.service", unit.Managers, "host", "ollama.service"},
-		{"a service below it", "/../ray.service/workers", unit.Managers, "host", "ray.service"},
+		{"a service in the slice of the exporter", "/../ollama.service", unit.Managers, "host", "ollama.service"},
+		{"a service below the exporter's slice", "/../ray.service/workers", unit.Managers, "host", "ray.service"},
 		{"a service in a slice of its own", "/../../ml.slice/vllm.service", unit.Managers, "host", "vllm.service"},
 		{"a service of the system", "/../../system.slice/ollama.service", unit.Managers, "systemd/ollama", ""},
 		{"a user's service", "/../../user.slice/user-1000.slice/user@1000.service/app.slice/x.service", unit.Managers, "user/1000", ""},
@@ -355,7 +358,7 @@ func TestPrivateNamespace(t *testing.T) {
 		{"a container", "/../docker-" + containerID + ".scope", unit.Managers, "pending", ""},
 		{"a machine's service", "/../../machine.slice/systemd-nspawn@x.service/payload", unit.Managers, "machine/x", ""},
 		{"init", "/../../init.scope", unit.Managers, "host", ""},
-		{"services are no units", "/../ollama.service", []string{unit.Slurm}, "host", ""},
+		{"services are not units", "/../ollama.service", []string{unit.Slurm}, "host", ""},
 		{"no namespace", "/ollama.service", unit.Managers, "host", ""},
 	}
 	for _, tt := range tests {
@@ -383,8 +386,8 @@ func TestPrivateNamespace(t *testing.T) {
 	}
 }
 
-// TestLimit checks that units that exceed the limit share one name for each manager, and that names
-// become available when units end.
+// TestLimit checks that units above the limit share one name per manager, and that new units can be
+// named after other units have ended.
 func TestLimit(t *testing.T) {
 	m := newMachine(t, func(c *unit.Config) { c.HeldDirs = nil })
 	for i := range 7 {
@@ -403,7 +406,7 @@ func TestLimit(t *testing.T) {
 	m.want(16, "user/1006")
 }
 
-// TestUsers checks which data about users are known.
+// TestUsers checks which data about users are shown for each selection.
 func TestUsers(t *testing.T) {
 	for users, want := range map[unit.Users]gpu.UnitInfo{
 		unit.UsersUID:  {UID: "1001", Account: "physics"},
@@ -429,13 +432,13 @@ func TestUsers(t *testing.T) {
 }
 
 // TestUnitsOfSilentKubelet checks that the allocations of units are added even if the allocations
-// of pods are unknown, and that live units are added to the live pods if these are known.
+// of pods are unknown, and that live units are added to the live pods if the live pods are known.
 func TestUnitsOfSilentKubelet(t *testing.T) {
 	m := newMachine(t, onKubernetes)
 	m.write("held/0", "4711\n")
 	m.job(10, "4711", "job_4711")
 	if got := m.Allocations(gpu.Allocations{Known: true, Alive: map[string]bool{"pod": true}}); got.Known || got.Alive != nil {
-		t.Errorf("allocations before the first poll of units: %+v, want unknown ones and no list of live groups", got)
+		t.Errorf("allocations before the first poll of units: %+v, want unknown allocations and no list of live groups", got)
 	}
 	m.refresh()
 	want := map[string]bool{"pod": true, "slurm/4711": true}
@@ -444,9 +447,9 @@ func TestUnitsOfSilentKubelet(t *testing.T) {
 		t.Errorf("live groups (-want +got):\n%s", diff)
 	}
 	if len(got.List) != 1 || got.List[0].Owner.UID != "slurm/4711" || !got.List[0].Live {
-		t.Errorf("allocations %+v, want the one of job 4711", got.List)
+		t.Errorf("allocations %+v, want only the allocation of job 4711", got.List)
 	}
 	if got := m.Allocations(gpu.Allocations{}).Alive; got != nil {
-		t.Errorf("live groups before the first poll of pods: %v, want nil for unknown", got)
+		t.Errorf("live groups before the first poll of pods: %v, want nil, which means unknown", got)
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"path/filepath"
 )
 
-// maxNamespaces limits the namespaces of containerd.
+// maxNamespaces is the maximum number of containerd namespaces that are read.
 const maxNamespaces = 256
 
-// readNerdctl reads a container from containerd's directory of its runtime,
-// <run>/io.containerd.runtime.v2.task/<namespace>/<id>. The annotations of the container include
-// the name that nerdctl gave it, because nerdctl's hooks need it. A container that ctr started has
+// readNerdctl reads a container from the directory of containerd's runtime,
+// <run>/io.containerd.runtime.v2.task/<namespace>/<id>. The container's annotations contain the
+// name from nerdctl, because nerdctl's hooks need the name. A container that was started by ctr has
 // no name.
 func readNerdctl(run, id, procFS string) (container, error) {
 	c := container{manager: Nerdctl}

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/unit"
 )
 
-// TestNerdctl checks the names and GPUs of containers in containerd's files. The containers belong to nerdctl in any namespace, to ctr, or to a
-// namespace that has another container. Some files are unusable.
+// TestNerdctl checks the names and GPUs of containers in containerd's files: containers of nerdctl in any namespace, a
+// container of ctr, and a container that only another namespace contains. Some files cannot be used.
 func TestNerdctl(t *testing.T) {
 	const tasks = "containerd/io.containerd.runtime.v2.task/"
 	spec := func(name string) string {
@@ -20,7 +20,7 @@ func TestNerdctl(t *testing.T) {
 		{"a name", "default", spec(`"nerdctl/name":"embed",`), "nerdctl/embed", ""},
 		{"another namespace", "lab", spec(`"nerdctl/name":"embed",`), "nerdctl/embed", ""},
 		{"ctr", "default", spec(""), "nerdctl/3f4a9c0d1e2b", ""},
-		{"a name that is no label", "default", spec(`"nerdctl/name":"a\u0007",`), "nerdctl/3f4a9c0d1e2b", ""},
+		{"a name that cannot be a label", "default", spec(`"nerdctl/name":"a\u0007",`), "nerdctl/3f4a9c0d1e2b", ""},
 		{"no file", "", "", "nerdctl/3f4a9c0d1e2b", "find container"},
 		{"no JSON", "default", "{", "nerdctl/3f4a9c0d1e2b", "invalid JSON"},
 		{"a file that is too large", "default", `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, "nerdctl/3f4a9c0d1e2b", "more than"},

@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// contradictions is the number of jobs after which the meaning of the numbers counts as wrong, if
-	// these jobs use other GPUs than their files name.
+	// contradictions is the number of jobs that must use other GPUs than their files name before the
+	// meaning of the numbers counts as wrong.
 	contradictions = 3
-	// maxJobUses limits the number of remembered jobs of a directory.
+	// maxJobUses is the maximum number of jobs that are remembered for a directory.
 	maxJobUses = 16
-	// keepJobUse is the time for which the use of a job is remembered. If cgroups do not constrain
-	// devices, jobs can use GPUs of other jobs. Without this limit, three such jobs would cause an
-	// error until more jobs have run.
+	// keepJobUse is the time for which the GPUs used by a job are remembered. If cgroups do not
+	// constrain devices, jobs can use the GPUs of other jobs. Without this limit, three such jobs
+	// would cause an error until more jobs have run.
 	keepJobUse = 24 * time.Hour
 )
 
-// number is a number that names a GPU in a directory. The zero value stands for a GPU that is named
-// by its UUID.
+// number is a number that names a GPU in the files of a directory. The zero value stands for a GPU
+// that is named by its UUID.
 type number struct {
 	dir  prologDir
 	text string
 }
 
-// number returns the number in a name, without the GPU instance.
+// number returns the number in a GPU name, without the GPU instance.
 func (d prologDir) number(name string) number {
 	text, _, _ := strings.Cut(name, ".")
 	if !isNumber(text) {
@@ -39,16 +39,16 @@ func (d prologDir) number(name string) number {
 	return number{d, text}
 }
 
-// jobUse contains the numbers in the files of a job, and the GPUs that its processes use.
+// jobUse contains the numbers in the files of a job, and the GPUs that the job's processes use.
 type jobUse struct {
 	job     jobKey
 	numbers []string
 	used    []gpu.Device
-	last    time.Duration // time on the boot clock
+	last    time.Duration // boot-clock time of the last use
 }
 
-// fits reports whether the files, with a given meaning of the numbers, name all GPUs that the job
-// uses.
+// fits reports whether the job's files name all GPUs that the job uses, if the numbers have the
+// given meaning.
 func (u jobUse) fits(n Numbers) bool {
 	return !slices.ContainsFunc(u.used, func(d gpu.Device) bool {
 		return !slices.ContainsFunc(u.numbers, func(number string) bool {
@@ -58,19 +58,19 @@ func (u jobUse) fits(n Numbers) bool {
 	})
 }
 
-// numbering compares the GPUs that jobs use with the numbers in their files.
+// numbering compares the GPUs that jobs use with the numbers in the jobs' files.
 type numbering struct {
 	devices []gpu.Device
 	// used contains the GPUs that jobs used since the last comparison, by job and UUID.
 	used map[jobKey]map[string]bool
-	// jobs contains the last jobs of each directory.
+	// jobs contains the last jobs with files in each directory.
 	jobs map[string][]jobUse
 	// numbers contains the current meaning of the numbers in each directory.
 	numbers map[string]Numbers
 }
 
-// Used stores the UUIDs of the GPUs that the owners use, so that a wrong meaning of the numbers in
-// prologs' files can be detected.
+// Used stores the UUIDs of the GPUs that owners use. They are needed to detect a wrong meaning of
+// the numbers in prologs' files.
 func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,7 +94,7 @@ func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 }
 
 // compare stores the GPUs that were used by jobs with files. It ignores jobs with a GPU that is
-// named by UUID, because such jobs provide no information about the numbers.
+// named by UUID, because such jobs do not show the meaning of numbers.
 func (n *numbering) compare(claims []claim, now time.Duration) {
 	n.numbers = make(map[string]Numbers)
 	of := make(map[jobKey]map[string][]string) // numbers by job and directory
@@ -124,8 +124,8 @@ func (n *numbering) compare(claims []claim, now time.Duration) {
 	}
 }
 
-// shares reports whether a job used a GPU that another job also used. If files contain only one
-// job, the file of the other job may have replaced the file of this job.
+// shares reports whether another job used one of the job's GPUs. The files of such a job prove
+// nothing, because in some formats the file of a GPU names only the last job.
 func (n *numbering) shares(job jobKey) bool {
 	for uuid := range n.used[job] {
 		for other := range n.used {
@@ -141,7 +141,7 @@ func (n *numbering) devicesOf(uuids map[string]bool) []gpu.Device {
 	return slices.DeleteFunc(slices.Clone(n.devices), func(d gpu.Device) bool { return !uuids[d.UUID] })
 }
 
-// add stores the use of a job as the newest use.
+// add stores the GPUs used by a job as the newest entry of a directory.
 func (n *numbering) add(dir string, use jobUse) {
 	if n.jobs == nil {
 		n.jobs = make(map[string][]jobUse)
@@ -151,8 +151,8 @@ func (n *numbering) add(dir string, use jobUse) {
 	n.jobs[dir] = jobs[max(0, len(jobs)-maxJobUses):]
 }
 
-// check returns an error if the meaning of the numbers in a directory is wrong. The error names the
-// meaning that fits the use of all jobs.
+// check returns an error if the meaning of the numbers in a directory is wrong. If only one meaning
+// fits all jobs, the error names it.
 func (n *numbering) check() error {
 	for _, dir := range slices.Sorted(maps.Keys(n.numbers)) {
 		now := n.numbers[dir]
@@ -176,7 +176,7 @@ func (n *numbering) check() error {
 	return nil
 }
 
-// fitting returns the most general meanings that fit the use of all jobs of a directory.
+// fitting returns the most general meanings of numbers that fit all jobs of a directory.
 func (n *numbering) fitting(dir string) []Numbers {
 	wrong := func(m Numbers) bool {
 		return slices.ContainsFunc(n.jobs[dir], func(u jobUse) bool { return !u.fits(m) })
@@ -191,13 +191,13 @@ func (n *numbering) fitting(dir string) []Numbers {
 		}
 	}
 	if len(numbers) < 2 {
-		return nil // a single number always fits a list with some first node
+		return nil // a single number fits every GPU with a suitable list
 	}
 	return slices.DeleteFunc(n.ranges(), wrong)
 }
 
-// ranges returns the lists of consecutive device nodes that begin at each node except the first
-// one, and end at the last one.
+// ranges returns the lists of consecutive device nodes that end at the last node and begin at any
+// node except the first.
 func (n *numbering) ranges() (lists []Numbers) {
 	var nodes []int
 	for _, d := range n.devices {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// eightGPUs returns eight GPUs. The driver numbers them from 0 to 7, and their device nodes are
+// eightGPUs returns eight GPUs. The driver numbers them from 0 to 7, but their device nodes are
 // numbered from 7 to 0.
 func eightGPUs() (devices []gpu.Device) {
 	for i := range 8 {
@@ -20,8 +20,9 @@ func eightGPUs() (devices []gpu.Device) {
 	return devices
 }
 
-// TestNumbering checks that a wrong meaning of the numbers in prologs' files is found by the GPUs that jobs use, and that the
-// meaning of gres.conf is proposed. Each job has the numbers that Slurm gives it, and uses the GPUs that Slurm gives it.
+// TestNumbering checks that a wrong meaning of the numbers in prologs' files is detected by comparison with the GPUs
+// that jobs use, and that the meaning in gres.conf is proposed. Each job uses the GPUs that Slurm allocates to it, and
+// its files contain the numbers of these GPUs in Slurm.
 func TestNumbering(t *testing.T) {
 	index := func(n int) string { return fmt.Sprint("GPU-", n) }   // AutoDetect=nvml
 	node := func(n int) string { return fmt.Sprint("GPU-", 7-n) }  // File=/dev/nvidia[0-7]
@@ -33,20 +34,20 @@ func TestNumbering(t *testing.T) {
 		jobs          [][]int // numbers of each job
 		want          string  // part of the error; empty if there is none
 	}{
-		{"right by index", "index", "", index, [][]int{{0}, {1, 2}, {7}, {4}}, ""},
-		{"right by node", "minor", "", node, [][]int{{0}, {1, 2}, {7}, {4}}, ""},
-		{"right by list", "minor:4-7", "", upper, [][]int{{0}, {1}, {2, 3}}, ""},
+		{"index is right", "index", "", index, [][]int{{0}, {1, 2}, {7}, {4}}, ""},
+		{"node is right", "minor", "", node, [][]int{{0}, {1, 2}, {7}, {4}}, ""},
+		{"a list is right", "minor:4-7", "", upper, [][]int{{0}, {1}, {2, 3}}, ""},
 		{"two jobs", "index", "", node, [][]int{{0}, {1}}, ""},
-		{"by node, not by index", "index", "", node, [][]int{{0}, {1, 2}, {5}}, "jobs 0, 1, 2 use other GPUs than their files name with --units.held-numbers=index: minor fits; set it, or write it into DIR/numbers"},
-		{"by index, not by node", "minor", "", index, [][]int{{0}, {1, 2}, {5}}, "--units.held-numbers=minor: index fits"},
+		{"node is right, index is set", "index", "", node, [][]int{{0}, {1, 2}, {5}}, "jobs 0, 1, 2 use other GPUs than their files name with --units.held-numbers=index: minor fits; set it, or write it into DIR/numbers"},
+		{"index is right, node is set", "minor", "", index, [][]int{{0}, {1, 2}, {5}}, "--units.held-numbers=minor: index fits"},
 		{"four of eight", "minor", "", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=minor: minor:4-7 fits"},
-		{"four of eight, not by index", "index", "", upper, [][]int{{0}, {1}, {2}, {3}}, "--units.held-numbers=index: minor:4-7 fits"},
-		{"a list of others", "minor:2-5", "", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=minor:2-5: minor:4-7 fits"},
-		{"a file of its own", "index", "minor:4-7\n", upper, [][]int{{0}, {1}, {3}}, ""},
+		{"four of eight, index is set", "index", "", upper, [][]int{{0}, {1}, {2}, {3}}, "--units.held-numbers=index: minor:4-7 fits"},
+		{"a list of other nodes", "minor:2-5", "", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=minor:2-5: minor:4-7 fits"},
+		{"the file numbers", "index", "minor:4-7\n", upper, [][]int{{0}, {1}, {3}}, ""},
 		{"a wrong file", "minor:4-7", "index", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=index: minor:4-7 fits"},
 		{"no meaning", "index", "", func(n int) string { return fmt.Sprint("GPU-", (n*3+1)%8) }, [][]int{{0}, {1}, {2}}, "and no other meaning is known to fit: compare the prolog with gres.conf"},
-		{"one number only", "minor", "", func(int) string { return "GPU-5" }, [][]int{{0}, {0}, {0}}, "no other meaning is known to fit"},
-		{"a job in the middle fits", "index", "", func(n int) string { // the numbers 3 and 4 are the same in both meanings
+		{"only one number", "minor", "", func(int) string { return "GPU-5" }, [][]int{{0}, {0}, {0}}, "no other meaning is known to fit"},
+		{"a job with GPUs that have the same number in both meanings", "index", "", func(n int) string { // the numbers 3 and 4 are the same in both meanings
 			return []string{"GPU-7", "GPU-6", "GPU-5", "GPU-3", "GPU-3", "GPU-2", "GPU-1", "GPU-0"}[n]
 		}, [][]int{{0}, {1}, {3}, {5}}, "no other meaning is known to fit"},
 	}
@@ -85,8 +86,8 @@ func TestNumbering(t *testing.T) {
 	}
 }
 
-// TestNumberingForgets checks that three jobs that used GPUs of others make the stage fail for at most a day, while one other job
-// runs all the time.
+// TestNumberingForgets checks that three jobs that used the GPUs of other jobs make the stage fail for at most a day,
+// while another job runs all the time.
 func TestNumberingForgets(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "jobs/9"), "gpus=1\n")
@@ -108,7 +109,7 @@ func TestNumberingForgets(t *testing.T) {
 		write(t, filepath.Join(dir, "jobs", job), "gpus=0\n")
 	}
 	if poll(0, map[string]string{"1": "GPU-5", "2": "GPU-6", "3": "GPU-4", "9": "GPU-1"}) == nil {
-		t.Error("no error while three jobs use another GPU")
+		t.Error("there is no error while three jobs use another GPU")
 	}
 	for _, job := range []string{"1", "2", "3"} {
 		if err := os.Remove(filepath.Join(dir, "jobs", job)); err != nil {
@@ -121,7 +122,7 @@ func TestNumberingForgets(t *testing.T) {
 		}
 	}
 	if uses := m.numbering.jobs[dir]; len(uses) != 1 || uses[0].job != "9" {
-		t.Errorf("%d jobs are remembered, want the running one", len(uses))
+		t.Errorf("%d jobs are remembered, want only the running job", len(uses))
 	}
 }
 
@@ -133,15 +134,15 @@ func TestMalformedNumbersFile(t *testing.T) {
 	write(t, filepath.Join(other, "1"), "4712\n")
 	files, err := readPrologFiles(slurmDirs(dir, other), Index)
 	if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "numbers")) {
-		t.Errorf("error %v, want one with the file", err)
+		t.Errorf("error %v, want an error with the name of the file", err)
 	}
 	if len(files.claims) != 1 || files.claims[0].job != "4712" {
-		t.Errorf("claims %+v, want the one of the other directory", files.claims)
+		t.Errorf("claims %+v, want only the claim from the other directory", files.claims)
 	}
 }
 
-// TestNumberingOfSharedGPUs checks that files prove nothing if they name only the last job of a shared GPU, which is the case for
-// the files of jobstats.
+// TestNumberingOfSharedGPUs checks that jobs on a shared GPU are ignored, because the file of a GPU may name only the
+// last job, as the files of jobstats do.
 func TestNumberingOfSharedGPUs(t *testing.T) {
 	dir := t.TempDir()
 	var m Mapper

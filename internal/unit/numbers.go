@@ -9,11 +9,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Numbers is the meaning of a GPU's number in the name of a file. It is a value of [flag.TextVar]. The zero value is [Index].
+// Numbers is the meaning of a GPU's number in the name of a file. It can be used with [flag.TextVar]. The zero value is
+// [Index].
 type Numbers struct {
 	meaning meaning
-	// nodes contains the numbers of the device nodes, by position in gres.conf. If it is empty,
-	// position and number are equal.
+	// nodes contains the numbers of the device nodes, by position in gres.conf. If it is empty, the
+	// positions are the numbers.
 	nodes []int
 }
 
@@ -34,7 +35,7 @@ var (
 	AMD   = Numbers{meaning: amd}   // the position among the AMD GPUs and partitions
 )
 
-// maxNumber is the largest number of a GPU.
+// maxNumber is the largest valid number of a GPU.
 const maxNumber = 999
 
 // MarshalText implements [encoding.TextMarshaler].
@@ -86,13 +87,13 @@ func (n *Numbers) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// firstRender is the minor number of the first render node. Old versions of Slurm number a device
-// file by the digits in its name, so a GPU with the file /dev/dri/renderD128 can have the number
-// 128. No machine has that many GPUs.
+// firstRender is the minor number of the first render node. Old versions of Slurm use the digits in
+// the name of a device file as its number, so a GPU with the file /dev/dri/renderD128 can have the
+// number 128. Such a number cannot be a position, because no machine has that many GPUs.
 const firstRender = 128
 
-// device returns the name of the GPU with a number. The number has up to three digits. It returns
-// false for a position that is not in the list.
+// device returns the name of the GPU with the given number, which has up to three digits. It
+// returns false if the number is not a position in the list.
 func (n Numbers) device(number string) (gpu.DeviceName, bool) {
 	i, _ := strconv.Atoi(number)
 	switch {

@@ -6,15 +6,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// nvidiaRuntime is the prefix of the names of the runtimes that read the variable below: nvidia,
-// nvidia-cdi, nvidia-legacy (NVIDIA Container Toolkit).
+// nvidiaRuntime is the prefix in the names of the runtimes that read NVIDIA_VISIBLE_DEVICES:
+// nvidia, nvidia-cdi and nvidia-legacy (NVIDIA Container Toolkit).
 const nvidiaRuntime = "nvidia"
 
-// visibleDevices is the value of NVIDIA_VISIBLE_DEVICES in a container's environment. It is a list
-// of GPUs, or all, none or void. Other variables are dropped, because they may contain secrets.
+// visibleDevices is the value of NVIDIA_VISIBLE_DEVICES in a container's environment, which is a
+// list of GPUs, or all, none or void. Other variables are not kept, because they may contain
+// secrets.
 type visibleDevices string
 
-// read reads the list of variables.
+// read reads the list of environment variables.
 func (v *visibleDevices) read(d *document) error {
 	return d.list(func() error {
 		var variable string
@@ -26,7 +27,7 @@ func (v *visibleDevices) read(d *document) error {
 	})
 }
 
-// devices returns the GPUs in the list.
+// devices returns the GPUs that the value names.
 func (v visibleDevices) devices() (list []gpu.DeviceName) {
 	n := 0
 	for id := range strings.SplitSeq(string(v), ",") {

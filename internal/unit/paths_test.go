@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// These are the ids of containers of Docker (train), of Podman (labeler), of another engine, and of an inner
-// container.
+// These are the ids of a container of Docker (train), of a container of Podman (labeler), of a container of
+// another engine, and of an inner container.
 const (
 	dockerID = "5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e"
 	podmanID = "90d390d390d390d390d390d390d390d390d390d390d390d390d390d390d390d3"
@@ -19,8 +19,8 @@ const (
 	innerID  = "1111222233334444555566667777888899990000aaaabbbbccccddddeeeeffff"
 )
 
-// TestPaths tests the cgroups that managers create, as their documentation and reports of their users show them, with the owner that an
-// administrator would name. The owner of an unnamed container is named by the start of the container's id.
+// TestPaths checks cgroups that managers create, as shown in the managers' documentation and in reports by users. The
+// expected owner is the one an administrator would name. An unnamed container is named by the beginning of its id.
 func TestPaths(t *testing.T) {
 	const (
 		user = "/user.slice/user-2001.slice/user@2001.service"
@@ -145,7 +145,7 @@ func TestPaths(t *testing.T) {
 			m.write("proc/"+strconv.Itoa(100+i)+"/cgroup", tt.cgroup+"\n")
 			_, _ = m.chain.Process(uint32(100 + i))
 		}
-		_ = m.Refresh(t.Context()) // a container without files is an error
+		_ = m.Refresh(t.Context()) // returns an error because of a container without files
 		m.now += 6 * time.Second
 	}
 	for i, tt := range tests {

@@ -8,31 +8,31 @@ import (
 	"strings"
 )
 
-// Pattern matches consecutive segments of a cgroup path. Slices may precede them.
+// Pattern matches consecutive segments in a cgroup path. Slices may precede these segments.
 type Pattern struct {
 	text     string
-	root     bool // no segments precede the pattern
+	root     bool // set if no segments may precede the match
 	segments []*regexp.Regexp
-	prefix   string // uid of the first segment
-	// name and uid are the places of the groups for the name of the unit and for its user. If the group
-	// of uid is 0, the pattern has no such group.
+	prefix   string // prefix of the first segment, which contains the uid
+	// name and uid are the places of the groups that match the unit's name and its user. If the group
+	// in uid is 0, the pattern has no group for the user.
 	name, uid groupAt
 }
 
-// groupAt is the place of a group. It consists of the index of the segment, and the index of the
-// group in the regexp of the segment.
+// groupAt is the place of a group: the index of a segment, and the index of the group in this
+// segment's regexp.
 type groupAt struct{ segment, group int }
 
-// uidGroup is the name of a group that contains the uid of a unit's user.
+// uidGroup is the name of the group that matches the uid of a unit's user.
 const uidGroup = "uid"
 
-// parsePattern parses a pattern: a regexp for each segment, separated by /. One group matches the name of
-// the unit.
+// parsePattern parses a pattern, which consists of a regexp for each segment, separated by /. One group
+// matches the name of the unit.
 func parsePattern(text string) (p Pattern, err error) {
 	p.text = text
 	expr, root := strings.CutPrefix(text, "^")
 	p.root = root
-	// A segment contains no /, so regexps need not exclude it.
+	// Regexps need not exclude /, because a segment contains none.
 	expr = strings.NewReplacer("[^/]", ".", "[^/", "[^").Replace(expr)
 	if !strings.HasPrefix(expr, "/") {
 		return p, fmt.Errorf("%q: must begin with /; slices such as system.slice may precede the match", text)
@@ -42,7 +42,7 @@ func parsePattern(text string) (p Pattern, err error) {
 		if s == "" {
 			return p, fmt.Errorf("%q: has an empty segment", text)
 		}
-		alone, err := regexp.Compile(s) // an extra parenthesis would end the group below
+		alone, err := regexp.Compile(s) // compiled alone, because an extra parenthesis would end the group below
 		if err != nil {
 			return p, fmt.Errorf("%q: segment %q is not a regexp: no group may contain /: %w", text, s, err)
 		}
@@ -74,17 +74,17 @@ func parsePattern(text string) (p Pattern, err error) {
 	return p, nil
 }
 
-// fillers contains names of different forms. No manager uses these names.
+// fillers contains names of different forms that no manager uses.
 var fillers = []string{"zz", "Zz42", "z", "4242", "zz-y_x.w", strings.Repeat("0123456789abcdef", 4)}
 
-// ownedNames contains forms of cgroups below which users other than root may choose the names; % is
-// a filler.
+// ownedNames contains forms of cgroup names below which users other than root may choose the names;
+// % stands for a filler.
 var ownedNames = []string{
 	"%", "%.service", "%.scope", "user@%.service", "session-%.scope", "docker-%.scope", "libpod-%.scope", "nerdctl-%.scope",
 	"cri-containerd-%.scope", "crio-%.scope", "lxc.payload.%", "machine-%.scope", "systemd-nspawn@%.service",
 }
 
-// ownedAbove contains paths above such cgroups.
+// ownedAbove contains paths that may precede such cgroups.
 var ownedAbove = [][]string{
 	{},
 	{"system.slice"},
@@ -103,13 +103,13 @@ var ownedAbove = [][]string{
 	{"slurm", "uid_4242"},
 }
 
-// userManager is the path of systemd's instance for a user.
+// userManager is the path of a user's systemd instance.
 var userManager = []string{"user.slice", "user-4242.slice", "user@4242.service"}
 
-// errUser is the reason for the rejection of a pattern.
+// errUser is the reason why a pattern is rejected.
 var errUser = errors.New("users choose the names there")
 
-// check returns an error if a user could create a cgroup that the pattern matches.
+// check returns an error if a user other than root could create a cgroup that the pattern matches.
 func (p *Pattern) check() error {
 	for _, above := range ownedAbove {
 		for _, form := range ownedNames {
@@ -129,7 +129,7 @@ func (p *Pattern) check() error {
 	return nil
 }
 
-// below reports whether the pattern can take a name from a segment below a path.
+// below reports whether the pattern can match a name in a segment below a path.
 func (p *Pattern) below(owned []string) bool {
 	if len(owned) > p.name.segment {
 		return false
@@ -142,14 +142,14 @@ func (p *Pattern) below(owned []string) bool {
 	return true
 }
 
-// found is the result of a pattern: the name of a unit, its user, and the index of the segment with
-// the name.
+// found is the result of matching a pattern: the name of a unit, its user, and the index of the
+// segment that contains the name.
 type found struct {
 	name, uid string
 	at        int
 }
 
-// match matches the segments from an index on.
+// match matches the pattern with the segments from an index on.
 func (p *Pattern) match(segments []string, i int) (f found, ok bool) {
 	if i+len(p.segments) > len(segments) || p.root && slices.ContainsFunc(segments[:i], func(s string) bool { return s != ".." }) {
 		return f, false
@@ -179,7 +179,8 @@ func (p *Pattern) match(segments []string, i int) (f found, ok bool) {
 	return f, validName(f.name)
 }
 
-// plain returns a segment without systemd's escapes, or unchanged if the result would contain a /.
+// plain removes systemd's escapes from a segment. It returns the segment unchanged if the result
+// would contain a /.
 func plain(segment string) string {
 	if !strings.Contains(segment, `\x`) {
 		return segment

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestBuiltIn checks that no manager of this program has a path that would be rejected in a file.
+// TestBuiltIn checks that no built-in manager has a path that would be rejected in a file.
 func TestBuiltIn(t *testing.T) {
 	if len(builtIn) < 13 {
 		t.Fatalf("only %d managers", len(builtIn))
@@ -24,8 +24,8 @@ func TestBuiltIn(t *testing.T) {
 	}
 }
 
-// TestRefusedPatterns checks paths with which the energy of a user could be charged to the account
-// of another user, and malformed paths.
+// TestRefusedPatterns checks that paths are rejected if they are malformed, or if they would allow
+// a user to cause charges for another user.
 func TestRefusedPatterns(t *testing.T) {
 	const users = "users choose the names there"
 	tests := []struct{ path, reason string }{
@@ -80,7 +80,7 @@ func TestRefusedPatterns(t *testing.T) {
 	}
 }
 
-// FuzzPattern checks that no accepted path finds a unit below the cgroups of a user.
+// FuzzPattern checks that an accepted path never finds a unit below the cgroups of a user.
 func FuzzPattern(f *testing.F) {
 	for _, s := range []string{`/[^/]+/job_(.+)`, `/.*\.service/(.+)`, `/pbs/(.+)`, `/user.*/(.+)`, `/[a-y]+/(.+)`, `/)(`, `/job)|(.+`} {
 		f.Add(s, "job_1/a")
@@ -99,7 +99,8 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// TestTrustedUser checks that a manager has units only below the systemd instance of its account.
+// TestTrustedUser checks that a manager with a trusted user has units below the systemd instance of
+// this user, but not of other users.
 func TestTrustedUser(t *testing.T) {
 	flux, err := parseManager("flux.conf", "flux.conf", "uid = 500\npath = /(?:imp-)?shell-[0-9]+-(.+)\\.service")
 	if err != nil {
@@ -122,7 +123,7 @@ func TestTrustedUser(t *testing.T) {
 		{"a container", own + "/user.slice/docker-" + containerID + ".scope", user},
 		{"another user", "/user.slice/user-501.slice/user@501.service/shell-0-f2rKx9.service", match{manager: User, id: "501"}},
 		{"another user's imitation", "/user.slice/user-501.slice/user@501.service" + own + "/shell-0-f2rKx9.service", match{manager: User, id: "501"}},
-		{"another user's imitation of the instance", "/user.slice/user-501.slice/user@500.service/shell-0-f2rKx9.service", match{manager: User, id: "501"}},
+		{"another user's imitation of the systemd instance", "/user.slice/user-501.slice/user@500.service/shell-0-f2rKx9.service", match{manager: User, id: "501"}},
 		{"a machine's user", "/lxc.payload.a" + own + "/shell-0-f2rKx9.service", match{manager: "lxc", id: "a"}},
 		{"a service's imitation", "/system.slice/x.service" + own + "/shell-0-f2rKx9.service", match{manager: Systemd, id: "x"}},
 	}
@@ -133,7 +134,7 @@ func TestTrustedUser(t *testing.T) {
 	}
 }
 
-// TestLoadManagers checks which of several files with the same name counts, and the order of
+// TestLoadManagers checks which of several files with the same name is used, and the order of the
 // managers.
 func TestLoadManagers(t *testing.T) {
 	shared, own := t.TempDir(), t.TempDir()
@@ -164,11 +165,11 @@ func TestLoadManagers(t *testing.T) {
 		t.Errorf("the first manager is %s, pbs is at %d, want batchd and %d", all[0].Name, i, place)
 	}
 	if n, names := len(all), Names(all); n != len(builtIn)+1+len(last) || len(names) != n {
-		t.Errorf("%d managers %v, want each one once", n, names)
+		t.Errorf("%d managers %v, want each manager once", n, names)
 	}
 }
 
-// TestBrokenManagers checks that the error of a file contains the line and the remedy.
+// TestBrokenManagers checks that the error about an invalid file contains the line and the remedy.
 func TestBrokenManagers(t *testing.T) {
 	tests := []struct{ file, text, want string }{
 		{"pbs.conf", "# x\npath /pbs/(.+)\n", `/pbs.conf:2: "path /pbs/(.+)": must be name = value, or begin with #`},
@@ -195,7 +196,7 @@ func TestBrokenManagers(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "pbs.conf"), "path = /pbs/(.+)", 0o666)
 	if _, err := LoadManagers([]string{dir}); err == nil || !strings.Contains(err.Error(), "must be writable by its owner only") {
-		t.Errorf("a file that everyone can write: %v, want an error", err)
+		t.Errorf("a file that all users can write: %v, want an error", err)
 	}
 }
 
@@ -213,7 +214,8 @@ func writeFile(t *testing.T, path, text string, mode os.FileMode) {
 	}
 }
 
-// TestNearest checks paths that match at several places, with patterns that the exporter would reject.
+// TestNearest checks paths in which patterns match at several places. The exporter would reject these
+// patterns in a file.
 func TestNearest(t *testing.T) {
 	pattern := func(name, path string) Manager {
 		p, err := parsePattern(path)

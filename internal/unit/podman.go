@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// readPodman returns Podman's containers that have one of the ids. The list of containers that are
-// removed when they end may be in the run root.
+// readPodman returns Podman's containers that have one of the ids. It also reads the list in the
+// run root, which may contain the containers that Podman removes when they end.
 func readPodman(roots []string, ids map[string]string) (map[string]container, error) {
 	all := make(map[string]container)
 	var missing, first error
@@ -42,8 +42,8 @@ func readPodman(roots []string, ids map[string]string) (map[string]container, er
 	return all, first
 }
 
-// readPodmanRow adds the container of a row in a list of containers/storage. The metadata of a row
-// is a string that contains JSON.
+// readPodmanRow adds the container in one row of a list of containers/storage. A row's metadata is
+// a string that contains JSON.
 func readPodmanRow(d *document, ids map[string]string, all map[string]container) error {
 	var id, name, metadata string
 	err := d.object(func(field string) error {
@@ -68,24 +68,24 @@ func readPodmanRow(d *document, ids map[string]string, all map[string]container)
 	return err
 }
 
-// imageOf returns the name of the image in a container's metadata.
+// imageOf returns the image name in a container's metadata.
 func imageOf(metadata string) string {
 	var m struct {
 		Image string `json:"image-name"`
 	}
-	_ = json.Unmarshal([]byte(metadata), &m) // if the metadata is invalid, the image is unknown
+	_ = json.Unmarshal([]byte(metadata), &m) // the image is unknown if the metadata is invalid
 	return m.Image
 }
 
-// runtimeSpec contains the data that are used from config.json, the configuration of a container for its runtime (OCI runtime specification).
-// The file contains the environment, so no other data are kept.
+// runtimeSpec contains the data that are used from config.json, which configures a container for its runtime (OCI
+// runtime specification). Other data are not kept, because the file also contains the container's environment.
 type runtimeSpec struct {
 	visible visibleDevices
-	hooked  bool             // NVIDIA's hook adds devices later, according to the environment
+	hooked  bool             // set if NVIDIA's hook will add devices according to the environment
 	gpus    []gpu.DeviceName // at most maxHeldLines
 	// instances contains the minor numbers of MIG devices.
 	instances []int64
-	// name is nerdctl's name of the container.
+	// name is the name of the container in nerdctl.
 	name string
 }
 
@@ -124,7 +124,7 @@ func (s *runtimeSpec) read(d *document) error {
 	})
 }
 
-// readDevice reads a device that the container gets, such as /dev/nvidia0 with --device
+// readDevice reads one of the container's devices, such as /dev/nvidia0 for --device
 // nvidia.com/gpu=0.
 func (s *runtimeSpec) readDevice(d *document) error {
 	var path string
@@ -151,7 +151,8 @@ func (s *runtimeSpec) readDevice(d *document) error {
 	return nil
 }
 
-// readPodmanDevices returns the GPUs of a container from <graph root>/overlay-containers/<id>/userdata.
+// readPodmanDevices returns the GPUs of a container, which it reads from <graph
+// root>/overlay-containers/<id>/userdata.
 func readPodmanDevices(roots []string, id, procFS string) ([]gpu.DeviceName, error) {
 	var first error
 	for _, root := range roots {
@@ -167,17 +168,17 @@ func readPodmanDevices(roots []string, id, procFS string) ([]gpu.DeviceName, err
 	return nil, first
 }
 
-// These are the numbers of NVIDIA's device nodes (nvidia-modprobe). The nodes above lastGPU belong
-// to the driver as a whole.
+// These are the numbers of NVIDIA's device nodes (nvidia-modprobe). Nodes with minor numbers above
+// lastGPU belong to the driver as a whole.
 const (
 	nvidiaMajor = 195
 	lastGPU     = 253
-	// Capabilities other than these two belong to a MIG device.
+	// All capabilities except these two belong to a MIG device.
 	migConfig, migMonitor = 1, 2
 )
 
-// devices returns the GPUs of a container. The container of a MIG device also has the node of the
-// GPU, which it does not hold.
+// devices returns the GPUs that a container holds. A container with a MIG device also has the
+// device node of the GPU, but does not hold the GPU.
 func (s runtimeSpec) devices(procFS string) ([]gpu.DeviceName, error) {
 	switch {
 	case s.hooked:
@@ -193,7 +194,7 @@ func (s runtimeSpec) devices(procFS string) ([]gpu.DeviceName, error) {
 	var held []gpu.DeviceName
 	for _, minor := range s.instances {
 		p, ok := partitions[minor]
-		if !ok || len(list)+len(held) >= maxHeldLines { // a compute instance, which follows its GPU instance
+		if !ok || len(list)+len(held) >= maxHeldLines { // no GPU instance: the node belongs to one of its compute instances
 			continue
 		}
 		held = append(held, p)
@@ -202,17 +203,17 @@ func (s runtimeSpec) devices(procFS string) ([]gpu.DeviceName, error) {
 	return append(list, held...), nil
 }
 
-// migAccess matches a line of the driver's list for the access to a GPU instance. The line contains
-// the minor number of the GPU, the instance, and the minor number of the device node that grants
-// the access.
+// migAccess matches a line in the driver's list that describes the access to a GPU instance. It
+// contains the minor number of the GPU, the instance, and the minor number of the device node that
+// grants access.
 var migAccess = regexp.MustCompile(`(?m)^gpu([0-9]{1,3})/gi([0-9]{1,3})/access ([0-9]{1,6})$`)
 
-// maxMIGMinors limits the driver's list, in bytes. The list has a line for each instance that a GPU
-// could have.
+// maxMIGMinors is the maximum size of the driver's list, in bytes. The list has a line for each
+// instance that a GPU could have.
 const maxMIGMinors = 1 << 20
 
-// readMIGMinors returns the MIG instances by the minor numbers of their device nodes
-// (/proc/driver/nvidia-caps/mig-minors).
+// readMIGMinors returns the MIG instances by the minor numbers of their device nodes, from
+// /proc/driver/nvidia-caps/mig-minors.
 func readMIGMinors(procFS string) (map[int64]gpu.DeviceName, error) {
 	data, _, err := readTrusted(filepath.Join(procFS, "driver/nvidia-caps/mig-minors"), maxMIGMinors)
 	if err != nil {
@@ -220,7 +221,7 @@ func readMIGMinors(procFS string) (map[int64]gpu.DeviceName, error) {
 	}
 	all := make(map[int64]gpu.DeviceName)
 	for _, m := range migAccess.FindAllStringSubmatch(string(data), -1) {
-		minor, _ := strconv.ParseInt(m[3], 10, 64) // number of at most six digits
+		minor, _ := strconv.ParseInt(m[3], 10, 64) // at most six digits
 		all[minor] = gpu.DeviceName{Node: "nvidia" + m[1], Partition: &gpu.PartitionName{Instance: m[2]}}
 	}
 	return all, nil

@@ -26,11 +26,11 @@ func TestReadPodman(t *testing.T) {
 		t.Errorf("error %v, containers (-want +got):\n%s", err, diff)
 	}
 	if _, err := readPodman([]string{t.TempDir()}, nil); err == nil {
-		t.Error("no error without any file")
+		t.Error("there is no error although no file exists")
 	}
 }
 
-// TestPodmanDevices checks the GPUs in a container's configuration for its runtime.
+// TestPodmanDevices checks the GPUs that are read from a container's config.json.
 func TestPodmanDevices(t *testing.T) {
 	const driver = `{"path":"/dev/nvidiactl","type":"c","major":195,"minor":255},{"path":"/dev/nvidia-uvm","type":"c","major":235,"minor":0}`
 	const mig = `{"path":"/dev/nvidia0","major":195,"minor":0},{"path":"/dev/nvidia-caps/nvidia-cap21","major":238,"minor":21},{"path":"/dev/nvidia-caps/nvidia-cap22","major":238,"minor":22}`
@@ -56,10 +56,10 @@ func TestPodmanDevices(t *testing.T) {
 			[]gpu.DeviceName{{Node: "nvidia3"}, {Node: "nvidia0", Partition: &gpu.PartitionName{Instance: "2"}}},
 		},
 		{
-			"an unknown right", `{"linux":{"devices":[{"path":"/dev/nvidia-caps/nvidia-cap999","major":238,"minor":999}]}}`, nil,
+			"an unknown capability", `{"linux":{"devices":[{"path":"/dev/nvidia-caps/nvidia-cap999","major":238,"minor":999}]}}`, nil,
 		},
 		{
-			"the rights of all MIG devices", `{"linux":{"devices":[{"path":"/dev/nvidia0","major":195,"minor":0},{"path":"/dev/nvidia-caps/nvidia-cap1","major":238,"minor":1}]}}`,
+			"the capabilities of all MIG devices", `{"linux":{"devices":[{"path":"/dev/nvidia0","major":195,"minor":0},{"path":"/dev/nvidia-caps/nvidia-cap1","major":238,"minor":1}]}}`,
 			[]gpu.DeviceName{{Node: "nvidia0"}},
 		},
 		{
@@ -89,8 +89,8 @@ func TestPodmanDevices(t *testing.T) {
 	}
 }
 
-// FuzzRuntimeSpec checks that no file crashes the exporter and that its content does not appear in
-// the error.
+// FuzzRuntimeSpec checks that, for any file, the exporter does not crash and the error does not
+// contain the file's content.
 func FuzzRuntimeSpec(f *testing.F) {
 	f.Add([]byte(`{"linux":{"devices":[{"path":"/dev/nvidia0","major":195,"minor":0}]}}`))
 	f.Add([]byte(`{"process":{"env":["NVIDIA_VISIBLE_DEVICES=all"]},"hooks":{"prestart":[{"path":"nvidia-container-toolkit"}]}}`))
@@ -102,13 +102,13 @@ func FuzzRuntimeSpec(f *testing.F) {
 			t.Errorf("%d devices and error %v", len(list), err)
 		}
 		if err != nil && len(spec) > 20 && strings.Contains(err.Error(), string(spec)) {
-			t.Error("the error has the file's content")
+			t.Error("the error contains the file's content")
 		}
 	})
 }
 
-// FuzzPodmanList checks that no list of containers crashes the exporter or yields a text that is
-// not a name.
+// FuzzPodmanList checks that, for any list of containers, the exporter does not crash and reads
+// only valid names.
 func FuzzPodmanList(f *testing.F) {
 	f.Add([]byte(`[{"id":"1","names":["a","b"],"metadata":"{\"image-name\":\"a:1\"}"},{}]`))
 	f.Add([]byte(`[{"id":"1","names":["\u001b"],"flags":{"a":[{}]}},null]`))
@@ -125,9 +125,9 @@ func FuzzPodmanList(f *testing.F) {
 	})
 }
 
-// TestHostileFiles feeds files of the largest size with as many elements as possible in the places
-// where the exporter reads elements. If the whole file were decoded in one step, an empty element
-// would take up to thirty times its size.
+// TestHostileFiles checks the memory for files of the maximum size with as many elements as
+// possible in the places where the exporter reads elements. If a whole file were decoded in one
+// step, an empty element would take up to thirty times its size.
 func TestHostileFiles(t *testing.T) {
 	many := func(limit int, before, element, after string) string {
 		return before + strings.Repeat(element+",", (limit-len(before)-len(after)-len(element))/(len(element)+1)) + element + after
@@ -155,26 +155,26 @@ func TestHostileFiles(t *testing.T) {
 		}
 	}
 	tests := map[string]prepare{
-		"device requests":    docker(`{}`, many(file, `{"DeviceRequests":[`, `{}`, `]}`)),
-		"GPUs":               docker(`{}`, many(file, `{"DeviceRequests":[`, `{"Driver":"nvidia","Count":64}`, `]}`)),
-		"capabilities":       docker(`{}`, many(file, `{"DeviceRequests":[{"Capabilities":[`, `[]`, `]}]}`)),
-		"device ids":         docker(`{}`, many(file, `{"DeviceRequests":[{"DeviceIDs":[`, `""`, `]}]}`)),
-		"variables":          docker(many(file, `{"Config":{"Env":[`, `""`, `]}}`), `{}`),
-		"unknown field":      docker(`{}`, many(file, `{"a":[`, `{}`, `]}`)),
-		"rows":               podman(many(list, `[`, `{}`, `]`)),
-		"rows with a name":   podman(many(list, `[`, `{"id":"1","names":["a"]}`, `]`)),
-		"rows of others":     podman(many(list, `[`, `{"id":"2","names":["a"]}`, `]`)),
-		"names":              podman(many(list, `[{"names":[`, `""`, `]}]`)),
-		"devices":            spec(many(file, `{"linux":{"devices":[`, `{}`, `]}}`)),
-		"hooks":              spec(many(file, `{"hooks":{"prestart":[`, `{}`, `]}}`)),
-		"variables of a pod": spec(many(file, `{"process":{"env":[`, `""`, `]}}`)),
+		"device requests":          docker(`{}`, many(file, `{"DeviceRequests":[`, `{}`, `]}`)),
+		"GPUs":                     docker(`{}`, many(file, `{"DeviceRequests":[`, `{"Driver":"nvidia","Count":64}`, `]}`)),
+		"capabilities":             docker(`{}`, many(file, `{"DeviceRequests":[{"Capabilities":[`, `[]`, `]}]}`)),
+		"device ids":               docker(`{}`, many(file, `{"DeviceRequests":[{"DeviceIDs":[`, `""`, `]}]}`)),
+		"variables":                docker(many(file, `{"Config":{"Env":[`, `""`, `]}}`), `{}`),
+		"unknown field":            docker(`{}`, many(file, `{"a":[`, `{}`, `]}`)),
+		"rows":                     podman(many(list, `[`, `{}`, `]`)),
+		"rows with a name":         podman(many(list, `[`, `{"id":"1","names":["a"]}`, `]`)),
+		"rows of other containers": podman(many(list, `[`, `{"id":"2","names":["a"]}`, `]`)),
+		"names":                    podman(many(list, `[{"names":[`, `""`, `]}]`)),
+		"devices":                  spec(many(file, `{"linux":{"devices":[`, `{}`, `]}}`)),
+		"hooks":                    spec(many(file, `{"hooks":{"prestart":[`, `{}`, `]}}`)),
+		"variables of a pod":       spec(many(file, `{"process":{"env":[`, `""`, `]}}`)),
 	}
 	for name, prepare := range tests {
 		t.Run(name, func(t *testing.T) {
 			read := prepare(t.TempDir())
 			const limit = 8 << 20
 			peak := int64(math.MaxInt64)
-			for range 3 { // objects that are allocated during a collection count as live, and a busy machine collects slowly
+			for range 3 { // objects allocated during a garbage collection count as live, and a busy machine collects slowly
 				peak = min(peak, peakHeap(func() {
 					if err := read(); err != nil {
 						t.Error(err)
@@ -192,11 +192,11 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// peakHeap returns the largest growth of the live heap during a function.
+// peakHeap returns the largest growth of the live heap while a function runs.
 func peakHeap(do func()) (peak int64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(20))
 	runtime.GC()
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}} // size after the last collection
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}} // size after the last garbage collection
 	metrics.Read(live)
 	before := int64(live[0].Value.Uint64())
 	done := make(chan struct{})

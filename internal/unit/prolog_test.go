@@ -21,7 +21,7 @@ import (
 
 const scripts = "../../manifests/examples/slurm/"
 
-// script runs a prolog or epilog by sh with an otherwise empty environment, and returns its output.
+// script runs a prolog or epilog by sh with only the given environment, and returns its output.
 func script(t *testing.T, name, dir string, env ...string) string {
 	t.Helper()
 	return scriptIn(t, "", name, dir, env...)
@@ -59,7 +59,7 @@ func files(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestProlog runs the prolog and the epilog of two jobs, and reads their files.
+// TestProlog runs the prolog and the epilog for two jobs and checks the files.
 func TestProlog(t *testing.T) {
 	m := newMachine(t, nil)
 	dir := m.path("held")
@@ -74,7 +74,7 @@ func TestProlog(t *testing.T) {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	if err := m.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), `(1, the first is "../x"`) {
-		t.Errorf("error %v, want one with the malformed name", err)
+		t.Errorf("error %v, want an error with the malformed name", err)
 	}
 	holders := make(map[string][]string)
 	for _, a := range m.Allocations(gpu.Allocations{Known: true}).List {
@@ -110,12 +110,13 @@ func TestProlog(t *testing.T) {
 	}
 }
 
-// TestTaskProlog checks that a job is named by its user, who cannot name other jobs or change the name later.
+// TestTaskProlog checks that a job's user can name the job, but can neither name other jobs nor change the
+// name later.
 func TestTaskProlog(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can give a file to the user of a job, and run a script as this user")
+		t.Skip("only root can change the owner of a file and run a script as another user")
 	}
-	root, err := os.MkdirTemp("/tmp", "prolog") // other users may have no access to TMPDIR
+	root, err := os.MkdirTemp("/tmp", "prolog") // other users may not have access to TMPDIR
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func TestTaskProlog(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(root, "held")
-	copied := filepath.Join(root, "taskprolog.sh") // other users may also have no access to the checkout
+	copied := filepath.Join(root, "taskprolog.sh") // other users may not have access to the checkout either
 	text, err := os.ReadFile(scripts + "taskprolog.sh")
 	if err == nil {
 		err = os.WriteFile(copied, text, 0o755)
@@ -158,7 +159,7 @@ func TestTaskProlog(t *testing.T) {
 	if got := names("4712"); got != [2]string{} {
 		t.Errorf("job 4712 of another user is named %q", got)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "names/4711"), []byte("name=later\n"), 0o644); err != nil { // the file still belongs to the user
+	if err := os.WriteFile(filepath.Join(dir, "names/4711"), []byte("name=later\n"), 0o644); err != nil { // simulates the user, who still owns the file
 		t.Fatal(err)
 	}
 	m.refresh()
@@ -167,8 +168,8 @@ func TestTaskProlog(t *testing.T) {
 	}
 }
 
-// TestRequeued checks that a second run of a job is described only by its own file, and that a description is
-// dropped together with its job.
+// TestRequeued checks that a second run of a job is described only by the file of this run, and that a
+// description is dropped together with its job.
 func TestRequeued(t *testing.T) {
 	m := newMachine(t, nil)
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}
@@ -198,7 +199,7 @@ func TestRequeued(t *testing.T) {
 	}
 }
 
-// TestEightGPUs checks that a job that has eight GPUs but no process holds all of them.
+// TestEightGPUs checks that a job with eight GPUs holds all of them even if it has no process.
 func TestEightGPUs(t *testing.T) {
 	m := newMachine(t, nil)
 	script(t, "prolog.sh", m.path("held"), "SLURM_JOB_ID=4711", "SLURM_JOB_UID=1001", "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7")
@@ -216,8 +217,8 @@ func TestEightGPUs(t *testing.T) {
 	}
 }
 
-// TestScriptsNeverFail checks that the scripts succeed without a job, without free space, and in a
-// place where they cannot write.
+// TestScriptsNeverFail checks that the scripts succeed even without a job, without free space, or
+// without write access.
 func TestScriptsNeverFail(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(blocked, nil, 0o644); err != nil {
@@ -233,8 +234,8 @@ func TestScriptsNeverFail(t *testing.T) {
 	}
 }
 
-// TestEpilogAfterUpdate checks that the epilog removes the files of an earlier prolog, which writes no
-// names.
+// TestEpilogAfterUpdate checks that the epilog removes the files of an earlier version of the prolog,
+// which wrote no names.
 func TestEpilogAfterUpdate(t *testing.T) {
 	dir, job := t.TempDir(), []string{"SLURM_JOB_ID=4711", "CUDA_VISIBLE_DEVICES=0"}
 	script(t, "prolog.sh", dir, job...)
@@ -247,10 +248,10 @@ func TestEpilogAfterUpdate(t *testing.T) {
 	}
 }
 
-// TestScriptsRefuseDirectories checks that the scripts write and remove nothing in a directory that
-// another user can change.
+// TestScriptsRefuseDirectories checks that the scripts do not write or remove files in a directory
+// that another user can change.
 func TestScriptsRefuseDirectories(t *testing.T) {
-	chmod := os.Chmod // the umask does not limit this
+	chmod := os.Chmod // unlike the mode in os.Mkdir, not limited by the umask
 	tests := []struct {
 		name   string
 		change func(dir string) error
@@ -283,7 +284,7 @@ func TestScriptsRefuseDirectories(t *testing.T) {
 				t.Fatalf("files of the first job: %q", before)
 			}
 			if err := tt.change(dir); errors.Is(err, fs.ErrPermission) {
-				t.Skip("only root can give a directory to another user:", err)
+				t.Skip("only root can change the owner of a directory:", err)
 			} else if err != nil {
 				t.Fatal(err)
 			}
@@ -299,8 +300,8 @@ func TestScriptsRefuseDirectories(t *testing.T) {
 	}
 }
 
-// TestScriptsUseTheirOwnPath checks that the scripts execute no program of the caller's PATH, and
-// that the name of a GPU does not expand to files.
+// TestScriptsUseTheirOwnPath checks that the scripts execute no program from the caller's PATH, and
+// that the shell does not expand GPU names to file names.
 func TestScriptsUseTheirOwnPath(t *testing.T) {
 	foreign, working, dir := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "held")
 	for _, name := range []string{"mkdir", "mv", "rm", "ls"} {
@@ -321,6 +322,6 @@ func TestScriptsUseTheirOwnPath(t *testing.T) {
 		t.Errorf("files after the job: %q", left)
 	}
 	if _, err := os.Stat(foreign + "/executed"); err == nil {
-		t.Error("a program of the caller's PATH was executed")
+		t.Error("a program from the caller's PATH was executed")
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// publish makes the result of a poll visible. It returns an error if the numbers in prologs' files contradict the GPUs that jobs use.
+// publish stores the result of a poll. It returns an error if the numbers in prologs' files contradict the GPUs that
+// jobs use.
 func (m *Mapper) publish(found live, now gpu.Instant) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -27,7 +28,8 @@ func (m *Mapper) publish(found live, now gpu.Instant) error {
 	return m.numbering.check()
 }
 
-// learnNames stores the names of jobs and containers that files contain. The caller holds m.mu.
+// learnNames stores the names of jobs and containers that were read from files. The caller holds
+// m.mu.
 func (m *Mapper) learnNames(now time.Duration) {
 	m.engines = make(map[string]string, len(m.containers))
 	for job, info := range m.lastFiles.infos {
@@ -43,8 +45,9 @@ func (m *Mapper) learnNames(now time.Duration) {
 	}
 }
 
-// keepDescriptions stores the descriptions from the files of jobs. An epilog removes the files, but the energy of the
-// job still belongs to its account. A second run of a job has another SLUID. The caller holds m.mu.
+// keepDescriptions stores the descriptions from the jobs' files. They are kept after an epilog has removed the files,
+// because the job still has an account. A second run of a job has another SLUID, so it gets a new description. The
+// caller holds m.mu.
 func (m *Mapper) keepDescriptions() {
 	for job, info := range m.lastFiles.infos {
 		if old := m.described[job]; info.SLUID == "" || old.SLUID == "" || info.SLUID == old.SLUID {
@@ -54,8 +57,7 @@ func (m *Mapper) keepDescriptions() {
 			info.Account = cmp.Or(info.Account, old.Account)
 			info.Partition = cmp.Or(info.Partition, old.Partition)
 			info.Cluster = cmp.Or(info.Cluster, old.Cluster)
-			// The first names are kept, because a user who changes names repeatedly would create
-			// new series.
+			// The first names are kept, because each change of a name would create new series.
 			info.JobName = cmp.Or(old.JobName, info.JobName)
 			info.ArrayElement = cmp.Or(old.ArrayElement, info.ArrayElement)
 		}
@@ -63,7 +65,7 @@ func (m *Mapper) keepDescriptions() {
 	}
 }
 
-// liveUnit contains the processes of a unit, and whether it is outside pods.
+// liveUnit contains the processes of a live unit. outside is set if the unit is not inside a pod.
 type liveUnit struct {
 	processes []gpu.ProcessID
 	outside   bool
@@ -71,7 +73,7 @@ type liveUnit struct {
 
 type liveUnits map[gpu.Unit]liveUnit
 
-// processes returns the processes of the units by owner.
+// processes returns the processes of the units, by owner.
 func (l liveUnits) processes() map[gpu.Owner][]gpu.ProcessID {
 	of := make(map[gpu.Owner][]gpu.ProcessID, len(l))
 	for u, alive := range l {
@@ -80,7 +82,7 @@ func (l liveUnits) processes() map[gpu.Owner][]gpu.ProcessID {
 	return of
 }
 
-// touch records that units are alive and returns them. The caller holds m.mu.
+// touch records that the found units are alive, and returns them. The caller holds m.mu.
 func (m *Mapper) touch(found live, now time.Duration) liveUnits {
 	alive := make(liveUnits)
 	for c, processes := range found.units {
@@ -138,10 +140,10 @@ func (m *Mapper) forget(found live, now time.Duration) {
 	})
 }
 
-// holdings returns the GPUs that live units hold. If the job of a file has no process, the file is
-// outdated. An exception is a file that was just written, because a prolog runs before the first
-// process. If the file is outdated or unusable, the allocation of its GPU has no owner. A job
-// inside a pod holds no GPU, because the pod holds it. The caller holds m.mu.
+// holdings returns the GPUs that live units hold. A prolog's file is outdated if its job has no
+// process, unless the file was just written, because a prolog runs before the job's first process.
+// If a file is outdated or cannot be used, the allocation of its GPU has no owner. A job inside a
+// pod holds no GPU, because the pod holds it. The caller holds m.mu.
 func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 	var list, outdated []gpu.Allocation
 	add := func(u gpu.Unit, device gpu.DeviceName) {
@@ -221,7 +223,7 @@ func deviceKey(d gpu.DeviceName) string {
 	return key
 }
 
-// describe returns the known data about the units. The caller holds m.mu.
+// describe returns the known information about all units. The caller holds m.mu.
 func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 	infos := make(map[gpu.Unit]gpu.UnitInfo, len(m.units))
 	for u := range m.units {
@@ -234,7 +236,7 @@ func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 		}
 		infos[u] = info
 	}
-	for _, sluid := range slices.Backward(slices.Sorted(maps.Keys(m.jobs))) { // the latest run is first
+	for _, sluid := range slices.Backward(slices.Sorted(maps.Keys(m.jobs))) { // the latest run comes first
 		u := gpu.Unit{Manager: Slurm, Name: m.jobs[sluid].name}
 		info, known := infos[u]
 		if !known {
@@ -247,7 +249,7 @@ func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 	for key, c := range m.containers {
 		for _, manager := range engines {
 			u := gpu.Unit{Manager: manager, Name: m.names[key].name}
-			if info, known := infos[u]; known && (c.manager == "" || c.manager == manager) { // engines may have containers with equal names
+			if info, known := infos[u]; known && (c.manager == "" || c.manager == manager) { // containers of different engines may have equal names
 				info.ContainerID, info.Image, info.Project = idOf(key), c.image, c.project
 				infos[u] = info
 			}
@@ -259,7 +261,7 @@ func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 	return infos
 }
 
-// withUsers returns the information with the selected data about users.
+// withUsers returns the information with only the selected data about users.
 func (m *Mapper) withUsers(info gpu.UnitInfo) gpu.UnitInfo {
 	switch m.cfg.Users {
 	case UsersNone:
@@ -272,16 +274,16 @@ func (m *Mapper) withUsers(info gpu.UnitInfo) gpu.UnitInfo {
 	return info
 }
 
-// Units describes the units. The result must not be changed.
+// Units returns the information about all units. The caller must not modify the result.
 func (m *Mapper) Units() map[gpu.Unit]gpu.UnitInfo {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.infos
 }
 
-// heldNow returns the GPUs that units hold, and the time at which they were read. When the last
-// known process of a unit has ended, it counts as not live until the next poll, which then comes
-// earlier.
+// heldNow returns the GPUs that units hold, and the time at which they were read. If the last known
+// process of a unit has ended since then, the unit counts as not live until the next poll, which is
+// then requested immediately.
 func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 	m.mu.Lock()
 	held, of, asked := m.held, m.processes, m.asked
@@ -307,8 +309,9 @@ func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 
 // Allocations adds the GPUs that units hold to the allocations of pods, even if the allocations of
 // pods are unknown. While only the live pods are known, it adds the live units to them. Before the
-// first poll of units, the allocations and the live units are unknown. If prologs write files, use
-// of a GPU by a process outside the holding unit is reported.
+// first poll of units, the allocations and the live units are unknown. If there are directories
+// with prologs' files, allocations are required, so that the use of a GPU by a process outside the
+// holding unit is reported.
 func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	held, asked := m.heldNow()
 	if asked == 0 && m.cfg.required() {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/cgroup"
 )
 
-// TestRealCgroups starts real processes in real cgroups of every version that the machine has. They belong to units of managers, and to users
-// who imitate such units.
+// TestRealCgroups starts real processes in real cgroups, in every cgroup version that the machine has. Some belong to
+// units of managers, others to users who imitate such units.
 func TestRealCgroups(t *testing.T) {
 	const user = "user.slice/user-4002.slice/user@4002.service/"
 	tests := []struct{ name, path, want string }{
@@ -45,7 +45,7 @@ func TestRealCgroups(t *testing.T) {
 				p := cgroup.Start(t, cgroup.New(t, hierarchy, fmt.Sprintf("gpuledgertest%d.slice/%s", os.Getpid(), tt.path)))
 				e, err := m.Explain(t.Context(), uint32(p.Process.Pid))
 				if err != nil || e.Owner != tt.want {
-					t.Errorf("it belongs to %s (error %v), want %s\n%s", e.Owner, err, tt.want, e.Cgroup)
+					t.Errorf("the process belongs to %s (error %v), want %s\n%s", e.Owner, err, tt.want, e.Cgroup)
 				}
 			})
 		}

@@ -8,11 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/owner"
 )
 
-// other is the common name of the units of a manager that exceed the limit.
+// other is the common name for a manager's units above the limit.
 const other = "other"
 
-// Resolve implements [owner.Resolver] for the processes of units. A process of a job inside a pod
-// belongs to the pod, and the result also names the job.
+// Resolve implements [owner.Resolver] for the processes of units. If a job runs inside a pod, its
+// processes belong to the pod, and the result also names the job.
 func (m *Mapper) Resolve(p owner.Process) func() owner.Answer {
 	c, ok := m.parser.parse(p.Cgroup)
 	id := m.ofEngine(c, ok, p.Cgroup)
@@ -50,7 +50,7 @@ func (m *Mapper) enabled(manager string) bool {
 		slices.ContainsFunc(m.cfg.Patterns, func(p Manager) bool { return p.Name == manager })
 }
 
-// see records that a process of a unit uses a GPU.
+// see records that a unit has a process on a GPU.
 func (m *Mapper) see(c match, pid uint32) {
 	if c.manager == Slurm && c.uid == "" {
 		c.uid, _ = m.tree.UID(pid)
@@ -62,13 +62,13 @@ func (m *Mapper) see(c match, pid uint32) {
 		m.requestPoll()
 	}
 	if isNumber(c.uid) && c.uid != "0" {
-		m.uids[gpu.Unit{Manager: c.manager, Name: c.id}] = c.uid // a Slurm job is named by its SLUID while its id is unknown
+		m.uids[gpu.Unit{Manager: c.manager, Name: c.id}] = c.uid // for a Slurm job with an unknown id, the name is the SLUID
 	}
 }
 
-// unit returns the unit of a process that was first seen at a time on the boot clock, or false
-// while its name is unknown. A name is final, because a name that becomes known later would need a
-// new counter.
+// unit returns the unit for a match, or false while its name is unknown. first is the boot-clock
+// time at which the process was first seen; after nameAfter the id is used as the name. A name is
+// final, because a name that becomes known later would need a new counter.
 func (m *Mapper) unit(c match, first time.Duration) (gpu.Unit, bool) {
 	now := m.cfg.Now().Boot
 	if isSLUID(c.id) && c.manager == Slurm && m.nameOf(m.jobs, c.id) == "" {
@@ -97,7 +97,7 @@ func (m *Mapper) nameOf(names map[string]dated, id string) string {
 	return names[id].name
 }
 
-// final returns the final name of an id, or "" while the name may still become known. The caller
+// final returns the final name for an id, or "" while the name may still become known. The caller
 // holds m.mu.
 func (m *Mapper) final(names map[string]dated, id, fallback string, first, now time.Duration) string {
 	d, known := names[id]
@@ -112,7 +112,7 @@ func (m *Mapper) final(names map[string]dated, id, fallback string, first, now t
 	return d.name
 }
 
-// admit returns the unit, or the common unit of its manager if the limit is reached. The caller
+// admit returns the unit or, if the limit is reached, the common unit of its manager. The caller
 // holds m.mu.
 func (m *Mapper) admit(u gpu.Unit, now time.Duration) gpu.Unit {
 	if _, known := m.units[u]; !known && len(m.units) >= m.cfg.Max {
@@ -122,7 +122,7 @@ func (m *Mapper) admit(u gpu.Unit, now time.Duration) gpu.Unit {
 	return u
 }
 
-// requestPoll requests a poll from Run.
+// requestPoll makes Run poll earlier.
 func (m *Mapper) requestPoll() {
 	select {
 	case m.extra <- struct{}{}:

@@ -9,15 +9,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// maxRootlessFile limits the size of a user's file of names in bytes. The limit is enough for about
+// maxRootlessFile is the maximum size of a user's file with names, in bytes. It is enough for about
 // 500 containers.
 const maxRootlessFile = 64 << 10
 
-// containerName is the form of names in Docker and Podman. It contains no @.
+// containerName matches valid names of containers in Docker and Podman. They do not contain @.
 var containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
 
-// key returns the key of a container in the maps of a Mapper. Users choose the names of cgroups
-// below their slice, so an id has a different key for each user.
+// key returns the key of a container in the maps of a Mapper. An id has a different key for each
+// user, because users choose the names of cgroups below their slice.
 func (m match) key() string {
 	if m.account == "" {
 		return m.id
@@ -28,9 +28,9 @@ func (m match) key() string {
 // idOf returns the container id in a key.
 func idOf(key string) string { return key[strings.LastIndex(key, "/")+1:] }
 
-// qualify returns the name of a container for its unit. The name of a user's container ends with
-// the user. Therefore a user who copies the name of another container does not share the account of
-// that container. If pages must not contain data about users, ids are used as names.
+// qualify returns the name of the unit for a container. For a user's container, the name ends with
+// the user, so that a user cannot use the account of another container by copying its name. If
+// pages must not contain data about users, ids are used as names.
 func (m *Mapper) qualify(c match, name string) string {
 	if c.account == "" || m.cfg.Users == UsersNone {
 		return name
@@ -38,8 +38,7 @@ func (m *Mapper) qualify(c match, name string) string {
 	return name + "@" + c.account
 }
 
-// newRootless returns the live containers of users, by uid, if the name of the container is
-// unknown.
+// newRootless returns the live containers of users with unknown names, by uid.
 func (m *Mapper) newRootless(found live) map[string][]match {
 	users := make(map[string][]match)
 	for u := range found.units {
@@ -50,9 +49,9 @@ func (m *Mapper) newRootless(found live) map[string][]match {
 	return users
 }
 
-// readRootless returns containers of users by key, from <dir>/<uid>, which the user's helper
-// writes. Only the file of a user can name the containers of this user. A missing or invalid file
-// is not an error, so that a user cannot make a stage fail.
+// readRootless returns the containers of users by key. It reads <dir>/<uid>, which the user's
+// helper writes. Only the file of a user can name the containers of this user. A missing or invalid
+// file is not an error, so that a user cannot make a stage fail.
 func (m *Mapper) readRootless(users map[string][]match) map[string]container {
 	all := make(map[string]container)
 	if m.cfg.RootlessDir == "" || m.cfg.Users == UsersNone {
@@ -78,8 +77,9 @@ func (m *Mapper) readRootless(users map[string][]match) map[string]container {
 	return all
 }
 
-// parseRootless parses lines with an id, names separated by commas, and an image. The first line of
-// an id counts. An incomplete last line is ignored, because it is still being written.
+// parseRootless parses lines with an id, comma-separated names, and an image. If several lines have
+// the same id, the first is used. An incomplete last line is ignored, because it is still being
+// written.
 func parseRootless(text string) map[string]container {
 	all := make(map[string]container)
 	for line := range strings.Lines(text) {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestRootlessFiles checks which content of <dir>/<uid> names a user's container, and that bad content names none.
+// TestRootlessFiles checks with which content of <dir>/<uid> a user's container gets a name, and that it gets none
+// with invalid content.
 func TestRootlessFiles(t *testing.T) {
 	const id, foreign = "aaaaaaaaaaaa0000000000000000000000000000000000000000000000000001", "bbbbbbbbbbbb0000000000000000000000000000000000000000000000000002"
 	own, other := strconv.Itoa(os.Geteuid()), strconv.Itoa(os.Geteuid()+1)
@@ -17,15 +18,15 @@ func TestRootlessFiles(t *testing.T) {
 		{"name and image", own, id + " train docker.io/library/pytorch:2\n", "train@" + own + " docker.io/library/pytorch:2"},
 		{"no image", own, id + " train\n", "train@" + own + " "},
 		{"several names", own, id + " train,web/db image\n", "train@" + own + " image"},
-		{"the first line counts", own, id + " train a\n" + id + " other b\n", "train@" + own + " a"},
-		{"after bad lines", own, "\n\n " + id + " x\n" + id + "\n" + id + " train a\n", "train@" + own + " a"},
+		{"the first line is used", own, id + " train a\n" + id + " other b\n", "train@" + own + " a"},
+		{"after invalid lines", own, "\n\n " + id + " x\n" + id + "\n" + id + " train a\n", "train@" + own + " a"},
 		{"the file of another user", other, id + " train image\n", " "},
 		{"another container", own, foreign + " train image\n", " "},
 		{"the start of the id", own, id[:12] + " train image\n", " "},
 		{"another user's suffix", own, id + " train@" + other + " image\n", " "},
 		{"the name of a path", own, id + " ../train image\n", " "},
 		{"not printable", own, id + " \x1b[2J image\n", " "},
-		{"an image that is not printable", own, id + " train \x1b[2J\n", "train@" + own + " "},
+		{"an image name that is not printable", own, id + " train \x1b[2J\n", "train@" + own + " "},
 		{"a long name", own, id + " " + strings.Repeat("x", 129) + " image\n", " "},
 		{"an incomplete line", own, id + " trai", " "},
 		{"too large", own, id + " train image\n" + strings.Repeat("x", 64<<10), " "},
@@ -53,7 +54,7 @@ func TestRootlessFiles(t *testing.T) {
 	wantRootless(t, dir, c, " ")
 }
 
-// wantRootless checks the name and image of a container, and the stage.
+// wantRootless checks the name and the image that are read for a container.
 func wantRootless(t *testing.T, dir string, c match, want string) {
 	t.Helper()
 	m := &Mapper{cfg: Config{RootlessDir: dir}}
@@ -64,7 +65,7 @@ func wantRootless(t *testing.T, dir string, c match, want string) {
 	}
 	for _, m := range []*Mapper{{}, {cfg: Config{RootlessDir: dir, Users: UsersNone}}} {
 		if all := m.readRootless(map[string][]match{c.account: {c}}); len(all) > 0 {
-			t.Errorf("containers without a directory or users: %+v", all)
+			t.Errorf("there are containers without a directory or without users: %+v", all)
 		}
 	}
 }

@@ -19,12 +19,12 @@ import (
 
 const trainID, evalID = "aaaaaaaaaaaa0000000000000000000000000000000000000000000000000001", "bbbbbbbbbbbb0000000000000000000000000000000000000000000000000002"
 
-// session is a machine that trusts the users 1001 and 1002.
+// session is a simulated machine that trusts the users 1001 and 1002.
 type session struct{ *machine }
 
 func newSession(t *testing.T, configure func(*unit.Config)) session {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can give files to users")
+		t.Skip("only root can change the owner of files")
 	}
 	dir := t.TempDir()
 	conf := "uid = 1001\nuid = 1002\npath = /libpod-([0-9a-f]{64})(?:\\.scope)?\n"
@@ -45,7 +45,7 @@ func newSession(t *testing.T, configure func(*unit.Config)) session {
 	return session{m}
 }
 
-// name writes the file in which a user names containers.
+// name writes the file in which a user names the user's containers.
 func (s session) name(uid int, text string) {
 	s.t.Helper()
 	file := filepath.Join(s.cfg.RootlessDir, map[int]string{1001: "1001", 1002: "1002", 1003: "1003"}[uid])
@@ -61,22 +61,22 @@ func (s session) name(uid int, text string) {
 	}
 }
 
-// run starts a process of a container below a user's systemd instance.
+// run starts a process in a container below a user's systemd instance.
 func (s session) run(pid int, uid, id string) {
 	s.start(pid, "python3", "/user.slice/user-"+uid+".slice/user@"+uid+".service/user.slice/libpod-"+id+".scope/container", "")
 }
 
-// TestRootless checks that a trusted user names containers only below the user's own slice, and no
-// container of root or of another user.
+// TestRootless checks that a trusted user can name containers only below the user's own slice, and
+// not the containers of root or of another user.
 func TestRootless(t *testing.T) {
 	s := newSession(t, nil)
 	s.name(1001, trainID+" train pytorch:2\n"+containerID+" mine x\n")
 	s.name(1002, evalID+" train x\n"+trainID+" stolen x\n")
 	s.name(1003, trainID+" train x\n")
 	s.run(10, "1001", trainID)
-	s.run(11, "1001", evalID)  // named only in the file of another user
+	s.run(11, "1001", evalID)  // only the file of another user names this container
 	s.run(12, "1002", evalID)  // a name that the user 1001 also uses
-	s.run(13, "1003", trainID) // not trusted
+	s.run(13, "1003", trainID) // this user is not trusted
 	s.run(14, "1002", containerID)
 	s.start(15, "python3", "/machine.slice/libpod-"+containerID+".scope", "")
 	s.want(10, "pending")
@@ -97,11 +97,11 @@ func TestRootless(t *testing.T) {
 	}
 }
 
-// TestRootlessNamesStay checks that a file that comes late or changes does not give a second account to a
-// container.
+// TestRootlessNamesStay checks that a container does not get a second account if the file is written late
+// or changes.
 func TestRootlessNamesStay(t *testing.T) {
 	s := newSession(t, nil)
-	s.remove("podman") // machine without a Podman of root
+	s.remove("podman") // a machine on which root does not use Podman
 	s.name(1001, trainID+" train pytorch:2\n")
 	s.run(10, "1001", trainID)
 	s.run(11, "1001", evalID)
@@ -112,7 +112,7 @@ func TestRootlessNamesStay(t *testing.T) {
 	s.want(11, "podman/bbbbbbbbbbbb@1001")
 	s.refresh()
 	if problem := problemOf(s.Mapper, "podman"); problem != "" {
-		t.Errorf("problem %q of a final name", problem)
+		t.Errorf("problem %q although the name is final", problem)
 	}
 	s.name(1001, trainID+" renamed evil:1\n"+evalID+" late late:1\n")
 	s.now += 10 * time.Second
@@ -123,11 +123,12 @@ func TestRootlessNamesStay(t *testing.T) {
 		s.want(pid, "podman/"+want+"@1001")
 	}
 	if image := s.Units()[gpu.Unit{Manager: "podman", Name: "train@1001"}].Image; image != "pytorch:2" {
-		t.Errorf("image %q, want the first one", image)
+		t.Errorf("image %q, want the first image", image)
 	}
 }
 
-// TestRootlessWithoutNames checks the units without a directory, without users on the pages, and the reason for a missing name.
+// TestRootlessWithoutNames checks the names of units without a directory and if pages contain no data about users, and
+// the reason for a missing name.
 func TestRootlessWithoutNames(t *testing.T) {
 	for want, configure := range map[string]func(*unit.Config){
 		"podman/aaaaaaaaaaaa@1001": func(c *unit.Config) { c.RootlessDir = "" },
@@ -160,8 +161,8 @@ func problemOf(m *unit.Mapper, manager string) string {
 	return "no such manager"
 }
 
-// names runs the script with programs of engines that are shell scripts. It returns functions that wait for the next call of podman ps,
-// let it continue, and report the start of a container.
+// names runs the script with shell scripts in place of the engines' programs. It returns functions that wait for the
+// next call of podman ps, that let the call continue, and that report the start of a container.
 func names(t *testing.T, dir, file, podman, docker string) (listed, proceed, event func()) {
 	fifos := make(map[string]*os.File)
 	for _, name := range []string{"listed", "proceed", "events"} {
@@ -218,8 +219,8 @@ func names(t *testing.T, dir, file, podman, docker string) (listed, proceed, eve
 	return listed, line("proceed"), line("events")
 }
 
-// TestNamesScript checks that the script writes the names at its start and when a container starts, and does not list containers
-// of root's Docker.
+// TestNamesScript checks that the script writes the names when it starts and when a container starts, and that it does
+// not list containers of root's Docker.
 func TestNamesScript(t *testing.T) {
 	dir := t.TempDir()
 	file, table := filepath.Join(dir, "1001"), filepath.Join(dir, "table")
@@ -236,7 +237,7 @@ func TestNamesScript(t *testing.T) {
 		put(table, row)
 		proceed()
 		event()
-		listed() // the file is complete
+		listed() // now the file is complete
 		if got, err := os.ReadFile(file); err != nil || strings.TrimSuffix(string(got), "\n") != strings.TrimSuffix(row, "\n") {
 			t.Errorf("file %q, %v, want %q", got, err, row)
 		}
@@ -268,8 +269,8 @@ func TestNamesDocker(t *testing.T) {
 	}
 }
 
-// TestNamesScriptRefusesFiles checks that the script writes only into a file that root created for the
-// user.
+// TestNamesScriptRefusesFiles checks that the script writes only to a file that root has created for
+// the user.
 func TestNamesScriptRefusesFiles(t *testing.T) {
 	dir := t.TempDir()
 	link, target := filepath.Join(dir, "link"), filepath.Join(dir, "target")
@@ -291,6 +292,6 @@ func TestNamesScriptRefusesFiles(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(target); err != nil || string(got) != "kept" {
-		t.Errorf("target of a link: %q, %v", got, err)
+		t.Errorf("the target of a link was changed: %q, %v", got, err)
 	}
 }

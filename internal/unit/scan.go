@@ -13,32 +13,32 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// settleTime is the time for which a process is observed before its cgroup is final, because
-// runtimes start a process outside the unit and move it into the unit.
+// settleTime is the time after which the cgroup of a process is treated as final. Runtimes start a
+// process outside the unit and then move it into the unit.
 const settleTime = 5 * time.Second
 
-// scan finds the units that have a process. An existing cgroup is no proof of a live unit, because
-// it can exist longer than its processes. An unchanged process is not read again. It is not safe
-// for concurrent use.
+// scan finds the units that have a process. An existing cgroup does not prove that a unit is alive,
+// because a cgroup can exist longer than its processes. An unchanged process is not read again.
+// scan is not safe for concurrent use.
 type scan struct {
 	tree   proc.Tree
 	parser *parser
-	// parented returns the id of the container to which the process belongs if an engine lists this
-	// id, see [Mapper.ofEngine].
+	// parented returns an id that is the process's container if an engine lists it; see
+	// [Mapper.ofEngine].
 	parented func(m match, isUnit bool, cgroup string) string
-	services bool // they are units
+	services bool // set if services are units
 	seen     map[gpu.ProcessID]scanned
 }
 
 type scanned struct {
 	match
 	isUnit bool
-	// parented is the id of a container if an engine lists it.
+	// parented is the id of the process's container if an engine lists it.
 	parented string
-	// hidden is a service whose owner is unknown, see [hiddenService].
+	// hidden is a service with an unknown owner; see [hiddenService].
 	hidden string
-	job    string        // of a Slurm daemon
-	first  time.Duration // time at which it was first seen, on the boot clock
+	job    string        // job of a Slurm step's daemon
+	first  time.Duration // boot-clock time at which the process was first seen
 	final  bool
 }
 
@@ -48,13 +48,13 @@ type live struct {
 	units map[match][]gpu.ProcessID
 	// jobs contains the job ids by SLUID.
 	jobs map[string]string
-	// parented contains some of the processes in cgroups that belong to a container, if an engine
+	// parented contains some of the processes in cgroups that belong to a container if an engine
 	// lists the container's id.
 	parented map[string][]gpu.ProcessID
 }
 
-// run reads all processes. An unreadable process does not affect the others; the error contains
-// the first failure. It stops without a result when ctx ends.
+// run reads all processes. A process that cannot be read does not affect the others; the error
+// contains the first failure. When ctx ends, run stops without a result.
 func (s *scan) run(ctx context.Context, now time.Duration) (found live, err error) {
 	pids, err := s.tree.PIDs()
 	if err != nil {
@@ -92,11 +92,11 @@ func (s *scan) run(ctx context.Context, now time.Duration) (found live, err erro
 	return found, err
 }
 
-// maxProcesses is the number of processes of a unit that are remembered to check whether it is
-// alive.
+// maxProcesses is the number of processes that are remembered for each unit to check whether the
+// unit is alive.
 const maxProcesses = 8
 
-// add adds a process of a unit, unless the unit has enough older processes.
+// add adds a process of a unit, unless enough older processes are known.
 func add[U comparable](units map[U][]gpu.ProcessID, u U, id gpu.ProcessID) {
 	list := units[u]
 	i, _ := slices.BinarySearchFunc(list, id, func(a, b gpu.ProcessID) int {
@@ -107,7 +107,7 @@ func add[U comparable](units map[U][]gpu.ProcessID, u U, id gpu.ProcessID) {
 	}
 }
 
-// anyAlive reports whether one of the processes still runs.
+// anyAlive reports whether at least one of the processes still runs.
 func anyAlive(tree proc.Tree, list []gpu.ProcessID) bool {
 	return slices.ContainsFunc(list, func(id gpu.ProcessID) bool {
 		st, err := tree.Stat(id.PID)
@@ -115,14 +115,14 @@ func anyAlive(tree proc.Tree, list []gpu.ProcessID) bool {
 	})
 }
 
-// unit returns the match without the fields that describe only the process.
+// unit returns the process's match without the fields that describe only the process.
 func (s scanned) unit() match {
 	m := s.match
 	m.daemon, m.uid = false, ""
 	return m
 }
 
-// read reads one process as far as needed. An exiting process counts as gone.
+// read reads the needed data about one process. A process that is exiting counts as ended.
 func (s *scan) read(pid uint32, now time.Duration) (id gpu.ProcessID, p scanned, err error) {
 	st, err := s.tree.Stat(pid)
 	if err != nil {
@@ -151,17 +151,17 @@ func (s *scan) read(pid uint32, now time.Duration) (id gpu.ProcessID, p scanned,
 	}
 	p.final = now-p.first >= settleTime
 	if p.isUnit && p.daemon && isSLUID(p.id) && st.Name == stepDaemon {
-		title, _ := s.tree.Cmdline(pid) // missing while the process ends
+		title, _ := s.tree.Cmdline(pid) // empty if the process is exiting
 		p.job = jobOfTitle(title)
 		p.final = p.final && p.job != ""
 	}
 	return id, p, nil
 }
 
-// stepDaemon is the Slurm process that runs a step.
+// stepDaemon is the name of the Slurm daemon that runs a step.
 const stepDaemon = "slurmstepd"
 
-// stepTitle matches the title that a step's daemon has before it starts the job's processes
+// stepTitle matches the title that a step's daemon sets before it starts the job's processes
 // (slurmstepd.c): slurmstepd: [<job id>.<step>].
 var stepTitle = regexp.MustCompile(`^slurmstepd: \[([0-9]{1,10})\.`)
 

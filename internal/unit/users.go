@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Users selects what the pages show about users. It is a value of [flag.TextVar].
+// Users selects which data about users the pages show. It can be used with [flag.TextVar].
 type Users int
 
-// The selections.
+// These are the possible selections.
 const (
-	UsersUID  Users = iota // uids
+	UsersUID  Users = iota // only uids
 	UsersName              // uids and names
-	UsersNone              // neither uid nor name: processes of users' sessions belong to the host
+	UsersNone              // neither uids nor names; processes in users' sessions belong to the host
 )
 
 var users = []string{"uid", "name", "none"}
@@ -31,11 +31,11 @@ func (u *Users) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// maxPasswd limits the size of the file of users in bytes.
+// maxPasswd is the maximum size of the file with users, in bytes.
 const maxPasswd = 4 << 20
 
-// readUsers returns the names of users by uid from a file such as /etc/passwd. Users of a directory
-// service are not in this file.
+// readUsers returns the names of users by uid. It reads a file such as /etc/passwd, which does not
+// contain users of a directory service.
 func readUsers(path string) (map[string]string, error) {
 	data, _, err := readTrusted(path, maxPasswd)
 	if err != nil {

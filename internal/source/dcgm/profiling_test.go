@@ -71,7 +71,7 @@ func TestProfiling(t *testing.T) {
 		}
 		e.pass(time.Second)
 	}
-	if n := strings.Count(e.logged.String(), "omitting them"); n != 1 {
+	if n := strings.Count(e.logged.String(), "omitting fields"); n != 1 {
 		t.Errorf("logged %d times: %s", n, e.logged.String())
 	}
 }
@@ -143,7 +143,7 @@ func TestRoom(t *testing.T) {
 				}
 				e.pass(10 * time.Second)
 			}
-			if strings.Count(e.logged.String(), "fields=page ") > 1 || !strings.Contains(e.logged.String(), "omitting them") {
+			if strings.Count(e.logged.String(), "fields=page ") > 1 || !strings.Contains(e.logged.String(), "omitting fields") {
 				t.Errorf("logged: %s", e.logged.String())
 			}
 			e.fields = ""
