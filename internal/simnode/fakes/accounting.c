@@ -1,7 +1,7 @@
 //go:build ignore
 
 /*
- * Accounting mode: the driver's accounts of processes. Included by nvml.c.
+ * Accounting mode, in which the driver keeps accounts of processes. Included by nvml.c.
  */
 
 nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t device, nvmlEnableState_t *mode)
@@ -14,7 +14,7 @@ nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t device, nvmlEnableState_t 
     return end(&c, ret);
 }
 
-/* Returns the newest account of a PID, which is the last record, or NULL. */
+/* Returns the newest account with a PID, which is the last record, or NULL. */
 static struct record *account_of(const struct nvmlDevice_st *device, unsigned int pid)
 {
     struct record *newest = NULL;

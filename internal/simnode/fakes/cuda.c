@@ -2,16 +2,16 @@
 
 /*
  * A fake libcuda.so.1 with the functions of the CUDA driver API that test/hardware/load calls. It
- * computes nothing. A kernel lasts as long as its iterations take at a fixed rate; kernels of all
- * programs run one after the other, in the order of their launches, which is a simple model of
- * time-slicing.
+ * computes nothing. A kernel lasts as long as its iterations take at a fixed rate. As a simple model
+ * of time-slicing, the kernels of all programs run one after the other, in the order of their
+ * launches.
  *
  * Environment: GPULEDGER_FAKE_CUDA_DIR is the directory of the programs' files, which live.h
- * describes. Without it cuInit returns CUDA_ERROR_NO_DEVICE. A program is an MPS client if
+ * describes. If it is not set, cuInit returns CUDA_ERROR_NO_DEVICE. A program is an MPS client if
  * CUDA_MPS_PIPE_DIRECTORY is set.
  *
- * The numbers of errors and attributes come from NVIDIA's cuda.h. There is no copy of that header
- * here, so the compiler does not check the prototypes.
+ * The numbers of errors and attributes come from NVIDIA's cuda.h. The compiler cannot check the
+ * prototypes, because the repository contains no copy of that header.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 
 enum { SUCCESS = 0, INVALID_VALUE = 1, NO_DEVICE = 100, INVALID_IMAGE = 200, NOT_FOUND = 500 };
 
-/* The time of an iteration on the fake GPU. */
+/* The time that an iteration takes on the fake GPU. */
 enum { NS_PER_ITERATION = 10 };
 
 struct event {
@@ -33,7 +33,7 @@ struct event {
 };
 
 static const char *dir;
-static long long last_end; /* of this program's kernels */
+static long long last_end; /* the end of this program's last kernel */
 
 static long long now_ns(void)
 {
@@ -53,7 +53,7 @@ static void note(const char *line)
     close(fd);
 }
 
-/* Reserves the GPU for a time after all earlier kernels, and returns the beginning. */
+/* Reserves the GPU for ns after the end of all earlier kernels. Returns the beginning of this time. */
 static long long reserve(long long ns)
 {
     char path[PATH_MAX], text[32] = "";
@@ -141,7 +141,7 @@ int cuMemAlloc_v2(unsigned long long *address, size_t size)
     return size ? SUCCESS : INVALID_VALUE;
 }
 
-/* Parameters: the address of the result, the number of iterations (64 bits). */
+/* The kernel's parameters are the address of the result and the number of iterations (64 bits). */
 int cuLaunchKernel(void *function, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
                    unsigned int bz, unsigned int shared, void *stream, void **parameters, void **extra)
 {

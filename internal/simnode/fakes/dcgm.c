@@ -2,28 +2,28 @@
 
 /*
  * A fake libdcgm.so.4 with its host engine. It implements the calls that gpuledger
- * makes through go-dcgm, with the data of the fake driver's state file, which nvml.c
- * describes. It is compiled against go-dcgm's headers, so that a release with a changed
- * prototype or struct breaks this build instead of production.
+ * makes through go-dcgm, with data from the fake driver's state file, which nvml.c
+ * describes. It is compiled against the headers in go-dcgm, so that a changed prototype
+ * or struct in a new release breaks this build and not production.
  *
  * Environment, read at every dcgmInit:
  *
  *   GPULEDGER_FAKE_DCGM_STATE  the state file; while it does not exist, no connection
  *                              succeeds
- *   GPULEDGER_FAKE_DCGM_LOG    optional; the call log in the format of nvml.c, with
- *                              further lines for the fields that a call starts or stops
- *                              to watch: dcgmWatch, dcgmUnwatch, uuid, 0,
- *                              kind/entity/field; and for the fields that a call
- *                              requests although they are not watched:
+ *   GPULEDGER_FAKE_DCGM_LOG    optional; the call log in the format of nvml.c. It has
+ *                              additional lines for each field that a call starts or
+ *                              stops to watch: dcgmWatch or dcgmUnwatch, uuid, 0,
+ *                              kind/entity/field; and for each field that a call
+ *                              requests although it is not watched:
  *                              dcgmNotWatched, uuid, -16, kind/entity/field.
  *
- * Further records of the state file, in addition to the driver's records:
+ * The state file contains these records in addition to the driver's records:
  *
  *   engine   library version       of this library and of the engine, such as 4.6.1
  *            up=0                  connections are refused
- *            generation            a new one means that the engine was restarted, as does
- *                                  a new generation of the driver
- *            now                   the engine's clock, unix us; the system's if absent
+ *            generation            a new generation means that the engine was restarted, as
+ *                                  does a new generation of the driver
+ *            now                   the engine's clock, unix us; the system's clock if absent
  *            groups field_groups   numbers of groups that other clients use
  *            profiling=0           the fields from 1001 on cannot be watched
  *            fields                fields from this id on are unknown to the engine
@@ -34,11 +34,11 @@
  *            fail:<dcgmReturn_t>   the return code of a call, or the status of a value
  *            delay:<ms> hang       a call takes this long, or does not return
  *            blank                 no value, and status 0
- *            drop                  the value is missing: a live read fails as a whole
+ *            drop                  the value is missing, and a live read fails as a whole
  *            value:<number>        the value of a numeric field, also inf or nan
  *            hang                  for a GPU: its cached values do not change
  *
- * The fake reproduces this behaviour of DCGM, from its source (v4.6.0):
+ * The fake reproduces this behaviour of DCGM, according to DCGM's source (v4.6.0):
  *
  *   - Calls fail before dcgmInit and a connection.
  *   - A client newer than the engine gets FUNCTION_NOT_FOUND for every latest value.
@@ -47,8 +47,8 @@
  *     fail as a whole.
  *   - A field that NVML does not support is blank with status 0.
  *   - Names of groups, and the limit of 64 groups of each kind, apply to the engine.
- *   - Watches outlive their group. Everything ends with the connection.
- *   - One invalid pair fails a watch, which is then partly in effect.
+ *   - A watch continues after its group was removed. All objects end with the connection.
+ *   - A watch fails if one pair is invalid, but is then partly in effect.
  *   - There is no data before the first XID.
  *   - Global fields belong to the system.
  *   - A read allocates a message of 4 MB in the thread of its caller, and receives one of
@@ -88,14 +88,14 @@ struct sample {
     char str[DCGM_MAX_STR_LENGTH];
 };
 
-/* A watch of one field of one entity, and its cached values. */
+/* A watch of one field for one entity, and the cached values. */
 struct watch {
     dcgmGroupEntityPair_t pair;
     unsigned short field;
     long long every; /* us; 0 if no client watches it */
     struct sample last;
     unsigned long long seq;    /* sequence number of the last XID */
-    long long busy, busy_time; /* ns, of an instance, at the last update */
+    long long busy, busy_time; /* of an instance: busy time at the last update, and time of the update, ns */
 };
 
 /* Guarded by the lock, like the state. */
@@ -103,7 +103,7 @@ static const char *log_path;
 static int initialised;
 static dcgmHandle_t connection; /* 0 while there is none */
 static dcgmHandle_t connections;
-static char engine_seen[64]; /* the generations at the time of the connection */
+static char engine_seen[64]; /* the generations when the connection was opened */
 static struct group *groups[DCGM_MAX_NUM_GROUPS];
 static struct field_group *field_groups[DCGM_MAX_NUM_FIELD_GROUPS];
 static struct watch watches[MAX_WATCHES];
@@ -135,10 +135,10 @@ static int version(const char *key)
     return major * 100 + minor;
 }
 
-/* Returns whether the engine supports a field. */
+/* Reports whether the engine supports a field. */
 static int supports_field(unsigned short id) { return id < number(next("engine", NULL), "fields", DCGM_FI_MAX_FIELDS); }
 
-/* Identifies the engine, which ends with its driver: a running engine blocks unloading it. */
+/* Identifies the engine. A reload of the driver means another engine, because a running engine prevents unloading. */
 static void identify(char *out, size_t size)
 {
     snprintf(out, size, "%s/%s/%s", text("engine", "generation", "0"), text("driver", "generation", "0"),
@@ -355,8 +355,8 @@ static struct record *gpu_of(unsigned int id)
 
 enum { PER_GPU = 8 };
 
-/* Returns the GPU instance with an entity id. The ids of a GPU's instances are in order of
- * creation and are unrelated to NVML's ids. */
+/* Returns the GPU instance with an entity id. The ids of a GPU's instances follow the order of their
+ * creation and are unrelated to the ids in NVML. */
 static struct record *instance_of(unsigned int id)
 {
     const struct record *g = gpu_of(id / PER_GPU);
@@ -548,7 +548,7 @@ static char type_of(unsigned short id)
     return id >= FIRST_PROFILING && id < FIRST_PROFILING + 100 ? DCGM_FT_DOUBLE : DCGM_FT_INT64;
 }
 
-/* XIDs are declared for compute instances, but the XIDs of a whole board belong to the GPU. */
+/* DCGM declares XIDs for compute instances, but the XIDs of a whole board belong to the GPU. */
 static dcgm_field_entity_group_t level_of(unsigned short id)
 {
     if (id < 10)
@@ -585,7 +585,7 @@ static void dashed(char *out, size_t size, const char *hex)
         snprintf(out, size, "%.8s-%.4s-%.4s-%.4s-%s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
 }
 
-/* Returns the text of a field of an entity, or NULL. */
+/* Returns the value of a field for an entity as text, or NULL. */
 static const char *lookup(const struct record *r, dcgmGroupEntityPair_t pair, unsigned short id, char *own, size_t size)
 {
     const struct field *f = known(id);
@@ -611,7 +611,7 @@ static const char *lookup(const struct record *r, dcgmGroupEntityPair_t pair, un
     return v;
 }
 
-/* Converts the state's value of a field to the field's unit. */
+/* Converts the value of a field from the unit in the state to the unit of the field. */
 static void convert(struct sample *s, unsigned short id, const char *v)
 {
     const struct field *f = known(id);
@@ -623,7 +623,7 @@ static void convert(struct sample *s, unsigned short id, const char *v)
     snprintf(s->str, sizeof s->str, "%s", v);
 }
 
-/* Returns how busy an instance was since its last update. The first update has no value. */
+/* Measures how busy an instance was since its last update. The first update has no value. */
 static void measure(struct watch *w, const struct record *r, struct sample *s)
 {
     long long busy = (long long)number(r, "sm_busy", 0), at = (long long)number(next("driver", NULL), "time", 0);
@@ -680,14 +680,14 @@ static struct watch *watch_of(dcgmGroupEntityPair_t pair, unsigned short id)
     return NULL;
 }
 
-/* Returns whether an XID belongs to the entity: a whole GPU or a GPU instance. */
+/* Reports whether an XID belongs to the entity, which is a whole GPU or a GPU instance. */
 static int of_entity(const struct record *xid, dcgmGroupEntityPair_t pair)
 {
     const char *gi = get(xid, "gi");
     return pair.entityGroupId == DCGM_FE_GPU_I ? gi && is(entity(pair), "gi", gi) : !gi;
 }
 
-/* XIDs are events: each becomes a sample when it occurs. There is no data before the first XID,
+/* XIDs are events, so each XID becomes a sample when it occurs. There is no data before the first XID,
  * and none for a GPU without events. */
 static void update_xids(struct watch *w, int first)
 {
@@ -761,7 +761,7 @@ static void cached(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, unsigned 
     fill(out, pair, id, w ? &w->last : &none);
 }
 
-/* Returns the i-th field of a live read: in reverse order, NVML's own fields last. */
+/* Returns the i-th field in the order of a live read, which is reversed, with NVML's own fields last. */
 static unsigned short shuffled(const unsigned short *ids, unsigned int count, unsigned int i)
 {
     unsigned int n = 0;
@@ -790,8 +790,8 @@ static dcgmReturn_t live(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, uns
     return DCGM_ST_OK;
 }
 
-/* Allocates the memory that libdcgm allocates for a read: a request for 1,024 values, even for a
- * single one, and a response of the same size. */
+/* Allocates the same memory as libdcgm for a read: a request for 1,024 values, even to read a single
+ * value, and a response of the same size. */
 static void exchange(void)
 {
     enum { MOST_VALUES = 1024, SIZE = MOST_VALUES * sizeof(dcgmFieldValue_v2) };
@@ -843,7 +843,7 @@ static dcgmReturn_t watch(dcgmGroupEntityPair_t pair, unsigned short id, long lo
         return DCGM_ST_MEMORY;
     report_field("dcgmWatch", pair, id, DCGM_ST_OK);
     if (w) {
-        w->every = every; /* a connection is one watcher: its last interval applies */
+        w->every = every; /* a connection is one watcher, so its last interval applies */
         return DCGM_ST_OK;
     }
     watches[watch_count++] = (struct watch){.pair = pair, .field = id, .every = every};

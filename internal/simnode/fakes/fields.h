@@ -1,9 +1,9 @@
 //go:build ignore
 
 /*
- * The fields of the fake host engine, with the key of each in the driver's state. No GPU
- * supports a field of the library that is missing here, unless its gpu record has a key
- * with the field's number: f409=17.
+ * The fields of the fake host engine, with the key of each field in the driver's state. A
+ * GPU does not support a field of the library that is missing here, unless its gpu record
+ * has a key with the field's number, such as f409=17.
  */
 #ifndef FIELDS_H
 #define FIELDS_H
@@ -12,7 +12,7 @@ struct field {
     unsigned short id;
     char type; /* DCGM_FT_… */
     const char *key;
-    double scale; /* one unit of the field in the state's unit */
+    double scale; /* one unit of the field, in the unit of the state */
 };
 
 static const struct field fields[] = {

@@ -1,8 +1,8 @@
 //go:build ignore
 
 /*
- * GPM: how busy a GPU or its instances are. Included by nvml.c. A metric is computed
- * from the difference between two samples.
+ * GPM, which measures how busy a GPU or its instances are. Included by nvml.c. A metric is
+ * computed from the difference between two samples.
  */
 
 /* A sample buffer. It belongs to a GPU after the first sample. */
@@ -12,11 +12,11 @@ struct nvmlGpmSample_st {
     unsigned long long time, busy; /* ns */
     double given;                  /* percent */
     enum { NOTHING, BUSY_TIME, PERCENTAGE, WHOLE } kind;
-    double metrics[NVML_GPM_METRIC_MAX]; /* of a whole GPU by id, NaN if not supported */
+    double metrics[NVML_GPM_METRIC_MAX]; /* metrics of a whole GPU by id; NaN if not supported */
     struct nvmlGpmSample_st *next;
 };
 
-static struct nvmlGpmSample_st *gpm_samples; /* not yet freed; guarded by the lock */
+static struct nvmlGpmSample_st *gpm_samples; /* buffers that are not yet freed; guarded by the lock */
 
 /* Returns the link to a sample buffer in the list, or the list's last link. */
 static struct nvmlGpmSample_st **gpm_link(const struct nvmlGpmSample_st *sample)
@@ -50,7 +50,7 @@ nvmlReturn_t nvmlGpmSampleAlloc(nvmlGpmSample_t *sample)
     return end(&c, ret);
 }
 
-/* The caller's memory is freed in any state of the driver. */
+/* Frees the caller's memory in any state of the driver. */
 nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample)
 {
     struct call c;
@@ -84,7 +84,7 @@ nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned int gi, nvmlGpmSa
     return end(&c, ret);
 }
 
-/* Takes the metrics of a record of health. The first value of a metric counts. */
+/* Adds the metrics in a health record. If a metric has several values, the first is used. */
 static void take_metrics(struct nvmlGpmSample_st *s, const struct record *health)
 {
     for (int i = 0; i < health->fields; i++) {
@@ -94,7 +94,7 @@ static void take_metrics(struct nvmlGpmSample_st *s, const struct record *health
     }
 }
 
-/* The metrics of a whole GPU are the keys gpm<id> of its health. */
+/* The metrics of a whole GPU come from the keys gpm<id> in its health records. */
 nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, nvmlGpmSample_t sample)
 {
     struct call c;
@@ -125,8 +125,8 @@ static void whole_metric(nvmlGpmMetric_t *m, const struct nvmlGpmSample_st *s, i
     m->value = isnan(value) ? 0 : blank ? NAN : value;
 }
 
-/* The metrics of an instance: its memory is active for half of the time of its multiprocessors, its tensor cores for a
- * quarter. If no time has elapsed, they are NaN. */
+/* Computes a metric of an instance. Its memory is active for half of the time in which its multiprocessors are active, and
+ * its tensor cores for a quarter of this time. If no time has elapsed, the metric is NaN. */
 static void gpm_metric(nvmlGpmMetric_t *m, const struct nvmlGpmSample_st *a, const struct nvmlGpmSample_st *b, int blank)
 {
     int part = m->metricId == NVML_GPM_METRIC_SM_UTIL ? 1 : m->metricId == NVML_GPM_METRIC_DRAM_BW_UTIL ? 2 : m->metricId == NVML_GPM_METRIC_ANY_TENSOR_UTIL ? 4 : 0;

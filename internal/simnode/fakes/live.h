@@ -1,11 +1,12 @@
 //go:build ignore
 
 /*
- * A GPU whose work comes from real programs: the values of its records are computed from the
- * files that the fake libcuda.so.1 (cuda.c) writes, at the time of each call. The times are exact
- * even if a busy machine delays the caller.
+ * A GPU with work from real programs. The values of its records are computed at the time of each
+ * call, from the files that the fake libcuda.so.1 (cuda.c) writes. The times are exact even if a
+ * busy machine delays the caller.
  *
- * A state file with this record describes such a GPU; its gpu record has only the constant keys:
+ * A state file with the following record describes such a GPU. The gpu record of this GPU has only
+ * the constant keys.
  *
  *   live     gpu dir             UUID; the directory of the programs' files
  *            floor context busy  mW: always; while a context is open; while a kernel runs
@@ -15,12 +16,12 @@
  *            refresh             ms: steps of the energy counters
  *            sample delay ring   ms between samples; ms until a sample is visible; ms that it is kept
  *            late                ms by which the counters are behind
- *            names               of a sample while nothing runs: context (each in turn), last, or none
+ *            names               which context a sample names while nothing runs: context (each in turn), last, or none
  *            scope               percent of the GPU's energy in the plain counter
  *            scoped=1            field 191 has the GPU's energy
  *            half=1              samples show half of the busy time
- *            favour=1            samples of work name the first of the open programs that ever worked
- *            clients=1           samples name MPS clients instead of their server
+ *            favour=1            samples of work name the open program that was the first to work
+ *            clients=1           samples name MPS clients instead of the MPS server
  *
  * A program's file is named after its PID. Its lines, with times in ns since 1970: "context TIME",
  * "mps TIME" (the context of an MPS client), "server TIME" (of the MPS server), "run FROM TO" (a
@@ -37,7 +38,7 @@
 struct stretch {
     long long from, to;
     unsigned int pid;
-    char kind; /* of a context: c, m or s */
+    char kind; /* the kind of a context: c, m or s */
 };
 
 /* A growing list of stretches. */
@@ -46,7 +47,7 @@ struct stretches {
     int n, room;
 };
 
-/* The work on the GPU: kernels and contexts, each in order of their beginning. */
+/* The work on the GPU: kernels and contexts, each sorted by their beginning. */
 struct work {
     struct stretches runs, contexts;
 };
@@ -114,7 +115,7 @@ static struct work read_work(const char *dir)
     return w;
 }
 
-/* Returns how much of a time the stretches cover; overlapping stretches count once. */
+/* Returns how much of a time the stretches cover. Overlapping stretches count once. */
 static long long covered(const struct stretches *s, long long from, long long to)
 {
     long long sum = 0, done = from;
@@ -129,7 +130,7 @@ static long long covered(const struct stretches *s, long long from, long long to
     return sum;
 }
 
-/* Returns the energy used in a time, in mJ. */
+/* Returns the energy that was used in a time, in mJ. */
 static double energy_of(const struct record *live, const struct work *w, long long from, long long to)
 {
     return 1e-9 * ((double)number(live, "floor", 0) * (double)(to - from) +
@@ -137,7 +138,7 @@ static double energy_of(const struct record *live, const struct work *w, long lo
                    (double)number(live, "busy", 0) * (double)covered(&w->runs, from, to));
 }
 
-/* Returns the PID in a sample of a context's work: an MPS client's samples name the server. */
+/* Returns the PID that samples of a program's work name. Samples of an MPS client name the server. */
 static unsigned int sampled_pid(const struct record *live, const struct work *w, unsigned int pid)
 {
     const struct stretch *own = NULL, *server = NULL;
@@ -150,7 +151,7 @@ static unsigned int sampled_pid(const struct record *live, const struct work *w,
     return own && own->kind == 'm' && server && !is(live, "clients", "1") ? server->pid : pid;
 }
 
-/* Returns the k-th of the contexts that are open at a time, or 0. */
+/* Returns the PID of the k-th context that is open at a time, or 0. */
 static unsigned int open_context(const struct work *w, long long at, unsigned long long k)
 {
     unsigned int open[64], n = 0;
@@ -160,7 +161,7 @@ static unsigned int open_context(const struct work *w, long long at, unsigned lo
     return n ? open[k % n] : 0;
 }
 
-/* Returns the first program with an open context that worked, or 0. */
+/* Returns the PID of the first program that worked and still has an open context, or 0. */
 static unsigned int first_worker(const struct work *w, long long at)
 {
     for (int i = 0; i < w->runs.n && w->runs.at[i].from <= at; i++)
@@ -222,7 +223,7 @@ static void print_values(FILE *out, const struct record *live, const struct work
     long long ms = 1000000, average = (long long)number(live, "average", 1) * ms;
     long long instant = (long long)number(live, "instant", 1) * ms;
     long long step = (long long)number(live, "refresh", 1) * ms, refreshed = (now - (long long)number(live, "late", 0) * ms) / step * step;
-    const long long loaded = 1700000000LL * 1000 * ms; /* the driver, in 2023 */
+    const long long loaded = 1700000000LL * 1000 * ms; /* when the driver was loaded, in 2023 */
     double mj = energy_of(live, w, loaded, refreshed);
     if (get(live, "buffer"))
         fprintf(out, "\tbuffers=1");
@@ -234,7 +235,7 @@ static void print_values(FILE *out, const struct record *live, const struct work
     fprintf(out, "\tutilization=%lld\n", 100 * covered(&w->runs, now - 200 * ms, now) / (200 * ms));
 }
 
-/* Returns the text of a state at this time. */
+/* Returns the text of a state with the values at this time. */
 static char *live_text(const char *text)
 {
     struct record *live = next("live", NULL);

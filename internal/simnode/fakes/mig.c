@@ -1,9 +1,8 @@
 //go:build ignore
 
 /*
- * MIG: GPUs in MIG mode. Included by nvml.c. A MIG device has a handle like a GPU, with
- * an instance as its record. A call whose key is missing in the instance returns
- * NOT_SUPPORTED.
+ * GPUs in MIG mode. Included by nvml.c. Like a GPU, a MIG device has a handle; its record is
+ * an instance. A call returns NOT_SUPPORTED if its key is missing in the instance.
  */
 
 /* A handle of a GPU instance. It outlives the records. */
@@ -37,7 +36,7 @@ nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *c
     return end(&c, ret);
 }
 
-/* Returns the MIG device at an index of the call's GPU, or NULL. */
+/* Returns the MIG device at an index on the call's GPU, or NULL. */
 static struct record *mig_device(const struct call *c, unsigned int index)
 {
     for (struct record *i = next("instance", NULL); i; i = next("instance", i))
@@ -98,7 +97,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned i
     return end(&c, ret);
 }
 
-/* Returns a record of a GPU instance, or NULL. */
+/* Returns the record of a GPU instance, or NULL. */
 static struct record *gpu_instance(const struct nvmlDevice_st *device, unsigned int id)
 {
     for (struct record *i = next("instance", NULL); i; i = next("instance", i))

@@ -1,36 +1,36 @@
 //go:build ignore
 
 /*
- * A fake libnvidia-ml.so.1. It implements the NVML calls that gpuledger makes, with the
- * data of a text file. It is compiled against the nvml.h of go-nvml, so that a release
- * with a changed prototype or struct breaks this build instead of production.
+ * A fake libnvidia-ml.so.1. It implements the NVML calls that gpuledger makes, with data
+ * from a text file. It is compiled against nvml.h in go-nvml, so that a changed prototype
+ * or struct in a new release breaks this build and not production.
  *
  * Environment, read at every nvmlInit:
  *
  *   GPULEDGER_FAKE_NVML_STATE  the state file; nvmlInit fails with
  *                              DRIVER_NOT_LOADED while it does not exist
  *   GPULEDGER_FAKE_NVML_DEVICES  optional; a directory of device files, which the
- *                              library opens and locks (flock, shared): nvidiactl
- *                              from the first nvmlInit, and nvidia<minor> from
- *                              getting a handle of the GPU, until the last
- *                              nvmlShutdown
+ *                              library opens and locks (flock, shared) until the
+ *                              last nvmlShutdown: nvidiactl in the first nvmlInit,
+ *                              and nvidia<minor> when a handle of the GPU is
+ *                              requested
  *   GPULEDGER_FAKE_NVML_LOG    optional; every call appends one line:
  *                              unix ns, function, uuid, return code, value,
  *                              separated by tabs, "-" if there is none. Only
  *                              energy calls have a value, in mJ; a field value
- *                              is written as <field>/<scope>=<mJ>. A wait without
- *                              an event has its timeout, in ms.
+ *                              is written as <field>/<scope>=<mJ>. For a wait without
+ *                              an event, the value is the timeout, in ms.
  *
  * The state file is replaced by rename and read again when its modification
- * time, size or inode differ. One record per line: its name, then key=value
- * fields in any order, separated by tabs. If a key is absent, its call returns
- * NOT_SUPPORTED.
+ * time, size or inode differ. It contains one record per line: the name of the
+ * record, then key=value fields in any order, separated by tabs. If a key is
+ * absent, its call returns NOT_SUPPORTED.
  *
  *   driver   version nvml generation loaded
  *            time                                         ns, the clock of busy times
  *            until                                        ns, boot clock: the state is then stale, and calls
  *                                                         about a GPU wait some seconds for the next one
- *            A new generation is a driver reload: calls fail with UNINITIALIZED
+ *            A new generation means a driver reload: calls fail with UNINITIALIZED
  *            until every nvmlInit was undone by nvmlShutdown and another nvmlInit
  *            follows; older handles stay invalid. With loaded=0 every call fails
  *            with DRIVER_NOT_LOADED. With another version than the library's (see
@@ -57,18 +57,18 @@
  *            events                                       nvmlEventType bits; 8: XIDs
  *            lost=1                                       every call on the GPU returns GPU_IS_LOST
  *   health   gpu                                         more values of a GPU, in one record or several
- *            field<id> field<id>.<scope>                  any other field, see plain_field
+ *            field<id> field<id>.<scope>                  any other field; see plain_field
  *            sram_{volatile,aggregate}_{corrected,uncorrected} sram_threshold   errors of the SRAM; 1: too many
  *            banks_{max,high,partial,low,none}            banks by spare rows
  *            pcie_{generation,width}{,_max} pstate        the link now and at most; performance state
  *            encoder decoder                              %
  *            gpm<id>                                      a GPM metric of the whole GPU, %, MiB/s
- *   live     work of real programs: see live.h
+ *   live     work of real programs; see live.h
  *   instance gpu uuid gi ci name                          a MIG device, in the driver's order: a compute
  *            gi_slices ci_slices memory_mib               instance and its GPU instance
  *            profile start size                           of the GPU instance; absent: no permission
  *            sm_busy                                      ns in which its multiprocessors were busy, a counter
- *            sm                                           instead: how busy they are, %, returned unchanged
+ *            sm                                           in place of sm_busy: how busy they are, %, returned unchanged
  *   process  gpu pid kind=compute|graphics|mps memory     bytes
  *            gi ci                                        the only MIG device that lists it
  *   sample   gpu time pid sm mem                          one sample of the ring: unix us, %, %; oldest first
@@ -76,8 +76,8 @@
  *   busy     gpu time value                              a utilisation sample of the buffer: unix us, %
  *   row      gpu time pid sm mem                          a row of process utilisation, returned unchanged
  *   account  gpu pid start running                        the account of a process: unix us, 1 or 0
- *            count gr fb                                  samples, sums of their % * 100; counters
- *   xid      gpu seq code                                 delivered once to every older event set
+ *            count gr fb                                  number of samples, sums of % * 100 over the samples; counters
+ *   xid      gpu seq code                                 an XID, delivered once to every older event set
  *   fault    gpu=<uuid or *> call=<name without _vN, or *> do=
  *            The faults of a GPU also apply to its MIG devices, which may have
  *            further faults.
@@ -88,7 +88,7 @@
  *            drop                the GPU is not counted or enumerated; a process
  *                                list is empty; there are no samples; the index
  *                                of a MIG device is empty
- *            size:<n>            a process list: INSUFFICIENT_SIZE, n entries are required
+ *            size:<n>            a process list returns INSUFFICIENT_SIZE and requires n entries
  *            many:<n>            a list of processes, of samples or of accounts
  *                                has n rows, of PIDs from 100,000 on
  *            blank               success with an empty value: "", 0, 0xff in platform info,
@@ -99,13 +99,13 @@
  * The fake reproduces this behaviour of the driver:
  *
  *   - Sizing calls return INSUFFICIENT_SIZE, and a list may grow before the second call.
- *   - Only samples newer than lastSeen are returned, NOT_FOUND if there are none.
+ *   - Only samples newer than lastSeen are returned, or NOT_FOUND if there are none.
  *   - In MIG mode the driver rejects utilisation, lists processes only by MIG device and
  *     keeps no accounts.
  *   - A GPM metric requires two samples of one instance, and is NaN without elapsed time.
  *   - Platform info accepts struct versions 1 and 2.
  *   - Initialisations are counted.
- *   - A missing capability is NOT_SUPPORTED and never 0.
+ *   - A missing capability leads to NOT_SUPPORTED and never to 0.
  */
 #define _GNU_SOURCE
 #include "state.h"
@@ -116,23 +116,23 @@
 
 enum { POLL_MS = 20 };
 
-/* A handle outlives the records: it contains the UUIDs of its GPU, or of its MIG device and
- * that device's GPU, and its generation. */
+/* A handle outlives the records, so it contains its generation and UUIDs: the UUID of a GPU, or the
+ * UUIDs of a MIG device and its GPU. */
 struct nvmlDevice_st {
     char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE];
-    char gpu[NVML_DEVICE_UUID_V2_BUFFER_SIZE]; /* the same, except for a MIG device */
+    char gpu[NVML_DEVICE_UUID_V2_BUFFER_SIZE]; /* equal to uuid, except for a MIG device */
     unsigned long long generation;
     struct nvmlDevice_st *next;
 };
 
-/* The events that an event set has delivered or that are older: lines "uuid seq". */
+/* An event set. done contains the events that the set has delivered and older events, as lines "uuid seq". */
 struct nvmlEventSet_st {
     char *done;
-    char *devices; /* lines of uuids */
+    char *devices; /* lines with the UUIDs of the registered GPUs */
 };
 
-/* The version of this library after the colon, which fakes.OfVersion writes. Without one the library has the version
- * of any driver. */
+/* After the colon, fakes.OfVersion writes the version of this library. Without a version, the library matches every
+ * driver. */
 static const volatile char built[64] = "fake library of driver version:";
 
 static const char *built_version(void) { return strchr((const char *)built, ':') + 1; }
@@ -148,7 +148,7 @@ static unsigned long long init_generation;
 enum { MAX_DEVICES = 64, CONTROL = MAX_DEVICES };
 
 static const char *devices_path;
-static int open_devices[MAX_DEVICES + 1]; /* by minor number: the file descriptor, 0 for none */
+static int open_devices[MAX_DEVICES + 1]; /* file descriptors by minor number; 0 if not open */
 
 /* Opens and locks a device file, unless it is open. */
 static void open_device(unsigned long long minor)
@@ -201,9 +201,9 @@ static int has_line(const char *list, const char *line)
 struct call {
     const char *name; /* without a version suffix */
     const struct nvmlDevice_st *device;
-    struct record *gpu; /* or MIG device */
-    struct record *board; /* the GPU of either */
-    char value[64]; /* for the log */
+    struct record *gpu; /* the GPU or MIG device */
+    struct record *board; /* the GPU, also for a MIG device */
+    char value[64]; /* the value in the log */
 };
 
 /* Returns the argument of a fault directive for the call, or NULL. */
@@ -300,7 +300,7 @@ static nvmlReturn_t copy(char *out, unsigned int size, const char *text)
     return NVML_SUCCESS;
 }
 
-/* Returns a string of the GPU, or of the driver if there is no device. */
+/* Returns a string from the record of the GPU or, if there is no device, of the driver. */
 static nvmlReturn_t text_call(const char *name, const struct nvmlDevice_st *device, const char *key, char *out,
                               unsigned int size)
 {
@@ -311,7 +311,7 @@ static nvmlReturn_t text_call(const char *name, const struct nvmlDevice_st *devi
     return end(&c, ret);
 }
 
-/* Returns a number of the GPU. */
+/* Returns a number from the record of the GPU. */
 static nvmlReturn_t number_call(const char *name, nvmlDevice_t device, const char *key, unsigned long long *out)
 {
     struct call c;
@@ -372,7 +372,7 @@ nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, u
     return small_call("nvmlDeviceGetClockInfo", device, key, out);
 }
 
-/* The records of GPUs in MIG mode lack the keys, so that the call is not supported. */
+/* In MIG mode the call is not supported, because the GPU's record does not have the keys. */
 nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *correctable, unsigned int *uncorrectable,
                                        unsigned int *pending, unsigned int *failed)
 {
@@ -455,7 +455,7 @@ static int dropped(const struct record *gpu)
     return directive("nvmlDeviceGetCount", uuid, "drop") || directive("nvmlDeviceGetHandleByIndex", uuid, "drop");
 }
 
-/* Returns how many GPUs the driver lists before the given index. */
+/* Returns the number of GPUs that the driver lists before the given index. */
 static unsigned int rank(unsigned long long index)
 {
     unsigned int n = 0;
@@ -612,7 +612,7 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV
 
 /* ---- energy, load and memory ---- */
 
-/* Returns the energy under key, changed by the active faults. */
+/* Returns the energy with the given key, as changed by the active faults. */
 static unsigned long long energy(const struct call *c, const char *key)
 {
     unsigned long long mj = number(c->gpu, key, 0);
@@ -675,7 +675,8 @@ static void field_value(struct call *c, nvmlFieldValue_t *v)
     report(c, v->nvmlReturn);
 }
 
-/* Returns the record of the GPU's health with a key, or NULL. A GPU may have several, a lost GPU has none. */
+/* Returns the health record of the GPU that contains a key, or NULL. A GPU may have several health records; a lost GPU has
+ * none. */
 static const struct record *health(const struct call *c, const char *key)
 {
     if (!c->gpu)
@@ -686,7 +687,7 @@ static const struct record *health(const struct call *c, const char *key)
     return r;
 }
 
-/* Returns a number of the GPU's health. */
+/* Returns a number from the GPU's health records. */
 static nvmlReturn_t health_call(const char *name, nvmlDevice_t device, const char *key, unsigned long long *out)
 {
     struct call c;
@@ -698,8 +699,9 @@ static nvmlReturn_t health_call(const char *name, nvmlDevice_t device, const cha
     return end(&c, ret);
 }
 
-/* Sets a field from its key field<id> or field<id>.<scope>, with "all" as the scope of all links. As with ECC that is off,
- * "off" is a double without a time. Returns 0 if the field has a key with another name. */
+/* Sets a field from its key field<id> or field<id>.<scope>; the scope of all links is written as "all". For the value
+ * "off" it returns a double without a time, like a driver while ECC is disabled. Returns 0 if the field has a key with
+ * another name. */
 static int plain_field(struct call *c, nvmlFieldValue_t *v)
 {
     char key[40];
@@ -724,7 +726,8 @@ static int plain_field(struct call *c, nvmlFieldValue_t *v)
     return 1;
 }
 
-/* Logs a line per value of energy, power, throttled time and recovery, otherwise one line; the caller does not use end(). */
+/* Logs one line for each value of energy, power, throttled time and recovery. If there is none of these, it logs one line
+ * for the call. Therefore it does not use end() on success. */
 nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
 {
     struct call c;
@@ -876,7 +879,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *ou
 
 /* ---- processes ---- */
 
-/* Returns whether the call's GPU or MIG device lists a process. */
+/* Reports whether the call's GPU or MIG device lists a process. */
 static int stands_on(const struct record *process, const struct call *c)
 {
     if (!is_mig(c->device))
@@ -884,7 +887,7 @@ static int stands_on(const struct record *process, const struct call *c)
     return number(process, "gi", -1) == number(c->gpu, "gi", 0) && number(process, "ci", -1) == number(c->gpu, "ci", 0);
 }
 
-/* Fills a caller's list of *size entries; entries beyond it are only counted. */
+/* Fills the caller's list of size entries. Further entries are only counted. */
 static unsigned int list_processes(const struct call *c, const char *kind, unsigned int size, nvmlProcessInfo_t *infos)
 {
     unsigned int n = 0;
@@ -903,7 +906,7 @@ static unsigned int list_processes(const struct call *c, const char *kind, unsig
     return n;
 }
 
-/* Returns the number of rows set by a fault, or n without one. */
+/* Returns the number of rows that a fault sets, or n if there is no such fault. */
 static unsigned int rows_told(const struct call *c, unsigned int n)
 {
     const char *many = call_fault(c, "many");
@@ -944,7 +947,7 @@ PROCESS_LIST(nvmlDeviceGetComputeRunningProcesses_v3, "nvmlDeviceGetComputeRunni
 PROCESS_LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, "nvmlDeviceGetGraphicsRunningProcesses", "graphics")
 PROCESS_LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, "nvmlDeviceGetMPSComputeRunningProcesses", "mps")
 
-/* Adds a row to a caller's list of size entries; a row beyond it is only counted. */
+/* Adds a row to the caller's list of size entries. Further rows are only counted. */
 static void add_row(nvmlProcessUtilizationSample_t row, unsigned int *n, unsigned int size,
                     nvmlProcessUtilizationSample_t *out)
 {
@@ -966,9 +969,9 @@ static nvmlProcessUtilizationSample_t row_of(const struct record *s)
 /* The maximum number of processes in one window of samples. */
 enum { MAX_SAMPLED = 128 };
 
-/* Collects the samples of the ring that are newer than since, one row per process: its busy time averaged over all samples
- * of that window, so that the rows add up to the device's utilisation, with the time of its newest sample. Row records are
- * returned unchanged. Returns the number of rows. */
+/* Collects the samples of the ring that are newer than since, with one row per process. A row contains the busy time of the
+ * process, averaged over all these samples, so that the rows add up to the device's utilisation. Its time is the time of
+ * the newest sample of the process. Row records are returned unchanged. Returns the number of rows. */
 static unsigned int list_samples(const struct call *c, unsigned long long since, unsigned int size,
                                  nvmlProcessUtilizationSample_t *out)
 {
@@ -1026,7 +1029,7 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
 
 /* ---- buffers of samples ---- */
 
-/* Fills a caller's list with the samples of a kind, oldest first: records of the given name. */
+/* Fills the caller's list with buffered samples, oldest first. They come from records with the given name. */
 static unsigned int list_buffer(const struct call *c, const char *name, unsigned long long since, unsigned int size, nvmlSample_t *out)
 {
     unsigned int n = 0;
@@ -1064,7 +1067,7 @@ nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t kind, 
 
 /* ---- events ---- */
 
-/* Returns the first event that the set has not delivered, and marks it as delivered. */
+/* Returns the first event that the set has not yet delivered, and marks this event as delivered. */
 static struct record *take_event(struct nvmlEventSet_st *set)
 {
     for (struct record *x = next("xid", NULL); x; x = next("xid", x)) {

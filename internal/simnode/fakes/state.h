@@ -1,9 +1,9 @@
 //go:build ignore
 
 /*
- * The state file of a fake driver library: reading, reloading and searching it. The
- * header comment of nvml.c describes its format. Each library is one translation unit
- * that includes this file.
+ * Functions that read, reload and search the state file of a fake driver library. The
+ * header comment of nvml.c describes the format of the file. Each library is one
+ * translation unit that includes this header.
  *
  * Records may be used only while the lock is held, and not across
  * pause_unlocked().
@@ -34,7 +34,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything be
 static const char *state_path;
 static struct stat state_seen;
 static char *state_text;
-static char *live_template; /* the file's text, if it has a GPU of live.h */
+static char *live_template; /* the file's text, if it describes a GPU as in live.h */
 static struct record *records;
 
 static const char *get(const struct record *r, const char *key)
@@ -51,14 +51,14 @@ static int is(const struct record *r, const char *key, const char *value)
     return v && strcmp(v, value) == 0;
 }
 
-/* Returns the number under key, or otherwise if the key is absent. */
+/* Returns the number with the given key, or the argument otherwise if the key is absent. */
 static unsigned long long number(const struct record *r, const char *key, unsigned long long otherwise)
 {
     const char *v = get(r, key);
     return v ? strtoull(v, NULL, 10) : otherwise;
 }
 
-/* Returns the next record of a name after r, or the first one if r is NULL. */
+/* Returns the next record with the given name after r, or the first such record if r is NULL. */
 static struct record *next(const char *name, const struct record *r)
 {
     struct record *n = r ? r->next : records;
@@ -100,7 +100,7 @@ static void parse(char *text)
 
 #include "live.h"
 
-/* Keeps the text of a file with a GPU of live.h. */
+/* Keeps the text of a file that describes a GPU as in live.h. */
 static void keep_template(const char *text)
 {
     free(live_template);
@@ -146,7 +146,7 @@ static int refresh(void)
     return records != NULL;
 }
 
-/* Returns the UUID under key, or "". */
+/* Returns the UUID with the given key, or "". */
 static const char *uuid_of(const struct record *r, const char *key)
 {
     const char *uuid = get(r, key);
@@ -162,13 +162,14 @@ static struct record *by_uuid(const char *name, const char *uuid)
     return NULL;
 }
 
-/* Returns whether a fault applies to a call; uuid is "" for a call without a GPU. */
+/* Reports whether a fault applies to a call. uuid is "" for a call without a GPU. */
 static int concerns(const struct record *fault, const char *name, const char *uuid)
 {
     return (is(fault, "gpu", "*") || is(fault, "gpu", uuid)) && (is(fault, "call", "*") || is(fault, "call", name));
 }
 
-/* Returns the argument of an active fault directive for a call ("" if it has none), or NULL. */
+/* Returns the argument of a fault directive that is active for a call, or NULL. A directive without an argument has the
+ * argument "". */
 static const char *directive(const char *name, const char *uuid, const char *what)
 {
     size_t n = strlen(what);
@@ -180,7 +181,7 @@ static const char *directive(const char *name, const char *uuid, const char *wha
     return NULL;
 }
 
-/* Releases the lock for some milliseconds; all pointers into the state become invalid. */
+/* Releases the lock for some milliseconds. All pointers into the state become invalid. */
 static void pause_unlocked(long ms)
 {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};
@@ -190,7 +191,7 @@ static void pause_unlocked(long ms)
     refresh();
 }
 
-/* Waits until the state is not stale: see "until". */
+/* Waits until the state is not stale; see "until" in nvml.c. */
 static void await_fresh(void)
 {
     enum { EVERY_MS = 5, MOST_MS = 5000 };
