@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// kinds contains the tested functions, by the first line of a block.
+// kinds contains the tested functions, by the kind in the first line of a block.
 var kinds = map[string]func(t *testing.T, input string) string{
 	"pci":      countPCI,
 	"xid":      kernelXID,
@@ -43,11 +43,9 @@ func TestReadme(t *testing.T) {
 // source is the first line of each case.
 var source = regexp.MustCompile(`^# Source: https://\S+$`)
 
-// TestCases plays every case. result. With a result in its first line, the block is one input. => A file
-// contains its source, comments, and blocks that are separated by empty lines. The first line of a block is a
-// kind. Each other line contains an input and the expected result: input => result. If the first line
-// contains a result, the rest of the block is a single input. => result. With a result in its first line, the
-// block is one input.
+// TestCases plays every case. A file contains its source, comments, and blocks that are separated by empty
+// lines. The first line of a block is a kind. Each other line contains an input and the expected result:
+// input => result. If the first line also contains a result, the rest of the block is a single input.
 func TestCases(t *testing.T) {
 	for _, file := range glob(t, "cases/*.txt") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {

@@ -198,7 +198,7 @@ func (b *bench) observeRing(ctx context.Context) (kept time.Duration, err error)
 
 // pair contains the results of two loads that run at the same time.
 type pair struct {
-	// These are the shares of the first load in the work, in the exporter's charges, and in the samples..
+	// These are the shares of the first load in the work, in the exporter's charges, and in the samples.
 	work, charged, sampled float64
 	busy, seen             float64 // share of the time in which the GPU was busy, according to the loads and to the samples
 }

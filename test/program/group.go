@@ -49,7 +49,7 @@ func (g *Group) Start(name, path string, args ...string) (*Program, error) {
 	return p, nil
 }
 
-// Logs returns the last lines of every program's log.
+// Logs writes the last lines of every program's log.
 func (g *Group) Logs(w io.Writer) {
 	for _, p := range g.running {
 		fmt.Fprintf(w, "--- end of the log of %s:\n%s\n", p.Name, p.Tail())

@@ -35,7 +35,7 @@ var Statements = sync.OnceValue(func() *Fleet {
 			// These pods run for less than a scrape interval.
 			{"alpha", "spark", "u6", "GPU-3", Span{hm(12, 30) + 35*time.Second, hm(12, 31) + 5*time.Second}, 1, 0, false, ""},
 			{"gamma", "flash", "u7", "GPU-3", Span{hm(16, 0) + 31*time.Second, hm(16, 1) + 10*time.Second}, 1, 0, false, ""},
-			// This pod is scraped only after most of its time.
+			// This pod is scraped only in its last minutes.
 			{"beta", "unseen", "u8", "GPU-3", Span{hm(6, 55), hm(7, 22)}, 0.25, 0, false, ""},
 			// These are a job on the node that reboots, and a container that also uses a second board for three
 			// hours.

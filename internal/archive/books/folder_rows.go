@@ -70,7 +70,7 @@ type merge []struct {
 }
 
 // advance reads the next hour of each cluster that has rows for the given hour. If that hour is zero, it reads the
-// first hour of all clusters. It returns the earliest of the hours that were read, or zero at the end.
+// first hour of all clusters. It returns the earliest of the clusters' next hours, or zero at the end.
 func (m merge) advance(hour time.Time) (first time.Time, err error) {
 	for i := range m {
 		c := &m[i]

@@ -61,7 +61,7 @@ var (
 )
 
 // Fold computes the rows of an hour, without the names of owners. The error is of type [BoardErrors]. For a board with
-// an error, the hour contains its place, health and pods, but no amounts.
+// an error, the hour contains its place, health, pods and units, but no amounts.
 func Fold(in Input) (*table.Hour, error) {
 	hour := &table.Hour{Cluster: in.Cluster, Start: in.Start.UTC()}
 	r := rows{gpus: make(map[gpuKey]*table.GPU), charges: make(map[chargeKey]*table.Charge), refused: make(map[gpuKey]*BoardError)}

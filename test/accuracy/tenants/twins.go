@@ -57,8 +57,8 @@ func Twins() []Twin {
 	}
 }
 
-// before is the time before the exporter starts. There is no such time, because the idle power would be
-// visible before the first work.
+// before is the time for which the node runs before the exporter starts. Otherwise the exporter would see the
+// idle power before the first work.
 const before = 2 * time.Second
 
 func (t Twin) world(i int, length time.Duration) World {

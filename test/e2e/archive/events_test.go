@@ -227,7 +227,7 @@ func (r *reconciler) awaitFiled(db query) {
 	})
 }
 
-// await calls a function until it returns no error.
+// await calls a function until it returns an empty text.
 func await(t *testing.T, missing func() string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {

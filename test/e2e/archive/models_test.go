@@ -312,7 +312,7 @@ func compareCommands(t *testing.T, all []engine, month, books string) {
 // unknown replaces null, so that it differs from 0.
 const unknown = -1
 
-// addRow adds the amounts in a row to the sums for the other values of the row.
+// addRow adds the amounts in a row to the sums for the first values of the row, which are texts.
 func addRow(t *testing.T, sums map[string][]int64, values []string, texts int) {
 	t.Helper()
 	key := strings.Join(values[:texts], " | ")

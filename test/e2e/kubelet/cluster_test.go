@@ -57,7 +57,7 @@ func startCluster(t *testing.T) *node {
 	t.Cleanup(n.plugin.stop)
 	n.startKubelet("--kubeconfig="+kubeconfig, "--node-labels=nvidia.com/gpu.present=true")
 	start(t, n.dir, n.program("kube-proxy"), "--kubeconfig="+kubeconfig, "--hostname-override="+nodeName, "--proxy-mode=nftables",
-		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0", // programs of the machine
+		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0", // keeps the settings of the machine
 		"--healthz-bind-address=127.0.0.1:10256", "--metrics-bind-address=127.0.0.1:10249")
 	n.writeFile("Corefile", dnsConfig)
 	start(t, n.dir, filepath.Join(os.Getenv("GPULEDGER_E2E_COREDNS"), "coredns"), "-conf="+n.path("Corefile"))

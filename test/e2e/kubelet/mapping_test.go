@@ -188,7 +188,7 @@ func (n *node) testFinished(t *testing.T) {
 	}
 	eventually(t, "the kubelet no longer lists the pod", func() bool { return !listed(t, batch) })
 	check(t, m.Refresh(t.Context()))
-	checkAllocations(t, m, containers(t)) // process of the other pod
+	checkAllocations(t, m, containers(t)) // only the other pod still runs
 }
 
 // runs reports whether any container of a pod runs, including the pause container.

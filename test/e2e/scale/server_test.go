@@ -73,7 +73,7 @@ func newServer(cluster size) *server {
 	mux.HandleFunc("/", s.other)
 	s.Server = httptest.NewUnstartedServer(mux)
 	s.EnableHTTP2 = true
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // closes the connections at the end of the test
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // omits errors about connections that end with the test
 	s.StartTLS()
 	return s
 }

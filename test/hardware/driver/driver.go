@@ -93,7 +93,7 @@ func Open(library string, index int) (*Device, error) {
 	d.Name, errs[1] = text("nvmlDeviceGetName", func(b *C.char, n C.uint) C.int { return C.nvml_text(d.handle, 1, b, n) })
 	d.Driver, errs[2] = text("nvmlSystemGetDriverVersion", func(b *C.char, n C.uint) C.int { return C.nvml_text(d.handle, 2, b, n) })
 	d.Bus, errs[3] = text("nvmlDeviceGetPciInfo", func(b *C.char, n C.uint) C.int { return C.nvml_bus(d.handle, b, n) })
-	limit, _ := d.number("nvmlDeviceGetEnforcedPowerLimit", 1) // the serial number is unknown for some GPUs
+	limit, _ := d.number("nvmlDeviceGetEnforcedPowerLimit", 1) // the limit is unknown for some GPUs
 	d.Limit = limit / 1000
 	return d, errors.Join(errs[:]...)
 }
