@@ -87,7 +87,7 @@ func TestLogsHang(t *testing.T) {
 	}
 }
 
-// TestUnknownContainerOnADiskThatHangs checks that the read of the links in a tick has a timeout.
+// TestUnknownContainerOnADiskThatHangs checks that reading the links in a tick has a timeout.
 func TestUnknownContainerOnADiskThatHangs(t *testing.T) {
 	n := newNode(t)
 	heal := n.hangs("containers")

@@ -37,7 +37,7 @@ func (l logLink) key() string {
 //	<pod>_<namespace>_<container>-<id>.log → /var/log/pods/<namespace>_<pod>_<uid>/<container>/<n>.log
 //
 // Names and UID are read from the target, because names are never truncated there. The target need
-// not exist. The link's own name adds the id and must match the target.
+// not exist. The id is read from the name of the link, which must match the target.
 func parseLogLink(name, target string) (logLink, bool) {
 	c, ok := parseLogPath(target)
 	if !ok {

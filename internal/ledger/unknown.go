@@ -220,8 +220,8 @@ func (b *book) creditHolders(iv *interval, parts []part) {
 	})
 }
 
-// present returns the accounts of the owners with a process. If counts is not nil, only the shares
-// for which it returns true count.
+// present returns the accounts of the owners with a process. If counts is not nil, present uses
+// only the shares for which counts returns true.
 func present(parts []part, counts func(*part, *share) bool) iter.Seq[gpu.AccountKey] {
 	return func(yield func(gpu.AccountKey) bool) {
 		for i := range parts {

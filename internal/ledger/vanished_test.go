@@ -26,8 +26,8 @@ func TestRarelySeenProcesses(t *testing.T) {
 }
 
 // shortLivedBeside returns the book after ten minutes in which one pod ran a short process in every
-// second, and its neighbour ran processes of half a minute. Nine of ten short processes have the
-// given owner.
+// second, and its neighbour ran processes that each took half a minute. Nine of ten short processes
+// have the given owner.
 func shortLivedBeside(t *testing.T, owner gpu.Owner) *gpu.Book {
 	l := newLedger()
 	held := []gpu.Allocation{holds(train, 2), holds(serve, 2)}

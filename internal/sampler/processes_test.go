@@ -106,7 +106,7 @@ func TestVanished(t *testing.T) {
 }
 
 // TestMemory checks that an ended process is remembered for half a minute, which is longer than the
-// driver may list the process.
+// time for which the driver may list the process.
 func TestMemory(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)

@@ -103,8 +103,8 @@ func (l Limits) Run(t *testing.T, open Open) {
 		"samples are reported once":         testSamples,
 		"GPU in MIG mode":                   testMIG,
 		"activity of instances":             testInstances,
-		"a lost GPU leaves the others":      testLost,
-		"a stuck GPU delays no other":       testStuck,
+		"a lost GPU does not affect others": testLost,
+		"a stuck GPU does not delay others": testStuck,
 		"continues after a driver reload":   testReload,
 		"continues after the driver's loss": testDown,
 	}
