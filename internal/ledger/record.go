@@ -118,8 +118,12 @@ func (b *Builder) Add(r Record) error {
 		p := r.Process.ProcessAccount
 		p.StartTime, p.Opened = r.Process.StartTime.time(), r.Process.Opened.time()
 		a.Processes = append(a.Processes, p)
+	case r.Account != nil:
+		return errors.New("invalid record: an account before the first book")
+	case r.Process != nil:
+		return errors.New("invalid record: a process before the first account of its book")
 	default:
-		return errors.New("invalid record: empty, or an account without a book")
+		return errors.New("invalid record: it is empty")
 	}
 	return nil
 }

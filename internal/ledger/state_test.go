@@ -253,3 +253,30 @@ func TestCheck(t *testing.T) {
 		t.Error("Check accepts a GPU without a book")
 	}
 }
+
+// TestInvalidRecords checks the error for each record that has no place in a state.
+func TestInvalidRecords(t *testing.T) {
+	book := ledger.Record{UUID: "GPU-1", Book: &ledger.BookState{}}
+	account, process := ledger.Record{Account: &ledger.AccountRecord{}}, ledger.Record{Process: &ledger.ProcessRecord{}}
+	for _, tt := range []struct {
+		want    string
+		records []ledger.Record
+	}{
+		{"an account before the first book", []ledger.Record{account}},
+		{"a process before the first account of its book", []ledger.Record{book, process}},
+		{"a process before the first account of its book", []ledger.Record{process}},
+		{"it is empty", []ledger.Record{book, {}}},
+		{"duplicate book of GPU-1", []ledger.Record{book, account, process, book}},
+	} {
+		var b ledger.Builder
+		last := len(tt.records) - 1
+		for _, r := range tt.records[:last] {
+			if err := b.Add(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.Add(tt.records[last]); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("error %v, want %q", err, tt.want)
+		}
+	}
+}
