@@ -116,11 +116,11 @@ func usage(command string) {
 	switch command {
 	case app.Status:
 		flags, _ := app.StatusFlags()
-		commandUsage(flags, "gpuledger status prints the state of the node from a running exporter.")
+		commandUsage(flags, "gpuledger status prints the state of the node, as a running exporter reports it.")
 		return
 	case app.Explain:
 		flags, _ := app.ExplainFlags()
-		commandUsage(flags, "gpuledger explain prints why an owner was charged energy, from a running exporter.\n"+
+		commandUsage(flags, "gpuledger explain prints why an owner was charged energy, as a running exporter reports it.\n"+
 			"Example: gpuledger explain --gpu=0 --owner=team-a/train-0 --since=10m")
 		return
 	case app.ReleaseCommand:

@@ -238,7 +238,7 @@ func (s *soak) checkLog(d day) {
 		// Each reload restarts the counters of eight GPUs.
 		"": 2 * 8 * d.reloads,
 	}
-	lines := make(map[string]int) // by stage
+	lines := make(map[string]int) // number of lines by stage
 	for _, text := range s.logged() {
 		var line struct {
 			Time  time.Time

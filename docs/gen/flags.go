@@ -44,8 +44,8 @@ func flagsPage() ([]byte, error) {
 	}{
 		{"Exporter and reconciler", "`gpuledger` and `gpuledger-reconciler` share these flags.", shared},
 		{"gpuledger", "These are the exporter's flags. `gpuledger cleanup` accepts the same flags; it removes the content of `--state.path`, and the directory of `--kubelet.pods-api-socket` if it is empty.", onlyIn(exporter)},
-		{"gpuledger status", "Prints the state of the node from a running exporter.", rows(status)},
-		{"gpuledger explain", "Prints why an owner was charged energy on a GPU, from a running exporter. [bill.md](bill.md) follows a charge.", rows(explain)},
+		{"gpuledger status", "Prints the state of the node, as a running exporter reports it.", rows(status)},
+		{"gpuledger explain", "Prints why an owner was charged energy on a GPU, as a running exporter reports it. [bill.md](bill.md) follows a charge.", rows(explain)},
 		{"gpuledger release", "Makes the running exporter close NVIDIA's driver, or a GPU, for a while. Only root and the exporter's user can use it, on the same machine or in the exporter's container.", rows(release)},
 		{
 			"gpuledger units", "Lists the managers of units, or explains the owner of a process. `--units…`, `--path.procfs` and `--kubelet.pod-resources-socket` are as above; `gpuledger doctor` also accepts them.",

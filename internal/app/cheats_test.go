@@ -23,7 +23,7 @@ func TestCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestHostCheats checks the same for tricks of users on the host.
+// TestHostCheats is like TestCheats, for tricks of users on the host.
 func TestHostCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -32,7 +32,7 @@ func TestHostCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestFleetingCheats checks the same for processes on shared GPUs that end before they can be
+// TestFleetingCheats is like TestCheats, for processes on shared GPUs that end before they can be
 // identified.
 func TestFleetingCheats(t *testing.T) {
 	if testing.Short() {
@@ -42,7 +42,7 @@ func TestFleetingCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestUnitCheats checks the same for tricks on a machine without Kubernetes.
+// TestUnitCheats is like TestCheats, for tricks on a machine without Kubernetes.
 func TestUnitCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -51,7 +51,7 @@ func TestUnitCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestManagerCheats checks the same for owners that imitate units of other managers.
+// TestManagerCheats is like TestUnitCheats, for owners that imitate units of other managers.
 func TestManagerCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

@@ -15,7 +15,7 @@ import (
 // These are the commands. On the command line, the command precedes the flags. Without a command
 // the program serves its pages.
 const (
-	// Status prints the state of the node from a running exporter and exits.
+	// Status prints the state of the node, as a running exporter reports it, and exits.
 	Status = "status"
 	// Explain asks a running exporter for the causes of a charge, prints them and exits.
 	Explain = "explain"

@@ -38,7 +38,7 @@ func (sc *Scenario) addFiles(dir string, p *process) error {
 	return nil
 }
 
-// filesOf returns the file descriptors for one work of a process, given the position of the work.
+// filesOf returns the file descriptors for the process's Work at the given position.
 func filesOf(work int) []string {
 	return []string{strconv.Itoa(firstFile + 2*work), strconv.Itoa(firstFile + 2*work + 1)}
 }

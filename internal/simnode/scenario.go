@@ -50,7 +50,7 @@ type Driver struct{ Version, NVML string }
 
 // GPU describes one physical GPU.
 type GPU struct {
-	UUID   string // for an AMD GPU, the driver's unique_id with 16 hex digits
+	UUID   string // the driver's unique_id with 16 hex digits if it is an AMD GPU
 	Bus    string // address in NVML's format: 00000000:1B:00.0
 	Model  string
 	Serial string // serial number of the board; two GPUs may share a board

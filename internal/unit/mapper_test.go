@@ -306,7 +306,7 @@ func TestEqualNames(t *testing.T) {
 		{Manager: unit.Docker, Name: "web"}: {ContainerID: containerID, Image: "shop:1"},
 		{Manager: unit.Podman, Name: "web"}: {ContainerID: podman, Image: "blog:2"},
 	}
-	for range 8 { // in any order of the containers
+	for range 8 { // the order of the containers varies
 		m.refresh()
 		if diff := cmp.Diff(want, m.Units()); diff != "" {
 			t.Fatalf("descriptions (-want +got):\n%s", diff)

@@ -160,7 +160,7 @@ func TestLoadManagers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("managers of files (-want +got):\n%s", diff)
 	}
-	place := slices.IndexFunc(builtIn, named("pbs")) + 1 // after the new manager
+	place := slices.IndexFunc(builtIn, named("pbs")) + 1 // the new manager comes first
 	if i := slices.IndexFunc(all, named("pbs")); all[0].Name != "batchd" || i != place {
 		t.Errorf("the first manager is %s, pbs is at %d, want batchd and %d", all[0].Name, i, place)
 	}

@@ -62,7 +62,7 @@ func (m *Mapper) see(c match, pid uint32) {
 		m.requestPoll()
 	}
 	if isNumber(c.uid) && c.uid != "0" {
-		m.uids[gpu.Unit{Manager: c.manager, Name: c.id}] = c.uid // for a Slurm job with an unknown id, the name is the SLUID
+		m.uids[gpu.Unit{Manager: c.manager, Name: c.id}] = c.uid // the name of a Slurm job with an unknown id is the SLUID
 	}
 }
 

@@ -34,7 +34,8 @@ func readUpTo(limit int, path ...string) ([]byte, error) {
 	return content, err
 }
 
-// page is the minimum page size of a kernel. One read from a file in sysfs returns at most a page.
+// page is the minimum page size of Linux kernels, in bytes. One read from a file in sysfs returns
+// at most a page.
 const page = 4 << 10
 
 // readAll reads a file with a buffer of at least a page in each call. The driver returns only whole lines of

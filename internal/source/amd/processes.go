@@ -26,8 +26,8 @@ type occupancy struct {
 
 // readContexts reads the processes on the GPU from /sys/class/kfd/kfd/proc and returns their
 // occupancy. This folder lists each process that has opened /dev/kfd. A process is on the GPU if it
-// has memory or a queue there. If access to a file is refused, all processes are unknown, because
-// otherwise the process would seem to have ended.
+// has memory or a queue on the GPU. If access to a file is refused, all processes are unknown,
+// because otherwise the process would seem to have ended.
 func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	root := filepath.Join(r.cfg.Sys, "class/kfd/kfd/proc")
 	entries, err := os.ReadDir(root)

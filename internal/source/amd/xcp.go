@@ -15,8 +15,8 @@ import (
 // metrics of partitions.
 const xcpFile = "xcp/xcp_metrics"
 
-// These are the size of xcp_metrics in revision 1.0, and the offset of the dies' sums in it (struct
-// amdgpu_partition_metrics_v1_0, gfx_busy_acc).
+// The constants are the size of xcp_metrics in revision 1.0 and the offset of the dies' sums in
+// this file (struct amdgpu_partition_metrics_v1_0, gfx_busy_acc).
 const (
 	xcpSize = 488
 	xcpBusy = 168

@@ -169,7 +169,7 @@ const (
 	momentary = 60 * time.Millisecond
 	// enoughMixed is the number of power samples that are needed to compare the shares.
 	enoughMixed = 300
-	// These are the limits of the busy share in a mixed time.
+	// These are the limits for the busy share of a utilisation sample that is used.
 	leastMixed, mostMixed = 0.03, 0.9
 	// aboveFloor is the minimum factor by which the power of work exceeds the idle power.
 	aboveFloor = 1.1
