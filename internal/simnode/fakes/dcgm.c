@@ -171,7 +171,7 @@ static dcgmReturn_t check_connection(dcgmHandle_t handle)
     if (!connection || handle != connection)
         return DCGM_ST_CONNECTION_NOT_VALID;
     identify(engine, sizeof engine);
-    if (!records || is(next("engine", NULL), "up", "0") || strcmp(engine, engine_seen) != 0) {
+    if (!state_text || is(next("engine", NULL), "up", "0") || strcmp(engine, engine_seen) != 0) {
         clean_up();
         return DCGM_ST_CONNECTION_NOT_VALID;
     }

@@ -88,8 +88,10 @@ nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned int gi, nvmlGpmSa
 static void take_metrics(struct nvmlGpmSample_st *s, const struct record *health)
 {
     for (int i = 0; i < health->fields; i++) {
-        unsigned int id;
-        if (strncmp(health->key[i], "gpm", 3) == 0 && sscanf(health->key[i], "gpm%u", &id) == 1 && id < NVML_GPM_METRIC_MAX && isnan(s->metrics[id]))
+        if (strncmp(health->key[i], "gpm", 3) != 0)
+            continue;
+        unsigned long id = strtoul(health->key[i] + 3, NULL, 10);
+        if (id < NVML_GPM_METRIC_MAX && isnan(s->metrics[id]))
             s->metrics[id] = strtod(health->value[i], NULL);
     }
 }

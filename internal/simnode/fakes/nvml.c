@@ -267,13 +267,15 @@ static nvmlReturn_t begin_for(struct call *c, const char *name, nvmlDevice_t dev
     return ret == NVML_SUCCESS && !get(c->gpu, key) ? NVML_ERROR_NOT_SUPPORTED : ret;
 }
 
-/* Appends a line to the call log. */
+/* Appends a line to the call log. A log that cannot be opened, as in a sandbox, is not opened again before the next nvmlInit. */
 static void report(const struct call *c, nvmlReturn_t ret)
 {
     struct timespec now;
     int fd = log_path ? open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
-    if (fd < 0)
+    if (fd < 0) {
+        log_path = NULL;
         return;
+    }
     clock_gettime(CLOCK_REALTIME, &now);
     dprintf(fd, "%lld%09ld\t%s\t%s\t%d\t%s\n", (long long)now.tv_sec, now.tv_nsec, c->name,
             c->device ? c->device->uuid : "-", ret, ret == NVML_SUCCESS || ret == NVML_ERROR_TIMEOUT ? c->value : "-");
@@ -699,12 +701,58 @@ static nvmlReturn_t health_call(const char *name, nvmlDevice_t device, const cha
     return end(&c, ret);
 }
 
-/* Sets a field from its key field<id> or field<id>.<scope>; the scope of all links is written as "all". For the value
- * "off" it returns a double without a time, like a driver while ECC is disabled. Returns 0 if the field has a key with
- * another name. */
+/* A hash table of the fields of one GPU, by number and scope. */
+enum { SLOTS = 1024 };
+
+static struct slot {
+    unsigned int field, scope;
+    const char *value; /* NULL if the slot is free */
+} slots[SLOTS];
+
+/* Returns the slot of a field, or the free slot in which it belongs. */
+static struct slot *slot_of(unsigned int field, unsigned int scope)
+{
+    unsigned int i = (field * 37 + scope) % SLOTS;
+    while (slots[i].value && (slots[i].field != field || slots[i].scope != scope))
+        i = (i + 1) % SLOTS;
+    return &slots[i];
+}
+
+/* Adds the fields of a health record to the table, from the keys field<id> or field<id>.<scope>. The scope of all links is
+ * written as "all". If a field occurs twice, its first value is used. */
+static void add_fields_of(const struct record *health)
+{
+    for (int i = 0; i < health->fields; i++) {
+        char *end;
+        if (strncmp(health->key[i], "field", 5) != 0)
+            continue;
+        unsigned int field = (unsigned int)strtoul(health->key[i] + 5, &end, 10), scope = 0;
+        if (*end == '.')
+            scope = strcmp(end, ".all") == 0 ? UINT_MAX : (unsigned int)strtoul(end + 1, NULL, 10);
+        struct slot *s = slot_of(field, scope);
+        if (!s->value)
+            *s = (struct slot){field, scope, health->value[i]};
+    }
+}
+
+/* Fills the table with the fields of the call's GPU. */
+static void take_fields(const struct call *c)
+{
+    int keys = 0;
+    memset(slots, 0, sizeof slots);
+    for (struct record *r = next("health", NULL); r; r = next("health", r)) {
+        if (!is(r, "gpu", get(c->gpu, "uuid")))
+            continue;
+        if ((keys += r->fields) >= SLOTS)
+            abort();
+        add_fields_of(r);
+    }
+}
+
+/* Sets a plain field. For the value "off" it returns a double without a time, like a driver while ECC is disabled.
+ * Returns 0 if the field has a key with another name. */
 static int plain_field(struct call *c, nvmlFieldValue_t *v)
 {
-    char key[40];
     switch (v->fieldId) {
     case NVML_FI_DEV_ENERGY:
     case NVML_FI_DEV_POWER_AVERAGE:
@@ -712,11 +760,7 @@ static int plain_field(struct call *c, nvmlFieldValue_t *v)
     case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
         return 0;
     }
-    snprintf(key, sizeof key, v->scopeId == UINT_MAX ? "field%u.all" : v->scopeId ? "field%u.%u" : "field%u", v->fieldId, v->scopeId);
-    const char *value = NULL;
-    for (struct record *r = next("health", NULL); r && !value; r = next("health", r))
-        if (is(r, "gpu", get(c->gpu, "uuid")))
-            value = get(r, key);
+    const char *value = slot_of(v->fieldId, v->scopeId)->value;
     if (!value)
         return throttle_key(v->fieldId) == NULL;
     v->nvmlReturn = NVML_SUCCESS;
@@ -735,6 +779,7 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldV
     if (ret != NVML_SUCCESS)
         return end(&c, ret);
     int plain = 0;
+    take_fields(&c);
     for (int i = 0; i < count; i++) {
         values[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
         values[i].timestamp = 0;

@@ -20,14 +20,19 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_FIELDS = 96 };
+enum { MAX_FIELDS = 96, MAX_KINDS = 32 };
 
 /* One line of the state file. Keys and values point into the file's text. */
 struct record {
-    const char *name;
-    const char *key[MAX_FIELDS], *value[MAX_FIELDS];
     int fields;
-    struct record *next;
+    struct record *next; /* of the same name */
+    const char *key[MAX_FIELDS], *value[MAX_FIELDS];
+};
+
+/* The records of one name. */
+struct kind {
+    const char *name;
+    struct record *first, **end;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
@@ -35,7 +40,8 @@ static const char *state_path;
 static struct stat state_seen;
 static char *state_text;
 static char *live_template; /* the file's text, if it describes a GPU as in live.h */
-static struct record *records;
+static struct kind kinds[MAX_KINDS];
+static int kinds_used;
 
 static const char *get(const struct record *r, const char *key)
 {
@@ -58,19 +64,36 @@ static unsigned long long number(const struct record *r, const char *key, unsign
     return v ? strtoull(v, NULL, 10) : otherwise;
 }
 
-/* Returns the next record with the given name after r, or the first such record if r is NULL. */
-static struct record *next(const char *name, const struct record *r)
+/* Returns the records with a name, or NULL if there are none. */
+static struct kind *kind_of(const char *name)
 {
-    struct record *n = r ? r->next : records;
-    while (n && (*n->name != *name || strcmp(n->name, name) != 0)) /* most names differ in the first letter */
-        n = n->next;
-    return n;
+    for (int i = 0; i < kinds_used; i++)
+        if (strcmp(kinds[i].name, name) == 0)
+            return &kinds[i];
+    return NULL;
 }
 
-static struct record *parse_line(char *line)
+/* Returns the record with the given name after r, or the first such record if r is NULL. */
+static struct record *next(const char *name, const struct record *r)
 {
+    if (r)
+        return r->next;
+    struct kind *k = kind_of(name);
+    return k ? k->first : NULL;
+}
+
+/* Adds the record in a line to the records of its name. */
+static void parse_line(char *line)
+{
+    const char *name = strsep(&line, "\t");
+    struct kind *k = kind_of(name);
+    if (!k) {
+        if (kinds_used == MAX_KINDS)
+            abort();
+        k = &kinds[kinds_used++];
+        *k = (struct kind){.name = name, .end = &k->first};
+    }
     struct record *r = calloc(1, sizeof *r);
-    r->name = strsep(&line, "\t");
     for (char *field; (field = strsep(&line, "\t")) && r->fields < MAX_FIELDS;) {
         char *value = strchr(field, '=');
         if (!value)
@@ -79,23 +102,21 @@ static struct record *parse_line(char *line)
         r->key[r->fields] = field;
         r->value[r->fields++] = value;
     }
-    return r;
+    *k->end = r;
+    k->end = &r->next;
 }
 
 static void parse(char *text)
 {
-    for (struct record *r = records, *n; r; r = n) {
-        n = r->next;
-        free(r);
-    }
+    for (; kinds_used > 0; kinds_used--)
+        for (struct record *r = kinds[kinds_used - 1].first, *n; r; r = n) {
+            n = r->next;
+            free(r);
+        }
     free(state_text);
-    records = NULL;
     state_text = text;
-    struct record **tail = &records;
-    for (char *line; (line = strsep(&text, "\n"));) {
-        *tail = parse_line(line);
-        tail = &(*tail)->next;
-    }
+    for (char *line; (line = strsep(&text, "\n"));)
+        parse_line(line);
 }
 
 #include "live.h"
@@ -143,7 +164,7 @@ static int refresh(void)
         reload();
     if (live_template)
         parse(live_text(live_template));
-    return records != NULL;
+    return state_text != NULL;
 }
 
 /* Returns the UUID with the given key, or "". */
