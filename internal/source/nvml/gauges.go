@@ -13,14 +13,14 @@ import (
 // units. It does not contain power, which is read together with the energy.
 var gaugeCalls = [...]struct {
 	gauges []gpu.Gauge
-	read   func(*library, device) ([3]float64, ret) // values in the order of gauges; NaN means unknown
+	read   func(*gpuReader) ([3]float64, ret) // values in the order of gauges; NaN means unknown
 }{
-	{[]gpu.Gauge{gpu.Temperature}, func(_ *library, h device) ([3]float64, ret) {
-		celsius, r := available(h.GetTemperature(gonvml.TEMPERATURE_GPU))
+	{[]gpu.Gauge{gpu.Temperature}, func(g *gpuReader) ([3]float64, ret) {
+		celsius, r := available(g.handle.GetTemperature(gonvml.TEMPERATURE_GPU))
 		return [3]float64{float64(celsius)}, r
 	}},
-	{[]gpu.Gauge{gpu.Utilization}, func(_ *library, h device) ([3]float64, ret) {
-		u, r := h.GetUtilizationRates()
+	{[]gpu.Gauge{gpu.Utilization}, func(g *gpuReader) ([3]float64, ret) {
+		u, r := g.utilization()
 		if r == gonvml.SUCCESS && u.Gpu > 100 {
 			r = gonvml.ERROR_NO_DATA
 		}
@@ -33,7 +33,8 @@ var gaugeCalls = [...]struct {
 
 // memoryInfo reads the used, total and reserved memory. Old drivers and some GPUs support only the
 // first version of the call, in which the used memory includes the reserved memory.
-func memoryInfo(lib *library, h device) ([3]float64, ret) {
+func memoryInfo(g *gpuReader) ([3]float64, ret) {
+	lib, h := g.lib, g.handle
 	if lib.exact("nvmlDeviceGetMemoryInfo_v2") {
 		m, r := h.GetMemoryInfo_v2()
 		if r == gonvml.SUCCESS && max(m.Used, m.Total, m.Reserved) == math.MaxUint64 {
@@ -54,17 +55,33 @@ func memoryInfo(lib *library, h device) ([3]float64, ret) {
 }
 
 // clock reads a clock in MHz.
-func clock(which gonvml.ClockType) func(*library, device) ([3]float64, ret) {
-	return func(_ *library, h device) ([3]float64, ret) {
-		mhz, r := available(h.GetClockInfo(which))
+func clock(which gonvml.ClockType) func(*gpuReader) ([3]float64, ret) {
+	return func(g *gpuReader) ([3]float64, ret) {
+		mhz, r := available(g.handle.GetClockInfo(which))
 		return [3]float64{float64(mhz) * 1e6}, r
 	}
+}
+
+// rates is the result of nvmlDeviceGetUtilizationRates in a look, which both gauges and health values need.
+type rates struct {
+	known bool
+	value gonvml.Utilization
+	ret   ret
+}
+
+// utilization returns the utilisation of the GPU and of its memory, with one call per look.
+func (g *gpuReader) utilization() (gonvml.Utilization, ret) {
+	if !g.rates.known {
+		u, r := g.handle.GetUtilizationRates()
+		g.rates = rates{true, u, r}
+	}
+	return g.rates.value, g.rates.ret
 }
 
 func (g *gpuReader) readGauges(q *inquiry, r *gpu.Reading) {
 	for i := range gaugeCalls {
 		c := &gaugeCalls[i]
-		values, err := query(q, gpu.GaugeInfos[c.gauges[0]].Call, func() ([3]float64, ret) { return c.read(q.lib, g.handle) })
+		values, err := query(q, gpu.GaugeInfos[c.gauges[0]].Call, func() ([3]float64, ret) { return c.read(g) })
 		if err != nil {
 			if c.gauges[0] == gpu.MemoryUsed && hasCode(err, gonvml.ERROR_NOT_SUPPORTED) {
 				g.readSharedMemory(r)

@@ -22,8 +22,10 @@ type healthReader struct {
 	fields []fieldReader
 	// refused is set for each call in healthCalls that the GPU does not support.
 	refused []bool
-	// since is the boot-clock time since which rejected fields and calls are omitted, or 0 before
-	// the first reading.
+	// constants contains the results of constantCalls, in the order of healthCalls.
+	constants [][]gpu.HealthValue
+	// since is the boot-clock time since which rejected fields and calls, and calls with constant
+	// results, are omitted, or 0 before the first reading.
 	since time.Duration
 	// values and counters contain the values from the last reading. The slices are replaced and
 	// never modified.
@@ -66,10 +68,11 @@ func allFields() (all []fieldReader) {
 	return all
 }
 
-// ask makes the next reading request all fields and calls again, including rejected ones.
+// ask makes the next reading request all fields and calls again, including rejected ones and calls
+// with constant results.
 func (x *healthReader) ask(now time.Duration) {
 	x.since = now
-	x.refused = make([]bool, len(healthCalls))
+	x.refused, x.constants = make([]bool, len(healthCalls)), make([][]gpu.HealthValue, len(healthCalls))
 	known := x.fields
 	x.fields = allFields()
 	for i := range x.fields {
@@ -99,17 +102,34 @@ func (g *gpuReader) readHealth() {
 	values := g.readHealthFields()
 	x.forget()
 	x.measure(values, now)
+	values = append(values, g.memoryUtilization()...)
 	for i, c := range healthCalls {
 		if x.refused[i] {
+			continue
+		}
+		if x.constants[i] != nil {
+			values = append(values, x.constants[i]...)
 			continue
 		}
 		read, err := query(&inquiry{lib: g.lib}, c.symbol, func() ([]gpu.HealthValue, ret) { return c.read(g.handle) })
 		if err == nil {
 			values = append(values, read...)
+			if slices.Contains(constantCalls, c.symbol) {
+				x.constants[i] = read
+			}
 		}
 		x.refused[i] = unsupported(err)
 	}
 	x.values = values
+}
+
+// memoryUtilization returns the utilisation of the memory.
+func (g *gpuReader) memoryUtilization() []gpu.HealthValue {
+	u, err := query(&inquiry{lib: g.lib}, "nvmlDeviceGetUtilizationRates", g.utilization)
+	if err != nil || u.Memory > 100 {
+		return nil
+	}
+	return single(gpu.MemoryUtilization, float64(u.Memory)/100)
 }
 
 // measure computes the NVLink rate since the last reading from the bytes in both directions.

@@ -299,3 +299,47 @@ func TestHealthAbsent(t *testing.T) {
 	r.want(map[string]float64{"pcie_errors_total replay": 7}, "field94=7")
 	r.want(map[string]float64{"pcie_errors_total replay": 2}, "field94=2") // the driver was reloaded, so a counter may decrease
 }
+
+// callsOf returns the number of calls about a GPU by function, while a function runs.
+func (d *driver) callsOf(uuid string, run func()) map[string]int {
+	before := len(d.log())
+	run()
+	calls := make(map[string]int)
+	for line := range strings.Lines(d.log()[before:]) {
+		if fields := strings.Split(line, "\t"); fields[2] == uuid {
+			calls[fields[1]]++
+		}
+	}
+	return calls
+}
+
+// TestHealthCalls checks the calls that a health read adds to a tick, if the GPU supports all values: a call for all fields, and a
+// call for each value without a field. The largest link and the utilisation of the memory need no new call. The recovery action, the fabric and
+// the power samples are read at the same interval without health.
+func TestHealthCalls(t *testing.T) {
+	r := newHealthReader(t)
+	r.node.GPUs[0].Reading.Gauges[gpu.Utilization] = new(0.5)
+	var all []string
+	for name, v := range healthValues {
+		all = append(all, fmt.Sprintf("%s=%d", name, v.driver))
+	}
+	uuid := r.node.GPUs[0].Device.UUID
+	r.read(all...)
+	others := map[string]int{"nvmlDeviceGetFieldValues": 1, "nvmlDeviceGetGpuFabricInfoV": 1, "nvmlDeviceGetSamples": 1}
+	calls := r.callsOf(uuid, func() { r.read(all...) })
+	for _, without := range []map[string]int{others, r.callsOf(uuid, func() { r.clock.Advance(time.Second); gputest.Read(t, r.s) })} {
+		for name, n := range without {
+			if calls[name] -= n; calls[name] == 0 {
+				delete(calls, name)
+			}
+		}
+	}
+	want := map[string]int{
+		"nvmlDeviceGetFieldValues": 1, "nvmlDeviceGetMemoryErrorCounter": 4, "nvmlDeviceGetSramEccErrorStatus": 1, "nvmlDeviceGetRowRemapperHistogram": 1,
+		"nvmlDeviceGetCurrPcieLinkGeneration": 1, "nvmlDeviceGetCurrPcieLinkWidth": 1, "nvmlDeviceGetPerformanceState": 1,
+		"nvmlDeviceGetEncoderUtilization": 1, "nvmlDeviceGetDecoderUtilization": 1,
+	}
+	if diff := cmp.Diff(want, calls); diff != "" {
+		t.Errorf("calls of a health read (-want +made):\n%s", diff)
+	}
+}

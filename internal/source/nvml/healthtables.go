@@ -122,10 +122,6 @@ var healthCalls = []struct {
 		}
 		return single(gpu.PerformanceState, float64(state)), r
 	}},
-	{"nvmlDeviceGetUtilizationRates", func(h device) ([]gpu.HealthValue, ret) {
-		u, r := h.GetUtilizationRates()
-		return percent(gpu.MemoryUtilization, u.Memory, r)
-	}},
 	{"nvmlDeviceGetEncoderUtilization", func(h device) ([]gpu.HealthValue, ret) {
 		u, _, r := h.GetEncoderUtilization()
 		return percent(gpu.EncoderUtilization, u, r)
@@ -135,6 +131,9 @@ var healthCalls = []struct {
 		return percent(gpu.DecoderUtilization, u, r)
 	}},
 }
+
+// constantCalls are the calls with results that do not change while the driver is loaded: the limits of the GPU and of the port above it.
+var constantCalls = []string{"nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkWidth"}
 
 // percent converts a utilisation from percent to a fraction. A number above 100 is not a
 // utilisation.

@@ -30,6 +30,7 @@ type gpuReader struct {
 	recovery   string
 	unreported bool
 	health     healthReader
+	rates      rates
 	profile    profiler
 	// devices contains the MIG devices of the GPU. divided is set when all of them were read; they
 	// are not read again until they change.

@@ -52,6 +52,7 @@ func (d *session) look(index int, bus string, g *gpuReader) look {
 			return look{err: err}
 		}
 	}
+	g.rates = rates{}
 	d.complete(g)
 	l := look{reader: g, began: g.now().Boot, since: g.position}
 	l.reading, l.err = d.readGPU(g)
