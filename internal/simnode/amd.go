@@ -120,15 +120,21 @@ func (g *GPU) unitsOf(part int) int {
 	return g.AMD.Units * g.MIG.Instances[part].Slices / g.MIG.Slices
 }
 
-// errorCounts returns the files with the error counts, by path. elapsed is the time since the
+// errorFiles returns the files with the error counts and the file with the retired pages, by path. elapsed is the time since the
 // driver was loaded.
-func (a *AMD) errorCounts(elapsed time.Duration) map[string]string {
-	var n time.Duration
-	if a.MemoryErrors > 0 {
-		n = elapsed / a.MemoryErrors
+func (b *board) errorFiles(elapsed time.Duration) map[string]string {
+	corrected := b.sinceLoad(DRAMCorrectable)
+	if b.AMD.MemoryErrors > 0 {
+		corrected += int64(elapsed / b.AMD.MemoryErrors)
+	}
+	var pages strings.Builder
+	for page := range b.health[RowsUncorrectable] {
+		fmt.Fprintf(&pages, "0x%08x : 0x%08x : R\n", page+1, 4096)
 	}
 	return map[string]string{
-		"ras/umc_err_count": fmt.Sprintf("ue: 0\nce: %d\nde: 0\n", n), "ras/gfx_err_count": "ue: 0\nce: 0\n",
+		"ras/umc_err_count":      fmt.Sprintf("ue: %d\nce: %d\nde: %d\n", b.sinceLoad(DRAMUncorrectable), corrected, b.sinceLoad(DRAMDeferred)),
+		"ras/gfx_err_count":      fmt.Sprintf("ue: %d\nce: 0\n", b.sinceLoad(SRAMUncorrectable)),
+		"ras/gpu_vram_bad_pages": pages.String(),
 	}
 }
 

@@ -95,7 +95,7 @@ func (g *GPU) amdIdentity(position int) map[string]string {
 		"hwmon/hwmon0/power1_label":   "PPT",
 		"hwmon/hwmon0/power1_cap":     microwatts(g.Limit),
 		"hwmon/hwmon0/power1_cap_max": microwatts(g.MaxLimit), "hwmon/hwmon0/power1_cap_default": microwatts(g.MaxLimit),
-		"current_link_width": "16", "max_link_width": "16", "pcie_replay_count": "0", "ras/gpu_vram_bad_pages": "",
+		"current_link_width": "16", "max_link_width": "16", "pcie_replay_count": "0",
 		"current_link_speed": g.AMD.linkSpeed(), "max_link_speed": g.AMD.linkSpeed(),
 	}
 	if g.AMD.Hive != "" {
@@ -142,8 +142,8 @@ func amdState(w *world, position int) map[string][]byte {
 	for name, n := range state {
 		files[name] = []byte(strconv.Itoa(n) + "\n")
 	}
-	for name, counts := range b.AMD.errorCounts(w.elapsed()) {
-		files[name] = []byte(counts)
+	for name, content := range b.errorFiles(w.elapsed()) {
+		files[name] = []byte(content)
 	}
 	return files
 }

@@ -74,8 +74,10 @@ func (t *amdTree) set(path string, content []byte, fault string) error {
 		return os.RemoveAll(path)
 	case fault == "blank":
 		content = bytes.Repeat([]byte{0xff}, len(content))
-	case t.written[path] == string(content):
-		return nil
+	default:
+		if last, exists := t.written[path]; exists && last == string(content) {
+			return nil
+		}
 	}
 	t.written[path] = string(content)
 	return replaceFile(path, content)

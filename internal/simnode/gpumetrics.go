@@ -67,10 +67,11 @@ func metrics17(w *world, b *board) blob {
 	m.u64(32, uint64(w.elapsed().Nanoseconds())) // system_clock_counter
 	m.u32(40, int64(w.elapsed()/metricsPeriod))  // accumulation_counter
 	for residency := range 5 {
-		m.u32(44+4*residency, 0) // prochot_residency_acc to hbm_thm_residency_acc: clocks are not limited
+		m.u32(44+4*residency, 0) // prochot_residency_acc to hbm_thm_residency_acc
 	}
-	m.u32(76, b.activitySum())                     // gfx_activity_acc
-	const partitions, stride, busy = 344, 232, 104 // offset and size of xcp_stats, offset of gfx_busy_acc in it
+	m.u32(52, b.sinceLoad(HardwareThermal)/int64(metricsPeriod)) // socket_thm_residency_acc
+	m.u32(76, b.activitySum())                                   // gfx_activity_acc
+	const partitions, stride, busy = 344, 232, 104               // offset and size of xcp_stats, offset of gfx_busy_acc in it
 	dies := b.AMD.Dies / b.partCount()
 	for part := range b.partCount() {
 		for die := range dies {

@@ -28,11 +28,12 @@ type Condition string
 const (
 	DRAMCorrectable   Condition = "dram_correctable"
 	DRAMUncorrectable Condition = "dram_uncorrectable"
+	DRAMDeferred      Condition = "dram_deferred" // uncorrectable, in data of an AMD GPU that was not used yet
 	SRAMUncorrectable Condition = "sram_uncorrectable"
-	RowsCorrectable   Condition = "rows_correctable" // remapped rows, or retired pages on Turing
-	RowsUncorrectable Condition = "rows_uncorrectable"
-	RowPending        Condition = "row_pending" // 1 if a row will be remapped at the next reset
-	BanksMax          Condition = "banks_max"   // memory banks with the maximum number of spare rows
+	RowsCorrectable   Condition = "rows_correctable"   // remapped rows, or retired pages on Turing
+	RowsUncorrectable Condition = "rows_uncorrectable" // the same, and retired pages on AMD GPUs
+	RowPending        Condition = "row_pending"        // 1 if a row will be remapped at the next reset
+	BanksMax          Condition = "banks_max"          // memory banks with the maximum number of spare rows
 	BanksHigh         Condition = "banks_high"
 	BanksPartial      Condition = "banks_partial"
 	BanksLow          Condition = "banks_low"
@@ -48,7 +49,7 @@ const (
 	Heat              Condition = "heat_celsius" // added to the temperature that results from the power
 )
 
-// Defect adds By to a condition of an NVIDIA GPU at the start of the defect's span, and then once
+// Defect adds By to a condition of a GPU at the start of the defect's span, and then once
 // in each interval Every.
 type Defect struct {
 	Condition Condition

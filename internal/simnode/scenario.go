@@ -78,7 +78,8 @@ type GPU struct {
 	Throttle [gpu.NumThrottles]int
 	// Generation determines the health values that an NVIDIA GPU reports.
 	Generation Generation
-	// Defects change the health of an NVIDIA GPU over time.
+	// Defects change the health of a GPU over time. An AMD GPU has the errors of memory, RowsUncorrectable, HardwareThermal, ClockReduction
+	// and Heat.
 	Defects []Defect
 	// Accounting is set if an administrator has enabled the driver's accounting of processes.
 	Accounting bool

@@ -19,7 +19,7 @@ var errorColumns = columns[*table.GPU]{
 	{"lifetime_uncorrectable", "LIFETIME", print.Count, func(g *table.GPU) any { return number(g.LifetimeUncorrectable) }},
 	{"correctable", "CORRECTABLE", print.Count, func(g *table.GPU) any { return number(plus(g.DRAMCorrectable, g.SRAMCorrectable)) }},
 	{"low_memory_banks", "LOW BANKS", print.Count, func(g *table.GPU) any { return number(g.LowMemoryBanks) }},
-	{"retired_pages", "", print.Count, func(g *table.GPU) any { return number(g.RetiredPages) }},
+	{"retired_pages", "RETIRED PAGES", print.Count, func(g *table.GPU) any { return number(g.RetiredPages) }},
 	{"pcie_replays", "REPLAYS", print.Count, func(g *table.GPU) any { return number(g.PCIeReplays) }},
 	{"nvlink_errors", "NVLINK", print.Count, func(g *table.GPU) any { return number(g.NVLinkErrors) }},
 	{"thermal_ms", "HOT HOURS", print.Span, func(g *table.GPU) any { return number(g.Thermal) }},

@@ -228,8 +228,8 @@ func TestErrors(t *testing.T) {
 	assets := filepath.Join(t.TempDir(), "assets.csv")
 	check(t, os.WriteFile(assets, []byte("serial,tag,warranty\nB1,A-1,2026-10-01\nB2,A-2,2026-09-30\nB3,A-3,2030-01\nB5,A-5,soon\n"), 0o600))
 	const (
-		header = "SERIAL  ASSET  WARRANTY    MODEL  STATE    CLUSTER  NODE  PCI  LAST SEEN         UNCORRECTABLE  LIFETIME  CORRECTABLE  LOW BANKS  REPLAYS  NVLINK  HOT HOURS  BRAKE HOURS  ACTION\n"
-		b1     = "B1      A-1    2026-10-01  H100   present  east     n2    1    2026-10-01 19:59  2              2         0            -          40       5       -          -            reset\n"
+		header = "SERIAL  ASSET  WARRANTY    MODEL  STATE    CLUSTER  NODE  PCI  LAST SEEN         UNCORRECTABLE  LIFETIME  CORRECTABLE  LOW BANKS  RETIRED PAGES  REPLAYS  NVLINK  HOT HOURS  BRAKE HOURS  ACTION\n"
+		b1     = "B1      A-1    2026-10-01  H100   present  east     n2    1    2026-10-01 19:59  2              2         0            -          -              40       5       -          -            reset\n"
 		few    = "SERIAL  ASSET  WARRANTY    MODEL  STATE    CLUSTER  NODE  PCI  LAST SEEN         UNCORRECTABLE  LIFETIME  CORRECTABLE  REPLAYS  NVLINK  ACTION\n"
 		silent = "! GPUs without error counts in this time, because the GPU or its exporter reported no counts: 1\n"
 	)
@@ -238,8 +238,8 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		"all": {nil, header + b1 +
-			"B5      A-5    soon        H100   silent   east     n6    1    2026-10-01 00:59  0              1         -            3          -        -       -          -            -\n" +
-			"B2      A-2    2026-09-30  H100   present  east     n3    1    2026-10-01 19:59  0              0         40           -          -        -       0.50       0.00         -\n" + silent},
+			"B5      A-5    soon        H100   silent   east     n6    1    2026-10-01 00:59  0              1         -            3          0              -        -       -          -            -\n" +
+			"B2      A-2    2026-09-30  H100   present  east     n3    1    2026-10-01 19:59  0              0         40           -          -              -        -       0.50       0.00         -\n" + silent},
 		"in warranty": {
 			[]string{"--in-warranty"}, few +
 				"B1      A-1    2026-10-01  H100   present  east     n2    1    2026-10-01 19:59  2              2         0            40       5       reset\n" + silent +

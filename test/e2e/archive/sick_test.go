@@ -30,16 +30,17 @@ import (
 )
 
 // patient contains a simulated node with the exporter, on a simulated clock, and the samples of the exporter's record.
-// The exporter reads the driver four times a minute.
+// The exporter reads the driver once per interval, which divides a minute.
 type patient struct {
-	t       *testing.T
-	library string
-	store   *foldtest.Store
-	clock   sync.Mutex // held while now changes
-	now     gpu.Instant
-	dir     string
-	world   *simnode.Node
-	node    *app.Node
+	t        *testing.T
+	interval time.Duration
+	library  string
+	store    *foldtest.Store
+	clock    sync.Mutex // held while now changes
+	now      gpu.Instant
+	dir      string
+	world    *simnode.Node
+	node     *app.Node
 }
 
 // boot starts a node.
@@ -139,10 +140,10 @@ func (p *patient) run(node, uuid string, until time.Time) {
 	}
 }
 
-// step advances the clock and the node by a quarter of a minute.
+// step advances the clock and the node by an interval.
 func (p *patient) step() {
 	p.t.Helper()
-	p.advance(15 * time.Second)
+	p.advance(p.interval)
 	check(p.t, p.world.Step(p.now))
 }
 
@@ -177,7 +178,7 @@ func TestTrace(t *testing.T) {
 	sc, err := simnode.Lookup("sick")
 	check(t, err)
 	spare, board, noon := spareOf(t, sc), sc.GPUs[1], time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	p := &patient{t: t, library: library, store: foldtest.NewStore(), now: gpu.Instant{Wall: noon.Add(-10 * time.Minute), Boot: 240 * time.Hour}}
+	p := &patient{t: t, interval: 15 * time.Second, library: library, store: foldtest.NewStore(), now: gpu.Instant{Wall: noon.Add(-10 * time.Minute), Boot: 240 * time.Hour}}
 	shutdown := p.boot(sc)
 	p.run(sc.Node, board.UUID, noon.Add(20*time.Minute))
 	h := p.truth(board.UUID)
