@@ -68,7 +68,7 @@ func (p *page) boardHealth(r *record.Health) {
 	}
 	for i := range r.RAS {
 		v := &r.RAS[i]
-		p.counter(boardRASErrors, v.Value, time.Time{}, p.with(board, "memory", v.Labels[0], "error", v.Labels[1]))
+		p.counter(boardRASErrors, v.Value, r.RASSince, p.with(board, "memory", v.Labels[0], "error", v.Labels[1]))
 	}
 	p.ownCounter(boardRetiredPages, r.RetiredPages, board)
 	p.ownCounter(boardPCIeReplays, r.PCIeReplays, board)

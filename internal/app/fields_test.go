@@ -39,6 +39,7 @@ var unshown = map[string]string{
 	"GPUs.Reading.Health":                    "on the page by the number of its metric, see the test of the collector",
 	"GPUs.Reading.Counters":                  "summed in Totals",
 	"GPUs.Totals":                            "in Health and in the record, see the tests of the sampler and the record",
+	"GPUs.TotalsSince":                       "created timestamp in the record, see TestRASErrorsCreated",
 	"GPUs.Reading.NVLinkRate":                "on /gpu/metrics for NVIDIA's GPUs, see the test of the collector",
 	"GPUs.Reading.InstanceProfiles":          "on the page with --collector.profiling, see the test of the collector",
 	"GPUs.Reading.Profile":                   "on the page with --collector.profiling, see the test of the collector",

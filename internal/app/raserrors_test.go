@@ -5,8 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/collector"
 )
 
 // readErrors makes the driver report the given counts of memory errors for an AMD GPU and reads the node for half a
@@ -70,5 +76,42 @@ func TestRASErrorsContinue(t *testing.T) {
 		if got, want := b.readErrors(first, "gpuledger_gpu_ecc_errors_total", tt.ce, tt.ue, tt.de), [2]float64{float64(tt.ce), float64(tt.ue)}; got != want {
 			t.Errorf("reading %d: the page has %v errors, want %v", i, got, want)
 		}
+	}
+}
+
+// rasCreated returns the created timestamps of the memory errors in the record.
+func (b *bench) rasCreated() (all []time.Time) {
+	b.t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collector.NewRecord(b.node.Sampler.Latest))
+	families, err := registry.Gather()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "gpuledger_board_ras_errors_total" {
+			for _, m := range f.GetMetric() {
+				all = append(all, m.GetCounter().GetCreatedTimestamp().AsTime())
+			}
+		}
+	}
+	return slices.CompactFunc(all, time.Time.Equal)
+}
+
+// TestRASErrorsCreated checks that the memory errors of AMD GPUs in the record were created at the boot, when the driver was not loaded. This
+// time stays the same if the exporter restarts after the clock was set.
+func TestRASErrorsCreated(t *testing.T) {
+	b := newBench(t, "mi300x", false)
+	want := []time.Time{time.Date(2026, 2, 19, 12, 0, 0, 0, time.UTC)} // ten days before the start
+	b.run(1)
+	if diff := cmp.Diff(want, b.rasCreated()); diff != "" {
+		t.Errorf("created (-boot +record):\n%s", diff)
+	}
+	b.stop()
+	b.now.Wall = b.now.Wall.Add(time.Hour)
+	b.start()
+	b.run(1)
+	if diff := cmp.Diff(want, b.rasCreated()); diff != "" {
+		t.Errorf("created after the clock was set (-boot +record):\n%s", diff)
 	}
 }

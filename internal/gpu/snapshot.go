@@ -43,6 +43,8 @@ type GPU struct {
 	Events DriverEvents
 	// Totals contains the sums of [Reading.Counters]. They continue when a part, the driver or the exporter restarts.
 	Totals []HealthValue
+	// TotalsSince is the time of the boot, at which the totals were 0. It is zero while there are no counters.
+	TotalsSince time.Time
 	// Holders contains the owners that currently hold or use the GPU. The list is complete if HoldersKnown is set.
 	Holders      []Holder
 	HoldersKnown bool

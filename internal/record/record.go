@@ -53,6 +53,8 @@ type Health struct {
 	// RAS contains the memory errors of an AMD GPU in this boot, by memory and kind
 	// (gpuledger_board_ras_errors_total).
 	RAS []gpu.HealthValue
+	// RASSince is the time of the boot, at which RAS was 0. It is zero in the same case as Board.Since.
+	RASSince time.Time
 	// RetiredPages is the number of retired memory pages (gpuledger_board_retired_pages_total). PCIeReplays is the
 	// number of replays on the PCIe link (gpuledger_board_pcie_replays_total). NVLinkErrors is the number of NVLink
 	// errors (gpuledger_board_nvlink_errors_total). LowBanks is the number of memory banks with few or no spare rows
@@ -185,7 +187,7 @@ func health(node, serial string, g *gpu.GPU) Health {
 	}
 	for i := range g.Totals {
 		if g.Totals[i].Metric == gpu.ECCErrors {
-			h.RAS = append(h.RAS, g.Totals[i])
+			h.RAS, h.RASSince = append(h.RAS, g.Totals[i]), began(g, g.TotalsSince)
 		}
 	}
 	h.RetiredPages = sum(r.Health, gpu.RetiredPages, retired(g)...)

@@ -36,6 +36,8 @@ type entry struct {
 	Resets uint64 `json:"resets,omitempty"`
 	// Counts is replaced as a whole. The map is never changed.
 	Counts gpu.Counts `json:"counts,omitempty"`
+	// CountsSince is the wall-clock time of the boot, computed at the first reading with counters.
+	CountsSince time.Time `json:"counts_since,omitzero"`
 }
 
 func newGPUList(keep time.Duration) gpuList {
@@ -53,6 +55,9 @@ func (r *gpuList) restore(saved map[string]entry) {
 		old.remember(&e.Device)
 		if known {
 			e.Counts = old.Counts.Continue(e.Counts)
+			if !old.CountsSince.IsZero() {
+				e.CountsSince = old.CountsSince
+			}
 		}
 		e.Events, e.Renamed, e.Resets = old.Events, old.Renamed, old.Resets
 		r.entries[uuid] = e
@@ -88,10 +93,18 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 		}
 	}
 	for _, reading := range report.Readings {
-		r.edit(reading.UUID, func(e *entry) { e.LastReading, e.Counts = reading.At.Wall, e.Counts.Plus(reading.Counters) })
+		r.edit(reading.UUID, func(e *entry) { e.read(&reading) })
 	}
 	for _, x := range report.Events {
 		r.edit(x.UUID, func(e *entry) { e.Events.Add(x) })
+	}
+}
+
+// read records the time and the counters of a reading. No counter began before the boot, so all were 0 at that time.
+func (e *entry) read(reading *gpu.Reading) {
+	e.LastReading, e.Counts = reading.At.Wall, e.Counts.Plus(reading.Counters)
+	if e.CountsSince.IsZero() && len(reading.Counters) > 0 {
+		e.CountsSince = reading.At.Wall.Add(-reading.At.Boot)
 	}
 }
 

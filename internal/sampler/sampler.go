@@ -278,7 +278,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 		return g
 	}
 	g.Reading, g.Recent = new(v.report.Readings[i]), s.histories.recent(uuid)
-	g.Totals = e.Counts.Totals(g.Reading.Counters)
+	g.Totals, g.TotalsSince = e.Counts.Totals(g.Reading.Counters), e.CountsSince
 	g.Processes = s.processes.liveProcesses(g.Reading, who)
 	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // without this, the snapshot would keep the lists in memory
 	g.HoldersKnown = g.Reading.ContextsKnown && v.allocationsKnown
