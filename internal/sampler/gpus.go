@@ -100,7 +100,9 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	}
 }
 
-// read records the time and the counters of a reading. No counter began before the boot, so all were 0 at that time.
+// read records the time and the counters of a reading. The driver counts from its load on, which is after the boot, so all counters were 0
+// at the boot. Where an AMD GPU is connected to the processor by XGMI, amdgpu also counts errors that the GPU kept during a warm reset, when it is
+// loaded (Linux, amdgpu_persistent_edc_harvesting).
 func (e *entry) read(reading *gpu.Reading) {
 	e.LastReading, e.Counts = reading.At.Wall, e.Counts.Plus(reading.Counters)
 	if e.CountsSince.IsZero() && len(reading.Counters) > 0 {

@@ -43,10 +43,19 @@ func health(ctx context.Context, out *strings.Builder) error {
 	return errors.Join(compareHealth(ctx, g, out), g.Close())
 }
 
+// These are the flags of nodes with and without values of health and profiles.
+var (
+	withHealth    = []string{"--collector.health=true"}
+	withoutHealth = []string{"--collector.health=false", "--collector.profiling=false"}
+)
+
 func compareHealth(ctx context.Context, g *program.Group, out *strings.Builder) error {
 	var nodes []*node
-	for _, flags := range [][]string{{"--collector.health=true"}, {"--collector.health=false", "--collector.profiling=false"}} {
+	for _, flags := range [][]string{withHealth, withoutHealth} {
 		n, err := startNode(ctx, g, flags...)
+		if err == nil {
+			err = n.warmUp(ctx)
+		}
 		if err != nil {
 			return err
 		}
@@ -83,7 +92,7 @@ func compareHealth(ctx context.Context, g *program.Group, out *strings.Builder) 
 	}
 	fmt.Fprintf(out, "%s\nThe ticks of the C program take %s per second, of which reads of health and profiles take %s. Its scrape takes %s.\n\n",
 		t, milliseconds(ticks), milliseconds(reads), milliseconds(scrape))
-	return healthScrapes(ctx, out)
+	return nil
 }
 
 // healthScrapes measures the cost of a scrape with and without health values.
@@ -146,15 +155,15 @@ type node struct {
 	started   time.Time
 }
 
-// startNode starts a quiet node, and scrapes it until its memory no longer grows.
+// startNode starts a quiet node.
 func startNode(ctx context.Context, g *program.Group, flags ...string) (*node, error) {
 	name := strings.Join(flags, " ")
-	exporter := g.Path("gpuledger" + strings.NewReplacer("=", "-", " ", "").Replace(name))
-	if err := install("bin/gpuledger", exporter); err != nil {
-		return nil, err
-	}
 	address, err := program.FreeAddress()
 	if err != nil {
+		return nil, err
+	}
+	exporter := g.Path("gpuledger-" + program.Port(address))
+	if err := install("bin/gpuledger", exporter); err != nil {
 		return nil, err
 	}
 	args := append([]string{"--scenario=idle", "--exporter=" + exporter, "--web.listen-address=" + address, "--"}, flags...)
@@ -167,13 +176,18 @@ func startNode(ctx context.Context, g *program.Group, flags ...string) (*node, e
 		return nil, err
 	}
 	n.proc, err = procOf(exporter)
+	return n, err
+}
+
+// warmUp scrapes a node until its memory is used.
+func (n *node) warmUp(ctx context.Context) error {
 	for range scrapesFirst {
-		if err == nil {
-			<-time.After(scrapeInterval)
-			_, err = n.get(ctx, "/metrics")
+		<-time.After(scrapeInterval)
+		if _, err := n.get(ctx, "/metrics"); err != nil {
+			return err
 		}
 	}
-	return n, err
+	return nil
 }
 
 // startMinimal starts the C program with the simulated driver of an exporter and a copy of the exporter's

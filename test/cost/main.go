@@ -1,6 +1,6 @@
 // Cost measures the exporter's cost of a page and of a tick. It compares the page with the same bytes as a
 // static page, and with a plain registry that contains the same series. It prints Markdown tables, or writes
-// the tables between two markers of a file.
+// the tables between two markers of a file. The argument only=SECTION selects a section.
 package main
 
 import (
@@ -23,22 +23,36 @@ func main() {
 	}
 }
 
+// sections are the parts of the output.
+var sections = []struct {
+	name    string
+	measure func(context.Context, *strings.Builder) error
+}{
+	{"memory", memory}, {"health", health}, {"healthtick", healthTick}, {"healthscrapes", healthScrapes}, {"pages", pages}, {"growth", growth}, {"ticks", ticksOf},
+}
+
+// writes reports whether the tables are written into a file.
+func writes(args []string) bool { return len(args) > 0 && !strings.HasPrefix(args[0], "only=") }
+
 func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "serve" {
 		return serveOne(args[1:])
 	}
 	var out strings.Builder
-	for _, section := range []func(context.Context, *strings.Builder) error{memory, health, pages, growth, ticksOf} {
+	for _, section := range sections {
+		if len(args) > 0 && strings.HasPrefix(args[0], "only=") && args[0] != "only="+section.name {
+			continue
+		}
 		var part strings.Builder
-		if err := section(ctx, &part); err != nil {
+		if err := section.measure(ctx, &part); err != nil {
 			return err
 		}
-		if len(args) == 0 {
+		if !writes(args) {
 			fmt.Println(part.String()) // printed immediately, because all sections together take minutes
 		}
 		fmt.Fprintln(&out, part.String())
 	}
-	if len(args) == 0 {
+	if !writes(args) {
 		return nil
 	}
 	return markdown.Put(args[0], "make bench", "\n"+out.String())

@@ -82,13 +82,13 @@ static void read_gpu(nvmlDevice_t g)
     n = ROWS, CALL(nvmlDeviceGetProcessUtilization)(g, samples, &n, since);
 }
 
-/* The calls of health. Fields that the GPU does not support are dropped. */
+/* The calls of health. Fields that the GPU does not support are dropped. The utilisation of the memory is from read_gpu. */
 static void read_health(unsigned gpu)
 {
+    static int known[MAX_GPUS]; /* the largest PCIe link, which is read once */
     nvmlDevice_t g = gpus[gpu];
     nvmlEccSramErrorStatus_t sram = {.version = nvmlEccSramErrorStatus_v1};
     nvmlRowRemapperHistogramValues_t rows;
-    nvmlUtilization_t rates;
     nvmlPstates_t state;
     unsigned long long errors;
     unsigned a, b, kept = 0;
@@ -102,11 +102,12 @@ static void read_health(unsigned gpu)
     CALL(nvmlDeviceGetSramEccErrorStatus)(g, &sram);
     CALL(nvmlDeviceGetRowRemapperHistogram)(g, &rows);
     CALL(nvmlDeviceGetCurrPcieLinkGeneration)(g, &a);
-    CALL(nvmlDeviceGetMaxPcieLinkGeneration)(g, &a);
     CALL(nvmlDeviceGetCurrPcieLinkWidth)(g, &a);
-    CALL(nvmlDeviceGetMaxPcieLinkWidth)(g, &a);
+    if (!known[gpu]++) {
+        CALL(nvmlDeviceGetMaxPcieLinkGeneration)(g, &a);
+        CALL(nvmlDeviceGetMaxPcieLinkWidth)(g, &a);
+    }
     CALL(nvmlDeviceGetPerformanceState)(g, &state);
-    CALL(nvmlDeviceGetUtilizationRates)(g, &rates);
     CALL(nvmlDeviceGetEncoderUtilization)(g, &a, &b);
     CALL(nvmlDeviceGetDecoderUtilization)(g, &a, &b);
 }
