@@ -68,11 +68,11 @@ func (t *amdTree) set(path string, content []byte, fault string) error {
 		defer fifo.Close()
 		delete(t.hung, path)
 	}
-	switch {
-	case fault == "drop":
+	switch fault {
+	case "drop":
 		delete(t.written, path)
 		return os.RemoveAll(path)
-	case fault == "blank":
+	case "blank":
 		content = bytes.Repeat([]byte{0xff}, len(content))
 	default:
 		if last, exists := t.written[path]; exists && last == string(content) {

@@ -70,10 +70,10 @@ func TestErrorsBeforeExporter(t *testing.T) {
 	} {
 		eventually(t, tt.query, func() error {
 			got, err := prometheus.Query(t.Context(), store.URL(), tt.query, tt.at)
-			if err != nil || len(got) != 1 || got[0].Value != tt.want {
-				return fmt.Errorf("got %v, want %v: %v", got, tt.want, err)
+			if err == nil && (len(got) != 1 || got[0].Value != tt.want) {
+				err = fmt.Errorf("got %v, want %v", got, tt.want)
 			}
-			return nil
+			return err
 		})
 	}
 }
