@@ -1,7 +1,7 @@
--- The views, in the dialect of MySQL and MariaDB; PostgreSQL differs in the date in UTC and in JSON. A change of a view needs a migration, which
--- may have no statements: the views are created again after it.
+-- The views, in the dialect of MySQL and MariaDB. PostgreSQL has other functions for the date in UTC and for JSON. A change of a view needs a
+-- migration, because views are created again only after a migration. The migration may contain no statements.
 
--- The charges and their corrections. Revision is 0 for charges. New columns of a view are its last ones, so that PostgreSQL can replace it.
+-- The charges and their corrections. Revision is 0 for charges. New columns are added at the end of a view, so that PostgreSQL can replace the view.
 create or replace view billed as
 select cluster, hour, 0 as revision, node, uuid, serial, namespace, pod, pod_uid, workload_kind, workload_name, workload_uid, team, reason,
   energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms, began, ended,
@@ -39,7 +39,8 @@ from (
 ) as summed
 group by cluster, day, namespace, workload_kind, workload_name, team, reason, manager, unit, username, queue, cluster_queue, labels;
 
--- The use of each GPU by each pod or unit, from its first to its last hour, and to the scrape. Rows of earlier versions are full hours.
+-- The use of each GPU by each pod or unit, from the first to the last hour. Began and ended are the times of the first and
+-- last scrape. In rows from earlier versions, they are full hours.
 create or replace view allocations as
 select cluster, node, uuid, max(serial) as serial, namespace, pod, pod_uid,
   max(workload_kind) as workload_kind, max(workload_name) as workload_name, max(workload_uid) as workload_uid, max(team) as team,
@@ -55,10 +56,10 @@ from days
 where reason = ''
 group by cluster, node, uuid, namespace, pod, pod_uid, manager, unit;
 
--- The stays of each GPU in a place, numbered. A stay ends when the GPU is in another place, or
--- missing in a filed hour of its cluster: missing_since is that hour, null while the GPU is
--- present. The event at its start is seen, moved or returned. An attribute of a place may become
--- known during a stay.
+-- The stays of each GPU in a place, numbered. A stay ends when the GPU is in another place, or is
+-- missing from a filed hour of its cluster. missing_since is this hour, or null while the GPU is
+-- present. The event at the start of a stay is seen, moved or returned. An attribute of a place may
+-- become known during a stay.
 create or replace view placements as
 with readings as (
   select gpu_days.*, lag(last_hour) over gpu as left_hour, lag(cluster) over gpu as last_cluster, lag(node) over gpu as last_node,
@@ -95,7 +96,7 @@ select cluster, node, system_uuid, machine, chassis_serial, chassis_slot, tray_i
 from summed;
 
 -- The events of boards. replaced: another board was in this place before. lost: the board is in no
--- place in a filed hour. silent: lost, and its node has no other board in that hour.
+-- place in a filed hour. silent: the board is lost, and its node has no other board in this hour.
 create or replace view board_events as
 with stays as (
   select placements.*, lead(first_seen) over gpu as seen_again, lag(cluster) over gpu as last_cluster, lag(node) over gpu as last_node,
@@ -120,7 +121,7 @@ select last_seen, case when accompanied.uuid is null then 'silent' else 'lost' e
 from stays left join accompanied on accompanied.uuid = stays.uuid and accompanied.stay = stays.stay
 where missing_since is not null and (seen_again is null or seen_again > missing_since + interval '1' hour);
 
--- Readings of serial numbers, in the columns of gpuid. The GPUs of a board have one serial number: it is read once for each node and hour.
+-- Readings of serial numbers, in gpuid's columns. All GPUs of a board have the same serial number, which is listed once for each node and hour.
 create or replace view serials as
 select cluster, node, max(coalesce(nullif(machine, ''), system_uuid)) as machine, 'gpuledger' as source, max(chassis_serial) as chassis,
   serial as gpu, max(last_seen) as read_time
@@ -128,9 +129,9 @@ from gpu_hours
 where serial <> '' and scrapes > 0
 group by cluster, hour, node, serial;
 
--- The tables of Primus-Lens, with the columns that the archive has. The times of GPU use are times
--- of scrapes, all other times are full hours. Workloads and pods with a row in the newest filed
--- hour are still running.
+-- The tables of Primus-Lens, with the columns that the archive can fill. The times of GPU use are
+-- times of scrapes, and all other times are full hours. Workloads and pods with a row in the newest
+-- filed hour are still running.
 create or replace view gpu_workload as
 select cluster, kind, namespace, name, uid, max(parent_uid) as parent_uid, min(workloads.hour) as created_at, max(workloads.hour) as updated_at,
   case when max(workloads.hour) < max(newest.hour) then max(workloads.hour) + interval '1' hour end as end_at
@@ -162,7 +163,7 @@ left join workloads as owners on owners.cluster = pods.cluster and owners.hour =
   and owners.namespace = pods.namespace and owners.name = pods.owner_name
 group by pods.cluster, pods.namespace, pods.pod, pods.pod_uid;
 
--- Pods by workload at each level.
+-- The pods of each workload, at each level of the owner chain.
 create or replace view workload_pod_reference as
 with recursive owners as (
   select cluster, owner_uid as workload_uid, uid as pod_uid from gpu_pods where owner_uid is not null
@@ -177,8 +178,8 @@ with recursive owners as (
 )
 select cluster, workload_uid, pod_uid from levels;
 
--- Primus-Lens's events of pods: the name of a condition that became true, or the kind of another
--- event. The columns contain the state at the time of the event.
+-- Primus-Lens's events of pods. An event is the name of a condition that became true, or the kind of
+-- any other event. The columns contain the state at the time of the event.
 create or replace view gpu_pods_event as
 select cluster, namespace, pod as name, pod_uid as pod_uuid,
   coalesce((

@@ -1,5 +1,5 @@
--- Texts are compared by byte. The rows of an hour have a number instead of a key of names: names of
--- nodes and pods may have 253 characters, and every other index contains a copy of the primary key.
+-- Texts are compared byte by byte. The primary key contains the number of a row instead of names, because
+-- names of nodes and pods may have 253 characters, and every other index contains a copy of the primary key.
 -- The number is invisible, so that tables have the same columns in all databases.
 create table if not exists gpu_hours (
   cluster varchar(255) not null,

@@ -1,4 +1,4 @@
--- Units outside pods. Earlier rows belong to pods and reasons. MySQL cannot add a column only if it is missing.
+-- Units outside pods. Earlier rows belong only to pods or reasons. MySQL cannot add a column only if it is missing.
 
 set @change = if((select count(*) from information_schema.columns where table_schema = database() and table_name = 'charges' and column_name = 'unit') > 0, 'do 0', '
 alter table charges

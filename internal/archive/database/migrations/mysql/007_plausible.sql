@@ -1,3 +1,3 @@
--- Pods that no series names. Earlier hours have none. MySQL has no "add column if not exists".
+-- The number of pods that no series names. It is 0 in earlier hours. MySQL has no "add column if not exists".
 alter table hours
   add column if not exists unknown_pods bigint not null after reason;

@@ -1,4 +1,4 @@
--- The sums of pruned hours. Rows with equal texts are added up.
+-- The sums of pruned hours. Charges with the same texts are added up.
 create table if not exists monthly_charges (
   cluster varchar(256) not null,
   month datetime(3) not null,

@@ -1,1 +1,1 @@
--- The view board_events has the event silent.
+-- The view board_events contains the event silent.

@@ -1,1 +1,1 @@
--- The view serials has each serial number once for a node and an hour.
+-- The view serials contains each serial number once for each node and hour.

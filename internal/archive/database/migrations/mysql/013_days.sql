@@ -1,4 +1,4 @@
--- The sums of days. They are filled below, from the existing hours.
+-- The daily sums. They are computed below from the existing hours.
 create table if not exists days (
   cluster varchar(256) not null,
   day date not null,

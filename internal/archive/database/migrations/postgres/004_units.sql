@@ -1,4 +1,4 @@
--- Units outside pods. Earlier rows belong to pods and reasons. The keys are built once.
+-- Units outside pods. Earlier rows belong only to pods or reasons. The primary keys are built only once.
 alter table charges
   add column if not exists manager text not null default '',
   add column if not exists unit text not null default '',

@@ -1,3 +1,3 @@
--- Pods that no series names. Earlier hours have none.
+-- The number of pods that no series names. It is 0 in earlier hours.
 alter table hours
   add column if not exists unknown_pods bigint not null default 0;

@@ -6,7 +6,7 @@ create table if not exists workloads_default partition of workloads default;
 create table if not exists events_default partition of events default;
 create table if not exists snapshots_default partition of snapshots default;
 
--- The sums of pruned hours. Rows with equal texts are added up.
+-- The sums of pruned hours. Charges with the same texts are added up.
 create table if not exists monthly_charges (
   cluster text not null,
   month timestamptz not null,

@@ -1,4 +1,4 @@
--- The interval of each charge in its hour. Earlier rows have none.
+-- The interval of each charge within its hour. Earlier rows have no interval.
 alter table charges, corrections
   add column if not exists began timestamptz,
   add column if not exists ended timestamptz;

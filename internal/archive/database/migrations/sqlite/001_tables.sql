@@ -1,4 +1,4 @@
--- Times are texts in UTC such as 2026-11-01T15:00:00.000Z, in the order of their times.
+-- Times are texts in UTC such as 2026-11-01T15:00:00.000Z, so that sorting the texts sorts the times.
 create table if not exists gpu_hours (
   cluster text not null,
   hour text not null,

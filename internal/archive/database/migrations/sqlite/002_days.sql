@@ -1,4 +1,4 @@
--- The sums of days. They are filled below, from the existing hours.
+-- The daily sums. They are computed below from the existing hours.
 create table if not exists days (
   cluster text not null,
   day text not null,
