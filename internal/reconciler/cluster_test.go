@@ -27,7 +27,7 @@ func TestRequestTimeout(t *testing.T) {
 			}
 			<-ctx.Done()
 		})}
-		go func() { _ = server.Serve(listener) }() // until the connection is closed
+		go func() { _ = server.Serve(listener) }() // the server runs until the test ends
 		defer func() {
 			stop()
 			_ = server.Close()

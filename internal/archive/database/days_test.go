@@ -47,7 +47,7 @@ func TestDays(t *testing.T) {
 // hours. It also adds up all days of a database without daily sums.
 func TestRepair(t *testing.T) {
 	d, path := fresh(t)
-	for n := range 36 { // until the end of a day
+	for n := range 36 { // these hours end at the end of a day
 		h := sinktest.Hour(sinktest.Noon.Add(time.Duration(n)*time.Hour), int64(n)+1)
 		h.Charges[0].Queue, h.Charges[0].ClusterQueue, h.Charges[0].Labels = "", "", "" // the first version has no queues and labels
 		check(t, d.Replace(t.Context(), h))

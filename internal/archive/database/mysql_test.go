@@ -41,10 +41,10 @@ func TestParseMySQLErrors(t *testing.T) {
 		"mysql://archive:s3cret@/assets", "mysql://archive:s3cret@db/assets?timeout=1",
 	} {
 		if _, err := parseMySQL(url, ""); err == nil || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("error of %s is %v, want an error without the password", url, err)
+			t.Errorf("error for %s is %v, want an error without the password", url, err)
 		}
 	}
 	if _, err := parseMySQL("mysql://archive@db/assets", "missing"); err == nil || !strings.Contains(err.Error(), "read the password") {
-		t.Errorf("error of a missing password file is %v", err)
+		t.Errorf("error for a missing password file is %v", err)
 	}
 }

@@ -89,7 +89,7 @@ func parsePostgres(url string) (*pgx.ConnConfig, error) {
 	}
 	var parsing *pgconn.ParseConfigError
 	if cause := errors.Unwrap(err); errors.As(err, &parsing) && cause != nil {
-		err = cause // without the URL
+		err = cause // the cause does not contain the URL
 	}
 	return nil, fmt.Errorf("%s: %w", want, address.Hide(u, err))
 }

@@ -109,7 +109,7 @@ func TestLoad(t *testing.T) {
 	}
 	delete(files, "m/001_a.sql")
 	if _, err := load(files, "m"); err == nil || !strings.Contains(err.Error(), "002_b.sql is not migration 1") {
-		t.Errorf("error of a gap is %v", err)
+		t.Errorf("error for a gap is %v", err)
 	}
 }
 

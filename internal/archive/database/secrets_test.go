@@ -33,7 +33,7 @@ func TestSecrets(t *testing.T) {
 				case err == nil:
 					t.Errorf("%s opens %s", name, text)
 				case strings.Contains(err.Error(), first) || strings.Contains(err.Error(), second):
-					t.Errorf("%s: the error of %s has the secret: %v", name, text, err)
+					t.Errorf("%s: the error for %s contains the secret: %v", name, text, err)
 				}
 			}
 		}

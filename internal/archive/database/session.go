@@ -156,7 +156,8 @@ func (t *transaction) lock(ctx context.Context, of lock) error {
 const attempts = 5
 
 // transaction runs a function in a transaction that holds locks. Programs that need one of these locks wait.
-// Transactions for different days can still deadlock. Then the database rolls back one of them, which is run again.
+// Transactions for different days can still deadlock. The database then rolls back one of the transactions, and this
+// transaction is run again.
 func (d *Database) transaction(ctx context.Context, do func(*transaction) error, locks ...lock) (err error) {
 	for range attempts {
 		if err = d.attempt(ctx, do, locks...); err == nil || d.dialect.rolledBack == nil || !d.dialect.rolledBack(err) {

@@ -249,19 +249,19 @@ func TestSQLiteViews(t *testing.T) {
 func TestSQLiteErrors(t *testing.T) {
 	d, path := fresh(t)
 	if _, err := database.SQLite.OpenReader(t.Context(), path+"x", ""); err == nil || !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("error of a missing file is %v", err)
+		t.Errorf("error for a missing file is %v", err)
 	}
 	r, err := database.SQLite.OpenReader(t.Context(), path, "")
 	check(t, err)
 	defer r.Close()
 	write := database.SQL("delete from {hours} returning cluster")
 	if err := r.Rows(t.Context(), write, []table.Type{table.Text}, func([]table.Cell) bool { return true }); err == nil || !strings.Contains(err.Error(), "readonly") {
-		t.Errorf("error of a write is %v", err)
+		t.Errorf("error for a write is %v", err)
 	}
 	twice := sinktest.Hour(sinktest.Noon, 7)
 	twice.Charges = append(twice.Charges, twice.Charges[0])
 	if err := d.Replace(t.Context(), twice); !errors.Is(err, permanent.Err) {
-		t.Errorf("error of a repeated key is %v, want a permanent one", err)
+		t.Errorf("error for a repeated key is %v, want a permanent error", err)
 	}
 	if got := lines(t, path, "select count(*) from hours"); got[0][0] != "0" {
 		t.Errorf("%s hours are filed after an error", got[0][0])

@@ -127,12 +127,12 @@ func TestRefusals(t *testing.T) {
 		}
 		for _, text := range []string{"reason=unauthorized cluster=east ", "reason=forbidden cluster=west ", "client="} {
 			if !strings.Contains(log.String(), text) {
-				t.Errorf("the log has no %q:\n%s", text, log)
+				t.Errorf("the log does not contain %q:\n%s", text, log)
 			}
 		}
 		for _, secret := range []string{"guess", "=one", "=two"} {
 			if strings.Contains(log.String(), secret) {
-				t.Errorf("the log has the token %s:\n%s", secret, log)
+				t.Errorf("the log contains the token %s:\n%s", secret, log)
 			}
 		}
 		time.Sleep(time.Hour)

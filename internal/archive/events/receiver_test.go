@@ -242,7 +242,7 @@ func TestSinkRecovers(t *testing.T) {
 		}
 		post(r, target, phase)
 		if n := len(a.filed()["events"]); n != 101 {
-			t.Errorf("after another request the sink has %d events", n)
+			t.Errorf("after another request, the sink contains %d events", n)
 		}
 	})
 }
@@ -259,7 +259,7 @@ func TestSlowSink(t *testing.T) {
 		go func() {
 			time.Sleep(time.Second)
 			if len(m.filed()["events"]) != 1 || len(m.filed()["snapshots"]) != 1 {
-				t.Errorf("after a second the other sink has %v", m.filed())
+				t.Errorf("after a second, the other sink contains %v", m.filed())
 			}
 		}()
 		for i, limit := range []time.Duration{20 * time.Second, 0, 0} {

@@ -83,7 +83,7 @@ func TestAppendCrash(t *testing.T) {
 	damaged := bytes.Replace(whole, []byte("phase"), []byte("ph\"se"), 1)
 	check(t, os.WriteFile(path, damaged, 0o600))
 	if err := add(third); err == nil || !strings.Contains(err.Error(), "events-12.csv") {
-		t.Errorf("error of a damaged file is %v", err)
+		t.Errorf("error for a damaged file is %v", err)
 	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, damaged) {
 		t.Errorf("a damaged file was changed, error %v", err)
@@ -124,7 +124,7 @@ func TestAppendOlder(t *testing.T) {
 		got := tree(t, dir)
 		for place, content := range map[string]string{"bucket": s.objects["/assets/fleet/"+day+"events-12-1."+format], "folder": got[day+"events-12-1."+format]} {
 			if content != want.String() {
-				t.Errorf("%s of %s: the second file has %q, want one row", place, format, content)
+				t.Errorf("%s of %s: the second file contains %q, want one row", place, format, content)
 			}
 		}
 		if s.objects["/assets/fleet/"+day+"events-12."+format] != text.String() || got[day+"events-12."+format] != text.String() {

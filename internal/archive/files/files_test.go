@@ -116,7 +116,7 @@ func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
 	if _, err := files.Open(dir, []string{"csv"}); err == nil || !strings.Contains(err.Error(), "another gpuledger-archive") {
-		t.Errorf("error of a locked folder is %v", err)
+		t.Errorf("error for a locked folder is %v", err)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestOtherColumns(t *testing.T) {
 	path := filepath.Join(dir, "charges/cluster=east%2F1/date=2026-03-01/charges.csv")
 	check(t, os.WriteFile(path, []byte("cluster,hour,more\n"), 0o600))
 	if err := f.Replace(t.Context(), hour(noon, 8)); err == nil || !strings.Contains(err.Error(), "differ from the columns") {
-		t.Errorf("error of a file with other columns is %v", err)
+		t.Errorf("error for a file with other columns is %v", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "cluster,hour,more\n" {
 		t.Errorf("file was changed to %q, error %v", text, err)
@@ -217,12 +217,12 @@ func TestDamaged(t *testing.T) {
 			_, _ = f.Charges(t.Context(), "east/1", noon)
 			check(t, os.WriteFile(path, whole[:n], 0o600))
 			if _, err := f.Charges(t.Context(), "east/1", noon); err == nil && format == "parquet" {
-				t.Fatalf("no error of a file that ends at %d", n)
+				t.Fatalf("no error for a file that ends at %d", n)
 			}
 		}
 		check(t, os.WriteFile(path, whole[:len(whole)/3], 0o600))
 		if err := f.Replace(t.Context(), hour(noon, 8)); err == nil || !strings.Contains(err.Error(), "charges."+format) {
-			t.Errorf("error of a damaged file is %v, want one with its name", err)
+			t.Errorf("error for a damaged file is %v, want an error with its name", err)
 		}
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, whole[:len(whole)/3]) {
 			t.Errorf("a damaged %s file was changed, error %v", format, err)
@@ -262,9 +262,9 @@ func TestFormats(t *testing.T) {
 	}
 	check(t, os.Remove(filepath.Join(both, "hours/cluster=east%2F1/date=2026-03-01/hours.parquet")))
 	if filed, err := first.Filed(t.Context(), "east/1", noon); err != nil || filed != (table.Filed{}) {
-		t.Errorf("manifest without the Parquet file has %v, error %v, want no row", filed, err)
+		t.Errorf("the manifest without its Parquet file contains %v, error %v, want no row", filed, err)
 	}
 	if _, err := files.Open(t.TempDir(), []string{"xml"}); err == nil || !strings.Contains(err.Error(), "csv, parquet") {
-		t.Errorf("error of an unknown format is %v", err)
+		t.Errorf("error for an unknown format is %v", err)
 	}
 }

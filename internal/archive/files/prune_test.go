@@ -143,7 +143,7 @@ func TestPruneRemoved(t *testing.T) {
 	rows := csvRows(t, dir)
 	for _, row := range rows(table.Hours) {
 		if row[2] != "pruned" {
-			t.Errorf("the manifest has %q", row)
+			t.Errorf("the manifest contains %q", row)
 		}
 	}
 	sums := rows(table.MonthlyCharges)

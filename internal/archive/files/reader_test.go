@@ -76,7 +76,7 @@ func TestReader(t *testing.T) {
 		}
 		check(t, os.RemoveAll(filepath.Join(dir, table.Hours.Name)))
 		if _, err := files.OpenReader(t.Context(), dir); err == nil || !strings.Contains(err.Error(), dir+" has no files of the archive") {
-			t.Errorf("error of a folder without hours is %v", err)
+			t.Errorf("error for a folder without hours is %v", err)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestStray(t *testing.T) {
 		check(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		check(t, os.WriteFile(path, nil, 0o600))
 		if _, err := r.Days(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("error of %s is %v", name, err)
+			t.Errorf("error for %s is %v", name, err)
 		}
 		check(t, os.Remove(path))
 	}

@@ -142,8 +142,8 @@ func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error
 	return hours, nil
 }
 
-// format writes the hours of a day and the sums of a month under the new name. It ignores rows of hours that the
-// manifest lacks, which a crash left.
+// format writes the hours of a day and the sums of a month under the new name. It ignores rows that a crash left, which
+// belong to hours that the manifest lacks.
 func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours int, err error) {
 	filed, err := r.rows(ctx, dayFile(as, table.Hours, r.from, day))
 	if err != nil {

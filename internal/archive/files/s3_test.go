@@ -359,7 +359,7 @@ func TestOpenS3(t *testing.T) {
 			tt.change(s, &c)
 			_, err := files.OpenS3(t.Context(), c)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("error is %v, want one with %q", err, tt.want)
+				t.Errorf("error is %v, want an error with %q", err, tt.want)
 			}
 		})
 	}

@@ -98,7 +98,7 @@ func TestSerials(t *testing.T) {
 		}
 	}
 	if _, err := files.OpenSerials(dir); !errors.Is(err, files.ErrLocked) {
-		t.Errorf("error of a folder that is open is %v", err)
+		t.Errorf("error for a folder that is open is %v", err)
 	}
 }
 

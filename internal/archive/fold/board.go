@@ -50,7 +50,7 @@ type board struct {
 	start, lookback int64
 	maxPower        int64
 	openings        Openings
-	series          map[string][]Series // by metric
+	series          map[string][]Series // series by metric
 	// seen is the time of the first scrape of the GPU. It is the start of the hour if there is an
 	// opening value, and otherwise the time of the first sample.
 	seen    int64
@@ -149,7 +149,7 @@ func (b *board) healthOnly() {
 	}
 }
 
-// maxRounds limits the number of rounds in which samples are dropped because others were dropped.
+// maxRounds is the maximum number of rounds in which samples are dropped because other samples were dropped.
 const maxRounds = 10
 
 // read joins the samples of each account, and returns the times of impossible values.

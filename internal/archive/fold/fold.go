@@ -60,8 +60,8 @@ var (
 	ErrImplausible = errors.New("the record is implausible: delete these samples in the store, or set --gpu.max-power if the board can draw more")
 )
 
-// Fold computes the rows of an hour, without the names of owners. The error is of type [BoardErrors]. For a board with
-// an error, the hour contains its place, health, pods and units, but no amounts.
+// Fold computes the rows of an hour, without the names of owners. The error is of type [BoardErrors]. If there is an
+// error, the hour contains places, health, pods and units, but no amounts.
 func Fold(in Input) (*table.Hour, error) {
 	hour := &table.Hour{Cluster: in.Cluster, Start: in.Start.UTC()}
 	r := rows{gpus: make(map[gpuKey]*table.GPU), charges: make(map[chargeKey]*table.Charge), refused: make(map[gpuKey]*BoardError)}

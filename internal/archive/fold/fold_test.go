@@ -202,6 +202,6 @@ func TestRandomHistories(t *testing.T) {
 		}
 	}
 	if units == 0 || dropped == 0 {
-		t.Errorf("the histories have %d charges of units and %d wrong scrapes, want some", units, dropped)
+		t.Errorf("the histories contain %d charges for units and %d wrong scrapes, want more than 0 of both", units, dropped)
 	}
 }

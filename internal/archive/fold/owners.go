@@ -31,11 +31,11 @@ func Owners() []string {
 
 // owners contains the owners of an hour.
 type owners struct {
-	pods map[string]*table.Pod // by UID
+	pods map[string]*table.Pod // pods by UID
 	// known contains the UIDs and names of pods, including pods that only kube-state-metrics names.
 	known      map[table.PodID]bool
 	workloads  map[string]table.Workload
-	machines   map[string]string // by node
+	machines   map[string]string // machine by node
 	namespaces map[string]string // team by namespace
 	units      map[unitKey]unit
 }

@@ -214,7 +214,7 @@ func (t *track) step(a, b *point) (int64, bool) {
 	return b.value, b.value <= most
 }
 
-// move sets the time since which a counter has had the value of a point.
+// move sets the time at which a counter reached the value of a point.
 func (p *point) move(before *point) {
 	if p.value == before.value {
 		p.moved = before.moved
@@ -224,7 +224,7 @@ func (p *point) move(before *point) {
 // restarted reports whether the created timestamp of a counter changed.
 func restarted(a, b *point) bool { return a.known && b.known && a.began != b.began }
 
-// jumps returns the error for a counter that jumps from one value to another one.
+// jumps returns the error for a counter that jumps between two values.
 func (t *track) jumps(a, b *point) error {
 	if b.value < a.value {
 		return fmt.Errorf("%s falls from %s to %s at %s without a new created timestamp, and does not return: %w",

@@ -52,7 +52,7 @@ func (m *meter) joules(from, until float64) (sum float64) {
 	return sum
 }
 
-// scrape adds the samples of some minutes. If there is a reboot at a minute, the counter restarts. All energy of the
+// scrape adds the samples of some minutes. If the node reboots in a minute, the counter restarts. All energy of the
 // restarted counter is charged to a pod.
 func (m *meter) scrape(first, last int, reboots ...int) {
 	counter, at := before+m.joules(0, float64(60*first)), float64(60*first)

@@ -144,7 +144,7 @@ func (r *rows) place(series map[string][]Series) {
 	}
 }
 
-// close adds the remainders and sorts the rows. If a board is refused, no row has an amount.
+// close adds the remainders and sorts the rows. If any board is refused, all amounts are removed from the rows.
 func (r *rows) close(h *table.Hour) error {
 	charged := make(map[gpuKey]int64)
 	for k, c := range r.charges {

@@ -72,7 +72,7 @@ func TestThrottled(t *testing.T) {
 // continues only the other counters. A decrease of the other counters is still implausible.
 func TestThrottledForgotten(t *testing.T) {
 	tests := map[string]struct {
-		energy float64 // at the end of the hour
+		energy float64 // energy at the end of the hour
 		want   error
 	}{
 		"continued energy": {energy: 120},

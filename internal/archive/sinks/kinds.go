@@ -122,7 +122,7 @@ var kinds = []*Kind{
 	},
 	{
 		Name: "http", Flag: "http.url", Schemes: []string{"https", "http"}, fragment: true, parameters: "http.", secret: "token-file",
-		Example: "https://assets.example.com/gpus#token-file=/etc/token", Help: "requests with rows to a server",
+		Example: "https://assets.example.com/gpus#token-file=/etc/token", Help: "rows in HTTP requests to a server",
 		target: func(o *Options) *string { return &o.HTTP.URL },
 		valid:  func(o *Options) error { return o.HTTP.Validate() },
 		open:   func(_ context.Context, o *Options) (Sink, error) { return opened[Sink](webhook.Open(o.HTTP)) },

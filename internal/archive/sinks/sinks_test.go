@@ -145,7 +145,7 @@ func TestInvalid(t *testing.T) {
 	} {
 		fs, o := parsed(t)
 		if _, err := o.Places(fs, []string{text}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("error of %q is %v, want one with %q", text, err, want)
+			t.Errorf("error for %q is %v, want an error with %q", text, err, want)
 		}
 	}
 	fs, _ := parsed(t)
@@ -157,7 +157,7 @@ func TestInvalid(t *testing.T) {
 		"s3://u:p@b/p":        "without credentials",
 	} {
 		if _, err := sinks.Parse("--books", text, fs); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error of reading %q is %v, want one with %q", text, err, want)
+			t.Errorf("error for reading %q is %v, want an error with %q", text, err, want)
 		}
 	}
 }
@@ -242,7 +242,7 @@ func TestNames(t *testing.T) {
 		{[]string{"https://h/1#manifest=m", "https://h/1#manifest=n"}, "are the same place"},
 	} {
 		if _, err := o.Places(fs, tt.urls); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("error of %q is %v, want %q", tt.urls, err, tt.want)
+			t.Errorf("error for %q is %v, want %q", tt.urls, err, tt.want)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestDays(t *testing.T, open func(t *testing.T) (Renamer, Rows), compare fun
 type randomDays struct {
 	random   *rand.Rand
 	clusters []string
-	filed    map[string]*table.Hour // hours by cluster and hour, without pruned hours
+	filed    map[string]*table.Hour // unpruned hours by cluster and time
 }
 
 var february = time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)

@@ -205,7 +205,7 @@ func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 		t.Errorf("a pruned hour is filed as %+v, error %v", filed, err)
 	}
 	if err := s.Replace(t.Context(), last); !errors.Is(err, table.ErrPruned) {
-		t.Errorf("error of replacing a pruned hour is %v", err)
+		t.Errorf("error for replacing a pruned hour is %v", err)
 	}
 	check(t, s.Replace(t.Context(), h.hour("west", january.Add(5*time.Hour)))) // this hour was missing
 	prune(t, s, before, false)

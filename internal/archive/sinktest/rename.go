@@ -85,7 +85,7 @@ func TestRename(t *testing.T, open func(t *testing.T) (Renamer, Rows)) {
 	overlap := new(table.OverlapError)
 	before := rows.all()
 	if _, err := s.RenameCluster(t.Context(), Cluster, "west"); !errors.As(err, &overlap) || overlap.Cluster != "west" {
-		t.Errorf("error of a name with the same hours is %v", err)
+		t.Errorf("error for a name with the same hours is %v", err)
 	}
 	CheckRenamed(t, rows, before)
 	for _, hours := range []int{5, 0} {

@@ -99,7 +99,7 @@ func TestOpen(t *testing.T) {
 		"--stdout.table ": {Format: "csv"},
 	} {
 		if _, err := open(c, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error of %+v is %v, want one with %q", c, err, want)
+			t.Errorf("error for %+v is %v, want an error with %q", c, err, want)
 		}
 	}
 	var out strings.Builder

@@ -94,7 +94,7 @@ func TestDistinct(t *testing.T) {
 	}
 	err := newDecoder(newBudget()).decode(strings.NewReader(`{"data":{"result":[{"metric":{`+many.String()+`}}]}}`), func(fold.Series) {})
 	if !errors.Is(err, ErrTooLarge) {
-		t.Errorf("error of %d labels is %v", maxLabels+1, err)
+		t.Errorf("error for %d labels is %v", maxLabels+1, err)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestFormat(t *testing.T) {
 	}
 	for _, body := range []string{`{"status":"error","status":"success"}`, `{"status":"success","data":{},"data":{}}`, `{"status":"success","data":{"result":[],"result":[]}}`} {
 		if err := newDecoder(newBudget()).decode(strings.NewReader(body), func(fold.Series) {}); !errors.Is(err, errFormat) {
-			t.Errorf("error of %s is %v", body, err)
+			t.Errorf("error for %s is %v", body, err)
 		}
 	}
 }

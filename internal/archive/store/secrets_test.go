@@ -71,7 +71,7 @@ func checkSecrets(t *testing.T, text string, secrets ...string) {
 	for _, got := range append(texts, err.Error()) {
 		for _, secret := range secrets {
 			if strings.Contains(got, secret) {
-				t.Errorf("the text for %s has the secret: %s", text, got)
+				t.Errorf("the text for %s contains the secret: %s", text, got)
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func TestDecode(t *testing.T) {
 			err := newDecoder(newBudget()).decode(strings.NewReader(tt.body), func(s fold.Series) { got = append(got, s) })
 			if tt.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("error is %v, want one with %q", err, tt.want)
+					t.Errorf("error is %v, want an error with %q", err, tt.want)
 				}
 				return
 			}
@@ -219,11 +219,11 @@ func TestRefused(t *testing.T) {
 	s, err := New(Config{URL: server.URL, Type: "mimir", Timeout: time.Minute})
 	check(t, err)
 	if _, err := s.Clusters(context.Background(), time.Unix(0, 0)); err == nil || !strings.Contains(err.Error(), "401") || !strings.Contains(err.Error(), "no tenant") {
-		t.Errorf("error is %v, want one with the status and the response", err)
+		t.Errorf("error is %v, want an error with the status and the response", err)
 	}
 	for _, c := range []Config{{URL: "localhost:9090", Type: "prometheus"}, {URL: server.URL, Type: "influx"}, {URL: server.URL, Type: "thanos", HTTPConfig: "/missing"}} {
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "--store.") {
-			t.Errorf("error of %+v is %v, want an error that names the flag", c, err)
+			t.Errorf("error for %+v is %v, want an error that names the flag", c, err)
 		}
 	}
 }

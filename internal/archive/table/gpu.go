@@ -20,7 +20,7 @@ type GPU struct {
 	Energy      int64 // mJ
 	// EnergySource and EnergyScope describe the energy counter.
 	EnergySource, EnergyScope string
-	XIDs                      Counts // by code
+	XIDs                      Counts // number of XID errors by code
 	Losses, EnergyResets      int64
 	// RemappedCorrectable and RemappedUncorrectable are the numbers of memory rows that were remapped because of each kind
 	// of error.
@@ -83,7 +83,7 @@ var (
 		optional("retired_pages", "pages of memory retired", func(g *GPU) **int64 { return &g.RetiredPages }).addedIn(18),
 		optional("low_memory_banks", "banks of memory with few or no spare rows, at the last scrape of the hour", func(g *GPU) **int64 { return &g.LowMemoryBanks }).addedIn(18),
 		optional("pcie_replays", "packets that the PCIe link sent again because of errors", func(g *GPU) **int64 { return &g.PCIeReplays }).addedIn(18),
-		optional("nvlink_errors", "errors of NVLink", func(g *GPU) **int64 { return &g.NVLinkErrors }).addedIn(18),
+		optional("nvlink_errors", "NVLink errors", func(g *GPU) **int64 { return &g.NVLinkErrors }).addedIn(18),
 		optional("thermal_ms", "time in which the driver reduced the clocks because of heat", func(g *GPU) **int64 { return &g.Thermal }).addedIn(18),
 		optional("power_brake_ms", "time in which the driver reduced the clocks because of the power brake", func(g *GPU) **int64 { return &g.PowerBrake }).addedIn(18),
 		text("recovery_action", "action that the driver requires to recover the GPU, at the last scrape of the hour; empty if unknown", func(g *GPU) *string { return &g.RecoveryAction }).addedIn(18),

@@ -30,8 +30,8 @@ func ByMonth[T any](of map[ClusterMonth]T) []ClusterMonth {
 // Deleted describes the pruned rows of a table and cluster.
 type Deleted struct {
 	Table, Cluster string
-	Rows           int64 // in a database
-	Files, Bytes   int64 // in a folder or a bucket
+	Rows           int64 // number of rows in a database
+	Files, Bytes   int64 // number and size of files in a folder or a bucket
 	// First and Last are hours. For files, they are the first hour of the first day and the last hour
 	// of the last day.
 	First, Last time.Time

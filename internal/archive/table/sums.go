@@ -9,8 +9,8 @@ import (
 type Sums struct {
 	cluster string
 	month   time.Time
-	models  map[string]string // by UUID
-	all     []*Charge         // in the order in which the rows were added
+	models  map[string]string // models by UUID
+	all     []*Charge         // the sums, in the order in which their first rows were added
 	sums    map[Charge]*Charge
 }
 

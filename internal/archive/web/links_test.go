@@ -104,7 +104,7 @@ func TestUsersOfBoard(t *testing.T) {
 	}
 	_, bars, found := strings.Cut(page, `<dl class="bars">`)
 	if !found {
-		t.Fatal("the page has no picture of users")
+		t.Fatal("the page contains no chart of users")
 	}
 	bars, _, _ = strings.Cut(bars, "</dl>")
 	for name, energy := range sums {

@@ -252,7 +252,7 @@ func TestOwnLines(t *testing.T) {
 	if own["group team-a"] == "" || own["group team-a"] != everything["group team-a"] || own["total TOTAL"] != everything["total TOTAL"] || own["unattributed (unattributed)"] != everything["unattributed (unattributed)"] {
 		t.Errorf("alice sees %v of %v", own, everything)
 	}
-	if len(own) != 5 || own["others (others)"] == "" { // header, team, unattributed, others, total
+	if len(own) != 5 || own["others (others)"] == "" { // the lines are the header, the team, unattributed, others and the total
 		t.Errorf("alice sees the lines %v", own)
 	}
 	if east := rows("carol", page); east["total TOTAL"] == everything["total TOTAL"] || east["group team-b"] == "" || east["others (others)"] != "" {

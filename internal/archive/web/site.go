@@ -290,7 +290,7 @@ func (s *Site) explain(v *visit, err error) string {
 	case status == http.StatusForbidden && len(v.names) == 0 && s.readers != nil:
 		return "the request names no reader: sign in at the proxy, or with a user of the server"
 	case status == http.StatusForbidden:
-		return "this reader has no right to this page"
+		return "this reader may not read this page"
 	case status == http.StatusInternalServerError && !v.scope.All:
 		return "the question failed: the log of the server contains the reason"
 	}

@@ -102,7 +102,7 @@ func (c *Config) Validate() error {
 	case c.Timeout <= 0:
 		return errors.New("--http.timeout must be positive")
 	case c.TokenFile != "" && !address.IsPrivate(at):
-		return errors.New("--http.url must be https with --http.token-file, because others could read the token")
+		return errors.New("--http.url must be https with --http.token-file, because others could read the token otherwise")
 	}
 	return cli.CheckSecret("http.token-file", c.TokenFile)
 }

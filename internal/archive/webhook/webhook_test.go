@@ -248,7 +248,7 @@ func TestRetries(t *testing.T) {
 				h := sinktest.Hour(noon, 7)
 				err := s.Replace(t.Context(), h)
 				if (tt.want == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2")) {
-					t.Errorf("error is %v, want one with %q", err, tt.want)
+					t.Errorf("error is %v, want an error with %q", err, tt.want)
 				}
 				if waited := time.Since(began); waited < tt.min || waited > tt.max {
 					t.Errorf("took %s, want %s to %s", waited, tt.min, tt.max)
@@ -315,7 +315,7 @@ func TestTLS(t *testing.T) {
 	c := config(server.URL)
 	c.TokenFile = write(t, "secret")
 	if err := open(t, c).Replace(t.Context(), sinktest.Hour(noon, 7)); err == nil || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "attempts") {
-		t.Errorf("error of an unknown CA is %v", err)
+		t.Errorf("error for an unknown CA is %v", err)
 	}
 	c.CAFile = write(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	check(t, open(t, c).Replace(t.Context(), sinktest.Hour(noon, 7)))
@@ -378,7 +378,7 @@ func TestOpen(t *testing.T) {
 			tt.change(&c)
 			s, err := webhook.Open(c)
 			if (tt.want == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2")) {
-				t.Errorf("error is %v, want one with %q", err, tt.want)
+				t.Errorf("error is %v, want an error with %q", err, tt.want)
 			}
 			if err == nil {
 				check(t, s.Close())

@@ -345,7 +345,7 @@ func TestForget(t *testing.T) {
 }
 
 // What an exporter reported remains valid while its driver is down. If another Node then reports the board, it is
-// unknown which Node is right. An invalid page has precedence over this conflict.
+// unknown which Node is right. An invalid page takes precedence over this conflict.
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")

@@ -41,7 +41,7 @@ func (b *book) begin(l *ownerChain) {
 	}
 }
 
-// end records that an owner chain has not been in use since a time. A workload ends with the last chain that contains
+// end records that an owner chain went out of use at the given time. A workload ends with the last chain that contains
 // it.
 func (b *book) end(l *ownerChain, at time.Time) {
 	for i, of := range l.levels {
