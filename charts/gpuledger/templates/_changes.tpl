@@ -20,7 +20,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The flags for DCGM, as a list in YAML. */}}
+{{/* Returns the flags for DCGM, as a list in YAML. */}}
 {{- define "gpuledger.dcgmArgs" -}}
 {{- with .Values.dcgm }}
 {{- if .enabled }}
@@ -30,7 +30,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The exporter's own DaemonSet. */}}
+{{/* Changes the exporter's own DaemonSet. */}}
 {{- define "gpuledger.change.exporter" -}}
 {{- $v := .root.Values }}
 {{- $template := .object.spec.template }}
@@ -67,7 +67,7 @@
 {{- $_ := set $container "args" (concat $container.args (include "gpuledger.dcgmArgs" .root | fromYamlArray) $v.extraArgs) }}
 {{- end }}
 
-{{/* Settings that all pods share. Arguments: root, pod, container, image, and values with the settings. */}}
+{{/* Applies the settings that all pods have in common. Arguments: root, pod, container, image, and values with the settings. */}}
 {{- define "gpuledger.change.pod" -}}
 {{- $_ := set .container "image" (include "gpuledger.image" (dict "root" .root "image" .image)) }}
 {{- with .root.Values.image.pullPolicy }}{{ $_ := set $.container "imagePullPolicy" . }}{{ end }}
@@ -80,13 +80,13 @@
 {{- with .values.topologySpreadConstraints }}{{ $_ := set $.pod "topologySpreadConstraints" . }}{{ end }}
 {{- end }}
 
-{{/* More labels and annotations of pods. Selectors depend on the existing labels, so those labels stay. Arguments: metadata, values. */}}
+{{/* Adds labels and annotations to pods. Selectors depend on the existing labels, so those labels stay. Arguments: metadata, values. */}}
 {{- define "gpuledger.change.metadata" -}}
 {{- with .values.podLabels }}{{ $_ := set $.metadata "labels" (merge $.metadata.labels .) }}{{ end }}
 {{- with .values.podAnnotations }}{{ $_ := set $.metadata "annotations" (merge (deepCopy .) (default dict $.metadata.annotations)) }}{{ end }}
 {{- end }}
 
-{{/* Accounts of the reconciler and the archive. */}}
+{{/* Changes the service accounts of the reconciler and the archive. */}}
 {{- define "gpuledger.change.ServiceAccount" -}}
 {{- $v := .root.Values }}
 {{- $metadata := .object.metadata }}
@@ -99,7 +99,7 @@
 {{- with $account.annotations }}{{ $_ := set $metadata "annotations" . }}{{ end }}
 {{- end }}
 
-{{/* The reconciler and the archive. */}}
+{{/* Changes the Deployments of the reconciler and the archive. */}}
 {{- define "gpuledger.change.Deployment" -}}
 {{- $pod := .object.spec.template.spec }}
 {{- $container := first $pod.containers }}
@@ -148,7 +148,7 @@
 {{- $_ := set .container "args" (concat $args $v.extraArgs) }}
 {{- end }}
 
-{{/* Mounts a key of the Secret with the token of events. Arguments: root, pod, container, key. */}}
+{{/* Mounts a key of the Secret that contains the token for events. Arguments: root, pod, container, key. */}}
 {{- define "gpuledger.eventsSecret" -}}
 {{- $secret := dict "secretName" (include "gpuledger.eventsSecretName" .root) "items" (list (dict "key" .key "path" .key)) "defaultMode" 288 "optional" true }}
 {{- $mount := dict "name" "events" "mountPath" "/etc/gpuledger/events" "readOnly" true }}
@@ -186,14 +186,14 @@
 {{- $_ := set .container "args" (concat $args $v.extraArgs) }}
 {{- end }}
 
-{{/* Mounts a Secret or a ConfigMap in the archive. Arguments: pod, container, name, folder, and volume with its source. */}}
+{{/* Mounts a Secret or a ConfigMap into the archive's container. Arguments: pod, container, name, folder, and volume with its source. */}}
 {{- define "gpuledger.mount" -}}
 {{- $_ := set .pod "volumes" (prepend .pod.volumes (merge (dict "name" .name) .volume)) }}
 {{- $mount := dict "name" .name "mountPath" .folder "readOnly" true }}
 {{- $_ := set .container "volumeMounts" (prepend .container.volumeMounts $mount) }}
 {{- end }}
 
-{{/* The archive's flags for the chain, as a list in YAML. Arguments: root, pod, container. */}}
+{{/* Returns the archive's flags for the chain, as a list in YAML. Arguments: root, pod, container. */}}
 {{- define "gpuledger.chainArgs" -}}
 {{- $chain := .root.Values.archive.chain }}
 {{- with $chain.keySecret }}
@@ -211,7 +211,7 @@
 {{- if or $chain.configMap (contains "configmap:" (join " " $chain.publish)) }}{{ $_ := set .pod "automountServiceAccountToken" true }}{{ end }}
 {{- end }}
 
-{{/* The archive's flags for the pages, as a list in YAML. Arguments: root, pod, container. */}}
+{{/* Returns the archive's flags for the pages, as a list in YAML. Arguments: root, pod, container. */}}
 {{- define "gpuledger.pagesArgs" -}}
 {{- $web := .root.Values.archive.web }}
 - --web.pages
@@ -238,7 +238,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The right to update the ConfigMap with the checkpoints. */}}
+{{/* Changes the right to update the ConfigMap with the checkpoints. */}}
 {{- define "gpuledger.change.Role" -}}
 {{- if eq .object.metadata.name "gpuledger-checkpoints" }}
 {{- $_ := set (first .object.rules) "resourceNames" (list .root.Values.archive.chain.configMap) }}
@@ -252,13 +252,13 @@
 {{- end }}
 {{- end }}
 
-{{/* The environment of the archive. */}}
+{{/* Returns the environment of the archive. */}}
 {{- define "gpuledger.archiveConfig" -}}
 {{- $v := .Values.archive }}
 {{- dict "STORE_URL" $v.store.url "STORE_TYPE" $v.store.type "STORE_HTTP_CONFIG" $v.store.httpConfigFile "CLUSTER" $v.cluster "POSTGRES_URL" $v.postgresUrl | toYaml }}
 {{- end }}
 
-{{/* The archive's environment, the policy's parameters, and the dashboards. */}}
+{{/* Changes the ConfigMaps with the archive's environment, the policy's parameters, and the dashboards. */}}
 {{- define "gpuledger.change.ConfigMap" -}}
 {{- $v := .root.Values }}
 {{- $metadata := .object.metadata }}
@@ -285,8 +285,8 @@
 {{- end }}
 
 {{/*
-The ports in addresses of the archive's store, databases, sinks and proxies, as a list in YAML. Addresses
-without a port use the usual port of their scheme, which the network policy allows anyway.
+Returns the ports in the addresses of the archive's store, databases, sinks and proxies, as a list in YAML.
+Addresses without a port use the usual port of their scheme, which the network policy allows anyway.
 */}}
 {{- define "gpuledger.archivePorts" -}}
 {{- $v := .Values.archive }}
@@ -302,7 +302,7 @@ without a port use the usual port of their scheme, which the network policy allo
 {{- range splitList "," $hosts }}
 {{- with regexFind ":[0-9]+$" (regexReplaceAll "^\\[.*\\]" . "") }}{{ $ports = append $ports (trimPrefix ":" . | int) }}{{ end }}
 {{- end }}
-{{- /* Parameters of PostgreSQL and of a bucket. */}}
+{{- /* A port may also be in the parameters of PostgreSQL and of a bucket. */}}
 {{- range regexFindAll "[?&](port|endpoint)=[^&#]*" . -1 }}
 {{- with regexFind "(=|:|%3[Aa])[0-9]+$" . }}{{ $ports = append $ports (regexFind "[0-9]+$" . | int) }}{{ end }}
 {{- end }}
@@ -342,8 +342,8 @@ without a port use the usual port of their scheme, which the network policy allo
 {{- end }}
 
 {{/*
-The PodMonitors. With serviceMonitor the exporters' one becomes a ServiceMonitor: its targets are the
-same pods, with one more label.
+Changes the PodMonitors. With serviceMonitor, the exporters' PodMonitor becomes a ServiceMonitor. Its targets
+are the same pods, with an additional label.
 */}}
 {{- define "gpuledger.change.PodMonitor" -}}
 {{- $v := .root.Values.podMonitor }}
@@ -393,7 +393,7 @@ same pods, with one more label.
 {{- end }}
 {{- end }}
 
-{{/* The policy that adds the sidecar, and the policy that limits the reconciler. */}}
+{{/* Changes the policy that adds the sidecar, and the policy that limits the reconciler. */}}
 {{- define "gpuledger.change.Policy" -}}
 {{- $v := .root.Values }}
 {{- if eq .object.kind "MutatingAdmissionPolicy" }}
@@ -411,7 +411,7 @@ same pods, with one more label.
 {{- end }}
 {{- end }}
 
-{{/* The pods that get the sidecar. Arguments: root, conditions. */}}
+{{/* Selects the pods that get the sidecar. Arguments: root, conditions. */}}
 {{- define "gpuledger.changeHost" -}}
 {{- with .root.Values.sidecar.host }}
 {{- $patch := $.root.Files.Get (printf "files/hosts/%s.yaml" .) | fromYamlArray }}
@@ -429,7 +429,7 @@ same pods, with one more label.
 {{- with .root.Values.sidecar.webhook.annotations }}{{ $_ := set $.object.metadata "annotations" . }}{{ end }}
 {{- end }}
 
-{{/* The reconciler's webhook. Arguments: root, pod, container, args. */}}
+{{/* Adds the webhook to the reconciler. Arguments: root, pod, container, args. */}}
 {{- define "gpuledger.webhookArgs" -}}
 {{- $_ := set .container "ports" (append .container.ports (dict "name" "webhook" "containerPort" 9843)) }}
 {{- $_ := set .container "lifecycle" (dict "preStop" (dict "sleep" (dict "seconds" 5))) }}

@@ -1,4 +1,4 @@
-{{/* Rejects values that have no effect in the mode of the exporter. */}}
+{{/* Rejects values that have no effect in the exporter's mode. */}}
 {{- define "gpuledger.checkMode" -}}
 {{- $v := .Values }}
 {{- if eq $v.exporter.mode "sidecar" }}
@@ -28,7 +28,7 @@
 {{- end }}
 {{- end }}
 
-{{/* Rejects values of the archive that have no effect, and pages that everyone could read. */}}
+{{/* Rejects values for the archive that have no effect, and pages that everyone in the cluster could read. */}}
 {{- define "gpuledger.checkArchive" -}}
 {{- $v := .Values.archive }}
 {{- if not $v.chain.keySecret }}{{ range $name, $set := omit $v.chain "keySecret" }}{{ if $set }}
@@ -69,7 +69,7 @@
 {{- end }}
 {{- end }}
 
-{{/* Rejects a second release in a cluster. Its objects for the whole cluster have the same names. */}}
+{{/* Rejects a second release in a cluster, because its cluster-wide objects would have the same names. */}}
 {{- define "gpuledger.checkRelease" -}}
 {{- if .Values.reconciler.enabled }}
 {{- $found := lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" "gpuledger-reconciler-labels" }}
@@ -105,11 +105,11 @@ contains the next command.
 {{- include "gpuledger.checkChange" . }}
 {{- end }}
 
-{{/* The YAML documents of the selected overlay and components. */}}
+{{/* Returns the YAML documents of the selected overlay and components. */}}
 {{- define "gpuledger.documents" -}}
 {{- $overlay := .Values.platform | default "standalone" }}
 {{- if eq .Values.exporter.mode "sidecar" }}
-{{- if not (has .Values.platform (list "" "gpu-operator" "amd")) }}{{ fail (printf "exporter.mode=sidecar works with the platforms gpu-operator and amd and without one, but platform is %s: use exporter.mode=daemonset" .Values.platform) }}{{ end }}
+{{- if not (has .Values.platform (list "" "gpu-operator" "amd")) }}{{ fail (printf "exporter.mode=sidecar works without a platform and with the platforms gpu-operator and amd, but platform is %s: use exporter.mode=daemonset" .Values.platform) }}{{ end }}
 {{- $overlay = "operator" }}
 {{- else if eq $overlay "gpu-operator" }}
 {{- $overlay = "operator-standalone" }}
@@ -140,7 +140,7 @@ contains the next command.
 {{- join "\n---\n" $documents }}
 {{- end }}
 
-{{/* Not empty if the values select an object. Arguments: root, object. */}}
+{{/* Returns a text that is not empty if the values select an object. Arguments: root, object. */}}
 {{- define "gpuledger.selected" -}}
 {{- $v := .root.Values }}
 {{- $component := dig "spec" "selector" "matchLabels" "app.kubernetes.io/component" (dig "spec" "podSelector" "matchLabels" "app.kubernetes.io/component" "" .object) .object }}

@@ -1,9 +1,9 @@
-{{/* The namespace of the objects. */}}
+{{/* Returns the namespace of the objects. */}}
 {{- define "gpuledger.namespace" -}}
 {{ .Values.namespaceOverride | default .Release.Namespace }}
 {{- end }}
 
-{{/* The device plugin of the platform, changed by the values, as YAML. Without a platform, any user may own a namespace with the usual name. */}}
+{{/* Returns the device plugin of the platform, with changes from the values, as YAML. Without a platform there is no default namespace, because any user may own a namespace with the usual name. */}}
 {{- define "gpuledger.devicePlugin" -}}
 {{- $plugin := dict "namespace" "" "daemonSet" "nvidia-device-plugin-daemonset" "podLabels" (dict "app" "nvidia-device-plugin-daemonset") }}
 {{- if eq .Values.platform "gpu-operator" }}{{ $_ := set $plugin "namespace" "gpu-operator" }}{{ end }}
@@ -22,7 +22,7 @@
 {{- toYaml $plugin }}
 {{- end }}
 
-{{/* The DaemonSet whose pods contain the exporters, as namespace/name. */}}
+{{/* Returns the DaemonSet with the exporters' pods, as namespace/name. */}}
 {{- define "gpuledger.exporters" -}}
 {{- if eq .Values.exporter.mode "sidecar" -}}
 {{- with include "gpuledger.devicePlugin" . | fromYaml }}{{ .namespace }}/{{ .daemonSet }}{{ end }}
@@ -32,8 +32,8 @@
 {{- end }}
 
 {{/*
-The DaemonSet of an earlier mode, as namespace/name, or nothing. With the annotation helm.sh/resource-policy, Helm keeps it when
-the mode becomes sidecar.
+Returns the DaemonSet of an earlier mode, as namespace/name, or nothing. If it has the annotation helm.sh/resource-policy, Helm
+keeps it when the mode becomes sidecar.
 */}}
 {{- define "gpuledger.kept" -}}
 {{- if eq .Values.exporter.mode "sidecar" -}}
@@ -43,7 +43,7 @@ the mode becomes sidecar.
 {{- end }}
 {{- end }}
 
-{{/* The device plugin's DaemonSet of an earlier sidecar mode, as namespace/name, or nothing. */}}
+{{/* Returns the device plugin's DaemonSet of an earlier sidecar mode, as namespace/name, or nothing. */}}
 {{- define "gpuledger.earlierPlugin" -}}
 {{- $namespace := include "gpuledger.namespace" . }}
 {{- if eq .Values.exporter.mode "daemonset" }}
@@ -57,8 +57,8 @@ the mode becomes sidecar.
 {{- end }}
 
 {{/*
-An image of the values. Arguments: root, and image with repository, tag and digest. As in references of
-images, the first part of the repository is a registry if it has a dot or a port or is localhost.
+Returns an image from the values. Arguments: root, and image with repository, tag and digest. As in image
+references, the first part of the repository is a registry if it contains a dot or a port or is localhost.
 */}}
 {{- define "gpuledger.image" -}}
 {{- $repository := .image.repository }}
@@ -69,7 +69,7 @@ images, the first part of the repository is a registry if it has a dot or a port
 {{- if .image.digest -}}@{{ .image.digest }}{{- else -}}:{{ .image.tag | default .root.Chart.AppVersion }}{{- end }}
 {{- end }}
 
-{{/* The secrets for pulling images, as a list in YAML. */}}
+{{/* Returns the secrets for pulling images, as a list in YAML. */}}
 {{- define "gpuledger.pullSecrets" -}}
 {{- $secrets := list }}
 {{- range concat .Values.imagePullSecrets .Values.global.imagePullSecrets }}
@@ -78,25 +78,25 @@ images, the first part of the repository is a registry if it has a dot or a port
 {{- toYaml (uniq $secrets) }}
 {{- end }}
 
-{{/* The Secret with the token of events. */}}
+{{/* Returns the name of the Secret that contains the token for events. */}}
 {{- define "gpuledger.eventsSecretName" -}}
 {{ .Values.archive.events.existingSecret | default "gpuledger-events" }}
 {{- end }}
 
-{{/* Helm's own labels. */}}
+{{/* Returns the labels that Helm's charts set. */}}
 {{- define "gpuledger.labels" -}}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* The form of admission: policy or webhook, or nothing without the sidecar. */}}
+{{/* Returns the form of admission (policy or webhook), or nothing without the sidecar. */}}
 {{- define "gpuledger.injector" -}}
 {{- if eq .Values.exporter.mode "sidecar" }}
 {{- .Values.sidecar.injector | default (include "gpuledger.servedPolicy" . | empty | ternary "webhook" "policy") }}
 {{- end }}
 {{- end }}
 
-{{/* The API version of MutatingAdmissionPolicy in the cluster, or nothing. */}}
+{{/* Returns the API version of MutatingAdmissionPolicy in the cluster, or nothing. */}}
 {{- define "gpuledger.servedPolicy" -}}
 {{- if or (semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version) (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") -}}
 admissionregistration.k8s.io/v1
@@ -105,7 +105,7 @@ admissionregistration.k8s.io/v1beta1
 {{- end }}
 {{- end }}
 
-{{/* The API version of the admission policy. */}}
+{{/* Returns the API version for the admission policy. */}}
 {{- define "gpuledger.policyVersion" -}}
 {{- include "gpuledger.servedPolicy" . | required (printf "sidecar.injector=policy needs Kubernetes 1.36, or 1.34 with the API admissionregistration.k8s.io/v1beta1 enabled; this is %s. Use sidecar.injector=webhook." .Capabilities.KubeVersion.Version) }}
 {{- end }}

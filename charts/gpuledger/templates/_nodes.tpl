@@ -1,6 +1,6 @@
 {{/*
-The number of Nodes on which the exporter's DaemonSet runs, or nothing if it is unknown: without a cluster,
-and without the reconciler, since only the right to install it implies the right to list Nodes.
+Returns the number of Nodes on which the exporter's DaemonSet runs, or nothing if the number is unknown. It is unknown without a
+cluster, and without the reconciler, because only the right to install the reconciler implies the right to list Nodes.
 */}}
 {{- define "gpuledger.nodes" -}}
 {{- $nodes := list }}
@@ -24,7 +24,7 @@ and without the reconciler, since only the right to install it implies the right
 {{- end }}
 {{- end }}
 
-{{/* Not empty if a Node's labels satisfy a pod's node selector and its required node affinity. Arguments: labels, pod. */}}
+{{/* Returns a text that is not empty if a Node's labels satisfy a pod's node selector and its required node affinity. Arguments: labels, pod. */}}
 {{- define "gpuledger.matches" -}}
 {{- $labels := .labels }}
 {{- $selected := true }}
@@ -44,7 +44,7 @@ and without the reconciler, since only the right to install it implies the right
 {{- if and $selected $any }}yes{{ end }}
 {{- end }}
 
-{{/* The label by which a platform's DaemonSet finds GPU nodes. */}}
+{{/* Returns the label by which a platform's DaemonSet selects GPU nodes. */}}
 {{- define "gpuledger.nodeLabel" -}}
 {{- $others := dict "gpu-operator" "nvidia.com/gpu.deploy.device-plugin=true" "openshift" "nvidia.com/gpu.deploy.device-plugin=true"
   "gke" "cloud.google.com/gke-accelerator=TYPE" "aks" "kubernetes.azure.com/accelerator=nvidia" "amd" "feature.node.kubernetes.io/amd-gpu=true" }}

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Slurm prolog for gpuledger: writes the GPUs that a job holds. It never fails, because Slurm drains
-# a node whose prolog fails.
+# a node if the prolog fails.
 set -f
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 dir=${GPULEDGER_HELD_DIR:-/run/gpuledger-held} job=$SLURM_JOB_ID gpus=${CUDA_VISIBLE_DEVICES:-$SLURM_JOB_GPUS}
