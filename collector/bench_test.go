@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,12 +17,14 @@ import (
 )
 
 // crowd returns a node with the given numbers of GPUs, containers per GPU and processes per
-// container.
+// container. The GPUs have no fans.
 func crowd(gpus, containers, processes int) *gpu.Snapshot {
 	s := &gpu.Snapshot{Drivers: make([]gpu.Driver, 1), PCIGPUs: &gpus, DriverGPUs: &gpus}
 	for i := range gpus {
 		g := newGPU(i)
-		g.Reading.Health, g.Reading.Profile = allHealth(i), profile()
+		g.Reading.Profile = profile()
+		g.Reading.Health, g.Reading.Details = allHealth(i)
+		g.Reading.Details = slices.DeleteFunc(g.Reading.Details, func(v gpu.HealthValue) bool { return v.Metric == gpu.FanSpeed })
 		g.Fabric = &gpu.Fabric{Problems: []gpu.FabricProblem{{Name: "degraded_bandwidth"}}}
 		for j := range containers {
 			a := newAccount("team-a", fmt.Sprintf("inference-7d9f8c-%d-%02d", i, j), "server")

@@ -20,6 +20,7 @@ const (
 	familyGauges    = "Gauges of GPUs"
 	familyHealth    = "Health of GPUs"
 	familyLinks     = "Errors, links and limits of GPUs"
+	familyDetails   = "Details of the health of GPUs"
 	familyProfile   = "Activity of the parts of GPUs"
 	familyStages    = "Stages"
 	familyMapping   = "Mapping of processes"
@@ -874,16 +875,8 @@ func withTables(rows [numMetrics]metric.Metric) [numMetrics]metric.Metric {
 			Help:   g.Help,
 		}
 	}
-	for i, h := range gpu.HealthInfos {
-		kind := gauge
-		if h.Counter {
-			kind = counter
-		}
-		rows[firstHealth+metricID(i)] = metric.Metric{
-			Family: familyLinks, Name: "gpuledger_gpu_" + h.Name, Type: kind, Unit: h.Unit, Flag: FlagHealth,
-			Labels: plus(ofGPU, h.Labels...),
-			Help:   h.Help + " NVML: " + h.Source + ".",
-		}
+	for i := range gpu.HealthInfos {
+		rows[firstHealth+metricID(i)] = healthRow(&gpu.HealthInfos[i])
 	}
 	for i, a := range gpu.ActivityInfos {
 		rows[firstActivity+metricID(i)] = metric.Metric{
@@ -898,4 +891,19 @@ func withTables(rows [numMetrics]metric.Metric) [numMetrics]metric.Metric {
 		}
 	}
 	return rows
+}
+
+func healthRow(h *gpu.HealthInfo) metric.Metric {
+	m := metric.Metric{
+		Family: familyLinks, Name: "gpuledger_gpu_" + h.Name, Type: gauge, Unit: h.Unit, Flag: FlagHealth,
+		Labels: plus(ofGPU, h.Labels...),
+		Help:   h.Help + " NVML: " + h.Source + ".",
+	}
+	if h.Counter {
+		m.Type = counter
+	}
+	if h.Detail {
+		m.Family, m.Flag = familyDetails, FlagDetails
+	}
+	return m
 }

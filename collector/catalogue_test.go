@@ -63,10 +63,11 @@ func TestDescribe(t *testing.T) {
 		hidden string
 	}{
 		{"all", collector.MainPage, everything, "nothing"},
-		{"no gauges", collector.MainPage, collector.Options{Health: true, Profiling: true, Process: collector.ProcessShared}, collector.FlagGauges},
-		{"no health", collector.MainPage, collector.Options{Gauges: true, Profiling: true, Process: collector.ProcessShared}, collector.FlagHealth},
-		{"no profile", collector.MainPage, collector.Options{Gauges: true, Health: true, Process: collector.ProcessShared}, collector.FlagProfiling},
-		{"no processes", collector.MainPage, collector.Options{Gauges: true, Health: true, Profiling: true, Process: collector.ProcessNever}, collector.FlagProcess},
+		{"no gauges", collector.MainPage, collector.Options{Health: true, Details: true, Profiling: true, Process: collector.ProcessShared}, collector.FlagGauges},
+		{"no health", collector.MainPage, collector.Options{Gauges: true, Details: true, Profiling: true, Process: collector.ProcessShared}, collector.FlagHealth},
+		{"no details", collector.MainPage, collector.Options{Gauges: true, Health: true, Profiling: true, Process: collector.ProcessShared}, collector.FlagDetails},
+		{"no profile", collector.MainPage, collector.Options{Gauges: true, Health: true, Details: true, Process: collector.ProcessShared}, collector.FlagProfiling},
+		{"no processes", collector.MainPage, collector.Options{Gauges: true, Health: true, Details: true, Profiling: true, Process: collector.ProcessNever}, collector.FlagProcess},
 		{"record", collector.RecordPage, everything, "nothing"},
 	}
 	for _, tt := range tests {
@@ -199,6 +200,7 @@ func TestCardinality(t *testing.T) {
 			"GPU and XID code seen":      more(collector.MainPage, withXIDs(2), withXIDs(1)),
 			"GPU and fabric problem":     more(collector.MainPage, withProblems(2), withProblems(1)),
 			"GPU and block":              more(collector.MainPage, withRAS(2), withRAS(1)),
+			"GPU and fan":                more(collector.MainPage, withFans(2), withFans(1)),
 			"stage":                      more(collector.MainPage, withStages(2), withStages(1)),
 
 			"NVSwitch, SXID code and severity seen":  more(collector.MainPage, withSXIDs(2), withSXIDs(1)),
@@ -250,6 +252,16 @@ func withXIDs(n uint64) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for code := range n {
 		s.GPUs[0].Events.Add(gpu.DriverEvent{Code: code, At: now})
+	}
+	return s
+}
+
+// withFans returns a node with a GPU that has n fans.
+func withFans(n int) *gpu.Snapshot {
+	s := crowd(1, 0, 0)
+	r := s.GPUs[0].Reading
+	for fan := range n {
+		r.Details = append(r.Details, gpu.HealthValue{Metric: gpu.FanSpeed, Labels: []string{fmt.Sprint(fan)}, Value: 0.5})
 	}
 	return s
 }

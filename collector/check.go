@@ -19,7 +19,7 @@ func (c *Collector) mustRender() {
 		}
 	}
 	for _, s := range fullSnapshots() {
-		p := page{opts: Options{Gauges: true, Health: true, Profiling: true}}
+		p := page{opts: Options{Gauges: true, Health: true, Details: true, Profiling: true}}
 		p.begin()
 		c.render(&p, s)
 		if _, err := p.end(); err != nil {
@@ -40,12 +40,7 @@ func fullSnapshots() (all []*gpu.Snapshot) {
 	for _, conditions := range []bool{true, false} {
 		for _, kind := range gpu.AccountKinds() {
 			s := gpu.Full[gpu.Snapshot](conditions)
-			s.GPUs[0].Reading.Health = nil
-			for m, info := range gpu.HealthInfos {
-				for _, labels := range combinations(info.Labels) {
-					s.GPUs[0].Reading.Health = append(s.GPUs[0].Reading.Health, gpu.HealthValue{Metric: gpu.HealthMetric(m), Labels: labels, Value: 1})
-				}
-			}
+			fillHealth(s.GPUs[0].Reading)
 			s.GPUs[0].Totals = []gpu.HealthValue{{Metric: gpu.ECCErrors, Labels: []string{"dram", "correctable"}}}
 			s.GPUs[0].Holders[0].Kind, s.GPUs[0].Book.Accounts[0].Kind = kind, kind
 			all = append(all, s)
@@ -54,13 +49,31 @@ func fullSnapshots() (all []*gpu.Snapshot) {
 	return all
 }
 
-// combinations returns all combinations of the values of the given labels.
+// fillHealth gives a reading a value for each health series.
+func fillHealth(r *gpu.Reading) {
+	r.Health, r.Details = nil, nil
+	for m, info := range gpu.HealthInfos {
+		values := &r.Health
+		if info.Detail {
+			values = &r.Details
+		}
+		for _, labels := range combinations(info.Labels) {
+			*values = append(*values, gpu.HealthValue{Metric: gpu.HealthMetric(m), Labels: labels, Value: 1})
+		}
+	}
+}
+
+// combinations returns all combinations of the values of the given labels. A label without listed values has one value.
 func combinations(names []string) [][]string {
 	all := [][]string{nil}
 	for _, name := range names {
 		i := slices.IndexFunc(labelCatalogue, func(l metric.Label) bool { return l.Name == name })
+		values := labelCatalogue[i].Values
+		if values == nil {
+			values = []string{"x"}
+		}
 		var longer [][]string
-		for _, value := range labelCatalogue[i].Values {
+		for _, value := range values {
 			for _, before := range all {
 				longer = append(longer, append(slices.Clone(before), value))
 			}

@@ -16,6 +16,8 @@ type Options struct {
 	Gauges bool
 	// Health enables the metrics for errors, links and limits of a GPU.
 	Health bool
+	// Details enables the metrics for details of the health of a GPU.
+	Details bool
 	// Profiling enables the metrics for the activity of the parts of a GPU.
 	Profiling bool
 
@@ -24,7 +26,8 @@ type Options struct {
 
 // hides reports whether the options always hide a metric.
 func (o Options) hides(m metric.Metric) bool {
-	return m.Flag == FlagGauges && !o.Gauges || m.Flag == FlagHealth && !o.Health || m.Flag == FlagProfiling && !o.Profiling || m.Flag == FlagProcess && o.Process == ProcessNever
+	return m.Flag == FlagGauges && !o.Gauges || m.Flag == FlagHealth && !o.Health || m.Flag == FlagDetails && !o.Details ||
+		m.Flag == FlagProfiling && !o.Profiling || m.Flag == FlagProcess && o.Process == ProcessNever
 }
 
 // Collector renders one page of the latest snapshot. It is safe for concurrent use if the function

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-var everything = collector.Options{Gauges: true, Health: true, Profiling: true, Process: collector.ProcessAlways}
+var everything = collector.Options{Gauges: true, Health: true, Details: true, Profiling: true, Process: collector.ProcessAlways}
 
 // scenarios contains a golden page for each scenario.
 var scenarios = []struct {
@@ -99,9 +99,10 @@ func TestHiddenMetrics(t *testing.T) {
 		flag string
 		opts collector.Options
 	}{
-		{"gauges", collector.FlagGauges, collector.Options{Health: true, Profiling: true, Process: collector.ProcessAlways}},
-		{"health", collector.FlagHealth, collector.Options{Gauges: true, Profiling: true, Process: collector.ProcessAlways}},
-		{"processes", collector.FlagProcess, collector.Options{Gauges: true, Health: true, Profiling: true, Process: collector.ProcessNever}},
+		{"gauges", collector.FlagGauges, collector.Options{Health: true, Details: true, Profiling: true, Process: collector.ProcessAlways}},
+		{"health", collector.FlagHealth, collector.Options{Gauges: true, Details: true, Profiling: true, Process: collector.ProcessAlways}},
+		{"details", collector.FlagDetails, collector.Options{Gauges: true, Health: true, Profiling: true, Process: collector.ProcessAlways}},
+		{"processes", collector.FlagProcess, collector.Options{Gauges: true, Health: true, Details: true, Profiling: true, Process: collector.ProcessNever}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

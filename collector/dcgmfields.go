@@ -22,6 +22,8 @@ type DCGMField struct {
 	// NVML is the source of the value in NVML. It is empty if the field needs a host engine or dcgm-exporter
 	// itself. In this case Why is the reason.
 	NVML, Why string
+	// Flag is the flag without which NVML does not read the value; empty for fields that are read by default.
+	Flag string
 
 	value fieldValue
 	text  fieldText
@@ -45,8 +47,8 @@ var DCGMFields = []DCGMField{
 	{Name: "DCGM_FI_DEV_GPU_TEMP", Type: FieldGauge, Help: "GPU temperature (in C).", Default: true, NVML: "nvmlDeviceGetTemperature", value: gaugeIn(gpu.Temperature, 1)},
 	{Name: "DCGM_FI_DEV_POWER_USAGE", Type: FieldGauge, Help: "Power draw (in W).", Default: true, NVML: "nvmlDeviceGetPowerUsage", value: gaugeIn(gpu.Power, 1)},
 	{Name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Type: FieldCounter, Help: "Energy since the driver was loaded (in mJ).", Default: true, NVML: "nvmlDeviceGetTotalEnergyConsumption, or field 191 for the GPU if the driver supports it", value: energyCounter},
-	{Name: "DCGM_FI_PROF_PCIE_TX_BYTES", Type: FieldGauge, Help: "PCIe transmit rate with headers (in B/s).", Default: true, NVML: byGPM + " 20", value: profileIn(gpu.PCIeTransmitRate)},
-	{Name: "DCGM_FI_PROF_PCIE_RX_BYTES", Type: FieldGauge, Help: "PCIe receive rate with headers (in B/s).", Default: true, NVML: byGPM + " 21", value: profileIn(gpu.PCIeReceiveRate)},
+	{Name: "DCGM_FI_PROF_PCIE_TX_BYTES", Type: FieldGauge, Help: "PCIe transmit rate with headers (in B/s).", Default: true, Flag: FlagProfiling, NVML: byGPM + " 20", value: profileIn(gpu.PCIeTransmitRate)},
+	{Name: "DCGM_FI_PROF_PCIE_RX_BYTES", Type: FieldGauge, Help: "PCIe receive rate with headers (in B/s).", Default: true, Flag: FlagProfiling, NVML: byGPM + " 21", value: profileIn(gpu.PCIeReceiveRate)},
 	{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Type: FieldCounter, Help: "PCIe retries.", Default: true, NVML: "field 94", value: healthIn(gpu.PCIeErrors, 1, "replay")},
 	{Name: "DCGM_FI_DEV_GPU_UTIL", Type: FieldGauge, Help: "GPU utilisation (in %).", Default: true, NVML: "nvmlDeviceGetUtilizationRates", value: gaugeIn(gpu.Utilization, 100)},
 	{Name: "DCGM_FI_DEV_MEM_COPY_UTIL", Type: FieldGauge, Help: "Memory utilisation (in %).", Default: true, NVML: "nvmlDeviceGetUtilizationRates", value: healthIn(gpu.MemoryUtilization, 100)},
@@ -90,18 +92,18 @@ var DCGMFields = []DCGMField{
 	{Name: "DCGM_FI_DEV_OEM_INFOROM_VER", Type: FieldLabel, Help: "Version of the InfoROM's OEM object.", Why: notRead},
 	{Name: "DCGM_FI_DEV_ECC_INFOROM_VER", Type: FieldLabel, Help: "Version of the InfoROM's ECC object.", Why: notRead},
 	{Name: "DCGM_FI_DEV_POWER_INFOROM_VER", Type: FieldLabel, Help: "Version of the InfoROM's power object.", Why: notRead},
-	{Name: "DCGM_FI_DEV_INFOROM_IMAGE_VER", Type: FieldLabel, Help: "Version of the InfoROM's image.", Why: notRead},
+	{Name: "DCGM_FI_DEV_INFOROM_IMAGE_VER", Type: FieldLabel, Help: "Version of the InfoROM's image.", Flag: FlagDetails, NVML: "`--collector.health.details`: nvmlDeviceGetInforomImageVersion", text: firmwareVersion("inforom")},
 	{Name: "DCGM_FI_DEV_VBIOS_VERSION", Type: FieldLabel, Help: "Version of the VBIOS.", NVML: "nvmlDeviceGetVbiosVersion", text: func(_ gpu.Driver, g *gpu.GPU) string { return g.VBIOSVersion }},
-	{Name: "DCGM_FI_PROF_GR_ENGINE_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which the graphics engine is active.", Default: true, NVML: byGPM + " 1", value: profileIn(gpu.GraphicsActive)},
-	{Name: "DCGM_FI_PROF_SM_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which a multiprocessor has a warp.", NVML: byGPM + " 2", value: profileIn(gpu.SMActive)},
-	{Name: "DCGM_FI_PROF_SM_OCCUPANCY", Type: FieldGauge, Help: "Fraction of the possible warps that are on multiprocessors.", NVML: byGPM + " 3", value: profileIn(gpu.SMOccupancy)},
-	{Name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which the tensor cores are active.", Default: true, NVML: byGPM + " 5", value: profileIn(gpu.TensorActive)},
-	{Name: "DCGM_FI_PROF_DRAM_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which memory is read or written.", Default: true, NVML: byGPM + " 10", value: profileIn(gpu.DRAMActive)},
-	{Name: "DCGM_FI_PROF_PIPE_FP64_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which the FP64 cores are active.", NVML: byGPM + " 11", value: profileIn(gpu.FP64Active)},
-	{Name: "DCGM_FI_PROF_PIPE_FP32_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which the FP32 cores are active.", NVML: byGPM + " 12", value: profileIn(gpu.FP32Active)},
-	{Name: "DCGM_FI_PROF_PIPE_FP16_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which the FP16 cores are active.", NVML: byGPM + " 13", value: profileIn(gpu.FP16Active)},
-	{Name: "DCGM_FI_PROF_NVLINK_TX_BYTES", Type: FieldGauge, Help: "NVLink transmit rate without headers (in B/s).", NVML: byGPM + " 61", value: profileIn(gpu.NVLinkTransmitRate)},
-	{Name: "DCGM_FI_PROF_NVLINK_RX_BYTES", Type: FieldGauge, Help: "NVLink receive rate without headers (in B/s).", NVML: byGPM + " 60", value: profileIn(gpu.NVLinkReceiveRate)},
+	{Name: "DCGM_FI_PROF_GR_ENGINE_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which the graphics engine is active.", Default: true, Flag: FlagProfiling, NVML: byGPM + " 1", value: profileIn(gpu.GraphicsActive)},
+	{Name: "DCGM_FI_PROF_SM_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which a multiprocessor has a warp.", Flag: FlagProfiling, NVML: byGPM + " 2", value: profileIn(gpu.SMActive)},
+	{Name: "DCGM_FI_PROF_SM_OCCUPANCY", Type: FieldGauge, Help: "Fraction of the possible warps that are on multiprocessors.", Flag: FlagProfiling, NVML: byGPM + " 3", value: profileIn(gpu.SMOccupancy)},
+	{Name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which the tensor cores are active.", Default: true, Flag: FlagProfiling, NVML: byGPM + " 5", value: profileIn(gpu.TensorActive)},
+	{Name: "DCGM_FI_PROF_DRAM_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which memory is read or written.", Default: true, Flag: FlagProfiling, NVML: byGPM + " 10", value: profileIn(gpu.DRAMActive)},
+	{Name: "DCGM_FI_PROF_PIPE_FP64_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which the FP64 cores are active.", Flag: FlagProfiling, NVML: byGPM + " 11", value: profileIn(gpu.FP64Active)},
+	{Name: "DCGM_FI_PROF_PIPE_FP32_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which the FP32 cores are active.", Flag: FlagProfiling, NVML: byGPM + " 12", value: profileIn(gpu.FP32Active)},
+	{Name: "DCGM_FI_PROF_PIPE_FP16_ACTIVE", Type: FieldGauge, Help: "Fraction of the time in which the FP16 cores are active.", Flag: FlagProfiling, NVML: byGPM + " 13", value: profileIn(gpu.FP16Active)},
+	{Name: "DCGM_FI_PROF_NVLINK_TX_BYTES", Type: FieldGauge, Help: "NVLink transmit rate without headers (in B/s).", Flag: FlagProfiling, NVML: byGPM + " 61", value: profileIn(gpu.NVLinkTransmitRate)},
+	{Name: "DCGM_FI_PROF_NVLINK_RX_BYTES", Type: FieldGauge, Help: "NVLink receive rate without headers (in B/s).", Flag: FlagProfiling, NVML: byGPM + " 60", value: profileIn(gpu.NVLinkReceiveRate)},
 }
 
 // totalsNotRead is the reason for which the totals of ECC errors are not read.

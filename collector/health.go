@@ -30,7 +30,7 @@ func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 	if action := g.Reading.Recovery; action != "" {
 		p.info(gpuRecovery, p.with(uuid, "action", action))
 	}
-	p.healthValues(g.Reading.Health, uuid)
+	p.healthValues(g.Reading, uuid)
 	p.activities(firstActivity, g.Reading.Profile, uuid)
 	for _, i := range g.Reading.InstanceProfiles {
 		p.activities(firstInstanceActivity, i.Profile, p.with(uuid, "GPU_I_ID", i.Instance))
@@ -40,11 +40,18 @@ func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 	}
 }
 
-// healthValues renders the health values, which are read every ten seconds.
-func (p *page) healthValues(values []gpu.HealthValue, uuid *labelSet) {
-	if !p.opts.Health {
-		return
+// healthValues renders the health values and their details, which are read every ten seconds or less often.
+func (p *page) healthValues(r *gpu.Reading, uuid *labelSet) {
+	if p.opts.Health {
+		p.values(r.Health, uuid)
 	}
+	if p.opts.Details {
+		p.values(r.Details, uuid)
+	}
+}
+
+// values renders values of metrics in [gpu.HealthInfos].
+func (p *page) values(values []gpu.HealthValue, uuid *labelSet) {
 	for i := range values {
 		v := &values[i]
 		info, labels := &gpu.HealthInfos[v.Metric], uuid

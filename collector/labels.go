@@ -122,6 +122,22 @@ var labelCatalogue = []metric.Label{
 		}, Complete: true,
 	},
 	{Name: "power_limit", Help: "Kind of power limit: `enforced` is the limit that is in force now.", Values: []string{"max", "default", "enforced"}, Complete: true},
+	{Name: "clock", Help: "Clock of a part of the GPU: `sm` of the multiprocessors, `video` of the encoders and decoders.", Values: []string{"graphics", "sm", "memory", "video"}, Complete: true},
+	{Name: "fan", Help: "Number of the fan."},
+	{
+		Name: "clock_reason", Help: "Reason for the present clocks, as NVML names it. Reasons overlap: `hardware_slowdown` includes `hardware_thermal` and `power_brake`. While the GPU is `idle`, its clocks are low.",
+		Values: []string{
+			"idle", "application_clocks", "power_cap", "hardware_slowdown", "sync_boost", "software_thermal",
+			"hardware_thermal", "power_brake", "display_clocks", "board_limit", "reliability",
+		}, Complete: true,
+	},
+	{Name: "firmware", Help: "Part of the firmware: `gsp` runs on the GPU's system processor, `inforom` is the image of the InfoROM.", Values: []string{"gsp", "inforom"}, Complete: true},
+	{Name: "version", Help: "Version of this part."},
+	{
+		Name: "mode", Help: "Mode of the GPU. `mig_pending` takes effect at the next reset; `confidential_computing` is a mode of the machine.",
+		Values: []string{"persistence", "compute", "mig", "mig_pending", "confidential_computing"}, Complete: true,
+	},
+	{Name: "setting", Help: "Setting of the mode: `enabled` or `disabled`; of `compute`: `default`, `exclusive_process` or `prohibited`; of `confidential_computing` also `devtools`."},
 	{Name: "block", Help: "Block of the GPU, as AMD's driver names it: `umc` is its memory, `gfx` its compute units."},
 	{
 		Name: "type", Help: "Type of error: `deferred` is an uncorrectable error in data that has not been used yet.",

@@ -16,6 +16,7 @@ const (
 const (
 	FlagGauges    = "--collector.gauges"
 	FlagHealth    = "--collector.health"
+	FlagDetails   = "--collector.health.details"
 	FlagProcess   = "--collector.process"
 	FlagProfiling = "--collector.profiling"
 )
@@ -50,6 +51,7 @@ var perLabels = []struct {
 	{[]string{"block"}, "GPU and block"},
 	{[]string{"problem"}, "GPU and fabric problem"},
 	{[]string{"mig_uuid"}, "MIG device"},
+	{[]string{"fan"}, "GPU and fan"},
 	{[]string{"GPU_I_ID"}, "MIG instance"},
 	{[]string{"UUID"}, "GPU"},
 	{[]string{"stage"}, "stage"},

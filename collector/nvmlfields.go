@@ -45,6 +45,17 @@ func (c *FieldSelection) Add(name, help string, kind FieldType) bool {
 	return true
 }
 
+// Needing returns the selected fields that have no values without a flag.
+func (c FieldSelection) Needing(flag string) (names []string) {
+	for _, f := range DCGMFields {
+		named := func(m gpu.PageField) bool { return m.Name == f.Name }
+		if f.Flag == flag && (slices.Contains(c.Labels, f.Name) || slices.ContainsFunc(c.Metrics, named)) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
 // NewNVMLFields returns a collector for the field page with the NVML values in the snapshot.
 func NewNVMLFields(latest func() *gpu.Snapshot, hostname string, selected FieldSelection) *Fields {
 	type made struct {
@@ -136,6 +147,21 @@ func healthIn(m gpu.HealthMetric, units float64, labels ...string) fieldValue {
 		}
 		return 0, false
 	})
+}
+
+// firmwareVersion returns a field for the version of a part of the firmware.
+func firmwareVersion(part string) fieldText {
+	return func(_ gpu.Driver, g *gpu.GPU) string {
+		if g.Reading == nil {
+			return ""
+		}
+		for _, v := range g.Reading.Details {
+			if v.Metric == gpu.FirmwareVersions && v.Labels[0] == part {
+				return v.Labels[1]
+			}
+		}
+		return ""
+	}
 }
 
 // rounded removes the error of a unit conversion. The driver's values are whole thousandths of DCGM's units.

@@ -105,6 +105,9 @@ func nvmlNode() *gpu.Snapshot {
 			{Metric: gpu.ClockLimitedTime, Labels: []string{"power_cap"}, Value: 1.000000001},
 		},
 	}
+	g.Reading.Details = []gpu.HealthValue{
+		{Metric: gpu.FirmwareVersions, Labels: []string{"gsp", "570.86.15"}}, {Metric: gpu.FirmwareVersions, Labels: []string{"inforom", "G520.0200.00.05"}},
+	}
 	g.Reading.Profile = profile()
 	s.GPUs[1].Reading = nil
 	s.GPUs[2].Vendor = "AMD"
@@ -132,7 +135,7 @@ func TestNVMLFields(t *testing.T) {
 		"DCGM_FI_DEV_POWER_USAGE": {512.345}, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": {123456789}, "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": {6},
 		"DCGM_FI_DEV_GPU_UTIL": {29}, "DCGM_FI_DEV_MEM_COPY_UTIL": {57}, "DCGM_FI_DEV_ENC_UTIL": {7}, "DCGM_FI_DEV_DEC_UTIL": {8},
 		"DCGM_FI_PROF_GR_ENGINE_ACTIVE": {0.5}, "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": {3.5}, "DCGM_FI_PROF_DRAM_ACTIVE": {4.5},
-		"DCGM_FI_PROF_PCIE_TX_BYTES": {8}, "DCGM_FI_PROF_PCIE_RX_BYTES": {9},
+		"DCGM_FI_PROF_PCIE_TX_BYTES": {11}, "DCGM_FI_PROF_PCIE_RX_BYTES": {12},
 		"DCGM_FI_DEV_XID_ERRORS": {48, 0},
 		"DCGM_FI_DEV_FB_FREE":    {10}, "DCGM_FI_DEV_FB_USED": {3}, "DCGM_FI_DEV_FB_RESERVED": {2},
 		"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL": {5}, "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": {4},
@@ -153,6 +156,34 @@ func TestNVMLFields(t *testing.T) {
 		if !strings.Contains(labels, `name:"`+name+`"`) {
 			t.Errorf("no label %s in %s", name, labels)
 		}
+	}
+}
+
+// TestNVMLFirmware checks the label with the version of the InfoROM's image. The label is empty while the GPU does not respond.
+func TestNVMLFirmware(t *testing.T) {
+	var selected collector.FieldSelection
+	if !selected.Add("DCGM_FI_DEV_INFOROM_IMAGE_VER", "", collector.FieldLabel) || !selected.Add("DCGM_FI_DEV_XID_ERRORS", "An error.", collector.FieldGauge) {
+		t.Fatal("the fields cannot be selected")
+	}
+	c := collector.NewNVMLFields(nvmlNode, collector.Hostname, selected)
+	families, done, _ := c.Gather()
+	done()
+	versions := make(map[string]string)
+	for _, m := range families[0].Metric {
+		uuid, version := "", ""
+		for _, l := range m.Label {
+			switch l.GetName() {
+			case "UUID":
+				uuid = l.GetValue()
+			case "DCGM_FI_DEV_INFOROM_IMAGE_VER":
+				version = l.GetValue()
+			}
+		}
+		versions[uuid] = version
+	}
+	gpus := nvmlNode().GPUs
+	if diff := cmp.Diff(map[string]string{gpus[0].UUID: "G520.0200.00.05", gpus[1].UUID: ""}, versions); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
 	}
 }
 

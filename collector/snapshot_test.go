@@ -39,7 +39,7 @@ func fullNode() *gpu.Snapshot {
 	embed.Processes = []gpu.ProcessAccount{newProcess(5100, "embed", 0, 7_777)}
 
 	whole := newGPU(0, trainer)
-	whole.Reading.Health = allHealth(0)
+	whole.Reading.Health, whole.Reading.Details = allHealth(0)
 	whole.Reading.Profile = profile()
 	whole.Fabric = &gpu.Fabric{ClusterUUID: "5f0c4f3e-8a51-4c43-9f0e-d4c19f6d1c77", CliqueID: 32766, State: "completed"}
 	whole.Fabric.Problems = []gpu.FabricProblem{{Name: "degraded_bandwidth", Present: true}, {Name: "route_unhealthy"}, {Name: "incorrect_configuration", Present: true, Cause: "no_partition"}}
@@ -248,14 +248,15 @@ func profile() *gpu.Profile {
 	return p
 }
 
-// allHealth returns one value for each health series. No two values are equal.
-func allHealth(i int) (values []gpu.HealthValue) {
+// allHealth returns one value for each health series and each series of details. No two values are equal. A label without listed
+// values has one value.
+func allHealth(i int) (values, details []gpu.HealthValue) {
 	for m, info := range gpu.HealthInfos {
 		sets := [][]string{nil}
 		for _, name := range info.Labels {
 			var longer [][]string
 			for _, l := range collector.Labels() {
-				for _, value := range l.Values {
+				for _, value := range append(slices.Clone(l.Values), "any")[:max(1, len(l.Values))] {
 					for _, s := range sets {
 						if l.Name == name {
 							longer = append(longer, append(slices.Clone(s), value))
@@ -266,10 +267,15 @@ func allHealth(i int) (values []gpu.HealthValue) {
 			sets = longer
 		}
 		for _, labels := range sets {
-			values = append(values, gpu.HealthValue{Metric: gpu.HealthMetric(m), Labels: labels, Value: float64(1000*i + len(values))})
+			v := gpu.HealthValue{Metric: gpu.HealthMetric(m), Labels: labels, Value: float64(1000*i + len(values) + len(details))}
+			if info.Detail {
+				details = append(details, v)
+			} else {
+				values = append(values, v)
+			}
 		}
 	}
-	return values
+	return values, details
 }
 
 // newMIG returns a partitioning with n instances that have one slice each.

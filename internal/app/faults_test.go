@@ -29,12 +29,15 @@ var (
 		"nvmlDeviceGetMemoryErrorCounter", "nvmlDeviceGetSramEccErrorStatus", "nvmlDeviceGetRowRemapperHistogram", "nvmlDeviceGetCurrPcieLinkGeneration",
 		"nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth", "nvmlDeviceGetPerformanceState",
 		"nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization",
+		"nvmlDeviceGetMarginTemperature", "nvmlDeviceGetSupportedClocksEventReasons", "nvmlDeviceGetNumFans", "nvmlDeviceGetMaxClockInfo",
+		"nvmlDeviceGetGspFirmwareVersion", "nvmlDeviceGetInforomImageVersion", "nvmlDeviceValidateInforom", "nvmlDeviceGetPersistenceMode",
+		"nvmlDeviceGetComputeMode",
 		"nvmlDeviceGetUUID", "nvmlDeviceGetVbiosVersion", "nvmlDeviceRegisterEvents",
 		"nvmlGpmMetricsGet", "nvmlGpmMigSampleGet", "nvmlGpmSampleGet", "nvmlGpmQueryDeviceSupport", "nvmlGpuInstanceGetInfo",
 	)
 	driverCalls = []string{
 		"nvmlDeviceGetCount", "nvmlEventSetCreate", "nvmlEventSetFree", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree",
-		"nvmlInit", "nvmlShutdown", "nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion",
+		"nvmlInit", "nvmlShutdown", "nvmlSystemGetConfComputeState", "nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion",
 	}
 )
 
@@ -70,7 +73,7 @@ func TestDriverFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			sc.Sampling.Power = 100 * time.Millisecond // so that nvmlDeviceGetSamples is called repeatedly
-			b := benchOf(t, sc, false, "--collector.profiling")
+			b := benchOf(t, sc, false, "--collector.health.details", "--collector.profiling")
 			b.run(5)
 			b.breakGPU(b.gpus()[0].UUID)
 			b.breakDriver()

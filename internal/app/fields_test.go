@@ -37,6 +37,7 @@ var unshown = map[string]string{
 	"GPUs.Reading.QuietSampled":              "for the ledger",
 	"GPUs.Reading.Throttled":                 "for the ledger",
 	"GPUs.Reading.Health":                    "on the page by the number of its metric, see the test of the collector",
+	"GPUs.Reading.Details":                   "on the page with --collector.health.details, see the test of the collector",
 	"GPUs.Reading.Counters":                  "summed in Totals",
 	"GPUs.Totals":                            "in Health and in the record, see the tests of the sampler and the record",
 	"GPUs.TotalsSince":                       "created timestamp in the record, see TestRASErrorsCreated",

@@ -30,7 +30,7 @@ func TestScrapesCallNoDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := benchOf(t, sc, false, "--collector.profiling")
+	b := benchOf(t, sc, false, "--collector.health.details", "--collector.profiling")
 	handler := app.NewHandler(b.node.Sampler.Latest, func() gpu.Instant { return b.now }, b.cfg, prometheus.NewGauge(prometheus.GaugeOpts{Name: "test"}), slog.New(slog.DiscardHandler))
 	scrape := func(path string) string {
 		t.Helper()
@@ -72,7 +72,7 @@ func TestScrapesAreFresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := benchOf(t, sc, false, "--collector.profiling")
+	b := benchOf(t, sc, false, "--collector.health.details", "--collector.profiling")
 	fresh := func() http.Handler {
 		return app.NewHandler(b.node.Sampler.Latest, func() gpu.Instant { return b.now }, b.cfg, prometheus.NewGauge(prometheus.GaugeOpts{Name: "test"}), slog.New(slog.DiscardHandler))
 	}

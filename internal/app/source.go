@@ -138,17 +138,12 @@ func (d *DCGM) selectFields() {
 	d.fields = nil // address of the host engine
 }
 
-// profiled returns the selected fields that NVML measures with GPM.
-func (d *DCGM) profiled() (names []string) {
+// needing returns the selected fields that have no values without a flag.
+func (d *DCGM) needing(flag string) []string {
 	if d.Fields == "" {
 		return nil
 	}
-	for _, f := range d.selected.Metrics {
-		if strings.HasPrefix(f.Name, "DCGM_FI_PROF_") {
-			names = append(names, f.Name)
-		}
-	}
-	return names
+	return d.selected.Needing(flag)
 }
 
 // page returns the collector of the field page.
@@ -188,8 +183,10 @@ func (c *Config) enricher(now gpu.Clock, log *slog.Logger) source.Enricher {
 	if len(c.DCGM.missing) > 0 {
 		log.Warn("omitting fields in --dcgm.fields that NVML does not provide", "file", c.DCGM.Fields, "fields", strings.Join(c.DCGM.missing, " "))
 	}
-	if fields := c.DCGM.profiled(); len(fields) > 0 && !c.Collector.Profiling {
-		log.Warn("fields in --dcgm.fields have no values without --collector.profiling", "file", c.DCGM.Fields, "fields", strings.Join(fields, " "))
+	for flag, enabled := range map[string]bool{collector.FlagProfiling: c.Collector.Profiling, collector.FlagDetails: c.Collector.Details} {
+		if fields := c.DCGM.needing(flag); len(fields) > 0 && !enabled {
+			log.Warn("fields in --dcgm.fields have no values without a flag", "flag", flag, "file", c.DCGM.Fields, "fields", strings.Join(fields, " "))
+		}
 	}
 	if c.DCGM.Address == "" {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,20 +30,24 @@ func TestHostnameLabel(t *testing.T) {
 	}
 }
 
-// TestProfiledFields checks the warning about fields that have no values without profiling.
-func TestProfiledFields(t *testing.T) {
+// TestFieldsNeedFlags checks the warnings about fields that are not read without profiling or details of the health.
+func TestFieldsNeedFlags(t *testing.T) {
 	fields := filepath.Join(t.TempDir(), "fields.csv")
-	if err := os.WriteFile(fields, []byte("DCGM_FI_DEV_GPU_TEMP, gauge, Temperature.\nDCGM_FI_PROF_SM_ACTIVE, gauge, Activity.\n"), 0o600); err != nil {
+	rows := "DCGM_FI_DEV_GPU_TEMP, gauge, Temperature.\nDCGM_FI_PROF_SM_ACTIVE, gauge, Activity.\nDCGM_FI_DEV_INFOROM_IMAGE_VER, label, Version.\n"
+	if err := os.WriteFile(fields, []byte(rows), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	profiling := `without a flag" flag=--collector.profiling file=` + fields + " fields=DCGM_FI_PROF_SM_ACTIVE"
+	details := `without a flag" flag=--collector.health.details file=` + fields + " fields=DCGM_FI_DEV_INFOROM_IMAGE_VER"
 	for _, tt := range []struct {
 		flags []string
-		warns bool
+		warns []string
 	}{
-		{[]string{"--gpu-metrics.source=nvml", "--dcgm.fields=" + fields}, true},
-		{[]string{"--gpu-metrics.source=nvml", "--dcgm.fields=" + fields, "--collector.profiling"}, false},
-		{[]string{"--gpu-metrics.source=nvml"}, false},
-		{[]string{"--dcgm.address=localhost", "--dcgm.fields=" + fields}, false},
+		{[]string{"--gpu-metrics.source=nvml", "--dcgm.fields=" + fields}, []string{profiling, details}},
+		{[]string{"--gpu-metrics.source=nvml", "--dcgm.fields=" + fields, "--collector.profiling"}, []string{details}},
+		{[]string{"--gpu-metrics.source=nvml", "--dcgm.fields=" + fields, "--collector.health.details"}, []string{profiling}},
+		{[]string{"--gpu-metrics.source=nvml"}, nil},
+		{[]string{"--dcgm.address=localhost", "--dcgm.fields=" + fields}, nil},
 	} {
 		cfg, err := app.Parse(append(tt.flags, "--state.path="+t.TempDir()), func(string) string { return "" })
 		if err != nil {
@@ -51,8 +56,9 @@ func TestProfiledFields(t *testing.T) {
 		var log bytes.Buffer
 		app.NewNode(cfg, func() gpu.Instant { return gpu.Instant{} }, slog.New(slog.NewTextHandler(&log, nil)))
 		text := log.String()
-		if warns := strings.Contains(text, "without --collector.profiling") && strings.Contains(text, "fields=DCGM_FI_PROF_SM_ACTIVE"); warns != tt.warns || strings.Count(text, "level=WARN") > 1 {
-			t.Errorf("%q: warns %v, want %v\n%s", tt.flags, warns, tt.warns, text)
+		missing := func(warning string) bool { return !strings.Contains(text, warning) }
+		if slices.ContainsFunc(tt.warns, missing) || strings.Count(text, "level=WARN") != len(tt.warns) {
+			t.Errorf("%q: want the warnings %q\n%s", tt.flags, tt.warns, text)
 		}
 	}
 }

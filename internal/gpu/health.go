@@ -31,6 +31,17 @@ const (
 	MemoryUtilization
 	EncoderUtilization
 	DecoderUtilization
+
+	TemperatureMargin
+	HighestClocks
+	FanSpeed
+	ClockReasons
+	RemappedRows
+	C2CLinks
+	C2CLinksActive
+	InfoROMValid
+	FirmwareVersions
+	Modes
 	NumHealthMetrics
 )
 
@@ -62,7 +73,9 @@ type HealthInfo struct {
 	Name, Unit string
 	// Counter is set if the metric is a counter since the driver was loaded.
 	Counter bool
-	Labels  []string
+	// Detail is set if the values of the metric are in [Reading.Details] instead of [Reading.Health].
+	Detail bool
+	Labels []string
 	// Help is the help text of the metric, without the source.
 	Help string
 	// Source names the NVML function, or the field of nvmlDeviceGetFieldValues, from which the
@@ -167,5 +180,46 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	DecoderUtilization: {
 		Name: "decoder_utilization_ratio", Unit: "ratio", Source: "nvmlDeviceGetDecoderUtilization",
 		Help: "Utilisation of the video decoders in the driver's last sample period.",
+	},
+
+	TemperatureMargin: {
+		Name: "temperature_margin_celsius", Unit: "celsius", Detail: true, Source: "nvmlDeviceGetMarginTemperature",
+		Help: "Margin between the GPU's temperature and the nearest threshold at which the clocks are reduced.",
+	},
+	HighestClocks: {
+		Name: "clock_max_hertz", Unit: "hertz", Detail: true, Labels: []string{"clock"}, Source: "nvmlDeviceGetMaxClockInfo",
+		Help: "Highest clock that the GPU supports.",
+	},
+	FanSpeed: {
+		Name: "fan_speed_ratio", Unit: "ratio", Detail: true, Labels: []string{"fan"}, Source: "nvmlDeviceGetFanSpeed",
+		Help: "Intended speed of a fan, as a fraction of its highest speed within the noise limit of the product. A blocked fan has the same value. The ratio may exceed 1.",
+	},
+	ClockReasons: {
+		Name: "clock_reason_active", Detail: true, Labels: []string{"clock_reason"}, Source: "nvmlDeviceGetCurrentClocksEventReasons, nvmlDeviceGetSupportedClocksEventReasons",
+		Help: "1 if this reason limited the clocks at the last reading. The counters of limited time also contain short events between readings.",
+	},
+	RemappedRows: {
+		Name: "remapped_rows", Detail: true, Labels: []string{"error"}, Source: "nvmlDeviceGetRemappedRows",
+		Help: "Rows of memory that were remapped over the life of the board because of errors.",
+	},
+	C2CLinks: {
+		Name: "c2c_links", Detail: true, Source: "field 170",
+		Help: "NVLink-C2C links of the GPU.",
+	},
+	C2CLinksActive: {
+		Name: "c2c_links_active", Detail: true, Source: "field 171",
+		Help: "NVLink-C2C links that are active.",
+	},
+	InfoROMValid: {
+		Name: "inforom_valid", Detail: true, Source: "nvmlDeviceValidateInforom",
+		Help: "1 if the checksums of the InfoROM were correct at the last check, 0 if the InfoROM is corrupt. It is checked when the exporter starts, and then once a day.",
+	},
+	FirmwareVersions: {
+		Name: "firmware_info", Detail: true, Labels: []string{"firmware", "version"}, Source: "nvmlDeviceGetGspFirmwareVersion, nvmlDeviceGetInforomImageVersion",
+		Help: "Version of a part of the GPU's firmware.",
+	},
+	Modes: {
+		Name: "mode_info", Detail: true, Labels: []string{"mode", "setting"}, Source: "nvmlDeviceGetPersistenceMode, nvmlDeviceGetComputeMode, nvmlDeviceGetMigMode, nvmlSystemGetConfComputeState",
+		Help: "Setting of a mode of the GPU.",
 	},
 }

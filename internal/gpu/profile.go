@@ -15,6 +15,9 @@ const (
 	FP64Active
 	FP32Active
 	FP16Active
+	DecoderActive
+	JPEGActive
+	OpticalFlowActive
 	NumActivities
 
 	PCIeTransmitRate ProfileMetric = iota - 1
@@ -55,6 +58,10 @@ var ActivityInfos = [NumActivities]ActivityInfo{
 	FP64Active:     {"fp64_active", "Time in which the FP64 units were active."},
 	FP32Active:     {"fp32_active", "Time in which the FP32 units were active."},
 	FP16Active:     {"fp16_active", "Time in which the FP16 units were active, without tensor cores."},
+
+	DecoderActive:     {"decoder_active", "Time in which the video decoders (NVDEC) were active, averaged over the decoders."},
+	JPEGActive:        {"jpeg_active", "Time in which the JPEG decoders (NVJPG) were active, averaged over the decoders."},
+	OpticalFlowActive: {"optical_flow_active", "Time in which the optical flow accelerators (OFA) were active, averaged over the accelerators."},
 }
 
 // Profiled is the work of an owner while it was alone on a GPU or a MIG instance, according to the profile of the GPU

@@ -64,6 +64,9 @@ type Reading struct {
 	// Health contains the health values, which are read every ten seconds. A value that the GPU does not report
 	// is missing. The slice is never modified.
 	Health []HealthValue
+	// Details contains the details of health, if they are enabled. Modes and versions are read every ten minutes.
+	// The slice is never modified.
+	Details []HealthValue
 	// NVLinkRate is the data rate over all NVLink links in both directions, between the last two readings of
 	// Health, in bytes per second. It is nil if unknown.
 	NVLinkRate *float64

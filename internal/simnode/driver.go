@@ -54,14 +54,14 @@ func driverState(w *world, e Engine, faults []Fault, live bool) []byte {
 	}
 	r.line("engine", "now", w.start.Wall.Add(w.elapsed()).UnixMicro(), "version", e.Version, "up", flag(!e.Down), "generation", e.Starts)
 	r.line("driver", "version", w.scenario.Driver.Version, "nvml", w.scenario.Driver.NVML,
-		"generation", w.driver.generation, "loaded", flag(w.driver.loaded), "time", w.elapsed().Nanoseconds(), "until", until)
+		"generation", w.driver.generation, "loaded", flag(w.driver.loaded), "cc", confidentialComputing(w.boards), "time", w.elapsed().Nanoseconds(), "until", until)
 	for i, b := range w.boards {
 		if b.gone || b.AMD != nil {
 			continue
 		}
 		writeProcesses(&r, w, i)
 		writeGPU(&r, w, b, w.memoryUsed(i))
-		writeHealth(&r, b)
+		writeHealth(&r, w, b)
 		if b.MIG != nil {
 			for _, i := range b.offered(w.at) {
 				writeInstance(&r, b, i)
@@ -190,8 +190,9 @@ func state(b *board) []any {
 	if b.health != nil {
 		fields = append(fields, "recovery_action", b.health[RecoveryAction])
 	}
+	fields = append(fields, "clocks_event_reasons", b.clockReasons())
 	if b.health == nil && b.Throttle == [gpu.NumThrottles]int{} {
-		return append(fields, "clocks_event_reasons", 0)
+		return fields
 	}
 	// Only newer drivers have counters of throttled time.
 	return append(fields,

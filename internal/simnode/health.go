@@ -104,7 +104,7 @@ func (r *healthRecord) add(key string, value any) { *r = append(*r, key, value) 
 func (r *healthRecord) field(id int, value any) { r.add(fmt.Sprintf("field%d", id), value) }
 
 // writeHealth adds the health values that a GPU of this generation reports.
-func writeHealth(r *record, b *board) {
+func writeHealth(r *record, w *world, b *board) {
 	fields := healthRecord{"gpu", b.UUID}
 	fields.field(1, 1)
 	fields.field(2, 1)
@@ -121,6 +121,7 @@ func writeHealth(r *record, b *board) {
 	fields.addLink(b)
 	fields.addMemory(b)
 	r.line("health", fields...)
+	writeDetails(r, w, b)
 	if b.GPM && b.MIG == nil {
 		writeProfile(r, b)
 	}
@@ -228,5 +229,6 @@ func (b *board) conditions() map[Condition]int64 { return maps.Clone(b.health) }
 // MiB/s.
 func writeProfile(r *record, b *board) {
 	r.line("health", "gpu", b.UUID, "gpm1", b.busy, "gpm2", b.busy, "gpm3", b.busy/2, "gpm5", b.busy/3, "gpm10", b.busy/2,
-		"gpm11", 0, "gpm12", b.busy/5, "gpm13", b.busy/10, "gpm20", 10*b.busy, "gpm21", 5*b.busy, "gpm60", 100*b.busy, "gpm61", 110*b.busy)
+		"gpm11", 0, "gpm12", b.busy/5, "gpm13", b.busy/10, "gpm20", 10*b.busy, "gpm21", 5*b.busy,
+		"gpm30", b.busy, "gpm31", 0, "gpm40", 0, "gpm41", 0, "gpm50", 0, "gpm60", 100*b.busy, "gpm61", 110*b.busy)
 }

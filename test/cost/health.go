@@ -119,6 +119,9 @@ func addHealth(s *gpu.Snapshot, n int) {
 	for i := range s.GPUs {
 		r := s.GPUs[i].Reading
 		for m, info := range gpu.HealthInfos {
+			if info.Detail {
+				continue
+			}
 			v := gpu.HealthValue{Metric: gpu.HealthMetric(m)}
 			switch v.Metric {
 			case gpu.PCIeBytes, gpu.NVLinkBytes, gpu.MemoryTemperature, gpu.MemoryUtilization, gpu.EncoderUtilization, gpu.DecoderUtilization:

@@ -52,9 +52,9 @@ var changes = map[string]change{
 			pages, generate,
 		},
 		shows: map[string]string{
-			"internal/app/testdata/dgx-h100.prom": `(?m)^gpuledger_gpu_fan_speed_ratio\{UUID="GPU-[^"]+"\} 0\.37$`,
-			"collector/testdata/full_node.prom":   `gpuledger_gpu_fan_speed_ratio`,
-			"docs/metrics.md":                     `gpuledger_gpu_fan_speed_ratio`,
+			"internal/app/testdata/dgx-h100.prom": `(?m)^gpuledger_gpu_video_clock_hertz\{UUID="GPU-[^"]+"\} 1\.545e\+09$`,
+			"collector/testdata/full_node.prom":   `gpuledger_gpu_video_clock_hertz`,
+			"docs/metrics.md":                     `gpuledger_gpu_video_clock_hertz`,
 		},
 	},
 	"manager": {

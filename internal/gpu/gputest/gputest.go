@@ -164,7 +164,7 @@ func Check(t *testing.T, report gpu.Report, n Node) {
 		}
 	}
 	opts := cmp.Options{
-		cmpopts.EquateEmpty(), cmpopts.IgnoreFields(gpu.Reading{}, "Health", "At", "PowerSum", "Throttled", "Sampled", "Instances", "InstancesKnown"),
+		cmpopts.EquateEmpty(), cmpopts.IgnoreFields(gpu.Reading{}, "Health", "Details", "At", "PowerSum", "Throttled", "Sampled", "Instances", "InstancesKnown"),
 		cmpopts.IgnoreTypes(gpu.Span{}), byUUID(),
 	}
 	if diff := cmp.Diff(devices, report.Devices, opts); diff != "" {

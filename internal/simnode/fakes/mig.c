@@ -19,10 +19,13 @@ DEVICE_NUMBER(nvmlDeviceGetComputeInstanceId, "ci")
 
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
 {
-    nvmlReturn_t ret = small_call("nvmlDeviceGetMigMode", device, "mig", current);
-    if (ret == NVML_SUCCESS)
-        *pending = *current;
-    return ret;
+    struct call c;
+    nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetMigMode", device, "mig");
+    if (ret == NVML_SUCCESS) {
+        *current = call_fault(&c, "blank") ? 0 : (unsigned int)number(c.gpu, "mig", 0);
+        *pending = (unsigned int)number(health(&c, "mig_pending"), "mig_pending", *current);
+    }
+    return end(&c, ret);
 }
 
 /* ---- MIG devices ---- */

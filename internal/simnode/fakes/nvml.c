@@ -28,6 +28,7 @@
  *
  *   driver   version nvml generation loaded
  *            time                                         ns, the clock of busy times
+ *            cc cc_devtools                               confidential computing: 1 enabled; 1 with developer tools
  *            until                                        ns, boot clock: the state is then stale, and calls
  *                                                         about a GPU wait some seconds for the next one
  *            A new generation means a driver reload: calls fail with UNINITIALIZED
@@ -62,6 +63,12 @@
  *            banks_{max,high,partial,low,none}            banks by spare rows
  *            pcie_{generation,width}{,_max} pstate        the link now and at most; performance state
  *            encoder decoder                              %
+ *            margin                                       C until the clocks are reduced, may be negative
+ *            clock_max_{graphics,sm,memory,video}         MHz
+ *            fans fan<n>                                  number of fans; their intended speeds, %
+ *            clock_reasons                                bits of the reasons that the GPU reports
+ *            gsp inforom_image inforom=1                  versions; the InfoROM is valid; 0: corrupt
+ *            persistence compute mig_pending              modes, as numbers of nvml.h
  *            gpm<id>                                      a GPM metric of the whole GPU, %, MiB/s
  *   live     work of real programs; see live.h
  *   instance gpu uuid gi ci name                          a MIG device, in the driver's order: a compute
@@ -852,6 +859,91 @@ HEALTH_NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned int, "pcie_generation
 HEALTH_NUMBER(nvmlDeviceGetCurrPcieLinkWidth, unsigned int, "pcie_width")
 HEALTH_NUMBER(nvmlDeviceGetMaxPcieLinkWidth, unsigned int, "pcie_width_max")
 HEALTH_NUMBER(nvmlDeviceGetPerformanceState, nvmlPstates_t, "pstate")
+
+HEALTH_NUMBER(nvmlDeviceGetNumFans, unsigned int, "fans")
+HEALTH_NUMBER(nvmlDeviceGetSupportedClocksEventReasons, unsigned long long, "clock_reasons")
+HEALTH_NUMBER(nvmlDeviceGetPersistenceMode, nvmlEnableState_t, "persistence")
+HEALTH_NUMBER(nvmlDeviceGetComputeMode, nvmlComputeMode_t, "compute")
+
+nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t device, nvmlMarginTemperature_t *out)
+{
+    unsigned long long n = 0;
+    nvmlReturn_t ret = health_call("nvmlDeviceGetMarginTemperature", device, "margin", &n);
+    if (ret == NVML_SUCCESS && out->version != nvmlMarginTemperature_v1)
+        ret = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (ret == NVML_SUCCESS)
+        out->marginTemperature = (int)n;
+    return ret;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned int *out)
+{
+    static const char *keys[] = {"clock_max_graphics", "clock_max_sm", "clock_max_memory", "clock_max_video"};
+    unsigned long long n = 0;
+    nvmlReturn_t ret = health_call("nvmlDeviceGetMaxClockInfo", device, keys[type], &n);
+    if (ret == NVML_SUCCESS)
+        *out = (unsigned int)n;
+    return ret;
+}
+
+nvmlReturn_t nvmlDeviceGetFanSpeed_v2(nvmlDevice_t device, unsigned int fan, unsigned int *out)
+{
+    char key[20];
+    unsigned long long n = 0;
+    snprintf(key, sizeof key, "fan%u", fan);
+    nvmlReturn_t ret = health_call("nvmlDeviceGetFanSpeed", device, key, &n);
+    if (ret == NVML_SUCCESS)
+        *out = (unsigned int)n;
+    return ret;
+}
+
+/* Returns a string of the GPU's health. */
+static nvmlReturn_t health_text(const char *name, nvmlDevice_t device, const char *key, char *out, unsigned int size)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, name, device.handle);
+    if (ret == NVML_SUCCESS)
+        ret = copy(out, size, call_fault(&c, "blank") ? "" : get(health(&c, key), key));
+    return end(&c, ret);
+}
+
+nvmlReturn_t nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t device, char *version)
+{
+    return health_text("nvmlDeviceGetGspFirmwareVersion", device, "gsp", version, NVML_GSP_FIRMWARE_VERSION_BUF_SIZE);
+}
+
+nvmlReturn_t nvmlDeviceGetInforomImageVersion(nvmlDevice_t device, char *version, unsigned int size)
+{
+    return health_text("nvmlDeviceGetInforomImageVersion", device, "inforom_image", version, size);
+}
+
+nvmlReturn_t nvmlDeviceValidateInforom(nvmlDevice_t device)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlDeviceValidateInforom", device.handle);
+    const struct record *values = health(&c, "inforom");
+    if (ret == NVML_SUCCESS && !values)
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS && is(values, "inforom", "0"))
+        ret = NVML_ERROR_CORRUPTED_INFOROM;
+    return end(&c, ret);
+}
+
+nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t *out)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlSystemGetConfComputeState", NULL);
+    struct record *driver = next("driver", NULL);
+    if (ret == NVML_SUCCESS && !get(driver, "cc"))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS)
+        *out = (nvmlConfComputeSystemState_t){
+            .environment = NVML_CC_SYSTEM_ENVIRONMENT_PROD,
+            .ccFeature = (unsigned int)number(driver, "cc", 0),
+            .devToolsMode = (unsigned int)number(driver, "cc_devtools", 0),
+        };
+    return end(&c, ret);
+}
 
 static nvmlReturn_t media_call(const char *name, nvmlDevice_t device, const char *key, unsigned int *percent, unsigned int *period)
 {

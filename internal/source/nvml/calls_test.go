@@ -51,10 +51,11 @@ type call struct {
 	first, later effect
 }
 
-// calls lists every function of the driver that the program calls, except six functions that this test cannot break: nvmlErrorString;
+// calls lists every function of the driver that the program calls, except seven functions that this test cannot break: nvmlErrorString;
 // nvmlDeviceGetGpuFabricInfo, which is called only with older libraries (TestOldDriver); nvmlDeviceGetHandleByPciBusId, which is called only during a
 // release (TestReleaseGPU); nvmlDeviceGetAccountingPids and nvmlDeviceGetAccountingStats, which are called only in accounting mode
-// (TestAccountingFallsBack); nvmlGpmSampleGet, which is called only for profiling (TestProfileFails).
+// (TestAccountingFallsBack); nvmlGpmSampleGet, which is called only for profiling (TestProfileFails); nvmlDeviceGetFanSpeed, which is called only for
+// fans (TestDetailCallFails).
 var calls = withTables(map[string]call{
 	"nvmlInit":                   {gpu: none},
 	"nvmlShutdown":               {gpu: none},
@@ -64,6 +65,9 @@ var calls = withTables(map[string]call{
 	"nvmlEventSetCreate":         {gpu: none},
 	"nvmlEventSetFree":           {gpu: none},
 	"nvmlEventSetWait":           {gpu: none},
+
+	"nvmlSystemGetConfComputeState": {gpu: none},
+	"nvmlDeviceValidateInforom":     {plain, nothing, nil}, // it is called once a day
 
 	"nvmlDeviceGetHandleByIndex":                   {plain, lost, nil},
 	"nvmlDeviceGetUUID":                            {plain, lost, nil},
@@ -114,6 +118,8 @@ var healthCalls = []string{
 	"nvmlDeviceGetMemoryErrorCounter", "nvmlDeviceGetSramEccErrorStatus", "nvmlDeviceGetRowRemapperHistogram",
 	"nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth",
 	"nvmlDeviceGetPerformanceState", "nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization",
+	"nvmlDeviceGetMarginTemperature", "nvmlDeviceGetSupportedClocksEventReasons", "nvmlDeviceGetNumFans", "nvmlDeviceGetMaxClockInfo",
+	"nvmlDeviceGetGspFirmwareVersion", "nvmlDeviceGetInforomImageVersion", "nvmlDeviceGetPersistenceMode", "nvmlDeviceGetComputeMode",
 }
 
 // reaskAfter is longer than the time after which the program repeats an unsupported call.
@@ -167,7 +173,7 @@ func TestCallsAreKnown(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(made))); diff != "" {
 		t.Errorf("calls (-table +made):\n%s", diff)
 	}
-	want = append(want, "nvmlErrorString", "nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetHandleByPciBusId", "nvmlDeviceGetAccountingPids", "nvmlDeviceGetAccountingStats", "nvmlGpmSampleGet")
+	want = append(want, "nvmlErrorString", "nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetHandleByPciBusId", "nvmlDeviceGetAccountingPids", "nvmlDeviceGetAccountingStats", "nvmlGpmSampleGet", "nvmlDeviceGetFanSpeed")
 	slices.Sort(want)
 	source := named(t)
 	for _, info := range gpu.GaugeInfos {

@@ -38,9 +38,10 @@ type driver struct {
 	// gpu records.
 	lines  []string
 	fields map[string]string // additional fields by UUID, separated by tabs
+	system string            // additional fields of the driver record, separated by tabs
 	proc   string            // procfs with the memory of the machine, or empty
-	// profiling is set if the sources read profiles.
-	profiling bool
+	// profiling is set if the sources read profiles, and plain if they do not read the details of health.
+	profiling, plain bool
 
 	logged bytes.Buffer // log of the source that was opened last
 	stages *stage.Set   // stages of this source
@@ -63,7 +64,7 @@ func (d *driver) open(now gpu.Clock) *nvml.Source { return d.openWith(gputest.Ha
 func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source {
 	d.stages = stage.New(slog.New(slog.DiscardHandler), now)
 	s := nvml.New(nvml.Config{
-		LibraryPath: libraryPath, CallTimeout: callTimeout, Now: now, ProcFS: d.proc, Health: true, Profiling: d.profiling,
+		LibraryPath: libraryPath, CallTimeout: callTimeout, Now: now, ProcFS: d.proc, Health: true, Details: !d.plain, Profiling: d.profiling,
 		Log: slog.New(slog.NewTextHandler(&d.logged, nil)), Stages: d.stages,
 	})
 	d.t.Cleanup(func() {
@@ -103,7 +104,7 @@ func (d *driver) add(format string, args ...any) {
 
 func (d *driver) write() {
 	d.t.Helper()
-	lines := []string{nodestate.Driver(d.node)}
+	lines := []string{nodestate.Driver(d.node) + d.system}
 	for _, g := range d.node.GPUs {
 		lines = append(lines, nodestate.Records(g)...)
 		if extra := d.fields[g.Device.UUID]; extra != "" {

@@ -115,6 +115,7 @@ func TestMIGHole(t *testing.T) {
 // changes.
 func TestMIGIsReadOnce(t *testing.T) {
 	d := newDriver(t, divided())
+	d.plain = true // the details of the health contain the mode
 	s := d.open(gputest.NewClock().Now)
 	const readings, devices = 5, 3
 	for range readings {

@@ -23,23 +23,28 @@ type profiler struct {
 }
 
 // profileMetrics contains the GPM metrics (nvml.h, nvmlGpmMetricId_t) with their units. The driver reports
-// activities in percent and rates in MiB/s.
+// activities in percent and rates in MiB/s. The activity of engines is the average over consecutive metrics, one
+// for each engine.
 var profileMetrics = [gpu.NumProfileMetrics]struct {
-	id   gonvml.GpmMetricId
-	unit float64
+	id      gonvml.GpmMetricId
+	engines int
+	unit    float64
 }{
-	gpu.GraphicsActive:     {gonvml.GPM_METRIC_GRAPHICS_UTIL, 0.01},
-	gpu.SMActive:           {gonvml.GPM_METRIC_SM_UTIL, 0.01},
-	gpu.SMOccupancy:        {gonvml.GPM_METRIC_SM_OCCUPANCY, 0.01},
-	gpu.TensorActive:       {gonvml.GPM_METRIC_ANY_TENSOR_UTIL, 0.01},
-	gpu.DRAMActive:         {gonvml.GPM_METRIC_DRAM_BW_UTIL, 0.01},
-	gpu.FP64Active:         {gonvml.GPM_METRIC_FP64_UTIL, 0.01},
-	gpu.FP32Active:         {gonvml.GPM_METRIC_FP32_UTIL, 0.01},
-	gpu.FP16Active:         {gonvml.GPM_METRIC_FP16_UTIL, 0.01},
-	gpu.PCIeTransmitRate:   {gonvml.GPM_METRIC_PCIE_TX_PER_SEC, 1 << 20},
-	gpu.PCIeReceiveRate:    {gonvml.GPM_METRIC_PCIE_RX_PER_SEC, 1 << 20},
-	gpu.NVLinkTransmitRate: {gonvml.GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, 1 << 20},
-	gpu.NVLinkReceiveRate:  {gonvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, 1 << 20},
+	gpu.GraphicsActive:     {gonvml.GPM_METRIC_GRAPHICS_UTIL, 1, 0.01},
+	gpu.SMActive:           {gonvml.GPM_METRIC_SM_UTIL, 1, 0.01},
+	gpu.SMOccupancy:        {gonvml.GPM_METRIC_SM_OCCUPANCY, 1, 0.01},
+	gpu.TensorActive:       {gonvml.GPM_METRIC_ANY_TENSOR_UTIL, 1, 0.01},
+	gpu.DRAMActive:         {gonvml.GPM_METRIC_DRAM_BW_UTIL, 1, 0.01},
+	gpu.FP64Active:         {gonvml.GPM_METRIC_FP64_UTIL, 1, 0.01},
+	gpu.FP32Active:         {gonvml.GPM_METRIC_FP32_UTIL, 1, 0.01},
+	gpu.FP16Active:         {gonvml.GPM_METRIC_FP16_UTIL, 1, 0.01},
+	gpu.DecoderActive:      {gonvml.GPM_METRIC_NVDEC_0_UTIL, 8, 0.01},
+	gpu.JPEGActive:         {gonvml.GPM_METRIC_NVJPG_0_UTIL, 8, 0.01},
+	gpu.OpticalFlowActive:  {gonvml.GPM_METRIC_NVOFA_0_UTIL, 2, 0.01},
+	gpu.PCIeTransmitRate:   {gonvml.GPM_METRIC_PCIE_TX_PER_SEC, 1, 1 << 20},
+	gpu.PCIeReceiveRate:    {gonvml.GPM_METRIC_PCIE_RX_PER_SEC, 1, 1 << 20},
+	gpu.NVLinkTransmitRate: {gonvml.GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, 1, 1 << 20},
+	gpu.NVLinkReceiveRate:  {gonvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, 1, 1 << 20},
 }
 
 // maxProfiled is the longest interval over which an average is integrated. In a longer interval,
@@ -146,7 +151,9 @@ func (g *gpuReader) sampleWhole(q *inquiry, x *profiler) error {
 func (p *pair) metrics() ([]metric, ret) {
 	metrics := make([]metric, 0, len(profileMetrics))
 	for _, m := range profileMetrics {
-		metrics = append(metrics, newMetric(m.id))
+		for engine := range m.engines {
+			metrics = append(metrics, newMetric(m.id+gonvml.GpmMetricId(engine)))
+		}
 	}
 	return metrics, gpmMetrics(p.samples[1], p.samples[0], metrics)
 }
@@ -154,13 +161,15 @@ func (p *pair) metrics() ([]metric, ret) {
 // integrate adds the averages over an interval to the sums. It ignores impossible values.
 func (x *profiler) integrate(metrics []metric, span gpu.Span) {
 	p := &gpu.Profile{Span: span}
-	for i, m := range metrics {
-		v, limit := float64(m.value)*profileMetrics[i].unit, 1+rounding/100.0
-		activity := gpu.ProfileMetric(i) < gpu.NumActivities
+	for i, m := range profileMetrics {
+		engines := metrics[:m.engines]
+		metrics = metrics[m.engines:]
+		activity, limit := gpu.ProfileMetric(i) < gpu.NumActivities, 1+rounding/100.0
 		if !activity {
 			limit = maxRate
 		}
-		if ret(m.result) != gonvml.SUCCESS || !(v >= 0 && v <= limit) {
+		v, ok := average(engines, m.unit, limit)
+		if !ok {
 			continue
 		}
 		if activity {
@@ -171,4 +180,20 @@ func (x *profiler) integrate(metrics []metric, span gpu.Span) {
 		p.Last[i] = &v
 	}
 	x.latest = p
+}
+
+// average returns the average over the engines that the GPU has. It is unknown if the value of an engine is impossible.
+func average(engines []metric, unit, limit float64) (float64, bool) {
+	sum, n := 0.0, 0
+	for _, e := range engines {
+		switch v := float64(e.value) * unit; {
+		case unsupported(ret(e.result)):
+			continue
+		case ret(e.result) != gonvml.SUCCESS || !(v >= 0 && v <= limit):
+			return 0, false
+		default:
+			sum, n = sum+v, n+1
+		}
+	}
+	return sum / float64(max(n, 1)), n > 0
 }

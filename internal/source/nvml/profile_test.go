@@ -46,10 +46,11 @@ func (r *profileReader) read(after time.Duration) *gpu.Profile {
 
 // TestProfile checks every metric. The numbers of the metrics and their units are defined in nvml.h
 // (nvmlGpmMetricId_t); activities are in percent, and rates are in MiB/s. There is no profile after the first sample,
-// because an interval needs two samples.
+// because an interval needs two samples. The GPU has three video decoders, a JPEG decoder and two optical flow
+// accelerators.
 func TestProfile(t *testing.T) {
 	r := newProfileReader(t)
-	r.metrics("gpm1=10 gpm2=20 gpm3=30 gpm5=40 gpm10=50 gpm11=60 gpm12=70 gpm13=80 gpm20=1 gpm21=2 gpm60=3 gpm61=4.5")
+	r.metrics("gpm1=10 gpm2=20 gpm3=30 gpm5=40 gpm10=50 gpm11=60 gpm12=70 gpm13=80 gpm20=1 gpm21=2 gpm60=3 gpm61=4.5 gpm30=20 gpm31=40 gpm37=0 gpm46=50 gpm50=10 gpm51=100")
 	if p := r.read(0); p != nil {
 		t.Errorf("profile of the first sample: %+v", p)
 	}
@@ -57,7 +58,7 @@ func TestProfile(t *testing.T) {
 	want := &gpu.Profile{Span: gpu.Span{From: began, To: began + 10*time.Second}}
 	for m, v := range map[gpu.ProfileMetric]float64{
 		gpu.GraphicsActive: 0.1, gpu.SMActive: 0.2, gpu.SMOccupancy: 0.3, gpu.TensorActive: 0.4, gpu.DRAMActive: 0.5,
-		gpu.FP64Active: 0.6, gpu.FP32Active: 0.7, gpu.FP16Active: 0.8,
+		gpu.FP64Active: 0.6, gpu.FP32Active: 0.7, gpu.FP16Active: 0.8, gpu.DecoderActive: 0.2, gpu.JPEGActive: 0.5, gpu.OpticalFlowActive: 0.55,
 		gpu.PCIeTransmitRate: 1048576, gpu.PCIeReceiveRate: 2097152, gpu.NVLinkReceiveRate: 3145728, gpu.NVLinkTransmitRate: 4718592,
 	} {
 		want.Last[m] = &v
@@ -92,7 +93,7 @@ func TestProfile(t *testing.T) {
 func TestProfileAbsurd(t *testing.T) {
 	r := newProfileReader(t)
 	r.read(0)
-	r.metrics("gpm1=101.5 gpm2=-0.5 gpm3=1e300 gpm5=100.4 gpm20=-1 gpm21=1e300")
+	r.metrics("gpm1=101.5 gpm2=-0.5 gpm3=1e300 gpm5=100.4 gpm20=-1 gpm21=1e300 gpm30=10 gpm31=101.5 gpm40=-1 gpm41=10")
 	p := r.read(10 * time.Second)
 	for m, v := range p.Last {
 		if (v != nil) != (gpu.ProfileMetric(m) == gpu.TensorActive) {

@@ -31,6 +31,7 @@ type gpuReader struct {
 	unreported bool
 	health     healthReader
 	rates      rates
+	details    details
 	profile    profiler
 	// devices contains the MIG devices of the GPU. divided is set when all of them were read; they
 	// are not read again until they change.
@@ -47,7 +48,10 @@ type gpuReader struct {
 // readGPU returns one reading, or an error if the GPU did not respond to any call.
 func (d *session) readGPU(g *gpuReader) (*gpu.Reading, error) {
 	q := &inquiry{lib: g.lib}
-	r := &gpu.Reading{UUID: g.device.UUID, Recovery: g.recovery, Health: g.health.values, Counters: g.health.counters, NVLinkRate: g.health.rate, Profile: g.profile.latest}
+	r := &gpu.Reading{
+		UUID: g.device.UUID, Recovery: g.recovery, Profile: g.profile.latest,
+		Health: g.health.values, Counters: g.health.counters, NVLinkRate: g.health.rate, Details: g.details.values,
+	}
 	g.readEnergy(q, r)
 	g.readGauges(q, r)
 	g.readThrottle(&inquiry{lib: g.lib, lost: q.lost}, r) // errors do not affect the other values

@@ -222,6 +222,9 @@ func (d *session) complete(g *gpuReader) {
 		if d.cfg.Health {
 			g.readHealth()
 		}
+		if d.cfg.Details {
+			g.readDetails()
+		}
 		if d.cfg.Profiling {
 			d.readProfile(g)
 		}

@@ -35,6 +35,8 @@ type Config struct {
 	ProcFS string
 	// Health enables [gpu.Reading.Health].
 	Health bool
+	// Details enables [gpu.Reading.Details].
+	Details bool
 	// Profiling enables [gpu.Reading.Profile].
 	Profiling bool
 	// RestartAfter is the time after which a replaced driver ends [Source.Run]; 0 means never.
