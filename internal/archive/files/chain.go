@@ -17,6 +17,7 @@ import (
 // The chain of a cluster is stored in CSV files, each with the entries of about a week:
 //
 //	chain/cluster=east/chain-0000000257.csv
+//
 // The number is the sequence number of the first entry. If several programs append an entry with the same number, they
 // write the same file, so only one of them succeeds.
 

@@ -192,8 +192,8 @@ type filedSums struct {
 	charged map[int64]int64 // number of charges by Unix time of the hour
 }
 
-// add adds charges, or corrections to charges that were added before. It omits the corrections of hours without
-// charges, and corrections that a crash left.
+// add adds charges, or corrections to charges that were added before. It omits corrections if the charges of their hour
+// were removed, and corrections that a crash left.
 func (s *filedSums) add(t table.Table, rows [][]any) {
 	for _, row := range rows {
 		at := row[hourColumn].(time.Time).Unix()

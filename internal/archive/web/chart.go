@@ -247,6 +247,7 @@ type part struct {
 }
 
 // capacity returns a chart of the GPU hours by state and day.
+//
 // The days of the answer are in UTC. The last row for each model describes only the last hour, which is part of the
 // last day.
 func (t tableOf) capacity() *days {

@@ -1,5 +1,6 @@
 // Package certificate makes and holds the certificates for the reconciler's webhook. These are the certificate of a
 // separate authority, which the API server trusts only for this webhook, and the server's certificate.
+//
 // The authority does not expire, because all API servers would have to trust a new authority before it signs its first
 // certificate. The server's certificate is renewed in time.
 package certificate
