@@ -1,7 +1,7 @@
 # `make help` lists the most useful targets, which have two number signs. `make help-all` also lists
 # targets with one. CONTRIBUTING.md describes every target that a contributor needs.
 #
-# Go decides what to rebuild, so almost every target is phony.
+# Go decides which programs to rebuild, so almost every target is phony.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -50,7 +50,8 @@ LIBRARIES = $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...)
 # The packages with the longest tests start first, so that no package runs alone at the end.
 LONGEST := ./internal/source/nvml ./internal/simnode ./internal/app ./internal/archive
 
-# SQLite is translated from C and takes most of the detector's time, so it is compiled without the detector.
+# SQLite is translated from C and would take most of the race detector's time, so it is compiled without the
+# detector.
 RACE := -race -gcflags=modernc.org/...=-race=false
 
 VERSION_PACKAGE := github.com/prometheus/common/version
@@ -59,28 +60,28 @@ REVISION ?= $(or $(shell git rev-parse HEAD 2>/dev/null),unknown)
 BRANCH   ?= $(or $(shell git symbolic-ref --short -q HEAD 2>/dev/null),detached)
 STAMP = -X $(VERSION_PACKAGE).Version=$(VERSION) -X $(VERSION_PACKAGE).Revision=$(REVISION) -X $(VERSION_PACKAGE).Branch=$(BRANCH)
 
-# Tools have their own modules. Go builds them once and keeps them in its build cache.
+# Tools are in modules of their own. Go builds them once and keeps them in its build cache.
 GOLANGCI_LINT := go tool -modfile=tools/golangci-lint/go.mod golangci-lint
-# It prints the reasons for skipped tests.
+# gotestsum prints the reasons for skipped tests.
 GOTESTSUM     := go tool -modfile=tools/gotestsum/go.mod gotestsum --format=pkgname --format-hide-empty-pkg --format-icons=text --
 KUSTOMIZE     := go tool -modfile="$(CURDIR)/tools/kustomize/go.mod" kustomize
 GOVULNCHECK   := go tool -modfile=tools/govulncheck/go.mod govulncheck
 ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 
-# Real servers for tests. They are built once.
+# These are real servers for tests. They are built once.
 SERVERS := tools/servers apiserver etcd=go.etcd.io/etcd/server/v3 \
 	k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
-# The oldest Kubernetes of the docs.
+# This is the oldest Kubernetes version that the documentation supports.
 SERVERS_OLDEST := tools/servers apiserver-oldest \
 	k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
 STATE_METRICS := tools/servers kube-state-metrics kube-state-metrics=k8s.io/kube-state-metrics/v2
-# Most of Prometheus is service discovery for clouds; it is excluded.
+# Most of the code of Prometheus is service discovery for clouds, so it is excluded.
 PROMETHEUS := GOFLAGS="$$(go env GOFLAGS) -tags=remove_all_sd,netgo" tools/servers prometheus \
 	github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 PROMETHEUS_OLDEST := tools/servers prometheus-oldest github.com/prometheus/prometheus/cmd/promtool github.com/prometheus/prometheus/cmd/prometheus
 # Without the tag, Thanos Receive panics at the first write.
 THANOS := GOFLAGS="$$(go env GOFLAGS) -tags=netgo,slicelabels" tools/servers thanos github.com/thanos-io/thanos/cmd/thanos
-# A gateway in front of a folder, with signatures and conditional writes.
+# This is an S3 gateway in front of a folder. It supports signatures and conditional writes.
 S3 := tools/servers versitygw github.com/versity/versitygw/cmd/versitygw
 # DuckDB is an npm package, installed once.
 DUCKDB := cd tools/duckdb && { [[ node_modules/.package-lock.json -nt package-lock.json ]] || npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2; } && pwd
@@ -92,14 +93,14 @@ KUBELET := tools/servers kubelet k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes
 COREDNS := tools/servers coredns coredns=.
 CRANE := tools/servers crane github.com/google/go-containerregistry/cmd/crane
 HELM := tools/servers helm helm.sh/helm/v4/cmd/helm
-# Helm 3 gets security fixes until February 2027.
+# Helm 3 is tested because it gets security fixes until February 2027.
 HELM3 := tools/servers helm3 helm.sh/helm/v3/cmd/helm
 KYVERNO := tools/servers kyverno kyverno=github.com/kyverno/kyverno/cmd/cli/kubectl-kyverno
 OAUTH2_PROXY := tools/servers oauth2-proxy oauth2-proxy=github.com/oauth2-proxy/oauth2-proxy/v7
 NFPM := tools/servers nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 SBOM := tools/servers sbom github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
-# The environment variables in which tests find the servers.
+# These environment variables contain the folders in which tests find the servers.
 IN_SERVERS    = GPULEDGER_E2E_SERVERS=$$($(SERVERS))
 IN_KUBECTL    = GPULEDGER_E2E_KUBECTL=$$($(KUBECTL))
 IN_HELM       = GPULEDGER_E2E_HELM=$$($(HELM))
@@ -127,13 +128,13 @@ E2ESUM        = $(IN_BIN) $(GOTESTSUM) $(E2EARGS)
 UNKEPT  = -count=1
 INPUTS := $$(tools/file-times && tools/inputs '*.go' '*.md' internal collector podmapper)
 
-# The temporary files of these targets are in memory, if there is enough of it. The files of e2e are
-# on disk: Prometheus reserves space in its files, which would take memory.
+# The temporary files of these targets are in memory if there is enough memory. The files of e2e are
+# on disk, because Prometheus reserves space in its files, which would take memory.
 IN_MEMORY := test test-realtime check rendered race real fuzz bench-blindness
 $(IN_MEMORY): export TMPDIR := $(if $(wildcard tools/tempdir),$(shell tools/tempdir))
 
-# The compiler and the tests collect garbage less often here, which saves a fifth of the compiler's processor time and
-# takes up to 200 MiB more for the largest packages.
+# Here the compiler and the tests collect garbage less often, which saves a fifth of the compiler's processor time.
+# The largest packages need up to 200 MiB more memory.
 test race: export GOGC := 300
 
 .PHONY: help
@@ -192,7 +193,7 @@ demo: exporter archive simnode ## run four simulated nodes with the books of a m
 		bin/demo --prometheus="$$programs" --history="$$history" $(DEMO)
 
 .PHONY: page-check
-page-check: build ## look at the page in a browser and draw it into bin/page; needs npm and chromium, takes some minutes
+page-check: build ## check the page in a browser and save pictures in bin/page; needs npm and Chromium, takes some minutes
 	@npm --prefix tools/page-check ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@node tools/page-check/check.mjs bin/page bin/simnode
 	@go test -tags e2e -count=1 -run=TestBrowser -v ./internal/archive/web
@@ -213,7 +214,7 @@ test-realtime: needs ## run the tests of whole programs in real time; takes some
 	@tools/realtime $(TESTS)
 
 .PHONY: test-stress
-test-stress: ## run both ten times beside four busy loops, and print a table; takes two hours
+test-stress: ## run test and test-realtime ten times beside four busy loops, and print a table; takes two hours
 	@tools/stress $(RUNS) $(LOOPS)
 
 .PHONY: check
@@ -228,14 +229,14 @@ e2e: build chart ## run everything against real servers: Kubernetes, Prometheus,
 .PHONY: e2e-short
 e2e-short: E2EFLAGS += -short
 e2e-short: UNKEPT =
-# Programs of equal sources are equal, so that Go finds the results of an earlier commit.
+# Programs from equal sources are equal, so Go can reuse the test results of an earlier commit.
 e2e-short: VERSION = dev
 e2e-short: REVISION = unknown
 e2e-short: BRANCH = detached
 e2e-short: e2e-suites ## run all suites without the longest tests, as CI does for each change
-	@echo "e2e-short: left out: the skipped tests above, and make e2e-installs; make e2e runs all"
+	@echo "e2e-short: omitted the skipped tests above and make e2e-installs; make e2e runs all tests"
 
-# The parts of e2e. Each can be run alone.
+# These are the parts of e2e. Each can be run alone.
 
 # The longest suites start first.
 .PHONY: e2e-suites
@@ -244,8 +245,8 @@ e2e-suites: build chart
 		$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_HISTORY) $(IN_PREVIOUS) $(E2ESUM) $(UNKEPT) -p 4 -skip='$(INSTALLS)'"|^$$inputs$$" $(addprefix ./test/e2e/, \
 		deploy reconciler rulers archive rules history dashboards queries cluster scale) ./test/alerts ./test/demo ./test/upgrade
 
-# The tests that install and remove everything have their own cluster, because they wait dozens of
-# times until namespaces are deleted.
+# The tests that install and remove everything run in a separate cluster, because they wait dozens
+# of times until namespaces are deleted.
 INSTALLS = ^Test(Uninstall|LifeCycle|Helm|HelmReadme|HelmNodes|HelmRefusals|Readme|Flux|ArgoCD)$$
 
 .PHONY: e2e-installs
@@ -292,7 +293,7 @@ e2e-pandas: archive # run the program for pandas in docs/tables.md; needs Debian
 	@$(E2E) -v -run='^TestPandas$$' ./test/e2e/archive -pandas
 
 .PHONY: test-upgrade
-test-upgrade: build chart # compare with the version in test/upgrade/previous: programs, metrics, rules, flags, chart, archives
+test-upgrade: build chart # compare programs, metrics, rules, flags, chart and archives with the version in test/upgrade/previous
 	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_PROMETHEUS) $(IN_PREVIOUS) $(E2E) -run='^TestUpgrade' ./test/e2e/archive ./test/upgrade
 
 .PHONY: e2e-outage
@@ -351,7 +352,7 @@ e2e-kubelet-tests:
 		$(E2E) -v ./test/e2e/kubelet
 
 .PHONY: e2e-units
-e2e-units: exporter # map a job of a real Slurm and a container of a real Podman, here and in a virtual machine with the newest; needs root and Debian's slurmd, slurmctld, munge, slurm-client, podman, runc
+e2e-units: exporter # map a job of a real Slurm and a container of a real Podman, on this machine and in a virtual machine with their newest versions; needs root and Debian's slurmd, slurmctld, munge, slurm-client, podman, runc
 	CGO_ENABLED=0 $(IN_BIN) go test -tags e2e -ldflags=-w -count=1 -v ./test/e2e/units
 	@test/e2e/units/vm
 
@@ -400,20 +401,20 @@ trace: # apply the patches of docs/design.md to a copy, build and test it, and c
 bench-accuracy: # compare the books with the truth of simulated GPUs
 	@go run -ldflags "$(LAZY)" ./test/accuracy/report
 
-# Each schedule takes four minutes, mostly waiting: sixty of them need about one processor.
+# Each schedule takes four minutes and mostly waits, so sixty schedules need about one processor.
 .PHONY: bench-blindness
 bench-blindness: # compare the exporter with a model during random outages; takes an hour
 	go test -tags realtime -count=1 -timeout=6h $(TESTS) -run='^TestSchedules$$' -v ./test/blindness \
 		-schedules=$(SEEDS) -together=60 -length=4m $(BENCHFLAGS)
 
 .PHONY: bench-hardware
-bench-hardware: exporter # compare the assumptions about GPUs with a real one (docs/hardware.md); without one, build bin/hardware.tar.gz to carry
+bench-hardware: exporter # compare the assumptions about GPUs with a real GPU (docs/hardware.md); without a GPU, build bin/hardware.tar.gz for another machine
 	@mkdir -p bin/hardware && cp bin/gpuledger bin/hardware
 	@floor=$$(tools/floor "bin/floor/$$(go env GOARCH)"); for part in hardware=. load=./load; do \
 		$(BUILD) -tags netgo -ldflags "-s -w '$(LAZY) -no-pie $$floor' $(STAMP)" -o "bin/hardware/$${part%=*}" "./test/hardware/$${part#*=}"; done
 	@tar -C bin -czf bin/hardware.tar.gz hardware
 	@if [[ -e /dev/nvidiactl ]]; then bin/hardware/hardware --out=bin/hardware-results.md; else \
-		echo "bench-hardware: no NVIDIA driver here; unpack bin/hardware.tar.gz on a machine with one and run hardware/hardware"; fi
+		echo "bench-hardware: this machine has no NVIDIA driver; unpack bin/hardware.tar.gz on a machine with a driver and run hardware/hardware"; fi
 
 .PHONY: vulnerabilities
 vulnerabilities: needs # report known vulnerabilities in called code; needs vuln.go.dev
@@ -432,7 +433,7 @@ chart: manifests # assemble the Helm chart in bin/chart/gpuledger, with the imag
 	@IMAGE_REGISTRY="$(IMAGE_REGISTRY)" IMAGE_TAG="$(IMAGE_TAG)" tools/chart $(KUSTOMIZE)
 
 .PHONY: helm
-helm: # build the helm of the tests, and print its path; builds it once (some minutes)
+helm: # build helm for the tests, and print its path; builds it once (some minutes)
 	@echo "$$($(HELM))/helm"
 
 .PHONY: chart-helm3
@@ -451,7 +452,7 @@ oauth-check: # read the archive's pages through oauth2-proxy 7.8; builds it once
 format: ## format the Go files
 	$(GOLANGCI_LINT) fmt
 
-# The steps of check. Each can be run alone.
+# These are the steps of check. Each can be run alone.
 
 .PHONY: tidy
 tidy:
@@ -481,7 +482,7 @@ binary:
 	@echo "binary: build the programs from the build context of the images"
 	@rm -rf bin/context && mkdir -p bin/context && tools/image/context bin/context
 	@$(MAKE) --no-print-directory -C bin/context exporter reconciler archive >/dev/null
-	@echo "binary: gpuledger is bound lazily, needs only libc from glibc 2.28 on and contains no path of this machine"
+	@echo "binary: gpuledger is bound lazily, needs only libc (glibc 2.28 or newer) and contains no path of this machine"
 	@cd bin/context && tools/check-binary bin/gpuledger
 	@echo "binary: gpuledger-reconciler and gpuledger-archive need no library"
 	@! readelf --dynamic --wide bin/context/bin/gpuledger-reconciler bin/context/bin/gpuledger-archive | grep NEEDED

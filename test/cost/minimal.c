@@ -1,9 +1,10 @@
 //go:build ignore
 
 /*
- * The smallest exporter for the comparison in docs/performance.md: one thread, the exporter's driver calls
- * on a quiet node at the same intervals, and its series on a page with the values of a copy, each formatted
- * for every scrape. It resolves no owners and keeps no books. A response ends its connection.
+ * This is a minimal exporter for the comparison in docs/performance.md. It has one thread, and makes the
+ * exporter's driver calls on a quiet node at the same intervals. Its page has the exporter's series, with the
+ * values from a copy of the exporter's page, but formats each value again for every scrape. It resolves no
+ * owners and keeps no books. Each connection is closed after the response.
  *
  *   minimal LIBRARY PORT PAGE    the driver's library; a file with the exporter's page
  *
@@ -22,9 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_GPUS = 64, MAX_FIELDS = 1024, ROWS = 64, POLLS = 4 /* in a tick */, HEALTH = 10 /* ticks */ };
+enum { MAX_GPUS = 64, MAX_FIELDS = 1024, ROWS = 64, POLLS = 4 /* per tick */, HEALTH = 10 /* in ticks */ };
 
-/* The fields of nvmlDeviceGetFieldValues (internal/source/nvml/healthtables.go): without a scope, of all links, of each link. */
+/* The fields of nvmlDeviceGetFieldValues (internal/source/nvml/healthtables.go): fields without a scope, fields for all links, and fields for each link. */
 static const unsigned whole[] = {1, 2, 11, 12, 22, 23, 29, 30, 31, 94, 169, 173, 174, 175, 176, 177, 178, 179, 180, 181, 182, 183,
                                  197, 198, 38, 45, 52, 59, 74, 76, 77, 78, 79, 269, 270, 271, 82, 188, 189, 190};
 static const unsigned all_links[] = {138, 139}, each_link[] = {206, 207, 208, 211, 212, 213, 214, 219, 221, 165};
@@ -32,11 +33,11 @@ static const unsigned all_links[] = {138, 139}, each_link[] = {206, 207, 208, 21
 static void *library;
 static nvmlDevice_t gpus[MAX_GPUS];
 static nvmlFieldValue_t fields[MAX_GPUS][MAX_FIELDS];
-static unsigned counts[MAX_GPUS]; /* of fields */
+static unsigned counts[MAX_GPUS]; /* number of fields */
 static nvmlGpmSample_t samples[MAX_GPUS][2]; /* newest first */
 static long long ticks_ns, health_ns;
 
-/* A function of the library. */
+/* CALL returns a function of the library. */
 #define CALL(f) (*({ static __typeof__(&f) found; if (!found) found = (__typeof__(&f))dlsym(library, #f); if (!found) exit(127); found; }))
 #define LENGTH(a) (sizeof(a) / sizeof *(a))
 
@@ -54,7 +55,7 @@ static void add_fields(unsigned gpu, const unsigned *ids, size_t n, unsigned fir
             fields[gpu][counts[gpu]++] = (nvmlFieldValue_t){.fieldId = ids[i], .scopeId = (unsigned)scope};
 }
 
-/* The calls of every tick. */
+/* These are the calls in every tick. */
 static void read_gpu(nvmlDevice_t g)
 {
     nvmlMemory_v2_t memory = {.version = nvmlMemory_v2};
@@ -82,7 +83,7 @@ static void read_gpu(nvmlDevice_t g)
     n = ROWS, CALL(nvmlDeviceGetProcessUtilization)(g, samples, &n, since);
 }
 
-/* The calls of health. Fields that the GPU does not support are dropped. The utilisation of the memory is from read_gpu. */
+/* These are the calls for health. Fields that the GPU does not support are dropped. The utilisation of the memory is from read_gpu. */
 static void read_health(unsigned gpu)
 {
     static int known[MAX_GPUS]; /* the largest PCIe link, which is read once */
@@ -112,10 +113,10 @@ static void read_health(unsigned gpu)
     CALL(nvmlDeviceGetDecoderUtilization)(g, &a, &b);
 }
 
-/* The metrics of GPM (internal/source/nvml/profile.go). */
+/* These are the metrics of GPM (internal/source/nvml/profile.go). */
 static const unsigned metrics[] = {1, 2, 3, 5, 10, 11, 12, 13, 20, 21, 61, 60};
 
-/* The calls of profiles. The first interval has no older sample, so its result is an error. */
+/* These are the calls for profiles. The first interval has no older sample, so it returns an error. */
 static void read_profile(unsigned gpu)
 {
     nvmlGpmSample_t older = samples[gpu][0];
@@ -130,7 +131,7 @@ static void read_profile(unsigned gpu)
     CALL(nvmlGpmMetricsGet)(&get);
 }
 
-/* Writes the page: every line of the copy, with its number formatted again. */
+/* Writes the page, which contains every line of the copy with its number formatted again. */
 static void render(FILE *out, const char *page)
 {
     for (const char *end; *page; page = end + 1) {

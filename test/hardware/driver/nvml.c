@@ -67,8 +67,8 @@ int nvml_text(void *device, int what, char *out, unsigned int size)
     return call ? call(device, out, size) : MISSING;
 }
 
-/* nvmlPciInfo_t ends with the address in its long form, 32 bytes; before it there are the short form of
- * 16 bytes and five numbers. */
+/* nvmlPciInfo_t ends with the long form of the address, which has 32 bytes. It is preceded by the short form,
+ * which has 16 bytes, and by five numbers. */
 int nvml_bus(void *device, char *out, unsigned int size)
 {
     struct { char legacy[16]; unsigned int numbers[5]; char bus[32]; char reserve[64]; } pci;

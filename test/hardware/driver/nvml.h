@@ -1,6 +1,6 @@
 /*
- * The calls of NVML that the runner makes, opened at run time. The structs are those of nvml.h;
- * a test compares their sizes with the header of go-nvml, which only the exporter's source imports.
+ * These are the NVML functions that the runner calls. They are loaded at run time. The structs are the same as
+ * in NVIDIA's nvml.h. A test compares their sizes with the header of go-nvml, which only the exporter imports.
  */
 #ifndef NVML_H
 #define NVML_H

@@ -5,14 +5,14 @@
 enum {
     SLOTS = 2,
     THREADS = 256,
-    BLOCKS_EACH = 4, /* for each multiprocessor */
-    /* From cuda.h: the number of multiprocessors; waits that use no processor. */
+    BLOCKS_EACH = 4, /* blocks for each multiprocessor */
+    /* These constants from cuda.h select the number of multiprocessors, and waits that use no processor time. */
     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
     CU_CTX_SCHED_BLOCKING_SYNC = 4,
     CU_EVENT_BLOCKING_SYNC = 1,
 };
 
-/* The prototypes of cuda.h; a CUresult and a CUdevice are ints, a CUdeviceptr has 64 bits. */
+/* These are the prototypes in cuda.h. CUresult and CUdevice are ints, and CUdeviceptr has 64 bits. */
 static struct {
     int (*init)(unsigned int);
     int (*name)(int, const char **);

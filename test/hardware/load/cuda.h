@@ -1,4 +1,4 @@
-/* The functions of the CUDA driver API that the load calls, opened at run time. */
+/* These are the functions of the CUDA driver API that the load calls. They are loaded at run time. */
 #ifndef CUDA_H
 #define CUDA_H
 
@@ -9,7 +9,7 @@ const char *cuda_open(const char *library, const char *bus, const char *ptx);
 /* Queues one launch of the kernel with an event before and after it, in one of two slots. */
 const char *cuda_launch(int slot, unsigned long long iterations);
 
-/* Waits for the launch of a slot, and returns how long it took. */
+/* Waits for the launch in a slot, and returns its duration. */
 const char *cuda_wait(int slot, float *ms);
 
 const char *cuda_close(void);
