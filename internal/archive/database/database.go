@@ -45,7 +45,7 @@ func (d *Dialect) Open(ctx context.Context, url, passwordFile string) (*Database
 	return opened, nil
 }
 
-// OpenReader connects to the database with read access only.
+// OpenReader connects to the database to read from it.
 func (d *Dialect) OpenReader(ctx context.Context, url, passwordFile string) (*Reader, error) {
 	connector, err := d.connector(url, passwordFile, read)
 	if err != nil {

@@ -75,7 +75,7 @@ func (a *access) check(req *http.Request, cluster string) error {
 	defer a.mu.Unlock()
 	if err := a.read(); err != nil {
 		if a.due(cause{outcomeFailed, ""}) {
-			a.log.Error("cannot read the tokens of senders of events", "err", err)
+			a.log.Error("cannot read the tokens of event senders", "err", err)
 		}
 		return err
 	}

@@ -136,7 +136,7 @@ func named(of table.Table, row []string) map[string]string {
 }
 
 // compareDays compares the daily sums with the sums of the hours, after it has joined the rows of both. It also checks
-// that the database has already joined the sums of every day that has ended.
+// that the database has already joined the sums of each day for which the last hour is filed.
 func compareDays(t *testing.T, rows Rows) {
 	t.Helper()
 	ended := make(map[string]bool)
