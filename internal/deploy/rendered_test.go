@@ -235,7 +235,7 @@ func resources(t *testing.T) map[string][][]byte {
 		check(t, yaml.Unmarshal(text, &k))
 		for _, resource := range k.Resources {
 			if filepath.Ext(resource) != ".yaml" {
-				continue // another folder
+				continue // the path names another folder
 			}
 			file := filepath.Join(filepath.Dir(name), resource)
 			text, err := os.ReadFile(file)

@@ -52,7 +52,7 @@ func fleet() *dashboard.DashboardBuilder {
 		Refresh("15m").
 		WithVariable(variable("model", "Model", `label_values(gpuledger_placement_info{cluster=~"$cluster"}, model)`)).
 		WithPanel(number(words{"GPUs present", "GPUs that a driver lists now.", noGPU}, sixth, "short", present).Thresholds(from("text"))).
-		WithPanel(number(words{"GPUs allocated", "GPUs that pods or units hold at least in part now.", noGPU}, sixth, "short",
+		WithPanel(number(words{"GPUs allocated", "GPUs of which pods or units now hold at least a part.", noGPU}, sixth, "short",
 			allocated).Thresholds(from("text"))).
 		WithPanel(number(words{"GPUs free", "GPUs present minus GPUs allocated. No pod or unit holds any part of these GPUs.", noGPU}, sixth, "short",
 			present+` - `+allocated).Thresholds(from("text"))).

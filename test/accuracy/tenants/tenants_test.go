@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/accuracy/tenants"
 )
 
-// run runs a world with one GPU, and checks that its book balances.
+// run simulates a world with one GPU, and checks that the book balances.
 func run(t *testing.T, w tenants.World) tenants.Result {
 	t.Helper()
 	results, err := tenants.Run(w)

@@ -374,7 +374,7 @@ func checkViews(t *testing.T, db query, url, end string) {
 	}
 }
 
-// until returns the words of a question, with an end time if the question has none.
+// until adds an end time to a question without an end time, and returns the question's words.
 func until(question, end string) []string {
 	words := strings.Fields(question)
 	if strings.Contains(question, "--to=") || strings.Contains(question, "--at=") || strings.Contains(question, "--month=") {

@@ -212,7 +212,7 @@ func whole(t *testing.T, db query) {
 	}
 }
 
-// equal checks that a database has the hours of a folder.
+// equal checks that a database contains the same hours as a folder.
 func equal(t *testing.T, folder string, db query) {
 	t.Helper()
 	var want []string

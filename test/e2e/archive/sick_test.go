@@ -114,7 +114,7 @@ func (p *patient) tick(uuid string) {
 	p.t.Fatalf("fewer than %d XID errors within 5 minutes", want)
 }
 
-// run scrapes the record of a node every minute until a time, with the labels of the shipped scrape configuration.
+// run scrapes the record of a node every minute until the given time, with the labels of the shipped scrape configuration.
 func (p *patient) run(node, uuid string, until time.Time) {
 	p.t.Helper()
 	registry := prometheus.NewPedanticRegistry()

@@ -34,7 +34,7 @@ var gpus = []string{
 	"GPU-5e000000-0000-4000-8000-000000000004",
 }
 
-// plugin is a device plugin.
+// plugin is a device plugin that the test runs.
 type plugin struct {
 	deviceplugin.UnimplementedDevicePluginServer
 	server *grpc.Server

@@ -67,8 +67,8 @@ func (p apiPod) String() string {
 	return text
 }
 
-// testPodsAPI checks that the list from the kubelet's Pods API agrees with the combination of pod-resources,
-// log links and cgroups.
+// testPodsAPI checks that the list from the kubelet's Pods API agrees with the data from pod-resources, log
+// links and cgroups.
 func (n *node) testPodsAPI(t *testing.T) {
 	n.run(t, trainer())
 	n.run(t, server())

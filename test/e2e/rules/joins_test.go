@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// move describes the move of a GPU from node a to node b. The GPU is lost on a at one time and present on b
-// at another time.
+// move describes the move of a GPU from node a to node b. The GPU is lost on node a at one time and
+// present on node b at another time.
 const (
 	lostAt   = 15 * time.Minute
 	backAt   = 20 * time.Minute
