@@ -1,8 +1,10 @@
 #!/bin/sh
-# Adds the exporter to the DaemonSet in the output of the device plugin's chart, before Helm sends it to the API server. It
-# needs kubectl. In Helm 3: helm upgrade --install nvdp nvdp/nvidia-device-plugin --post-renderer
-# manifests/examples/post-renderer/post-renderer.sh ... In Helm 4 a post-renderer is a plugin: helm plugin install
-# manifests/examples/post-renderer helm upgrade --install nvdp nvdp/nvidia-device-plugin --post-renderer gpuledger ...
+# Adds the exporter to the DaemonSet in the output of the device plugin's chart, before Helm sends it to the API server.
+# It needs kubectl. In Helm 3:
+#   helm upgrade --install nvdp nvdp/nvidia-device-plugin --post-renderer manifests/examples/post-renderer/post-renderer.sh ...
+# In Helm 4 a post-renderer is a plugin:
+#   helm plugin install manifests/examples/post-renderer
+#   helm upgrade --install nvdp nvdp/nvidia-device-plugin --post-renderer gpuledger ...
 set -eu
 component=$(cd -P "$(dirname "$0")" && cd ../../components/sidecar && pwd -P)
 folder=$(mktemp -d)
