@@ -532,7 +532,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	xidErrors: {
 		Family: familyHealth, Name: "gpuledger_gpu_xid_errors_total", Type: counter,
 		Labels: ofGPU,
-		Help:   "XID errors that the driver reported; absent if it reported none.",
+		Help:   "XID errors that the driver reported; absent if the driver does not report XID errors.",
 	},
 	xidLast: {
 		Family: familyHealth, Name: "gpuledger_gpu_xid_last_timestamp_seconds", Type: gauge, Unit: "seconds",

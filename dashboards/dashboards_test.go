@@ -18,8 +18,8 @@ import (
 
 // foreign lists the metrics of other exporters that a panel may query.
 var foreign = []string{
-	"up", "scrape_samples_scraped", "scrape_duration_seconds", // metric of Prometheus
-	"gpuledger_build_info",  // Prometheus adds it to every target
+	"up", "scrape_samples_scraped", "scrape_duration_seconds", // metrics of Prometheus
+	"gpuledger_build_info",  // every exporter serves it
 	"DCGM_FI_DEV_GPU_TEMP",  // metrics of dcgm-exporter
 	"kube_namespace_labels", // metrics of kube-state-metrics
 }

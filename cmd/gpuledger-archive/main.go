@@ -1,7 +1,7 @@
 // Command gpuledger-archive files the long-term record of GPU fleets as tables. The tables contain
 // the place of each GPU in each hour, and the pods that used its energy. It reads a
-// Prometheus-compatible store and does not access GPUs or the Kubernetes API itself. Only its
-// command doctor reads the API server, through the user's kubectl.
+// Prometheus-compatible store and does not access GPUs. It accesses the Kubernetes API only to publish
+// checkpoints in a ConfigMap; its command doctor runs the user's kubectl.
 package main
 
 import (

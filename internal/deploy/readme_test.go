@@ -32,7 +32,7 @@ func TestOverlaysNamed(t *testing.T) {
 
 // TestReadme checks the commands in the README's table. Each command for a release must also be on a page
 // about the installation, because tests run the commands of those pages, and must not need a clone of the
-// repository. The commands for today build the programs first.
+// repository. The commands in the column "today" build the programs first.
 func TestReadme(t *testing.T) {
 	var pages strings.Builder
 	for _, name := range []string{"README.md", "charts/gpuledger/README.md", "docs/packages.md"} {

@@ -92,8 +92,8 @@ func repeats(s string) bool {
 	return len(s) >= 6 && strings.Trim(s, s[:1]) == "" || len(s) >= 8 && s[2:] == s[:len(s)-2]
 }
 
-// counts reports whether the characters of s are in ascending order without gaps, as in
-// 0123456789ABCDEF and 1234567890123.
+// counts reports whether each character of s is the digit after the previous character, as in
+// 0123456789ABCDEF and, with 0 after 9, in 1234567890123.
 func counts(s string) bool {
 	if len(s) < 8 {
 		return false

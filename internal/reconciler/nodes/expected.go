@@ -22,12 +22,12 @@ const (
 	reasonLabel         = "label"
 )
 
-// gpuDrivers contains the names of the DRA drivers for GPUs from NVIDIA, AMD and HAMi.
+// gpuDrivers contains the names of the GPU drivers of NVIDIA, AMD and HAMi for DRA.
 var gpuDrivers = []string{"gpu.nvidia.com", "gpu.amd.com", "hami-core-gpu.project-hami.io"}
 
 // expected returns the reasons why a Node should have an exporter. It combines three sources, because the amount of the
-// device plugin's resources is 0 while the plugin is down, slices exist only with DRA, and labels exist only if an
-// administrator sets them.
+// device plugin's resources is 0 while the plugin is down, slices exist only with DRA, and labels exist only if a
+// program or an administrator sets them.
 func (t *term) expected(n *node) []string {
 	var reasons []string
 	if n.gpus {
