@@ -63,7 +63,7 @@ func compareTicks(ctx context.Context, g *program.Group, out *strings.Builder) e
 		rounds = append(rounds, difference)
 	}
 	with, without := everySecond(means), everySecond(means[1:])
-	t := markdown.NewTable("tick of 8 GPUs", "processor time", "standard error of the nodes", "least and most of the rounds", "target")
+	t := markdown.NewTable("tick of 8 GPUs", "processor time", "standard error", "rounds", "target")
 	for _, kind := range []struct {
 		name string
 		of   []float64
