@@ -55,9 +55,10 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 		l = load{} // the power is unknown after a reset
 	}
 	b.IdlePower = b.meter.learn(l, b.IdlePower)
-	if iv.mig == nil { // in MIG mode a few busy slices may draw more than their share of the limit
-		b.meter.minutes.add(l, b.kind.limit)
+	if l.known && iv.mig != nil { // a few busy slices may draw more than their share of the limit
+		l.busy = iv.mostBusy()
 	}
+	b.meter.minutes.add(l, b.kind.limit)
 }
 
 // chargePart charges the energy of a whole GPU or of a MIG instance to accounts, by these rules:

@@ -72,6 +72,18 @@ func (iv *interval) busyShare() (float64, bool) {
 	return iv.meanUtilization()
 }
 
+// mostBusy returns the share of the interval in which any MIG instance worked, if all worked at different times. This is the largest
+// possible share, because one instance may draw as much as the limit of the GPU. It is below 1, so that an instance that always works
+// does not mean that the idle power is the power of the GPU.
+func (iv *interval) mostBusy() float64 {
+	const most = 0.99
+	var busy time.Duration
+	for _, i := range iv.mig.Instances {
+		busy += iv.instances[i.ID]
+	}
+	return min(most, float64(busy)/float64(iv.span().Len()))
+}
+
 // meanUtilization returns the mean utilisation of the GPU, 0 to 1, and whether it is known.
 func (iv *interval) meanUtilization() (float64, bool) {
 	if !iv.measured || iv.looks == 0 {

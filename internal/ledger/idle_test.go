@@ -389,6 +389,35 @@ func TestLightWorkOnInstance(t *testing.T) {
 	}
 }
 
+// TestInstancesNeverIdle checks the estimate for a GPU of 70 W with two instances that are never idle. Before the estimate used the
+// instances' activity, it was the lower of an eighth of the limit (87.5 W) and the lowest power. If an instance always works, the idle
+// power can be any power below the power of the GPU.
+func TestInstancesNeverIdle(t *testing.T) {
+	const idle, limit, work = 70, 700, 200 // W
+	for _, tt := range []struct {
+		name        string
+		share       float64
+		least, most gpu.Watts
+	}{
+		{"slight work", 0.01, idle - 3, idle + 3},
+		{"an instance that always works", 1, 70, 100},
+	} {
+		l, counter := newLedger(), 0.0
+		for s := range 300 {
+			o := onInstance(look(float64(s), []*gpu.Process{ofTrain}, holdsInstance(train, "2")), "2")
+			o.PowerLimit = limit
+			counter += 1000 * (idle + tt.share*work)
+			o.Energy = new(gpu.Millijoules(counter))
+			o.Instances = map[string]time.Duration{"2": time.Duration(tt.share * float64(time.Second))}
+			o.InstancesKnown = true
+			ask(t, l, o)
+		}
+		if b := bookOf(l, uuid); b.Floor.Power < tt.least || b.Floor.Power > tt.most {
+			t.Errorf("%s: idle power %v, want %v to %v", tt.name, b.Floor, tt.least, tt.most)
+		}
+	}
+}
+
 // TestAtRestWithoutContexts checks that the final estimate is at least the power without contexts. This power is known
 // from the GPU itself or from the median over its peers.
 func TestAtRestWithoutContexts(t *testing.T) {
