@@ -96,12 +96,17 @@ func reportTenants(to files) (rows []tenants.Row, err error) {
 	if err != nil {
 		return nil, err
 	}
+	sharings, err := tenants.SharingTable(cheat)
+	if err != nil {
+		return nil, err
+	}
 	twins, err := tenants.TwinTable(cheat)
 	if err != nil {
 		return nil, err
 	}
 	return rows, errors.Join(
 		put(to.tables, "make bench-accuracy: cheats", cheats),
+		put(to.tables, "make bench-accuracy: sharings", sharings),
 		put(to.tables, "make bench-accuracy: twins", twins),
 		put(to.summary, "make bench-accuracy: beside", beside),
 		put(to.tables, "make bench-accuracy: light", tenants.Table(rows)),

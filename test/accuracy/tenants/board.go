@@ -11,8 +11,8 @@ type worker struct {
 	index   int
 	backlog float64 // waiting work in ms
 	// ran is the worker's time on the GPU in this step, and recent is its time on the GPU since the
-	// last sample, in milliseconds.
-	ran, recent float64
+	// last sample, in milliseconds. pays is its part of the step's busy time.
+	ran, recent, pays float64
 	// work is the energy of its work since the start, and floor is the floor's energy while it ran, in
 	// millijoules.
 	work, floor float64
@@ -27,12 +27,12 @@ const kept = 1024
 // A board is a GPU in the simulation.
 type board struct {
 	*GPU
-	workers  []worker
-	working  []*worker // workers that have a load
-	replicas float64
-	random   *rand.Rand
-	now      int64 // ms since the start
-	floor    float64
+	workers []worker
+	working []*worker // the workers with a load
+	slots   []slot
+	random  *rand.Rand
+	now     int64 // ms since the start
+	floor   float64
 	// energy is the board's energy in millijoules, and counter is its value when the energy counter was last
 	// updated.
 	energy, counter float64
@@ -41,20 +41,48 @@ type board struct {
 	busySum     float64
 	last        int     // worker that ran last; -1 before the first
 	tail        float64 // additional power after work in W
-	// floors is the energy of the floor since the start, and unused is the part of it that was used while no
-	// worker ran.
-	floors, unused float64
+	// floors is the energy of the floor since the start.
+	floors float64
 	ring
 }
 
+// A slot is a MIG instance or a whole GPU.
+type slot struct {
+	part     float64   // of the GPU
+	working  []*worker // workers that have a load
+	replicas float64
+	// unused is the energy of the slot's floor while no worker ran.
+	unused float64
+	// active is the time with work since the start in milliseconds, and counted is its value at the last update of GPM.
+	active, counted float64
+}
+
+// newSlots returns a slot for each instance, or one slot for a whole GPU.
+func newSlots(g *GPU) []slot {
+	if g.Slices == nil {
+		return []slot{{part: 1}}
+	}
+	all := 0
+	for _, n := range g.Slices {
+		all += n
+	}
+	slots := make([]slot, len(g.Slices))
+	for i, n := range g.Slices {
+		slots[i].part = float64(n) / float64(all)
+	}
+	return slots
+}
+
 func newBoard(g *GPU, how Driver, seed uint64) *board {
-	b := &board{GPU: g, random: rand.New(rand.NewPCG(seed, 1)), last: -1, ring: newRing(how)}
+	b := &board{GPU: g, random: rand.New(rand.NewPCG(seed, 1)), last: -1, ring: newRing(how), slots: newSlots(g)}
 	b.workers = make([]worker, len(g.Tenants))
 	for i := range g.Tenants {
 		b.workers[i] = worker{Tenant: &g.Tenants[i], index: i}
-		b.replicas += float64(g.Tenants[i].Replicas)
+		s := &b.slots[g.Tenants[i].Instance]
+		s.replicas += float64(g.Tenants[i].Replicas)
 		if g.Tenants[i].Load != nil {
 			b.working = append(b.working, &b.workers[i])
+			s.working = append(s.working, &b.workers[i])
 		}
 	}
 	return b
@@ -70,17 +98,25 @@ func (b *board) step() {
 	if b.now%tick.Milliseconds() == 0 {
 		b.warm()
 	}
-	left := b.run()
-	used := b.floor // in millijoules, because every step is a millisecond
-	for _, w := range b.working {
-		work := w.Watts * w.ran
-		w.work += work
-		w.floor += b.floor * w.ran
-		used += work
+	left, used := 1., b.floor // in millijoules, because every step is a millisecond
+	for i := range b.slots {
+		s := &b.slots[i]
+		rest := b.run(s)
+		for _, w := range s.working {
+			work := w.Watts * w.ran
+			w.work += work
+			w.floor += b.floor * s.part * w.pays
+			used += work
+		}
+		s.unused += b.floor * s.part * rest
+		s.active += 1 - rest
+		if b.now%gpmStep == gpmOffset {
+			s.counted = s.active
+		}
+		left = min(left, rest)
 	}
 	used += b.afterwards(left)
 	b.floors += b.floor
-	b.unused += b.floor * left
 	b.energy += used
 	b.busySum += 1 - left
 	b.now++
@@ -107,15 +143,19 @@ func (b *board) afterwards(left float64) float64 {
 	return b.tail
 }
 
-// run runs the waiting work for a millisecond. Each call starts with another worker. It returns the part of
+// run runs the waiting work of a slot for a millisecond. Each call starts with another worker. It returns the part of
 // the millisecond in which no worker ran.
-func (b *board) run() (left float64) {
+func (b *board) run(s *slot) (left float64) {
+	if b.MPS != NoMPS {
+		return b.runTogether(s)
+	}
 	left = 1
-	n := len(b.working)
+	n := len(s.working)
 	for i := range n {
-		w := b.working[(int(b.now%int64(n))+i)%n]
+		w := s.working[(int(b.now%int64(n))+i)%n]
 		w.backlog += w.Load(b.now)
 		w.ran = min(w.backlog, left)
+		w.pays = w.ran
 		left -= w.ran
 		w.backlog -= w.ran
 		w.recent += w.ran
@@ -126,13 +166,37 @@ func (b *board) run() (left float64) {
 	return max(left, 0)
 }
 
+// runTogether is [board.run] for clients of an MPS server, which do not wait for each other. Clients that run at the same time
+// divide the busy time in proportion to their work.
+func (b *board) runTogether(s *slot) (left float64) {
+	left = 1
+	sum := 0.
+	for _, w := range s.working {
+		w.backlog += w.Load(b.now)
+		w.ran = min(w.backlog, 1)
+		left *= 1 - w.ran
+		w.backlog -= w.ran
+		w.recent += w.ran
+		if sum += w.ran; w.ran > 0 && b.random.Float64()*sum < w.ran {
+			b.last = w.index
+		}
+	}
+	for _, w := range s.working {
+		if w.pays = 0; sum > 0 {
+			w.pays = (1 - left) * w.ran / sum
+		}
+	}
+	return left
+}
+
 // tallies returns the tally of each tenant.
 func (b *board) tallies() []tally {
 	all := make([]tally, len(b.workers))
 	for i := range b.workers {
 		w := &b.workers[i]
-		held := float64(w.Replicas) / b.replicas
-		all[i] = tally{w.work + held*b.floors, w.work + w.floor + held*b.unused}
+		s := &b.slots[w.Instance]
+		held := float64(w.Replicas) / s.replicas
+		all[i] = tally{w.work + held*s.part*b.floors, w.work + w.floor + held*s.unused}
 	}
 	return all
 }

@@ -17,6 +17,8 @@ type Cheat struct {
 	Load     func(Driver) Load
 	Watts    float64
 	Lifetime time.Duration
+	// Ordinary is the power of the same work without the trick, if the trick is a high power. That work takes longer.
+	Ordinary float64
 	// Peer is her work on another GPU of the same model that she holds alone, and its power. It is nil if she
 	// has no such work.
 	Peer      func() Load
@@ -31,6 +33,7 @@ type Cheat struct {
 type Scene struct {
 	Cheat
 	Driver
+	Sharing
 	Floor gpu.Watts
 	// Replicas is the number of replicas that the victim holds. Mallory holds one replica. Busy is set
 	// if the victim works a fifth of the time.
@@ -46,6 +49,9 @@ func (s Scene) String() string {
 	victim := "idle"
 	if s.Busy {
 		victim = "busy"
+	}
+	if s.isMIG() {
+		return fmt.Sprintf("%s victim on 4g, %v W", victim, s.Floor)
 	}
 	return fmt.Sprintf("%s victim with %d of %d replicas, %v W, %v", victim, s.Replicas, s.Replicas+1, s.Floor, s.Driver)
 }
@@ -68,9 +74,11 @@ func Scenes(c Cheat) (all []Scene) {
 // model is the model of all GPUs in a scene. Their power limit is 700 W.
 const model = "NVIDIA H100 80GB HBM3"
 
-// Cheats returns all cheats.
+// always returns a load that does not depend on the driver.
+func always(l func() Load) func(Driver) Load { return func(Driver) Load { return l() } }
+
+// Cheats returns all cheats on a GPU that is time-sliced.
 func Cheats() []Cheat {
-	always := func(l func() Load) func(Driver) Load { return func(Driver) Load { return l() } }
 	slightly := always(func() Load { return Bursts(20, 0.05, 11) })
 	return []Cheat{
 		{Name: "slightly busy from boot, in bursts of 20 ms", Watts: 400, Load: slightly},
@@ -110,6 +118,10 @@ func afterSamples(how Driver, length float64) Load {
 func (s Scene) Honest() Scene {
 	load := s.Load
 	s.Load = func(how Driver) Load { return Gathered(load(how), 60_000) }
+	if more := s.Watts / s.Ordinary; s.Ordinary > 0 {
+		s.Load = func(how Driver) Load { return Gathered(longer(load(how), more), 60_000) }
+		s.Watts = s.Ordinary
+	}
 	s.Lifetime, s.Peer = 0, nil
 	return s
 }
@@ -125,12 +137,13 @@ func (s Scene) World(length time.Duration) World {
 			return 0
 		}
 	}
-	victim := Tenant{Name: "victim", Replicas: s.Replicas, Watts: 400}
+	victim := Tenant{Name: "victim", Replicas: s.Replicas, Watts: s.victimWatts()}
 	if s.Busy {
 		victim.Load = Bursts(20, 0.2, 14)
 	}
 	w := World{Name: s.Name + ", " + s.String(), Driver: s.Driver, Length: length, Seed: 42}
 	w.GPUs = []GPU{{Model: model, Limit: 700, Floor: s.Floor, Tail: s.Tail, Tenants: []Tenant{mallory, victim}}}
+	s.divide(&w.GPUs[0])
 	if s.Configured {
 		w.GPUs[0].Configured = s.Floor
 	}

@@ -48,6 +48,11 @@ func Within(load Load, from, until, period int64) Load {
 	}
 }
 
+// longer returns a load with more work by a factor.
+func longer(load Load, factor float64) Load {
+	return func(ms int64) float64 { return factor * load(ms) }
+}
+
 // Gathered returns a load that collects the work of each period, in milliseconds, and does it at the end of
 // the period.
 func Gathered(load Load, period int64) Load {

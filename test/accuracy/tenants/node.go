@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -34,6 +35,8 @@ type reader struct {
 	marks []mark
 
 	buffers buffers
+	// active is the time with work of each instance at the last observation, in milliseconds; nil before the first.
+	active []float64
 }
 
 // A mark is the truth at an observation.
@@ -86,8 +89,7 @@ func (r *reader) observe() ledger.Observation {
 	o := ledger.Observation{
 		UUID: r.uuid, Model: r.Model, At: at,
 		Energy: new(r.reading()), MaxPower: r.Limit, PowerLimit: r.Limit,
-		Utilization:    new(math.Round(100*r.busyOver(int64(1000/r.how.PerSecond))) / 100),
-		ProcessesKnown: true, ActivityKnown: true, AllocationsKnown: true,
+		ConfiguredIdlePower: r.Configured, ProcessesKnown: true, AllocationsKnown: true,
 	}
 	for i := range r.workers {
 		w := &r.workers[i]
@@ -97,11 +99,49 @@ func (r *reader) observe() ledger.Observation {
 		}
 	}
 	taken, powers := r.drain()
-	o.ConfiguredIdlePower = r.Configured
-	o.QuietPower, o.QuietSampled = r.quietPower(at, taken, powers), r.how.Power > 0
-	o.Sampled, o.Activity = r.fold(at, taken)
+	if r.Slices != nil {
+		r.observeInstances(&o)
+	} else {
+		o.Utilization = new(math.Round(100*r.busyOver(int64(1000/r.how.PerSecond))) / 100)
+		o.QuietPower, o.QuietSampled = r.quietPower(at, taken, powers), r.how.Power > 0
+		o.Sampled, o.Activity = r.fold(at, taken)
+		o.ActivityKnown = true
+	}
 	r.keep(at)
 	return o
+}
+
+// observeInstances adds the MIG instances to an observation. In MIG mode the driver has no samples of processes, of power or
+// of the GPU's utilisation. GPM counts the activity of each instance.
+func (r *reader) observeInstances(o *ledger.Observation) {
+	o.Partitions = &gpu.Partitioning{}
+	o.Places = make(map[gpu.ProcessID]string)
+	for i, n := range r.Slices {
+		o.Partitions.Slices += n
+		o.Partitions.Instances = append(o.Partitions.Instances, gpu.Partition{ID: strconv.Itoa(i), Profile: fmt.Sprintf("%dg", n), Slices: n})
+	}
+	o.Allocations = nil
+	for i := range r.workers {
+		w := &r.workers[i]
+		id := strconv.Itoa(w.Instance)
+		o.Places[o.Processes[i].ID] = id
+		o.Allocations = append(o.Allocations, gpu.Allocation{Owner: w.owner(), Replicas: 1, GPUInstance: id, Sharing: gpu.SharingMIG, Live: true})
+	}
+	if !r.GPM {
+		return
+	}
+	if o.InstancesKnown = r.active != nil; o.InstancesKnown {
+		o.Instances = make(map[string]time.Duration)
+	} else {
+		r.active = make([]float64, len(r.slots))
+	}
+	for i := range r.slots {
+		s := &r.slots[i]
+		if o.InstancesKnown {
+			o.Instances[strconv.Itoa(i)] = time.Duration((s.counted - r.active[i]) * float64(time.Millisecond))
+		}
+		r.active[i] = s.counted
+	}
 }
 
 // fold computes the activity from samples in the same way as NVML and the NVML source. The result has one row
@@ -126,10 +166,22 @@ func (r *reader) fold(at gpu.Instant, taken []sample) (gpu.Span, []ledger.Activi
 	for _, s := range order {
 		share := math.Round(sums[s.pid]/float64(len(taken))) / 100
 		if busy := time.Duration(share * float64(span.Len())); busy > 0 {
-			activity = append(activity, ledger.Activity{Process: r.named(s), Span: span, Busy: busy})
+			activity = append(activity, r.performed(s, span, busy)...)
 		}
 	}
 	return span, activity
+}
+
+// performed returns the activity of the processes that a sample names. The sampler divides the work of an MPS server equally
+// over its clients, and marks it as served.
+func (r *reader) performed(s sample, span gpu.Span, busy time.Duration) (all []ledger.Activity) {
+	if r.MPS != MPSServer {
+		return []ledger.Activity{{Process: r.named(s), Span: span, Busy: busy}}
+	}
+	for i := range r.workers {
+		all = append(all, ledger.Activity{Process: r.process(&r.workers[i]), Span: span, Busy: busy / time.Duration(len(r.workers)), Served: true})
+	}
+	return all
 }
 
 // named returns the process that a sample names. If the process ended before it was listed, its owner is

@@ -11,6 +11,9 @@ type sample struct {
 	percent float64
 }
 
+// serverPID is the PID of the MPS server.
+const serverPID = 1
+
 // A powerSample is a sample of power.
 type powerSample struct {
 	at    int64
@@ -40,6 +43,9 @@ func (r *ring) sample(b *board) {
 		s := sample{at: b.now, worker: r.named(b), percent: math.Round(100 * b.busyOver(r.period))}
 		if s.worker >= 0 {
 			s.pid = b.workers[s.worker].pidAt(b.now)
+			if b.MPS == MPSServer {
+				s.pid = serverPID
+			}
 		}
 		r.taken = append(r.taken, s)
 		r.next, r.period = r.next+1, 0
@@ -57,7 +63,7 @@ func (r *ring) sample(b *board) {
 func (r *ring) named(b *board) int {
 	ran := func(w *worker) float64 { return w.ran }
 	recent := func(w *worker) float64 { return w.recent }
-	if i := b.pick(ran, b.random.Float64()); i >= 0 {
+	if i := b.pick(ran, b.random.Float64()*b.overlap()); i >= 0 {
 		return i
 	}
 	switch r.how.Names {
@@ -74,6 +80,19 @@ func (r *ring) named(b *board) int {
 		return int(r.next) % len(b.workers)
 	}
 	return -1
+}
+
+// overlap returns the sum of the times of all workers in this step, divided by the time in which at least one of them ran. It
+// is 1 if one runs at a time.
+func (b *board) overlap() float64 {
+	sum, busy := 0., 0.
+	for _, w := range b.working {
+		sum, busy = sum+w.ran, busy+w.pays
+	}
+	if b.MPS == NoMPS || busy == 0 {
+		return 1
+	}
+	return sum / busy
 }
 
 // pick adds up the workers' amounts and returns the worker at which the sum exceeds a point. It returns -1 if

@@ -2,6 +2,7 @@ package tenants
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,11 +160,14 @@ func CheatTable(length time.Duration) (*markdown.Table, error) {
 
 // most returns the largest effects of a cheat, and the scene in which the cheat moves most energy.
 func most(c Cheat, none, configured bool, length time.Duration) (most Effect, where string, err error) {
+	scenes := slices.DeleteFunc(Scenes(c), func(s Scene) bool { return none != (s.Names == NamesNone) })
+	return mostOf(scenes, configured, length)
+}
+
+// mostOf returns the largest effects in some scenes, and the scene in which most is moved.
+func mostOf(scenes []Scene, configured bool, length time.Duration) (most Effect, where string, err error) {
 	where = "–"
-	for _, s := range Scenes(c) {
-		if none != (s.Names == NamesNone) {
-			continue
-		}
+	for _, s := range scenes {
 		s.Configured = configured
 		e, err := s.Effect(length)
 		if err != nil {
@@ -175,6 +179,26 @@ func most(c Cheat, none, configured bool, length time.Duration) (most Effect, wh
 		most = Effect{max(most.Moved, e.Moved), max(most.Error, e.Error)}
 	}
 	return most, where, nil
+}
+
+// SharingTable returns the largest effects of each cheat on GPUs that are not time-sliced, in percent of the GPU's energy.
+func SharingTable(length time.Duration) (*markdown.Table, error) {
+	t := markdown.NewTable("GPU", "mallory's trick", "moved", "worst scene", "error", "configured: moved", "error")
+	for _, how := range Sharings {
+		for i := range SharingCheats(how) {
+			c := SharingCheats(how)[i]
+			estimated, where, err := mostOf(SharingScenes(c, how), false, length)
+			if err != nil {
+				return nil, err
+			}
+			configured, _, err := mostOf(SharingScenes(c, how), true, length)
+			if err != nil {
+				return nil, err
+			}
+			t.Add(how.String(), c.Name, percent(estimated.Moved), where, percent(estimated.Error), percent(configured.Moved), percent(configured.Error))
+		}
+	}
+	return t, nil
 }
 
 // TwinTable returns a table of the twins, in percent of the GPU's energy. It contains the true part of the victim in

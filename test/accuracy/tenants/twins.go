@@ -46,7 +46,7 @@ func Twins() []Twin {
 		return Twin{name, [2]string{"mallory works", "the victim works"}, how, [2]GPU{one, other}}
 	}
 	evenly := func(duty float64) func() Load { return func() Load { return Evenly(duty) } }
-	return []Twin{
+	return append([]Twin{
 		warm("slightly busy from boot, in bursts of 20 ms", func() Load { return Bursts(20, 0.05, 11) }, [2]gpu.Watts{70, 59.2}, [2]float64{400, 386}, 15),
 		powers("slightly busy from boot, evenly", evenly(0.03), [2]gpu.Watts{70, 81.4}, [2]float64{400, 20}),
 		powers("work that rounds to 0 %", evenly(0.0045), [2]gpu.Watts{70, 72.565}, [2]float64{590, 20}),
@@ -54,6 +54,32 @@ func Twins() []Twin {
 		powers("work before each sample of power", func() Load { return Periodic(1, powerStep, powerStep-1) }, [2]gpu.Watts{70, 98.5}, [2]float64{590, 20}),
 		hidden("work right after each sample of activity", 100),
 		hidden("1 ms after each sample of activity", 1),
+	}, sharingTwins()...)
+}
+
+// sharingTwins returns the twins of GPUs that are not time-sliced. Mallory and the victim exchange their work, or a part of its
+// power. The watts are the powers of both on a whole GPU.
+func sharingTwins() []Twin {
+	twin := func(name string, how Sharing, loads [2][2]Load, watts [2][2]float64) Twin {
+		t := Twin{Name: how.String() + ": " + name, driver: Driver{Power: time.Second}}
+		for i := range t.gpus {
+			g := &t.gpus[i]
+			*g = GPU{Model: model, Limit: 700, Floor: 70, Tenants: []Tenant{
+				{Name: "mallory", Replicas: 1, Watts: watts[i][0], Load: loads[i][0]},
+				{Name: "victim", Replicas: 3, Watts: watts[i][1], Load: loads[i][1]},
+			}}
+			how.divide(g)
+			t.Descriptions[i] = fmt.Sprintf("work %.0f W, victim %.0f W", g.Tenants[0].Watts, g.Tenants[1].Watts)
+		}
+		return t
+	}
+	fifth, full := Evenly(0.2), Evenly(1)
+	both := [2][2]Load{{fifth, fifth}, {fifth, fifth}}
+	return []Twin{
+		twin("kernels with much power", MIGWithGPM, both, [2][2]float64{{590, 400}, {400, 542.5}}),
+		twin("any work", MIGWithoutGPM, [2][2]Load{{full, nil}, {nil, full}}, [2][2]float64{{590, 0}, {0, 442.5}}),
+		twin("any work", MPSNamesServer, [2][2]Load{{fifth, nil}, {nil, fifth}}, [2][2]float64{{400, 0}, {0, 400}}),
+		twin("kernels with much power", MPSNamesClients, both, [2][2]float64{{590, 200}, {400, 390}}),
 	}
 }
 
@@ -80,11 +106,13 @@ func (t Twin) Victims(length time.Duration) (shares [2]Share, err error) {
 }
 
 // A Reading contains all values that the driver reports for a GPU and a second. These are the samples of activity (each
-// with a time, a process and a busy percentage), the samples of power in watts, and the energy in joules.
+// with a time, a process and a busy percentage), the samples of power in watts, and the energy in joules. In MIG mode, they are the energy
+// and, with GPM, the milliseconds in which each instance worked.
 type Reading struct {
-	Samples []string
-	Powers  []float64
-	Energy  float64
+	Samples   []string
+	Powers    []float64
+	Instances []float64
+	Energy    float64
 }
 
 // Readings returns the readings of each world.
@@ -102,6 +130,14 @@ func (t Twin) Readings(seconds int) (all [2][]Reading) {
 			}
 			taken, powers := b.drain()
 			r := Reading{Energy: (b.counter - before) / 1000}
+			if b.Slices != nil {
+				taken, powers = nil, nil
+			}
+			for i := range b.slots {
+				if b.GPM {
+					r.Instances = append(r.Instances, b.slots[i].counted)
+				}
+			}
 			for _, s := range taken {
 				r.Samples = append(r.Samples, fmt.Sprintf("%d ms: process %d, %v %%", s.at, s.pid, s.percent))
 			}

@@ -37,6 +37,8 @@ func TestTwinsDiffer(t *testing.T) {
 	bursts := 0.75 * 59.2 * (1 - 0.05) / 90
 	// The work takes 100 ms or 1 ms after each of 7.2 samples per second.
 	long, short := 0.72, 0.0072
+	// Clients of MPS work at the same time. At least one of two with 20 % works 36 % of the time, and both pay half of this floor.
+	together := 70 * (0.36/2 + 0.64*0.75)
 	want := [][2]float64{
 		{powers(0.05, 70, 400), bursts},
 		{powers(0.03, 70, 400), powers(0.03, 81.4, 20)},
@@ -45,6 +47,11 @@ func TestTwinsDiffer(t *testing.T) {
 		{powers(0.05, 70, 590), powers(0.05, 98.5, 20)},
 		{powers(long, 70, 590), 1 - powers(long, 70, 590)/3},
 		{powers(short, 70, 590), 1 - powers(short, 70, 590)/3},
+		// The instance 4g has 40 of 70 W.
+		{(40 + 0.2*400*4/7) / (70 + 0.2*(590*3+400*4)/7), (40 + 0.2*310) / (70 + 0.2*(590*3+400*4)/7)},
+		{40. / (70 + 590.*3/7), (40 + 590.*3/7) / (70 + 590.*3/7)},
+		{powers(0.2, 70, 400), 1 - powers(0.2, 70, 400)/3},
+		{(together + 0.2*200) / (70 + 0.2*790), (together + 0.2*390) / (70 + 0.2*790)},
 	}
 	for i, twin := range tenants.Twins() {
 		shares, err := twin.Victims(20 * time.Minute)

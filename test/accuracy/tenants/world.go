@@ -29,13 +29,30 @@ type GPU struct {
 	// Its energy belongs to the work.
 	Tail    gpu.Watts
 	Tenants []Tenant
+	// Slices contains the number of slices of each MIG instance, or nil if the GPU is not divided. GPM is set if the driver
+	// measures the activity of the instances.
+	Slices []int
+	GPM    bool
+	// MPS is set if the processes are clients of an MPS server. Then they run at the same time.
+	MPS MPS
 }
+
+// MPS is the way in which clients of an MPS server are sampled.
+type MPS int
+
+// These are the ways to sample. It is not known whether drivers name clients.
+const (
+	NoMPS      MPS = iota // time-slicing
+	MPSServer             // samples name the server
+	MPSClients            // samples name the client that runs
+)
 
 // A Tenant describes a container that holds replicas of a GPU and has one process on it.
 type Tenant struct {
 	Name string
-	// Replicas is the number of held replicas; 0 means that the tenant holds no replica.
-	Replicas int
+	// Replicas is the number of held replicas; 0 means that the tenant holds no replica. Instance is the position of its MIG
+	// instance.
+	Replicas, Instance int
 	// Watts is the power of its work in addition to the floor.
 	Watts float64
 	// Load is its work, or nil if it never works.
@@ -86,6 +103,9 @@ const (
 	driftPeriod = 37 * 60 * 1000
 	// noise is the standard deviation of a sample of power, in watts.
 	noise = 1.0
+	// gpmStep is the time between two updates of the counters of GPM, and gpmOffset is the time of the first update, in
+	// milliseconds. They are not updated together with the counter of energy.
+	gpmStep, gpmOffset = 100, 60
 	// tailTime is the time in which the power after work falls to 1/e, in milliseconds.
 	tailTime = 1000
 )

@@ -1,0 +1,115 @@
+package tenants_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/test/accuracy/tenants"
+)
+
+// These are the limits of the parts of a GPU's energy that a cheat may move on a GPU that is not time-sliced. The last two limits
+// are for kernels with much power, if the idle power is estimated or configured.
+const sharingLimit, powerLimit, configuredPowerLimit = 0.02, 0.08, 0.06
+
+const muchPower = "kernels with much power"
+
+// TestSharingCheats checks that cheats on MIG instances, and on an MPS server that samples name, move at most 2 %. Exceptions are kernels
+// with much power on MIG instances with GPM, because GPM does not report power.
+func TestSharingCheats(t *testing.T) {
+	for _, how := range []tenants.Sharing{tenants.MIGWithGPM, tenants.MIGWithoutGPM, tenants.MPSNamesServer} {
+		for _, c := range tenants.SharingCheats(how) {
+			for _, configured := range []bool{false, true} {
+				s := tenants.SharingScenes(c, how)[0]
+				limit := sharingLimit
+				if c.Name == muchPower {
+					s = tenants.SharingScenes(c, how)[1]
+				}
+				if c.Name == muchPower && how == tenants.MIGWithGPM {
+					if limit = powerLimit; configured {
+						limit = configuredPowerLimit
+					}
+				}
+				s.Configured = configured
+				if part := moved(t, s); part > limit {
+					t.Errorf("%v, %s, %v, configured %v: %.1f %% of the GPU's energy are moved", how, c.Name, s, configured, 100*part)
+				}
+			}
+		}
+	}
+}
+
+// TestSharedTruth compares the true parts of mallory with amounts that were calculated by hand. The idle power is 70 W.
+func TestSharedTruth(t *testing.T) {
+	mallory := tenants.Tenant{Name: "mallory", Replicas: 1, Watts: 300, Load: tenants.Evenly(0.5)}
+	victim := tenants.Tenant{Name: "victim", Replicas: 3, Instance: 1, Watts: 100, Load: tenants.Evenly(0.2)}
+	near := func(name string, g tenants.GPU, floorShared, userPays float64) {
+		g.Model, g.Limit, g.Floor = "A", 700, 70
+		r := run(t, tenants.World{Name: name, Length: 37 * time.Minute, GPUs: []tenants.GPU{g}})
+		// The board draws 70 + 150 + 20 = 240 W.
+		near(t, name+", floor shared", r.Share("mallory").FloorShared, floorShared/240, 0.001)
+		near(t, name+", user pays", r.Share("mallory").UserPays, userPays/240, 0.001)
+	}
+	near("MIG", tenants.GPU{Slices: []int{3, 4}, GPM: true, Tenants: []tenants.Tenant{mallory, victim}}, 30+150, 30+150)
+	victim.Instance = 0
+	// At least one works 1 − 0.5 × 0.8 = 60 % of the time. Mallory does 5 of 7 parts of the work.
+	near("MPS", tenants.GPU{MPS: tenants.MPSClients, Tenants: []tenants.Tenant{mallory, victim}}, 70./4+150, 42*5./7+28./4+150)
+}
+
+// TestSharedCharges checks the charges of busy MIG instances and clients against the rule of docs/energy.md, with a configured idle power
+// of 70 W. Both tenants draw the same power for a busy second of a slice, so that activity is the right measure.
+func TestSharedCharges(t *testing.T) {
+	world := func(how tenants.MPS, slices []int, gpm bool, instance int, watts [2]float64) tenants.World {
+		return tenants.World{Name: "busy", Length: 20 * time.Minute, GPUs: []tenants.GPU{{
+			Model: "A", Limit: 700, Floor: 70, Configured: 70, Slices: slices, GPM: gpm, MPS: how, Tenants: []tenants.Tenant{
+				{Name: "mallory", Replicas: 1, Watts: watts[0], Load: tenants.Evenly(0.5)},
+				{Name: "victim", Replicas: 3, Instance: instance, Watts: watts[1], Load: tenants.Evenly(0.2)},
+			},
+		}}}
+	}
+	charged := func(w tenants.World) float64 {
+		r := run(t, w)
+		return r.Share("mallory").Charged
+	}
+	near(t, "MIG with GPM", charged(world(0, []int{3, 4}, true, 1, [2]float64{210, 280})), (30+105.)/(70+105+56), 0.005)
+	near(t, "MIG without GPM", charged(world(0, []int{3, 4}, false, 1, [2]float64{210, 280})), 3./7, 0.001)
+	near(t, "MPS server", charged(world(tenants.MPSServer, nil, false, 0, [2]float64{300, 300})), 1./4, 0.001)
+}
+
+// TestHonestInstances checks the mean part of the energy in wrong accounts for pairs of loads on two MIG instances with GPM. Most of
+// these GPUs are never seen idle. With an eighth of the power limit as idle power the mean was 7.3 %.
+func TestHonestInstances(t *testing.T) {
+	var sum, worst, n float64
+	for _, floor := range []gpu.Watts{55, 90, 140} {
+		for i := range 36 {
+			for _, watts := range [][2]float64{{200, 400}, {400, 250}} {
+				loads := [2]tenants.Load{honestLoads(i)[i/6], honestLoads(100 + i)[i%6]}
+				wrong := wrongOnInstances(t, floor, loads, watts)
+				sum, worst, n = sum+wrong, max(worst, wrong), n+1
+			}
+		}
+	}
+	t.Logf("%.0f pairs of loads: %.2f %% in wrong accounts, at most %.1f %%", n, 100*sum/n, 100*worst)
+	if sum/n > 0.069 {
+		t.Errorf("%.1f %% of the energy is in wrong accounts, want less than 6.9 %%", 100*sum/n)
+	}
+}
+
+// honestLoads returns six loads, one of which is no work.
+func honestLoads(seed int) []tenants.Load {
+	s := uint64(seed)
+	return []tenants.Load{nil, tenants.Evenly(0.02), tenants.Bursts(20, 0.2, s), tenants.Evenly(0.5), tenants.Bursts(300, 0.8, s), tenants.Evenly(1)}
+}
+
+// wrongOnInstances returns the part of the energy in wrong accounts after five minutes. The watts are powers on a whole GPU.
+func wrongOnInstances(t *testing.T, floor gpu.Watts, loads [2]tenants.Load, watts [2]float64) float64 {
+	t.Helper()
+	slices := []int{3, 4}
+	g := tenants.GPU{Model: "A", Limit: 700, Floor: floor, Slices: slices, GPM: true}
+	for i, name := range []string{"one", "other"} {
+		part := float64(slices[i]) / float64(slices[0]+slices[1])
+		g.Tenants = append(g.Tenants, tenants.Tenant{Name: name, Replicas: 1, Instance: i, Watts: watts[i] * part, Load: loads[i]})
+	}
+	r := run(t, tenants.World{Name: "honest", Length: 5 * time.Minute, Seed: 1, GPUs: []tenants.GPU{g}})
+	return r.Wrong(tenants.UserPays)
+}
