@@ -55,16 +55,16 @@ const maxHeading = 80
 // generated, so they are not counted.
 var (
 	limits = map[string]int{
-		"../README.md":     1200,
+		"../README.md":     1320,
 		"amd.md":           1305,
-		"archive.md":       2900,
+		"archive.md":       3190,
 		"ask.md":           1850,
 		"dba.md":           720,
 		"dcgm.md":          1740,
 		"dispute.md":       1160,
 		"hardware.md":      620,
 		"health.md":        1460,
-		"install.md":       2495,
+		"install.md":       2740,
 		"managers.md":      1020,
 		"opentelemetry.md": 230,
 		"packages.md":      520,
@@ -73,7 +73,7 @@ var (
 		"take-over.md":     520,
 		"web.md":           830,
 		"upgrades.md":      860,
-		others:             28640,
+		others:             31500,
 	}
 	reference = []string{"accuracy.md", "metrics.md", "flags.md", "tables.md"}
 )
