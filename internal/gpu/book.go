@@ -9,8 +9,8 @@ import (
 //
 //	Energy = Σ Accounts + Σ Unattributed + Retired
 //
-// exactly, in millijoules. The left side is the sum of the increases of the board's counter. The
-// right side comes from the accounts.
+// exactly, in millijoules. Energy is the sum of the increases of the board's counter. It is counted
+// independently of the accounts.
 type Book struct {
 	// Opened is the time at which counting began. It is the created timestamp of the counters.
 	Opened time.Time `json:"opened"`

@@ -25,7 +25,7 @@ func NewCounter(m HealthMetric, labels []string, part string) Counter {
 // sum returns the part of the name that is common to all counters with the same sum.
 func (c *Counter) sum() string { return c.Name[:strings.LastIndexByte(c.Name, '/')+1] }
 
-// A Count holds the last value of a [Counter], and the total, which is the first value plus all
+// A Count holds the last value of a [Counter], and a total. The total is the first value plus all
 // growth. If a value is lower than the last value, the counter restarted, and the new value counts
 // as growth.
 type Count struct {
@@ -64,7 +64,8 @@ func (x Counts) Plus(read []Counter) Counts {
 	return grown
 }
 
-// Continue returns the counts x, continued by counts of the same counters that started later.
+// Continue returns the counts x after reading the last values in later. The counts in later belong
+// to the same counters, but began after the counts in x.
 func (x Counts) Continue(later Counts) Counts {
 	all := maps.Clone(x)
 	if all == nil {
@@ -76,8 +77,9 @@ func (x Counts) Continue(later Counts) Counts {
 	return all
 }
 
-// Totals returns, for the counters in a reading, the sums over all parts. A sum includes the last
-// total of a part that is missing from the reading, so that the sum does not fall.
+// Totals returns a sum over all parts for each metric and label set in a reading. If a part is
+// missing from the reading, the sum includes the last total of this part, so that the sum does not
+// fall.
 func (x Counts) Totals(read []Counter) (totals []HealthValue) {
 	for i := range read {
 		c := &read[i]

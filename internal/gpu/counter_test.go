@@ -9,8 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestCounts compares sums over links with counts that were computed by hand. One link restarts, one link is not
-// reported, the driver is loaded again, and an exporter reads its saved counts late and continues them.
+// TestCounts compares sums over links with counts that were computed by hand. The test covers four events: a
+// link restarts, a link is not reported, the driver is loaded again, and an exporter continues its saved counts
+// although it reads them late.
 func TestCounts(t *testing.T) {
 	links := func(values ...int) (read []gpu.Counter) {
 		for link, n := range values {
@@ -32,7 +33,7 @@ func TestCounts(t *testing.T) {
 		{links(2, 1000, 1), 1108}, // link 0 restarted and has two errors
 		{links(2, -1, 1), 1108},
 		{links(2, 1001, 1), 1109},
-		{links(0, 0, 3), 1111}, // the driver was loaded again; link 2 has three errors, of which two or three are new
+		{links(0, 0, 3), 1111}, // the driver was loaded again; link 2 has three errors, so either two or three of them are new
 		{links(4, 0, 3), 1115},
 	} {
 		counts = counts.Plus(tt.read)
@@ -42,7 +43,7 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	var later gpu.Counts
-	later = later.Plus(links(5, 0, 0)).Plus(links(6, 7, 0)) // these errors were counted before the state was read; link 2 restarted
+	later = later.Plus(links(5, 0, 0)).Plus(links(6, 7, 0)) // these errors were counted before the saved state was read; then link 2 restarted
 	joined := counts.Continue(later)
 	if got := joined.Totals(links(6, 7, 0))[0].Value; got != 1115+2+7 {
 		t.Errorf("after the state was read: %v, want 1124", got)

@@ -1,21 +1,21 @@
 package gpu
 
-// Device describes the identity and the place of one physical GPU. It is read when the driver is opened and
-// when the set of GPUs changes, but not on every tick. Strings are as returned by the driver; they are not
-// normalised.
+// Device describes the identity and the place of one physical GPU. A source reads the device when the driver
+// is opened and when the set of GPUs changes, but not on every tick. Strings are not normalised: they are
+// the strings that the driver returned.
 type Device struct {
 	// UUID identifies the GPU everywhere (NVML nvmlDeviceGetUUID, DCGM field 54).
 	UUID string `json:"uuid"`
 	// Index is the position in the driver's enumeration order. It changes when a GPU is lost, so it is never
 	// used as a key.
 	Index int `json:"index"`
-	// Position is the position of the GPU, or of its first partition, among all GPUs and partitions of its
-	// driver, in the order of the device nodes. It is nil for NVIDIA GPUs. The partitions of a GPU have
-	// consecutive positions. The position shifts like the index. The position is not saved, so a GPU that was
-	// lost before a restart of the exporter has no position afterwards.
+	// Position is the number of the GPU, or of its first partition, in a list of all GPUs and partitions of its
+	// driver. The list is sorted by device node, and the partitions of a GPU have consecutive positions.
+	// Position is nil for NVIDIA GPUs. The position changes when a GPU is lost, like Index. It is not saved, so
+	// if a GPU was lost before a restart of the exporter, its position is unknown after the restart.
 	Position *int `json:"-"`
-	// DeviceNode is the path of the device node below /dev, such as nvidia0 (minor number); empty if unknown.
-	// The path shifts like the index.
+	// DeviceNode is the path of the device node below /dev, such as nvidia0, where 0 is the minor number. It is
+	// empty if unknown. The path changes when a GPU is lost, like Index.
 	DeviceNode string `json:"device"`
 	// PCIBusID is the address in NVML's format: 00000000:1B:00.0.
 	PCIBusID string `json:"pci_bus_id"`
@@ -36,16 +36,16 @@ type Device struct {
 
 	EnergySource EnergySource `json:"energy_source"`
 	EnergyScope  EnergyScope  `json:"energy_scope"`
-	// MaxPower is the highest power limit that can be set on the board, or 0 if unknown. It is used to detect
-	// implausible energy readings.
+	// MaxPower is the highest power limit that can be set on the board, or 0 if the limit is unknown. The
+	// ledger uses the limit to detect implausible energy readings.
 	MaxPower Watts `json:"max_power_watts"`
 	// ReportsEvents is set while the driver delivers the GPU's XID errors as events. While it is not
 	// set, the absence of errors does not mean that the GPU is healthy.
 	ReportsEvents bool `json:"xid_events"`
 }
 
-// indexed is the vendor of the GPUs that a device plugin can name by index. GPUs of other vendors
-// may have the same index.
+// indexed is the only vendor with a device plugin that names GPUs by index. If a name contains an index, it
+// refers to a GPU of this vendor, because GPUs of other vendors may have the same index.
 const indexed = "NVIDIA"
 
 // Named reports whether a name refers to the GPU itself, and not to one of its partitions.
@@ -75,13 +75,14 @@ type Platform struct {
 	Tray     *int `json:"tray_index,omitempty"`
 	HostID   *int `json:"host_id,omitempty"`
 	PeerType *int `json:"peer_type,omitempty"`
-	// ModuleID is the position of the module in its node. It does not follow the PCI order.
+	// ModuleID is the position of the module in its node. The positions may differ from the order of the PCI
+	// addresses.
 	ModuleID *int `json:"module_id,omitempty"`
 }
 
 // Fabric identifies the NVLink domain of a GPU (NVML nvmlDeviceGetGpuFabricInfo, DCGM fields 170-173). For
-// an AMD GPU it identifies the XGMI hive (amdgpu, xgmi_hive_info/xgmi_hive_id), which consists of GPUs in
-// one machine.
+// an AMD GPU it identifies the XGMI hive, which is a group of GPUs in one machine (amdgpu,
+// xgmi_hive_info/xgmi_hive_id).
 type Fabric struct {
 	ClusterUUID string `json:"cluster_uuid"`
 	CliqueID    uint32 `json:"clique_id"`
@@ -107,8 +108,8 @@ type Partitioning struct {
 	Instances []Partition `json:"instances,omitempty"`
 }
 
-// Partition describes one GPU instance (NVML nvmlDeviceGetGpuInstanceId, DCGM FE_GPU_I). Its id may be
-// reused for another instance with another profile.
+// Partition describes one GPU instance (NVML nvmlDeviceGetGpuInstanceId, DCGM FE_GPU_I). If the instance is
+// destroyed, its id may be reused for another instance with another profile.
 type Partition struct {
 	// ID is the GPU instance id, in decimal. DCGM's label for this id is GPU_I_ID.
 	ID string `json:"id"`
@@ -168,15 +169,15 @@ type Driver struct {
 	Details map[string]string `json:"details,omitempty"`
 }
 
-// PCIClass describes a class of PCI devices (/sys/bus/pci/devices/*/{vendor,class}).
+// PCIClass describes the PCI devices that are GPUs of one vendor (/sys/bus/pci/devices/*/{vendor,class}).
 type PCIClass struct {
 	Vendor string // PCI vendor, such as 0x10de
 	Class  string // prefix of the class, such as 0x0302
-	// Driver is the kernel driver (/sys/bus/pci/devices/*/driver) that makes the GPU usable for processes on
-	// this machine, and through which the source lists the GPU.
+	// Driver is the kernel driver (/sys/bus/pci/devices/*/driver) of a GPU that processes on this machine can
+	// use. The source lists only GPUs with this driver.
 	Driver string
-	// Attribute is the name of a file of the device, such as unique_id, that must contain a value other than
-	// zeros. If Attribute is empty, no file is required.
+	// Attribute is the name of a file in the device's folder, such as unique_id. The file must contain a value
+	// other than zeros. If Attribute is empty, no file is required.
 	Attribute string
 }
 

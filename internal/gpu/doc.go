@@ -4,6 +4,5 @@
 //
 // Three conventions apply everywhere. A nil pointer means "could not be read"; it never means
 // zero. Energy is counted in whole [Millijoules], so that books balance exactly. Identity
-// strings are passed on unchanged from the driver and normalised by [Identity] only when they
-// are shown.
+// strings are stored as the driver returned them. Only pages normalise them, with [Identity].
 package gpu

@@ -1,10 +1,10 @@
 package gpu
 
-// FieldPage contains the content of the field page: selected fields of a DCGM host engine with the
-// values of the last reading.
+// FieldPage contains the content of the field page: selected fields of a DCGM host engine with
+// their values at the last reading.
 type FieldPage struct {
-	// Fields contains the metrics, and Labels contains the names of additional labels. Both are in the
-	// order of the file.
+	// Fields contains the metrics, and Labels contains the names of additional labels. Both are sorted
+	// as in the file that selects the fields.
 	Fields []PageField
 	Labels []string
 	Rows   []FieldRow
@@ -12,7 +12,7 @@ type FieldPage struct {
 
 // PageField describes one metric of the field page.
 type PageField struct {
-	// Name is DCGM's name for the field, in the spelling of the file.
+	// Name is DCGM's name for the field, spelled as in the file that selects the fields.
 	Name    string
 	Help    string
 	Counter bool // set if the metric is a counter; otherwise it is a gauge

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Full returns a value, such as a snapshot, with content in every field. Tests use it to check
-// pages. Each list has one element, and each boolean has the value of conditions.
+// Full returns a value, such as a snapshot, with content in every field. Tests use such values
+// to check pages. Each list contains one element, and each boolean is equal to the argument
+// conditions.
 func Full[T any](conditions bool) *T {
 	full := new(T)
 	fill(reflect.ValueOf(full).Elem(), conditions)
@@ -46,7 +47,7 @@ func fill(v reflect.Value, conditions bool) {
 		v.SetString("x")
 	case reflect.Float64:
 		v.SetFloat(1)
-	case reflect.Func: // the kept intervals, which metrics do not read
+	case reflect.Func: // functions return the kept intervals, which metrics do not use
 	default:
 		if v.CanUint() {
 			v.SetUint(1)

@@ -68,7 +68,7 @@ func AddHealth(values []HealthValue, v HealthValue) []HealthValue {
 	return values
 }
 
-// HealthInfo describes a metric. Its name is gpuledger_gpu_<Name>.
+// HealthInfo describes a health metric. The metric is called gpuledger_gpu_<Name>.
 type HealthInfo struct {
 	Name, Unit string
 	// Counter is set if the metric is a counter since the driver was loaded.
@@ -78,8 +78,8 @@ type HealthInfo struct {
 	Labels []string
 	// Help is the help text of the metric, without the source.
 	Help string
-	// Source names the NVML function, or the field of nvmlDeviceGetFieldValues, from which the
-	// metric is read. docs/amd.md lists the files of AMD's driver.
+	// Source names the NVML function that reads the metric, or the field of nvmlDeviceGetFieldValues
+	// that contains it. docs/amd.md lists the files of AMD's driver.
 	Source string
 }
 

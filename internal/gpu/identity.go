@@ -8,8 +8,8 @@ import (
 
 // Identity returns s trimmed, or an empty string if s is a placeholder. Drivers and firmware fill
 // unknown serial numbers with words ("N/A", "To Be Filled By O.E.M."), templates, counting digits,
-// zeros or 0xff bytes. If placeholders counted as identities, all boards with the same placeholder
-// would be merged into one.
+// zeros or 0xff bytes. Without this rule, all boards with the same placeholder would be merged
+// into one board.
 func Identity(s string) string {
 	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 	if placeholder(strings.ToLower(s)) {
@@ -20,7 +20,7 @@ func Identity(s string) string {
 
 // placeholder reports whether s, in lower case, looks like a placeholder for an unknown value.
 func placeholder(s string) bool {
-	if strings.Trim(s, "0-._*x \ufffd") == "" { // zeros, dashes and dots, also as 0x0000; a 0xff byte is decoded as \ufffd
+	if strings.Trim(s, "0-._*x \ufffd") == "" { // zeros, dashes and dots, including 0x0000; a 0xff byte is decoded as \ufffd
 		return true
 	}
 	if slices.Contains(kitUUIDs, s) || template(s) || onlyWords(s) {
@@ -42,8 +42,8 @@ var kitUUIDs = []string{"03000200-0400-0500-0006-000700080009", "12345678-1234-5
 var brackets = [][2]string{{"(", ")"}, {"$(", ")"}, {"${", "}"}, {"<", ">"}, {"[", "]"}, {"%", "%"}}
 
 // template reports whether s is a placeholder in brackets: $(DEFAULT_STRING), <<<NULL>>>, [N/A],
-// (none). Each scrape checks every identity, so template avoids regular expressions, which
-// allocate memory.
+// (none). template uses no regular expressions, because they allocate memory and each scrape
+// checks every identity.
 func template(s string) bool {
 	return slices.ContainsFunc(brackets, func(b [2]string) bool {
 		return len(s) >= len(b[0])+len(b[1]) && strings.HasPrefix(s, b[0]) && strings.HasSuffix(s, b[1])
@@ -57,8 +57,8 @@ func typeNumber(s string) bool {
 	return found && (len(number) == 1 || len(number) == 2) && strings.Trim(number, "0123456789") == ""
 }
 
-// words contains the words of placeholders: words that describe a value or its absence, including
-// N/A and O.E.M.
+// words contains the words that occur in placeholders. They are the names of fields and phrases
+// for a missing value, including the parts of N/A and O.E.M.
 var words = setOf(strings.Fields(`
 	n a o e m na oem no not none null nil unknown unspecified undefined invalid empty default tbd
 	to be filled by set specified applicable available provided present settable supported

@@ -72,8 +72,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// FuzzIdentity checks that the result of Identity is part of the input, and that Identity returns
-// its own result unchanged.
+// FuzzIdentity checks that Identity returns a part of its input, and that Identity(s) = s for
+// each result s.
 func FuzzIdentity(f *testing.F) {
 	for _, s := range []string{"1650923000417\x00", " N/A ", "\xff\xff", "x\x00x"} {
 		f.Add(s)
@@ -89,15 +89,15 @@ func FuzzIdentity(f *testing.F) {
 	})
 }
 
-// TestIdentitySerials draws serial numbers in the formats of vendors. Each number must be an
-// identity, unless it repeats one character.
+// TestIdentitySerials draws serial numbers in the formats of vendors. Identity must accept each
+// of these numbers, unless the number repeats one character.
 func TestIdentitySerials(t *testing.T) {
 	const (
 		digits  = "0123456789"
 		letters = "ABCDEFGHJKLMNPRSTUVWXYZ"
 		all     = digits + letters
 	)
-	shapes := map[string][]string{ // a part is an alphabet to draw from, or a constant
+	shapes := map[string][]string{ // each part is either an alphabet for random characters or a constant
 		"NVIDIA":     {"1", "3256", digits, digits, digits, digits, digits, digits, digits, digits, digits, digits, digits},
 		"Dell":       {all, all, all, all, all, all, all},
 		"HPE":        {letters, letters, letters, digits, digits, digits, digits, all, all, all},

@@ -17,9 +17,9 @@ type IdleSource int
 const (
 	IdleMeasured   IdleSource = iota // measured in quiet times of this GPU since the boot of the node
 	IdleConfigured                   // set by the operator for the model
-	IdleStored                       // measured on this node in an earlier boot, for the same model, power limit and driver
-	IdlePeer                         // median over the GPUs on this node with the same model and power limit and with measured power
-	IdleLimit                        // estimated from the power limit and from the power and the work of the GPU
+	IdleStored                       // measured on this node in an earlier boot, for a GPU with the same model, power limit and driver
+	IdlePeer                         // median of the measured powers of the other GPUs on this node with the same model and power limit
+	IdleLimit                        // estimated from three values of the GPU: its power limit, its power and its work
 
 	NumIdleSources
 )

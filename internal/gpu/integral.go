@@ -5,15 +5,15 @@ import "time"
 // MaxMilliwatts is higher than the power of any board.
 const MaxMilliwatts = 100_000_000
 
-// maxInterval is the longest interval between two power readings that is integrated. The power
-// during longer intervals is unknown.
+// maxInterval is the longest time between two power readings for which the power is integrated.
+// In a longer time between two readings, the power is unknown.
 const maxInterval = 10 * time.Second
 
 // PowerIntegral is an energy counter for boards without a counter. It integrates power readings
 // by the trapezoid rule and does not accumulate rounding errors. The zero value is ready for use.
 type PowerIntegral struct {
 	energy Millijoules
-	rest   int64 // remainder of less than a millijoule, in half milliwatt-nanoseconds
+	rest   int64 // remainder below one millijoule, in half milliwatt-nanoseconds
 	begun  bool
 	power  uint32        // power in mW at the last reading
 	at     time.Duration // time of the last reading on the boot clock
@@ -26,7 +26,7 @@ const halfUnits = 2 * int64(time.Second)
 // first reading.
 func (i *PowerIntegral) Add(mw uint32, at time.Duration) Millijoules {
 	if dt := at - i.at; i.begun && dt > 0 && dt <= maxInterval {
-		// Without the limits, the product could reach 2·2³²·10¹⁰, which would overflow.
+		// The limits prevent an overflow. Without them the product could reach 2·2³²·10¹⁰.
 		i.rest += (int64(min(i.power, MaxMilliwatts)) + int64(min(mw, MaxMilliwatts))) * int64(dt)
 		i.energy += Millijoules(i.rest / halfUnits)
 		i.rest %= halfUnits

@@ -11,8 +11,8 @@ import "time"
 type Interval struct {
 	From, To Instant
 	Energy   Millijoules
-	// Late is set if the counter had not changed before. In this case Energy contains the energy since
-	// From, but the time belongs to earlier intervals.
+	// Late is set if the counter had not changed for some time before the interval. In this case Energy
+	// contains the energy since From, but earlier intervals already count the time since From.
 	Late bool
 	// Gap is set if no readings were taken within the interval.
 	Gap bool
@@ -23,8 +23,8 @@ type Interval struct {
 	Busy       float64
 	BusySource BusySource
 	// IdlePower is the idle power that was used to divide Energy into idle and busy parts. AtRest is
-	// set if all energy was idle energy, because no work was sampled in this interval and in the
-	// previous one.
+	// set if no work was sampled in this interval and in the previous interval. In this case all energy
+	// was idle energy.
 	IdlePower IdlePower
 	AtRest    bool
 
@@ -36,28 +36,30 @@ type Interval struct {
 	Unattributed [NumReasons]Millijoules
 }
 
-// IntervalPart describes the part of an interval's energy that was used by a MIG instance or a whole
-// GPU.
+// IntervalPart describes one MIG instance, the free slices, or the whole GPU in an interval, with
+// its part of the interval's energy.
 type IntervalPart struct {
 	// Instance is empty for the whole GPU, and for the free slices of a divided GPU.
 	Instance string
 	Slices   int
-	// Active is the busy time of the instance, if the source of the interval's busy share is
-	// BusyInstances.
+	// Active is the busy time of the instance. It is set only if the source of the interval's busy
+	// share is BusyInstances.
 	Active     time.Duration
 	Idle, Busy Millijoules
-	// Held is set if the idle part was divided over holders by replicas. Otherwise it was divided over
-	// the owners with contexts.
+	// Held is set if the idle energy was divided over holders by replicas. Otherwise the idle energy
+	// was divided over the owners with contexts.
 	Held bool
 }
 
 // Charge is one owner's charge for a part of an interval. The field GPUInstance names the part. If
-// the owner has no account ([OwnerKind.HasAccount]), its energy is also in Unattributed. An owner
-// has two charges for one part if it also pays for vanished processes.
+// the owner has no account ([OwnerKind.HasAccount]), the energy of the charge is also in
+// Unattributed. If the owner also pays for vanished processes, there are two charges for this owner
+// and part.
 type Charge struct {
 	AccountKey
-	// Holding is the weight of the owner when energy is charged by allocation. If the part is held, it
-	// is the number of the owner's replicas. Otherwise it is 1 for each owner with a context.
+	// Holding is the weight of the owner when energy is charged by allocation. If the part is held, the
+	// weight is the number of the owner's replicas. Otherwise each owner with a context has the weight
+	// 1.
 	Holding float64
 	// Activity is the busy time of the owner's processes. Served is the part of Activity that an
 	// MPS server executed for several owners.

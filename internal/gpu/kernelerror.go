@@ -2,14 +2,14 @@ package gpu
 
 import "time"
 
-// KernelError describes an error in the kernel's log: an XID error of a GPU, or an SXID error of an NVSwitch.
+// KernelError describes an error in the kernel's log: either an XID error of a GPU or an SXID error of an NVSwitch.
 type KernelError struct {
-	// Address is the address on the PCI bus. The address of a GPU has no function number (0000:3b:00); the address of an
-	// NVSwitch has one.
+	// Address is the address on the PCI bus. The address of a GPU contains no function number (0000:3b:00). The address
+	// of an NVSwitch contains a function number.
 	Address  string
 	Code     uint64
 	Severity Severity // empty for an error of a GPU
-	Sequence uint64   // sequence number of the record, which increases during a boot
+	Sequence uint64   // sequence number of the log record; it increases until the next boot
 	At       time.Time
 }
 
@@ -31,6 +31,6 @@ type NVSwitchErrors struct {
 	Count    uint64   `json:"count"`
 	// Since is the time of the first error.
 	Since time.Time `json:"since"`
-	// Records is the sequence number after the last counted record of the kernel's log.
+	// Records is the sequence number of the last counted record in the kernel's log, plus 1.
 	Records uint64 `json:"records"`
 }

@@ -15,7 +15,7 @@ type ProcessID struct {
 }
 
 // Process describes a process that uses a GPU, with values from /proc. Many readers share one
-// Process, so it is immutable after it is published.
+// Process, so a Process is immutable after it is published.
 type Process struct {
 	ID ProcessID
 	// Name is the content of /proc/<pid>/comm, which is read once. It may contain any bytes.
@@ -26,8 +26,8 @@ type Process struct {
 	// ContainerID is the container id of the container runtime, with 64 hex digits. It is empty outside
 	// containers.
 	ContainerID string
-	// Unit is the job inside a pod to which the process belongs. Outside pods it is zero, because there
-	// the unit is the owner.
+	// Unit is the job inside a pod to which the process belongs. Unit is zero for a process outside
+	// pods, because the owner of such a process can be the unit itself.
 	Unit Unit
 }
 
@@ -41,8 +41,8 @@ func (p *Process) OwnedBy(o Owner) *Process {
 	return &other
 }
 
-// Owner identifies the owner of processes, allocations and accounts. It is a value; other packages
-// compare owners and read only the kind. The meaning of the fields depends on the kind of the owner:
+// Owner identifies the owner of processes, allocations and accounts. Other packages compare owners
+// with ==, but read only their kind. The meaning of the fields depends on the kind of the owner:
 //
 //	            Scope      Name  UID           Part
 //	OwnerPod    namespace  pod   pod UID       container
@@ -55,7 +55,7 @@ type Owner struct {
 	Kind  OwnerKind `json:"kind"`
 	Scope string    `json:"scope,omitempty"`
 	Name  string    `json:"name,omitempty"`
-	// UID is empty while it is unknown.
+	// UID is empty while the UID is unknown.
 	UID string `json:"uid,omitempty"`
 	// Part is empty if only the group is known.
 	Part string `json:"part,omitempty"`
@@ -106,8 +106,8 @@ func (o Owner) Unit() Unit {
 	return Unit{o.Scope, o.Name}
 }
 
-// UnitInfo describes a unit. Unknown values are empty. Values may become known later than the owner,
-// so they are not part of the owner.
+// UnitInfo describes a unit. Unknown values are empty. A value may become known later than the
+// owner. Therefore UnitInfo is not part of Owner.
 type UnitInfo struct {
 	SLUID     string // id of this run of a Slurm job; reported by Slurm 26.05 and newer
 	User      string
@@ -125,22 +125,22 @@ type UnitInfo struct {
 // OwnerKind is the kind of an owner.
 type OwnerKind int
 
-// The kinds of owners. The zero value is temporary, for a process that was found but has no known
-// owner yet.
+// The kinds of owners. The zero value is temporary: it is the kind of a process for which the owner
+// is not known yet.
 const (
 	OwnerPending  OwnerKind = iota
 	OwnerPod                // a container in a pod
 	OwnerUnit               // a unit outside pods: a job, container, service or user
 	OwnerHost               // the host: a process outside all pods and units
-	OwnerUnmapped           // an unknown owner: the process ended early, or its container has no known name
+	OwnerUnmapped           // an unknown owner: either the process ended early, or the name of its container is unknown
 	numOwnerKinds
 )
 
 // ownerKinds contains a row for each kind.
 var ownerKinds = [numOwnerKinds]struct {
 	name string
-	// reason is the reason for the unattributed energy of such an owner. It is NumReasons if owners of
-	// this kind have an account.
+	// If owners of this kind have no account, reason is the reason for their unattributed energy.
+	// Otherwise it is NumReasons.
 	reason Reason
 }{
 	OwnerPending:  {"pending", Unmapped},
@@ -154,7 +154,7 @@ var ownerKinds = [numOwnerKinds]struct {
 func (k OwnerKind) String() string { return ownerKinds[k].name }
 
 // Unattributed returns the reason for the unattributed energy of an owner of this kind. It returns
-// false if such owners have an account.
+// false if owners of this kind have an account.
 func (k OwnerKind) Unattributed() (Reason, bool) {
 	r := ownerKinds[k].reason
 	return r, r != NumReasons
@@ -176,8 +176,8 @@ func AccountKinds() (kinds []OwnerKind) {
 	return kinds
 }
 
-// ownerKindTexts contains the names as bytes, because the kinds of all accounts are written every
-// second.
+// ownerKindTexts contains the names as bytes, because the exporter writes the kinds of all accounts
+// every second.
 var ownerKindTexts = func() (texts [numOwnerKinds][]byte) {
 	for k := range ownerKinds {
 		texts[k] = []byte(ownerKinds[k].name)
@@ -204,11 +204,11 @@ type Allocation struct {
 	// Device is the device name that the kubelet uses.
 	Device DeviceName `json:",omitzero"`
 	// UUID is the GPU that Device names. GPUInstance is the MIG instance, or empty for a whole GPU.
-	// Both are empty until Device is resolved to one of the driver's devices.
+	// Both are empty until the driver's device for this name is found.
 	UUID        string `json:",omitempty"`
 	GPUInstance string `json:",omitempty"`
-	// Owner is the owner that holds the device. It has no UID while the UID is unknown, and no part if
-	// several containers of the pod share a claim.
+	// Owner is the owner that holds the device. The owner's UID is empty while it is unknown. The
+	// owner's part is empty if several containers of the pod share a claim.
 	Owner Owner `json:",omitzero"`
 	// Resource is the extended resource, such as nvidia.com/gpu. Claim is the resource claim if DRA
 	// allocated the device.
@@ -219,11 +219,11 @@ type Allocation struct {
 	Replicas int `json:",omitempty"`
 	// Live is set while the owner's group is known to be alive.
 	Live bool `json:",omitempty"`
-	// Declared is set if the owner comes from a file, and not from the program that allocates devices.
-	// Owner has no UID if the file names no live owner.
+	// Declared is set if the owner was read from a file. Otherwise it comes from the program that
+	// allocates devices. If the file names an owner that is not alive, the UID of Owner is empty.
 	Declared bool `json:",omitempty"`
-	// Reserved is set if the owner only reserves the device for other pods. These pods are unknown. The
-	// owner of such an allocation does not hold the device.
+	// Reserved is set if the owner does not hold the device, but only reserves it for other pods. These
+	// other pods are unknown.
 	Reserved bool `json:",omitempty"`
 }
 
@@ -231,10 +231,10 @@ type Allocation struct {
 // drivers use.
 type DeviceName struct {
 	// UUID is the UUID of a GPU or of a partition's device, such as GPU-… or MIG-…. If UUID is empty,
-	// another field names the GPU. Index is the position in the order of the driver, Node is the path
-	// of the device node below /dev, and PCIBusID is the address in the format of the driver. If a node
-	// or an address belongs to a partition, it names the partition. Position is a [Device.Position] or
-	// the position of a partition.
+	// one of the other fields names the GPU. Index is the GPU's number in the driver's order. Node is
+	// the path of the device node below /dev. PCIBusID is the address in the driver's format. If Node
+	// or PCIBusID belongs to a partition, the name refers to the partition. Position is either a
+	// [Device.Position] or the position of a partition.
 	UUID     string `json:",omitempty"`
 	Index    *int   `json:",omitempty"`
 	Position *int   `json:",omitempty"`
@@ -248,7 +248,7 @@ type DeviceName struct {
 
 // PartitionName is the name of a partition of a GPU, in one of four forms.
 type PartitionName struct {
-	Device           string // name of the partition's device, which is unique on the node without the GPU
+	Device           string // name of the partition's device; no other GPU of the node has a partition with this name
 	Ordinal          *int   // driver's index of the partition
 	Instance         string // GPU instance id of the partition
 	ProfileID, Start *int   // number of the partition's profile, and its first memory slice
@@ -266,10 +266,10 @@ const (
 	SharingUnknown     Sharing = ""     // used, but it is unknown whether an allocation exists
 )
 
-// Allocations contains the latest list of allocated devices.
+// Allocations contains the latest list of allocated devices and the state of this list.
 type Allocations struct {
-	// Known is false while the kubelet's response is missing or stale. It is true on a node without a
-	// kubelet.
+	// Known is false while the kubelet's response is missing or stale. On a node without a kubelet,
+	// Known is true.
 	Known bool
 	// Optional is set on a machine where processes may use GPUs without allocations. On such a machine,
 	// use without an allocation is normal.
@@ -277,8 +277,9 @@ type Allocations struct {
 	// Requested is the boot-clock time at which the list was requested. The list contains all
 	// allocations of containers that existed at this time.
 	Requested time.Duration
-	// List contains the allocations. While Known is false, it contains only allocations of units.
+	// List contains the allocations. While Known is false, List contains only the allocations of units.
 	List []Allocation
-	// Alive contains the UIDs of live groups while Known is false; nil before the first poll.
+	// Alive contains the UIDs of live groups while Known is false. It is nil before the live groups
+	// were read for the first time.
 	Alive map[string]bool
 }

@@ -2,7 +2,7 @@ package gpu
 
 import "time"
 
-// ProfileMetric identifies a value of a GPU's profile, which Hopper and newer GPUs measure.
+// ProfileMetric identifies a value in the profile of a GPU. Hopper and newer GPUs measure profiles.
 type ProfileMetric int
 
 // The metrics. The activities come before the rates.
@@ -27,25 +27,26 @@ const (
 	NumProfileMetrics
 )
 
-// Profile describes a GPU between two samples of its counters, which are about ten seconds apart.
+// Profile describes the activity of a GPU between two samples of its counters. The samples are about ten seconds
+// apart.
 type Profile struct {
 	// Span is the time between the two samples.
 	Span Span
 	// Seconds contains the integrals of the activities since the exporter first read the GPU. An entry is nil if the
-	// activity was not measured this time.
+	// activity was not measured between these two samples.
 	Seconds [NumActivities]*float64
-	// Last contains the averages over the last interval. Activities are from 0 to 1, and rates are in bytes per second. A
-	// value that was not measured is nil.
+	// Last contains the averages over Span. Activities are from 0 to 1, and rates are in bytes per second. A value that
+	// was not measured is nil.
 	Last [NumProfileMetrics]*float64
 }
 
-// InstanceProfile describes a MIG instance. Its integrals start when the instance is created.
+// InstanceProfile describes a MIG instance. The integrals of the instance start when the instance is created.
 type InstanceProfile struct {
 	Instance string // GPU instance id
 	*Profile
 }
 
-// ActivityInfo describes an activity. Its metric is gpuledger_gpu_<Name>_seconds_total.
+// ActivityInfo describes an activity. The metric of the activity is gpuledger_gpu_<Name>_seconds_total.
 type ActivityInfo struct{ Name, Help string }
 
 // ActivityInfos contains a row for each activity.
@@ -64,8 +65,8 @@ var ActivityInfos = [NumActivities]ActivityInfo{
 	OpticalFlowActive: {"optical_flow_active", "Time in which the optical flow accelerators (OFA) were active, averaged over the accelerators."},
 }
 
-// Profiled is the work of an owner while it was alone on a GPU or a MIG instance, according to the profile of the GPU
-// or instance.
+// Profiled contains the work of an owner during the time in which the owner was alone on a GPU or a MIG instance. The
+// work comes from the profile of the GPU or instance.
 type Profiled struct {
 	// Time is the time for which the owner was alone and the profile was measured.
 	Time time.Duration `json:"time"`

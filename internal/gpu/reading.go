@@ -7,12 +7,12 @@ import (
 
 // Report is the result of reading all sources at one tick.
 type Report struct {
-	// Drivers has one entry for each source that responded. Partial is set if a source did not respond. In this
-	// case the report contains no devices of the source's vendor.
+	// Drivers has one entry for each source that responded. Partial is set if at least one source did not
+	// respond. The report contains no devices from a source that did not respond.
 	Drivers []Driver
 	Partial bool
-	// Devices contains the GPUs that the driver lists, including GPUs with a late call. A GPU that was lost from
-	// the bus is missing.
+	// Devices contains the GPUs that the driver lists, including GPUs that have not answered a call in time. A
+	// GPU that was lost from the bus is missing.
 	Devices []Device
 	// Readings has at most one entry per device. A device that did not respond in time has no reading.
 	Readings []Reading
@@ -26,28 +26,29 @@ type Report struct {
 type Reading struct {
 	UUID string
 	// At is the time immediately after the energy counter was read. Took is the duration of the call that read
-	// the counter; the value may be older than At by this duration.
+	// the counter. The value of the counter may be older than At by up to this duration.
 	At   Instant
 	Took time.Duration
 	// Energy is the board's energy since the driver was loaded (NVML nvmlDeviceGetTotalEnergyConsumption, or
 	// field 191 with scope GPU). If the board has no counter, Energy is the integral of power.
 	Energy *Millijoules
-	// PowerSum is the integral of the GPU's power since the exporter started, even if the GPU has a
-	// counter. It is nil if the power could not be read this time.
+	// PowerSum is the integral of the GPU's power since the exporter started, even if the GPU has a counter. It
+	// is nil if this reading contains no power.
 	PowerSum *Millijoules
 	// ModulePower is set if Energy covers a whole module. In this case ModuleShare is the GPU's share of the
-	// energy of the module, from 0 to 1. The sampler computes the share; 0 means undivided.
+	// energy of the module, from 0 to 1. The sampler computes the share. A share of 0 means that the energy is
+	// not divided.
 	ModulePower ModulePower
 	ModuleShare float64
 
-	// QuietPower is the power in quiet times between kernels since an earlier reading, with the same scope as
-	// Energy; 0 if there were no such times (NVML nvmlDeviceGetSamples, power and utilisation). QuietSampled is
-	// set if the driver provides these samples.
+	// QuietPower is the power in quiet times between kernels since an earlier reading (NVML nvmlDeviceGetSamples,
+	// power and utilisation). It has the same scope as Energy. It is 0 if there were no quiet times. QuietSampled
+	// is set if the driver provides these samples.
 	QuietPower   Watts
 	QuietSampled bool
 
 	// Throttled contains counters of the time for which the GPU was throttled since the exporter started. It is
-	// nil if unknown.
+	// nil if the counters are unknown.
 	Throttled *ThrottledTimes
 
 	Gauges     Gauges
@@ -58,19 +59,19 @@ type Reading struct {
 	// RowRemap is nil in MIG mode, or if the GPU cannot remap rows of its memory.
 	RowRemap *RowRemap
 	// Recovery is the action that the driver requires to recover the GPU (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION),
-	// or RecoveryNone. It is empty if the driver does not report an action, and the number of the action if this
-	// program does not know its name.
+	// or RecoveryNone. If the driver does not report an action, Recovery is empty. If the exporter has no name
+	// for the action, Recovery is the driver's number for it.
 	Recovery string
 	// Health contains the health values, which are read every ten seconds. A value that the GPU does not report
 	// is missing. The slice is never modified.
 	Health []HealthValue
-	// Details contains the details of health, if they are enabled. Modes and versions are read every ten minutes.
-	// The slice is never modified.
+	// Details contains the values of health metrics with [HealthInfo.Detail], if they are enabled. Modes and
+	// versions are read every ten minutes. The slice is never modified.
 	Details []HealthValue
-	// NVLinkRate is the data rate over all NVLink links in both directions, between the last two readings of
-	// Health, in bytes per second. It is nil if unknown.
+	// NVLinkRate is the data rate over all NVLink links in both directions, in bytes per second, averaged over
+	// the time between the last two readings of Health. It is nil if the rate is unknown.
 	NVLinkRate *float64
-	// Profile is nil unless profiling is enabled and the GPU is a Hopper or newer GPU.
+	// Profile is the profile of the GPU. It is nil if profiling is disabled, or if the GPU is older than Hopper.
 	Profile *Profile
 	// InstanceProfiles contains the profiles of MIG instances. Instances without a profile are missing.
 	InstanceProfiles []InstanceProfile
@@ -91,8 +92,8 @@ type Reading struct {
 	Sampled      Span
 	SamplesKnown bool
 	// WeightedSamples is set if the driver estimated how to divide the activity of the GPU over the processes.
-	// Such samples are accurate enough to divide energy over a minute or more, but not to show the utilisation of
-	// a process.
+	// Over a minute or more, such samples are accurate enough to divide energy. They are not accurate enough for
+	// the utilisation of a process.
 	WeightedSamples bool
 	// Instances contains the activity of the MIG instances. It is valid only if InstancesKnown is set. In this
 	// case every instance has an entry.
@@ -129,8 +130,8 @@ type RowRemap struct {
 	Pending bool
 	// Failed is set permanently after a faulty row could not be replaced because no spare row was left.
 	Failed bool
-	// Correctable and Uncorrectable are the numbers of rows that were remapped over the lifetime of the board
-	// because of memory errors of this kind.
+	// Correctable is the number of rows that were remapped because of correctable memory errors over the lifetime
+	// of the board. Uncorrectable is this number for uncorrectable memory errors.
 	Correctable, Uncorrectable int
 }
 
@@ -180,8 +181,9 @@ type Context struct {
 
 // Sample describes the activity of one process on a GPU, averaged over a span. The activity comes from the
 // driver's ring of utilisation samples (NVML nvmlDeviceGetProcessUtilization), which contains six or seven
-// samples per second, or from the driver's accounting (nvmlDeviceGetAccountingStats_v2). amdkfd reports the
-// number of occupied compute units at one moment; see [Reading.WeightedSamples].
+// samples per second, or from the driver's accounting (nvmlDeviceGetAccountingStats_v2). On AMD GPUs, the
+// activity comes from the number of occupied compute units at one moment, which amdkfd reports; see
+// [Reading.WeightedSamples].
 type Sample struct {
 	PID uint32
 	Span
@@ -189,8 +191,9 @@ type Sample struct {
 	Memory float64 // utilisation of the memory, 0 to 1
 }
 
-// InstanceSample describes the activity of a MIG instance, averaged over a span: the fraction of the time in
-// which its multiprocessors had a warp (NVML nvmlGpmMetricsGet, NVML_GPM_METRIC_SM_UTIL).
+// InstanceSample describes the activity of a MIG instance, averaged over a span. The activity is the fraction
+// of the time in which the multiprocessors of the instance had a warp (NVML nvmlGpmMetricsGet,
+// NVML_GPM_METRIC_SM_UTIL).
 type InstanceSample struct {
 	Instance string // GPU instance id
 	Span
@@ -202,16 +205,17 @@ type DriverEvent struct {
 	UUID string
 	Code uint64
 	At   time.Time
-	// Earlier is the number of earlier errors with the same code for which the times are no longer known.
+	// Earlier is the number of earlier errors with the same code that were merged into this event. The times of
+	// these errors are lost.
 	Earlier uint64
 }
 
-// maxWaiting is the maximum number of queued errors that are stored with their own times.
+// maxWaiting is the maximum number of queued errors that keep their own times.
 const maxWaiting = 1024
 
-// Queue appends an error to the queue for the next report, which may be days later. If the queue is full, the
-// oldest error with the same GPU and code is merged into the new error. The merged error still counts, but its
-// time is lost.
+// Queue appends the error e to a queue that waits for the next report. The next report may be days later. If
+// the queue is full, Queue merges the oldest error with the same GPU and code into e. A merged error still
+// counts, but its time is lost.
 func (x DriverEvent) Queue(waiting []DriverEvent) []DriverEvent {
 	if len(waiting) >= maxWaiting {
 		same := func(o DriverEvent) bool { return o.UUID == x.UUID && o.Code == x.Code }

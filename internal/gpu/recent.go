@@ -5,13 +5,14 @@ import "time"
 // RecentTime is the length of the period that [Recent] describes.
 const RecentTime = 10 * time.Minute
 
-// Slowdowns contains the clock_limit labels of [ClockLimitedTime] for slowdowns because of heat or a power brake.
+// Slowdowns contains values of the label clock_limit of [ClockLimitedTime]. Each value is a slowdown because of heat or
+// a power brake.
 var Slowdowns = [...]string{"software_thermal", "hardware_thermal", "power_brake", "prochot", "socket_thermal", "regulator_thermal", "memory_thermal"}
 
 // Recent describes a GPU over the last [RecentTime].
 type Recent struct {
-	// Slowdowns contains, for each slowdown, the fraction of the time in which it limited the clocks. A fraction is 0 if
-	// the GPU does not report the slowdown.
+	// Slowdowns contains the fraction of the time in which each slowdown limited the clocks. A fraction is 0 if the GPU
+	// does not report the slowdown.
 	Slowdowns [len(Slowdowns)]float64
 	// Clock is the average clock of the streaming multiprocessors in Hz, and Utilization is the average utilisation from 0
 	// to 1. Both are 0 unless the GPU reports both.

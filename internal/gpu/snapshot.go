@@ -11,15 +11,15 @@ type Snapshot struct {
 	At      Instant
 	Node    Node
 	Drivers []Driver // empty if no source responds
-	// PCIGPUs is the number of GPUs on the PCI bus, and DriverGPUs is the number of GPUs that the drivers list. A number
-	// is nil while it is unknown.
+	// PCIGPUs is the number of GPUs on the PCI bus, and DriverGPUs is the number of GPUs that the drivers list. Each of
+	// these numbers is nil while it is unknown.
 	PCIGPUs    *int
 	DriverGPUs *int
 	// GPUs contains all GPUs found in this boot, present or lost, sorted by PCI address.
 	GPUs []GPU
 	// NVSwitches contains the errors of NVSwitches by address, code and severity.
 	NVSwitches []NVSwitchErrors
-	// Units describes units that hold, use or recently used a GPU, if data about them are known.
+	// Units describes units that hold, use or recently used a GPU, if data about these units is known.
 	Units  map[Unit]UnitInfo
 	Stages []Stage
 	// Fields is the content of the field page, or nil if there is no field page.
@@ -30,20 +30,22 @@ type Snapshot struct {
 type GPU struct {
 	Device
 	Present bool
-	// Renamed is the time at which a serial number of the GPU became known or changed, if this happened after the GPU was
-	// first found in this boot. Otherwise it is zero.
+	// Renamed is the last time at which a serial number of the GPU became known or changed after the GPU was first found
+	// in this boot. It is zero if there was no such change.
 	Renamed time.Time
-	// Reading is the latest reading, or nil while the GPU does not respond. Its lists are empty,
-	// because their content is in Processes and in the book.
+	// Reading is the latest reading, or nil while the GPU does not respond. The lists in Reading are empty, because their
+	// content is in Processes and in the book.
 	Reading *Reading
 	// LastReading is the time of the last reading.
 	LastReading time.Time
 	// Recent is nil while the GPU does not respond, and until the GPU has been read for [RecentTime].
 	Recent *Recent
 	Events DriverEvents
-	// Totals contains the sums of [Reading.Counters]. They continue when a part, the driver or the exporter restarts.
+	// Totals contains the sums of [Reading.Counters]. The sums do not restart when a part of the GPU, the driver or the
+	// exporter restarts.
 	Totals []HealthValue
-	// TotalsSince is the time of the boot, at which the totals were 0. It is zero while there are no counters.
+	// TotalsSince is the time of the boot, because the totals were 0 at the boot. It is the zero time while there are no
+	// counters.
 	TotalsSince time.Time
 	// Holders contains the owners that currently hold or use the GPU. The list is complete if HoldersKnown is set.
 	Holders      []Holder
@@ -56,8 +58,8 @@ type GPU struct {
 	Strays, Unused *int
 	// Book is nil while energy must not be charged, and after the book of a lost GPU was closed.
 	Book *Book
-	// Intervals contains the recent intervals of the book, oldest first. The intervals do not change. Intervals is nil if
-	// none are kept.
+	// Intervals returns the recent intervals of the book, oldest first. The intervals do not change. Intervals is nil if
+	// the ledger keeps no intervals.
 	Intervals iter.Seq[Interval]
 }
 
@@ -71,23 +73,23 @@ type DriverEvents struct {
 	First map[uint64]time.Time `json:"first,omitempty"`
 	Last  map[uint64]time.Time `json:"last,omitempty"`
 	// ByCode contains the number of errors by XID code. A state file of an older version does not contain these numbers,
-	// so Count may exceed their sum.
+	// so Count may exceed the sum over ByCode.
 	ByCode map[uint64]uint64 `json:"by_code,omitempty"`
-	// Driver and Kernel contain the numbers of errors by origin. Driver counts the driver's events. Kernel counts the
-	// lines in the kernel's log, which also contains a line for each event. ByCode contains the larger of the two numbers.
-	// Kernel is nil if the log never contained an error.
+	// Driver contains the number of the driver's events by XID code. Kernel contains the number of lines in the kernel's
+	// log by XID code. The log also contains a line for each driver event, so ByCode contains the larger of the two
+	// numbers for each code. Kernel is nil if the log never contained an error.
 	Driver map[uint64]uint64 `json:"driver,omitempty"`
 	Kernel map[uint64]uint64 `json:"kernel,omitempty"`
-	// Records is the sequence number after the last counted record of the kernel's log.
+	// Records is the sequence number of the last counted record in the kernel's log, plus 1.
 	Records uint64 `json:"records,omitempty"`
 	// Losses is the number of times that the driver stopped listing the GPU.
 	Losses uint64 `json:"losses,omitempty"`
-	// Reset is the time at which a reset of the GPU or a reload of its driver was last detected. It was detected because
-	// the energy counter restarted, or because the GPU returned after a loss.
+	// Reset is the time at which a reset of the GPU or a reload of its driver was last detected. A reset or reload is
+	// detected if the energy counter restarts, or if the GPU returns after a loss.
 	Reset time.Time `json:"reset,omitzero"`
 }
 
-// Add counts the event and the earlier errors that are merged into it.
+// Add counts the event e and the earlier errors that were merged into e.
 func (x *DriverEvents) Add(e DriverEvent) {
 	n := 1 + e.Earlier
 	if x.Kernel != nil {
@@ -100,9 +102,9 @@ func (x *DriverEvents) Add(e DriverEvent) {
 	x.count(e.Code, n, e.At)
 }
 
-// AddKernel counts an error in the kernel's log, unless its record was counted before, or the error is also a driver
-// event. To detect such an event it compares counts, and not times, because counts are correct even if an event arrives
-// late.
+// AddKernel counts an error in the kernel's log. It does not count the error if its record was counted before, or if
+// the error was also a driver event. To detect a driver event for the error, AddKernel compares the numbers of errors.
+// It does not compare times, because an event may arrive late.
 func (x *DriverEvents) AddKernel(e KernelError) {
 	if e.Sequence < x.Records {
 		return
@@ -162,17 +164,18 @@ type Holder struct {
 type LiveProcess struct {
 	*Process
 	MemoryUsed *uint64 // used memory in bytes
-	// SM and Memory are the process's utilisation, from 0 to 1, averaged over the samples of the last reading. They are
-	// nil if the driver does not report the utilisation.
+	// SM and Memory are the process's utilisation, from 0 to 1, averaged over the samples of the last reading. Both are
+	// nil if the driver does not report the utilisation of the process.
 	SM     *float64
 	Memory *float64
 }
 
-// Stage describes the health of one dependency of the exporter, after at least one attempt.
+// Stage describes the health of one dependency of the exporter. The exporter has tried to use the dependency at least
+// once.
 type Stage struct {
 	Name     string
 	Up       bool
-	Duration time.Duration // time of the last attempt
+	Duration time.Duration // duration of the last attempt
 	Failures uint64
 	// Oversized is the number of failures because of an input that exceeds a limit of the exporter.
 	Oversized uint64

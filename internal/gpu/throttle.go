@@ -6,7 +6,7 @@ import "time"
 // the GPU.
 type Throttle int
 
-// The reasons. Both may apply at the same time.
+// The reasons. Both reasons may apply at the same time.
 const (
 	ThrottleThermal    Throttle = iota // the GPU or its memory is too hot
 	ThrottlePowerBrake                 // the power supply of the machine or rack asserts the power brake

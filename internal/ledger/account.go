@@ -26,8 +26,8 @@ func compareAccount(a, b gpu.AccountKey) int {
 }
 
 // openHolders opens the accounts of new holders before they are charged, because Prometheus omits
-// the first value of a counter that starts above zero. The accounts exist immediately, even if the
-// book is only settled up to an earlier time.
+// the first value of a counter that starts above zero. It opens them immediately, although the
+// settlement of the book may be behind.
 func (b *book) openHolders(allocations []gpu.Allocation) {
 	for h := range liveAllocations(allocations) {
 		a := b.account(keyOf(*h), b.Settled.Wall)
@@ -55,11 +55,11 @@ func (b *book) markAlive(iv *interval, parts []part) {
 	}
 }
 
-// openProcess returns the account of a process, which is part of its owner's account. An account of
-// an earlier process with the same PID is closed, because both accounts would be the same series. It
-// returns the owner's folded account if the limit of process accounts is reached, or if a later
-// process with the same PID already has an account, which happens if the list of processes is
-// outdated.
+// openProcess returns the account of a process, which is part of its owner's account. It closes the
+// account of an earlier process with the same PID, because both accounts would have the same series.
+// In two cases, openProcess returns the owner's folded account instead: if the limit of process
+// accounts is reached, or if a later process with the same PID already has an account. The second
+// case occurs if the list of processes is outdated.
 func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Time) *gpu.ProcessAccount {
 	earlier, later := false, false
 	for i := range a.Processes {
@@ -85,8 +85,9 @@ func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Ti
 		return foldedProcess(a, opened)
 	}
 	st.room--
-	// A process name may contain any bytes. The name is converted to valid UTF-8 only here, because it
-	// is part of the key of the series and must be the same after a restore.
+	// A process name may contain any bytes. openProcess converts the name to valid UTF-8, because the
+	// name is part of the series key. No other function converts it, so the name is the same after a
+	// restore.
 	a.Processes = append(a.Processes, gpu.ProcessAccount{
 		ProcessID: p.ID, Name: strings.ToValidUTF8(p.Name, "\uFFFD"), ContainerID: p.ContainerID, StartTime: p.StartTime, Opened: opened,
 	})
@@ -125,8 +126,8 @@ func unitAccount(a *gpu.Account, u gpu.Unit, opened time.Time) *gpu.UnitAccount 
 	return &a.Units[len(a.Units)-1]
 }
 
-// dropProcesses drops all process accounts, including folded accounts. Their amounts are part of
-// their owner's account.
+// dropProcesses drops all process accounts, including folded accounts. No amount is lost, because
+// the owner's account contains the amounts of its processes.
 func (b *book) dropProcesses() {
 	for i := range b.Accounts {
 		b.Accounts[i].Processes = nil
@@ -135,7 +136,7 @@ func (b *book) dropProcesses() {
 
 // retire drops the accounts of processes that ended longer ago than the retention time. It moves the
 // amounts of a group to Retired after all accounts of the group have ended. The accounts of a group
-// retire together, so that the sums of the group do not fall while it exists. A unit in a group
+// retire together, so that the group's sums do not fall while the group exists. A unit in a group
 // retires in the same way. A folded account ends with its owner's account.
 func (b *book) retire(retention time.Duration) {
 	limit := b.Settled.Boot - retention

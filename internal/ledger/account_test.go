@@ -28,7 +28,7 @@ func TestBirth(t *testing.T) {
 }
 
 // TestBirthAfterGap checks that the account of a pod that starts during a gap also opens at zero,
-// although the gap waits for the owner of the pod's process.
+// although the gap is not settled until the owner of the pod's process is known.
 func TestBirthAfterGap(t *testing.T) {
 	p := process(31, gpu.Owner{})
 	l := newLedger()
@@ -77,7 +77,7 @@ func TestBirthAfterLongGap(t *testing.T) {
 }
 
 // TestPIDReuse checks that the retained account of an ended process closes when another process of
-// the same container gets the same PID, because both accounts would be the same series.
+// the same container gets the same PID, because both accounts would have the same series.
 func TestPIDReuse(t *testing.T) {
 	p := process(21, in(train))
 	again := new(*p)
@@ -161,8 +161,8 @@ func TestFoldedContainer(t *testing.T) {
 	}
 }
 
-// TestJobInPod checks that a job inside a pod has its own account, which contains the job's part of
-// the pod's energy, survives a restart and ends with the job.
+// TestJobInPod checks that a job inside a pod has its own account. The account contains the job's
+// part of the pod's energy, survives a restart, and ends with the job.
 func TestJobInPod(t *testing.T) {
 	job, other := process(31, train), process(32, train)
 	job.Unit = gpu.Unit{Manager: "slurm", Name: "4711"}
@@ -185,8 +185,8 @@ func TestJobInPod(t *testing.T) {
 	}
 }
 
-// TestJobInContainers checks a job in two containers of a pod. The parts of the job end together, so
-// that their sum never falls while one of these containers runs.
+// TestJobInContainers checks a job in two containers of a pod. The accounts of the job in both
+// containers end together, so that the job's sum never falls while one of these containers runs.
 func TestJobInContainers(t *testing.T) {
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}
 	side := train

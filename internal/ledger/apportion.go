@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// usualOwners is the usual maximum number of owners that share a GPU. For up to this number of
-// parts, apportion allocates only its result.
+// usualOwners is the usual maximum number of owners that share a GPU. With at most this number of
+// parts, apportion allocates no memory except for its result.
 const usualOwners = 16
 
 // apportion divides an amount by weights so that the parts sum to it exactly. It rounds each part

@@ -9,9 +9,9 @@ import (
 )
 
 // backdate adds the activity in an observation to the earlier intervals that wait for this
-// activity, and returns the rest. This is necessary because the last samples of an interval arrive
-// with the next observation. After a process ended, its samples belong to the time before its end.
-// If samples begin after its end, the process uses the GPU again.
+// activity. It returns the rest of the activity. This is necessary because the last samples of an
+// interval arrive with the next observation. If a process has ended, its samples belong to the time
+// before its end. If the samples begin after that end, the process uses the GPU again.
 func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	rest := make([]Activity, 0, len(o.Activity))
 	for _, a := range o.Activity {
@@ -33,10 +33,11 @@ func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	return rest
 }
 
-// spread divides an activity evenly over its time. It adds to each waiting interval the part of the
-// activity that lies in the interval, and returns the sum of these parts. A part is a weight for
-// dividing energy. It counts as work in an interval only if it covers nearly the whole interval.
-// Processes that were absent from an interval get no part.
+// spread divides an activity evenly over its time span. Each waiting interval gets the part of the
+// activity that lies in the interval. spread returns the sum of these parts. A part is used as a
+// weight when energy is divided. A part also counts as work in its interval, but only if the
+// activity covers nearly the whole interval. If the process was absent from an interval, the
+// interval gets no part.
 func (b *book) spread(a Activity) (spent time.Duration) {
 	for i := range b.pending {
 		iv := &b.pending[i]
@@ -55,8 +56,9 @@ func (b *book) spread(a Activity) (spent time.Duration) {
 	return spent
 }
 
-// spreadLate adds the work in an interval to the window that divides the late energy to which the
-// interval contributes, if there is such late energy.
+// spreadLate adds the work in an interval to the window of the late energy to which the interval
+// contributes. This window is used to divide the late energy. If the interval contributes to no
+// late energy, spreadLate does nothing.
 func (b *book) spreadLate(iv *interval, u usage) {
 	if w := b.lateWindow(iv); w != nil {
 		if k, there := w.find(u.ID); there {
@@ -96,7 +98,8 @@ func (b *book) addLast(a Activity, left time.Duration) {
 	}
 }
 
-// noteLeft records the processes that were no longer present at a mark, but may still get samples.
+// noteLeft records the processes that were no longer present at a mark, but for which samples may
+// still arrive.
 func (b *book) noteLeft(m Mark) {
 	maps.DeleteFunc(b.left, func(id gpu.ProcessID, at time.Duration) bool {
 		return m.At.Boot-at > settleTimeout || m.has(id)

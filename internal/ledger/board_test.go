@@ -9,8 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A board simulates one GPU of a machine. It contains the true state of the GPU, and the ledger's
-// observations, which determine the book of the GPU.
+// A board simulates one GPU of a machine. It contains the true state of the GPU. It also contains the
+// observations that were passed to the ledger, because the book of the GPU depends only on these
+// observations.
 type board struct {
 	uuid        string
 	counter     gpu.Millijoules
@@ -25,8 +26,8 @@ type board struct {
 	// restarted after the last mark.
 	reloaded, restarted bool
 
-	// last is the newest mark. between contains the observations after this mark, which had a wrong
-	// reading.
+	// last is the newest mark. between contains the observations after this mark. All of them contained a
+	// wrong reading.
 	last    mark
 	between []view
 	spans   []span // spans that are not settled yet, oldest first
@@ -37,10 +38,10 @@ type board struct {
 	// settled is the mark up to which the book is settled, and energy is the energy of the book.
 	settled mark
 	energy  gpu.Millijoules
-	book    *gpu.Book     // book that was published last
+	book    *gpu.Book     // the newest published book
 	shown   []gpu.Account // copy of the published accounts
-	// held contains the last settled time at which a container held or used the GPU. used contains the last
-	// settled time at which a process used the GPU.
+	// held contains the last settled time at which a container held or used the GPU. used contains the same
+	// time for each process.
 	held map[gpu.Owner]time.Duration
 	// unknown is the settled time since the allocations were last known.
 	unknown time.Duration
@@ -58,8 +59,8 @@ type view struct {
 	live    []gpu.Owner // holders of the whole GPU, if their pods are live and have a known UID
 }
 
-// A mark is a correct reading of the counter. An observation without a reading is also a mark; its count
-// is the last count.
+// A mark is a correct reading of the counter. An observation without a reading is also a mark, with the
+// same count as the previous mark.
 type mark struct {
 	at      time.Duration
 	counter gpu.Millijoules
@@ -100,7 +101,7 @@ func (b *board) allocate(x, y byte) {
 	}
 }
 
-// divide turns an observation into an observation of a partitioned board, for which the driver
+// divide turns an observation into an observation of a partitioned board. For this board, the driver
 // reports only the utilisation of the instances.
 func (b *board) divide(o *ledger.Observation, sight byte) {
 	if b.mig == nil {
@@ -227,12 +228,12 @@ func (b *board) absence(pod gpu.Owner) time.Duration {
 	return b.settled.at - last
 }
 
-// gap reports whether the span contains a restart or is longer than ten seconds. A gap has no
-// observations.
+// gap reports whether the span contains a restart or is longer than ten seconds. A gap contains no
+// observations between its ends.
 func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Second }
 
-// sole reports whether the allocations were known and the pod is the only known pod that held the GPU at
-// the end of the span or worked in the span.
+// sole reports two conditions together: the allocations were known, and no other known pod held the GPU
+// at the end of the span or worked in the span.
 func (s *span) sole(pod gpu.Owner, owner ledger.Owners) bool {
 	if !s.allocationsKnown {
 		return false

@@ -13,21 +13,22 @@ import (
 // an interval. Intervals are settled in chronological order.
 type book struct {
 	gpu.Book
-	// handedOut is set while a state that was returned to a caller shares the accounts.
+	// handedOut is set while the book shares its accounts with a state that was returned to a caller.
 	handedOut bool
 	// last is the newest mark, or nil before the first.
 	last *Mark
 	// pending contains the intervals that are not settled yet, oldest first.
 	pending []interval
-	// since contains the observations after last, or after pendingReset if there is one.
+	// since contains the observations after pendingReset. If pendingReset is nil, it contains the observations
+	// after last.
 	since        window
 	pendingReset *pendingReset
-	// still is set while the counter does not change.
+	// still describes a counter that does not change, or is nil while the counter changes.
 	still *standing
 	// read is the mark of the newest accepted reading.
 	read Mark
 	lag  lag
-	// throttled contains the counters of throttled time, from the last observation that included these
+	// throttled contains the counters of throttled time. They come from the last observation that included such
 	// counters.
 	throttled *gpu.ThrottledTimes
 	// restored is set if the last mark was restored from the state of an earlier exporter process.
@@ -36,31 +37,30 @@ type book struct {
 	// time of the newest observation, both on the boot clock.
 	list         []*gpu.Process
 	listed, seen time.Duration
-	// sampled is the time on the boot clock up to which utilisation samples were reported, or 0 if the last
-	// observation had no samples. left contains the times at which processes recently left the GPU.
+	// sampled is the end of the reported utilisation samples on the boot clock, or 0 if the last observation
+	// contained no samples. left contains the times at which processes recently left the GPU.
 	sampled time.Duration
 	left    map[gpu.ProcessID]time.Duration
-	// holders contains the last known allocations. unknown records the settled time for which the allocations
-	// have been unknown.
+	// holders contains the last known allocations. unknown records the settled time since the allocations
+	// became unknown.
 	holders []gpu.Allocation
 	unknown Unknown
-	// shortLived is not saved, because it is learned again within seconds.
+	// shortLived is not saved, because the ledger learns its values again within seconds.
 	shortLived shortLived
 	recent     recentWork
-	// meter learns the GPU's idle power; kind, stored and configured are used for estimates.
+	// meter learns the GPU's idle power. kind, stored and configured are used to estimate the idle power.
 	// maxPower is the maximum power of the hardware that the counter covers.
 	meter              idleMeter
 	kind               kind
 	stored, configured gpu.Watts
 	maxPower           gpu.Watts
-	// trail contains the settled intervals that are kept to explain charges, or is nil if no intervals are
-	// kept.
+	// trail contains the settled intervals that explain charges. It is nil if the ledger keeps no intervals.
 	trail *trail
 	// profiles contains the profiles that are not settled yet. profiled contains the end of the newest profile
-	// by MIG instance; the key of the whole GPU is empty.
+	// for each MIG instance. The key of the whole GPU is an empty string.
 	profiles []Profile
 	profiled map[string]time.Duration
-	// alone contains each sole use of a part that continues at the end of the last settled interval.
+	// alone contains each sole use that had not ended at the end of the last settled interval.
 	alone []soleUse
 	// rest is the fraction of a millijoule that ownShare carries over to the next interval.
 	rest float64
@@ -80,10 +80,11 @@ type Mark struct {
 	sum *gpu.Millijoules
 	// share is the GPU's share of the energy since the last mark; 0 means undivided.
 	share float64
-	// listed is set if the processes at the mark were known. outdated is set if they come from an earlier
-	// observation.
+	// listed is set if the processes at the mark were known. outdated is set if these processes come from an
+	// earlier observation.
 	listed, outdated bool
-	// took is the maximum time between the reading of the counter and At. It is shorter than a gap.
+	// took is the maximum time between the reading of the counter and At. This time is always shorter than a
+	// gap.
 	took time.Duration
 }
 
@@ -93,8 +94,8 @@ func (m *Mark) has(id gpu.ProcessID) bool {
 	return found
 }
 
-// A pendingReset is a reading that is implausible after the last mark. The next reading shows whether it was
-// a glitch or a reset of the counter.
+// A pendingReset is a reading that is implausible after the last mark. The next reading shows whether the
+// implausible reading was a glitch or a reset of the counter.
 type pendingReset struct {
 	Mark
 	before window // observations between the last mark and this reading
@@ -106,21 +107,21 @@ type interval struct {
 	energy   gpu.Millijoules
 	window
 	// gap is set if there was no observation between the marks, or if the ledger no longer stores the
-	// observations. In the second case, other is set if a process that is present at neither mark worked in the
-	// interval.
+	// observations between them. If the observations are no longer stored, other is set if a process worked in
+	// the interval that was present at neither mark.
 	gap, other bool
 	// reset is set if the counter was reset at the end of the interval.
 	reset bool
-	// changed is the mark at which the counter last changed. It is set only if the counter was not changing at
-	// the start of the interval.
+	// changed is the mark at which the counter last changed. changed is nil if the counter was changing at the
+	// start of the interval.
 	changed *Mark
 	// uncounted is an upper bound of the energy that the counter lost in the interval.
 	uncounted gpu.Millijoules
 	// unmetered is set if the power of the GPU cannot be derived from the energy of the interval.
 	unmetered bool
-	// late is set if the counter was not changing at the start of the interval and changed at its end. It is an
-	// interval with the energy since the earlier change. timeless is set for such an interval, because other
-	// intervals already count its time.
+	// If the counter was not changing at the start of the interval and changed at its end, late is an interval
+	// with the energy since the earlier change. Otherwise late is nil. timeless is set for such a late
+	// interval, because other intervals already count its time.
 	late     *interval
 	timeless bool
 }
@@ -132,7 +133,8 @@ func newBook() *book {
 	return &book{since: newWindow(nil), left: make(map[gpu.ProcessID]time.Duration), shortLived: shortLived{work: make(map[gpu.Owner]time.Duration)}, recent: make(recentWork)}
 }
 
-// copyOnWrite copies the accounts before a change if a returned state shares them.
+// If a returned state shares the accounts, copyOnWrite copies the accounts. It is called before the accounts
+// change.
 func (b *book) copyOnWrite() {
 	if b.handedOut {
 		b.Book, b.handedOut = clone(b.Book), false
@@ -158,7 +160,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.presume(&o)
 	throttled := b.throttle(o.Throttled)
 	if !b.open() || o.At.Sub(b.sinceWhen()) > gapAfter {
-		b.since, throttled = newWindow(nil), gpu.ThrottledTimes{} // after a gap, only its two ends are known
+		b.since, throttled = newWindow(nil), gpu.ThrottledTimes{} // after a gap, only the two ends of the gap are known
 	}
 	b.since.addThrottled(throttled)
 	list, listed := b.present(o)
@@ -172,7 +174,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	case o.Energy != nil:
 		m.Energy = *o.Energy
 		b.accept(m, gapAfter)
-	case b.open() && b.pendingReset == nil: // the counter counts as unchanged if it could not be read
+	case b.open() && b.pendingReset == nil: // a counter that could not be read is treated as a counter that does not change
 		m.Energy, m.Counter = b.last.Energy, b.last.Counter
 		b.stand(m, gapAfter)
 	}
@@ -186,8 +188,8 @@ func (b *book) sinceWhen() gpu.Instant {
 	return b.last.At
 }
 
-// present returns the processes on the GPU now, and whether the list is valid. If there is no new list, the
-// last list remains valid for settleTimeout.
+// present returns the processes on the GPU now, and whether the list is valid. If the observation contains
+// no list, the last list remains valid for settleTimeout.
 func (b *book) present(o Observation) (list []*gpu.Process, listed bool) {
 	if o.ProcessesKnown {
 		b.list, b.listed = o.Processes, o.At.Boot
@@ -208,10 +210,10 @@ func identities(processes []*gpu.Process) []gpu.ProcessID {
 	return slices.Compact(ids)
 }
 
-// learn records allocations. New holders get accounts. Intervals that wait for allocations get the known
-// allocations, in addition to their holders that are already known to be alive. A book without a readable
-// counter opens no accounts, because it retires no accounts and would therefore collect the accounts of all
-// future pods.
+// learn records allocations. It opens accounts for new holders. Some intervals wait for allocations. Each of
+// these intervals keeps the holders that are known to have been alive, and gets the known allocations in
+// addition. A book without a readable counter retires no accounts. Such a book opens no accounts either,
+// because otherwise it would collect the accounts of all future pods.
 func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !b.open() {
 		return
@@ -246,7 +248,7 @@ func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 		window: b.since,
 		gap:    b.restored || m.At.Sub(b.last.At) > gapAfter,
 	}
-	if sameCounter(b.last, &m) { // the rise is the energy of one counter, which may cover a whole module
+	if sameCounter(b.last, &m) { // energy comes from one counter, which may cover a whole module
 		iv.energy = b.ownShare(energy, m.share)
 	}
 	if b.returned(&m) {
@@ -262,8 +264,8 @@ func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	b.begin(m)
 }
 
-// ownShare returns the GPU's share of its module's energy, and carries the fraction of a millijoule
-// over to the next interval.
+// ownShare returns the GPU's share of its module's energy in whole millijoules. It carries the remaining
+// fraction of a millijoule over to the next interval.
 func (b *book) ownShare(energy gpu.Millijoules, share float64) gpu.Millijoules {
 	if share <= 0 || share >= 1 {
 		return energy
@@ -309,7 +311,7 @@ func (b *book) settle(st *settlement) {
 		if iv.reset {
 			b.Resets++
 		}
-		b.pending = slices.Delete(b.pending, 0, 1) // Delete clears the end of the slice, so that its data can be collected
+		b.pending = slices.Delete(b.pending, 0, 1) // Delete clears the end of the slice, so the garbage collector can free the data of the deleted interval
 	}
 }
 

@@ -6,9 +6,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// addTimes adds the interval to an account's active time, and the owner's sampled busy time to
-// Busy. Late samples may add busy time to an interval that is not active. Therefore Active limits
-// the sum of the busy time, and not the busy time of an interval.
+// addTimes adds the interval to an account's active time, and adds the owner's sampled busy time to
+// Busy. Late samples can add busy time to an interval that is not active, so the busy time of a
+// single interval is not limited. Instead, the account's total busy time is limited to its total
+// active time.
 func (p *part) addTimes(a *gpu.Account, s *share) {
 	if p.isActive(s) {
 		a.Active += p.to.At.Sub(p.from.At)
@@ -16,9 +17,10 @@ func (p *part) addTimes(a *gpu.Account, s *share) {
 	a.Busy = min(a.Busy+p.busyTime(s), a.Active)
 }
 
-// busyTime returns the sampled busy time of an owner: the sum over its processes. If processes have
-// no samples, it is the busy time of the GPU or MIG instance that the owner uses alone. The work of
-// an MPS server is not included, because the shares of its clients are unknown.
+// busyTime returns the sampled busy time of an owner, which is the sum over the owner's processes.
+// If there are no samples of the processes and the owner uses the GPU or MIG instance alone, the
+// owner's busy time is the busy time of the GPU or MIG instance. The work of an MPS server is not
+// included, because the shares of the server's clients are unknown.
 func (p *part) busyTime(s *share) time.Duration {
 	took := p.span().Len()
 	switch {

@@ -89,8 +89,9 @@ func (n *burstNode) end() {
 }
 
 // TestBusyTime checks three pods that share a GPU and work for 1 to 100 % of the time. The busy time
-// of a pod must be the time of its bursts, even if the exporter is killed. At both ends of a period
-// without a restart, the busy time may differ by the time of the newest samples.
+// of a pod must be the time of its bursts, even if the exporter is killed. The busy time may differ
+// by maxLag at the start and at the end of each period without a restart, because the newest samples
+// are not reported yet.
 func TestBusyTime(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -144,7 +145,7 @@ func accountOf(b *gpu.Book, owner gpu.Owner) gpu.Account {
 	return gpu.Account{}
 }
 
-// TestLightLoad checks two pods, of which one works for 10 ms each second. This pod is active for
+// TestLightLoad checks two pods. The first pod works for 10 ms each second. This pod is active for
 // most of the time, and busy for 1 % of the time.
 func TestLightLoad(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

@@ -45,8 +45,8 @@ func (b *book) chargeParts(st *settlement, iv *interval, parts []part, l load) {
 	}
 }
 
-// learnIdlePower learns the idle power from an interval. The power of late energy is learned from
-// the interval that contains this energy.
+// learnIdlePower learns the idle power from an interval. If the interval has late energy,
+// learnIdlePower learns from the interval that contains the late energy.
 func (b *book) learnIdlePower(iv *interval, l load) {
 	switch {
 	case iv.unmetered:
@@ -55,7 +55,7 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 		l = load{} // the power is unknown after a reset
 	}
 	b.IdlePower = b.meter.learn(l, b.IdlePower)
-	if l.known && iv.mig != nil { // a few busy slices may draw more than their share of the limit
+	if l.known && iv.mig != nil { // several busy slices may draw more than their share of the limit
 		l.busy = iv.mostBusy()
 	}
 	b.meter.minutes.add(l, b.kind.limit)
@@ -96,7 +96,7 @@ func (b *book) chargePart(st *settlement, p *part) {
 	} else {
 		b.bill(p.holding, p, p.idle, gpu.Allocated)
 		for _, w := range p.holding {
-			w.idle = w.energy.Sum() // only the idle part is charged so far
+			w.idle = w.energy.Sum() // at this point, only the idle part is charged
 		}
 		b.billWork(p)
 	}
@@ -160,7 +160,7 @@ func (b *book) chargeAccount(st *settlement, p *part, s *share) {
 	a.Idle += s.idle
 	p.addTimes(a, s)
 	if more := min(len(s.processes)-len(a.Processes), st.room); more > 0 {
-		a.Processes = slices.Grow(a.Processes, more) // grow once, because there may be a thousand new processes
+		a.Processes = slices.Grow(a.Processes, more) // grow only once, because there may be a thousand new processes
 	}
 	for _, q := range s.processes {
 		to := st.openProcess(a, q.Process, p.from.At.Wall)
@@ -173,8 +173,8 @@ func (b *book) chargeAccount(st *settlement, p *part, s *share) {
 	}
 }
 
-// gpuTime divides the time of the interval over the holders. The time of a gap counts only for
-// holders that already held their part before the gap.
+// gpuTime divides the time of the interval over the holders. If the interval is a gap, only holders
+// that already held their part before the gap get time.
 func (b *book) gpuTime(iv *interval, parts []part) {
 	took := iv.to.At.Sub(iv.from.At)
 	free := b.divideTime(iv, parts, took, func(p *part, owner gpu.Owner) time.Duration {
@@ -188,10 +188,10 @@ func (b *book) gpuTime(iv *interval, parts []part) {
 	}
 }
 
-// divideTime divides time among the holders by the share of the GPU that each held: by slices among
-// the MIG instances, and by replicas within an instance. The time of free slices is charged to no
-// holder. The function most returns the maximum time for a holder. divideTime returns the time of
-// parts without a holder.
+// divideTime divides time among the holders, in proportion to the share of the GPU that each holder
+// held. Among MIG instances, time is divided by slices; within an instance, it is divided by
+// replicas. The time of free slices is charged to no holder. The function most returns the maximum
+// time for a holder. divideTime returns the total time of the parts that no owner held.
 func (b *book) divideTime(iv *interval, parts []part, all time.Duration, most func(*part, gpu.Owner) time.Duration) (free time.Duration) {
 	weights := make([]uint64, len(parts))
 	for i := range parts {
@@ -228,8 +228,9 @@ func (iv *interval) heldBefore(key gpu.AccountKey) bool {
 	return contains(liveAllocations(iv.from.Holders), key)
 }
 
-// unchanged reports whether the energy of a gap may be charged to an owner. This is allowed if the
-// processes and the unshared allocation of the whole GPU are the same at both ends of the gap.
+// unchanged reports whether the energy of a gap may be charged to an owner. This is allowed if both
+// ends of the gap have the same processes and the same allocation, and the allocation is an
+// unshared allocation of the whole GPU.
 func (iv *interval) unchanged(parts []part) bool {
 	before, after := slices.Collect(liveAllocations(iv.from.Holders)), slices.Collect(liveAllocations(iv.to.Holders))
 	if iv.other || iv.mig != nil || len(iv.to.Processes) == 0 || !slices.Equal(iv.from.Processes, iv.to.Processes) ||

@@ -85,7 +85,7 @@ func TestClockStepSeconds(t *testing.T) {
 	}
 }
 
-// TestSlowTick checks that the length of an interval that counts as a gap depends on the tick.
+// TestSlowTick checks that the minimum length of a gap depends on the tick.
 func TestSlowTick(t *testing.T) {
 	both := []*gpu.Process{process(21, in(train)), process(31, in(serve))}
 	for seconds, want := range map[float64]amounts{
@@ -99,8 +99,8 @@ func TestSlowTick(t *testing.T) {
 	}
 }
 
-// TestSamplesAfterClockSetBack checks that intervals that no samples cover wait for up to ten
-// seconds, and are divided by the activity that is reported in this time.
+// TestSamplesAfterClockSetBack checks intervals that are not covered by samples. Such an interval
+// waits for up to ten seconds. It is divided by the activity that is reported while it waits.
 func TestSamplesAfterClockSetBack(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}

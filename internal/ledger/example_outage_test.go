@@ -32,8 +32,9 @@ func documented(t *testing.T, pattern string) []float64 {
 	return numbers
 }
 
-// TestOutageExample checks the worked example of a kubelet outage in docs/energy.md. The numbers on
-// the page must equal the numbers in a book after the documented seconds.
+// TestOutageExample checks the worked example of a kubelet outage in docs/energy.md. The test
+// passes the documented seconds to a ledger. The numbers in the book must equal the numbers on the
+// page.
 func TestOutageExample(t *testing.T) {
 	const n = `([\d.]+)`
 	story := documented(t, `\(`+n+` W idle\) for `+n+` s, and the kubelet does not respond for `+n+` s of them`)

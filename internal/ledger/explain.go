@@ -2,8 +2,8 @@ package ledger
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// begin starts the record of an interval. The unattributed energy of the interval is the difference
-// between the unattributed energy of the book after and before the interval.
+// begin starts the record of an interval. The unattributed energy of the interval is the increase
+// of the book's unattributed energy.
 func (t *trail) begin(iv *interval, before [gpu.NumReasons]gpu.Millijoules) {
 	if t == nil {
 		return

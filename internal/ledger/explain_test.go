@@ -42,8 +42,9 @@ func (s *sums) add(iv gpu.Interval) {
 	}
 }
 
-// explains checks that the intervals that were settled between two books explain every difference
-// between these books, including the amounts of accounts that retired in between.
+// explains checks two consecutive books and the intervals that were settled between them. These
+// intervals must explain every difference between the two books, including the amounts of accounts
+// that retired in between.
 func (m *machine) explains(was, now *gpu.Book, intervals iter.Seq[gpu.Interval]) {
 	m.t.Helper()
 	got := newSums()
@@ -103,7 +104,7 @@ func account(b *gpu.Book, key gpu.AccountKey) *gpu.Account {
 }
 
 // explainsItself checks that the parts and the charges of an interval each sum to the interval's
-// energy, and that its idle part is the idle power times the idle time.
+// energy, and that the interval's idle energy is the idle power times the idle time.
 func (m *machine) explainsItself(iv gpu.Interval) {
 	m.t.Helper()
 	own := newSums()
@@ -169,9 +170,9 @@ func run(l *ledger.Ledger, observations iter.Seq[ledger.Observation]) iter.Seq[g
 	return l.State().Books[uuid].Intervals
 }
 
-// TestIntervals checks the content of an interval against values that were computed by hand for a
-// power of 300 W, 0.4 s of activity of the first owner, and two holders with 2 replicas and 1
-// replica.
+// TestIntervals compares the content of an interval with values that were computed by hand. The
+// GPU draws 300 W, and two owners hold 2 replicas and 1 replica. The first owner is active for 0.4
+// s.
 func TestIntervals(t *testing.T) {
 	l := explained(ledger.Explain{Period: time.Hour, Bytes: 1 << 20})
 	all := slices.Collect(run(l, stream(10)))
@@ -207,8 +208,8 @@ func TestIntervalsOff(t *testing.T) {
 	}
 }
 
-// TestIntervalLimits checks that only the newest intervals of the period are kept, and fewer
-// intervals if they exceed the memory limit.
+// TestIntervalLimits checks that the ledger keeps only the intervals of the period. If these
+// intervals exceed the memory limit, the ledger keeps only the newest of them.
 func TestIntervalLimits(t *testing.T) {
 	for _, tt := range []struct {
 		e           ledger.Explain
@@ -233,8 +234,8 @@ func TestIntervalLimits(t *testing.T) {
 	}
 }
 
-// TestIntervalsImmutable checks that published intervals do not change while the ledger continues
-// beyond its limits, and that the state file contains no intervals.
+// TestIntervalsImmutable checks that published intervals do not change when the ledger drops
+// intervals because of its limits, and that the state file contains no intervals.
 func TestIntervalsImmutable(t *testing.T) {
 	l := explained(ledger.Explain{Period: time.Hour, Bytes: 8 << 10})
 	view := run(l, stream(100))

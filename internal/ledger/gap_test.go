@@ -84,8 +84,9 @@ func TestOneGap(t *testing.T) {
 	}
 }
 
-// TestGapBeforeKubelet checks that the first allocations that the kubelet reports after a restart
-// apply to the end of the gap, although they are later than the first observation.
+// TestGapBeforeKubelet checks the first allocations that the kubelet reports after a restart.
+// They apply to the end of the gap, although the kubelet reports them after the first
+// observation.
 func TestGapBeforeKubelet(t *testing.T) {
 	p := []*gpu.Process{process(21, in(train))}
 	l := newLedger()
@@ -101,7 +102,8 @@ func TestGapBeforeKubelet(t *testing.T) {
 }
 
 // TestInsideGap checks that only the two ends of a gap are used. Therefore the memory of the
-// ledger does not grow while the counter cannot be read or its readings are rejected.
+// ledger does not grow in two cases: while the counter cannot be read, and while readings of the
+// counter are rejected.
 func TestInsideGap(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	for name, readings := range map[string][2]*gpu.Millijoules{

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// inOrder returns a copy of the allocations, sorted by account key, so that equal remainders are
-// always resolved in the same way.
+// inOrder returns a copy of the allocations, sorted by account key, so that apportion always
+// treats equal remainders in the same way.
 func inOrder(allocations []gpu.Allocation) []gpu.Allocation {
 	sorted := slices.Clone(allocations)
 	slices.SortFunc(sorted, func(a, b gpu.Allocation) int { return compareAccount(keyOf(a), keyOf(b)) })
@@ -30,7 +30,8 @@ func liveAllocations(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	}
 }
 
-// identified returns the allocations of pods with a known UID, both live and not live.
+// identified returns the allocations of pods with a known UID, whether or not the allocations are
+// live.
 func identified(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	return func(yield func(*gpu.Allocation) bool) {
 		for i := range allocations {

@@ -13,8 +13,8 @@ import (
 type load struct {
 	power float64 // mean power over the interval in W
 	took  float64 // length of the interval in s
-	// busy is the busy share of the interval, 0 to 1. quiet is set if no work was sampled. Both are valid only if known is
-	// set.
+	// busy is the busy share of the interval, 0 to 1. quiet is set if no work was sampled. busy and quiet are valid only
+	// if known is set.
 	busy         float64
 	quiet, known bool
 	// utilization is the GPU's own busy share, 0 to 1, or 0 if it is unknown.
@@ -23,8 +23,8 @@ type load struct {
 	// if no process had a context. Neither is set if the first context was opened or the last context
 	// was closed in the interval.
 	open, closed bool
-	// gaps is the power in quiet times according to power samples, or 0 if there was no quiet time.
-	// sampled is set if power samples show every quiet time.
+	// gaps is the power in quiet times according to power samples. It is 0 if there was no quiet time. sampled is set if
+	// power samples show every quiet time.
 	gaps    gpu.Watts
 	sampled bool
 	// at is the end of the interval (boot clock).
@@ -44,8 +44,8 @@ func (iv *interval) load() load {
 }
 
 // busyShare returns the busy share of the interval, 0 to 1, and whether it is known. In MIG mode it uses the activity
-// of the instances. On a whole GPU it uses the samples of processes, or the utilisation of the GPU if there are no
-// samples or no sample names a process.
+// of the instances. On a whole GPU it uses the samples of processes. If there are no samples, or if no sample names a
+// process, it uses the utilisation of the GPU.
 func (iv *interval) busyShare() (float64, bool) {
 	took := float64(iv.span().Len())
 	switch {
@@ -72,9 +72,10 @@ func (iv *interval) busyShare() (float64, bool) {
 	return iv.meanUtilization()
 }
 
-// mostBusy returns the share of the interval in which any MIG instance worked, if all worked at different times. This is the largest
-// possible share, because one instance may draw as much as the limit of the GPU. It is below 1, so that an instance that always works
-// does not mean that the idle power is the power of the GPU.
+// mostBusy returns the share of the interval in which any MIG instance worked, under the assumption that all instances
+// worked at different times. This is the largest possible share. It is used because one instance may draw as much power
+// as the limit of the GPU. The result is always below 1. Otherwise, if an instance worked all the time, the idle power
+// would be equal to the power of the GPU.
 func (iv *interval) mostBusy() float64 {
 	const most = 0.99
 	var busy time.Duration
@@ -108,16 +109,17 @@ func (l load) idleEnergy(iv *interval, atRest bool, power gpu.Watts) gpu.Millijo
 // contain short work that the samples missed.
 func (m *idleMeter) atRest(l load) bool { return l.quiet && (m.last.quiet || !m.last.known) }
 
-// dividesBy reports whether the idle power is used to divide the energy of the interval into an
-// idle and a busy part. At rest all energy is idle, and without idle time all energy is busy.
+// dividesBy reports whether the idle power is used to divide the energy of the interval into an idle and a busy part.
+// The idle power is not needed at rest, because all energy is idle, and not needed without idle time, because all
+// energy is busy.
 func (m *idleMeter) dividesBy(l load) bool { return l.known && l.busy < 1 && !m.atRest(l) }
 
 const (
-	// lowShare is the quantile of powers that counts as idle power. A minimum could be an outlier, and
-	// a median would include short work that the samples missed.
+	// The idle power is the quantile lowShare of the measured powers. A minimum could be an outlier, and a median would
+	// include short work that the samples missed.
 	lowShare = 0.2
-	// Powers are collected in periods. A period takes periodLength, must contain at least minPowers powers and contains at
-	// most maxPowers powers. The idle power is a quantile over the last periods.
+	// Powers are collected in periods. A period lasts for periodLength and contains minPowers to maxPowers powers. The
+	// idle power is a quantile over the last periods.
 	periodLength = time.Minute
 	minPowers    = 3
 	maxPowers    = 60
@@ -125,24 +127,23 @@ const (
 	carried      = periods / 4 // number of periods that a restored idle power replaces
 )
 
-// An idleMeter learns the idle power of a GPU. The book stores the result; the meter's own state is
-// lost at a restart.
+// An idleMeter learns the idle power of a GPU. The book stores the learned power. The state of the meter itself is lost
+// at a restart.
 type idleMeter struct {
 	// last is the load of the previous interval; it is unknown at first and after a gap.
 	last load
 	// open is the quiet power with contexts, and closed is the quiet power without contexts.
 	open, closed level
-	// lowest is the lowest power that two consecutive intervals with contexts did not exceed, or 0 before the first such
-	// pair.
+	// For each two consecutive intervals with contexts, lowest uses the higher of their powers. lowest is the minimum of
+	// these powers, or 0 if there are none yet.
 	lowest gpu.Watts
 	// minutes estimates the power with contexts.
 	minutes minutes
 }
 
-// learn adds an interval and returns the updated idle power; 0 means unknown. If there are power
-// samples, it uses only the quiet times that they show, because the samples of processes can miss
-// work. Without power samples it uses quiet intervals, except the first one after work, because
-// power falls slowly.
+// learn adds an interval and returns the updated idle power; 0 means unknown. If there are power samples, learn uses
+// only the quiet times in these samples, because the samples of processes can miss work. Without power samples, learn
+// uses quiet intervals. It skips the first quiet interval after work, because power falls slowly.
 func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	last := m.last
 	if m.last = l; !l.known {
@@ -168,9 +169,9 @@ func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	return m.open.power
 }
 
-// A level is the power of a GPU in quiet times. It is a low quantile over the last periods, and the
-// value of each period is a low quantile of the powers in the period. So it follows a change of the
-// hardware within an hour of quiet times, but a few minutes of unusual power do not change it.
+// A level is the power of a GPU in quiet times. It is a low quantile over the last periods, and the value of each
+// period is a low quantile of the powers in the period. A change of the hardware therefore changes the level after at
+// most an hour of quiet times. A few minutes of unusual power do not change the level.
 type level struct {
 	now   []float64 // powers in the current period in W
 	since time.Duration
@@ -218,21 +219,22 @@ func lowOf(powers []float64) float64 {
 // A minute contains the mean power of a GPU over a minute, in W, and the busy share, 0 to 1.
 type minute struct{ power, busy float64 }
 
-// sums contains the sums over the current part of a minute: the energy in J, the busy time in s according to samples of
-// work and according to utilisation, and the length in s.
+// sums contains the sums over the current part of a minute: the energy in J, the busy time according to samples of work
+// in s, the busy time according to utilisation in s, and the length in s.
 type sums struct{ energy, busy, utilized, took float64 }
 
-// minutes estimates the idle power of a GPU that is never seen idle, from the last minutes in which processes had contexts.
-// Energy counters and samples of work have coarse steps, so shorter times would be less accurate.
+// minutes estimates the idle power of a GPU that has had no observed idle time. The estimate uses the last minutes in
+// which processes had contexts. Energy counters and samples of work have coarse steps, so shorter times would be less
+// accurate.
 type minutes struct {
-	past []minute // past minutes, oldest first
+	past []minute // past minutes, sorted from oldest to newest
 	now  sums
 	// idle is the estimate, or 0 before the first minute.
 	idle gpu.Watts
 }
 
-// add adds an interval in which the busy time is known. Samples of processes can miss work, so the GPU's utilisation is
-// also used.
+// add adds an interval if its busy time is known. Samples of processes can miss work, so the GPU's utilisation is also
+// used.
 func (v *minutes) add(l load, limit gpu.Watts) {
 	if !l.known || !l.open || limit <= 0 {
 		return
@@ -251,8 +253,8 @@ func (v *minutes) add(l load, limit gpu.Watts) {
 	v.idle = gpu.Watts(quietest(v.past).idle(float64(limit)))
 }
 
-// quietest returns the mean of the minutes with the least work. It uses one fifth of the minutes, but at least one
-// minute.
+// quietest returns the mean of the minutes with the least work. It uses one fifth of all minutes, and always at least
+// one minute.
 func quietest(all []minute) (mean minute) {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b minute) int { return cmp.Compare(a.busy, b.busy) })
 	n := 1 + int(lowShare*float64(len(sorted)-1))
@@ -263,13 +265,14 @@ func quietest(all []minute) (mean minute) {
 	return mean
 }
 
-// idle returns the expected idle power in W. The mean power is the idle power plus the power of the work in the busy time. The
-// power of the work is unknown, but it is at most the limit. So the idle power has two bounds, which are close together if there is
-// little work. Two distributions are assumed to choose a value between them. The idle power has a log-normal distribution around an
-// eighth of the limit. The power of work has an exponential distribution, and its mean is the limit.
+// idle returns the expected idle power in W. The mean power is the idle power plus the power of the work in the busy
+// time. The power of the work is unknown, but it is at most the limit. Therefore the idle power has a lower and an
+// upper bound. If there is little work, the bounds are close together. To choose a value between the bounds, idle
+// assumes two distributions. The idle power has a log-normal distribution around an eighth of the limit. The power of
+// work has an exponential distribution with the limit as mean.
 func (m minute) idle(limit float64) float64 {
 	const (
-		spread = 0.4 // standard deviation of the logarithm: two of three GPUs are within a factor of 1.5
+		spread = 0.4 // standard deviation of the logarithm: for two of three GPUs, the idle power is within a factor of 1.5
 		steps  = 100
 	)
 	least := max(0, (m.power-m.busy*limit)/(1-m.busy))
@@ -331,8 +334,9 @@ func median(powers []gpu.Watts) gpu.Watts {
 }
 
 // idlePower returns the measured idle power of the GPU, or the best estimate. If there is no better estimate, it uses
-// the estimate from minutes with work, or an eighth of the power limit in the first minute. The result is at least the
-// power without contexts, because contexts only add to this power. It is at most the lowest power with contexts.
+// the estimate from minutes with work, or an eighth of the power limit in the first minute. The result is not lower
+// than the power without contexts, because contexts only add power. The result is not higher than the lowest power with
+// contexts.
 func (b *book) idlePower(st *settlement) gpu.IdlePower {
 	of := st.peers[b.kind]
 	for _, p := range []gpu.IdlePower{
@@ -367,8 +371,8 @@ func (p *part) isDivided() bool {
 	return (own+served > 0 || len(p.recent) > 0) && p.sole() == nil
 }
 
-// countEstimated adds the energy that was divided with an estimated idle power to Estimated of the book and of the
-// accounts.
+// If the energy of a part was divided with an estimated idle power, countEstimated adds this energy to the field
+// Estimated of the book and of the accounts.
 func (b *book) countEstimated(p *part) {
 	if !p.estimated {
 		return

@@ -22,8 +22,8 @@ type meter struct {
 	// The meter copies limit, quiet, stored, configured and sampled into each observation.
 	limit, quiet, stored, configured gpu.Watts
 	sampled                          bool
-	// utilization is the utilisation of the GPU while samples name a process. unnamed is its utilisation while no sample
-	// names a process.
+	// utilization is the utilisation of the GPU while samples name a process. unnamed is the GPU's utilisation while no
+	// sample names a process.
 	utilization, unnamed float64
 }
 
@@ -70,8 +70,8 @@ func (m *meter) want(b *gpu.Book, watts, tolerance float64, when string) {
 	}
 }
 
-// TestIdlePower checks that the idle power is known after three quiet intervals that each follow a quiet interval, even
-// if there is work between these three intervals.
+// TestIdlePower checks that the idle power is known after three measurements. Each measurement is a quiet interval
+// directly after another quiet interval. There may be work between the measurements.
 func TestIdlePower(t *testing.T) {
 	m := newMeter(t)
 	m.want(m.rest(92, 4), 0, 0, "after two measurements")
@@ -104,8 +104,9 @@ func TestIdlePowerMoves(t *testing.T) {
 	m.want(b, 80, 0, "after an hour of work")
 }
 
-// TestQuietIntervalsBesidePowerSamples checks that quiet intervals are not used if power samples show each quiet time.
-// Process samples may miss work between two samples, but samples of the utilisation do not.
+// TestQuietIntervalsBesidePowerSamples checks a GPU with power samples that show each quiet time. In this case quiet
+// intervals are not used, because an interval is quiet if the process samples show no work. Process samples may miss
+// work between two samples, but utilisation samples do not.
 func TestQuietIntervalsBesidePowerSamples(t *testing.T) {
 	m := newMeter(t)
 	m.sampled = true
@@ -138,7 +139,7 @@ func TestIdlePowerOfGaps(t *testing.T) {
 	m.want(b, 112, 0, "after gaps with 110, 112, 114, 116 and 118 W")
 }
 
-// TestIdlePowerSurvives checks that idle power is saved and restored.
+// TestIdlePowerSurvives checks that idle power survives a restart.
 func TestIdlePowerSurvives(t *testing.T) {
 	m := newMeter(t)
 	m.rest(100, 7)
@@ -216,8 +217,8 @@ func TestTwoParts(t *testing.T) {
 	}
 }
 
-// TestEstimates checks which estimate takes precedence for a GPU that is never idle, and that energy that was divided
-// with an estimate is counted as estimated.
+// TestEstimates checks which estimate takes precedence for a GPU that is never idle. It also checks the amount of
+// estimated energy: all energy that was divided with an estimate must be included.
 func TestEstimates(t *testing.T) {
 	const model, work = "AMD Instinct MI300X OAM", 0.5
 	for _, tt := range []struct {
@@ -269,8 +270,8 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// TestContextsChange checks that the power with contexts is not measured in an interval in which contexts are opened or
-// closed, nor in the next interval.
+// TestContextsChange checks an interval in which contexts are opened or closed. The ledger measures the power with
+// contexts neither in this interval nor in the next interval.
 func TestContextsChange(t *testing.T) {
 	m := newMeter(t)
 	for range 3 {
@@ -284,9 +285,9 @@ func TestContextsChange(t *testing.T) {
 }
 
 // TestEstimateBesideWork checks the estimate for GPUs that are never seen idle. One holder works for a share of each
-// second, another holder is idle, and the power limit is 700 W. The estimate must be possible: it must imply that work
-// draws more than 0 W and at most the limit. Because of the error of the estimate, some energy is charged to the wrong
-// holder. This energy must be small, over all idle powers and kinds of work.
+// second, another holder is idle, and the power limit is 700 W. The estimate must be possible: work must draw more than
+// 0 W and at most the limit. Because of the error of the estimate, some energy is charged to the wrong holder. The test
+// sums this energy over all idle powers and kinds of work; the sum must be small.
 func TestEstimateBesideWork(t *testing.T) {
 	const limit = 700
 	var worst, sum, count float64
@@ -323,8 +324,8 @@ func estimateBesideWork(t *testing.T, idle, work, share, limit float64) float64 
 	return float64(b.Floor.Power)
 }
 
-// TestLittleWork checks that the estimate is close to the true idle power if there is little work, regardless of the
-// power of this work.
+// TestLittleWork checks the estimate for a GPU with little work. The estimate must be close to the true idle power,
+// even if the work draws much power.
 func TestLittleWork(t *testing.T) {
 	for _, idle := range []float64{40, 70, 110, 200} {
 		for _, work := range []float64{50, 300, 700 - idle} {
@@ -335,8 +336,8 @@ func TestLittleWork(t *testing.T) {
 	}
 }
 
-// TestQuietestMinutes checks that the estimate uses the minutes with the least work, and that it uses the utilisation, because the
-// samples of processes miss work.
+// TestQuietestMinutes checks that the estimate uses the minutes with the least work, and that the estimate uses the
+// utilisation, because the samples of processes can miss work.
 func TestQuietestMinutes(t *testing.T) {
 	m := newMeter(t)
 	m.limit, m.sampled = 700, true
@@ -368,8 +369,8 @@ func (m *meter) estimates(b *gpu.Book, watts, tolerance float64, when string) {
 	}
 }
 
-// TestLightWorkOnInstance checks an instance with one of seven slices that works and draws a third of the GPU's power
-// limit. The estimate must not exceed the true idle power of 110 W.
+// TestLightWorkOnInstance checks an instance that has one of seven slices. The instance works and draws a third of the
+// GPU's power limit. The estimate must not exceed the true idle power of 110 W.
 func TestLightWorkOnInstance(t *testing.T) {
 	const idle, limit = 110, 700
 	for _, share := range []float64{0.02, 0.1, 0.3} {
@@ -389,9 +390,10 @@ func TestLightWorkOnInstance(t *testing.T) {
 	}
 }
 
-// TestInstancesNeverIdle checks the estimate for a GPU of 70 W with two instances that are never idle. Before the estimate used the
-// instances' activity, it was the lower of an eighth of the limit (87.5 W) and the lowest power. If an instance always works, the idle
-// power can be any power below the power of the GPU.
+// TestInstancesNeverIdle checks the estimate for a GPU of 70 W with two instances that are never idle. The estimate
+// uses the activity of the instances. An estimate without this activity would be an eighth of the limit (87.5 W), or
+// the lowest power if this is lower. If one instance always works, the idle power can be any power below the power of
+// the GPU.
 func TestInstancesNeverIdle(t *testing.T) {
 	const idle, limit, work = 70, 700, 200 // W
 	for _, tt := range []struct {
@@ -418,8 +420,8 @@ func TestInstancesNeverIdle(t *testing.T) {
 	}
 }
 
-// TestAtRestWithoutContexts checks that the final estimate is at least the power without contexts. This power is known
-// from the GPU itself or from the median over its peers.
+// TestAtRestWithoutContexts checks that the final estimate is at least the power without contexts. The power without
+// contexts is either measured on the GPU itself, or is the median over the GPU's peers.
 func TestAtRestWithoutContexts(t *testing.T) {
 	m := newMeter(t)
 	m.limit = 800
@@ -437,8 +439,8 @@ func TestAtRestWithoutContexts(t *testing.T) {
 	}
 }
 
-// TestEstimatedEnergy checks that energy counts as estimated exactly if another idle power would change the charges of
-// owners.
+// TestEstimatedEnergy checks which energy counts as estimated: the energy for which another idle power would change the
+// charges of owners, and no other energy.
 func TestEstimatedEnergy(t *testing.T) {
 	for _, tt := range []struct {
 		name      string

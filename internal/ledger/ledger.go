@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// settleTimeout is the maximum time for which an interval waits for owners and allocations, and for
-// which a list of processes is valid. After that, missing data are treated as unknown.
+// settleTimeout is the maximum time for which an interval waits for owners and allocations, and for which a
+// list of processes is valid. After settleTimeout, missing data is treated as unknown.
 const settleTimeout = 10 * time.Second
 
 // Config configures a ledger.
@@ -25,10 +25,10 @@ type Config struct {
 	// MaxProcesses limits the process accounts of all GPUs. Beyond this limit, the processes of an owner share
 	// one folded account. 0 means no limit.
 	MaxProcesses int
-	// Profiling is set if the exporter profiles GPUs. Otherwise the profiled work of a restored state is dropped,
-	// because amounts that no longer grow would show owners without work.
+	// Profiling is set if the exporter profiles GPUs. Otherwise the ledger drops the profiled work of a restored
+	// state, because amounts that do not grow would mean that the owners do not work.
 	Profiling bool
-	// Explain limits the intervals that are kept to explain charges.
+	// Explain limits the memory and the age of the intervals that explain charges.
 	Explain Explain
 }
 
@@ -50,34 +50,35 @@ func New(cfg Config) *Ledger {
 // Observation contains one reading of one GPU.
 type Observation struct {
 	UUID string
-	// Model is the GPU's model, or empty if unknown. GPUs of one model have about the same idle power.
+	// Model is the GPU's model, or empty if unknown. GPUs of the same model have about the same idle power.
 	Model string
 	At    gpu.Instant
 	// Took is the maximum time between the reading of the counter and At.
 	Took time.Duration
 	// Energy is the value of the board's counter, or nil if it could not be read.
 	Energy *gpu.Millijoules
-	// ModuleShare is the GPU's share of the energy since the last reading, if the counter covers a
-	// whole module; 0 means undivided.
+	// If the counter covers a whole module, ModuleShare is the GPU's share of the energy since the last reading.
+	// 0 means that the energy is not divided.
 	ModuleShare float64
 	// Counter is the name of the counter from which Energy was read, if the board has several counters;
 	// it may be empty. Different counters have different start values or cover different hardware.
 	Counter string
-	// PowerSum is the integral of power, or nil if unknown. It may be known in addition to the counter, and
-	// connects the values of two counters.
+	// PowerSum is the integral of power, or nil if unknown. It may be known in addition to Energy. If Counter
+	// changes, the ledger uses PowerSum to bridge the change.
 	PowerSum *gpu.Millijoules
-	// MaxPower is the maximum power of the hardware that the counter covers; 0 if unknown.
+	// MaxPower is the maximum power of the hardware that the counter covers; or 0 if it is unknown.
 	MaxPower gpu.Watts
-	// PowerLimit is the highest power limit of this GPU; 0 if unknown.
+	// PowerLimit is the highest power limit of this GPU; or 0 if it is unknown.
 	PowerLimit gpu.Watts
-	// QuietPower is the power of the GPU in quiet times since the last observation, as shown by the driver's
-	// samples; 0 if there was no quiet time. QuietSampled is set if these samples show every quiet time.
+	// QuietPower is the power of the GPU in quiet times since the last observation, according to the driver's
+	// samples. It is 0 if there was no quiet time. QuietSampled is set if these samples show every quiet time.
 	QuietPower   gpu.Watts
 	QuietSampled bool
 	// StoredIdlePower is the idle power that was measured in an earlier boot for a GPU of this kind.
 	// ConfiguredIdlePower is the idle power that the operator set. A value of 0 means unknown.
 	StoredIdlePower, ConfiguredIdlePower gpu.Watts
-	// Throttled contains counters of throttled time, with any start value; nil if unknown.
+	// Throttled contains counters of throttled time, or nil if they are unknown. The counters can start at any
+	// value.
 	Throttled *gpu.ThrottledTimes
 	// Profiles contains the newest profile of the GPU, or of each of its MIG instances.
 	Profiles []Profile
@@ -85,27 +86,27 @@ type Observation struct {
 	Utilization *float64
 
 	// Processes contains the processes with a context on the GPU. The list is valid only if ProcessesKnown is
-	// set; otherwise the last list remains valid for ten seconds.
+	// set. Otherwise the list from the last observation that had one remains valid for ten seconds.
 	Processes      []*gpu.Process
 	ProcessesKnown bool
-	// Partitions describes the partitioning of the GPU; nil without MIG. Places contains the instance of each
-	// process.
+	// Partitions describes the partitioning of the GPU, or is nil without MIG. Places contains the instance of
+	// each process.
 	Partitions *gpu.Partitioning
 	Places     map[gpu.ProcessID]string
 
-	// Activity is the sampled activity. It is complete for the time Sampled, which may end before At.
-	// If ActivityKnown is false, the owners cannot be distinguished by activity.
+	// Activity is the sampled activity. It is complete up to the time Sampled, which may be earlier than At. If
+	// ActivityKnown is false, the activity of the owners is unknown.
 	Activity      []Activity
 	Sampled       gpu.Span
 	ActivityKnown bool
-	// Instances contains the time for which each MIG instance was busy since its last known value. If
-	// InstancesKnown is false, the instances cannot be distinguished by their busy time.
+	// Instances contains the time for which each MIG instance was busy since the last known value for this
+	// instance. If InstancesKnown is false, the busy time of the instances is unknown.
 	Instances      map[string]time.Duration
 	InstancesKnown bool
 
 	// Allocations contains the allocations of this GPU. It is complete only if AllocationsKnown is set. Otherwise
-	// the ledger also uses the last known allocations of the groups that are still alive. Alive contains the UIDs
-	// of these groups, or nil if the UIDs are also unknown.
+	// the ledger also uses the last known allocations of each group that is still alive. Alive contains the UIDs
+	// of the live groups, or is nil if these UIDs are also unknown.
 	Allocations      []gpu.Allocation
 	AllocationsKnown bool
 	Alive            map[string]bool
@@ -121,7 +122,7 @@ type Activity struct {
 	Served bool
 }
 
-// usage returns the usage for a part of the activity.
+// usage returns the usage for a part of the activity's time.
 func (a *Activity) usage(busy time.Duration, active bool) usage {
 	u := usage{Process: a.Process, activity: busy, active: active && !a.Served}
 	if a.Served {
@@ -169,9 +170,9 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	}
 }
 
-// Tidy drops data that gets no more charges before the next boot of the node: the book of a GPU that was
-// replaced, and the process accounts of a GPU that has been lost for a long time. If the lost GPU returns, the
-// rest of its book continues.
+// Tidy drops data that gets no more charges before the next boot of the node. This data consists of the books
+// of GPUs that were replaced, and of the process accounts of GPUs that have been lost for a long time. If a
+// lost GPU returns, the rest of its book continues.
 func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 	for uuid, b := range l.books {
 		known, shown := is(uuid)
@@ -203,23 +204,24 @@ type State struct {
 	Books map[string]*BookState // books by UUID
 }
 
-// BookState is the settled part of one GPU's book. It omits intervals that are not settled; after a restart
-// they belong to the gap.
+// BookState is the settled part of one GPU's book. It omits intervals that are not settled. After a restart,
+// the time of these intervals belongs to the gap.
 type BookState struct {
 	gpu.Book
 	// Base is the last settled mark.
 	Base Mark `json:"base"`
-	// Unknown contains the time for which the allocations have been unknown.
+	// Unknown contains the settled time since the allocations became unknown.
 	Unknown Unknown `json:"unknown,omitzero"`
-	// Still is the mark at which the counter last changed, if the counter did not change at the base.
+	// If the counter did not change at the base, Still is the mark at which the counter last changed. Otherwise
+	// Still is nil.
 	Still *Mark `json:"still,omitempty"`
-	// Intervals contains the recent settled intervals, oldest first, or is nil if none are kept. The intervals
-	// are not saved.
+	// Intervals returns the recent settled intervals, oldest first. It is nil if the ledger keeps no intervals.
+	// The intervals are not saved.
 	Intervals iter.Seq[gpu.Interval] `json:"-"`
 }
 
-// State returns the settled state of all GPUs, including lost ones. It is saved and published. It
-// does not change when the ledger continues, and must not be modified.
+// State returns the settled state of all GPUs, including lost ones. The sampler saves and publishes the state.
+// The state does not change when the ledger continues. Callers must not modify it.
 func (l *Ledger) State() State {
 	s := State{Books: make(map[string]*BookState, len(l.books))}
 	for uuid, b := range l.books {
@@ -231,10 +233,10 @@ func (l *Ledger) State() State {
 	return s
 }
 
-// Check reports whether the state can be continued at a time on the boot clock. Every book must
-// balance, no amount may be negative, the accounts must be sorted, and the base must be the end of
-// the book and not in the future. If the base were not the end of the book, energy would be charged
-// twice or the book would not advance.
+// Check returns an error if the ledger cannot continue from the state at the given time on the boot clock.
+// Every book must balance, no amount may be negative, and the accounts must be sorted. The base must be the
+// end of the book, because otherwise the ledger would charge energy twice or would not advance the book. The
+// base must not be in the future.
 func (s State) Check(now time.Duration) error {
 	for uuid, b := range s.Books {
 		if b == nil {
@@ -242,16 +244,16 @@ func (s State) Check(now time.Duration) error {
 		}
 		err := check(&b.Book)
 		if err == nil && b.Unknown.negative() {
-			err = errors.New("a time is negative")
+			err = errors.New("an uncredited time is negative")
 		}
 		if err == nil && (b.Base.At.Boot != b.Settled.Boot || b.Base.Energy < 0) {
-			err = fmt.Errorf("settled up to %v after the boot, but the base is %d mJ at %v", b.Settled.Boot, b.Base.Energy, b.Base.At.Boot)
+			err = fmt.Errorf("the book is settled up to %v after the boot, but its base is %d mJ at %v", b.Settled.Boot, b.Base.Energy, b.Base.At.Boot)
 		}
 		if f := b.Base.Former; err == nil && f != nil && (f.Energy < 0 || f.Counted < 0) {
-			err = errors.New("a withdrawn counter is negative")
+			err = errors.New("the value of a withdrawn counter is negative")
 		}
 		if err == nil && b.Settled.Boot > now {
-			err = fmt.Errorf("settled up to %v after the boot, which was only %v ago", b.Settled.Boot, now)
+			err = fmt.Errorf("the book is settled up to %v after the boot, but the boot was only %v ago", b.Settled.Boot, now)
 		}
 		if err != nil {
 			return fmt.Errorf("check the book of %s: %w", uuid, err)
@@ -262,7 +264,7 @@ func (s State) Check(now time.Duration) error {
 
 func check(b *gpu.Book) error {
 	if b.Energy != b.Sum() {
-		return fmt.Errorf("energy is %d mJ, but the accounts hold %d mJ", b.Energy, b.Sum())
+		return fmt.Errorf("the board's energy is %d mJ, but the sum of the accounts is %d mJ", b.Energy, b.Sum())
 	}
 	least := min(b.Retired, slices.Min(b.Unattributed[:]), b.Uncounted, b.Estimated)
 	if b.Unsampled != nil {
@@ -303,7 +305,7 @@ func Restore(cfg Config, s State) *Ledger {
 			b.forgetProfiles()
 		}
 		base := st.Base
-		base.sum = nil // each exporter process starts its integral of power at 0
+		base.sum = nil // each exporter process starts its own integral of power at 0
 		b.last, b.holders, b.unknown, b.read = &base, base.Holders, st.Unknown.clone(), base
 		if s := st.Still; s != nil && s.Energy == st.Base.Energy && s.At.Boot < st.Base.At.Boot {
 			b.still, b.read = &standing{from: *s, long: true}, *s

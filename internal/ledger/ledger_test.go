@@ -67,7 +67,7 @@ func bookOf(l *ledger.Ledger, uuid string) *gpu.Book {
 	return nil
 }
 
-// ask returns the book of the GPU after the given observations, settled up to the last one.
+// ask passes the observations to the ledger, settles it, and returns the book of the GPU.
 func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gpu.Book {
 	t.Helper()
 	for _, o := range observations {
@@ -84,8 +84,8 @@ func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gp
 	return b
 }
 
-// TestOwners checks each row of the table in the comment of chargePart for a whole GPU, and mixed
-// cases.
+// TestOwners checks each rule in the table in the comment of chargePart for a whole GPU. It also
+// checks combinations of these rules.
 func TestOwners(t *testing.T) {
 	host := process(9, gpu.Owner{Kind: gpu.OwnerHost})
 	unmapped := process(12, gpu.Owner{Kind: gpu.OwnerUnmapped})
@@ -236,8 +236,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestInsideContainer checks that an exclusive amount that is divided over several processes is not
-// exclusive for each process.
+// TestInsideContainer checks an exclusive amount that is divided over several processes. The parts
+// of the processes are not exclusive.
 func TestInsideContainer(t *testing.T) {
 	first, second := process(21, in(train)), process(22, in(train))
 	quiet := look(1, []*gpu.Process{first, second}, holds(train, 1))
@@ -308,7 +308,7 @@ func TestKubeletLate(t *testing.T) {
 }
 
 // TestUnlisted checks that the last process list is used for ten seconds while the driver reports
-// no list. No owner is exclusive until an interval has a process list at both ends.
+// no list. No energy is exclusive unless the interval has a process list at both ends.
 func TestUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	blind := func(s float64) ledger.Observation {
@@ -332,8 +332,8 @@ func TestUnlisted(t *testing.T) {
 	}
 }
 
-// TestLastList checks that the last process list is used even if the observation that contained it
-// had no reading of the counter.
+// TestLastList checks that the ledger uses the last process list even if the observation with this
+// list contained no reading of the counter.
 func TestLastList(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	between, blind, blinder := look(0.5, []*gpu.Process{p, q}), look(1, nil), look(2, nil)
@@ -363,8 +363,8 @@ func TestUnlistedNobody(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfItsTime checks that an interval that waits for an owner keeps the allocations
-// that the kubelet reported at that time.
+// TestAllocationsOfItsTime checks an interval that waits for an owner. The interval keeps the
+// allocations that the kubelet reported at the time of the interval.
 func TestAllocationsOfItsTime(t *testing.T) {
 	x := []*gpu.Process{process(21, gpu.Owner{})}
 	l := newLedger()
@@ -379,8 +379,9 @@ func TestAllocationsOfItsTime(t *testing.T) {
 	}
 }
 
-// TestAloneWithoutKubelet checks that the only owner on a GPU is charged by allocation if the
-// kubelet's allocations, which may name another holder, do not arrive within ten seconds.
+// TestAloneWithoutKubelet checks the only owner on a GPU. If the kubelet's allocations do not
+// arrive within ten seconds, the owner is charged by allocation, because the allocations might name
+// another holder.
 func TestAloneWithoutKubelet(t *testing.T) {
 	silent := look(1, []*gpu.Process{process(21, in(train))})
 	silent.AllocationsKnown = false
@@ -394,8 +395,8 @@ func TestAloneWithoutKubelet(t *testing.T) {
 	}
 }
 
-// TestNobodyTwice checks that unmapped processes and processes with a permanently unknown owner
-// together count as one owner.
+// TestNobodyTwice checks two kinds of processes: unmapped processes, and processes for which the
+// owner stays unknown. All of them together count as one owner.
 func TestNobodyTwice(t *testing.T) {
 	processes := []*gpu.Process{process(21, in(train)), process(31, gpu.Owner{Kind: gpu.OwnerUnmapped}), process(32, gpu.Owner{})}
 	l := newLedger()

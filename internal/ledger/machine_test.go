@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A machine passes random events to a ledger. It contains the true state of its boards, but the
-// ledger receives only observations. The machine checks the invariants after every event.
+// A machine passes random events to a ledger. The machine contains the true state of its boards,
+// but passes only observations to the ledger. It checks the invariants after every event.
 type machine struct {
 	t   *testing.T
 	cfg ledger.Config
@@ -48,7 +48,7 @@ var containers = []gpu.Owner{
 	gpu.Unit{Manager: "slurm", Name: "4711"}.Owner(),
 }
 
-// layouts are partitionings of a board. Two layouts use the same ids of instances.
+// layouts are partitionings of a board. Two of the layouts use the same instance ids.
 var layouts = []*gpu.Partitioning{
 	nil,
 	{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}},
@@ -64,7 +64,7 @@ func (m *machine) event(kind, sight, x, y byte) {
 	case 0, 1, 2, 3: // time passes, with or without activity
 		m.pass(time.Duration(y%3+1)*500*time.Millisecond, 100+gpu.Watts(x)*2)
 		m.tick(b, sight, y)
-	case 4: // a process starts; its owner may become known later, and it may reuse a PID
+	case 4: // a process starts; its owner may become known later, and its PID may belong to an earlier process
 		m.starts++
 		id := gpu.ProcessID{PID: pid, Start: m.starts}
 		b.processes[pid] = &gpu.Process{ID: id, Name: "p"}
@@ -117,7 +117,7 @@ func (m *machine) pass(d time.Duration, w gpu.Watts) {
 	m.now += d
 	for i, b := range m.boards {
 		b.counter += gpu.Millijoules((float64(w) + 50*float64(i)) * d.Seconds() * 1000)
-		b.throttled[gpu.ThrottleThermal] += d * time.Duration(int(w)%3) / 2 // the process works for none, half or all of the time
+		b.throttled[gpu.ThrottleThermal] += d * time.Duration(int(w)%3) / 2 // the process works either for all, for half or for none of the time
 		b.throttled[gpu.ThrottlePowerBrake] += d * time.Duration(int(w)%2)
 	}
 }
@@ -153,8 +153,8 @@ const (
 	seesAll         byte = 0b01_01_01_01
 )
 
-// look returns the driver's and the kubelet's current view of a board. A third of the known
-// utilisation values are not 0.
+// look returns the driver's and the kubelet's current view of a board. One in three known
+// utilisation values is above 0.
 func (m *machine) look(b *board, sight byte) ledger.Observation {
 	o := ledger.Observation{
 		UUID:        b.uuid,
@@ -183,9 +183,9 @@ func (m *machine) look(b *board, sight byte) ledger.Observation {
 	return o
 }
 
-// sample sets the time span of the samples in an observation. The span begins at the end of the
-// last samples, or later if the ring of samples wrapped. It ends up to 240 ms before the
-// observation.
+// sample sets the time span of the samples in an observation. The span begins where the previous
+// samples end, or later if the driver's ring of samples overflowed. The span ends up to 240 ms
+// before the observation.
 func (m *machine) sample(b *board, o *ledger.Observation, sight byte) {
 	from := b.sampled
 	if sight%3 > 0 {
@@ -198,7 +198,7 @@ func (m *machine) sample(b *board, o *ledger.Observation, sight byte) {
 }
 
 // tick makes an ordinary observation that contains the activity of some processes. The observation
-// may lack the counter.
+// may contain no value of the counter.
 func (m *machine) tick(b *board, sight, y byte) {
 	o := m.look(b, sight)
 	if sight&seesEnergy == 0 {
@@ -247,7 +247,8 @@ func (m *machine) glitch(b *board, sight, x byte) {
 	m.show(b, m.look(b, bits.RotateLeft8(sight, int(x))), true)
 }
 
-// hold keeps a board's counter unchanged for some ticks, and then sets it to the true value.
+// hold keeps a board's counter unchanged for some ticks, and then sets the counter to the true
+// value.
 func (m *machine) hold(b *board, sight byte, ticks int, y byte) {
 	m.pass(time.Second, 200)
 	m.tick(b, sight|seesEnergy, y)
@@ -263,9 +264,9 @@ func (m *machine) hold(b *board, sight byte, ticks int, y byte) {
 	m.tick(b, sight|seesEnergy, y)
 }
 
-// reload restarts a board's counter, unless the ledger could not distinguish the new count from the
-// old one. The ledger accepts the restart after two readings; the energy before the first reading
-// is unknown.
+// reload restarts a board's counter. It does nothing if the ledger could not distinguish the new
+// count from the old count. The ledger accepts the restart after two readings. The energy before
+// the first of these readings is unknown.
 func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 	if fresh+1_000_000 >= b.last.counter {
 		return
@@ -277,9 +278,9 @@ func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 	m.show(b, m.look(b, bits.RotateLeft8(sight, 2)), true)
 }
 
-// restart replaces the ledger by a ledger that is restored from the format of the state file, as in
-// a real restart. Intervals that were not settled are not saved. If the driver was reloaded in one
-// of these intervals, the counter falls again after the restart.
+// restart replaces the ledger. The new ledger is restored from the old ledger's state in the format
+// of the state file, as in a real restart. The state does not contain unsettled intervals. If the
+// driver was reloaded in an unsettled interval, the new ledger sees that the counter falls again.
 func (m *machine) restart(sight byte) {
 	s := saved(m.t, m.l)
 	if err := s.Check(m.now); err != nil {
@@ -302,7 +303,8 @@ func (m *machine) restart(sight byte) {
 	}
 }
 
-// saved returns the state of a ledger, as read from its file.
+// saved writes the state of a ledger in the format of the state file, and returns the state that is
+// read from it.
 func saved(t *testing.T, l *ledger.Ledger) ledger.State {
 	t.Helper()
 	var saved ledger.Builder

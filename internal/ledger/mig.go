@@ -31,8 +31,9 @@ func (iv *interval) divide(owners Owners) []part {
 }
 
 // price divides the energy of the interval over the parts. Idle energy is divided in proportion to
-// slices times idle time, including the free slices. The rest is divided in proportion to slices
-// times busy time. If the busy time is unknown, all energy is divided by slices.
+// slices times idle time; the free slices also get a share. Busy energy is divided in proportion
+// to slices times busy time. If the busy time is unknown, all energy is divided in proportion to
+// slices.
 func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	if iv.mig == nil {
 		parts[0].idle, parts[0].busy = idle, iv.energy-idle
@@ -62,9 +63,9 @@ func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	}
 }
 
-// maxSlices is larger than the number of slices of any GPU or instance. It prevents an overflow of
-// the weights, which are times multiplied by slices, because some drivers set all bits of an
-// unknown number.
+// maxSlices is larger than the number of slices of any GPU or instance. The limit is necessary
+// because some drivers set all bits of an unknown number of slices. Without the limit, the weights
+// could overflow, because a weight is a time multiplied by a number of slices.
 const maxSlices = 64
 
 // sliceWeights returns the number of slices of each instance, followed by the number of free

@@ -32,7 +32,7 @@ func holdsInstance(c gpu.Owner, instance string) gpu.Allocation {
 }
 
 // TestMIG checks that the energy of a GPU is divided by slices, and that the energy of an instance
-// is divided by the rules for a whole GPU.
+// is divided by the same rules as the energy of a whole GPU.
 func TestMIG(t *testing.T) {
 	first, second, host := process(21, in(train)), process(31, in(serve)), process(11, gpu.Owner{Kind: gpu.OwnerHost})
 	type amounts map[string]gpu.Millijoules
@@ -87,13 +87,13 @@ func TestMIG(t *testing.T) {
 }
 
 // halves describes a GPU with eight slices: one instance has three slices, another instance has
-// four, and one slice is free.
+// four slices, and one slice is free.
 var halves = &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{
 	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "4g.40gb", Slices: 4},
 }}
 
-// TestMIGActivity checks the worked example in docs/energy.md. The energy is divided by busy time
-// times slices of each instance.
+// TestMIGActivity checks the worked example in docs/energy.md. The weight of each instance is its
+// busy time times its number of slices.
 func TestMIGActivity(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := func(o ledger.Observation) ledger.Observation {
@@ -174,8 +174,8 @@ func TestMIGActivity(t *testing.T) {
 	}
 }
 
-// TestAbsurdSlices checks that books balance even if a driver returns unknown numbers with all bits
-// set.
+// TestAbsurdSlices checks that books balance even if a driver sets all bits of a number that it
+// does not know.
 func TestAbsurdSlices(t *testing.T) {
 	absurd := &gpu.Partitioning{Slices: math.MaxUint32, Instances: []gpu.Partition{{ID: "1", Slices: math.MaxUint32}, {ID: "2", Slices: math.MaxUint32}}}
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -194,8 +194,8 @@ func TestAbsurdSlices(t *testing.T) {
 	}
 }
 
-// TestFullyBusy checks that the energy of a GPU has no idle part if the GPU has no free slices and
-// all instances are active all the time.
+// TestFullyBusy checks a GPU that has no free slices. If all instances are active all the time, the
+// energy of the GPU has no idle part.
 func TestFullyBusy(t *testing.T) {
 	full := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}}
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -276,8 +276,8 @@ func TestHalfDivided(t *testing.T) {
 	}
 }
 
-// TestMIGGlitch checks that the ledger uses the activity of instances from an observation even if
-// it rejects the reading of this observation.
+// TestMIGGlitch checks an observation with the activity of instances and a rejected reading. The
+// ledger uses this activity although it rejects the reading.
 func TestMIGGlitch(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	at := func(s float64, mJ gpu.Millijoules, first, second time.Duration, processes ...*gpu.Process) ledger.Observation {
@@ -297,9 +297,9 @@ func TestMIGGlitch(t *testing.T) {
 	}
 }
 
-// TestBusyInstance checks an active instance with processes that have no activity signal. The rules
-// for a whole GPU apply inside the instance. The activity of an instance without processes is
-// charged to its holder.
+// TestBusyInstance checks an active instance if the activity of its processes is unknown. The
+// energy of the instance is charged by the rules for a whole GPU. If the instance has no processes,
+// its energy is charged to its holder.
 func TestBusyInstance(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	tests := []struct {
@@ -338,8 +338,8 @@ func TestEmptyMIG(t *testing.T) {
 	}
 }
 
-// TestNoSuchInstance checks that a process on an instance that is missing from the layout, such as
-// an instance that was just destroyed, is charged for the free slices.
+// TestNoSuchInstance checks a process on an instance that is missing from the layout, such as an
+// instance that was just destroyed. The process is charged for the free slices.
 func TestNoSuchInstance(t *testing.T) {
 	at := func(s float64) ledger.Observation {
 		return onInstance(look(s, []*gpu.Process{process(21, in(train))}), "9")
@@ -350,8 +350,9 @@ func TestNoSuchInstance(t *testing.T) {
 	}
 }
 
-// TestReconfigured checks that an interval in which the layout changed is divided by the layout at
-// its end. Without an activity signal the energy is divided among the instances by slices.
+// TestReconfigured checks an interval in which the layout changed. The energy is divided by the
+// layout at the end of the interval. If the activity is unknown, the energy is divided among the
+// instances by slices.
 func TestReconfigured(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	look := func(s float64, m *gpu.Partitioning, places map[gpu.ProcessID]string, processes ...*gpu.Process) ledger.Observation {

@@ -53,8 +53,9 @@ func randomHistory(r *rand.Rand) history {
 	}
 	moment := func() int {
 		for {
-			// If the kubelet does not respond in the last ten seconds of an exporter, the exporter does not
-			// record the events of these seconds. Therefore no pod begins or ends in them.
+			// If the kubelet does not respond in the last ten seconds before the exporter stops, the
+			// exporter does not record the events of these seconds. Therefore no pod begins or ends in these
+			// seconds.
 			if s := 1 + r.IntN(h.seconds-1); s < h.down[0]-11 || s > h.down[1]+h.unpolled+1 {
 				return s
 			}
@@ -76,7 +77,7 @@ func randomHistory(r *rand.Rand) history {
 	return h
 }
 
-// look returns the observation that the exporter makes at a second.
+// look returns the observation that the exporter makes at second s.
 func (h *history) look(s int) ledger.Observation {
 	o := look(float64(s), nil)
 	if h.refresh > 1 {
@@ -134,9 +135,9 @@ func (h *history) throughout() bool {
 	return true
 }
 
-// play passes the history to a ledger and returns the book at the end. No energy may become
-// exclusive after the ledger has stopped waiting for the allocations. A listed pod is never active
-// for longer than it holds the GPU.
+// play passes the history to a ledger and returns the book at the end. It checks that no energy
+// becomes exclusive after the ledger has stopped waiting for the allocations, and that no listed
+// pod is active for longer than it holds the GPU.
 func (h *history) play(t *testing.T) *gpu.Book {
 	l := newLedger()
 	for s := 0; s <= h.seconds; s++ {

@@ -13,26 +13,26 @@ type part struct {
 	*interval
 	// instance is empty for a whole GPU and for free slices.
 	instance string
-	// slices is the size of the instance, and active is the busy time of the instance.
+	// slices is the size of the instance. active is the time for which the instance was busy.
 	slices uint64
 	active time.Duration
-	// idle and busy are the idle and the busy energy of the part. Both are set by price. method is the
-	// charging method for the busy energy of an instance.
+	// idle and busy are the idle energy and the busy energy of the part. The method price sets them.
+	// method is the charging method for the busy energy of an instance.
 	idle, busy gpu.Millijoules
 	method     gpu.Method
 	// worked is set if work was sampled. estimated is set if the energy of the part was divided with
 	// an estimated idle power.
 	worked, estimated bool
-	// shares contains a share for each owner with a process, in account order. unresolved is set
-	// while a process has no final owner.
+	// shares contains a share for each owner with a process, sorted by account key. unresolved is set
+	// while the final owner of a process is unknown.
 	shares     []share
 	unresolved bool
 	// holders contains the live allocations of the part. allocated is set if the part has any
 	// allocation, live or not.
 	holders   []*gpu.Allocation
 	allocated bool
-	// holding divides the energy that is charged for holding the part, and recent divides the energy
-	// of work that no sample names.
+	// holding is used to divide the energy that is charged for holding the part. recent is used to
+	// divide the energy of work that no sample names.
 	holding, recent weighting
 }
 
@@ -68,8 +68,8 @@ func (iv *interval) part(instance string) part {
 }
 
 // owning returns the allocations that can be charged. The kubelet does not report admin access of
-// DRA claims, so if only some of several claims are used by a process, the other claims are
-// ignored.
+// DRA claims, so any of several claims may be for admin access. If only some of the claims are used
+// by a process, owning omits the other claims.
 func (p *part) owning() []*gpu.Allocation {
 	type claim struct{ scope, name string }
 	of := func(h *gpu.Allocation) claim { return claim{h.Owner.Scope, h.Claim} }
@@ -90,10 +90,10 @@ func (p *part) isOf(h *gpu.Allocation) bool {
 	return h.GPUInstance == p.instance || h.GPUInstance == ""
 }
 
-// payer returns the owner that pays for a process. A process with a pending owner counts as
-// unmapped, as it does after the timeout. If the group of a process is known, but not the
-// container, the payer is the group's container that holds the GPU. The holders pay for a process
-// that ended before its files in /proc were read.
+// payer returns the owner that pays for a process. A process with a pending owner is treated as
+// unmapped, because it becomes unmapped at the timeout. If the group of a process is known but its
+// container is unknown, the payer is the container in this group that holds the GPU. If a process
+// ended before its files in /proc were read, the holders pay for the process, and vanished is true.
 func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	owner = q.Owner
 	switch {
@@ -108,8 +108,8 @@ func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	return owner, false
 }
 
-// holderOf returns the only container of a group that holds the GPU. If none or several of its
-// containers hold the GPU, it returns the group.
+// holderOf returns the only container of a group that holds the GPU. If no container or more than
+// one container of the group holds the GPU, it returns the group.
 func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	found := group
 	for _, h := range p.holders {
@@ -124,9 +124,10 @@ func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	return found
 }
 
-// sole returns the share of the only owner that holds the part or works. It returns nil if there is
-// no such owner or more than one. It also returns nil if the processes are unknown, or if several
-// owners have a process and the allocations or the activity are unknown.
+// sole returns the share of the only owner that either holds the part or works on it. It returns
+// nil if there is no such owner, or if there are several. It also returns nil if the processes are
+// unknown. If several owners have a process, it also returns nil if either the allocations or the
+// activity are unknown.
 func (p *part) sole() *share {
 	if !p.listed {
 		return nil
@@ -178,14 +179,16 @@ func (p *part) contested() bool {
 	return false
 }
 
-// waits reports whether the part must not be settled yet, because an owner, the allocations, or the
-// last samples of a contested interval are still missing.
+// waits reports whether the part must not be settled yet. This is the case if an owner or the
+// allocations are still missing, or if the interval is contested and its last samples are still
+// missing.
 func (p *part) waits() bool {
 	unsampled := !p.gap && p.signal && p.sampled < p.to.At.Boot
 	return p.unresolved || !p.holdersKnown || unsampled && p.contested()
 }
 
-// allShares returns the shares of the owners with a process and of the holders without a process.
+// allShares returns the shares of the owners with a process, followed by the shares of the holders
+// without a process.
 func (p *part) allShares() (all []*share) {
 	for i := range p.shares {
 		all = append(all, &p.shares[i])
@@ -202,7 +205,7 @@ func (p *part) key(owner gpu.Owner) gpu.AccountKey {
 	return gpu.AccountKey{GPUInstance: p.instance, Owner: owner}
 }
 
-// activity returns the busy time of all owners, and the part of this time in which MPS servers
+// activity returns the busy time of all owners, and the part of this busy time in which MPS servers
 // worked for several owners.
 func (p *part) activity() (own, served time.Duration) {
 	if !p.signal {

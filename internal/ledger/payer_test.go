@@ -94,8 +94,8 @@ func TestVanishedProcess(t *testing.T) {
 	})
 }
 
-// TestOnlyPodKnown checks a process with a known pod but an unknown container. It is charged to
-// the pod's container that holds the GPU.
+// TestOnlyPodKnown checks a process with a known pod and an unknown container. The process is
+// charged to the container of this pod that holds the GPU.
 func TestOnlyPodKnown(t *testing.T) {
 	pod, beside := train, train
 	pod.Part, beside.Part = "", "sidecar"
@@ -111,8 +111,8 @@ func TestOnlyPodKnown(t *testing.T) {
 	})
 }
 
-// TestSidecar checks that a pod pays for the GPU that it holds, even if the GPU is used by a
-// container of the pod that does not hold it.
+// TestSidecar checks a pod in which one container holds the GPU and another container uses the
+// GPU. The pod pays for the GPU.
 func TestSidecar(t *testing.T) {
 	beside := train
 	beside.Part = "sidecar"
@@ -124,7 +124,7 @@ func TestSidecar(t *testing.T) {
 }
 
 // TestServed checks that the work of an MPS server is divided over the server's clients by the
-// replicas that they hold, and that no client is active because of this work.
+// replicas that they hold, and that this work does not make a client active.
 func TestServed(t *testing.T) {
 	idle := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "idle-0", UID: "uid-idle", Part: "idle"}
 	first, second, third := process(21, in(train)), process(31, in(serve)), process(41, in(idle))

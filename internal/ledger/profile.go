@@ -7,23 +7,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Profile contains the times between two samples for which the tensor cores and the memory of a GPU or a MIG instance
-// were active.
+// A Profile describes a GPU or a MIG instance in the time between two samples. It contains the times for which the
+// tensor cores and the memory were active.
 type Profile struct {
 	GPUInstance string // empty for a whole GPU
 	gpu.Span
 	Tensor, DRAM time.Duration
 }
 
-// soleUse records the start of the time for which only one owner has held or used a GPU or a MIG instance, up to the
-// last settled interval.
+// soleUse records that only one owner has held or used a GPU or a MIG instance, and since when. It ends with the last
+// settled interval.
 type soleUse struct {
 	gpu.AccountKey
 	gpu.Span
 }
 
-// addProfiles stores new profiles until their time is settled. Observations repeat a profile until there is a newer
-// one.
+// addProfiles stores new profiles until their time is settled. Each observation repeats the newest profile, so
+// addProfiles skips profiles that it already stored.
 func (b *book) addProfiles(profiles []Profile) {
 	if !b.open() {
 		return
@@ -40,8 +40,9 @@ func (b *book) addProfiles(profiles []Profile) {
 	}
 }
 
-// countProfiles adds each profile that is settled with an interval to the owner that was alone on the GPU or instance
-// for the whole time of the profile. A profile is not divided, because the share of each owner in the work is unknown.
+// countProfiles adds each profile to an owner when the time of the profile is settled. This is the owner that was alone
+// on the GPU or instance for the whole time of the profile. If no owner was alone, the profile is dropped; it is not
+// divided, because the share of each owner in the work is unknown.
 func (b *book) countProfiles(iv *interval, parts []part) {
 	for i := range parts {
 		b.useAlone(&parts[i])
@@ -76,8 +77,8 @@ func (b *book) useAlone(p *part) {
 	}
 }
 
-// onlyOwner returns the only owner that is known to hold a part or to work on it. It returns false if there is no such
-// owner, or if there are several. Unlike [part.sole], it also returns a holder without a process.
+// onlyOwner returns the only owner that is known to either hold a part or work on it. It returns false if there is no
+// such owner, or if there are several. Unlike [part.sole], it also returns a holder without a process.
 func (p *part) onlyOwner() (gpu.Owner, bool) {
 	isFree := p.mig != nil && p.instance == ""
 	if isFree || p.gap || !p.listed || p.outdated || !p.holdersKnown {

@@ -34,7 +34,8 @@ func TestProfiled(t *testing.T) {
 	}
 	idle := func(s float64) ledger.Observation { return look(s, []*gpu.Process{q}, holds(train, 1)) }
 	works := func(s float64) ledger.Observation { return active(idle(s), worked(q, 100)) }
-	// The function later returns observations with a profile of the seconds 1.5 to 5.5, which is repeated afterwards.
+	// The function later returns observations in which a profile covers the seconds 1.5 to 5.5. Later observations repeat
+	// this profile.
 	later := func(of func(float64) ledger.Observation, then func(float64) ledger.Observation) (all []ledger.Observation) {
 		for s := range 5 {
 			all = append(all, of(float64(s)))
@@ -86,7 +87,7 @@ func impossible(o ledger.Observation) ledger.Observation {
 }
 
 // TestProfiledInstances checks that each MIG instance has its own profile, and that no owner is charged for the profile
-// of an instance with two owners. After the MIG mode ended, the profile of the GPU is charged to the owner of the whole
+// of an instance with two owners. After MIG mode has ended, the profile of the GPU is charged to the owner of the whole
 // GPU.
 func TestProfiledInstances(t *testing.T) {
 	p, q := process(21, train), process(31, serve)
@@ -103,8 +104,8 @@ func TestProfiledInstances(t *testing.T) {
 		}
 		b = ask(t, l, o)
 	}
-	// From 0 to 4 s both owners are on instance 1. Then only the holder of the instance remains, because the other process
-	// has moved. The instance is idle.
+	// From 0 to 4 s both owners are on instance 1. Then only the holder of the instance remains, because the other owner's
+	// process has moved. The instance is idle.
 	got := []gpu.Profiled{
 		account(b, gpu.AccountKey{GPUInstance: "1", Owner: train}).Profiled, account(b, gpu.AccountKey{GPUInstance: "2", Owner: serve}).Profiled,
 	}
@@ -120,9 +121,9 @@ func TestProfiledInstances(t *testing.T) {
 	}
 }
 
-// TestProfiledRestart checks that the next exporter continues the amounts if it profiles, and drops them if it does
-// not, because an amount that no longer grows would look like an owner without work. State files of earlier versions
-// contain no such amounts.
+// TestProfiledRestart checks the profiled work after a restart. If the new exporter process profiles GPUs, it continues
+// the amounts. Otherwise it drops the amounts, because an amount that does not grow would look like an owner without
+// work. State files of earlier versions contain no profiled work.
 func TestProfiledRestart(t *testing.T) {
 	p := process(21, train)
 	own := func(s float64) ledger.Observation {
@@ -157,8 +158,7 @@ type profiling struct {
 	last    map[string]time.Duration // time of the last sample of each instance
 	newest  []ledger.Profile
 	waiting []ledger.Profile // profiles that are not settled yet
-	// other is, for each pod, the end of the last settled span in which the pod was not known to be
-	// alone.
+	// For each pod, other contains the end of the last settled span in which the pod was not known to be alone.
 	other map[gpu.Owner]time.Duration
 }
 
@@ -187,9 +187,9 @@ func (b *board) profile(o *ledger.Observation, sight byte) {
 	o.Profiles = r.newest
 }
 
-// profiles checks that profiled work never decreases and is at most the time of the profile. The owners of a board must
-// not be charged for more than the profile of the board contains. A pod may be charged for the work of a whole board
-// only if it was alone on the board.
+// profiles checks that profiled work never decreases, and that it is at most the time of the profile. The profiled work
+// of all owners on a board must not exceed the work in the board's profile. A pod may get the work of a whole board
+// only if the pod was alone on the board.
 func (m *machine) profiles(b *board, now *gpu.Book, done []span) {
 	m.t.Helper()
 	most, alone := b.profiling.settle(done, m.owner)
@@ -213,8 +213,8 @@ func (m *machine) profiles(b *board, now *gpu.Book, done []span) {
 	}
 }
 
-// settle removes the profiles that are settled with the given spans. It returns the sum of these profiles by instance,
-// and, for each pod, the time of the profiles in which the pod was alone on the board.
+// settle removes the profiles that are settled with the given spans. most is the sum of these profiles by instance.
+// alone is, for each pod, the total time of the profiles during which the pod was alone on the board.
 func (r *profiling) settle(done []span, owner ledger.Owners) (most map[string]gpu.Profiled, alone map[gpu.Owner]time.Duration) {
 	most, alone = make(map[string]gpu.Profiled), make(map[gpu.Owner]time.Duration)
 	if r.other == nil {

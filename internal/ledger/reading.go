@@ -7,8 +7,8 @@ import (
 )
 
 // accept checks a reading. ΔE must be between 0 and 1.5 × maximum power × Δt. Δt includes the
-// duration of the first reading, up to the length of a gap, because the first value may be older
-// by that duration.
+// duration of the first reading, up to the length of a gap, because the value of the first reading
+// may be that much older than its time.
 //
 // A counter that does not change was not refreshed, because a board that is on draws power. The
 // next increase is charged for the whole time since the counter last changed, and its limit is the
@@ -86,14 +86,14 @@ func (b *book) discardOutlier() {
 }
 
 // counterStep is the interval at which the board refreshes its counter. The difference between two
-// readings may also contain the energy of one such interval.
+// readings may contain the energy of one additional refresh interval.
 const counterStep = 100 * time.Millisecond
 
-// assumedMaxPower is the maximum power that is assumed for a board if it is unknown.
+// If the maximum power of a board is unknown, assumedMaxPower is used.
 const assumedMaxPower gpu.Watts = 10_000
 
-// plausible reports whether b can follow a. The counter may rise by more energy than the board can
-// draw: by the amount beyond, or by half as much again.
+// plausible reports whether reading b can follow reading a. The counter may rise by more than the
+// energy that the board can draw: either by half of this energy, or by the energy beyond.
 func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 	most := drawable(a, b, maxPower)
 	grown, known := growth(a, b)
@@ -101,7 +101,7 @@ func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 }
 
 // drawable returns the maximum energy that a board can draw between two readings of its counter.
-// The first value of the counter may be older than the mark.
+// The result includes the time by which the first value of the counter may be older than its mark.
 func drawable(from, to *Mark, maxPower gpu.Watts) gpu.Millijoules {
 	return draws(maxPower, to.At.Sub(from.At)+from.took+counterStep)
 }
@@ -116,9 +116,9 @@ func draws(maxPower gpu.Watts, d time.Duration) gpu.Millijoules {
 
 // uncounted returns an upper bound of the energy that is missing from a plausible rise. The bound
 // is the maximum power times the time since the counter changed, minus the rise. It returns 0
-// except in two cases. First, the counter may have been reset while nothing was read, and may have
-// exceeded its old value since then. Second, the counter is an integral of power, which omits long
-// times without a reading.
+// except in two cases. First, if the counter was not read for some time, the counter may have been
+// reset in that time and may have exceeded its old value since then. Second, an integral of power
+// omits long times without a reading.
 func (b *book) uncounted(m *Mark, grown gpu.Millijoules, gapAfter time.Duration) gpu.Millijoules {
 	unread := m.At.Sub(b.read.At)
 	began := unread > gapAfter/4 && m.Counter != summed && m.Energy <= drawable(&b.read, m, b.maxPower)

@@ -49,8 +49,9 @@ func TestPlausibility(t *testing.T) {
 	}
 }
 
-// TestSlowReading checks that a rise is plausible if its energy was counted during a slow call, because the counter may
-// have been read at the start of the call. A call ends late if the processor is busy.
+// TestSlowReading checks that a rise is plausible if the counter rose during a slow call. The call may return the value
+// from its start, so the next reading also contains the energy that was used during the call. A call ends late if the
+// processor is busy.
 func TestSlowReading(t *testing.T) {
 	for took, want := range map[time.Duration]gpu.Millijoules{0: 0, 2 * time.Second: 1_540_000} {
 		slow, next, after := look(10, nil), look(10.1, nil), look(10.2, nil)
@@ -63,8 +64,8 @@ func TestSlowReading(t *testing.T) {
 	}
 }
 
-// TestHeldCounter checks that a counter may catch up after any time without a change, and that the energy is charged to
-// the owner during that time.
+// TestHeldCounter checks that a counter may catch up after any time without a change, and that the energy of this time
+// is charged to the owner in this time.
 func TestHeldCounter(t *testing.T) {
 	const power = 700_000 // in mW
 	p := []*gpu.Process{process(21, in(train))}
@@ -85,8 +86,8 @@ func TestHeldCounter(t *testing.T) {
 	}
 }
 
-// TestRareRefresh compares a counter that is refreshed every 20 or 60 s with the true energy, also when the exporter
-// restarts.
+// TestRareRefresh compares the energy in a book with the true energy. The counter is refreshed every 20 or 60 s, and in
+// some cases the exporter restarts.
 func TestRareRefresh(t *testing.T) {
 	cfg := ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}
 	for _, every := range []int{20, 60} {
@@ -107,8 +108,8 @@ func TestRareRefresh(t *testing.T) {
 	}
 }
 
-// TestResetWhileStanding checks that two changes of the counter count as a reset: a fall, and a rise by more energy
-// than the board can have drawn since the last change.
+// TestResetWhileStanding checks a counter that did not change for some time. The ledger must detect a reset in two
+// cases: the counter falls, or the counter rises by more energy than the board can have drawn since the last change.
 func TestResetWhileStanding(t *testing.T) {
 	for name, value := range map[string]gpu.Millijoules{"lower": 1000, "too high": 5_000_000 + 41*1_155_000} {
 		var obs []ledger.Observation
@@ -147,9 +148,9 @@ func TestStandingOfTwo(t *testing.T) {
 	}
 }
 
-// TestHeldCounterOfTwo checks the energy by which a held counter catches up. This energy is charged to the owners that
-// worked since the counter last changed, and not to the owners that are present at the end. It is not idle energy, even
-// if the last owner is idle.
+// TestHeldCounterOfTwo checks the energy by which a counter rises after it did not change for some time. This energy is
+// charged to the owners that worked since the counter last changed, and not to the owners that are present at the end.
+// The energy is not idle energy, even if the last owner is idle.
 func TestHeldCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -172,7 +173,8 @@ func TestHeldCounterOfTwo(t *testing.T) {
 	}
 }
 
-// TestHeldOverRestart checks that the refresh of a held counter does not count as a reset after a restart.
+// TestHeldOverRestart checks a restart of the exporter while the counter does not change. The next rise of the counter
+// does not count as a reset.
 func TestHeldOverRestart(t *testing.T) {
 	cfg := ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}
 	l := ledger.New(cfg)
@@ -193,7 +195,7 @@ func TestHeldOverRestart(t *testing.T) {
 }
 
 // TestAnotherCounter checks that the ledger never compares the values of two different counters, even over a restart. A
-// counter without a name counts as the same counter.
+// counter without a name is treated as the same counter.
 func TestAnotherCounter(t *testing.T) {
 	tests := map[string]struct {
 		before, after string
@@ -232,7 +234,7 @@ func TestAnotherCounter(t *testing.T) {
 	}
 }
 
-// TestReadingOverSleep checks that a jump is detected even if the machine was suspended for a day
+// TestReadingOverSleep checks that an implausible reading is detected even if the machine was suspended for a day
 // during the call.
 func TestReadingOverSleep(t *testing.T) {
 	slow, next, after := look(10, nil), look(11, nil), look(12, nil)
@@ -255,7 +257,7 @@ func TestUnknownMaxPower(t *testing.T) {
 	}
 }
 
-// TestReload checks that the owners after a reload are charged for the energy after the reload.
+// TestReload checks that the energy after a reload is charged to the owners after the reload.
 func TestReload(t *testing.T) {
 	p := process(21, in(train))
 	low := look(1, nil)

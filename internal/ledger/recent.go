@@ -7,13 +7,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// recentWork contains the sampled busy time of each owner on a GPU, in seconds. Recent work has more weight. The
-// weights divide the energy of work for which no sample names a process. Some drivers name no process while nothing
-// runs, so short work often appears only in the utilisation. The weights are not saved, because the ledger learns them
-// again within seconds.
+// recentWork contains the sampled busy time of each owner on a GPU, in seconds. The weight of work decreases with its
+// age. The weights are used to divide the energy of work for which no sample names a process. Some drivers name no
+// process while nothing runs, so short work often appears only in the utilisation. The weights are not saved, because
+// the ledger learns them again within seconds.
 type recentWork map[gpu.Owner]float64
 
-// memory is the time after which the weight of work has fallen to 1/e.
+// memory is the time in which the weight of work decreases to 1/e.
 const memory = time.Minute
 
 // add adds the sampled work of an interval on a whole GPU.
@@ -34,8 +34,8 @@ func (r recentWork) add(p *part) {
 	}
 }
 
-// byRecentWork weights the owners with a process by their recent work. It applies if the GPU was busy and no sample
-// names a process.
+// byRecentWork weights the owners with a process by their recent work. It returns an empty weighting unless the GPU
+// was busy and no sample names a process.
 func (p *part) byRecentWork(r recentWork) weighting {
 	if !p.unnamed() {
 		return nil
@@ -50,7 +50,7 @@ func (p *part) byRecentWork(r recentWork) weighting {
 	return w
 }
 
-// unnamed reports whether the GPU was busy according to its utilisation although no sample names a process.
+// unnamed reports whether no sample names a process, although the GPU was busy according to its utilisation.
 func (iv *interval) unnamed() bool {
 	if iv.mig != nil || !iv.signal || !iv.measured || iv.utilization == 0 {
 		return false

@@ -11,7 +11,8 @@ import (
 )
 
 // TestWorkThatNoSampleNames checks the charges for one second. The GPU was busy for 20 % of the second and drew 180 W,
-// but no sample names a process. Two pods hold the GPU. Its idle power is 100 W, so 80 J are idle and 100 J are busy.
+// but no sample names a process. Two pods hold the GPU. The idle power of the GPU is 100 W, so 80 J are idle energy
+// and 100 J are busy energy.
 func TestWorkThatNoSampleNames(t *testing.T) {
 	const idle, busy = 80_000, 100_000
 	halves := []gpu.ByMethod{{gpu.Allocated: (idle + busy) / 2}, {gpu.Allocated: (idle + busy) / 2}}
@@ -76,8 +77,8 @@ func TestWorkThatNoSampleNames(t *testing.T) {
 	}
 }
 
-// TestUnnamedWorkIsEstimated checks that the energy of work that no sample names counts as estimated while the idle
-// power is an estimate, and that the interval contains the source of the busy share.
+// TestUnnamedWorkIsEstimated checks work for which no sample names a process. While the idle power is an estimate, the
+// energy of this work counts as estimated. The settled interval must contain the source of the busy share.
 func TestUnnamedWorkIsEstimated(t *testing.T) {
 	m := newMeter(t)
 	m.l = ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, Explain: ledger.Explain{Period: time.Hour, Bytes: 1 << 20}})

@@ -14,8 +14,9 @@ import (
 
 // A Record is one part of the saved state. It contains either the book of a GPU without accounts,
 // the account of an owner without process accounts, or the account of a process. An owner's
-// account belongs to the last book before it, and a process account to the last owner's account
-// before it. Records are small even if a book is large.
+// account belongs to the book in the nearest earlier record. A process account belongs to the
+// owner's account in the nearest earlier record. Each record is small, even if the book has many
+// accounts.
 type Record struct {
 	UUID    string         `json:"uuid,omitempty"` // UUID of the GPU, for a book
 	Book    *BookState     `json:"book,omitempty"`
@@ -23,8 +24,9 @@ type Record struct {
 	Process *ProcessRecord `json:"process,omitempty"`
 }
 
-// AccountRecord contains an account, with its times as numbers. A node has hundreds of accounts,
-// which are written every second; formatting times as text would take a sixth of a tick.
+// AccountRecord contains an account, with its times as numbers. The exporter writes hundreds of
+// accounts every second. If it formatted the times as text, the formatting would take a sixth of
+// a tick.
 type AccountRecord struct {
 	gpu.Account
 	Opened nanoseconds `json:"opened"`
@@ -54,7 +56,7 @@ func (n nanoseconds) time() time.Time {
 	return time.Unix(0, int64(n))
 }
 
-// UnmarshalJSON also accepts times as text, which earlier versions wrote.
+// UnmarshalJSON also accepts times as text, because earlier versions wrote times as text.
 func (n *nanoseconds) UnmarshalJSON(data []byte) error {
 	if len(data) == 0 || data[0] != '"' {
 		return json.Unmarshal(data, (*int64)(n))
@@ -119,11 +121,11 @@ func (b *Builder) Add(r Record) error {
 		p.StartTime, p.Opened = r.Process.StartTime.time(), r.Process.Opened.time()
 		a.Processes = append(a.Processes, p)
 	case r.Account != nil:
-		return errors.New("invalid record: an account before the first book")
+		return errors.New("invalid record: the account comes before the first book")
 	case r.Process != nil:
-		return errors.New("invalid record: a process before the first account of its book")
+		return errors.New("invalid record: the process account comes before the first owner's account of its book")
 	default:
-		return errors.New("invalid record: it is empty")
+		return errors.New("invalid record: the record is empty")
 	}
 	return nil
 }

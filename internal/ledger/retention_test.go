@@ -49,8 +49,8 @@ func TestRetentionBesideAnother(t *testing.T) {
 	}
 }
 
-// TestPodRetires checks that the containers of a pod retire together, when the retention time after
-// the end of the last container is over.
+// TestPodRetires checks that the containers of a pod retire together, as soon as the last container
+// has been absent for the retention time.
 func TestPodRetires(t *testing.T) {
 	sidecar := train
 	sidecar.Part = "sidecar"
@@ -126,8 +126,9 @@ func TestPodSum(t *testing.T) {
 }
 
 // TestStandstill checks that short-lived pods leave few accounts if the board's counter cannot be
-// read or is invalid. Without a reading the accounts of these pods retire. While readings are
-// invalid, the book cannot be settled, so no account retires and new pods get no accounts.
+// read or is invalid. If the counter cannot be read, the accounts of these pods retire. If the
+// readings are invalid, the book cannot be settled, so no account retires and new pods get no
+// accounts.
 func TestStandstill(t *testing.T) {
 	for name, spoil := range map[string]func(*ledger.Observation){
 		"no counter": func(o *ledger.Observation) { o.Energy = nil },
@@ -197,9 +198,9 @@ func TestStillListed(t *testing.T) {
 	}
 }
 
-// TestTidy checks a lost GPU with a book that is no longer published. Other GPUs can then use its
-// room for process accounts, and the book continues if the GPU returns. The book of a forgotten GPU
-// restarts at 0.
+// TestTidy checks a lost GPU after its book is no longer published. Tidy drops the process accounts
+// in this book, so other GPUs can have more process accounts. If the GPU returns, its book
+// continues. The book of a GPU that was forgotten restarts at 0.
 func TestTidy(t *testing.T) {
 	gone := look(0, nil).UUID + "-lost"
 	on := func(uuid string, o ledger.Observation) ledger.Observation {

@@ -49,8 +49,8 @@ func (m *machine) check() {
 	}
 }
 
-// followsBoard checks that a book balances, that its energy is the energy that its board counted up
-// to one of the readings, and that this reading is at most ten seconds old.
+// followsBoard checks that a book balances. The energy in the book must be the energy that the board had counted at one
+// of the readings, and this reading must be at most ten seconds old.
 func (m *machine) followsBoard(b *board, now *gpu.Book) {
 	if now.Energy != now.Sum() {
 		m.t.Fatalf("the book is out of balance by %d mJ: %+v", now.Energy-now.Sum(), now)
@@ -63,9 +63,9 @@ func (m *machine) followsBoard(b *board, now *gpu.Book) {
 	}
 }
 
-// throttles checks that the throttled time of a book and of its accounts is at most the throttled time of the board. It
-// also checks that throttled energy is a part of the energy, that the accounts contain at most the throttled energy of
-// the book, and that no amount decreases.
+// throttles checks the throttled amounts of a book. The throttled time of the book, and the throttled time of each
+// account, are at most the throttled time of the board. Throttled energy is a part of the energy. The throttled energy
+// of all accounts is at most the throttled energy of the book. No amount decreases.
 func (m *machine) throttles(b *board, now *gpu.Book) {
 	for c, all := range now.Throttled {
 		left := all.Energy
@@ -126,8 +126,8 @@ func (m *machine) neverFalls(b *board, now *gpu.Book) {
 	}
 }
 
-// podsNeverFall checks that the sum over a pod's accounts is complete, does not decrease and does not restart while one
-// of these accounts exists. It also checks that the accounts of a pod end together.
+// podsNeverFall checks the sum over a pod's accounts. The sum is complete. While one of these accounts exists, the sum
+// neither decreases nor restarts. It also checks that the accounts of a pod end together.
 func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	left := now.Energy - now.Retired
 	for _, e := range now.Unattributed {
@@ -155,8 +155,8 @@ func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	}
 }
 
-// accountNeverFalls checks that no value of an account decreases, and that the account of a process in this account
-// ends only after the process was absent for the retention time or the PID was reused.
+// accountNeverFalls checks that no value of an account decreases. It also checks that the account of a process ends
+// only in two cases: the process was absent for the retention time, or another process has the same PID.
 func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 	if less(now.Energy, was.Energy) || now.Idle < was.Idle || now.Allocated < was.Allocated || now.Active < was.Active || now.Busy < was.Busy || now.GPUTime < was.GPUTime {
 		m.t.Fatalf("an account decreased:\n%+v\n%+v", was, now)
@@ -177,10 +177,10 @@ func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 
 // meansIt checks the documented meaning of the amounts. Energy is exclusive only if no other owner held the GPU or
 // worked. Energy is shared only if the activity was known, and idle only if the activity or the utilisation was known.
-// No time counts twice. Time in which the allocations were unknown may be credited later.
+// No time counts twice. If the allocations were unknown, the time may be credited later.
 func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 	exclusive := map[gpu.Owner]gpu.Millijoules{}
-	var signal, known gpu.Millijoules // energy while the activity was known, and energy while the activity or the utilisation was known
+	var signal, known gpu.Millijoules // signal is the energy while the activity was known; known is the energy while the activity or the utilisation was known
 	var settled time.Duration
 	took := b.unknown
 	for _, s := range done {

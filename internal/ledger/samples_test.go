@@ -21,8 +21,8 @@ func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activi
 	return o
 }
 
-// TestLateSamples checks that an interval with several owners waits for the samples from its end,
-// which arrive with the next observation, and gets its part of these samples.
+// TestLateSamples checks an interval with several owners. The samples from the end of the interval
+// arrive with the next observation. The interval waits for these samples and gets its part of them.
 func TestLateSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -77,8 +77,8 @@ func TestLateSamplesOfANewcomer(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatLeft checks a process that is absent at the end of an interval. Its last work
-// counts for this interval, even if a sample covers a longer time.
+// TestSamplesOfOneThatLeft checks a process that is absent at the end of an interval. The last work
+// of the process counts for this interval, even if the sample of this work covers a longer time.
 func TestSamplesOfOneThatLeft(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	l := newLedger()
@@ -107,8 +107,8 @@ func TestLongSamples(t *testing.T) {
 	}
 }
 
-// TestSamplesOfTwoTicks checks that an activity that is averaged over nearly all of an interval
-// counts as work in the interval.
+// TestSamplesOfTwoTicks checks an activity that is averaged over more than one interval. If the
+// activity covers nearly all of an interval, it counts as work in this interval.
 func TestSamplesOfTwoTicks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -122,8 +122,8 @@ func TestSamplesOfTwoTicks(t *testing.T) {
 	}
 }
 
-// TestLateSamplesNeverCome checks that an interval is settled without late samples when the activity
-// signal ends, or after ten seconds without an observation.
+// TestLateSamplesNeverCome checks that an interval is settled without late samples in two cases: the
+// activity becomes unknown, or there is no observation for ten seconds.
 func TestLateSamplesNeverCome(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -150,7 +150,7 @@ func TestLateSamplesNeverCome(t *testing.T) {
 	}
 }
 
-// TestUnsampled checks that exactly the time that no samples cover is counted as unsampled.
+// TestUnsampled checks that time is counted as unsampled if, and only if, no samples cover it.
 func TestUnsampled(t *testing.T) {
 	l := newLedger()
 	mute := look(1, nil)
@@ -207,8 +207,8 @@ func TestSamplesLongAfterItLeft(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatLeaves checks a process that left between two observations. Only a part of its
-// work is added to the previous interval.
+// TestSamplesOfOneThatLeaves checks a process that left between two observations. Only a part of
+// this process's work is added to the previous interval.
 func TestSamplesOfOneThatLeaves(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -245,8 +245,8 @@ func TestSamplesOfOneThatReturned(t *testing.T) {
 	}
 }
 
-// TestLateWorkIsNotIdle checks that an interval has no idle energy if its work appears only in late
-// samples, even if the utilisation was 0 at its end.
+// TestLateWorkIsNotIdle checks an interval with work that appears only in late samples. The interval
+// has no idle energy, even if the utilisation was 0 at the end of the interval.
 func TestLateWorkIsNotIdle(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -277,8 +277,8 @@ func TestLateWorkIsNotIdle(t *testing.T) {
 	}
 }
 
-// TestActiveBetweenReadings checks that activity between two readings of the counter counts until
-// an observation shows no activity.
+// TestActiveBetweenReadings checks activity that is observed between two readings of the counter.
+// This activity counts until an observation shows no activity.
 func TestActiveBetweenReadings(t *testing.T) {
 	p, mate, q := process(21, in(train)), process(22, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, mate, q}

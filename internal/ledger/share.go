@@ -11,14 +11,14 @@ import (
 // charged to them.
 type share struct {
 	owner gpu.Owner
-	// vanished is set if the share belongs to processes that vanished before they were identified, on a GPU with
-	// holders. This share is separate, and is charged to the holders.
+	// vanished is set if the share belongs to processes that ended before they were identified, on a GPU with
+	// holders. This share is separate from the shares of owners. Its energy is charged to the holders.
 	vanished  bool
 	activity  time.Duration
-	served    time.Duration // part of activity that MPS servers executed
+	served    time.Duration // part of activity in which MPS servers worked for several owners
 	active    bool          // set if the owner was active
 	processes []processShare
-	// energy is the charged energy, and idle is the part of energy that is idle energy.
+	// energy is the charged energy. idle is the part of this energy that is idle energy.
 	energy gpu.ByMethod
 	idle   gpu.Millijoules
 	// holding is the weight of the owner if the energy of the part is divided by allocation. The trail records this
@@ -47,7 +47,7 @@ func (p *part) addShare(u usage, owner gpu.Owner, vanished bool) {
 	s.processes = append(s.processes, processShare{Process: u.Process, activity: u.activity})
 }
 
-// compareShare orders shares by owner. Shares of vanished processes come last.
+// compareShare orders shares by owner. Shares of vanished processes are sorted after all others.
 func compareShare(a, b *share) int {
 	switch {
 	case a.vanished == b.vanished:

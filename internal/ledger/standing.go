@@ -8,19 +8,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A standing counter has not changed, or was not read, since a mark before the last mark. While it
-// does not change, intervals are closed without energy, so that the time of owners is counted. The
-// next increase is charged for the whole time since the last change.
+// A standing describes a counter that has not changed, or could not be read, since a mark before the
+// last mark. While the counter does not change, intervals are closed without energy, so that the
+// time of the owners is counted. When the counter rises again, the increase is charged for the whole
+// time since the last change.
 type standing struct {
 	// from is the mark at which the counter last changed.
 	from Mark
 	// seen contains the observations of the closed intervals. If long is set, seen contains only the
-	// processes at the start and the end, and other is set if another process worked in between.
+	// processes at the start and the end. In this case, other is set if another process worked in
+	// between.
 	seen        window
 	long, other bool
 }
 
-// longStanding is the time for which the observations of a standing counter are kept.
+// longStanding is the maximum time for which the observations of a standing counter are kept.
 const longStanding = 10 * time.Minute
 
 // changed returns the mark at which the counter last changed.
@@ -78,8 +80,8 @@ func (b *book) stood(m Mark, gapAfter time.Duration) *standing {
 	return &s
 }
 
-// stillSince returns the mark at which the counter of the saved base last changed. It returns nil
-// if the counter changed at the base itself.
+// stillSince returns the mark at which the counter of the saved base last changed. If the counter
+// changed at the base, it returns nil.
 func (b *book) stillSince() *Mark {
 	if len(b.pending) > 0 {
 		return b.pending[0].changed
@@ -106,7 +108,7 @@ func (w *window) clone() window {
 	return c
 }
 
-// parts returns the parts of an interval and the parts of its late energy. It reports whether one of
+// parts returns the parts of an interval and the parts of its late energy. waits is set if any of
 // these parts must not be settled yet.
 func (iv *interval) parts(st *settlement) (parts, late []part, waits bool) {
 	parts = iv.divide(st.owners)

@@ -70,8 +70,8 @@ func TestNotOpen(t *testing.T) {
 	}
 }
 
-// TestRecords checks that every part of a state is saved, and that a restored state contains it in
-// the same place.
+// TestRecords checks that every part of a state is saved, and that the restored state equals the
+// saved state.
 func TestRecords(t *testing.T) {
 	book := func(containers ...gpu.Account) *ledger.BookState {
 		return &ledger.BookState{Base: ledger.Mark{Energy: 5}, Book: gpu.Book{Energy: 100, Accounts: containers}}
@@ -169,9 +169,9 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestPublishedBetween checks that a published book does not change if there is only an observation
-// or only a settlement. A GPU may be observed before any of its intervals is settled, and its
-// intervals may be settled while the GPU does not respond.
+// TestPublishedBetween checks that neither an observation alone nor a settlement alone changes a
+// published book. An observation may come without a settlement, before the first interval of the
+// GPU is settled. A settlement may come without an observation, while the GPU does not respond.
 func TestPublishedBetween(t *testing.T) {
 	p, late := process(21, in(train)), process(22, gpu.Owner{})
 	tests := map[string]func(*ledger.Ledger){
@@ -217,7 +217,7 @@ func TestCheck(t *testing.T) {
 		want  string
 	}{
 		{"sound", func(*ledger.BookState) {}, ""},
-		{"out of balance", func(b *ledger.BookState) { b.Energy++ }, "energy is 101 mJ, but the accounts hold 100 mJ"},
+		{"out of balance", func(b *ledger.BookState) { b.Energy++ }, "the board's energy is 101 mJ, but the sum of the accounts is 100 mJ"},
 		{"retired", func(b *ledger.BookState) { b.Energy, b.Retired = 99, -1 }, "an amount is negative"},
 		{"unattributed", func(b *ledger.BookState) { b.Energy, b.Unattributed[gpu.Gap] = 99, -1 }, "an amount is negative"},
 		{"energy", func(b *ledger.BookState) { b.Accounts[0].Energy = gpu.ByMethod{71, -1, 0} }, "an amount is negative"},
@@ -229,9 +229,9 @@ func TestCheck(t *testing.T) {
 		{"process", func(b *ledger.BookState) { b.Accounts[0].Processes[0].Energy[gpu.Shared] = -1 }, "an amount is negative"},
 		{"out of order", func(b *ledger.BookState) { slices.Reverse(b.Accounts) }, "the accounts are not sorted"},
 		{"one key twice", func(b *ledger.BookState) { b.Accounts[0].AccountKey = b.Accounts[1].AccountKey }, "the accounts are not sorted"},
-		{"no base", func(b *ledger.BookState) { b.Base = ledger.Mark{} }, "settled up to 1h0m0s after the boot, but the base is 0 mJ at 0s"},
-		{"of the future", func(b *ledger.BookState) { b.Settled, b.Base.At = at(10), at(10) }, "settled up to 1h0m10s after the boot, which was only 1h0m9s ago"},
-		{"a base of less than nothing", func(b *ledger.BookState) { b.Base.Energy = -1 }, "settled up to 1h0m0s after the boot, but the base is -1 mJ at 1h0m0s"},
+		{"no base", func(b *ledger.BookState) { b.Base = ledger.Mark{} }, "the book is settled up to 1h0m0s after the boot, but its base is 0 mJ at 0s"},
+		{"of the future", func(b *ledger.BookState) { b.Settled, b.Base.At = at(10), at(10) }, "the book is settled up to 1h0m10s after the boot, but the boot was only 1h0m9s ago"},
+		{"a base of less than nothing", func(b *ledger.BookState) { b.Base.Energy = -1 }, "the book is settled up to 1h0m0s after the boot, but its base is -1 mJ at 1h0m0s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestInvalidRecords checks the error for each record that has no place in a state.
+// TestInvalidRecords checks the error for each kind of invalid record.
 func TestInvalidRecords(t *testing.T) {
 	book := ledger.Record{UUID: "GPU-1", Book: &ledger.BookState{}}
 	account, process := ledger.Record{Account: &ledger.AccountRecord{}}, ledger.Record{Process: &ledger.ProcessRecord{}}
@@ -262,10 +262,10 @@ func TestInvalidRecords(t *testing.T) {
 		want    string
 		records []ledger.Record
 	}{
-		{"an account before the first book", []ledger.Record{account}},
-		{"a process before the first account of its book", []ledger.Record{book, process}},
-		{"a process before the first account of its book", []ledger.Record{process}},
-		{"it is empty", []ledger.Record{book, {}}},
+		{"the account comes before the first book", []ledger.Record{account}},
+		{"the process account comes before the first owner's account of its book", []ledger.Record{book, process}},
+		{"the process account comes before the first owner's account of its book", []ledger.Record{process}},
+		{"the record is empty", []ledger.Record{book, {}}},
 		{"duplicate book of GPU-1", []ledger.Record{book, account, process, book}},
 	} {
 		var b ledger.Builder

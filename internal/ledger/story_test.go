@@ -46,8 +46,8 @@ type story struct {
 	want  amounts
 }
 
-// play runs stories. After every observation the book must balance, and only retired amounts may
-// decrease.
+// play runs stories. After every observation, it checks that the book balances, and that no amount
+// decreases except when accounts retire.
 func play(t *testing.T, stories []story) {
 	t.Helper()
 	for _, tt := range stories {

@@ -7,7 +7,8 @@ import (
 )
 
 // throttle returns the times for which the GPU was throttled since the last observation that
-// contained its throttle counters. If a counter fell, it has restarted at 0.
+// contained its throttle counters. If a counter fell, throttle assumes that the counter restarted
+// at 0.
 func (b *book) throttle(now *gpu.ThrottledTimes) (times gpu.ThrottledTimes) {
 	if now == nil {
 		return times
@@ -28,9 +29,10 @@ func (w *window) addThrottled(times gpu.ThrottledTimes) {
 	}
 }
 
-// throttledPart returns, by cause, the time of the interval for which the GPU was throttled, and
-// the part of the energy e that was used in this time, rounded down. It assumes constant power over
-// the interval. The throttled time of late energy is counted by other intervals.
+// throttledPart returns two amounts for each cause. The first is the time of the interval for which
+// the GPU was throttled. The second is the part of the energy e that was used in this time, rounded
+// down, under the assumption that the power was constant over the interval. For late energy the
+// throttled time is 0, because other intervals count this time.
 func (iv *interval) throttledPart(e gpu.Millijoules) (part gpu.ByThrottle) {
 	span := iv.span().Len()
 	for cause := range part {
@@ -48,7 +50,7 @@ func (iv *interval) throttledPart(e gpu.Millijoules) (part gpu.ByThrottle) {
 	return part
 }
 
-// countThrottled adds the throttled part of each owner's energy.
+// countThrottled adds the throttled part of each owner's energy to the owner's account.
 func (b *book) countThrottled(p *part) {
 	if p.throttled == (gpu.ThrottledTimes{}) {
 		return

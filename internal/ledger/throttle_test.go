@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestThrottled compares the throttled energy and time of two owners, which share a GPU in random proportions, with
-// exact fractions. The expected throttled energy in each second is the owner's energy times the throttled fraction of
-// the second.
+// TestThrottled compares the throttled energy and the throttled time of two owners with exact fractions. The owners
+// share a GPU in random proportions. The expected throttled energy in each second is the owner's energy times the
+// throttled fraction of the second.
 func TestThrottled(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -72,8 +72,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledLate checks that the throttled share of late energy is the throttled share of the time since the counter
-// changed, and that no time counts twice.
+// TestThrottledLate checks late energy. The throttled share of this energy is the throttled share of the time since the
+// counter last changed. No time counts twice.
 func TestThrottledLate(t *testing.T) {
 	var all []ledger.Observation
 	for s := range 7 {
@@ -89,8 +89,9 @@ func TestThrottledLate(t *testing.T) {
 	}
 }
 
-// TestThrottledUnknown checks throttle counters that have no earlier value, restart, are missing for a second or grow
-// over a gap. No throttled time or energy is charged for the time before, and no time counts twice.
+// TestThrottledUnknown checks throttle counters in four cases: a counter has no earlier value, restarts, is missing for
+// a second, or grows during a gap. The ledger charges no throttled time or energy for the time before the first value.
+// No time counts twice.
 func TestThrottledUnknown(t *testing.T) {
 	tests := map[string]struct {
 		counters []time.Duration // counter of the power brake at each second; a negative value means unknown

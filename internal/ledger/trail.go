@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Explain limits the settled intervals that are kept for each GPU to explain charges. They are not
-// part of the saved state.
+// Explain limits the settled intervals that are kept for each GPU to explain charges. The saved
+// state does not contain these intervals.
 type Explain struct {
 	// Period is the time for which intervals are kept; 0 keeps none.
 	Period time.Duration
@@ -17,10 +17,10 @@ type Explain struct {
 	Bytes int
 }
 
-// A trail keeps the recent intervals of one GPU as encoded bytes. They need a quarter of the
-// memory of structs, and the garbage collector need not scan them. Segments are only appended to
-// and dropped as a whole, so a copy of their slices is an immutable view. A nil trail keeps
-// nothing.
+// A trail keeps the recent intervals of one GPU as encoded bytes. The bytes need a quarter of the
+// memory that structs would need, and the garbage collector does not scan them. The trail only
+// appends to the newest segment and only drops whole segments, so a copy of the segments' slices
+// is an immutable view. A nil trail keeps nothing.
 type trail struct {
 	Explain
 	segments []segment // segments, oldest first
@@ -80,11 +80,12 @@ func (t *trail) size() int {
 	return sum
 }
 
-// segmentBytes is the size of a segment in the trail and in the published view.
+// segmentBytes is the size in bytes of a segment value in the trail and in the published view,
+// without the encoded intervals.
 const segmentBytes = 64
 
-// view returns the intervals of the period, oldest first. It does not change when the ledger
-// continues. It is nil if no intervals are kept.
+// view returns the intervals of the period, oldest first. The view does not change when the ledger
+// continues. It is nil if the trail keeps no intervals.
 func (t *trail) view() iter.Seq[gpu.Interval] {
 	if t == nil {
 		return nil

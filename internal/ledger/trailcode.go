@@ -25,7 +25,7 @@ type header struct {
 }
 
 // nameBytes is the memory that a name needs in the encoder, including the overhead of a map. The
-// strings are shared with the owner's account.
+// text of the name is not included, because the owner's account shares it.
 const nameBytes = 256
 
 func newEncoder() *encoder { return &encoder{names: make(map[gpu.AccountKey]uint64)} }
@@ -121,8 +121,8 @@ func (e *encoder) charge(c *gpu.Charge) {
 	e.int(int64(c.Idle))
 }
 
-// key writes the number of a name. When the name is used for the first time, key also writes the
-// name.
+// key writes the number of a name. When a name is used for the first time, key writes the name
+// after its number.
 func (e *encoder) key(k gpu.AccountKey) {
 	n, known := e.names[k]
 	if known {
@@ -138,7 +138,8 @@ func (e *encoder) key(k gpu.AccountKey) {
 	}
 }
 
-// A decoder reads a segment. The data come from an encoder of this process.
+// A decoder reads a segment. The segment was always written by an encoder in the same exporter
+// process.
 type decoder struct {
 	header
 	data  []byte

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Unknown records the settled time in which the allocations were unknown and which is not credited
-// to a holder yet. After the allocations are known again, the owner of an allocation is credited
-// with this time if it also held the device before, or had a process on the GPU.
+// Unknown records settled time in which the allocations were unknown, until this time is credited
+// to a holder. After the allocations are known again, the owner of an allocation is credited with
+// this time if the owner also held the device before, or if the owner had a process on the GPU.
 type Unknown struct {
 	Uncredited []Uncredited `json:"uncredited,omitempty"`
 	// Free is the time of the GPU that is not credited to a holder.
@@ -69,9 +69,9 @@ func (u *Unknown) heldBy(group gpu.Owner) (most time.Duration) {
 	return most
 }
 
-// presume records known allocations. While the allocations are not completely known, it adds the
-// last known allocations, which are live if their group is alive. If the live groups are also
-// unknown, the added allocations are not live until [book.learnAlive].
+// presume records known allocations. While the list of allocations is incomplete, presume also adds
+// the last known allocations. An added allocation is live if its group is alive. If the live groups
+// are also unknown, the added allocations are not live until [book.learnAlive] is called.
 func (b *book) presume(o *Observation) {
 	o.Allocations = inOrder(o.Allocations)
 	if o.AllocationsKnown {
@@ -87,8 +87,9 @@ func (b *book) presume(o *Observation) {
 	o.Allocations = inOrder(slices.Concat(last, o.Allocations))
 }
 
-// learnAlive applies the first list of live groups after a restart to earlier observations without
-// such a list. A holder that is alive now also held the GPU in these observations.
+// After a restart, learnAlive applies the first list of live groups to the earlier observations,
+// which have no such list. A holder that is alive now also held the GPU at the time of these
+// observations.
 func (b *book) learnAlive(alive map[string]bool) {
 	if alive == nil {
 		return
@@ -118,9 +119,10 @@ func (iv *interval) learnAlive(alive map[string]bool) {
 	iv.to.Holders = iv.holders
 }
 
-// While neither the allocations nor the live groups are known, countUsers sets the last known
-// holders that have a process on the GPU to live, because the process proves that the group is
-// alive. Otherwise the active time of a holder could exceed its held time.
+// countUsers is called while neither the allocations nor the live groups are known. If one of the
+// last known holders has a process on the GPU, countUsers marks the holder's allocation as live,
+// because the process proves that the group is alive. Otherwise the active time of a holder could
+// exceed its held time.
 func (iv *interval) countUsers() {
 	if iv.holdersKnown || iv.alive != nil {
 		return
@@ -140,9 +142,9 @@ func (iv *interval) countUsers() {
 	iv.to.Holders = iv.holders
 }
 
-// holdersBefore returns the allocations of an interval that ended before its allocations became
-// known. Owners that were alive in the interval may have ended in the meantime, and other owners
-// may have started.
+// holdersBefore returns the allocations for an interval that ended before the allocations became
+// known. Between the end of the interval and the list of allocations, some owners may have ended
+// and other owners may have started.
 func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 	holders := slices.DeleteFunc(slices.Clone(known), func(k gpu.Allocation) bool {
 		return iv.alive != nil && !iv.alive[k.Owner.UID]
@@ -155,11 +157,12 @@ func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 	return inOrder(holders)
 }
 
-// holdTime adds the interval, and earlier time that is not credited yet, to the time for which each
-// live holder held its device. An owner that held the device at the start and worked is also
-// credited, even if it ended. Two kinds of owners may be credited later: other owners with a
-// process, because their allocation may be newer than the list, and other holders while the
-// allocations are unknown. In a gap such holders must also have held the device before.
+// holdTime adds the interval to the held time of each live holder. It also adds earlier time that
+// was not credited yet. If an owner held the device at the start of the interval and worked,
+// holdTime also credits this owner, even if the owner has ended. Two kinds of owners may be
+// credited later. First, the allocation of another owner with a process may be newer than the list
+// of allocations. Second, another holder may be credited if the allocations are unknown. In a gap,
+// such a holder must also have held the device before the gap.
 func (b *book) holdTime(iv *interval, parts []part) {
 	took := iv.to.At.Sub(iv.from.At)
 	var counted []gpu.AccountKey
@@ -206,8 +209,8 @@ func (b *book) holdTime(iv *interval, parts []part) {
 }
 
 // creditHolders credits the holders with the GPU time in which the allocations were unknown, as for
-// a gap. It drops the time of owners that neither hold the GPU nor use it according to the lists of
-// processes.
+// a gap. If an owner neither holds the GPU nor has a process on it, creditHolders drops the owner's
+// uncredited time.
 func (b *book) creditHolders(iv *interval, parts []part) {
 	users := slices.Collect(present(parts, nil))
 	b.divideTime(iv, parts, b.unknown.Free, func(_ *part, owner gpu.Owner) time.Duration {

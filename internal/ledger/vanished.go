@@ -9,16 +9,17 @@ import (
 )
 
 // shortLived contains the recent work of identified processes that were present at no more than one
-// mark. A group with such processes probably also has processes that ended before they could be
+// mark. A group with such processes probably also had processes that ended before they were
 // identified.
 type shortLived struct {
-	work map[gpu.Owner]time.Duration // work by the group of the owner
+	work map[gpu.Owner]time.Duration // work by group
 	// began contains the work of the processes that began in the last interval.
 	began map[gpu.ProcessID]time.Duration
 }
 
 // shortLivedMemory is the number of intervals after which the weight of a group's work has decayed
-// to about a third. The number is large because only a few of the processes may be identified.
+// to about a third. The number is large because the ledger may identify only a few of the group's
+// processes.
 const shortLivedMemory = 64
 
 // learn adds the work of an interval, and reduces the weight of earlier work.
@@ -64,9 +65,9 @@ func (p *part) candidates() weighting {
 	return w.inOrder()
 }
 
-// chargeVanished charges the energy of vanished processes to the holders, weighted by the recent
-// work of their short-lived processes. If there is no such work, it weights the holders by
-// replicas.
+// chargeVanished charges the energy of vanished processes to the holders, in proportion to the
+// recent work of the short-lived processes of each holder. If there is no such work, it divides the
+// energy in proportion to replicas.
 func (b *book) chargeVanished(p *part, energy gpu.Millijoules) {
 	list := p.candidates()
 	weights := make([]uint64, len(list))

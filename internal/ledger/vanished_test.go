@@ -8,9 +8,9 @@ import (
 )
 
 // TestRarelySeenProcesses checks a pod with processes that end between two ticks. Only one in ten
-// of these processes is identified, but the pod pays for all of them. Its neighbour, which starts a
-// process every half minute, pays for none of them. The charges are the same as if all processes
-// were identified, within 1 % of the energy of the GPU.
+// of these processes is identified, but the pod pays for all of them. Another pod on the GPU starts
+// a process every half minute. This pod pays for none of the short processes. The charges are the
+// same as if all processes were identified, within 1 % of the energy of the GPU.
 func TestRarelySeenProcesses(t *testing.T) {
 	unmapped := gpu.Owner{Kind: gpu.OwnerUnmapped}
 	got, want := shortLivedBeside(t, unmapped), shortLivedBeside(t, in(train))
@@ -26,7 +26,7 @@ func TestRarelySeenProcesses(t *testing.T) {
 }
 
 // shortLivedBeside returns the book after ten minutes in which one pod ran a short process in every
-// second, and its neighbour ran processes that each took half a minute. Nine of ten short processes
+// second, and another pod ran processes that each took half a minute. Nine of ten short processes
 // have the given owner.
 func shortLivedBeside(t *testing.T, owner gpu.Owner) *gpu.Book {
 	l := newLedger()

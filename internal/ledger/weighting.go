@@ -6,7 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A weighting divides an amount over shares, in account order.
+// A weighting contains the shares over which an amount is divided, with a weight for each share.
+// The shares are sorted by account key.
 type weighting []weighted
 
 type weighted struct {
@@ -67,7 +68,8 @@ func (p *part) byHolding() weighting {
 	return w
 }
 
-// byService weights the MPS server's clients by replicas, or equally if they hold no replicas.
+// byService weights the clients of the MPS server by replicas. If the clients hold no replicas,
+// it weights them equally.
 func (p *part) byService() (w weighting) {
 	for _, h := range p.holders {
 		users := slices.DeleteFunc(p.users(h), func(i int) bool { return p.shares[i].served == 0 })
@@ -86,14 +88,14 @@ func (p *part) byService() (w weighting) {
 	return w
 }
 
-// divisible is the weight of one replica. It is divisible by 1 to 12, so that up to twelve owners
-// can get exactly equal parts.
+// divisible is the weight of one replica. It is divisible by every number from 1 to 12, so up to
+// twelve owners can get exactly equal parts.
 const divisible = 27720
 
-// users returns the indices of the shares of owners that hold an allocation. The containers of a
-// pod that share a claim hold the GPU together, and a group holds the allocations of its
-// containers. If the holding container has no process, the other containers of its group are the
-// users.
+// users returns the indices of the shares of owners that hold an allocation. If containers of a
+// pod share a claim, they hold the GPU together. A group holds the allocations of its containers.
+// If a container holds the allocation but has no process, the other containers of its group are
+// the users.
 func (p *part) users(h *gpu.Allocation) (users []int) {
 	var beside []int
 	for i := range p.shares {

@@ -13,8 +13,8 @@ type window struct {
 	processes []usage // sorted by process id
 	// sampled is the time on the boot clock up to which the activity of the processes is known.
 	sampled time.Duration
-	// mig describes the partitioning at the last observation, and places contains the instances of
-	// processes.
+	// mig describes the partitioning at the last observation. places contains the instance of each
+	// process.
 	mig    *gpu.Partitioning
 	places map[gpu.ProcessID]string
 	// instances contains the busy time of each MIG instance. It is complete if divided is set and all
@@ -23,26 +23,26 @@ type window struct {
 	divided   bool
 	// listed is set if the processes were known at the start of the window and at every observation.
 	listed bool
-	// outdated is set if some of these lists came from an earlier observation.
+	// outdated is set if the list of processes at some observation came from an earlier observation.
 	outdated bool
 	// signal is set if the activity was known in every observation.
 	signal bool
 	// busy is set if the GPU was active. measured is set if every observation included the utilisation
-	// of the GPU. utilization is the sum of the utilisation values, and looks is the number of
+	// of the GPU. utilization is the sum of the utilisation values. looks is the number of
 	// observations.
 	busy, measured bool
 	utilization    float64
 	looks          int
 	// throttled is the time for which the GPU was throttled.
 	throttled gpu.ThrottledTimes
-	// quietPower is the power of the GPU in quiet times, as last shown by the driver's samples; 0 if
-	// there was no quiet time.
+	// quietPower is the last power of the GPU in quiet times, according to the driver's samples. It is
+	// 0 if there was no quiet time.
 	quietPower gpu.Watts
 	// quietSampled is set if an observation had power samples.
 	quietSampled bool
-	// holders contains the allocations at the last observation, and holdersKnown is set if they are
-	// complete. Otherwise alive contains the UIDs of the pods that were alive, or nil if these UIDs
-	// are also unknown.
+	// holders contains the allocations at the last observation. holdersKnown is set if these
+	// allocations are complete. Otherwise alive contains the UIDs of the pods that were alive, or nil
+	// if these UIDs are also unknown.
 	holders      []gpu.Allocation
 	holdersKnown bool
 	alive        map[string]bool
@@ -51,8 +51,8 @@ type window struct {
 // A usage describes the use of the GPU by one process in a window.
 type usage struct {
 	*gpu.Process
-	// active is set if the process worked. activity is its busy time, and served is the part of
-	// activity that an MPS server executed for clients.
+	// active is set if the process worked. activity is the busy time of the process. served is the
+	// part of this time in which an MPS server worked for several owners.
 	activity, served time.Duration
 	active           bool
 }
@@ -107,7 +107,7 @@ func (w *window) add(o Observation, list []*gpu.Process, listed bool) {
 	w.holders, w.holdersKnown, w.alive = o.Allocations, o.AllocationsKnown, o.Alive
 }
 
-// addUsage adds the activity of a process and updates its data.
+// addUsage adds the activity of a process, and updates the other data of the process.
 func (w *window) addUsage(u usage) {
 	i, found := w.find(u.ID)
 	if !found {
@@ -125,7 +125,8 @@ func (w *window) find(id gpu.ProcessID) (int, bool) {
 }
 
 // sampledUntil returns the time on the boot clock up to which the activity is known after an
-// observation. If an observation has no activity, later samples cannot arrive.
+// observation. If the activity of an observation is unknown, this is the time of the observation,
+// because no later samples for it can arrive.
 func sampledUntil(o Observation) time.Duration {
 	if !o.ActivityKnown {
 		return o.At.Boot
@@ -158,8 +159,8 @@ func (w *window) merge(later window) {
 	w.holders, w.holdersKnown, w.alive = later.holders, later.holdersKnown, later.alive
 }
 
-// usagesOf returns a usage without activity for each of the given processes that the window
-// contains. The processes must be sorted.
+// usagesOf returns a usage for each of the given processes that the window contains. The usages
+// contain no activity. The given processes must be sorted.
 func (w *window) usagesOf(ids []gpu.ProcessID) []usage {
 	out := make([]usage, 0, len(ids))
 	for _, id := range ids {

@@ -2,8 +2,8 @@ package ledger
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// summed is the counter name of an integral of power. It does not come from the board, and starts
-// at 0 with each exporter process.
+// summed is the counter name of an integral of power. The exporter computes this integral, and each
+// exporter process starts it at 0.
 const summed = string(gpu.EnergyPower)
 
 // Former is a counter that the board no longer provides. Until this counter returns, the energy is
@@ -11,16 +11,16 @@ const summed = string(gpu.EnergyPower)
 type Former struct {
 	Counter string `json:"counter"`
 	// Energy is the last value of the counter, read at At. Counted is the energy that was counted
-	// since then.
+	// since At.
 	Energy  gpu.Millijoules `json:"energy"`
 	At      gpu.Instant     `json:"at"`
 	Counted gpu.Millijoules `json:"counted"`
 }
 
 // growth returns the energy between two marks, and whether this energy is known. Values of
-// different counters cannot be subtracted. The integral of power is also computed while there is a
-// counter, so it can bridge a change of counters. If the board's counter returns, it also contains
-// the energy of the time in which it was missing.
+// different counters cannot be subtracted. The integral of power is also computed while the board
+// provides a counter, so the integral can bridge a change of counters. After the board's counter
+// returns, the counter also contains the energy of the time in which the counter was missing.
 func growth(a, b *Mark) (energy gpu.Millijoules, known bool) {
 	switch f := a.Former; {
 	case sameCounter(a, b):
@@ -40,8 +40,8 @@ func sameCounter(a, b *Mark) bool {
 }
 
 // withdrawn returns the counter that is missing at m, which is the mark after the last mark. It
-// returns nil if no counter is missing. A counter that has returned is kept for one more mark,
-// which confirms its return.
+// returns nil if no counter is missing. If a counter has returned, withdrawn still returns it for
+// one more mark, so that the next mark can confirm the return.
 func (b *book) withdrawn(m *Mark, energy gpu.Millijoules) *Former {
 	f, last := b.last.Former, b.last
 	switch {
@@ -56,7 +56,7 @@ func (b *book) withdrawn(m *Mark, energy gpu.Millijoules) *Former {
 }
 
 // add returns a copy of the counter with more counted energy. The original must not change, because
-// marks share it.
+// several marks share the original.
 func (f *Former) add(energy gpu.Millijoules) *Former {
 	if f == nil {
 		return nil
@@ -66,17 +66,17 @@ func (f *Former) add(energy gpu.Millijoules) *Former {
 	return &next
 }
 
-// returned reports whether the mark after the last one confirms that a withdrawn counter has
+// returned reports whether m, the mark after the last mark, confirms that a withdrawn counter has
 // returned.
 func (b *book) returned(m *Mark) bool {
 	f := b.last.Former
 	return f != nil && b.still == nil && f.Counter == m.Counter && f.Counter == b.last.Counter
 }
 
-// missed returns an interval with the energy that a returned counter contains but the book does
-// not, or nil if there is no such energy. Energy is missing in the book if the exporter was stopped
-// for some time, because it could not integrate power. The users of the GPU at that time are
-// unknown.
+// missed returns an interval with the energy that a returned counter contains but the book does not
+// contain. If there is no such energy, missed returns nil. Such energy exists if the exporter was
+// stopped for some time, because a stopped exporter cannot integrate power. The users of the GPU at
+// that time are unknown.
 func (b *book) missed(m *Mark) *interval {
 	f, last := b.last.Former, b.last
 	from := Mark{At: f.At, Energy: f.Energy, Counter: f.Counter}

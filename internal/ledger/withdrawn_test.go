@@ -10,14 +10,14 @@ import (
 )
 
 // withdrawal describes a board that has no counter in the seconds from..to. An exporter reads the board every
-// second. After three readings without a counter, the exporter integrates power; after three readings with a
-// counter, it uses the counter again. The exporter does not run in the seconds stops..starts.
+// second. After three readings without a counter, the exporter integrates power instead. After three readings with
+// a counter, the exporter uses the counter again. The exporter does not run in the seconds stops..starts.
 type withdrawal struct{ from, to, stops, starts int }
 
 // power is the power of the board in the second before s, in mW. It changes every second.
 func (withdrawal) power(s int) gpu.Millijoules { return gpu.Millijoules(200_000 + s*7919%400_000) }
 
-// counter is the value of the board's counter. The counter also counts while it is withdrawn.
+// counter is the value of the board's counter. The counter continues to count while it is withdrawn.
 func (w withdrawal) counter(s int) gpu.Millijoules {
 	sum := gpu.Millijoules(90_000_000)
 	for i := 1; i <= s; i++ {
@@ -63,8 +63,9 @@ func (w withdrawal) run(t *testing.T, seconds int) *gpu.Book {
 }
 
 // TestWithdrawnCounter compares the counted energy of a board with its true energy, while the counter is withdrawn
-// and returns. The exporter is restarted in each phase. An exporter that starts while the counter is withdrawn sums
-// power from 0, which is a reset. The energy that it did not count is added when the counter returns.
+// and returns. The exporter is restarted in each phase. If an exporter starts while the counter is withdrawn, it
+// integrates power from 0, which counts as a reset. When the counter returns, the energy that the exporter did not
+// count is added.
 func TestWithdrawnCounter(t *testing.T) {
 	const seconds = 90
 	tests := make(map[withdrawal]uint64) // number of resets

@@ -11,12 +11,13 @@ import (
 )
 
 // correct replaces declared allocations that contradict the use of a GPU, and drops declared
-// allocations without an owner. If an owner uses a GPU but the files of the GPU do not name this
-// owner, the users of the GPU count as its holders. A named owner that does not use the GPU is
-// then not a holder. Use by an owner that is newer than the list is not a contradiction. An owner
-// that held the GPU remains a holder while it uses the GPU, even if its file is missing, because
-// the epilog removes a file only after the last process ended. correct reports the first
-// contradiction in the stage "units".
+// allocations without an owner. If an owner uses a GPU but the files for the GPU do not name this
+// owner, the files are wrong. In this case the users of the GPU count as its holders, and an owner
+// that the files name but that does not use the GPU is not a holder. If an owner started after the
+// list was read, its use is not a contradiction. If an owner held the GPU before and its file is
+// missing, the owner remains a holder while it uses the GPU. The reason is that an epilog may
+// remove the file before the last process ends. correct reports the first contradiction in the
+// stage "units".
 func (s *Sampler) correct(v view) {
 	var wrong error
 	anyDeclared := false
@@ -63,7 +64,7 @@ func (v view) used() map[gpu.Owner][]string {
 }
 
 // remember stores the declared allocations of a GPU for the next tick. If the GPU's processes are
-// unknown, it keeps the earlier allocations.
+// unknown, remember keeps the earlier allocations of the GPU.
 func (s *Sampler) remember(uuid string, list []gpu.Allocation, v view) {
 	known := slices.ContainsFunc(v.report.Readings, func(r gpu.Reading) bool { return r.UUID == uuid && r.ContextsKnown })
 	if !known {
@@ -75,9 +76,9 @@ func (s *Sampler) remember(uuid string, list []gpu.Allocation, v view) {
 	}
 }
 
-// unnamed returns one process of each owner that uses a GPU or MIG instance without being declared
-// for it. Either the GPU or instance is declared only for other owners, or it is declared for no
-// owner and this owner held it before.
+// unnamed returns one process of each owner that uses a GPU or MIG instance although no
+// declaration names this owner. There are two cases: the device is declared only for other owners,
+// or the device is declared for no owner and this owner held it before.
 func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocation) (list []gpuProcess) {
 	for _, g := range present {
 		same := func(h gpuProcess) bool { return h.Owner == g.Owner && h.GPUInstance == g.GPUInstance }
@@ -91,8 +92,9 @@ func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocatio
 	return list
 }
 
-// isBeside reports whether a declared allocation is for the GPU or instance that a process uses,
-// and whether the allocation's owner has the same kind and scope as the owner of the process.
+// isBeside reports whether a declared allocation can contradict a process: the allocation is for
+// the GPU or instance that the process uses, and its owner has the same kind and scope as the
+// owner of the process.
 func (g gpuProcess) isBeside(a gpu.Allocation) bool {
 	return a.Owner.Kind == g.Owner.Kind && a.Owner.Scope == g.Owner.Scope && (a.GPUInstance == g.GPUInstance || a.GPUInstance == "")
 }

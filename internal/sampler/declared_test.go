@@ -44,8 +44,8 @@ func heldBy(g gpu.GPU, owner gpu.Owner) (held, gpuTime time.Duration) {
 	return held, gpuTime
 }
 
-// TestFalsePrologFile checks that a job that works on a GPU is credited with its time while a file names other jobs or
-// no live job, and that the stage "units" reports the file.
+// TestFalsePrologFile checks a job that works on a GPU while a file names either other jobs or no live job. The job is
+// credited with the time for which it works, and the stage "units" reports the file.
 func TestFalsePrologFile(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -89,8 +89,9 @@ func TestFalsePrologFile(t *testing.T) {
 	}
 }
 
-// TestTruePrologFile checks that a file that may be correct takes precedence over use. Its job holds the GPU without a
-// process, while the GPU is used by a process of the host, by a pod, or by a job that is newer than the last poll.
+// TestTruePrologFile checks that a file takes precedence over use if the file may be correct. The job in the file holds
+// the GPU without a process. Meanwhile, the GPU is used by a process of the host, by a pod, or by a job that started
+// after the last poll.
 func TestTruePrologFile(t *testing.T) {
 	for name, user := range map[string]gpu.Owner{"host": {Kind: gpu.OwnerHost}, "pod": train, "newer job": job("303")} {
 		t.Run(name, func(t *testing.T) {
@@ -114,8 +115,8 @@ func TestTruePrologFile(t *testing.T) {
 	}
 }
 
-// TestMissingPrologFile checks two jobs after their file was removed. The jobs hold their GPU while they use it, so the
-// working job is not alone. A job without a process no longer holds the GPU.
+// TestMissingPrologFile checks two jobs after their file was removed. Both jobs hold the GPU while they use it, so the
+// working job is not alone on the GPU. A job without a process no longer holds the GPU.
 func TestMissingPrologFile(t *testing.T) {
 	w := newWorld(t)
 	w.declares(first, "301", "302", "303")
@@ -169,7 +170,8 @@ func TestMissingFileOfInstance(t *testing.T) {
 	}
 }
 
-// TestUsed checks that the mapper receives the GPUs that units use, if files declare GPUs.
+// TestUsed checks that the mapper receives the list of GPUs that units use. It receives this list only if files declare
+// GPUs.
 func TestUsed(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 41, job("301"))

@@ -13,8 +13,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A descriptionRow contains the description of a unit for the next exporter process. It is needed because an
-// epilog removes the job's files, but the job's series remain for a while. The row does not contain the user.
+// A descriptionRow contains the description of a unit for the next exporter process. The next process needs the
+// row because an epilog removes the job's files when the job ends, but the job's series remain for a while. The
+// row does not contain the user's name.
 type descriptionRow struct {
 	Manager   string `json:"manager"`
 	Unit      string `json:"unit"`
@@ -45,7 +46,7 @@ const (
 // check rejects rows that an exporter cannot have written.
 func (d *descriptions) check() error {
 	if len(d.stored) > maxDescriptions {
-		return fmt.Errorf("%d rows exceed the limit of %d", len(d.stored), maxDescriptions)
+		return fmt.Errorf("the table contains %d rows, but the limit is %d", len(d.stored), maxDescriptions)
 	}
 	for _, r := range d.stored {
 		if r.Manager == "" || r.Unit == "" || r.Account+r.Partition+r.Cluster == "" {
@@ -53,15 +54,15 @@ func (d *descriptions) check() error {
 		}
 		for _, text := range []string{r.Manager, r.Unit, r.SLUID, r.Account, r.Partition, r.Cluster} {
 			if len(text) > maxDescription {
-				return fmt.Errorf("a text of %d bytes exceeds the limit of %d", len(text), maxDescription)
+				return fmt.Errorf("the table contains a text of %d bytes, but the limit is %d bytes", len(text), maxDescription)
 			}
 		}
 	}
 	return nil
 }
 
-// complete adds descriptions that an earlier exporter saved, for units that are in the books. It distinguishes
-// runs of the same job by their SLUIDs.
+// complete adds descriptions that an earlier exporter saved, but only for units that are in the books. If a job
+// ran several times, it distinguishes the runs by their SLUIDs.
 func (d *descriptions) complete(units map[gpu.Unit]gpu.UnitInfo, books ledger.State) map[gpu.Unit]gpu.UnitInfo {
 	if len(d.stored) == 0 {
 		return units

@@ -26,8 +26,8 @@ func newJobWorld(t *testing.T, info gpu.UnitInfo) (*world, gpu.Unit) {
 	return w, job
 }
 
-// TestDescriptionAfterRestart checks that a job keeps its description until its series end, even if its epilog removed
-// its files and the exporter restarted. Data about users are not stored.
+// TestDescriptionAfterRestart checks that a job keeps its description until its series end, even if the job's epilog
+// removed the files of the job and the exporter restarted. Data about users are not stored.
 func TestDescriptionAfterRestart(t *testing.T) {
 	described := gpu.UnitInfo{SLUID: "s8FXKTA79XAR00", User: "ada", UID: "1001", Account: "physics", Partition: "gpu", Cluster: "alps"}
 	tests := []struct {
@@ -67,7 +67,8 @@ func TestDescriptionAfterRestart(t *testing.T) {
 	}
 }
 
-// TestCorruptDescriptions checks that a table that an exporter cannot have written is ignored and kept.
+// TestCorruptDescriptions checks a table that an exporter cannot have written. The exporter ignores the table and
+// keeps a copy of its file.
 func TestCorruptDescriptions(t *testing.T) {
 	for name, file := range map[string]string{
 		"garbage":     "{",
@@ -90,8 +91,8 @@ func TestCorruptDescriptions(t *testing.T) {
 	}
 }
 
-// TestUnsavedDescriptions checks that a failure to save descriptions is logged once, and that the descriptions are
-// saved later.
+// TestUnsavedDescriptions checks that a failure to save descriptions is logged once, and that a later attempt saves
+// the descriptions.
 func TestUnsavedDescriptions(t *testing.T) {
 	w, job := newWorld(t), gpu.Unit{Manager: "slurm", Name: "4711"}
 	w.runs(first, 42, job.Owner())

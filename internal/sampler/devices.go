@@ -11,9 +11,9 @@ import (
 // kubelet.
 type devices []gpu.Device
 
-// lookUp returns the allocations after adding the GPU and the MIG instance to each of them. The
-// UUID of an unlisted device stays empty, unless the name of the device is the UUID of a GPU,
-// which may be lost.
+// lookUp adds the GPU and the MIG instance to each allocation and returns the allocations. If the
+// driver does not list the device, the UUID stays empty. There is one exception: if the name of
+// the device is itself the UUID of a GPU, lookUp uses this UUID, because the GPU may be lost.
 func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	out, at := make([]gpu.Allocation, 0, len(list)), make(map[holdingKey]int, len(list))
 	for _, a := range ds.expand(list) {
@@ -32,7 +32,7 @@ func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	return out
 }
 
-// expand replaces each allocation of all GPUs by one allocation per GPU.
+// If an allocation covers all GPUs, expand replaces it by one allocation per GPU.
 func (ds devices) expand(list []gpu.Allocation) []gpu.Allocation {
 	if !slices.ContainsFunc(list, func(a gpu.Allocation) bool { return a.Device.All }) {
 		return list
@@ -51,8 +51,8 @@ func (ds devices) expand(list []gpu.Allocation) []gpu.Allocation {
 	return out
 }
 
-// holdingKey identifies an allocation of one owner. Two claims by an owner on the same device
-// count as one allocation.
+// holdingKey identifies an allocation of one owner. If an owner has two claims on the same device,
+// the claims count as one allocation.
 type holdingKey struct {
 	uuid, instance string
 	owner          gpu.Owner
@@ -121,7 +121,7 @@ func owned(name gpu.DeviceName) func(gpu.Partition) bool {
 	}
 }
 
-// findInstance returns the first instance for which meant returns true.
+// findInstance returns the first instance for which the function meant returns true.
 func (ds devices) findInstance(meant func(gpu.Partition) bool) (uuid, instance string) {
 	for _, d := range ds {
 		if d.Partitions == nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestDeviceNames checks that device names in each form are resolved to the GPU or MIG instance.
+// TestDeviceNames checks that device names in all supported forms are resolved to the correct
+// GPU or MIG instance.
 func TestDeviceNames(t *testing.T) {
 	mig := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
 		{ID: "1", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, Devices: []gpu.PartitionDevice{{UUID: "MIG-a", Index: 1}}},
@@ -95,8 +96,8 @@ func TestLostName(t *testing.T) {
 	}
 }
 
-// TestIndexOfVendor checks that an index refers to the NVIDIA GPU if two GPUs from different
-// vendors have the same index.
+// TestIndexOfVendor checks that an index refers to the NVIDIA GPU even if a GPU from another
+// vendor has the same index.
 func TestIndexOfVendor(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Vendor, w.devices[1].Vendor = "AMD", "NVIDIA"

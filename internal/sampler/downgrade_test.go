@@ -13,7 +13,7 @@ import (
 )
 
 // extended returns a JSON value in which each object has an additional field, as a later version
-// might write it.
+// of the exporter might write it.
 func extended(t *testing.T, v any) any {
 	t.Helper()
 	switch v := v.(type) {
@@ -30,9 +30,10 @@ func extended(t *testing.T, v any) any {
 	return v
 }
 
-// TestDowngrade checks that an exporter starts with the state file of a newer exporter. If the
-// format version is the same, the exporter continues the books and ignores unknown fields. If the
-// format version is later, the exporter opens new books and keeps the file.
+// TestDowngrade checks that an exporter starts with the state file of a newer exporter. If both
+// exporters use the same format version, the older exporter continues the books and ignores
+// unknown fields. If the file has a later format version, the older exporter opens new books and
+// keeps the file.
 func TestDowngrade(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)

@@ -15,7 +15,8 @@ func (s *Sampler) Observed(report gpu.Report, now gpu.Instant) ledger.Observatio
 	return observation(s.gpus.device(r.UUID), r, v)
 }
 
-// HoldOpening blocks the next attempt to open the state directory until release is closed.
+// HoldOpening blocks the next attempt to open the state directory. The attempt continues
+// when release is closed.
 func (s *Sampler) HoldOpening(release <-chan struct{}) {
 	cfg := s.cfg
 	s.store.opening.Begin(func() opened {

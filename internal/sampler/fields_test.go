@@ -13,27 +13,27 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// charged contains the paths of report values that the ledger uses. An entry also covers every
-// value with a path that starts with the entry.
+// charged contains the paths of report values that the ledger uses. An entry also covers all
+// values below it, because their paths start with the entry.
 var charged = []string{
 	"Devices.EnergySource", "Devices.EnergyScope", "Devices.MaxPower", "Devices.Partitions", "Readings.UUID", "Readings.At", "Readings.Took", "Readings.Energy", "Readings.QuietPower", "Readings.QuietSampled",
 	"Readings.ModulePower", "Readings.Contexts", "Readings.Sample", "Readings.Instances",
 }
 
-// unused contains the paths of report values that are neither in the snapshot nor charged
-// directly.
+// unused contains the paths of report values that the snapshot does not contain and that the
+// ledger does not receive directly.
 var unused = []string{"Readings.ModuleShare", "Readings.Contexts.MemoryUsed", "Readings.Contexts.MPS", "Readings.Samples.Memory"}
 
-// TestEveryFieldIsUsed checks that each value of a report is in the snapshot, and in the
-// observation if the ledger uses it. Memory and MPS clients have their own tests, and ModuleShare
-// is computed by the sampler.
+// TestEveryFieldIsUsed checks that the snapshot contains each value of a report. If the ledger
+// uses the value, the observation must contain it too. Other tests check memory and MPS clients.
+// ModuleShare is an exception, because the sampler computes it.
 func TestEveryFieldIsUsed(t *testing.T) {
 	full := func() *gpu.Report {
 		r := gpu.Full[gpu.Report](true)
 		r.Devices[0].EnergySource, r.Devices[0].EnergyScope = gpu.EnergyCounter, gpu.ScopeModule
 		reading := &r.Readings[0]
 		reading.ModulePower.Module = 2
-		reading.Counters[0].Metric = reading.Health[0].Metric + 1 // another metric; with the same metric, the sum would be added to the health value
+		reading.Counters[0].Metric = reading.Health[0].Metric + 1 // a different metric, because otherwise the sum would be added to the health value
 		for _, span := range []*gpu.Span{&reading.Sampled, &reading.Samples[0].Span, &reading.Instances[0].Span} {
 			span.To = time.Second
 		}
@@ -53,7 +53,7 @@ func TestEveryFieldIsUsed(t *testing.T) {
 	})
 }
 
-// use returns the snapshot and the observation that result from a report.
+// use returns the snapshot and the observation that the sampler makes from a report.
 func use(t *testing.T, r *gpu.Report) (*gpu.Snapshot, ledger.Observation) {
 	t.Helper()
 	w := newWorld(t)

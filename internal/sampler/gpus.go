@@ -15,7 +15,7 @@ type gpuList struct {
 	entries map[string]entry // entries by UUID
 	// keep is the time for which the book of a lost GPU is published.
 	keep time.Duration
-	// unplaced contains errors from the kernel's log that belong to GPUs outside the list.
+	// unplaced contains errors from the kernel's log for which the GPU is not in the list yet.
 	unplaced []gpu.KernelError
 }
 
@@ -28,8 +28,8 @@ type entry struct {
 	// Replaced is set after another GPU appeared at the PCI address of this GPU.
 	Replaced    bool      `json:"replaced,omitempty"`
 	LastReading time.Time `json:"last_reading"`
-	// Renamed is the time at which the serial number became known or changed. It is zero if the number
-	// was known from the start.
+	// Renamed is the time at which the serial number became known or changed. It is zero if the number has not changed
+	// since the GPU was first found.
 	Renamed time.Time        `json:"renamed,omitzero"`
 	Events  gpu.DriverEvents `json:"xids"`
 	// Resets is the number of energy counter resets that Events.Reset already includes.
@@ -64,8 +64,8 @@ func (r *gpuList) restore(saved map[string]entry) {
 	}
 }
 
-// update records the present GPUs. A GPU that its vendor's driver does not list is lost until it
-// returns or another GPU appears at its PCI address.
+// update records the present GPUs. If the vendor's driver does not list a GPU, the GPU is lost. It stays lost until it
+// returns, or until another GPU appears at its PCI address.
 func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	present := make(map[string]bool, len(report.Devices))
 	taken := make(map[string]bool, len(report.Devices))
@@ -100,9 +100,10 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	}
 }
 
-// read records the time and the counters of a reading. The driver counts from its load on, which is after the boot, so all counters were 0
-// at the boot. Where an AMD GPU is connected to the processor by XGMI, amdgpu also counts errors that the GPU kept during a warm reset, when it is
-// loaded (Linux, amdgpu_persistent_edc_harvesting).
+// read records the time and the counters of a reading. The driver is loaded after the boot and counts from then on, so
+// all counters were 0 at the boot. There is one exception: AMD GPUs that are connected to the processor by XGMI. Such a
+// GPU keeps its errors during a warm reset, and amdgpu adds these errors to its counters when it is loaded (Linux,
+// amdgpu_persistent_edc_harvesting).
 func (e *entry) read(reading *gpu.Reading) {
 	e.LastReading, e.Counts = reading.At.Wall, e.Counts.Plus(reading.Counters)
 	if e.CountsSince.IsZero() && len(reading.Counters) > 0 {
@@ -110,8 +111,8 @@ func (e *entry) read(reading *gpu.Reading) {
 	}
 }
 
-// addKernel counts errors in the kernel's log. If no driver has listed the GPU of an error yet, the
-// error waits until a driver lists the GPU.
+// addKernel counts errors in the kernel's log. An error waits in unplaced until a driver has listed the GPU of the
+// error.
 func (r *gpuList) addKernel(errors []gpu.KernelError) {
 	waiting := append(r.unplaced, errors...)
 	r.unplaced = nil
@@ -154,9 +155,9 @@ func answers(drivers []gpu.Driver, vendor string) bool {
 	return slices.ContainsFunc(drivers, func(d gpu.Driver) bool { return d.Vendor == vendor })
 }
 
-// remember adds serial numbers that were known before and could not be read this time, because a
-// driver that was just loaded may not report them. These are the serial numbers of the board and
-// the chassis, which are labels of counters.
+// remember adds the serial numbers of the board and the chassis to a device if they were known before and are missing
+// now. A driver that was just loaded may not report serial numbers. They must not disappear, because counters have the
+// serial numbers as labels.
 func (e *entry) remember(d *gpu.Device) {
 	if gpu.Identity(d.Serial) == "" {
 		d.Serial = e.Serial
@@ -166,8 +167,8 @@ func (e *entry) remember(d *gpu.Device) {
 	}
 }
 
-// markMissing records that a GPU is absent. It drops a replaced GPU after the GPU's book was
-// published for the retention time.
+// markMissing records that a GPU is absent. If the GPU was replaced, markMissing drops the GPU from the list after its
+// book was published for the retention time.
 func (r *gpuList) markMissing(uuid string, e entry, replaced bool, now gpu.Instant) {
 	if e.Present {
 		e.Present, e.Lost = false, now.Boot

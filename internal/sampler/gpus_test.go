@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestLost checks that a lost GPU keeps its identity until another GPU is in its place, and that
-// other GPUs are not affected.
+// TestLost checks that a lost GPU keeps its identity until another GPU has the same PCI address, and that other GPUs
+// are not affected.
 func TestLost(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -43,8 +43,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestReset checks that a restarted energy counter counts as a reset, and that a restart of the exporter neither
-// forgets this reset nor counts it again.
+// TestReset checks that a restarted energy counter counts as a reset, and that the reset is counted once, even if the
+// exporter restarts.
 func TestReset(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -62,7 +62,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestReplacedReturns checks that a replaced GPU that returns stays in the list when it is lost again.
+// TestReplacedReturns checks a GPU that was replaced and returned. If the GPU is lost again, it stays in the list.
 func TestReplacedReturns(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -80,7 +80,7 @@ func TestReplacedReturns(t *testing.T) {
 }
 
 // TestRetention checks that the book of a lost GPU is published for the retention time, and that the book of a hung
-// GPU is published while the GPU hangs.
+// GPU is published for as long as the GPU hangs.
 func TestRetention(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -182,8 +182,9 @@ func TestNoAddress(t *testing.T) {
 	}
 }
 
-// TestHandedOver checks an exporter that takes over from a predecessor. The new exporter keeps its own values, and
-// adopts serial numbers that the predecessor read and the driver no longer reports.
+// TestHandedOver checks an exporter that takes over from a predecessor. The new exporter keeps the values that it read
+// itself. If the driver no longer reports a serial number, the new exporter uses the serial number that the
+// predecessor read.
 func TestHandedOver(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
@@ -240,9 +241,9 @@ func TestHungAtRestart(t *testing.T) {
 	}
 }
 
-// TestKernelLog checks that errors in the kernel's log count once: an error that also has an event, an
-// error before the start, an error of a GPU that was not listed yet, and an error that is read again
-// after a restart.
+// TestKernelLog checks that each error in the kernel's log counts once. The test uses four errors: an error for which
+// there is also a driver event, an error from before the start of the exporter, an error of a GPU that was not listed
+// yet, and an error that is read again after a restart.
 func TestKernelLog(t *testing.T) {
 	w := newWorld(t)
 	at := w.instant().Wall.Add(-10 * time.Minute)

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSaveHangs checks that, while a save hangs, gauges are updated and books are not, because
-// only saved books are published. After the save no energy is missing.
+// TestSaveHangs checks a save that hangs. Meanwhile gauges are updated, but books are not
+// updated, because only saved books are published. After the save, no energy is missing.
 func TestSaveHangs(t *testing.T) {
 	for name, outcome := range map[string]error{"the save succeeds": nil, "the save fails": errors.New("input/output error")} {
 		t.Run(name, func(t *testing.T) {
@@ -48,9 +48,9 @@ func TestSaveHangs(t *testing.T) {
 	}
 }
 
-// TestOpeningHangs checks that books and errors are hidden until the state file of the previous
-// exporter is read, because the content of the file would otherwise be counted twice. Meanwhile
-// GPUs are published, so probes and gauges work.
+// TestOpeningHangs checks the time until the state file of the previous exporter is read. Books
+// and errors are not published in this time, because otherwise the content of the file would be
+// counted twice. GPUs are published, so probes and gauges work.
 func TestOpeningHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

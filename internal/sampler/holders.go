@@ -15,9 +15,10 @@ type usage struct {
 	// known is set if the allocations are known. required is set if an owner needs an allocation to
 	// use a GPU.
 	known, required bool
-	// reserved is set if unknown pods hold the GPU.
+	// reserved is set if the GPU is reserved for pods that are unknown.
 	reserved bool
-	// unlisted reports whether a container started after the last request to the kubelet.
+	// unlisted reports whether a container started after the last request to the kubelet for
+	// allocations.
 	unlisted func(gpu.Owner) bool
 	// unplaced contains the allocations of unknown GPUs.
 	unplaced []gpu.Allocation
@@ -28,9 +29,9 @@ func (g gpuProcess) uses(a gpu.Allocation) bool {
 	return g.Owner.UID == a.Owner.UID && (g.GPUInstance == a.GPUInstance || a.GPUInstance == "")
 }
 
-// usage compares the processes on a GPU with its allocations. If the last allocations are outdated,
-// an allocation counts only if its pod uses it. A pod that uses a GPU is alive, and a pod keeps its
-// allocations until it ends.
+// usage compares the processes on a GPU with the allocations of the GPU. If the last allocations
+// are outdated, usage includes an allocation only if its pod uses the GPU. Such an allocation is
+// still valid, because the pod is alive and keeps its allocations until it ends.
 func (s *Sampler) usage(uuid string, v view) usage {
 	present := v.processes[uuid].present
 	u := usage{known: v.allocationsKnown, required: v.required, unplaced: s.given[""], users: make([]gpuProcess, 0, len(present))}
@@ -74,8 +75,8 @@ type ownersSeen map[gpu.Owner]seenSpan
 
 type seenSpan struct{ first, last time.Duration }
 
-// rememberOwners is the time for which an owner that left its GPU is remembered, so that the owner
-// does not count as new when it returns.
+// rememberOwners is the time for which an owner that left its GPU is remembered. If the owner
+// returns within this time, it does not count as new.
 const rememberOwners = 10 * time.Minute
 
 // update records the first and the last use by each owner, and drops old entries.
@@ -104,10 +105,10 @@ func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
 	return out
 }
 
-// holders returns the holders and the other users of the GPU. If another container in a user's pod
-// holds an allocation, the user is listed with this allocation, because the kubelet may not list
-// allocations of init containers. If the container of a process is unknown, its pod is not listed
-// in addition to the pod's allocation.
+// holders returns the holders and the other users of the GPU. If a user has no allocation but
+// another container in its pod has one, holders lists the user with this allocation, because the
+// kubelet may not list allocations of init containers. If the container of a process is unknown and
+// the pod of the process has an allocation, holders lists only the allocation.
 func (u *usage) holders() []gpu.Holder {
 	var out []gpu.Holder
 	listed := func(k gpu.AccountKey) bool {
@@ -141,8 +142,9 @@ func (u *usage) heldByPod(t gpuProcess) int {
 	return slices.IndexFunc(u.held, t.uses)
 }
 
-// mayHold reports whether the pod of a process has an allocation that may be on this GPU, or may
-// have received an allocation since the last request to the kubelet.
+// mayHold reports whether the pod of a process may hold this GPU. This is the case if the pod has
+// an allocation that may be on this GPU. It is also the case if the pod may have received an
+// allocation since the last request to the kubelet.
 func (u *usage) mayHold(t gpuProcess) bool {
 	return u.reserved || u.unlisted(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
 }

@@ -55,8 +55,8 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// TestUseOfInstances checks that a pod may use only its allocated MIG instance, and that it may use
-// any instance if the whole GPU is allocated to it.
+// TestUseOfInstances checks two kinds of pods on a GPU in MIG mode. If one MIG instance is allocated to a pod,
+// the pod may use only this instance. If the whole GPU is allocated to a pod, the pod may use any instance.
 func TestUseOfInstances(t *testing.T) {
 	tests := []struct {
 		name           string
@@ -95,8 +95,8 @@ func TestUseOfInstances(t *testing.T) {
 	}
 }
 
-// TestTwoClaims checks that a container with two allocations of the same GPU is one holder, and that the larger
-// number of replicas counts.
+// TestTwoClaims checks a container with two allocations of the same GPU. The container is one holder, and its
+// number of replicas is the larger number of the two allocations.
 func TestTwoClaims(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -113,9 +113,9 @@ func TestTwoClaims(t *testing.T) {
 	}
 }
 
-// TestNewcomer checks that a process that started after the last pod-resources list is not reported
-// as unallocated use before the next list. A process of the same container that starts again within
-// minutes is not new.
+// TestNewcomer checks a process that started after the last pod-resources list. Before the next list, its use is
+// not reported as unallocated. If the process ends and another process of the same container starts within
+// minutes, the container does not count as new.
 func TestNewcomer(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -162,8 +162,8 @@ func TestUseUnknown(t *testing.T) {
 	}
 }
 
-// TestNoKubelet checks a machine without a device allocator. No use counts as unallocated, and the energy of an
-// unused GPU is idle.
+// TestNoKubelet checks a machine without a device allocator. On such a machine, use is never reported as
+// unallocated, and the energy of an unused GPU has the reason idle.
 func TestNoKubelet(t *testing.T) {
 	w := newWorld(t)
 	w.allocations.Optional = true
@@ -178,8 +178,8 @@ func TestNoKubelet(t *testing.T) {
 	}
 }
 
-// TestReservation checks a GPU that is reserved for unknown pods. Its processes are not strays, no pod holds it,
-// and its idle energy has no owner.
+// TestReservation checks a GPU that is reserved for unknown pods. Processes on this GPU are not strays, no pod
+// holds the GPU, and the idle energy of the GPU is charged to no owner.
 func TestReservation(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, serve)
@@ -213,8 +213,8 @@ func TestUnitHolds(t *testing.T) {
 	}
 }
 
-// TestSilentKubelet checks that, while the kubelet returns no allocations, the last known holders are shown, no
-// unallocated use is reported, and the ledger gets no allocations.
+// TestSilentKubelet checks the time in which the kubelet returns no allocations. The snapshot contains the last
+// known holders and no unallocated use. The ledger gets no allocations.
 func TestSilentKubelet(t *testing.T) {
 	w := newWorld(t)
 	helper := train
@@ -249,9 +249,9 @@ func TestSilentKubelet(t *testing.T) {
 	}
 }
 
-// TestUnplaced checks pods with an allocated device that the driver does not list, or that has an invalid id.
-// Such a pod may hold any GPU, so it is not reported as unallocated use and is not charged for holding the
-// device. Other pods are reported.
+// TestUnplaced checks pods with an allocated device that is unknown: the driver does not list the device, or the
+// id of the device is invalid. Such a pod may hold any GPU. Therefore its use is not reported as unallocated, and
+// the pod is not charged for holding the device. The use of other pods is reported as unallocated.
 func TestUnplaced(t *testing.T) {
 	for name, device := range map[string]gpu.DeviceName{"not listed": {Index: new(9)}, "not understood": {}} {
 		t.Run(name, func(t *testing.T) { testUnplaced(t, device) })
@@ -273,7 +273,7 @@ func testUnplaced(t *testing.T, device gpu.DeviceName) {
 }
 
 // TestPrivatePIDs checks that the driver's process lists are ignored if the exporter has its own PID namespace.
-// Holders are charged for their allocations, and no owner is charged for use.
+// Holders are charged for their allocations. No owner is charged for using a GPU.
 func TestPrivatePIDs(t *testing.T) {
 	w := newWorld(t)
 	w.private = true
@@ -315,8 +315,8 @@ func TestDeadHolder(t *testing.T) {
 }
 
 // TestNewPod checks a pod that appears on a GPU between two requests to the kubelet. If the next list contains
-// its allocation, the pod is credited with holding the GPU from its first second. Its active time never exceeds
-// its held time.
+// the pod's allocation, the pod is credited with holding the GPU from its first second on the GPU. The pod's
+// active time never exceeds its held time.
 func TestNewPod(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, serve)

@@ -31,11 +31,11 @@ type idleRow struct {
 	Power gpu.Watts `json:"idle_power_watts"`
 }
 
-// idlePowers contains the measured idle powers by kind. The state directory keeps them across
-// reboots.
+// idlePowers contains the measured idle powers by kind. The idle powers are saved in the state
+// directory, so they survive a reboot.
 type idlePowers struct {
 	// stored contains the rows of earlier exporters, oldest first. These rows never change, so that
-	// the estimate for a GPU depends only on earlier measurements.
+	// the estimate for a GPU depends only on measurements by earlier exporters.
 	stored []idleRow
 	// now contains the rows to save, and saved contains the rows of the last successful save.
 	now, saved []idleRow
@@ -43,10 +43,11 @@ type idlePowers struct {
 }
 
 const (
-	// idleEvery is the time between two saves of the table, and the time before the first save.
+	// idleEvery is the time between the start and the first save of the table, and the time between
+	// two saves.
 	idleEvery = 10 * time.Minute
-	// maxIdleRows limits the table. If there are more, the rows with the oldest measurements are
-	// dropped.
+	// maxIdleRows limits the table. If there are more rows, the rows with the oldest measurements
+	// are dropped.
 	maxIdleRows = 64
 	// idleMoved is the minimum relative change of a power for which the table is saved again.
 	idleMoved = 0.01
@@ -55,11 +56,11 @@ const (
 // check rejects rows that an exporter cannot have written.
 func (t *idlePowers) check() error {
 	if len(t.stored) > maxIdleRows {
-		return fmt.Errorf("%d rows exceed the limit of %d", len(t.stored), maxIdleRows)
+		return fmt.Errorf("the table contains %d rows, but the limit is %d", len(t.stored), maxIdleRows)
 	}
 	for _, row := range t.stored {
 		if row.Model == "" || !(row.Power > 0) || math.IsInf(float64(row.Power), 0) || row.PowerLimit < 0 || row.PowerLimit > 0 && row.Power > row.PowerLimit {
-			return fmt.Errorf("%v W is not an idle power for a %q with a power limit of %v W", row.Power, row.Model, row.PowerLimit)
+			return fmt.Errorf("the idle power %v W is invalid for a %q with a power limit of %v W", row.Power, row.Model, row.PowerLimit)
 		}
 	}
 	return nil

@@ -71,8 +71,8 @@ func TestStoredIdlePower(t *testing.T) {
 	}
 }
 
-// TestCorruptIdlePowers checks that a table that an exporter cannot have written is ignored, logged once
-// and kept, and that the books start regardless.
+// TestCorruptIdlePowers checks a table that an exporter cannot have written. The exporter ignores the
+// table, logs this once, and keeps a copy of the file. The books start nevertheless.
 func TestCorruptIdlePowers(t *testing.T) {
 	const row = `"model":"NVIDIA H100 80GB HBM3","driver":"570.86.15","power_limit_watts":1000`
 	tests := map[string]string{
@@ -108,8 +108,8 @@ func TestCorruptIdlePowers(t *testing.T) {
 	}
 }
 
-// TestIdlePowersNotWritable checks that the books continue if the table cannot be saved, and that it is
-// saved later.
+// TestIdlePowersNotWritable checks a table that cannot be saved. The books continue, and a later attempt
+// saves the table.
 func TestIdlePowersNotWritable(t *testing.T) {
 	w := newIdleWorld(t)
 	w.utilization = 0

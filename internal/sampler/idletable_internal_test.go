@@ -19,7 +19,7 @@ func measured(gpus map[string]entry, books ledger.State, model string, power gpu
 }
 
 // TestIdleTable checks the times at which the table is saved, and the medians in the table.
-// Estimates must not change when the table changes.
+// The estimates of the running exporter must not change when the table changes.
 func TestIdleTable(t *testing.T) {
 	a, b := idleKind{Model: "A", PowerLimit: 700}, idleKind{Model: "B", PowerLimit: 700}
 	table := idlePowers{stored: []idleRow{{a, 50}}, now: []idleRow{{a, 50}}, saved: []idleRow{{a, 50}}}

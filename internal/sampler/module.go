@@ -9,11 +9,12 @@ type modules struct {
 	shares map[string]float64
 }
 
-// divide sets ModuleShare of each reading of a module's counter and marks the GPU's source as
-// divided. If the driver reports both powers, the share is the power of the GPU divided by the
-// power of the module, and the remainder belongs to the CPU. Otherwise the energy is divided over
-// the GPUs of the board by power, or equally. A single GPU is charged the whole energy of the
-// module if the driver does not report both powers.
+// divide sets ModuleShare in each reading that contains the counter of a module. It also marks
+// the energy source of the GPU as divided. If the driver reports the power of the GPU and the
+// power of the module, the share is the quotient of these powers, and the remaining energy
+// belongs to the CPU. Otherwise divide shares the energy among the GPUs of the board, in
+// proportion to their power or equally. If the board contains only one such GPU, this GPU is
+// charged for the whole energy.
 func (m *modules) divide(r *gpuList, readings []gpu.Reading) {
 	boards := make(map[string][]*gpu.Reading) // readings by the serial number of their board
 	for i := range readings {
@@ -59,7 +60,7 @@ func (m *modules) divideBoard(r *gpuList, members []*gpu.Reading, all int) {
 }
 
 // countModule counts the present GPUs of a board that report the energy of their module. On an
-// MI250 only the first GPU reports this energy.
+// MI250 only the first GPU of the board reports this energy.
 func (r *gpuList) countModule(serial string) int {
 	n := 0
 	for _, e := range r.entries {

@@ -7,7 +7,7 @@ import (
 )
 
 // TestModules checks that each of two GPUs is charged for its share of the energy of their module.
-// Both GPUs report the counter of the module, which rises by 200 J in two seconds.
+// Both GPUs report the counter of the module. This counter rises by 200 J in two seconds.
 func TestModules(t *testing.T) {
 	tests := []struct {
 		name    string

@@ -9,11 +9,12 @@ import (
 )
 
 // mpsServer is the name of nvidia-cuda-mps-server, as truncated by the kernel. The server runs the
-// work of MPS clients. Samples may name the server instead of the clients.
+// work of MPS clients, so samples may name the server instead of a client.
 const mpsServer = "nvidia-cuda-mps"
 
-// passOn assigns the work of MPS servers to their clients, and removes servers that have clients.
-// The function holds reports whether a pod holds a GPU.
+// passOn assigns the work of each MPS server to the clients of the server. If a server has
+// clients, passOn removes the server from the processes. The function holds reports whether a pod
+// holds a GPU.
 func (who *processUsage) passOn(holds func(gpu.Owner) bool) {
 	clients := slices.DeleteFunc(slices.Clone(who.present), func(g gpuProcess) bool { return !g.MPS })
 	if len(clients) == 0 {
@@ -29,10 +30,11 @@ func (who *processUsage) passOn(holds func(gpu.Owner) bool) {
 	who.activity = activity
 }
 
-// clientsOf returns the clients of an MPS server, and no clients for any other process. The name
-// of a process is no proof, because a process can choose its name. A server in a pod with clients
-// serves only those clients. A server of the host, or of a pod without a GPU (such as the device
-// plugin's control daemon), serves the clients of other pods.
+// clientsOf returns the clients of an MPS server. For any other process, it returns no clients.
+// The name does not prove that a process is a server, because any process can choose this name.
+// Therefore, if a pod contains a server and clients, clientsOf assigns only the clients in this
+// pod to the server. A server of the host, or of a pod without a GPU, serves the clients of other
+// pods. The device plugin's control daemon is such a pod.
 func clientsOf(server *gpu.Process, clients []gpuProcess, holds func(gpu.Owner) bool) []gpuProcess {
 	if server.Name != mpsServer {
 		return nil

@@ -8,8 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestMPSServerByName checks which clients are charged for the work of a process with the name of
-// an MPS server: the clients in its own pod, or all clients if its pod has no GPU.
+// TestMPSServerByName checks a process that has the name of an MPS server. If its pod has a GPU,
+// only clients in the same pod are charged for its work. If its pod has no GPU, all clients are
+// charged.
 func TestMPSServerByName(t *testing.T) {
 	const server = 9
 	daemon := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kube-system", Name: "mps-daemon", UID: "uid-mps", Part: "daemon"}
@@ -17,9 +18,9 @@ func TestMPSServerByName(t *testing.T) {
 	sidecar.Part = "sidecar"
 	tests := []struct {
 		name   string
-		holds  []gpu.Owner          // the first owner holds three replicas, the other owners hold one each
+		holds  []gpu.Owner          // the first owner holds three replicas; each of the other owners holds one
 		server gpu.Owner            // owner of the process with the name of an MPS server
-		mps    map[uint32]gpu.Owner // MPS clients, by PID; they have no samples
+		mps    map[uint32]gpu.Owner // MPS clients by PID; there are no samples of these clients
 		plain  map[uint32]gpu.Owner // other processes, by PID
 		busy   map[uint32]float64   // utilisation by PID
 		want   map[gpu.Owner]gpu.ByMethod
@@ -135,8 +136,8 @@ func TestMPSServerOutlivesItsClients(t *testing.T) {
 	}
 }
 
-// TestOnlyPodKnown checks that use by an unknown container in a pod is attributed to the container
-// of this pod that holds the GPU.
+// TestOnlyPodKnown checks a process with a known pod and an unknown container. Its use is
+// attributed to the container of this pod that holds the GPU.
 func TestOnlyPodKnown(t *testing.T) {
 	pod := train
 	pod.Part = ""

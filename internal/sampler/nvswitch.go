@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// nvSwitches counts the SXID errors in the kernel's log. They are counted even if no driver
-// responds.
+// nvSwitches counts the SXID errors in the kernel's log. The errors are counted even if no
+// driver responds.
 type nvSwitches map[switchError]gpu.NVSwitchErrors
 
 type switchError struct {
@@ -19,11 +19,11 @@ type switchError struct {
 }
 
 // maxSwitchErrors is the maximum number of counted combinations of address, code and severity.
-// No real machine reaches it.
+// No real machine has so many combinations.
 const maxSwitchErrors = 1000
 
-// add counts the errors of NVSwitches, unless their records were counted before. It returns the
-// remaining errors, which belong to GPUs.
+// add counts the errors of NVSwitches, unless the records of these errors were counted before.
+// ofGPUs contains the errors of GPUs.
 func (n nvSwitches) add(errors []gpu.KernelError) (ofGPUs []gpu.KernelError) {
 	for _, e := range errors {
 		if e.Severity == "" {

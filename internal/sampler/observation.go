@@ -40,9 +40,9 @@ func holding(list []gpu.Allocation) []gpu.Allocation {
 	return slices.DeleteFunc(slices.Clone(list), isReserved)
 }
 
-// revived returns a copy of the allocations. An allocation is marked as live if its pod had a process on the GPU
-// at the time of the reading. This is necessary if another GPU hangs: the allocations may then be seconds newer
-// than the reading, and the pod may have ended in between.
+// revived returns a copy of the allocations. In this copy, an allocation is live if its pod had a process on the
+// GPU at the time of the reading. This is necessary if another GPU hangs, because then the list of allocations
+// may be seconds newer than the reading. In the meantime, the pod may have ended.
 func revived(list []gpu.Allocation, present []gpuProcess) []gpu.Allocation {
 	ended := func(a gpu.Allocation) bool {
 		return !a.Live && a.Owner.UID != "" && slices.ContainsFunc(present, func(g gpuProcess) bool { return g.uses(a) })
@@ -57,8 +57,9 @@ func revived(list []gpu.Allocation, present []gpuProcess) []gpu.Allocation {
 	return list
 }
 
-// counter returns the name of the counter from which a GPU's energy is read. The name distinguishes an integral
-// of power, the counter of the GPU, and the counter of the board, with or without a known scope.
+// counter returns the name of the counter from which a GPU's energy is read. The name distinguishes three kinds
+// of counters: an integral of power, the counter of the GPU, and the counter of the board. The counter of the
+// board has the same name whether or not its scope is known.
 func counter(d gpu.Device) string {
 	switch {
 	case d.EnergySource != gpu.EnergyCounter:
@@ -78,8 +79,8 @@ func instances(r gpu.Reading) map[string]time.Duration {
 	return busy
 }
 
-// profiles returns the newest profiles of a GPU and its MIG instances. It omits profiles without values for the
-// tensor cores and the memory.
+// profiles returns the newest profiles of a GPU and its MIG instances. It omits a profile unless the profile
+// contains a value for the tensor cores and a value for the memory.
 func profiles(r gpu.Reading) (all []ledger.Profile) {
 	add := func(instance string, p *gpu.Profile) {
 		if p == nil || p.Last[gpu.TensorActive] == nil || p.Last[gpu.DRAMActive] == nil {
@@ -99,7 +100,8 @@ func profiles(r gpu.Reading) (all []ledger.Profile) {
 }
 
 // maxPower returns the maximum power of the hardware that a GPU's counter covers. If the counter covers more than
-// the GPU, it may include a second die and a CPU, so maxPower returns three times the GPU's power limit.
+// the GPU, maxPower returns three times the GPU's power limit, because the counter may include a second die and a
+// CPU.
 func maxPower(d gpu.Device) gpu.Watts {
 	if d.EnergyScope == gpu.ScopeGPU {
 		return d.MaxPower

@@ -8,7 +8,8 @@ import (
 )
 
 // processes resolves the driver's PIDs. It remembers recent processes, because the driver may list
-// a PID that has ended. There may be thousands of processes, so all readers share pointers to them.
+// the PID of a process that has ended. There may be thousands of processes, so all readers share
+// pointers instead of copies.
 type processes struct {
 	owners Owners
 	seen   map[uint32]remembered
@@ -20,11 +21,12 @@ type remembered struct {
 }
 
 const (
-	// memory is the time for which a process is remembered. It is much longer than the driver's ring
-	// of utilisation samples.
+	// memory is the time for which a process is remembered. This time is much longer than the period
+	// that the driver's ring of utilisation samples covers.
 	memory = 30 * time.Second
-	// lately is the maximum time between a sample and the last list with the process of the sample. It
-	// equals the time for which an outdated list is valid.
+	// A sample belongs to a process that ended only if the last list of processes with this process is
+	// at most lately older than the sample. lately equals the time for which the ledger uses an
+	// outdated list.
 	lately = 10 * time.Second
 )
 
@@ -82,8 +84,9 @@ func (p *processes) remember(process gpu.Process, at time.Duration) *gpu.Process
 	return known
 }
 
-// resolveSampled resolves the PID of a sample. The process of a sample may have ended, so a process
-// that was recently on a GPU takes precedence over a new process with the same PID.
+// resolveSampled resolves the PID of a sample. The process of a sample may have ended. Therefore,
+// if two processes had this PID, the process that was recently on a GPU takes precedence over the
+// new process.
 func (p *processes) resolveSampled(s gpu.Sample, at gpu.Instant) *gpu.Process {
 	if process, seen := p.recall(s.PID); seen && p.seen[s.PID].at >= s.From-lately {
 		return process
@@ -110,7 +113,7 @@ func (p *processes) forget(now gpu.Instant) {
 }
 
 // liveProcesses returns the processes on a GPU with their utilisation. The utilisation is unknown
-// if the samples cover no time or are weighted by the driver.
+// in two cases: the samples cover no time, or the driver weights the samples.
 func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LiveProcess {
 	out := make([]gpu.LiveProcess, 0, len(who.present))
 	for _, g := range who.present {
@@ -127,8 +130,8 @@ func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LivePr
 }
 
 // utilization returns a process's utilisation, or 0 if there is no sample. The driver returns one
-// row per process, averaged over the time since the last reading; if there are several rows, the
-// newest row is used.
+// sample per process, averaged over the time since the last reading. If there are several samples
+// of the process, utilization uses the newest one.
 func utilization(samples []gpu.Sample, pid uint32) (sm, memory *float64) {
 	sm, memory = new(0.0), new(0.0)
 	for i := range samples {

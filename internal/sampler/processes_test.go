@@ -23,7 +23,7 @@ func TestNothingNew(t *testing.T) {
 	}
 }
 
-// TestOwnShare checks that the utilisation of each process is separate.
+// TestOwnShare checks that each process has its own utilisation.
 func TestOwnShare(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -105,8 +105,8 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestMemory checks that an ended process is remembered for half a minute, which is longer than the
-// time for which the driver may list the process.
+// TestMemory checks that an ended process is remembered for half a minute. This is longer than the
+// time for which the driver may still list the process.
 func TestMemory(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -124,8 +124,9 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestReusedPID checks that samples count for the process that was on the GPU, and not for a later
-// process with the same PID, until the driver lists the later process. A sample describes the past.
+// TestReusedPID checks two processes that had the same PID. Until the driver lists the later
+// process, samples with this PID count for the earlier process, which was on the GPU, because a
+// sample describes the past.
 func TestReusedPID(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -145,8 +146,8 @@ func TestReusedPID(t *testing.T) {
 	}
 }
 
-// TestReusedPIDLater checks that a sample counts for the later process with a PID if the earlier
-// process left the GPU long before.
+// TestReusedPIDLater checks two processes that had the same PID. If the earlier process left the
+// GPU long before a sample, the sample counts for the later process.
 func TestReusedPIDLater(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -161,8 +162,8 @@ func TestReusedPIDLater(t *testing.T) {
 	}
 }
 
-// TestMPS checks that an MPS server is not an owner while a client is on the GPU, and that its
-// samples count as activity of no owner.
+// TestMPS checks that an MPS server is not an owner while a client is on the GPU, and that the
+// samples of the server do not count as activity of any owner.
 func TestMPS(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)

@@ -7,22 +7,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// markEvery is the interval between marks, and the maximum time without a reading. After a longer time without a
-// reading, the history starts again.
+// markEvery is the interval between marks. If a GPU has no reading for longer than this time, the history of the
+// GPU starts again.
 const markEvery = time.Minute
 
-// A mark contains sums from an arbitrary start up to a reading.
+// A mark contains sums over readings. All marks of a history begin at the same reading, and each mark ends at
+// another reading.
 type mark struct {
 	at                 time.Duration // time of the reading on the boot clock
 	clock, utilization float64
-	readings           float64 // number of readings with both values
+	readings           float64 // number of readings that contain both the clock and the utilisation
 	slowdowns          [len(gpu.Slowdowns)]float64
 }
 
 // A history contains the sums for a GPU up to the last reading, and at most twelve marks from the last minutes.
 type history struct {
 	last  mark
-	marks []mark // oldest first; the first is the newest mark that is at least ten minutes old, if there is one
+	marks []mark // oldest first; the first mark is the newest mark that is at least ten minutes old, if there is such a mark
 }
 
 // histories contains the histories of GPUs by UUID.

@@ -14,8 +14,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// Source reads the GPUs. An error means that no driver responds. In this case the report contains at
-// most a field page. A GPU that does not respond is missing from the report.
+// Source reads the GPUs. If no driver responds, the source returns an error, and the report contains
+// nothing except perhaps a field page. If a GPU does not respond, the report contains no reading of
+// this GPU.
 type Source interface {
 	Read(ctx context.Context) (gpu.Report, error)
 }
@@ -36,7 +37,8 @@ type Mapper interface {
 	SeesHost() bool
 	// Units describes the known units. The result must not change.
 	Units() map[gpu.Unit]gpu.UnitInfo
-	// Used receives the UUIDs of the GPUs that each owner uses, because files may name other owners.
+	// Used receives the UUIDs of the GPUs that each owner uses, because files that declare GPUs may name
+	// other owners.
 	Used(devices []gpu.Device, by map[gpu.Owner][]string)
 }
 
@@ -123,8 +125,8 @@ func (s *Sampler) Run(ctx context.Context) error {
 	}
 }
 
-// Tick reads all sources once and publishes the result. The snapshot is published only after its state
-// was saved, so that no counter is lower after a crash than its last published value.
+// Tick reads all sources once and publishes the result. Tick publishes the snapshot only after the
+// state was saved. Therefore, after a crash, no counter is lower than its last published value.
 func (s *Sampler) Tick(ctx context.Context) {
 	report, err := s.cfg.Source.Read(ctx)
 	if ctx.Err() != nil {
@@ -139,7 +141,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 		s.modules.divide(&s.gpus, report.Readings)
 		s.histories.update(report.Readings, now)
 	}
-	if s.cfg.KernelLog != nil && s.store.ledger != nil { // the state file may already contain the errors, so it must be read first
+	if s.cfg.KernelLog != nil && s.store.ledger != nil { // the errors may already be in the state file, so the file must be read first
 		s.gpus.addKernel(s.store.switches.add(s.cfg.KernelLog()))
 	}
 	if !s.cfg.Mapper.SeesHost() {
@@ -169,14 +171,14 @@ func (s *Sampler) Tick(ctx context.Context) {
 	v.units = s.store.jobs.complete(s.cfg.Mapper.Units(), books)
 	s.store.save(ctx, s.gpus.entries, v, books)
 	if ctx.Err() != nil {
-		return // unknown whether the state was saved
+		return // it is unknown whether the state was saved
 	}
 	s.latest.Store(s.snapshot(v, books))
 }
 
 // blind removes the driver's process lists from the readings of an exporter with its own PID
-// namespace. In this case the lists omit the processes of other pods, so no process can be assumed to
-// be alone on a GPU.
+// namespace. In such an exporter, the lists omit the processes of other pods. Without blind, a listed
+// process would seem to be alone on its GPU.
 func blind(readings []gpu.Reading) {
 	for i := range readings {
 		r := &readings[i]
@@ -258,7 +260,7 @@ func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 		if g := &snap.GPUs[i]; g.Reading != nil && len(g.Totals) > 0 {
 			g.Reading.Health = slices.Clone(g.Reading.Health)
 			for _, total := range g.Totals {
-				if total.Metric == gpu.NVLinkErrors { // AMD's driver itself reports the sums of memory errors since it was loaded
+				if total.Metric == gpu.NVLinkErrors { // AMD's driver already reports sums of memory errors since it was loaded
 					g.Reading.Health = gpu.AddHealth(g.Reading.Health, total)
 				}
 			}
@@ -280,7 +282,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	g.Reading, g.Recent = new(v.report.Readings[i]), s.histories.recent(uuid)
 	g.Totals, g.TotalsSince = e.Counts.Totals(g.Reading.Counters), e.CountsSince
 	g.Processes = s.processes.liveProcesses(g.Reading, who)
-	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // without this, the snapshot would keep the lists in memory
+	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // otherwise the snapshot would keep these lists in memory
 	g.HoldersKnown = g.Reading.ContextsKnown && v.allocationsKnown
 	if g.Reading.ContextsKnown && v.required {
 		g.Strays, g.Unused = new(use.strays()), new(use.unused())
@@ -288,10 +290,11 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	return g
 }
 
-// keepBooks adds the books to a snapshot. While the state can be neither saved nor removed, or its
-// file system hangs, a restart would continue from an older state. In this case keepBooks copies the
-// books and errors of the last snapshot, or omits them. It also omits them until the file is read, and
-// while another exporter keeps the books.
+// keepBooks adds the books to a snapshot. If the state can be neither saved nor removed, or if its
+// file system hangs, a restart would continue from an older state. In these cases keepBooks adds the
+// books and errors of the last snapshot instead. If the last snapshot contains none, it adds no books
+// and errors. It also adds no books and errors until the state file is read, and while another
+// exporter keeps the books.
 func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	last := s.latest.Load()
 	switch {

@@ -109,8 +109,9 @@ func TestHostEvery(t *testing.T) {
 	}
 }
 
-// TestEnergyScope checks the limit above which an increase of the energy counter is rejected: 1.5
-// times the GPU's maximum power, or 4.5 times this power if the counter covers more than the GPU.
+// TestEnergyScope checks the largest increase of the energy counter that the ledger accepts. It
+// corresponds to 1.5 times the GPU's maximum power. If the counter covers more than the GPU, it
+// corresponds to 4.5 times this power.
 func TestEnergyScope(t *testing.T) {
 	tests := []struct {
 		scope gpu.EnergyScope
@@ -155,8 +156,8 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestEndDuringARead checks that a read that is interrupted when the exporter ends neither counts
-// as a failure nor appears in a snapshot.
+// TestEndDuringARead checks a read that is interrupted because the exporter ends. The read does
+// not count as a failure, and no snapshot contains it.
 func TestEndDuringARead(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -174,9 +175,9 @@ func TestEndDuringARead(t *testing.T) {
 	}
 }
 
-// TestAnotherCounter checks that the difference between two counters is not charged if the energy
-// of a GPU is read from another counter after a restart. If only the scope of the counter becomes
-// more precise, it is still the same counter.
+// TestAnotherCounter checks a restart after which the energy of a GPU is read from another
+// counter. The difference between the two counters is not charged. If only the scope of the
+// counter becomes more precise, the ledger treats it as the same counter.
 func TestAnotherCounter(t *testing.T) {
 	type counter struct {
 		source gpu.EnergySource

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// store contains the ledger and its file. The file system may hang, so every call that uses it runs in
-// a lane.
+// store contains the ledger and its file. The file system may hang, so every call that uses the file
+// system runs in a lane.
 type store struct {
 	cfg     Config
 	opening lane.Lane[opened]
@@ -26,8 +26,8 @@ type store struct {
 	dir     *state.Dir // nil while the exporter does not hold the directory
 	// failures is the number of failed attempts to open the directory before the books start.
 	failures int
-	// ledger is nil while another exporter keeps the books of this node, and until the directory was
-	// opened or could not be opened several times.
+	// ledger is nil while another exporter keeps the books of this node. It is also nil until the
+	// directory was opened, or until several attempts to open the directory failed.
 	ledger *ledger.Ledger
 	// stale is set while the state in the file is, or may be, older than the books. A restart would
 	// continue from this older state.
@@ -38,8 +38,9 @@ type store struct {
 	switches nvSwitches
 }
 
-// saved is the result of a save. It contains an error for each of the ledger's file, the table of idle
-// powers and the table of descriptions. If a table did not have to be saved, its error is nil.
+// saved is the result of a save. It contains one error for the ledger's file, one for the table of
+// idle powers, and one for the table of descriptions. If a table did not have to be saved, its error
+// is nil.
 type saved struct {
 	err, tableErr, jobsErr error
 	table                  []idleRow
@@ -47,8 +48,8 @@ type saved struct {
 }
 
 const (
-	// answerTimeout is the maximum time for which a tick waits for the file system. After such a timeout,
-	// later ticks do not wait.
+	// answerTimeout is the maximum time for which a tick waits for the file system. After a tick reached
+	// this timeout, later ticks do not wait until the file system responds.
 	answerTimeout = 2 * time.Second
 	// closeTimeout is the maximum time for which the program waits for the file system before it ends.
 	closeTimeout = 250 * time.Millisecond
@@ -89,7 +90,8 @@ func (c *content) add(version int, line json.RawMessage) error {
 	return nil
 }
 
-// records returns the lines of the file. All lines are yielded in the same variable.
+// records returns the lines of the file. The iterator yields the same variable for every line, so a
+// line is valid only until the next line.
 func records(gpus map[string]entry, switches []gpu.NVSwitchErrors, books ledger.State) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		var r record
@@ -113,9 +115,8 @@ func records(gpus map[string]entry, switches []gpu.NVSwitchErrors, books ledger.
 	}
 }
 
-// openAttempts is the number of failed attempts to open the directory after which the books start
-// without the file. With several attempts, the books can be continued even if the file becomes
-// available late.
+// After openAttempts failed attempts to open the directory, the books start without the file. There
+// are several attempts, so that the books can be continued even if the file becomes available late.
 const openAttempts = 3
 
 // opened contains an open state directory and the content of its file.
@@ -130,8 +131,8 @@ type opened struct {
 	noJobs  error // error from reading the table of descriptions
 }
 
-// errNoBoot reports that the boot id is unknown. The file may have been written in this boot, so the
-// books do not start until the boot id is known.
+// errNoBoot means that the boot id is unknown. The file may have been written in this boot and may
+// have to be continued, so the books do not start until the boot id is known.
 var errNoBoot = errors.New("not charging energy until the boot is known")
 
 // open opens the state directory and, if read is set, reads its file. It runs in a lane.
@@ -150,11 +151,11 @@ func open(cfg Config, read bool) (o opened) {
 }
 
 // acquire opens the state directory if it is free. If acquire continues the books of an earlier
-// exporter, it returns the GPUs of that exporter.
+// exporter, it returns the GPUs of the earlier exporter.
 //
-// If another exporter holds the directory, or if the directory hangs and its file may be valid, this
-// exporter charges nothing. If the directory cannot be used at all, this exporter charges energy, and
-// its counters start at 0 after the next restart.
+// In two cases this exporter charges nothing: another exporter holds the directory, or the directory
+// hangs and its file may be valid. If the directory cannot be used at all, this exporter charges
+// energy, but its counters start at 0 after the next restart.
 func (s *store) acquire(ctx context.Context) map[string]entry {
 	if s.dir != nil {
 		return nil
@@ -208,18 +209,18 @@ func (s *store) observe(began gpu.Instant, err error) {
 	s.cfg.Stages.Observe(stage.State, began, err)
 }
 
-// late records that the file system hangs, unless the program ends.
+// late records that the file system hangs. It records nothing if the program is about to end.
 func (s *store) late(ctx context.Context, began gpu.Instant) {
 	s.stale = true
 	if ctx.Err() == nil {
-		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("the file system of %s did not respond within %v; the books stop until it responds",
+		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("the file system of %s did not respond within %v; the books stop until the file system responds",
 			s.cfg.StatePath, answerTimeout))
 	}
 }
 
 // restore continues the books of an earlier exporter. If the file is invalid, restore starts empty
-// books, so that no wrong energy is added. The identities of GPUs are kept even if the books are
-// invalid.
+// books, so that no wrong energy is added. If only the books are invalid, restore keeps the identities
+// of the GPUs.
 func (s *store) restore(began gpu.Instant, c content, err error) map[string]entry {
 	s.ledger = ledger.New(s.cfg.Ledger)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -250,8 +251,8 @@ func (s *store) books() ledger.State {
 	return s.ledger.State()
 }
 
-// save writes the state before it is published. A directory that was removed or replaced is closed,
-// and opened again at the next tick.
+// save writes the state. It is called before the state is published. If the directory was removed or
+// replaced, save closes it, and the next tick opens the directory again.
 func (s *store) save(ctx context.Context, gpus map[string]entry, v view, books ledger.State) {
 	if s.dir == nil {
 		return
@@ -320,8 +321,8 @@ func copied(gpus map[string]entry) map[string]entry {
 	return gpus
 }
 
-// close releases the directory. It does not wait for a hung call; the operating system releases the
-// lock of the directory when the process ends.
+// close releases the directory. It does not wait for a hung call. In this case the operating system
+// releases the lock of the directory when the process ends.
 func (s *store) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

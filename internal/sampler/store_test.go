@@ -57,8 +57,8 @@ func TestUnwritable(t *testing.T) {
 }
 
 // TestLateDirectory checks that books and errors continue if the state file can be opened only after
-// some ticks. No books or errors are published before, because their counters would have another
-// created timestamp.
+// some ticks. Before the file is read, no books or errors are published, because their counters would
+// have another created timestamp.
 func TestLateDirectory(t *testing.T) {
 	tests := []struct {
 		name        string
@@ -104,8 +104,9 @@ func TestLateDirectory(t *testing.T) {
 	}
 }
 
-// TestStateRemoved checks that a removed state directory is created and locked again. If another
-// exporter has locked the new directory first, the first exporter stops charging.
+// TestStateRemoved checks that the exporter creates and locks its state directory again after the
+// directory was removed. If another exporter has locked the new directory first, the first exporter
+// stops charging.
 func TestStateRemoved(t *testing.T) {
 	w := newWorld(t)
 	one := w.sampler()
@@ -130,8 +131,8 @@ func TestStateRemoved(t *testing.T) {
 	}
 }
 
-// TestSaveBeforePublish checks that a snapshot never shows values that are not saved. Saves fail
-// because a folder is in the place of the state file; the folder can be neither replaced nor removed.
+// TestSaveBeforePublish checks that a snapshot never shows values that are not saved. Saves fail in
+// this test, because a folder has the name of the state file and can be neither replaced nor removed.
 func TestSaveBeforePublish(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -155,8 +156,8 @@ func TestSaveBeforePublish(t *testing.T) {
 	}
 }
 
-// TestStaleFromStart checks that an exporter that has never saved publishes no book. If it did, its
-// counters would decrease after a restart.
+// TestStaleFromStart checks that an exporter that has never saved publishes no book. If such an
+// exporter published a book, its counters would decrease after a restart.
 func TestStaleFromStart(t *testing.T) {
 	w := newWorld(t)
 	file := filepath.Join(w.root, "state", "ledger.json")
@@ -175,8 +176,8 @@ func TestStaleFromStart(t *testing.T) {
 	}
 }
 
-// TestOversizedState checks that an oversized record in the state file is counted and that new
-// books are opened.
+// TestOversizedState checks a state file with an oversized record. The failure is counted as
+// oversized, and new books are opened.
 func TestOversizedState(t *testing.T) {
 	w := newWorld(t)
 	w.write("state/ledger.json", `{"version":3,"boot_id":"boot-1"}`+"\n"+`{"uuid":"`+strings.Repeat("x", 1<<20)+`"}`+"\n"+`{"records":1}`)
@@ -186,7 +187,7 @@ func TestOversizedState(t *testing.T) {
 	}
 }
 
-// TestOldState checks that the books of a state file of version 2 continue.
+// TestOldState checks that the exporter continues the books from a state file of version 2.
 func TestOldState(t *testing.T) {
 	saved, err := os.ReadFile(filepath.Join("testdata", "state-v2.json"))
 	if err != nil {
@@ -243,7 +244,8 @@ func renames(from, to string) func(*world) error {
 	return func(w *world) error { return os.Rename(filepath.Join(w.root, from), filepath.Join(w.root, to)) }
 }
 
-// blocks returns a function that replaces a file by a folder, which even root cannot open as a file.
+// blocks returns a function that replaces a file by a folder, because even root cannot open a folder
+// as a file.
 func blocks(name string) func(*world) error {
 	return func(w *world) error {
 		path := filepath.Join(w.root, name)
@@ -251,7 +253,7 @@ func blocks(name string) func(*world) error {
 	}
 }
 
-// unblocks returns a function that removes this folder.
+// unblocks returns a function that removes the folder that [blocks] made.
 func unblocks(name string) func(*world) error {
 	return func(w *world) error { return os.Remove(filepath.Join(w.root, name)) }
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// pod2 contains the fields that identify a container of a pod in version 2 of the file. Version 3
-// supports all kinds of owners.
+// pod2 contains the fields that identify a container of a pod in version 2 of the file. In
+// version 3, the fields can identify owners of all kinds.
 type pod2 struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`

@@ -214,8 +214,8 @@ func (w *world) gives(uuid string, c gpu.Owner) {
 	})
 }
 
-// restarted closes s and returns its successor. Closing s releases the state directory, as the end
-// of a process does.
+// restarted closes s and returns its successor. Closing s releases the state directory, like the
+// end of a process.
 func (w *world) restarted(s *sampler.Sampler) *sampler.Sampler {
 	if err := s.Close(); err != nil {
 		w.t.Fatal(err)

@@ -65,7 +65,8 @@ func Divided(i int) GPU {
 	return g
 }
 
-// Busy returns the GPU of [Divided] with a driver that reports the activity of instances.
+// Busy returns the GPU that [Divided] returns, but its driver reports the activity of
+// instances.
 func Busy(i int) GPU {
 	g := Divided(i)
 	g.Reading.InstancesKnown = true

@@ -19,7 +19,7 @@ func testExact(t *testing.T, c contract) {
 	c.check(t, Read(t, s), n)
 }
 
-// testAbsent removes one value at a time from a GPU that otherwise reports all values.
+// testAbsent checks a GPU that reports all values except one. It removes each value in turn.
 func testAbsent(t *testing.T, c contract) {
 	tests := map[string]func(*GPU){
 		"serial":         func(g *GPU) { g.Device.Serial = "" },
@@ -96,8 +96,8 @@ func testTook(t *testing.T, c contract) {
 	}
 }
 
-// testSamples checks that each sample is reported once, and that "no samples since the last
-// reading" differs from "unknown". The samples of each reading must cover the time from the end of
+// testSamples checks that each sample is reported once, and that a reading without new samples
+// differs from a reading with unknown samples. The samples of each reading must begin at the end of
 // the previous samples.
 func testSamples(t *testing.T, c contract) {
 	clock := NewClock()
@@ -122,12 +122,12 @@ func testSamples(t *testing.T, c contract) {
 		change(n)
 		read()
 		g.Reading.Samples = nil
-		read() // the driver still returns these samples, but they are not new
+		read() // the driver returns these samples again, but they are not new
 	}
 }
 
-// testMIG partitions a GPU, partitions it again in another way with the same ids, and ends MIG
-// mode. Other values must not change.
+// testMIG partitions a GPU. Then it changes the partitions but reuses their ids. At the end it
+// disables MIG mode. Values that do not depend on the partitions must not change.
 func testMIG(t *testing.T, c contract) {
 	n := Node{GPUs: []GPU{Divided(0), Full(1), Divided(2)}}
 	s, change := c.open(t, n, NewClock().Now)
@@ -149,8 +149,8 @@ func testMIG(t *testing.T, c contract) {
 }
 
 // testInstances checks the activity of instances. The activity is unknown in the first reading, in
-// a reading that follows immediately, and for a new instance. Each reading covers the time from the
-// end of the previous reading.
+// a reading immediately after another reading, and for a new instance. Each reading covers the time
+// from the end of the previous reading.
 func testInstances(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Busy(0), Full(1), Divided(2)}}

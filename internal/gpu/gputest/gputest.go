@@ -1,6 +1,6 @@
-// Package gputest provides a test suite for sources of GPU readings. It uses only the types of
-// package gpu. The suite describes a [Node], and the test of the source provides a driver that
-// behaves like this node. The source must report exactly the values that the node contains.
+// Package gputest provides a test suite for sources of GPU readings. The suite describes a machine
+// as a [Node], with types of package gpu. The test of a source provides a driver that behaves like
+// this node. The source must report exactly the values that the node contains.
 package gputest
 
 import (
@@ -21,10 +21,10 @@ type Source interface {
 	Read(ctx context.Context) (gpu.Report, error)
 }
 
-// Open starts a driver that behaves like the node and returns a source that reads it with the given
-// clock. The returned function changes the driver to another node while the source is open. Open
-// registers its cleanup with t.Cleanup. The source must not wait for a slow GPU for longer than a
-// second.
+// Open starts a driver that behaves like the node n. It returns a source that reads this driver and
+// uses the clock now. While the source is open, the returned function change makes the driver behave
+// like another node. Open registers its cleanup with t.Cleanup. The source must not wait for a slow
+// GPU for longer than a second.
 type Open func(t *testing.T, n Node, now gpu.Clock) (s Source, change func(Node))
 
 // Node describes a machine by the values that a source must report.
@@ -44,7 +44,7 @@ type GPU struct {
 	// the instances, which is constant. A source may need several readings to measure this activity.
 	Reading gpu.Reading
 	// SampledAt is the time at which the driver took the samples of the reading. A source may report
-	// another time for these samples, but the test checks that the time is plausible.
+	// another time for these samples. The test checks only that this time is plausible.
 	SampledAt time.Time
 	// Lost is set after the GPU was lost from the bus.
 	Lost bool
@@ -58,10 +58,12 @@ func Run(t *testing.T, open Open) { Limits{}.Run(t, open) }
 // Limits adapts the suite to a vendor if the vendor's GPUs report fewer values than the tests
 // describe.
 type Limits struct {
-	// GPU removes the values that no GPU of the vendor reports from a described GPU. The function must
-	// not change values to which the described GPU points. If GPU is nil, nothing is changed.
+	// GPU removes values from a GPU description if no GPU of the vendor reports these values. The
+	// function must not change data behind the description's pointers. If GPU is nil, no values are
+	// removed.
 	GPU func(*GPU)
-	// Without contains the tests that do not apply to the vendor, each with the reason.
+	// Without contains the tests that do not apply to the vendor. The key is the name of the test, and
+	// the value is the reason.
 	Without map[string]string
 }
 
@@ -146,8 +148,8 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now.Boot += d
 }
 
-// Check fails the test unless the report matches the node. The report must contain a device for
-// each GPU that is not lost, and a reading for each of these GPUs that is not stuck.
+// Check fails the test unless the report matches the node. The report must contain a device for each
+// GPU that is not lost. It must contain a reading for each GPU that is neither lost nor stuck.
 func Check(t *testing.T, report gpu.Report, n Node) {
 	t.Helper()
 	checkOnce(t, report)
@@ -183,8 +185,8 @@ func Check(t *testing.T, report gpu.Report, n Node) {
 	}
 }
 
-// checkInstances fails the test if the activity of instances is reported but differs from the
-// activity in the node.
+// checkInstances compares the activity of instances with the activity in the node. A reading without
+// this activity is accepted.
 func checkInstances(t *testing.T, want, got gpu.Reading) {
 	t.Helper()
 	if !got.InstancesKnown {
@@ -209,8 +211,8 @@ func checkInstances(t *testing.T, want, got gpu.Reading) {
 	}
 }
 
-// checkTimes fails the test unless a reading has a time, and its samples are not later than this
-// time.
+// checkTimes checks that a reading has a time, and that its samples are not later than this time.
+// Otherwise it fails the test.
 func checkTimes(t *testing.T, r gpu.Reading) {
 	t.Helper()
 	if r.At.IsZero() {
@@ -263,13 +265,13 @@ func Read(t *testing.T, s Source) gpu.Report {
 	return report
 }
 
-// HangTimeout is the timeout for events that must happen. It detects hangs, and is long enough for a
-// busy machine.
+// HangTimeout is the timeout for events that must happen. The timeout detects hangs. It is long so
+// that a busy machine does not exceed it.
 const HangTimeout = 5 * time.Minute
 
 // Hasty returns a source that does not wait for hung calls. The first Read has a short timeout, and
-// each further Read doubles the timeout. On a busy machine other calls may also time out, so tests
-// use [Eventually] to wait for their readings.
+// each further Read doubles the timeout. On a busy machine, calls that do not hang may also time
+// out. Therefore tests use [Eventually] to wait for a complete report.
 func Hasty(s Source) Source { return &hasty{s, 20 * time.Millisecond} }
 
 type hasty struct {
