@@ -110,8 +110,8 @@ func TestHostWithoutKubelet(t *testing.T) {
 	n.wantUnknown()
 }
 
-// TestMachineWithoutKubernetes checks that the mapper does not wait for Kubernetes and reports no
-// failed stage if it is configured without Kubernetes.
+// TestMachineWithoutKubernetes checks a mapper that is configured without Kubernetes. It does not
+// wait for Kubernetes and reports no failed stage.
 func TestMachineWithoutKubernetes(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodResources = "" })
 	n.remove("containers")
@@ -204,8 +204,8 @@ func serveGarbage(conn net.Conn) {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// TestRequestTime checks that a list contains the time at which it was requested, because it may
-// lack an allocation that was made during the call.
+// TestRequestTime checks that a list contains the time of its request. This time is important
+// because an allocation that was made during the call may be missing from the list.
 func TestRequestTime(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -264,8 +264,8 @@ func TestNeverTwoCallsAtOnce(t *testing.T) {
 	}
 }
 
-// TestOldKubelet checks a kubelet before Kubernetes 1.20, which does not support version v1 of the
-// API.
+// TestOldKubelet checks a kubelet that is older than Kubernetes 1.20. Such a kubelet does not
+// support version v1 of the API.
 func TestOldKubelet(t *testing.T) {
 	n := newNode(t)
 	n.serveAt(n.socket, func(*grpc.Server) {})
@@ -275,7 +275,7 @@ func TestOldKubelet(t *testing.T) {
 }
 
 // TestSilentKubelet checks that only the UIDs of live pods are known after the kubelet's list
-// became stale. These include the UIDs of pods that the list never contained.
+// became stale. The UIDs of pods that the list never contained are also known.
 func TestSilentKubelet(t *testing.T) {
 	n := newNode(t)
 	k := n.serve(holds(holder(trainer, "", gpuA)))

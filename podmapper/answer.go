@@ -15,19 +15,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// Limits for one response of the kubelet. A few bytes of a response can become hundreds of bytes in
-// memory, so the parts of a response are also limited. The response of a kubelet with 500 pods and
-// 1,000 devices stays below a tenth of each limit. A response that exceeds a limit is rejected as a
-// whole, because pods missing from a partial list would count as ended.
+// Limits for one response of the kubelet. The limits also cover the number of parts, because a few
+// bytes of a response can become hundreds of bytes in memory. The response of a kubelet with 500
+// pods and 1,000 devices stays below a tenth of each limit. A response that exceeds a limit is
+// rejected as a whole, because a pod that is missing from a partial list would count as ended.
 const (
 	maxAnswer = 16 << 20 // maximum size of a response in bytes
-	// maxPod is the maximum size of one pod in the Pods API, in bytes. etcd stores no larger object.
+	// maxPod is the maximum size of one pod in the Pods API, in bytes. etcd does not store larger
+	// objects.
 	maxPod = 2 << 20
 	// maxListed is the maximum size of one pod in the pod-resources API, in bytes. It is enough for
 	// 4,000 devices.
 	maxListed = 512 << 10
-	// maxParts is the maximum number of containers, devices and claims in all pods. A pod counts as
-	// podParts parts.
+	// maxParts is the maximum number of containers, devices and claims in all pods. Each pod also
+	// counts as podParts parts.
 	maxParts = 50_000
 	podParts = 10
 	// maxDevices is the maximum number of GPUs, partitions and replicas that all pods hold.
@@ -47,17 +48,18 @@ func (p *parts) add(n int) error {
 	return nil
 }
 
-// codec decodes a response pod by pod from the receive buffers, so that the whole response is
-// never copied.
+// codec decodes one pod after another from the receive buffers of a response. Therefore the
+// response is never copied as a whole.
 type codec struct {
 	encoding.CodecV2
-	limit uint64 // limit for one pod, in bytes
+	limit uint64 // maximum size of one pod, in bytes
 	visit func(pod []byte) error
-	err   error // error from Unmarshal, which gRPC does not wrap
+	err   error // error from Unmarshal; gRPC does not wrap it
 }
 
-// Unmarshal decodes a ListPodResourcesResponse or a ListPodsResponse. Field 1 contains the pods. An
-// unreadable pod makes the whole response invalid, because missing pods would count as ended.
+// Unmarshal decodes a ListPodResourcesResponse or a ListPodsResponse. Field 1 contains the pods. If
+// a pod cannot be read, Unmarshal rejects the whole response, because a pod that is missing from
+// the response would count as ended.
 func (c *codec) Unmarshal(data mem.BufferSlice, _ any) error {
 	r := data.Reader()
 	defer r.Close()
@@ -68,7 +70,8 @@ func (c *codec) Unmarshal(data mem.BufferSlice, _ any) error {
 	return c.err
 }
 
-// next reads the next field of the response into the buffer, and returns the buffer for reuse.
+// next reads the next field of the response into the buffer. It returns the buffer, so that the
+// caller can reuse it.
 func (c *codec) next(r *mem.Reader, buffer []byte) ([]byte, error) {
 	tag, err := binary.ReadUvarint(r)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// oversized returns how often the input of a stage exceeded a limit.
+// oversized returns the number of times that the input of a stage exceeded a limit.
 func (n *node) oversized(name stage.Name) uint64 {
 	for _, s := range n.stages.Snapshot() {
 		if s.Name == string(name) {
@@ -45,7 +45,8 @@ func holders(pods, replicas int) []*podresources.PodResources {
 }
 
 // TestOversizedList checks that a pod-resources response that exceeds a limit is rejected as a
-// whole. The previous list stays valid until it is stale. After that the allocations are unknown.
+// whole. The previous list stays valid until it is stale. When the previous list is stale, the
+// allocations are unknown.
 func TestOversizedList(t *testing.T) {
 	tests := []struct {
 		name string
@@ -112,7 +113,8 @@ func TestOversizedPods(t *testing.T) {
 	}
 }
 
-// TestBigNode checks that the responses on the largest real nodes are far below every limit.
+// TestBigNode checks that the responses of a kubelet on the largest real nodes are far below
+// every limit.
 func TestBigNode(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodLogs = strings.TrimSuffix(c.ContainerLogs, "containers") + "pods" })
 	const pods, replicas = 500, 10 // 5,000 replicas: 8 GPUs with 7 MIG devices each, and 90 replicas of each device
@@ -136,8 +138,8 @@ func TestBigNode(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, c)
 }
 
-// TestOversizedLogs checks that no new container is identified, and that known containers are
-// kept, while a directory contains too many links.
+// TestOversizedLogs checks a directory that contains too many links. Meanwhile no new container
+// is identified, and known containers are kept.
 func TestOversizedLogs(t *testing.T) {
 	n := newNode(t)
 	const most = 50

@@ -2,8 +2,8 @@ package podmapper_test
 
 import "testing"
 
-// TestBlind checks that pods keep their GPUs while only the exporter's own process is visible, including during
-// polls, and that the end of a pod in this time is detected afterwards.
+// TestBlind checks the time in which only the exporter's own process is visible. Pods keep their GPUs in this
+// time, even after polls. If a pod ends in this time, the mapper detects its end afterwards.
 func TestBlind(t *testing.T) {
 	for name, ended := range map[string]bool{"still there": false, "ended": true} {
 		t.Run(name, func(t *testing.T) {
@@ -33,8 +33,8 @@ func TestBlind(t *testing.T) {
 }
 
 // TestEndedBeforeBlind checks a pod that has ended while the kubelet still lists it and its logs remain. The pod
-// does not count as alive while no process is visible, or while the exporter seems to have its own PID namespace,
-// until a process of the pod is seen again.
+// does not count as alive until a process of the pod is seen again. This is true while no process is visible, and
+// while the exporter seems to have its own PID namespace.
 func TestEndedBeforeBlind(t *testing.T) {
 	for name, hide := range map[string]func(n *node){
 		"no process": func(n *node) { n.exit(1) },

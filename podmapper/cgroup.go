@@ -10,20 +10,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// cgroup contains the parsed content of /proc/<pid>/cgroup. The zero value represents a process
-// that belongs, or may belong, to a pod that cannot be identified.
+// cgroup contains the parsed content of /proc/<pid>/cgroup. The zero value represents a process in a
+// pod that cannot be identified. It also represents a process that may be in such a pod.
 type cgroup struct {
-	// podUID is empty for a process of another container in the exporter's own pod if the exporter has
-	// a private cgroup namespace, because the path then does not include the pod.
+	// podUID may be empty for a process in another container of the exporter's own pod. This is the
+	// case if the exporter has a private cgroup namespace, because the path of the process then does
+	// not include the pod.
 	podUID string
-	// containerID is empty for a process that is in a pod but in none of its containers. A host
-	// process has a container id if a container engine started it.
+	// containerID is empty for a process that is in a pod but outside the pod's containers. If a
+	// container engine started a host process, the host process has a container id.
 	containerID string
 	// host is set if the process does not belong to a pod.
 	host bool
 }
 
-// readCgroup reads the cgroup of the process to which stat belongs, in the same way as
+// readCgroup reads the cgroup of the process that st describes, in the same way as
 // [proc.Tree.Cgroup]. A kernel thread belongs to the host.
 func readCgroup(tree proc.Tree, pid uint32, st proc.Stat) (proc.Stat, unique.Handle[cgroup], error) {
 	st, text, err := tree.Cgroup(pid, st)
@@ -37,10 +38,10 @@ func readCgroup(tree proc.Tree, pid uint32, st proc.Stat) (proc.Stat, unique.Han
 }
 
 // parseCgroup parses the lines of the file. A line that names a pod takes precedence, because the
-// kubelet may use only some hierarchies. It is an error if lines name different containers. If a
-// line cannot be parsed, the other lines do not prove that the process is a host process, because
-// this line may name a pod. The result shares memory with the text of the file; unique.Make copies
-// it.
+// kubelet may use only some hierarchies. If two lines name different containers, parseCgroup returns
+// an error. If a line cannot be parsed, the result is never a host process, because the unparsed
+// line may name a pod. The strings in the result share memory with the text of the file. unique.Make
+// copies these strings.
 func parseCgroup(file string) (cgroup, error) {
 	var pod, host cgroup
 	var unreadable error
@@ -81,8 +82,9 @@ func (c cgroup) merge(d cgroup) (cgroup, error) {
 	return cgroup{podUID: uid, containerID: id}, nil
 }
 
-// parsePath finds the pod and the container in a path. The pod nearest to the root counts, because
-// a container can create cgroups with any name below its own cgroup.
+// parsePath finds the pod and the container in a path. If the path contains several pods, parsePath
+// returns the pod nearest to the root, because a container can create cgroups with any name below
+// its own cgroup.
 func parsePath(segments []string) cgroup {
 	at := begin(segments)
 	switch {
@@ -95,7 +97,7 @@ func parsePath(segments []string) cgroup {
 		return cgroup{host: id == "", containerID: id}
 	}
 	for i, s := range segments[at:] {
-		slice, rest, _ := strings.Cut(s, ":") // <slice>:<prefix>:<id> if the kubelet uses the systemd driver but runc does not
+		slice, rest, _ := strings.Cut(s, ":") // runc creates <slice>:<prefix>:<id> if it does not use the systemd driver but the kubelet does
 		uid, isPod := podOfSegment(slice, segments[:at+i])
 		switch {
 		case isPod && validUID(uid):
@@ -107,13 +109,14 @@ func parsePath(segments []string) cgroup {
 	return cgroup{}
 }
 
-// dashes restores the dashes in a UID. In the name of a slice a dash separates parent slices.
+// dashes restores the dashes in a UID. systemd replaces these dashes, because a dash in the name of
+// a slice separates the slice from its parent.
 var dashes = strings.NewReplacer("_", "-", `\x2d`, "-")
 
 // podOfSegment returns the unchecked UID if the segment is the cgroup of a pod. The systemd driver
-// uses kubepods[-<class>]-pod<uid>.slice, in which the dashes of the UID are replaced by
-// underscores or escaped by systemd. The cgroupfs driver uses pod<uid> below kubepods[/<class>].
-// Elsewhere, "pod" in a name has no meaning.
+// uses kubepods[-<class>]-pod<uid>.slice. In this name, the dashes of the UID are either replaced by
+// underscores or escaped. The cgroupfs driver uses pod<uid> below kubepods[/<class>]. In other
+// places, a name with "pod" is not the cgroup of a pod.
 func podOfSegment(s string, above []string) (uid string, ok bool) {
 	if slice, ok := strings.CutSuffix(s, ".slice"); ok {
 		i := strings.LastIndex(slice, "-pod")
@@ -129,15 +132,16 @@ func podOfSegment(s string, above []string) (uid string, ok bool) {
 	switch above[len(above)-1] {
 	case "kubepods", "burstable", "besteffort":
 		return uid, true
-	case "..": // common parent of both pods, which the private cgroup namespace hides
+	case "..": // cgroup that contains both pods, hidden by the private cgroup namespace
 		return uid, validUID(uid)
 	}
 	return "", false
 }
 
-// isRuntimeSegment reports whether a runtime creates the segment only for containers of pods. Such a
-// segment is the namespace that containerd uses for the kubelet, a scope of either runtime (used if
-// the kubelet creates no cgroups for its pods), or Kata's cgroup for its own processes.
+// isRuntimeSegment reports whether the segment is a cgroup that a runtime creates only for
+// containers of pods. There are three kinds. The first is the containerd namespace of the kubelet.
+// The second is a scope of containerd or CRI-O, which exists if the kubelet creates no cgroups for
+// its pods. The third is the cgroup in which Kata runs its own processes.
 func isRuntimeSegment(s string) bool {
 	return s == "k8s.io" || s == "kata_overhead" ||
 		strings.HasPrefix(s, "cri-containerd-") || strings.HasPrefix(s, "crio-")

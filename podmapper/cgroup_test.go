@@ -162,8 +162,8 @@ func TestParseCgroup(t *testing.T) {
 	}
 }
 
-// TestForgedCgroups checks that a process never counts as part of a pod because of the name of a
-// cgroup that users other than root may have created.
+// TestForgedCgroups checks cgroups that users other than root may have created. The name of such
+// a cgroup never makes a process count as part of a pod.
 func TestForgedCgroups(t *testing.T) {
 	above := map[string]string{
 		"service":                       "/system.slice/x.service",

@@ -15,12 +15,13 @@ const (
 )
 
 // parseDeviceID parses the id with which a device plugin registers a device with the kubelet.
-// NVIDIA's ids are GPU-<uuid>, MIG-<uuid> or, with drivers before R470, MIG-GPU-<uuid>/<GPU
-// instance>/<compute instance>; with the index strategy they are <GPU> or <GPU>:<n-th MIG device>.
-// Google's plugin on GKE uses device nodes: nvidia<minor> or nvidia<minor>/gi<GPU instance>. AMD's
-// plugin uses the kernel's names: the PCI address, and amdgpu_xcp_<n> for a partition. Ids of other
-// vendors are parsed as PCI addresses or passed on unchanged. If the id is invalid, the name of the
-// device is empty.
+// NVIDIA's plugin uses GPU-<uuid> and MIG-<uuid>. With drivers before R470, it uses
+// MIG-GPU-<uuid>/<GPU instance>/<compute instance> for MIG devices. With the index strategy, it
+// uses <GPU> and <GPU>:<n-th MIG device>. Google's plugin on GKE uses the names of device nodes:
+// nvidia<minor> and nvidia<minor>/gi<GPU instance>. AMD's plugin uses the names in the kernel: the
+// PCI address for a GPU, and amdgpu_xcp_<n> for a partition. An id from another vendor is parsed as
+// a PCI address if possible. Otherwise it becomes the UUID without a change. If the id is invalid,
+// the name in the result is empty.
 func parseDeviceID(resource, id string) device {
 	plain, replica := splitReplica(id)
 	name, ok := parseUUID(plain)
@@ -46,8 +47,9 @@ func parseDeviceID(resource, id string) device {
 	return device{resource: resource, id: plain, replica: replica, name: name}
 }
 
-// splitReplica splits the replica number from the id of a shared device: ::<n> for NVIDIA's plugin,
-// or /vgpu<n> for Google's plugin. The replica number of a whole device is empty.
+// splitReplica splits the id of a shared device into the id of the device and the replica number.
+// NVIDIA's plugin appends ::<n> to the id, and Google's plugin appends /vgpu<n>. If the device is
+// not shared, the replica number is empty.
 func splitReplica(id string) (plain, replica string) {
 	for _, separator := range []string{"::", "/vgpu"} {
 		if plain, replica, _ = strings.Cut(id, separator); isDigits(replica) {
@@ -97,9 +99,10 @@ func parseNode(id string) (gpu.DeviceName, bool) {
 // node returns the path of an NVIDIA GPU's device node below /dev.
 func node(minor int) string { return "nvidia" + strconv.Itoa(minor) }
 
-// parseAMD parses the name of a device in sysfs, which AMD's device plugin uses as the id: a PCI
-// address or amdgpu_xcp_<n>. The address of a divided GPU refers to its first partition. IOMMU
-// group numbers, which identify GPUs that are passed through to virtual machines, are invalid.
+// parseAMD parses an id of AMD's device plugin. The id is the name of a device in sysfs: a PCI
+// address or amdgpu_xcp_<n>. If a GPU is divided, its address refers to its first partition. If a
+// GPU is passed through to a virtual machine, the id is the number of an IOMMU group, which
+// parseAMD rejects.
 func parseAMD(id string) (gpu.DeviceName, bool) {
 	number, isPartition := strings.CutPrefix(id, "amdgpu_xcp_")
 	if !isPartition {
@@ -115,8 +118,8 @@ func parseAMD(id string) (gpu.DeviceName, bool) {
 // least four digits.
 var pciAddress = regexp.MustCompile(`^[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
 
-// parsePCI parses a PCI address in the format of the kernel or of the driver. The result has the
-// driver's format: upper case, with a domain of eight digits.
+// parsePCI parses a PCI address. It accepts the format of the kernel and the format of the driver.
+// The result is in the driver's format: upper case, with a domain of eight digits.
 func parsePCI(id string) (gpu.DeviceName, bool) {
 	if !pciAddress.MatchString(id) {
 		return gpu.DeviceName{}, false

@@ -199,8 +199,8 @@ func FuzzDeviceID(f *testing.F) {
 	})
 }
 
-// FuzzListing checks that listed devices become allocations only if their resource matches, and
-// that each allocation through a claim names a device.
+// FuzzListing checks two properties for random lists of devices. A listed device becomes an
+// allocation only if its resource matches. Each allocation through a claim names a device.
 func FuzzListing(f *testing.F) {
 	f.Add("nvidia.com/gpu", gpuID, gpuID+"::1", draNVIDIA, "gpu-0", "k8s.gpu.nvidia.com/device="+gpuID, "")
 	f.Add("nvidia.com/mig-1g.10gb", migID, "0:1", draNVIDIA, "gpu-0-mig-1g10gb-19-3", "", "share")

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/lane"
 )
 
-// tickTimeout is the maximum time for which a tick waits for the disk. The result of a slower read
-// becomes available at a later tick.
+// tickTimeout is the maximum time for which a tick waits for the disk. If a read takes longer, its
+// result becomes available at a later tick.
 const tickTimeout = 250 * time.Millisecond
 
 // A disk is a lock that serialises the reads of the log directories. The lock is held while the
@@ -27,8 +27,7 @@ func runInTurn[T any](ctx context.Context, d disk, work func() T) (v T, ok bool)
 	}
 }
 
-// tryRun is like runInTurn, but its timeout is tickTimeout, and it does nothing if another read is
-// in progress.
+// tryRun runs work with the timeout tickTimeout. If another read is in progress, it does nothing.
 func tryRun[T any](d disk, work func() T) (v T, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), tickTimeout)
 	defer cancel()
@@ -40,7 +39,8 @@ func tryRun[T any](d disk, work func() T) (v T, ok bool) {
 	}
 }
 
-// runLocked runs work and then unlocks d. The caller must have locked d.
+// runLocked runs work, unlocks d when work returns, and returns the result. The caller must have
+// locked d.
 func runLocked[T any](ctx context.Context, d disk, work func() T) (T, bool) {
 	return lane.Run(ctx, func() T {
 		defer func() { <-d }()

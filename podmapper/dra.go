@@ -15,11 +15,11 @@ const (
 	draAMD    = "gpu.amd.com"
 )
 
-// parseClaimed parses one device of a resource claim. If a CDI device of the device contains a
-// UUID, the UUID takes precedence over the name. The number in a device's name is the driver's
-// index in early releases and the minor number in later releases, and these two cannot be
-// distinguished. The argument before is the previous device of the same driver in the claim, or
-// nil.
+// parseClaimed parses one device of a resource claim. If a CDI device of the claimed device
+// contains a UUID, parseClaimed uses the UUID instead of the name. The reason is that the number
+// in the name is ambiguous: it is the driver's index in early releases of the DRA driver, and
+// the minor number in later releases. The argument before is the previous device of the same
+// driver in the claim, or nil.
 func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, id string, ok bool) {
 	for _, device := range slices.Backward(ownCDI(r.GetCdiDevices(), before.GetCdiDevices())) {
 		_, id, _ := strings.Cut(device.GetName(), "=")
@@ -36,8 +36,9 @@ func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, i
 	return name, r.GetDeviceName(), ok
 }
 
-// ownCDI returns the CDI devices that belong to the device itself. In the kubelet's list they
-// follow the CDI devices of the driver's earlier devices.
+// ownCDI returns the CDI devices that belong to the device itself. The kubelet lists each device
+// with the CDI devices of all earlier devices of the same driver, followed by its own CDI
+// devices.
 func ownCDI(all, before []*podresources.CDIDevice) []*podresources.CDIDevice {
 	same := func(a, b *podresources.CDIDevice) bool { return a.GetName() == b.GetName() }
 	if len(all) < len(before) || !slices.EqualFunc(all[:len(before)], before, same) {

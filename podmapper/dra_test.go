@@ -28,7 +28,7 @@ func TestParseDRAName(t *testing.T) {
 		{"gpu-0-mig-1g10gb-19-3", placed(0, 19, 3), true},
 		{"gpu-2-mig-1g10gb-me-20-0", placed(2, 20, 0), true},
 		{"gpu-2-mig-1c-2g20gb-14-4", placed(2, 14, 4), true},
-		{"gpu-0-mig-9-4-4", placed(0, 9, 4), true}, // numbers of profile, start and size
+		{"gpu-0-mig-9-4-4", placed(0, 9, 4), true}, // profile number, start and size
 
 		{"gpu-vfio-0", gpu.DeviceName{}, false},
 		{"gpu", gpu.DeviceName{}, false},
@@ -111,8 +111,8 @@ func TestParseClaimed(t *testing.T) {
 	}
 }
 
-// TestOwnCDI checks that a device is identified only by its own CDI devices. The kubelet lists
-// each device with the CDI devices of all previous devices.
+// TestOwnCDI checks that a device is identified only by its own CDI devices. This is necessary
+// because the kubelet lists each device together with the CDI devices of all previous devices.
 func TestOwnCDI(t *testing.T) {
 	const a, b = "nvidia.com/gpu=" + gpuID, "nvidia.com/gpu=" + migID
 	tests := []struct {

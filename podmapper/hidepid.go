@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// checkHidden returns an error if the tree hides processes of other users from the exporter. A
-// process that may trace other processes can read all processes.
+// checkHidden returns an error if the /proc tree t hides processes of other users from the
+// exporter. If the exporter may trace other processes, the tree hides no processes.
 func checkHidden(t proc.Tree, mayTrace bool) error {
 	mounts, err := os.ReadFile(filepath.Join(t.Root, "self", "mountinfo"))
 	if err != nil {
@@ -31,13 +31,14 @@ func checkHidden(t proc.Tree, mayTrace bool) error {
 	}
 	err = fmt.Errorf("%s is mounted with hidepid=%s,gid=%d, so processes of other users are not visible and energy is charged by allocation only", t.Root, hidepid, group)
 	if hidepid == "ptraceable" {
-		return fmt.Errorf("%w; give the exporter CAP_SYS_PTRACE, or use hidepid=invisible", err)
+		return fmt.Errorf("%w; give the exporter CAP_SYS_PTRACE, or mount /proc with hidepid=invisible", err)
 	}
 	return fmt.Errorf("%w; run the exporter with the supplementary group %[2]d (systemd: SupplementaryGroups=%[2]d)", err, group)
 }
 
 // hidingOf returns the hidepid option of a mount of /proc and the group that sees all processes.
-// The option is empty if no process is hidden. A later mount covers an earlier mount.
+// The option is empty if no process is hidden. If several mounts are at the same path, the last
+// mount counts, because it covers the earlier mounts.
 func hidingOf(mountinfo, root string) (hidepid string, group int) {
 	for line := range strings.Lines(mountinfo) {
 		place, fstype, _ := strings.Cut(line, " - ") // proc_pid_mountinfo(5)

@@ -18,8 +18,8 @@ const initialPIDs = "pid:[4026531836]"
 
 // SeesHost reports whether the driver's PIDs are the PIDs of the mapper's /proc. The driver reports
 // PIDs in the caller's PID namespace and omits processes that are not visible in this namespace.
-// Therefore a caller in a container with its own PID namespace gets no processes of other
-// containers.
+// Therefore, if the exporter runs in a container with its own PID namespace, the driver reports no
+// processes of other containers to it.
 func (m *Mapper) SeesHost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,8 +40,9 @@ func (m *Mapper) observeHostPIDs() bool {
 	return err == nil
 }
 
-// checkHostPIDs returns an error unless the tree contains the host's processes of all users, with
-// the PIDs of the exporter's own PID namespace.
+// checkHostPIDs returns an error unless the tree meets three conditions. It must contain the host's
+// processes, it must hide no processes of other users, and its PIDs must be PIDs in the exporter's
+// own PID namespace.
 func checkHostPIDs(t proc.Tree) error {
 	namespace, err := os.Readlink(filepath.Join(t.Root, "self", "ns", "pid"))
 	if err != nil {
@@ -55,8 +56,9 @@ func checkHostPIDs(t proc.Tree) error {
 }
 
 // isOwnNamespace reports whether the tree belongs to the exporter's own PID namespace. If the tree
-// belongs to the host's namespace and the exporter runs in another namespace, the line NSpid in the
-// exporter's status contains two PIDs (proc_pid_status(5)). Kernels before 4.1 do not write NSpid.
+// belongs to the host's namespace but the exporter runs in another namespace, the line NSpid in the
+// exporter's status file contains two PIDs (proc_pid_status(5)). Kernels before 4.1 do not write
+// NSpid.
 func isOwnNamespace(t proc.Tree) bool {
 	status, err := os.ReadFile(filepath.Join(t.Root, "self", "status"))
 	if err != nil {
@@ -70,10 +72,10 @@ func isOwnNamespace(t proc.Tree) bool {
 	return true
 }
 
-// initIsOutsidePod reports whether process 1 is outside the exporter's pod. This is the case if the
-// host itself is a container (kind). In a pod's PID namespace process 1 is the container's first
-// process or the pod's pause process. In a private cgroup namespace only paths outside this
-// namespace begin with "/..".
+// initIsOutsidePod reports whether process 1 is outside the exporter's pod. Process 1 is outside
+// the pod if the host itself is a container, as with kind. In a pod's PID namespace, process 1 is
+// either the container's first process or the pod's pause process. If the exporter has a private
+// cgroup namespace, a path begins with "/.." only if it is outside this namespace.
 func initIsOutsidePod(t proc.Tree) bool {
 	first, err1 := os.ReadFile(t.File(1, "cgroup"))
 	own, err2 := os.ReadFile(filepath.Join(t.Root, "self", "cgroup"))

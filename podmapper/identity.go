@@ -5,16 +5,17 @@ import (
 	"slices"
 )
 
-// identities finds the UIDs of the pods in the kubelet's lists, which contain only names. Another
-// pod can get a name while a process of the previous pod still hangs in the driver. Therefore
-// identities stores the devices that identified a pod. A pod keeps its devices until it ends, so if
-// other devices are listed under its name, they belong to another pod.
+// identities finds the UIDs of the pods in the kubelet's lists. These lists contain names but no
+// UIDs. Another pod can get the name of a pod while a process of the old pod still hangs in the
+// driver. Therefore identities stores the devices of each identified pod. A pod keeps its devices
+// until it ends, so if other devices are listed under its name, these devices belong to another
+// pod.
 //
-// With the pod-resources API, this method has limits. A pod without a log link is not
-// distinguishable from a predecessor with the same devices, or from a predecessor that was never
-// identified. The UID of a static pod, which can restart under the same UID, is no longer found if
-// the pod returns with other devices. The kubelet's Pods API has none of these limits.
-type identities map[identity]devices // nil for a pod that no longer owns its name
+// This method has limits. If a pod has no log link, two kinds of predecessors with the same name
+// cannot be distinguished from it: a predecessor with the same devices, and a predecessor that was
+// never identified. A static pod can restart with the same UID, but if it returns with other
+// devices, its UID is no longer found. With the kubelet's Pods API, there are no such limits.
+type identities map[identity]devices // nil for a pod if another pod now has its name
 
 // identity identifies a pod that has or had a name.
 type identity struct {
@@ -27,11 +28,12 @@ type candidates map[podName][]candidate
 
 type candidate struct {
 	uid string
-	// logs is set if the pod now has links or a log directory. Otherwise the pod had links earlier.
+	// logs is set if the pod now has links or a log directory. Otherwise the pod had links or a
+	// directory earlier.
 	logs bool
 }
 
-// add adds a pod with the name, or updates whether the pod has logs.
+// add adds a pod with the name, or sets logs if the pod is already a candidate and has logs.
 func (c candidates) add(name podName, uid string, logs bool) {
 	if i := c.index(name, uid); i >= 0 {
 		c[name][i].logs = c[name][i].logs || logs
@@ -45,8 +47,8 @@ func (c candidates) index(name podName, uid string) int {
 	return slices.IndexFunc(c[name], func(p candidate) bool { return p.uid == uid })
 }
 
-// find returns the unambiguous UIDs of the listed pods. The list must have been requested after the
-// links were read, and live must be newer than the list.
+// find returns the UIDs of the listed pods, except for pods with an ambiguous UID. The caller must
+// first read the links, then request the list, and then determine live.
 func (s identities) find(listed map[podName]devices, known candidates, live map[string]bool) map[podName]string {
 	uids := make(map[podName]string, len(listed))
 	for name, held := range listed {
@@ -63,8 +65,9 @@ func (s identities) find(listed map[podName]devices, known candidates, live map[
 	return uids
 }
 
-// hasLostName reports whether a name now belongs to another pod, according to the devices that are
-// now listed under the name. A pod never regains a lost name.
+// hasLostName reports whether another pod now has the name of the pod i. This is the case if the
+// devices that are now listed under the name differ from the devices of the pod. A pod never
+// regains a lost name.
 func (s identities) hasLostName(i identity, held devices) bool {
 	before, named := s[i]
 	if !named || before.equal(held) {
@@ -79,7 +82,8 @@ func (held devices) equal(others devices) bool {
 }
 
 // podUID returns the UID of the live candidate. If no candidate is live, it returns the UID of the
-// candidate that still has logs. If no candidate or several candidates match, the pod is ambiguous.
+// candidate that still has logs. It returns false if no candidate or more than one candidate
+// matches.
 func podUID(known []candidate, live map[string]bool) (string, bool) {
 	var alive, linked []string
 	for _, p := range known {

@@ -46,7 +46,7 @@ func TestRecreatedPod(t *testing.T) {
 	n.wantHeld(ambiguous)
 	third := trainer
 	third.UID = strings.Repeat("3", 32)
-	n.link(third, strings.Repeat("3", 64)) // a third pod does not change this
+	n.link(third, strings.Repeat("3", 64)) // a third pod with this name does not change the result
 	n.poll()
 	n.wantHeld(ambiguous)
 }
@@ -58,8 +58,8 @@ func (n *node) answer(pods ...*podresources.PodResources) {
 }
 
 // TestOtherDevicesAreAnotherPods checks a pod that was deleted by force. Its process hangs in the
-// driver and its log link remains. Another pod gets the same name, but other devices, so these
-// devices are not attributed to the old pod.
+// driver and its log link remains. Another pod gets the same name and other devices. These devices
+// must not be attributed to the old pod.
 func TestOtherDevicesAreAnotherPods(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -111,7 +111,7 @@ func TestOtherDevices(t *testing.T) {
 			n.link(trainer, id)
 			n.answer(tt.before...)
 			n.poll()
-			n.answer() // an empty list, as from a kubelet that just started
+			n.answer() // an empty list, as from a kubelet that has just started
 			n.poll()
 			n.answer(tt.after...)
 			n.poll()
@@ -130,9 +130,9 @@ func TestOtherDevices(t *testing.T) {
 
 func pods(p ...*podresources.PodResources) []*podresources.PodResources { return p }
 
-// TestPodBesideItsSuccessor checks a kubelet before 1.34, which lists both a finished pod and its
-// successor. The owner of each device is known as soon as the kubelet no longer lists the finished
-// pod.
+// TestPodBesideItsSuccessor checks a kubelet that is older than 1.34. Such a kubelet lists both a
+// finished pod and the pod that replaced it. As soon as the kubelet no longer lists the finished
+// pod, the owner of each device is known.
 func TestPodBesideItsSuccessor(t *testing.T) {
 	n := newNode(t)
 	link := n.link(trainer, id)

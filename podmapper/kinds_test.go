@@ -90,8 +90,8 @@ func TestSharedClaims(t *testing.T) {
 	)
 }
 
-// TestHoldersShareClaimedDevices checks that exactly the holders of a claimed device share the
-// device, independently of the names that they use for it.
+// TestHoldersShareClaimedDevices checks that all holders of a claimed device share the device, and
+// that other pods do not share it. The names that the holders use for the device do not matter.
 func TestHoldersShareClaimedDevices(t *testing.T) {
 	namesake := notebook
 	namesake.Part = trainer.Part
@@ -122,8 +122,8 @@ func TestHoldersShareClaimedDevices(t *testing.T) {
 	}
 }
 
-// TestClaimedDeviceWithoutCDI checks that a claimed device without its own CDI device is not
-// confused with the preceding device, although the kubelet lists the CDI devices of both.
+// TestClaimedDeviceWithoutCDI checks a claimed device that has no CDI device. The kubelet lists it
+// with the CDI devices of the preceding device. The mapper must not confuse the two devices.
 func TestClaimedDeviceWithoutCDI(t *testing.T) {
 	n := newNode(t)
 	claimed := claimer(trainer, "mine", "gpu-0", "gpu-1")
@@ -151,8 +151,8 @@ func TestDeviceOfTwoContainers(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, sidecar, false), exclusive(gpuA, trainer, false))
 }
 
-// TestClaimOfSeveralContainers checks that a claim to which several containers refer is allocated
-// to the pod, without a container.
+// TestClaimOfSeveralContainers checks a claim to which several containers refer. The claim is
+// allocated to the pod, without a container.
 func TestClaimOfSeveralContainers(t *testing.T) {
 	const claim = "train-0-extended-resources-x7k2p"
 	n := newNode(t)
@@ -183,7 +183,7 @@ func TestClaimOfSeveralContainers(t *testing.T) {
 }
 
 // TestWarnsOnceOfIDs checks that a device id in an unknown format is logged once for each
-// resource, and that other ids are not logged.
+// resource. Ids in a known format are not logged.
 func TestWarnsOnceOfIDs(t *testing.T) {
 	var log strings.Builder
 	n := newNode(t, func(c *podmapper.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })

@@ -23,15 +23,15 @@ import (
 )
 
 // A socket is one of the kubelet's Unix sockets. Each call opens a new connection, because a
-// restarted kubelet has a new socket under the same name, and a call every ten seconds does not
-// justify keeping a connection open.
+// restarted kubelet has a new socket under the same name, and because calls are too rare to keep
+// a connection open.
 type socket struct {
 	path    string
 	timeout time.Duration
 }
 
 // list calls a method that returns a list of pods, and calls visit for each pod. A pod may have
-// at most limit bytes. The function visit must not keep the bytes.
+// at most limit bytes. The function visit must not keep a reference to these bytes.
 func (s socket) list(ctx context.Context, method string, request any, limit uint64, visit func(pod []byte) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -49,7 +49,7 @@ func (s socket) list(ctx context.Context, method string, request any, limit uint
 	switch {
 	case c.err != nil:
 		return c.err
-	case err != nil && strings.Contains(err.Error(), "message larger than max"): // the rate limit of the kubelet has the same status code
+	case err != nil && strings.Contains(err.Error(), "message larger than max"): // the kubelet's rate limit has the same status code, so only the text distinguishes the two errors
 		return fmt.Errorf("%w: %w", err, stage.ErrOversized)
 	}
 	return err
@@ -62,7 +62,7 @@ type kubelet struct{ socket }
 func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error) {
 	// While the kubelet is stopped, its folder still exists.
 	if _, err := os.Stat(filepath.Dir(k.path)); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("no kubelet on this host: %s does not exist (in a pod, mount it; on a machine without Kubernetes, set --kubelet.pod-resources-socket= to an empty value)",
+		return nil, fmt.Errorf("no kubelet on this host: %s does not exist (in a pod, mount this directory; on a machine without Kubernetes, set --kubelet.pod-resources-socket= to an empty value)",
 			filepath.Dir(k.path))
 	}
 	var pods []*podresources.PodResources
@@ -86,7 +86,7 @@ func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error)
 type podsAPI struct{ socket }
 
 // present reports whether the socket of the API exists. An existing directory does not prove that
-// the API exists, because a mount creates the directory.
+// the API exists, because a volume mount creates the directory even if there is no socket in it.
 func (p podsAPI) present() bool {
 	if p.path == "" {
 		return false
@@ -95,8 +95,8 @@ func (p podsAPI) present() bool {
 	return err == nil
 }
 
-// list returns the kubelet's pods. It skips pods with a name or UID that is not well formed,
-// because no process can be matched to them.
+// list returns the kubelet's pods. If the name or the UID of a pod is not well formed, list skips
+// the pod, because no process can be matched to it.
 func (p podsAPI) list(ctx context.Context) ([]pod, error) {
 	var pods []pod
 	var n parts

@@ -15,15 +15,16 @@ import (
 )
 
 // DefaultResources matches the names of resources that represent GPUs: nvidia.com/gpu,
-// nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb and similar names, amd.com/gpu, and AMD's
-// partitions by compute and memory mode, such as amd.com/cpx_nps4. For other resources of these
-// vendors, such as passed-through GPUs, the numbers in device ids have other meanings.
+// nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb and similar names, and amd.com/gpu. It also matches
+// AMD's partitions, which are named by compute and memory mode, such as amd.com/cpx_nps4. Other
+// resources of these vendors, such as passed-through GPUs, are not matched, because the numbers in
+// their device ids have other meanings.
 const DefaultResources = `^(nvidia\.com/(gpu|mig-)|amd\.com/(gpu|[a-z]+_nps[0-9]+)$)`
 
 var defaultResources = regexp.MustCompile(DefaultResources)
 
-// devices contains the GPUs, partitions and replicas that the containers of one pod hold. It is
-// sorted, so that equal sets are equal slices.
+// devices contains the GPUs, partitions and replicas that the containers of one pod hold. The slice
+// is sorted, so that equal sets of devices are equal slices.
 type devices []device
 
 // device describes one GPU, MIG device or replica as listed by the kubelet.
@@ -43,15 +44,16 @@ func (d device) understood() bool { return d.name != gpu.DeviceName{} }
 type listing struct {
 	held map[podName]devices
 	// duplicates contains the names that the list contains twice. Kubelets before 1.34 list a finished
-	// pod in addition to its successor. In this case the owner of each device is unknown.
+	// pod in addition to the pod that replaced it. In this case it is unknown which of the two pods
+	// owns a device.
 	duplicates map[podName]bool
-	// single contains the name of the only container of each pod with one container, with or without
+	// single contains the only container of each pod that has one container. The container may have no
 	// devices.
 	single map[podName]string
 }
 
-// readListing extracts the GPUs from the kubelet's list. This list has one entry per device, in
-// varying order.
+// readListing extracts the GPUs from the kubelet's list. The kubelet's list contains one entry per
+// device, in varying order.
 func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, log *slog.Logger) listing {
 	l := listing{make(map[podName]devices), make(map[podName]bool), make(map[podName]string, len(pods))}
 	seen := make(map[podName]bool, len(pods))
@@ -91,7 +93,8 @@ func (l listing) check() error {
 	return nil
 }
 
-// allGone reports whether pods held devices and the next list contains none of them.
+// allGone reports whether this list contains pods with devices and the next list contains none of
+// these pods.
 func (l listing) allGone(next listing) bool {
 	for name := range l.held {
 		if next.held[name] != nil {
@@ -101,7 +104,7 @@ func (l listing) allGone(next listing) bool {
 	return len(l.held) > 0
 }
 
-// identifiable returns the devices of those pods that have a name that is listed once.
+// identifiable returns the devices by pod name. It omits names that are listed twice.
 func (l listing) identifiable() map[podName]devices {
 	held := maps.Clone(l.held)
 	maps.DeleteFunc(held, func(name podName, _ devices) bool { return l.duplicates[name] })
@@ -146,8 +149,8 @@ func (held devices) addDevices(c *podresources.ContainerResources, resources *re
 	return held
 }
 
-// addClaimed adds the devices that DRA drivers allocated to a container. A device with
-// consumable capacity (KEP-5075) has a share id for each share.
+// addClaimed adds the devices that DRA drivers allocated to a container. If a device has consumable
+// capacity (KEP-5075), each share of the device has its own share id.
 func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Logger) devices {
 	for _, claim := range c.GetDynamicResources() {
 		before := make(map[string]*podresources.ClaimResource) // previous claimed device by driver
@@ -165,8 +168,8 @@ func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Log
 }
 
 // mergeClaims keeps one entry for each claimed device. The kubelet lists the whole claim for every
-// container in the pod that refers to the claim or to a part of the claim. This includes the claim
-// for extended resources (KEP-5004).
+// container in the pod that refers to the claim or to a part of the claim. The claim for extended
+// resources (KEP-5004) is listed in the same way.
 func (held devices) mergeClaims() devices {
 	joined := held[:0]
 	for _, d := range held {
@@ -197,8 +200,9 @@ func (l listing) holdings() []holding {
 	return list
 }
 
-// addHoldings adds a pod's devices. It counts the replicas of each device. The device itself
-// precedes its replicas. A container that holds the device itself holds all replicas of the device.
+// addHoldings adds a pod's devices. For each device, it counts the replicas. In the sorted list, a
+// device precedes its replicas. If a container holds the device itself, it holds all replicas of
+// the device.
 func (held devices) addHoldings(list []holding, pod podName) []holding {
 	first := len(list)
 	for _, d := range held {
@@ -217,8 +221,9 @@ func (held devices) addHoldings(list []holding, pod podName) []holding {
 	return list
 }
 
-// allocations returns the allocations in the order of holdings. The kubelet's list contains neither
-// UIDs nor liveness. Kubelets before 1.34 also list finished pods.
+// allocations returns the allocations, sorted like the holdings. The UIDs and the live pods are
+// arguments, because the kubelet's list contains neither UIDs nor the state of a pod. Kubelets
+// before 1.34 also list finished pods.
 func (l listing) allocations(uids map[podName]string, live map[string]bool, ps *pods) []gpu.Allocation {
 	holdings := l.holdings()
 	holders := countHolders(holdings)
@@ -249,9 +254,9 @@ func countHolders(list []holding) map[string]int {
 	return n
 }
 
-// sharing returns how a device is shared. The kubelet does not report whether MPS shares the
-// replicas, or whether a claim has admin access and only monitors the device. Pods that hold the
-// same claimed device share the device.
+// sharing returns how a device is shared. Pods that hold the same claimed device share the device.
+// Two facts are unknown, because the kubelet does not report them: whether MPS shares the replicas,
+// and whether a claim has admin access and only monitors the device.
 func (h holding) sharing(holders int) gpu.Sharing {
 	switch {
 	case h.replicas > 0 || holders > 1:

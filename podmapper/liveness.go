@@ -18,18 +18,18 @@ import (
 // before the process runs the container's program.
 const settleTime = 5 * time.Second
 
-// maxPodProcesses is the maximum number of processes of a pod that are remembered to check whether
-// the pod is alive.
+// maxPodProcesses is the maximum number of processes that are remembered for each pod. They are
+// used to check whether the pod is alive.
 const maxPodProcesses = 8
 
-// podProcesses contains processes by the UID of their pod, oldest first. A pod is alive while one
-// of these processes is alive. The first process is the pause process if the pod has one. The pause
-// process exists as long as the pod.
+// podProcesses contains processes by the UID of their pod, oldest first. A pod is alive while at
+// least one of its processes is alive. If the pod has a pause process, the first process is the
+// pause process, which exists as long as the pod.
 type podProcesses map[string][]gpu.ProcessID
 
-// podScan finds the live pods: pods that the cgroup of a process names, including the cgroup of a
-// pause process. A process that is unchanged, according to its start time, is not read again. A
-// podScan is not safe for concurrent use.
+// podScan finds the live pods. A pod is live if the cgroup of a process names it; the process may
+// be a pause process. If the start time of a process has not changed since the last scan, podScan
+// does not read the process again. A podScan is not safe for concurrent use.
 type podScan struct {
 	tree proc.Tree
 	seen []scanned // processes in the last scan, sorted by PID
@@ -43,10 +43,10 @@ type scanned struct {
 	final  bool          // set if the cgroup of the process will not change
 }
 
-// scan reads all processes and returns the live pods. An unreadable process does not affect the
-// others; the error contains the first failure. The scan stops without a result when ctx ends,
-// because reading thousands of processes can take longer than the time that the program has for
-// shutting down.
+// scan reads all processes and returns the live pods. If a process cannot be read, scan continues
+// with the other processes and returns the first such failure in its error. When ctx ends, scan
+// stops without a result, because reading thousands of processes can take longer than a shutdown
+// may take.
 func (s *podScan) scan(ctx context.Context, now time.Duration) (live podProcesses, err error) {
 	pids, err := s.tree.PIDs()
 	if err != nil {
@@ -83,7 +83,8 @@ func (s *podScan) scan(ctx context.Context, now time.Duration) (live podProcesse
 	return live, err
 }
 
-// add adds a process of a pod, unless maxPodProcesses older processes of the pod are already known.
+// add adds a process of a pod, unless the list already contains maxPodProcesses older processes of
+// the pod.
 func (w podProcesses) add(uid string, id gpu.ProcessID) {
 	list := w[uid]
 	i, _ := slices.BinarySearchFunc(list, id, func(a, b gpu.ProcessID) int {
@@ -110,8 +111,8 @@ func anyAlive(tree proc.Tree, list []gpu.ProcessID) bool {
 	})
 }
 
-// readProcess reads the required data of one process. An exiting process counts as ended, so that
-// it does not keep a pod alive.
+// readProcess reads the required data of one process. A process that is exiting is treated as
+// ended, so that it does not keep a pod alive.
 func (s *podScan) readProcess(pid uint32, now time.Duration) (scanned, error) {
 	st, err := s.tree.Stat(pid)
 	if err != nil {

@@ -25,8 +25,8 @@ func (c *endsAfter) Err() error {
 	return nil
 }
 
-// TestScanEndsWithItsContext checks that a scan stops with its context. A scan of thousands of
-// processes can take longer than the time that the program has for shutting down.
+// TestScanEndsWithItsContext checks that a scan stops with its context. Without this, a scan
+// of thousands of processes could delay the shutdown of the program.
 func TestScanEndsWithItsContext(t *testing.T) {
 	root := t.TempDir()
 	for pid := range 100 {

@@ -11,8 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// hangs replaces a directory with a pipe, so that opening it blocks as on a disk that does not
-// respond. heal restores the directory, which is then empty.
+// hangs replaces a directory with a pipe. Opening the pipe blocks, like opening a directory on a
+// disk that does not respond. The returned function heal creates an empty directory in place of
+// the pipe.
 func (n *node) hangs(dir string) (heal func()) {
 	n.t.Helper()
 	n.remove(dir)
@@ -32,7 +33,8 @@ func (n *node) hangs(dir string) (heal func()) {
 	return heal
 }
 
-// inTime fails the test if a call that the sampler makes blocks on a hanging disk.
+// inTime fails the test if a call blocks because the disk hangs. The argument is a call that the
+// sampler makes.
 func (n *node) inTime(call func()) {
 	n.t.Helper()
 	done := make(chan struct{})
@@ -105,9 +107,9 @@ func TestUnknownContainerOnADiskThatHangs(t *testing.T) {
 	}
 }
 
-// TestPodLogsHang checks that a tick does not wait longer than the timeout for the log directory
-// of a pod, which is read for a container without a link. The pod is known, and owns the process
-// after five seconds.
+// TestPodLogsHang checks a container without a link, for which the mapper reads the log
+// directory of the pod. A tick does not wait for the directory for longer than the timeout. The
+// pod is known, so after five seconds the process is attributed to the pod.
 func TestPodLogsHang(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodLogs = filepath.Join(filepath.Dir(c.ContainerLogs), "pods") })
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -143,7 +145,7 @@ func TestRunEndsWhileTheLogsHang(t *testing.T) {
 }
 
 // TestLogsFailForLong checks that the allocations and the containers of a live pod stay known
-// while the logs cannot be read, and that ended pods are forgotten.
+// while the logs cannot be read. Pods that ended are forgotten.
 func TestLogsFailForLong(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))

@@ -9,7 +9,7 @@ import (
 )
 
 // maxFileName is the maximum length of a file name. The kubelet truncates longer link names at the
-// end, which removes digits of the container's id.
+// end. The container's id is at the end of the name, so it loses digits.
 const maxFileName = 255
 
 // logLink describes the container to which one link in /var/log/containers refers.
@@ -23,8 +23,8 @@ type logLink struct {
 // truncated reports whether the name of the link was too short for the whole id.
 func (l logLink) truncated() bool { return len(l.id) < 64 }
 
-// key returns the key of the link in the index. It is the container's id or, if the id is truncated,
-// all fields.
+// key returns the key of the link in the index. The key is the container's id. If the id is
+// truncated, the key consists of all fields.
 func (l logLink) key() string {
 	if l.truncated() {
 		return strings.Join([]string{l.Scope, l.Name, l.UID, l.Part, l.id}, "/")

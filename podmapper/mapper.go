@@ -19,8 +19,8 @@ import (
 
 const (
 	defaultPoll = 10 * time.Second
-	// extraPoll is the minimum interval between two polls for new containers. The kubelet answers at
-	// most 100 calls per second from all clients together.
+	// extraPoll is the minimum interval between two polls for new containers. The kubelet has a rate
+	// limit of 100 calls per second, which all clients share.
 	extraPoll = 2 * time.Second
 	// callTimeout is the timeout of one call to the kubelet, and the timeout of reading the log
 	// directories. Both operations usually take milliseconds.
@@ -40,8 +40,8 @@ type Config struct {
 	PodsAPI      string // path of the Pods API's socket (Kubernetes 1.37); it may be empty or missing
 	// Resources matches the names of resources that represent GPUs. Nil means [DefaultResources].
 	Resources *regexp.Regexp
-	// Reservations contains the namespaces of pods that only reserve GPUs for other pods. Nil means
-	// [DefaultReservations].
+	// Reservations contains namespaces. The pods in these namespaces only reserve GPUs for other pods.
+	// Nil means [DefaultReservations].
 	Reservations []string
 	Poll         time.Duration // interval between two polls; 10 s if zero
 	Now          gpu.Clock
@@ -59,24 +59,24 @@ type Mapper struct {
 	// extra requests a poll from Run before the next tick.
 	extra chan struct{}
 
-	// refresh is locked during a poll, so that the mapper makes at most one call at a time. It guards
-	// the fields up to pods.
+	// refresh is locked during a poll, so that the mapper makes at most one call at a time. This mutex
+	// guards the fields up to pods.
 	refresh     sync.Mutex
 	skippedLast bool // set if the last response of the kubelet was ignored
 	kubelet     kubelet
 	podsAPI     podsAPI
 	scan        podScan
-	found       podProcesses    // pod processes in the last scan that could see processes
+	found       podProcesses    // pod processes found in the last scan in which processes were visible
 	ended       map[string]bool // UIDs of listed pods that have no process left
 	identities  identities
 	listed      listing            // last accepted response of the pod-resources API
-	warned      map[string]bool    // resources with an id in an unknown format that was logged
+	warned      map[string]bool    // resources for which an id in an unknown format was already logged
 	uids        map[podName]string // UIDs of the listed pods
 	pods        *pods              // last response of the Pods API, or nil
 	// polled is closed at the end of the first poll.
 	polled chan struct{}
 
-	// mu guards the fields that the sampler reads. It is never held during a call to the
+	// mu guards the fields that the sampler reads. This mutex is never held during a call to the
 	// kubelet.
 	mu           sync.Mutex
 	held         []gpu.Allocation
@@ -84,7 +84,8 @@ type Mapper struct {
 	podProcesses podProcesses    // processes of the pods with allocations
 	// livenessKnown is set if the live pods were determined by the Pods API, and not by processes.
 	livenessKnown bool
-	// requested is the request time of the last accepted list (boot clock), or nil if there was none.
+	// requested is the request time of the last accepted list (boot clock), or nil if no list was
+	// accepted yet.
 	requested *time.Duration
 	seesHost  *bool // nil until the PID namespace was checked
 }
@@ -136,16 +137,17 @@ func (m *Mapper) Run(ctx context.Context) error {
 	}
 }
 
-// poll calls Refresh and ignores the error, because the stages count and log errors.
+// poll calls Refresh. It ignores the returned error, because the stages already count and log each
+// error.
 func (m *Mapper) poll(ctx context.Context) { _ = m.Refresh(ctx) }
 
 // Polled returns a channel that is closed after the first poll, with or without an error.
 func (m *Mapper) Polled() <-chan struct{} { return m.polled }
 
 // Refresh polls all sources once. Each source can fail independently. The returned error joins the
-// errors of all stages. The links are read before the kubelet's list. A pod with links was already
-// admitted, so the list refers to this pod or to a later pod with the same name, but never to an
-// earlier pod. The Pods API is read after the list.
+// errors of all stages. Refresh reads the links before the kubelet's list. A pod with links was
+// already admitted when the list was requested, so its name in the list refers either to this pod
+// or to a later pod, but never to an earlier pod. Refresh reads the Pods API after the list.
 func (m *Mapper) Refresh(ctx context.Context) error {
 	m.refresh.Lock()
 	defer m.refresh.Unlock()
@@ -188,8 +190,8 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
 }
 
-// endedBy returns the UIDs of the listed pods that had processes before a scan and have no
-// processes in this scan.
+// endedBy returns the UIDs of the listed pods that had processes earlier but have no processes in
+// found, which is the result of the last scan.
 func (m *Mapper) endedBy(found podProcesses) map[string]bool {
 	ended := make(map[string]bool)
 	for _, uid := range m.uids {
@@ -200,8 +202,8 @@ func (m *Mapper) endedBy(found podProcesses) map[string]bool {
 	return ended
 }
 
-// identify finds the UIDs of the pods in the kubelet's list. It stores the UIDs from the Pods API
-// for later polls in which the Pods API does not respond.
+// identify finds the UIDs of the pods in the kubelet's list. It also stores the UIDs from the Pods
+// API, because the Pods API may not respond at a later poll.
 func (m *Mapper) identify(now *pods, known candidates, live map[string]bool) {
 	held := m.listed.identifiable()
 	if now == nil {
@@ -215,8 +217,8 @@ func (m *Mapper) identify(now *pods, known candidates, live map[string]bool) {
 	}
 }
 
-// recentPods returns the last response of the Pods API, or nil if this response is stale. It
-// becomes stale after as many polls as a list from the kubelet.
+// recentPods returns the last response of the Pods API, or nil if this response is stale. The
+// response becomes stale after freshPolls poll intervals, like a list from the pod-resources API.
 func (m *Mapper) recentPods() *pods {
 	if m.pods != nil && m.cfg.Now().Boot-m.pods.requested > freshPolls*m.cfg.Poll {
 		return nil
@@ -224,9 +226,10 @@ func (m *Mapper) recentPods() *pods {
 	return m.pods
 }
 
-// withLogs returns the UIDs of the pods that have logs. If the exporter cannot see the processes of
-// pods, a pod counts as alive if it has logs and the kubelet lists it. In this case, a finished pod
-// also counts as alive if the kubelet is older than 1.34.
+// withLogs returns the UIDs of the pods that have logs. It is used if the exporter cannot see the
+// processes of pods. Then a pod counts as alive if it has logs and the kubelet lists it. Kubelets
+// before 1.34 also list finished pods, so with these kubelets a finished pod may also count as
+// alive.
 func withLogs(known candidates) map[string]bool {
 	live := make(map[string]bool, len(known))
 	for _, pods := range known {
@@ -249,15 +252,15 @@ func (m *Mapper) markPolled() {
 }
 
 // list reads the pod-resources list and returns the boot-clock time at which it was requested. The
-// result is nil if the response was not accepted. The previous list then stays valid, but does not
-// cover pods that were created later.
+// result is nil if the response was not accepted. In this case the previous list stays valid, but
+// pods that were created after it are unknown.
 func (m *Mapper) list(ctx context.Context) (requested *time.Duration, err error) {
 	if m.cfg.PodResources == "" {
 		return nil, nil
 	}
 	began := m.cfg.Now()
 	pods, err := m.kubelet.list(ctx)
-	if ctx.Err() != nil { // the end of the context is not an error of the stage
+	if ctx.Err() != nil { // a call that is cancelled by the end of the context is not a failure of the stage
 		return nil, ctx.Err()
 	}
 	var next listing
@@ -286,17 +289,17 @@ func (m *Mapper) warnOfIDs() {
 				continue
 			}
 			m.warned[d.resource] = true
-			m.cfg.Log.Warn("unknown device id format, so the allocated GPU is unknown: its container is charged for use but not for holding; "+
-				"report the id, or, if the device is not a GPU, exclude the resource from --kubelet.resource-pattern",
+			m.cfg.Log.Warn("unknown format of a device id, so the allocated GPU is unknown: the container is charged for using a GPU, but not for holding one; "+
+				"report this id to the project or, if the device is not a GPU, exclude the resource with --kubelet.resource-pattern",
 				"resource", d.resource, "id", d.id[:min(len(d.id), maxOpaque)], "namespace", pod.namespace, "pod", pod.pod, "container", d.container)
 		}
 	}
 }
 
-// mayHaveRestarted reports whether a response must be ignored because it lists none of the pods
-// that held GPUs before. A kubelet that has just started lists no pods, or only its static pods,
-// until it has read the other pods, which takes less than a second. The next response, which is
-// requested soon, is always accepted.
+// mayHaveRestarted reports whether a response must be ignored because the kubelet may have just
+// restarted. This is assumed if the response lists none of the pods that held GPUs before. For less
+// than a second after its start, a kubelet lists no pods, or only its static pods. The mapper
+// requests the next response soon, and always accepts it.
 func (m *Mapper) mayHaveRestarted(next listing) bool {
 	m.skippedLast = !m.skippedLast && m.listed.allGone(next)
 	if m.skippedLast {
@@ -309,7 +312,7 @@ func (m *Mapper) scanProcesses(ctx context.Context) (podProcesses, error) {
 	began := m.cfg.Now()
 	live, err := m.scan.scan(ctx, began.Boot)
 	err = errors.Join(m.sight.Check(), err)
-	if ctx.Err() != nil { // the end of the context is not an error of the stage
+	if ctx.Err() != nil { // a call that is cancelled by the end of the context is not a failure of the stage
 		return nil, ctx.Err()
 	}
 	m.cfg.Stages.Observe(stage.Processes, began, err)

@@ -18,13 +18,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// keepNames is the time for which a container is remembered after its link was removed. It must
-// exceed the remaining life of the container's processes, and the validity of a response from the
-// kubelet.
+// keepNames is the time for which a container is remembered after its link was removed. This time
+// must be longer than the container's processes run after the removal, and longer than a response
+// from the kubelet is valid.
 const keepNames = 5 * time.Minute
 
-// minIDDigits is the number of digits of a container's id that identify it. Container engines also
-// display 48 bits of an id.
+// minIDDigits is the number of digits of a container's id that are enough to identify the
+// container. Container engines also display 12 digits of an id.
 const minIDDigits = 12
 
 // names is an index of containers, built from the kubelet's log links, log directories and Pods
@@ -44,13 +44,13 @@ type names struct {
 	mu    sync.Mutex
 	links map[string]*link // links by their key
 	logs  podLogs
-	// single contains the container of each pod that has only one container. single contains
-	// containers from the Pods API by pod UID, and singleByName contains containers from the
-	// pod-resources API by pod name.
+	// single and singleByName contain the container of each pod that has only one container. single
+	// contains containers from the Pods API, by pod UID. singleByName contains containers from the
+	// pod-resources API, by pod name.
 	single       map[string]gpu.Owner
 	singleAsked  time.Duration // boot-clock time at which single was requested
 	singleByName map[podName]string
-	// listing is the number of successful reads of the directory of links.
+	// listing is the number of times that the directory of links was read successfully.
 	listing uint64
 }
 
@@ -75,8 +75,9 @@ func newNames(cfg Config) *names {
 	}
 }
 
-// forget drops old containers. While the directories cannot be read, the containers of live pods
-// are kept in their last listed state, because allocations are matched to them by UID.
+// forget drops old containers. While the directories cannot be read, forget keeps the containers of
+// live pods and their last listed state, because the UIDs of allocations come from these
+// containers.
 func (n *names) forget(live map[string]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -86,12 +87,12 @@ func (n *names) forget(live map[string]bool) {
 	})
 }
 
-// maxNames is the maximum number of remembered containers. It is a few times the limit for one
-// listing.
+// maxNames is the maximum number of remembered containers. This number is a few times the limit for
+// one listing.
 const maxNames = 50_000
 
-// enforceLimit drops all containers that were last used before the given time if there are more
-// than maxNames. The caller holds n.mu.
+// If there are more than maxNames containers, enforceLimit drops the containers that were last used
+// before the given time. The caller holds n.mu.
 func (n *names) enforceLimit(since time.Duration) {
 	if len(n.links) > maxNames {
 		maps.DeleteFunc(n.links, func(_ string, l *link) bool { return l.used < since })
@@ -112,8 +113,8 @@ func (n *names) remember(l logLink) *link {
 // current reports whether the last listing contained the link.
 func (n *names) current(l *link) bool { return l.listing == n.listing && l.listing > 0 }
 
-// hasLogs reports whether log directories are configured. On a host without Kubernetes they are
-// not.
+// hasLogs reports whether log directories are configured. On a host without Kubernetes, no log
+// directories are configured.
 func (n *names) hasLogs() bool { return n.dir != "" || n.logRoot != "" }
 
 // refresh reads the directories and updates the stage.
@@ -125,7 +126,7 @@ func (n *names) refresh(ctx context.Context) error {
 	due, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
 	err, ok := runInTurn(due, n.disk, n.load)
-	if ctx.Err() != nil { // the end of the context is not an error of the stage
+	if ctx.Err() != nil { // a read that is cancelled by the end of the context is not a failure of the stage
 		return ctx.Err()
 	}
 	if !ok {
@@ -135,8 +136,9 @@ func (n *names) refresh(ctx context.Context) error {
 	return err
 }
 
-// learn adds data from a response of the Pods API that was requested at the given time: the
-// containers with known ids, and the containers that are the only container of their pod.
+// learn adds data from a response of the Pods API: the containers with known ids, and the
+// containers that are the only container of their pod. requested is the time at which the response
+// was requested.
 func (n *names) learn(containers []logLink, single map[string]gpu.Owner, requested time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -156,10 +158,10 @@ func (n *names) learnSingle(containers map[podName]string) {
 }
 
 // lookup returns the container with the given id. If podUID is not empty, the container must belong
-// to this pod. If the container is unknown, as it is immediately after its start, the directory is
-// read again. The id of a process in a sandbox (gVisor) is not the id of a container. Such a
-// process is attributed to the only container of its pod, if the pod has had no other container
-// since the process was first seen.
+// to this pod. If the container is unknown, lookup reads the directory again, because a container
+// that has just started may be missing from the index. In a sandbox (gVisor), the id in the cgroup
+// of a process is not the id of a container. A process in a sandbox is attributed to the only
+// container of its pod, if the pod has had no other container since the process was first seen.
 func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Owner, bool) {
 	now := n.now()
 	c, ok := n.indexed(podUID, id, now.Boot)
@@ -174,9 +176,9 @@ func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Owner, bool) 
 	return c, true
 }
 
-// singleContainer returns the only container of a pod. A response of the Pods API that is older
-// than the first observation of the process does not count, because the process may belong to an
-// ephemeral container that was added later.
+// singleContainer returns the only container of a pod. It does not use a response of the Pods API
+// that is older than the first observation of the process. The process may belong to an ephemeral
+// container that was added after such a response.
 func (n *names) singleContainer(podUID string, seen time.Duration, now time.Time) (gpu.Owner, bool) {
 	n.mu.Lock()
 	c, ok := n.single[podUID]
@@ -233,8 +235,8 @@ func (n *names) find(podUID, id string) *link {
 }
 
 // findTruncated finds a container by the truncated id of its link, if enough digits are left to
-// identify it. A pod may have other containers although it has no other link, because their links
-// may not exist yet.
+// identify it. If the pod has no other link, it may still have other containers, because their
+// links may not exist yet.
 func (n *names) findTruncated(podUID, id string) (found *link) {
 	for _, l := range n.links {
 		if len(l.id) < minIDDigits || !l.truncated() || !strings.HasPrefix(id, l.id) {
@@ -289,13 +291,13 @@ func (n *names) load() error {
 	return errors.Join(linksErr, logsErr)
 }
 
-// readLinks reads all links. It skips links with unknown targets and links that are removed
-// meanwhile.
+// readLinks reads all links. It skips a link if the format of the link's target is unknown, or if
+// the link is removed while the directory is read.
 func (n *names) readLinks() ([]logLink, error) {
 	entries, err := readNames(n.dir, n.limit)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list container logs: mount this directory, "+
-			"or containers missing from the kubelet's Pods API stay unmapped: %w", err)
+		return nil, fmt.Errorf("list container logs: the directory is missing; mount it, "+
+			"or containers that are missing from the kubelet's Pods API stay unmapped: %w", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list container logs: %w", err)
@@ -309,8 +311,8 @@ func (n *names) readLinks() ([]logLink, error) {
 	return links, nil
 }
 
-// readLink reads one link. It does not read a link with a name that ends in a known id, because the
-// data of a container id never change.
+// readLink reads one link. If the name of the link ends with a known id, readLink does not read the
+// link, because the data for a container id never changes.
 func (n *names) readLink(name string) (logLink, bool) {
 	stem := strings.TrimSuffix(name, ".log")
 	n.mu.Lock()

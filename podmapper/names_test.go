@@ -43,9 +43,9 @@ func TestNamesOfADeletedPodAreKept(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, pending)
 }
 
-// TestCutLink checks links with truncated names, in which the id of the container is incomplete or
-// missing. Twelve digits identify a container. The absence of other links does not prove that the
-// pod has no other container.
+// TestCutLink checks links with truncated names. In such a name, the id of the container is
+// incomplete or missing. Twelve digits identify a container. The absence of other links does not
+// prove that the pod has no other container.
 func TestCutLink(t *testing.T) {
 	sameStart := id[:12] + otherID[12:]
 	pod := func(digits int, c gpu.Owner) gpu.Owner {
@@ -88,8 +88,9 @@ func TestCutLink(t *testing.T) {
 	}
 }
 
-// TestOnlyPodKnown checks a process with an unknown container. After five seconds it is attributed
-// to the pod that its cgroup names, until its container is known.
+// TestOnlyPodKnown checks a process with an unknown container. After five seconds, the process is
+// attributed to the pod that its cgroup names. As soon as its container is known, the process is
+// attributed to the container.
 func TestOnlyPodKnown(t *testing.T) {
 	long := trainer
 	long.Name, long.Part = strings.Repeat("p", 210), strings.Repeat("c", 28)
@@ -143,7 +144,8 @@ func TestContainerKnownLater(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trainer)
 }
 
-// TestPodIsKept checks that a process keeps its pod after the names of the pod were dropped.
+// TestPodIsKept checks that a process is still attributed to its pod after the mapper dropped the
+// name of the pod.
 func TestPodIsKept(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))

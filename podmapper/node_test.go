@@ -195,8 +195,8 @@ func (n *node) serveAt(socket string, register func(*grpc.Server)) (stop func())
 	return stop
 }
 
-// listen creates a new socket. Like the kubelet's socket, the file remains after the listener is
-// closed.
+// listen creates a new socket. After the listener is closed, the socket file remains, like the
+// socket file of the kubelet.
 func (n *node) listen(socket string) net.Listener {
 	n.t.Helper()
 	if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {
@@ -219,8 +219,8 @@ func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequ
 	return k.answer(ctx)
 }
 
-// hangTimeout is the timeout for events that must happen. It detects hangs, and is so long that a
-// busy machine does not exceed it.
+// hangTimeout is the timeout for events that must happen. The timeout detects hangs. It is so
+// long that a busy machine does not exceed it.
 const hangTimeout = 5 * time.Minute
 
 // wait returns when the kubelet is called the next time.

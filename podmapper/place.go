@@ -8,11 +8,13 @@ import (
 )
 
 // begin returns the index of the first segment in the part of the path that the kubelet or its
-// runtime creates. It returns -1 if there is no such part. All segments above that part must be
-// cgroups that only root can create: levels above the exporter's cgroup namespace, systemd slices
-// except user slices, the root cgroup of the kubelet, and one container of a container engine,
-// which is a node of kind. A system service, an LXC container or a virtual machine may give its
-// cgroup to another user, who can give cgroups below it the name of a pod's cgroup.
+// runtime creates. It returns -1 if there is no such part. Each segment above this part must be a
+// cgroup that only uid 0 can create. There are four kinds of such cgroups: levels above the
+// exporter's cgroup namespace; systemd slices, except for user slices; the root cgroup of the
+// kubelet; and one container of a container engine, because a node of kind is such a container.
+// Other cgroups are not accepted. For example, a system service, an LXC container or a virtual
+// machine may give its cgroup to another user. This user can then create cgroups with the name of
+// a pod's cgroup.
 func begin(segments []string) int {
 	inContainer := false
 	for i := 0; i < len(segments); i++ {
@@ -32,9 +34,9 @@ func begin(segments []string) int {
 	return -1
 }
 
-// IsPod reports whether a segment of a cgroup path is the cgroup of a pod or of a container in a
-// pod, or contains pods. The caller must ensure that only root can create cgroups in the segments
-// above.
+// IsPod reports whether a segment of a cgroup path belongs to pods. Such a segment is the cgroup
+// of a pod, the cgroup of a container in a pod, or a cgroup that contains pods. The caller must
+// ensure that only uid 0 can create cgroups in the segments above.
 func IsPod(segment string, above []string) bool {
 	slice, _, _ := strings.Cut(segment, ":")
 	_, isPod := podOfSegment(slice, above)
@@ -48,9 +50,9 @@ func isKubepods(slice string) bool {
 	return slices.Contains(strings.Split(slice, "-"), "kubepods")
 }
 
-// isNestedIn reports whether a slice, or the part of the path that the kubelet creates, can be
-// inside a parent. The name of a slice inside another slice begins with the name of the other
-// slice.
+// isNestedIn reports whether a segment can be inside the parent. The segment is a slice or the
+// first segment of the part that the kubelet creates. The name of a slice inside another slice
+// begins with the name of the other slice.
 func isNestedIn(segment, parent string) bool {
 	if strings.HasSuffix(parent, ".service") {
 		return slices.Contains(runtimeServices, parent) && strings.Contains(segment, ":")
@@ -59,11 +61,12 @@ func isNestedIn(segment, parent string) bool {
 	return !ok || strings.HasPrefix(segment, slice+"-")
 }
 
-// runtimeServices contains the services, run by root, in which runc creates <slice>:<prefix>:<id>
-// if the kubelet uses the systemd driver and the runtime does not.
+// runtimeServices contains the services of container runtimes. These services run as uid 0. If
+// the kubelet uses the systemd driver but the runtime does not, runc creates cgroups with the
+// name <slice>:<prefix>:<id> in the cgroup of such a service.
 var runtimeServices = []string{"containerd.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service"}
 
-// isParent reports whether only root can create cgroups in the segment.
+// isParent reports whether only uid 0 can create cgroups in the segment.
 func isParent(segment string, above []string) bool {
 	switch {
 	case segment == "..":
@@ -98,8 +101,8 @@ func engineContainer(segments []string) int {
 	return 0
 }
 
-// isHiddenClass reports whether the segment is the cgroup of a QoS class whose parents are hidden
-// by a private cgroup namespace.
+// isHiddenClass reports whether the segment is the cgroup of a QoS class directly below the
+// levels that a private cgroup namespace hides.
 func isHiddenClass(segment string, above []string) bool {
 	return last(above) == ".." && (segment == "burstable" || segment == "besteffort")
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// pod contains the used fields of a pod in the kubelet's Pods API. The response contains a Pod of
-// k8s.io/api/core/v1; the comments below contain the field numbers. The program does not import
-// that package, because the program would become two fifths larger and need fifteen more modules.
+// pod contains the used fields of a pod in the kubelet's Pods API. The response contains messages
+// of the type Pod in k8s.io/api/core/v1. The comments of the functions below contain the field
+// numbers. The program does not import k8s.io/api, because it would become 40 % larger and would
+// need fifteen more modules.
 type pod struct {
 	podName
-	uid     string // 32 hex digits for a static pod, as in the name of its cgroup
+	uid     string // for a static pod, 32 hex digits, as in the name of the pod's cgroup
 	deleted bool   // set if the pod has a deletion timestamp
 	phase   string
 	// containers contains the names of all containers, including init and ephemeral containers.
@@ -39,7 +40,7 @@ type containerStatus struct {
 type extendedResource struct{ container, resource string }
 
 // alive reports whether the pod holds its devices. A pod holds its devices from its admission until
-// it ends. A deleted pod holds them until its containers have ended.
+// it ends. If a pod is deleted, it holds its devices until its containers have ended.
 func (p *pod) alive() bool {
 	running := func(s containerStatus) bool { return !s.terminated }
 	switch {
@@ -55,9 +56,9 @@ func (p *pod) container(container string) gpu.Owner {
 	return gpu.Owner{Kind: gpu.OwnerPod, Scope: p.namespace, Name: p.pod, UID: p.uid, Part: container}
 }
 
-// resourceOf returns the extended resource of a container that the claim represents. If the
-// container is empty, it returns the resource of any container. It returns "" if there is no such
-// resource, or if there are several.
+// resourceOf returns the extended resource that the claim represents for a container. If the
+// argument container is empty, the resource may belong to any container. If there is no such
+// resource, or if there are several, resourceOf returns "".
 func (p *pod) resourceOf(container, claim string) (resource string) {
 	for _, e := range p.extended {
 		if claim != p.claim || container != "" && e.container != container || e.resource == resource {
@@ -90,8 +91,8 @@ func parsePod(data []byte) (p pod, err error) {
 	return p, nil
 }
 
-// wellFormed reports whether processes can be matched to the pod. The manifest of a static pod may
-// contain any text as the UID.
+// wellFormed reports whether processes can be matched to the pod. For a static pod this may be
+// false, because the UID in its manifest may be any text.
 func (p *pod) wellFormed() bool {
 	return validUID(p.uid) && validName(p.namespace) && validName(p.pod)
 }

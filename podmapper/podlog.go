@@ -14,8 +14,8 @@ import (
 )
 
 // podLogs contains the names of the kubelet's log directories, <namespace>_<pod>_<uid>/<container>.
-// Unlike the links, the directories also exist if the runtime writes no log files, but their names
-// contain no container ids. A podLogs is immutable.
+// If the runtime writes no log files, there are no links, but the directories exist. The names of
+// the directories contain no container ids. A podLogs is immutable.
 type podLogs struct {
 	root string
 	pods map[string]podName // pod names by UID
@@ -40,11 +40,11 @@ func readPodLogs(root string, limit int) (podLogs, error) {
 	return l, nil
 }
 
-// single returns the only container of the given pod. This is the only container with logs, if it
-// is also the only container of the pod according to the kubelet's list. Otherwise it returns no
-// owner. The kubelet creates a container's directory before the container, so the directory of an
-// observed process exists. The directory of an init container remains after the container has
-// ended.
+// single returns the only container of the given pod. The result is the only container with a log
+// directory, if the kubelet's list also contains no other container of the pod. Otherwise single
+// returns no owner. The kubelet creates a container's directory before it creates the container, so
+// each running container has a directory. The directory of an init container remains after the init
+// container has ended.
 func (l podLogs) single(uid string, single map[podName]string) gpu.Owner {
 	name, ok := l.pods[uid]
 	if !ok || single[name] == "" {
@@ -71,8 +71,9 @@ func parsePodDir(dir string) (gpu.Owner, bool) {
 // thousand links.
 const maxLogs = 20_000
 
-// readNames lists a directory, unsorted. A directory with more than limit entries is an error,
-// because entries missing from a partial list would count as removed.
+// readNames lists a directory, unsorted. If the directory contains more than limit entries,
+// readNames returns an error, because entries that are missing from a partial list would count as
+// removed.
 func readNames(dir string, limit int) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {

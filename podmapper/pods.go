@@ -26,9 +26,9 @@ func newPods(list []pod, requested time.Duration) *pods {
 	return ps
 }
 
-// uids returns the UIDs of the listed pods. The list is older than this response and newer than
-// the previous one. If a name belonged to another pod in the previous response, it is omitted,
-// because the list may refer to either pod.
+// uids returns the UIDs of the listed pods. The list was requested before this response and
+// after the response before. If the response before contains another pod with the same name,
+// uids omits the name, because the list may refer to either pod.
 func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]string {
 	uids := make(map[podName]string, len(listed))
 	for name := range listed {
@@ -78,7 +78,8 @@ func (ps *pods) liveUIDs() map[string]bool {
 	return live
 }
 
-// correctLive sets or removes the pods of this response in live, which was derived from logs.
+// correctLive corrects live, which was derived from logs. It adds the pods that are alive
+// according to this response, and removes the pods that are not.
 func (ps *pods) correctLive(live map[string]bool) {
 	if ps == nil {
 		return
@@ -123,8 +124,8 @@ func (ps *pods) containers() []logLink {
 	return list
 }
 
-// single returns the container of each pod that has exactly one container of any kind, if this
-// container was started. The key is the pod UID.
+// single returns the only container of each pod. It omits pods with several containers of any
+// kind, and pods with a container that was not started. The key is the pod UID.
 func (ps *pods) single() map[string]gpu.Owner {
 	single := make(map[string]gpu.Owner)
 	for uid, p := range ps.byUID {
@@ -142,7 +143,7 @@ func (m *Mapper) listPods(ctx context.Context) (*pods, error) {
 	}
 	began := m.cfg.Now()
 	list, err := m.podsAPI.list(ctx)
-	if ctx.Err() != nil { // the end of the context is not an error of the stage
+	if ctx.Err() != nil { // a call that is cancelled by the end of the context is not a failure of the stage
 		return nil, ctx.Err()
 	}
 	m.cfg.Stages.Observe(stage.PodsAPI, began, err)

@@ -45,8 +45,8 @@ func (n *node) servePods(pods ...[]byte) *podServer {
 
 func (s *podServer) now(pods ...[]byte) { s.pods.Store(&pods) }
 
-// message marshals fields that are strings or messages. The arguments are the number and the value
-// of each field in turn.
+// message marshals fields that are strings or messages. The arguments alternate between the number
+// of a field and its value.
 func message(fields ...any) []byte {
 	var data []byte
 	for i := 0; i < len(fields); i += 2 {
@@ -61,8 +61,9 @@ func message(fields ...any) []byte {
 	return data
 }
 
-// apiPod returns a pod, in the given phase, with container c and others. ids contains container ids
-// by name; the remaining containers have no ids yet.
+// apiPod returns a pod in the given phase. The pod contains the container c and the containers
+// named in others. ids contains container ids by container name. A container that is missing from
+// ids has no id yet.
 func apiPod(c gpu.Owner, phase string, ids map[string]string, others ...string) []byte {
 	spec := message(2, message(1, c.Part))
 	for _, name := range others {
@@ -75,7 +76,7 @@ func apiPod(c gpu.Owner, phase string, ids map[string]string, others ...string) 
 	return message(1, message(1, c.Name, 3, c.Scope, 5, c.UID), 2, spec, 3, state)
 }
 
-// TestPodsAPINames checks that the response of the Pods API suffices to identify a container.
+// TestPodsAPINames checks that the mapper can identify a container with the Pods API alone.
 func TestPodsAPINames(t *testing.T) {
 	n := newNode(t)
 	static := trainer
@@ -94,9 +95,10 @@ func TestPodsAPINames(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, static, true))
 }
 
-// TestOnlyContainer checks a process with an unknown container id. It belongs to the only container
-// of its pod, if a response of the Pods API that is newer than the first observation of the process
-// contains no other container. An older response may lack the container of a debugger.
+// TestOnlyContainer checks a process with an unknown container id. The process is attributed to the
+// only container of its pod if a response of the Pods API contains no other container. The response
+// must be newer than the first observation of the process, because the container of a debugger may
+// be missing from an older response.
 func TestOnlyContainer(t *testing.T) {
 	sandbox := strings.Repeat("5", 64)
 	unnamed := gpu.Owner{}
@@ -153,8 +155,9 @@ func TestPodsAPILiveness(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestPodsAPIAndARecreatedPod checks a name that another pod gets between two responses of the Pods
-// API. The kubelet's list in between may refer to either pod.
+// TestPodsAPIAndARecreatedPod checks two pods with the same name. The second pod gets the name
+// between two responses of the Pods API. The kubelet's list between these responses may refer to
+// either pod.
 func TestPodsAPIAndARecreatedPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -222,8 +225,8 @@ func TestPodsAPIFails(t *testing.T) {
 	}
 }
 
-// TestPodsAPIWithOddPods checks that a malformed pod, such as a static pod with arbitrary text as
-// the UID in its manifest, does not affect other pods.
+// TestPodsAPIWithOddPods checks that a malformed pod does not affect other pods. An example is a
+// static pod with a manifest in which the UID is arbitrary text.
 func TestPodsAPIWithOddPods(t *testing.T) {
 	odd := notebook
 	odd.UID = "made by hand"
@@ -257,8 +260,8 @@ func TestBigAnswerOfThePodsAPI(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestExtendedResource checks a container that requests nvidia.com/gpu. DRA serves the request,
-// which the Pods API reports.
+// TestExtendedResource checks a container that requests nvidia.com/gpu if DRA serves this request.
+// The Pods API reports which claim serves the request.
 func TestExtendedResource(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(claimer(trainer, "train-0-extended-resources-x7k2p", "gpu-1")))
@@ -289,8 +292,8 @@ func claimer(c gpu.Owner, claim string, names ...string) *podresources.PodResour
 	}}
 }
 
-// TestPodLogs checks that, if the runtime writes no log files, the log directories provide the UIDs
-// and the only container of a pod.
+// TestPodLogs checks a runtime that writes no log files. In this case the mapper reads the UID and
+// the only container of a pod from the log directories.
 func TestPodLogs(t *testing.T) {
 	dir := func(c gpu.Owner) string {
 		return fmt.Sprintf("pods/%s_%s_%s/%s/0.log", c.Scope, c.Name, c.UID, c.Part)
@@ -345,8 +348,8 @@ func TestPodLogsWithoutLinks(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trainer)
 }
 
-// TestPodLogsAfterLinks checks that a pod keeps its name after its links were removed, while its
-// log directory exists.
+// TestPodLogsAfterLinks checks a pod after its log links were removed. While its log directory
+// exists, the name of the pod stays known.
 func TestPodLogsAfterLinks(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) {
 		c.PodLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")] + "pods"

@@ -12,8 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// TestPodEndsBetweenPolls checks that a pod that ends is no longer live immediately, even before
-// the next poll.
+// TestPodEndsBetweenPolls checks that a pod that ended is not live, even before the next poll.
 func TestPodEndsBetweenPolls(t *testing.T) {
 	tests := []struct {
 		name string
@@ -66,8 +65,9 @@ func TestOneProcessIsEnough(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestPodsAPIOverridesProcesses checks that a pod without processes stays live if the Pods API
-// reports it as alive, because a crashed container will be restarted. The mapper requests a poll.
+// TestPodsAPIOverridesProcesses checks a pod without processes. If the Pods API reports the pod as
+// alive, it stays live, because the kubelet will restart a crashed container. The mapper requests
+// a poll.
 func TestPodsAPIOverridesProcesses(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	api := n.servePods(apiPod(trainer, "Running", nil))
@@ -124,9 +124,9 @@ func TestUnchangedProcessIsNotReadAgain(t *testing.T) {
 	n.pollFails(fmt.Sprintf("%s: is a directory", n.path("proc/10/cgroup")))
 }
 
-// TestProcessThatMovesIntoItsContainer checks that a process is read again while it may still
-// move. The runtime starts the first process of a container outside the container and then moves
-// it into the container.
+// TestProcessThatMovesIntoItsContainer checks that a process is read again while the runtime may
+// still move it. The runtime starts the first process of a container outside the container, and
+// then moves the process into the container.
 func TestProcessThatMovesIntoItsContainer(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -158,8 +158,8 @@ func TestAnExitingProcessKeepsNoPodAlive(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, false))
 }
 
-// TestKernelThreadsAreInNoPod checks that kernel threads cause no error, although their cgroup has
-// no name when seen from a private cgroup namespace.
+// TestKernelThreadsAreInNoPod checks that kernel threads cause no error. Seen from a private
+// cgroup namespace, the cgroup of a kernel thread has no name.
 func TestKernelThreadsAreInNoPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())

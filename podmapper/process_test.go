@@ -102,8 +102,9 @@ func TestProcessOwners(t *testing.T) {
 	}
 }
 
-// TestMainThreadExited checks that a process with an exited main thread keeps its container.
-// cgroup v1 shows an exited thread in the root, so another thread is read.
+// TestMainThreadExited checks that a process is still attributed to its container after its main
+// thread exited. With cgroup v1, an exited thread is in the root cgroup, so the mapper reads the
+// cgroup of another thread.
 func TestMainThreadExited(t *testing.T) {
 	const exiting = 0x400004
 	inPod := "4:memory:" + cgroupPath(trainer, id)
@@ -176,7 +177,7 @@ func TestReusedPIDIsAnotherProcess(t *testing.T) {
 }
 
 // TestPIDReusedWhileItIsRead checks a PID that is reused between the reads of stat and cgroup. The
-// mapper must not attribute the cgroup to either process.
+// mapper must attribute the cgroup neither to the old process nor to the new process.
 func TestPIDReusedWhileItIsRead(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -205,8 +206,9 @@ func TestProcessVanishesWhileItIsRead(t *testing.T) {
 	}
 }
 
-// readSlowly requests a process. It returns after the mapper has read stat and opened cgroup,
-// which the test has not written yet. The channel yields nil if the process does not exist.
+// readSlowly requests a process from the mapper. It returns after the mapper has read stat and
+// opened cgroup. At this time, cgroup is a pipe, and the test writes its content later. The
+// channel receives the process, or nil if the process does not exist.
 func (n *node) readSlowly(pid uint32) (<-chan *gpu.Process, io.WriteCloser) {
 	n.t.Helper()
 	cgroup := fmt.Sprintf("proc/%d/cgroup", pid)
@@ -224,8 +226,8 @@ func (n *node) readSlowly(pid uint32) (<-chan *gpu.Process, io.WriteCloser) {
 	return requested, pipe
 }
 
-// TestUnreadableCgroup checks that an unreadable process is unmapped and reported, that it does
-// not affect other processes, and that it is read again later.
+// TestUnreadableCgroup checks a process with an unreadable cgroup. The process is unmapped and
+// reported, other processes are not affected, and the mapper reads the process again later.
 func TestUnreadableCgroup(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -283,8 +285,9 @@ func TestOwnerOutlivesTheProcess(t *testing.T) {
 	wantOwner(t, n.Owner(p), unmapped)
 }
 
-// TestPendingOwner checks that the owner of a process may become known after its container's first
-// process started, and even after the process ended.
+// TestPendingOwner checks a process with an owner that becomes known late. The owner may become
+// known some time after the first process of the container started, and even after the process
+// ended.
 func TestPendingOwner(t *testing.T) {
 	n := newNode(t)
 	p := n.start(10, 5, "python3", cgroupPath(trainer, id))

@@ -23,14 +23,14 @@ const (
 	vgpuAnnotation = "hami.io/vgpu-devices-allocated"
 )
 
-// addLabel stores a label of a pod if the mapper uses it.
+// addLabel stores a label of a pod if the mapper uses this label.
 func (p *pod) addLabel(name, value string) {
 	if name == groupLabel || strings.HasPrefix(name, groupLabel+"/") {
 		p.groups = append(p.groups, value)
 	}
 }
 
-// addAnnotation stores an annotation of a pod if the mapper uses it.
+// addAnnotation stores an annotation of a pod if the mapper uses this annotation.
 func (p *pod) addAnnotation(name, value string) {
 	if name != vgpuAnnotation {
 		return
@@ -52,7 +52,8 @@ func (p *pod) sole() gpu.Owner {
 	return p.container("")
 }
 
-// sharers returns the live pods in the group of a reservation, without reservations.
+// sharers returns the live pods that share the GPU of a reservation. These are the pods in the
+// same group that are not reservations.
 func (ps *pods) sharers(uid string, reservations []string) (list []*pod) {
 	if ps == nil || ps.byUID[uid] == nil {
 		return nil
@@ -76,9 +77,10 @@ func (ps *pods) chosen(uid string) []gpu.DeviceName {
 	return ps.byUID[uid].vgpus
 }
 
-// toUsers replaces each allocation to a reservation by allocations to the pods that share it. For
-// pods with HAMi's annotation it replaces the listed ids by the devices in the annotation. If the
-// sharing pods are unknown, the allocation is kept and marked as reserved.
+// toUsers replaces each allocation to a reservation by allocations to the pods that share the
+// GPU. If these pods are unknown, it keeps the allocation and marks it as reserved. If a pod has
+// HAMi's annotation, toUsers replaces the ids from the kubelet's list by the devices in the
+// annotation.
 func toUsers(list []gpu.Allocation, ps *pods, reservations []string) []gpu.Allocation {
 	out := make([]gpu.Allocation, 0, len(list))
 	var placed []string
@@ -103,7 +105,8 @@ func toUsers(list []gpu.Allocation, ps *pods, reservations []string) []gpu.Alloc
 	return out
 }
 
-// reserved returns the allocations to the pods that share a reservation.
+// reserved returns the allocations to the given pods, which share a reservation. If there are no
+// such pods, it returns the allocation a, marked as reserved.
 func reserved(a gpu.Allocation, pods []*pod) (list []gpu.Allocation) {
 	if len(pods) == 0 {
 		a.Reserved = true

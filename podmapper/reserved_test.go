@@ -31,7 +31,8 @@ func (n *node) held() map[string][]string {
 }
 
 // TestReservation checks that the reservation of a GPU does not hold the GPU. The holders are the
-// live pods in the group of the reservation. If these pods are unknown, there is no holder.
+// live pods in the group of the reservation. If the pods in the group are unknown, the GPU has no
+// holder.
 func TestReservation(t *testing.T) {
 	reservation := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kai-resource-reservation", Name: "gpu-reservation-node-x", UID: "0a1b2c3d-0000-4000-8000-000000000001", Part: "resource-reservation"}
 	user := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "half", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}
@@ -50,8 +51,8 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// TestVirtualGPU checks that the ids that HAMi registers do not name a GPU, and that the GPU is
-// taken from the annotation of the pod.
+// TestVirtualGPU checks a pod with a device from HAMi. The ids that HAMi registers do not name a
+// GPU, so the mapper reads the GPU from the annotation of the pod.
 func TestVirtualGPU(t *testing.T) {
 	const chosen = "GPU-5d2f9a60-0000-4000-8000-000000000002"
 	user := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "vgpu", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}

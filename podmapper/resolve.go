@@ -9,7 +9,8 @@ import (
 )
 
 // podAfter is the time for which a process waits for the name of its container before it is
-// attributed to its pod. It is shorter than the time for which an interval waits to be settled.
+// attributed to its pod. This time is shorter than the time for which the ledger waits for owners
+// before it settles an interval.
 const podAfter = 5 * time.Second
 
 // process is a process that belongs to a pod, identified or not.
@@ -49,8 +50,9 @@ func (p *process) answer() owner.Answer {
 }
 
 // containerOf returns the container of a process of a pod. If the name of the container stays
-// unknown for podAfter, it returns the pod without a container. Before Kubernetes 1.37 the kubelet
-// truncates the ids of containers with long names.
+// unknown for podAfter, it returns the pod without a container. The name may stay unknown if it is
+// long, because before Kubernetes 1.37 the kubelet truncates the ids in the links of containers
+// with long names.
 func (m *Mapper) containerOf(p *process, c cgroup) (gpu.Owner, bool) {
 	now := m.cfg.Now().Boot
 	if p.owner.Kind == gpu.OwnerPod { // only the pod of the process is known

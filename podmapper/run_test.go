@@ -57,7 +57,8 @@ func TestRunPolls(t *testing.T) {
 }
 
 // TestRunPollsForANewContainer checks that a process of a container without an allocation causes
-// an immediate poll. The next regular poll would be after the end of the test.
+// an immediate poll. The poll interval is so long that the next regular poll would be after the
+// end of the test.
 func TestRunPollsForANewContainer(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	k := n.serve(holds(holder(trainer, "", gpuA)))
@@ -118,8 +119,8 @@ func TestRunPollsAtOnce(t *testing.T) {
 	k.wait(t)
 }
 
-// TestRefreshEndsDuringAScan checks that a cancelled scan counts neither as a failure nor as a
-// result.
+// TestRefreshEndsDuringAScan checks a scan that is cancelled. It does not count as a failure, and
+// its result is not used.
 func TestRefreshEndsDuringAScan(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -172,8 +173,8 @@ func TestConcurrentUse(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trainer)
 }
 
-// BenchmarkRefresh measures one poll of a node with 500 known processes and 1,000 known containers
-// that each hold a GPU. The time includes the work of the fake kubelet.
+// BenchmarkRefresh measures one poll of a node. The node has 500 known processes and 1,000 known
+// containers, and each container holds a GPU. The time includes the work of the fake kubelet.
 func BenchmarkRefresh(b *testing.B) {
 	b.Run("links", func(b *testing.B) { benchmarkRefresh(b, false) })
 	b.Run("pods-api", func(b *testing.B) { benchmarkRefresh(b, true) })

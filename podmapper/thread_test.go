@@ -20,7 +20,7 @@ import (
 // thread immediately while the other threads continue to run.
 const exitMainThread = "GPULEDGER_TEST_EXIT_MAIN_THREAD"
 
-// Go initialises variables on the main thread.
+// This function must run on the main thread. Go initialises variables on this thread.
 var _ = func() bool {
 	if os.Getenv(exitMainThread) != "" {
 		_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)

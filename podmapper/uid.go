@@ -2,9 +2,9 @@ package podmapper
 
 import "strings"
 
-// validUID reports whether s can be the UID of a pod: a UUID, or 32 hexadecimal digits. The
-// kubelet uses 32 digits, the hash of the configuration, as the UID of a static pod; the mirror
-// pod in the API has another UID.
+// validUID reports whether s can be the UID of a pod: a UUID, or 32 hexadecimal digits. The UID
+// of a static pod is the hash of its configuration, which has 32 digits. The mirror pod of a
+// static pod in the API has another UID.
 func validUID(s string) bool {
 	return validUUID(s) || len(s) == 32 && isHex(s)
 }
