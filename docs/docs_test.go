@@ -64,7 +64,7 @@ var (
 		"dispute.md":       1160,
 		"hardware.md":      620,
 		"health.md":        1460,
-		"install.md":       2740,
+		"install.md":       2744,
 		"managers.md":      1020,
 		"opentelemetry.md": 230,
 		"packages.md":      520,
