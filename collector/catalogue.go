@@ -102,17 +102,20 @@ const (
 	unitProcessMemoryUsed
 	unitProcessStart
 
-	// firstGauge is the first metric from [gpu.GaugeInfos]; the others follow in the same order.
+	// firstGauge is the first metric from [gpu.GaugeInfos]; the other gauges follow in the order of
+	// this table.
 	firstGauge
 )
 
 const (
-	// firstHealth is the first metric from [gpu.HealthInfos]; the others follow in the same order.
+	// firstHealth is the first metric from [gpu.HealthInfos]; the other health metrics follow in the
+	// order of this table.
 	firstHealth = firstGauge + metricID(gpu.NumGauges)
-	// firstActivity is the first metric from [gpu.ActivityInfos]; the others follow in the same order.
+	// firstActivity is the first metric from [gpu.ActivityInfos]; the other activities follow in the
+	// order of this table.
 	firstActivity = firstHealth + metricID(gpu.NumHealthMetrics)
-	// firstInstanceActivity is the first metric for the activities of MIG instances, in the same
-	// order.
+	// firstInstanceActivity is the first metric for the activities of MIG instances. The other metrics
+	// for MIG instances follow in the order of [gpu.ActivityInfos].
 	firstInstanceActivity = firstActivity + metricID(gpu.NumActivities)
 	xidErrors             = firstInstanceActivity + metricID(gpu.NumActivities) + iota - 3
 	xidLast
@@ -186,8 +189,8 @@ const (
 	numMetrics
 )
 
-// Labels that identify the series of a GPU, of a container or unit on a GPU, and of a process in a
-// container or unit.
+// These lists contain the labels that identify series: the series of a GPU, the series of a
+// container or unit on a GPU, and the series of a process in a container or unit.
 var (
 	ofGPU         = []string{"UUID"}
 	ofContainer   = []string{"UUID", "GPU_I_ID", "namespace", "pod", "pod_uid", "container"}

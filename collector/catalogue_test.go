@@ -17,15 +17,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// shape contains the properties of a metric that are visible on a page.
+// shape contains those properties of a metric that a page shows.
 type shape struct {
 	Page             metric.Page
 	Type, Unit, Help string
 	Labels           []string
 }
 
-// TestCatalogueMatchesPages checks that the catalogue lists every metric of a page with the same
-// page, type, unit, help and labels, and that each page contains all of its metrics in the catalogue.
+// TestCatalogueMatchesPages compares the metrics on the pages with the catalogue. Each metric must be
+// in the catalogue with the same page, type, unit, help and labels. Each page must contain all
+// metrics that the catalogue lists for it.
 func TestCatalogueMatchesPages(t *testing.T) {
 	want := make(map[string]shape)
 	for _, m := range collector.Catalogue() {
@@ -53,8 +54,8 @@ func shapeOf(p metric.Page, mf *dto.MetricFamily) shape {
 	return s
 }
 
-// TestDescribe checks that a collector describes all metrics of its page except the metrics that its
-// options hide.
+// TestDescribe checks that a collector describes all metrics of its page, except for metrics that the
+// collector's options hide.
 func TestDescribe(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -97,8 +98,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestMistakes checks that a surplus label, a missing label, a wrong label name and a metric that is
-// missing from the page end the program when it starts.
+// TestMistakes checks four mistakes: an additional label, a missing label, a wrong label name, and a
+// metric that is missing from the page. Each of these mistakes ends the program when it starts.
 func TestMistakes(t *testing.T) {
 	labels := []string{"driver_version", "", "nvml_version", "", "dcgm_version", "", "dcgm_library_version", ""}
 	tests := []struct {
@@ -266,7 +267,7 @@ func withFans(n int) *gpu.Snapshot {
 	return s
 }
 
-// withSXIDs returns a node with errors of an NVSwitch that have n different codes.
+// withSXIDs returns a node with an NVSwitch that reported errors with n different codes.
 func withSXIDs(n uint64) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for code := range n {
@@ -275,7 +276,8 @@ func withSXIDs(n uint64) *gpu.Snapshot {
 	return s
 }
 
-// throttled returns a node with GPUs and owners that were throttled for the first causes.
+// throttled returns the node s after its GPUs and owners were throttled. The argument causes is the
+// number of causes, which begin with the first one.
 func throttled(s *gpu.Snapshot, causes int) *gpu.Snapshot {
 	for i := range s.GPUs {
 		b := s.GPUs[i].Book

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// mustRender panics unless the pages of full snapshots contain every metric of the catalogue with
-// its labels. Therefore a mistake in this package ends the program when it starts, and not later
+// mustRender renders pages from full snapshots. It panics unless the pages contain every metric in the catalogue with
+// the metric's labels. Therefore, if this package contains a mistake, the program ends when it starts, and not later
 // during a scrape.
 func (c *Collector) mustRender() {
 	missing := make(map[string]bool)
@@ -34,8 +34,8 @@ func (c *Collector) mustRender() {
 	}
 }
 
-// fullSnapshots returns snapshots with a value in every field, with and without all conditions, for
-// each kind of owner that has accounts.
+// fullSnapshots returns snapshots with a value in every field. For each kind of owner that has accounts, there are two
+// snapshots: all conditions are true in one, and false in the other.
 func fullSnapshots() (all []*gpu.Snapshot) {
 	for _, conditions := range []bool{true, false} {
 		for _, kind := range gpu.AccountKinds() {
@@ -49,7 +49,7 @@ func fullSnapshots() (all []*gpu.Snapshot) {
 	return all
 }
 
-// fillHealth gives a reading a value for each health series.
+// fillHealth sets a value for each health series in a reading.
 func fillHealth(r *gpu.Reading) {
 	r.Health, r.Details = nil, nil
 	for m, info := range gpu.HealthInfos {

@@ -31,11 +31,12 @@ func (o Options) hides(m metric.Metric) bool {
 }
 
 // Collector renders one page of the latest snapshot. It is safe for concurrent use if the function
-// that returns the snapshot is also safe.
+// that returns the snapshot is also safe for concurrent use.
 //
-// It implements [prometheus.Collector], which can be registered, and
-// [prometheus.TransactionalGatherer], which is much faster. A registry creates, checks and sorts
-// the labels of every series in every scrape. Gather does this only when the series change.
+// A Collector can be used in two ways. As a [prometheus.Collector], it can be registered. As a
+// [prometheus.TransactionalGatherer], it is much faster: a registry creates, checks and sorts the
+// labels of every series in every scrape, but Gather does this only when the set of series has
+// changed.
 type Collector struct {
 	latest func() *gpu.Snapshot
 	opts   Options
@@ -54,8 +55,8 @@ func New(latest func() *gpu.Snapshot, opts Options) *Collector {
 	return newCollector(&Collector{latest: latest, opts: opts, on: MainPage, render: (*page).main})
 }
 
-// NewRecord returns a collector for the record. It has no options, because a statement over years
-// needs every metric.
+// NewRecord returns a collector for the record. NewRecord takes no options, because a statement
+// over years needs every metric on the record.
 func NewRecord(latest func() *gpu.Snapshot) *Collector {
 	return newCollector(&Collector{latest: latest, on: RecordPage, render: (*page).record})
 }
@@ -70,12 +71,12 @@ func newCollector(c *Collector) *Collector {
 }
 
 // Gather implements [prometheus.TransactionalGatherer]. The next call of Gather overwrites the
-// page, so it waits until done was called. The caller must call done exactly once, and must not
-// wait for a slow reader before it calls done.
+// page, so the next call waits until done was called. The caller must call done exactly once. It
+// must not wait for a slow reader before it calls done.
 func (c *Collector) Gather() (_ []*dto.MetricFamily, done func(), err error) {
 	c.mu.Lock()
 	defer func() {
-		if done == nil { // nil after a panic, from which the HTTP server recovers
+		if done == nil { // done is nil after a panic; the HTTP server recovers from the panic
 			c.page, c.families = page{opts: c.opts}, nil
 			c.mu.Unlock()
 		}
@@ -108,7 +109,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	p := page{opts: c.opts} // a registry does not report when it has finished reading the page
+	p := page{opts: c.opts} // p is a new page, because a registry does not report when it has finished reading
 	if _, err := c.write(&p); err != nil {
 		ch <- prometheus.NewInvalidMetric(c.descs[0], err)
 	}

@@ -75,8 +75,8 @@ func TestNoSnapshot(t *testing.T) {
 	}
 }
 
-// TestNoEnergy checks that there is no energy source for a GPU that reports neither energy nor
-// power.
+// TestNoEnergy checks a GPU that reports neither energy nor power. The page contains no energy
+// source for this GPU.
 func TestNoEnergy(t *testing.T) {
 	s := fullNode()
 	s.GPUs[0].EnergySource = gpu.EnergyNone
@@ -91,8 +91,8 @@ func TestNoEnergy(t *testing.T) {
 	}
 }
 
-// TestHiddenMetrics checks that each option hides the metrics that the catalogue lists for the
-// option, and does not change the rest of the page.
+// TestHiddenMetrics checks each option. An option hides the metrics that the catalogue lists
+// for it, and does not change the rest of the page.
 func TestHiddenMetrics(t *testing.T) {
 	tests := []struct {
 		name string

@@ -10,7 +10,8 @@ func (p *page) account(uuid string, k gpu.AccountKey) *labelSet {
 }
 
 // holders renders the owners that hold or use the GPU now. A container has one series per GPU or
-// MIG instance, even if it has two kinds of allocation, because joins need exactly one series.
+// MIG instance, because joins in queries need exactly one series. If a container has two kinds
+// of allocation, it still has only one series.
 func (p *page) holders(g *gpu.GPU, uuid *labelSet) {
 	for _, h := range g.Holders {
 		switch h.Kind {

@@ -17,12 +17,13 @@ type DCGMField struct {
 	Name string
 	Type FieldType
 	Help string
-	// Default is set if the field is enabled in the file.
+	// Default is set if the field is enabled in default-counters.csv.
 	Default bool
-	// NVML is the source of the value in NVML. It is empty if the field needs a host engine or dcgm-exporter
-	// itself. In this case Why is the reason.
+	// NVML is the source of the value in NVML. If the field needs a host engine or dcgm-exporter itself, NVML
+	// is empty, and Why contains the reason.
 	NVML, Why string
-	// Flag is the flag without which NVML does not read the value; empty for fields that are read by default.
+	// Flag is the flag that must be set, so that the exporter reads the value from NVML. It is empty if the
+	// exporter reads the value by default.
 	Flag string
 
 	value fieldValue
@@ -38,8 +39,8 @@ const (
 // byGPM is the source of the profiling fields.
 const byGPM = "`--collector.profiling`: GPM metric"
 
-// DCGMFields contains the fields of dcgm-exporter 4.8.2, in the order of its file and with the names and
-// types in this file.
+// DCGMFields contains the fields of dcgm-exporter 4.8.2, in the order of its file default-counters.csv.
+// Names and types are those in this file.
 var DCGMFields = []DCGMField{
 	{Name: "DCGM_FI_DEV_SM_CLOCK", Type: FieldGauge, Help: "SM clock frequency (in MHz).", Default: true, NVML: "nvmlDeviceGetClockInfo", value: gaugeIn(gpu.SMClock, 1e-6)},
 	{Name: "DCGM_FI_DEV_MEM_CLOCK", Type: FieldGauge, Help: "Memory clock frequency (in MHz).", Default: true, NVML: "nvmlDeviceGetClockInfo", value: gaugeIn(gpu.MemoryClock, 1e-6)},
@@ -106,7 +107,7 @@ var DCGMFields = []DCGMField{
 	{Name: "DCGM_FI_PROF_NVLINK_RX_BYTES", Type: FieldGauge, Help: "NVLink receive rate without headers (in B/s).", Flag: FlagProfiling, NVML: byGPM + " 60", value: profileIn(gpu.NVLinkReceiveRate)},
 }
 
-// totalsNotRead is the reason for which the totals of ECC errors are not read.
+// totalsNotRead is the reason why the totals of ECC errors are not read from NVML.
 const totalsNotRead = "needs a host engine; `gpuledger_gpu_ecc_errors_total` contains parts of the total"
 
 func rowsFailed(r *gpu.RowRemap) float64 {

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// energy renders the book of a GPU without the accounts: the energy of the board, and the
-// unattributed energy by reason.
+// energy renders the book of a GPU, except for the accounts. This includes the energy of
+// the board and the unattributed energy by reason.
 func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	b := g.Book
 	if g.EnergySource != gpu.EnergyNone {

@@ -2,8 +2,8 @@ package collector
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// NewMistaken is like New, but either uses the given labels for a metric, which may be wrong, or omits the
-// metrics of the page.
+// NewMistaken returns a collector with a mistake. If without is set, the page lacks its metrics. Otherwise
+// a metric on the page has the given labels, which may be wrong.
 func NewMistaken(without bool, labels ...string) *Collector {
 	return newCollector(&Collector{on: MainPage, render: func(p *page, s *gpu.Snapshot) {
 		if !without {

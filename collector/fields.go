@@ -12,12 +12,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// FieldsPath is the path of the field page. The page is separate, so that sums over the main page do not
-// count its series twice.
+// FieldsPath is the path of the field page. The field page is separate from the main page. Otherwise a sum
+// over the main page would count some values twice.
 const FieldsPath = "/gpu/metrics"
 
-// Names of the node label on the field page: the name in dcgm-exporter up to 4.8.2, and the name in later
-// releases.
+// These are the names of the node label on the field page. The first name is used by dcgm-exporter up to
+// 4.8.2, and the second name by later releases.
 const (
 	Hostname      = "Hostname"
 	HostnameLower = "hostname"
@@ -25,8 +25,8 @@ const (
 
 // Fields renders the field page. The page contains selected DCGM fields, which are read through a host
 // engine or NVML, with the labels of dcgm-exporter. Its metrics are not in the catalogue, because DCGM
-// defines them and the user selects them. Fields implements [prometheus.TransactionalGatherer]. It is safe
-// for concurrent use if the function that returns the snapshot is also safe.
+// defines them and the user selects them. Fields implements [prometheus.TransactionalGatherer]. Fields is
+// safe for concurrent use if the function that returns the snapshot is also safe for concurrent use.
 type Fields struct {
 	latest   func() *gpu.Snapshot
 	hostname string
@@ -150,8 +150,8 @@ func (c *Fields) labels(page *gpu.FieldPage, row *gpu.FieldRow, g *gpu.GPU, node
 }
 
 // soleHolder returns the container to which a GPU or MIG instance is allocated. If the allocation is
-// unknown, it returns the container that uses the GPU or instance. It returns nil if there are several such
-// containers.
+// unknown, soleHolder returns the container that uses the GPU or instance. If there are several such
+// containers, it returns nil.
 func soleHolder(holders []gpu.Holder, instance string) (sole *gpu.Holder) {
 	for _, given := range []bool{true, false} {
 		for i := range holders {

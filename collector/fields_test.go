@@ -47,8 +47,8 @@ func gatherFields(t *testing.T, s *gpu.Snapshot, hostname string) []*dto.MetricF
 	return families
 }
 
-// TestFields compares the page with a golden page. There is a GPU with one holder, a shared GPU, a
-// GPU in MIG mode, an unused GPU, a GPU without values, and a lost GPU.
+// TestFields compares the page with a golden page. The node has a GPU with one holder, a shared
+// GPU, a GPU in MIG mode, an unused GPU, a GPU without values, and a lost GPU.
 func TestFields(t *testing.T) {
 	s := crowd(6, 1, 0)
 	s.Node.Name = "node-1"
@@ -125,9 +125,9 @@ func TestRevision(t *testing.T) {
 	}
 }
 
-// BenchmarkFields scrapes the field page of eight GPUs, which are held by one holder each or
-// shared. The page has as many fields as the program's built-in file. The values are either
-// unchanged since the last scrape or new.
+// BenchmarkFields scrapes the field page of eight GPUs. Either each GPU has one holder, or all
+// GPUs are shared. The page has as many fields as the built-in file of the exporter. The values
+// are either unchanged since the last scrape or new.
 func BenchmarkFields(b *testing.B) {
 	for _, sharers := range []int{1, 4, 10} {
 		for _, changes := range []bool{false, true} {

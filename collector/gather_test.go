@@ -32,7 +32,8 @@ func pageAndRecord(latest func() *gpu.Snapshot) []*collector.Collector {
 	return []*collector.Collector{collector.New(latest, everything), collector.NewRecord(latest)}
 }
 
-// direct calls read with the families that a collector gathers on its own, without a registry.
+// direct gathers the families from a collector without a registry, and calls read with these
+// families.
 func direct[T any](t testing.TB, c *collector.Collector, read func([]*dto.MetricFamily) T) T {
 	t.Helper()
 	families, done, err := c.Gather()
@@ -43,8 +44,9 @@ func direct[T any](t testing.TB, c *collector.Collector, read func([]*dto.Metric
 	return read(families)
 }
 
-// TestGatherIsOfRegistry checks that a collector gathers the same families without a registry as
-// in a registry with all checks. The families have the same order and the same fields.
+// TestGatherIsOfRegistry gathers families in two ways: from a collector without a registry, and
+// from a registry with all checks. The families must be the same, in the same order and with the
+// same fields.
 func TestGatherIsOfRegistry(t *testing.T) {
 	for name, s := range snapshots() {
 		t.Run(name, func(t *testing.T) {
@@ -78,8 +80,8 @@ func stringsOf(families []*dto.MetricFamily) []string {
 	return all
 }
 
-// TestChange checks that a page does not depend on earlier pages, by comparing it with the page of
-// a new collector.
+// TestChange checks that a page does not depend on earlier pages. It compares the page with the
+// page of a new collector.
 func TestChange(t *testing.T) {
 	all := snapshots()
 	// Each change leaves most of the page unchanged.
@@ -132,8 +134,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestConcurrentScrapes checks that each of several concurrent scrapes contains the data of a
-// single snapshot while series change, and that a page does not change while it is read.
+// TestConcurrentScrapes runs several scrapes at the same time while series change. Each scrape
+// must contain the data of a single snapshot, and a page must not change while it is read.
 func TestConcurrentScrapes(t *testing.T) {
 	all := []*gpu.Snapshot{fullNode(), crowd(3, 2, 2), heldAccounts(), crowd(3, 2, 3)}
 	var want []string
@@ -172,7 +174,7 @@ func TestConcurrentScrapes(t *testing.T) {
 func TestPanic(t *testing.T) {
 	good, bad, mended := fullNode(), fullNode(), fullNode()
 	bad.Node.Name, mended.Node.Name = "another", "another"
-	bad.GPUs[1].Processes = []gpu.LiveProcess{{}} // a live process without its process, which never occurs
+	bad.GPUs[1].Processes = []gpu.LiveProcess{{}} // a LiveProcess without a gpu.Process, which never occurs
 	for name, next := range map[string]*gpu.Snapshot{"before": good, "mended": mended} {
 		t.Run(name, func(t *testing.T) {
 			want := direct(t, collector.New(func() *gpu.Snapshot { return next }, everything), stringsOf)
@@ -203,8 +205,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestLabelsAreMadeOnce checks that a scrape in which only values changed makes less than one
-// allocation per ten series.
+// TestLabelsAreMadeOnce checks a scrape after only values have changed. The scrape makes less than
+// one memory allocation per ten series.
 func TestLabelsAreMadeOnce(t *testing.T) {
 	both := [2]*gpu.Snapshot{crowd(8, 10, 0), crowd(8, 10, 0)}
 	for i := range both[1].GPUs {

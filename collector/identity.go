@@ -7,7 +7,7 @@ import (
 )
 
 // identity renders the identity of a GPU. The series remain after the GPU was lost, because the
-// operator needs the serial number.
+// operator needs the serial number to find the GPU.
 func (p *page) identity(g *gpu.GPU, uuid *labelSet) {
 	p.info(gpuInfo, p.with(uuid,
 		"gpu", strconv.Itoa(g.Index),

@@ -19,7 +19,7 @@ func (l *labelSet) matches(base *labelSet, given []string) bool {
 	return l.base == base && slices.Equal(l.given, given)
 }
 
-// all returns names and values, those of base first.
+// all returns the names and values of base, followed by the additional names and values.
 func (l *labelSet) all() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		if l == nil {
@@ -38,8 +38,8 @@ func (l *labelSet) all() iter.Seq2[string, string] {
 	}
 }
 
-// key returns a string that is unique for these labels, because the separator in it is invalid
-// UTF-8.
+// key returns a string that is unique for these labels. The separator in this string is
+// invalid UTF-8, so no label contains the separator.
 func (l *labelSet) key() string {
 	var b strings.Builder
 	for _, value := range l.all() {

@@ -2,11 +2,11 @@ package collector
 
 import "slices"
 
-// A list is overwritten from its start in each pass. Its items never move, even if the list grows,
+// A list is overwritten from its start in each pass. When the list grows, its items do not move,
 // so a pointer to an item remains valid while the item exists.
 type list[T any] struct {
 	blocks [][]T
-	len    int // number of items, including items of the previous pass at next and after it
+	len    int // number of items; items at the position next and later are from the previous pass
 	next   int // position of the next item
 }
 
@@ -35,8 +35,8 @@ func (l *list[T]) add() *T {
 	return item
 }
 
-// end discards the items from the next position on and releases their memory, which matters after
-// many processes have ended.
+// end discards all items at the next position and later, and releases the memory of these items.
+// Otherwise the memory would stay in use after many processes have ended.
 func (l *list[T]) end() {
 	l.len = l.next
 	needed := (l.len + blockLen - 1) / blockLen

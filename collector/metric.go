@@ -27,8 +27,8 @@ func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 // Labels returns all labels of the metrics in the catalogue.
 func Labels() []metric.Label { return slices.Clone(labelCatalogue) }
 
-// perLabels contains the kinds of objects that sets of labels identify, the most specific
-// kind first.
+// Each row of perLabels contains a kind of object and the labels that identify an object of
+// this kind. More specific kinds come first.
 var perLabels = []struct {
 	labels []string
 	per    string
@@ -57,7 +57,8 @@ var perLabels = []struct {
 	{[]string{"stage"}, "stage"},
 }
 
-// Per returns the kind of object for which a metric has [Series] series each.
+// Per returns a kind of object. For each object of this kind, a metric has at most [Series]
+// series.
 func Per(m metric.Metric) string {
 	for _, key := range perLabels {
 		if !slices.ContainsFunc(key.labels, func(l string) bool { return !slices.Contains(m.Labels, l) }) {
@@ -67,8 +68,8 @@ func Per(m metric.Metric) string {
 	return "node"
 }
 
-// Series returns the maximum number of series of a metric per object of the kind that [Per]
-// returns.
+// Series returns the maximum number of series that a metric has for each object. [Per]
+// returns the kind of these objects.
 func Series(m metric.Metric) int {
 	n := 1
 	for _, l := range labelCatalogue {

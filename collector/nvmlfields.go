@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A FieldSelection contains the fields on the field page without a host engine, in the order of the page.
+// A FieldSelection contains the fields on a field page that needs no host engine, in the order of the page.
 type FieldSelection struct {
 	Metrics []gpu.PageField
 	Labels  []string
@@ -45,7 +45,7 @@ func (c *FieldSelection) Add(name, help string, kind FieldType) bool {
 	return true
 }
 
-// Needing returns the selected fields that have no values without a flag.
+// Needing returns the selected fields that have values only if the given flag is set.
 func (c FieldSelection) Needing(flag string) (names []string) {
 	for _, f := range DCGMFields {
 		named := func(m gpu.PageField) bool { return m.Name == f.Name }
@@ -101,10 +101,11 @@ func (c FieldSelection) page(s *gpu.Snapshot) *gpu.FieldPage {
 	return page
 }
 
-// A fieldValue returns the value of a field for a GPU, in DCGM's unit, and whether the value is known.
+// A fieldValue is a function that returns the value of a field for a GPU, in DCGM's unit. It also reports whether the
+// value is known.
 type fieldValue func(*gpu.GPU) (float64, bool)
 
-// A fieldText returns the value of a field that is a label.
+// A fieldText is a function that returns the value of a field that is a label.
 type fieldText func(gpu.Driver, *gpu.GPU) string
 
 // of returns the value for a GPU, or nil if the value is unknown.
@@ -126,7 +127,8 @@ func ofReading(value func(*gpu.Reading) (float64, bool)) fieldValue {
 	}
 }
 
-// gaugeIn returns a fieldValue for a gauge. The argument units is the number of DCGM's units per base unit.
+// gaugeIn returns a fieldValue for a gauge. The argument units is the factor from the base unit of the gauge to DCGM's
+// unit.
 func gaugeIn(gauge gpu.Gauge, units float64) fieldValue {
 	return ofReading(func(r *gpu.Reading) (float64, bool) {
 		v := r.Gauges[gauge]
@@ -137,7 +139,8 @@ func gaugeIn(gauge gpu.Gauge, units float64) fieldValue {
 	})
 }
 
-// healthIn returns a fieldValue for a health value. The argument units is the number of DCGM's units per base unit.
+// healthIn returns a fieldValue for a health value. The argument units is the factor from the base unit of the value
+// to DCGM's unit.
 func healthIn(m gpu.HealthMetric, units float64, labels ...string) fieldValue {
 	return ofReading(func(r *gpu.Reading) (float64, bool) {
 		for _, v := range r.Health {
@@ -164,7 +167,8 @@ func firmwareVersion(part string) fieldText {
 	}
 }
 
-// rounded removes the error of a unit conversion. The driver's values are whole thousandths of DCGM's units.
+// rounded removes the rounding error of a unit conversion. Without this error, a value of the driver is a whole number
+// of thousandths of DCGM's unit.
 func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 // mebibyte is the number of bytes in DCGM's unit of memory. DCGM truncates values to whole units.
@@ -191,7 +195,8 @@ func memoryGauge(m gpu.Gauge) fieldValue {
 	})
 }
 
-// energyCounter returns the energy of a GPU that has its own counter, because DCGM reports no other energy.
+// energyCounter returns the energy of a GPU if the GPU has its own counter. For other GPUs it returns no energy,
+// because DCGM reports none.
 func energyCounter(g *gpu.GPU) (float64, bool) {
 	if g.Reading == nil || g.Reading.Energy == nil || g.EnergySource != gpu.EnergyCounter {
 		return 0, false

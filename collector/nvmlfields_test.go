@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// upstreamFields contains, by type, the fields in etc/default-counters.csv of NVIDIA/dcgm-exporter 4.8.2: enabled
-// fields, and fields that are commented out.
+// upstreamFields contains the fields in etc/default-counters.csv of NVIDIA/dcgm-exporter 4.8.2, by type. Enabled fields
+// and fields that are commented out are separate.
 var upstreamFields = map[collector.FieldType]struct{ enabled, disabled string }{
 	collector.FieldGauge: {enabled: `
 FI_DEV_SM_CLOCK FI_DEV_MEM_CLOCK FI_DEV_MEMORY_TEMP FI_DEV_GPU_TEMP FI_DEV_POWER_USAGE FI_PROF_PCIE_TX_BYTES
@@ -38,7 +38,7 @@ FI_DEV_POWER_INFOROM_VER FI_DEV_INFOROM_IMAGE_VER FI_DEV_VBIOS_VERSION`},
 }
 
 // TestDCGMFields compares the names, the types and the enabled fields in the table with dcgm-exporter's file. If the
-// file contains a name twice, the enabled row counts.
+// file contains a name twice, the test uses the enabled row.
 func TestDCGMFields(t *testing.T) {
 	want := make(map[string]collector.DCGMField)
 	for kind, names := range upstreamFields {
@@ -49,7 +49,7 @@ func TestDCGMFields(t *testing.T) {
 			want["DCGM_"+name] = collector.DCGMField{Name: "DCGM_" + name, Type: kind}
 		}
 	}
-	// The profiling fields 1011 and 1012 are not in the file; they are in dcgm_fields.h.
+	// The file does not contain the profiling fields 1011 and 1012. They come from dcgm_fields.h.
 	others := []string{"DCGM_FI_PROF_NVLINK_TX_BYTES", "DCGM_FI_PROF_NVLINK_RX_BYTES"}
 	got := make(map[string]collector.DCGMField)
 	for _, f := range collector.DCGMFields {
@@ -187,8 +187,7 @@ func TestNVMLFirmware(t *testing.T) {
 	}
 }
 
-// TestNVMLFieldsChosen checks that a file can select the fields, and that energy without a counterpart in DCGM is
-// absent.
+// TestNVMLFieldsChosen checks fields that are selected by a file. Energy that DCGM would not report is absent.
 func TestNVMLFieldsChosen(t *testing.T) {
 	s := nvmlNode()
 	s.GPUs[0].EnergySource = gpu.EnergyPower

@@ -7,11 +7,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// page contains the series of a collector. Every scrape overwrites it.
+// page contains the series of a collector. Every scrape overwrites the page.
 //
-// Between scrapes values change, but series rarely do. Therefore a rendering is compared with the
-// previous rendering, call by call. While both request the same labels and the same series, labels
-// and series are reused and only the values are written.
+// Between two scrapes values change, but series rarely change. Therefore each call of a rendering
+// is compared with the same call of the previous rendering. As long as both calls request the same
+// labels and the same series, the page reuses the labels and series and writes only the values.
 type page struct {
 	opts Options
 	same bool // set while all calls match the last rendering
@@ -19,7 +19,7 @@ type page struct {
 	sets   list[*labelSet]
 	asked  list[question]
 	series list[series]
-	seen   map[seriesKey]struct{} // series so far; used after a call differed from the last rendering
+	seen   map[seriesKey]struct{} // series of the current rendering; used after a call differed from the last rendering
 }
 
 // question records a call of [page.first] and its result.
@@ -40,8 +40,8 @@ func (p *page) begin() {
 	p.sets.next, p.asked.next, p.series.next = 0, 0, 0
 }
 
-// end adds the labels to new series, and reports whether the set of series changed. It returns the
-// error from label.
+// end adds the labels to new series, and reports whether the set of series changed. It returns an
+// error if label fails.
 func (p *page) end() (changed bool, err error) {
 	if p.same && p.series.next == p.series.len {
 		return false, nil
@@ -53,7 +53,8 @@ func (p *page) end() (changed bool, err error) {
 	return true, label(&p.series)
 }
 
-// differ ends the comparison with the last rendering after a call that differs.
+// differ ends the comparison with the last rendering. It is called when a call differs from the
+// call of the last rendering.
 func (p *page) differ() {
 	if !p.same {
 		return
@@ -80,9 +81,10 @@ func (p *page) with(base *labelSet, given ...string) *labelSet {
 	return l
 }
 
-// first reports whether the labels are new on the page for a metric. Different strings can become
-// equal when they are made valid UTF-8, and a duplicate would fail the whole scrape. Therefore the
-// caller must drop all duplicates except the first.
+// first reports whether a metric does not have these labels on the page yet. If it returns false,
+// the caller must drop the series, because a duplicate series would make the whole scrape fail.
+// Duplicates are possible because different strings can become equal when they are converted to
+// valid UTF-8.
 func (p *page) first(m metricID, l *labelSet) bool {
 	if old := p.asked.old(); p.same && old != nil && old.metric == m && old.labels == l {
 		p.asked.next++
@@ -105,8 +107,8 @@ func (p *page) info(m metricID, l *labelSet) { p.gauge(m, 1, l) }
 
 func (p *page) gauge(m metricID, v float64, l *labelSet) { p.counter(m, v, time.Time{}, l) }
 
-// counter writes a counter, and its created timestamp if this time is known. With the timestamp,
-// Prometheus can count the increase before the first scrape.
+// counter writes a counter. If the time since is known, counter also writes it as the created
+// timestamp. With this timestamp, Prometheus can count the increase before the first scrape.
 func (p *page) counter(m metricID, v float64, since time.Time, l *labelSet) {
 	if old := p.series.old(); p.same && old != nil && old.matches(m, since, l) {
 		old.value = v
@@ -132,7 +134,7 @@ func (p *page) created(since time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(since)
 }
 
-// optional writes a gauge if it has a value.
+// optional writes a gauge if the value v is not nil.
 func optional[T ~float64 | ~uint64 | ~int](p *page, m metricID, v *T, l *labelSet) {
 	if v != nil {
 		p.gauge(m, float64(*v), l)

@@ -6,7 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// folded is the pid label for the processes of an owner that exceed the limit.
+// folded is the pid label for those processes of an owner that exceed the limit on process
+// accounts.
 const folded = "other"
 
 func liveProcesses(g *gpu.GPU) map[gpu.ProcessID]*gpu.LiveProcess {
@@ -40,8 +41,9 @@ func (p *page) processes(a *gpu.Account, who *labelSet, live map[gpu.ProcessID]*
 	}
 }
 
-// process renders a process. live is nil after the process left the GPU. The account of such a
-// process remains for the retention time, without gauges.
+// process renders a process. live is nil after the process left the GPU. After that, the
+// account of the process remains on the page for the retention time, but the page contains no
+// gauges for the process.
 func (p *page) process(q *gpu.ProcessAccount, which *labelSet, live *gpu.LiveProcess, shown processMetrics) {
 	p.info(shown.info, p.with(which, "container_id", q.ContainerID))
 	p.moment(shown.start, q.StartTime, which)

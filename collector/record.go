@@ -87,8 +87,8 @@ func (p *page) boardHealth(r *record.Health) {
 // throttledBoards contains the metrics for the throttled time of a board.
 var throttledBoards = [gpu.NumThrottles]metricID{gpu.ThrottleThermal: boardThermal, gpu.ThrottlePowerBrake: boardPowerBrake}
 
-// ownCounter renders a counter that the GPU itself counts. It has no created timestamp, because the
-// GPU does not report the time at which the counter was 0.
+// ownCounter renders a counter that the GPU itself counts. The counter has no created timestamp,
+// because the GPU does not report the time at which the counter was 0.
 func (p *page) ownCounter(m metricID, v *float64, board *labelSet) {
 	if v != nil {
 		p.counter(m, *v, time.Time{}, board)

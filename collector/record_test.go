@@ -33,8 +33,9 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// podOnInstances returns a node with a GPU in MIG mode. One pod holds two instances, and has two
-// containers on one of these instances. Other accounts belong to pods without a UID or a name.
+// podOnInstances returns a node with a GPU in MIG mode. One pod holds two instances. Two
+// containers of this pod are on the same instance. The other accounts belong to pods that have no
+// UID or no name.
 func podOnInstances() *gpu.Snapshot {
 	var accounts []gpu.Account
 	for i, key := range []gpu.AccountKey{
@@ -55,9 +56,9 @@ func podOnInstances() *gpu.Snapshot {
 	return &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, GPUs: []gpu.GPU{g}}
 }
 
-// TestRecordBalances checks that the energy of each pod on the record is the sum over the pod's
-// containers on the main page, and that the energy of each board is the energy of the GPU, both to
-// the millijoule.
+// TestRecordBalances compares energy on the record with energy on the main page, to the
+// millijoule. The energy of each pod must be the sum over the pod's containers. The energy of each
+// board must be the energy of the GPU.
 func TestRecordBalances(t *testing.T) {
 	for _, tt := range records {
 		if tt.name == "hostile" {
@@ -101,10 +102,10 @@ func byPod(family *dto.MetricFamily) map[string]int64 {
 	return sum
 }
 
-// TestRecordBegan checks that the created timestamp of a pod's counters is the time at which its
-// first account was opened, and that the created timestamp of a board's counters is the time at
-// which its book was opened. A counter that continues a series with another serial number has no
-// created timestamp.
+// TestRecordBegan checks created timestamps. For the counters of a pod, the created timestamp is
+// the time at which the first account of the pod was opened. For the counters of a board, it is
+// the time at which the book was opened. If a counter continues a series with another serial
+// number, it has no created timestamp.
 func TestRecordBegan(t *testing.T) {
 	opened := boot.Add(time.Hour - 2*time.Minute) // opening time of the third account of the pod
 	tests := []struct {

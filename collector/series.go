@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// series is a time series with its value. There are thousands of series, so neighbouring series
-// share equal parts.
+// series is a time series with its value. There are thousands of series. To save memory,
+// neighbouring series share the parts that are equal.
 type series struct {
 	dto.Metric
 	labels *labelSet
@@ -44,8 +44,8 @@ func (s *series) matches(m metricID, since time.Time, l *labelSet) bool {
 	return s.metric == m && s.labels == l && s.began(since)
 }
 
-// began reports whether a counter has the given created timestamp. A zero time means that it has
-// no timestamp.
+// began reports whether a counter has the given created timestamp. If the given time is zero,
+// began reports whether the counter has no created timestamp.
 func (s *series) began(since time.Time) bool {
 	created := s.GetCounter().GetCreatedTimestamp()
 	if created == nil || since.IsZero() {
@@ -62,8 +62,8 @@ func (s *series) compare(o *series) int {
 	return slices.CompareFunc(s.Label, o.Label, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Value, *b.Value) })
 }
 
-// label adds the labels to new series. It returns an error if the labels differ from the labels of
-// the metric, which is a bug in this package.
+// label adds the labels to new series. If the labels differ from the labels of the metric, this
+// package contains a bug, and label returns an error.
 func label(all *list[series]) (err error) {
 	var pairs metric.Pairs
 	var before *series

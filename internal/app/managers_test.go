@@ -144,7 +144,7 @@ func TestDoctor(t *testing.T) {
 	m.write("proc/41/cmdline", "slurmstepd: [815.0]\x00")
 	check("", "ok slurm units: 1, such as slurm/815 with the process 40")
 	m.start(50, "python3", "/docker/"+unnamedContainer)
-	check("some units could not be read: ", "! docker abababababab01 has no name: no file below --units.docker-root describes it")
+	check("some units could not be read: ", "! docker abababababab01 has no name: no file below --units.docker-root describes the container")
 }
 
 // TestDoctorRootless checks that the command doctor reads the container names of a trusted user.
@@ -153,7 +153,7 @@ func TestDoctorRootless(t *testing.T) {
 	m.write("managers.d/podman.conf", "uid = 1001\npath = /libpod-([0-9a-f]{64})(?:\\.scope)?\n")
 	m.start(60, "python3", "/user.slice/user-1001.slice/user@1001.service/user.slice/libpod-"+unnamedContainer+".scope/container")
 	out, err := m.run(app.DoctorCommand)
-	const reason = "the file of the user 1001 below --units.rootless-dir does not name it"
+	const reason = "the file of the user 1001 below --units.rootless-dir does not name the container"
 	if err == nil || !strings.Contains(out, reason) {
 		t.Errorf("error %v, output without %q:\n%s", err, reason, out)
 	}

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// TestBlind checks that jobs keep their GPUs while the exporter can see no other process, including
-// during polls and if the GPU has no process. A job that ended meanwhile must be detected
-// afterwards. The prologs' files are so old that they are used only for jobs with a process.
+// TestBlind checks the time in which the exporter can see no other process. Jobs keep their GPUs in
+// this time, even after polls, and even if the GPU has no process. If a job ends in this time, the
+// mapper must detect its end afterwards. The prologs' files in this test are old, so the mapper
+// uses them only for jobs that have a process.
 func TestBlind(t *testing.T) {
 	for name, ended := range map[string]bool{"still there": false, "ended": true} {
 		t.Run(name, func(t *testing.T) {

@@ -10,16 +10,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// match describes the part of a cgroup path that names a unit.
+// match describes a unit that a cgroup path names.
 type match struct {
 	manager string
-	// id is the name of the unit. For some managers it is an id, and another file contains the name:
-	// the SLUID of a Slurm job, or the 64 hex digits of a container.
+	// id is usually the name of the unit. For some units it is only an id, and the name comes from another file. Such an
+	// id is the SLUID of a Slurm job, or the 64 hex digits of a container.
 	id string
-	// uid is the uid of the unit's user, if the path contains it.
+	// uid is the uid of the unit's user. It is empty if the path does not contain this uid.
 	uid string
-	// account is the uid of the trusted user who owns the container. It is empty for containers of
-	// root.
+	// account is the uid of the trusted user who owns the container. For containers of root, account is empty.
 	account string
 	// inPod is set if the unit is inside a pod.
 	inPod bool
@@ -38,8 +37,8 @@ func (m match) named() bool {
 // engines lists the managers that have files with the names of containers.
 var engines = []string{Docker, Podman, Nerdctl}
 
-// container returns the id of a container if an engine provides the container's name. It returns an
-// empty text for other units.
+// container returns the id of a container if an engine provides the container's name. For other units it returns an
+// empty string.
 func (m match) container() string {
 	if slices.Contains(engines, m.manager) && proc.IsContainerID(m.id) {
 		return m.id
@@ -55,10 +54,10 @@ type parser struct {
 	isPod func(segment string, above []string) bool
 }
 
-// parse returns the unit that a cgroup file names, or false if it names none. The lines of the file
-// may name units of different managers, because not every manager uses every hierarchy of cgroup
-// v1. The manager with the highest precedence is used. If lines name different units of this
-// manager, or if a line is malformed, the file names no unit.
+// parse returns the unit that a cgroup file names. If the file names no unit, parse returns false. The lines of the
+// file may name units of different managers, because not every manager uses every hierarchy of cgroup v1. The manager
+// with the highest precedence is used. If lines name different units of this manager, or if a line is malformed, the
+// file names no unit.
 func (p *parser) parse(file string) (found match, ok bool) {
 	pod := false
 	var all []match
@@ -86,16 +85,15 @@ func (p *parser) parse(file string) (found match, ok bool) {
 	return found, ok
 }
 
-// rank returns the precedence of a manager, where 0 is the highest. It is -1 for an unknown
-// manager.
+// rank returns the precedence of a manager, where 0 is the highest precedence. For an unknown manager it returns -1.
 func (p *parser) rank(manager string) int {
 	return slices.IndexFunc(p.managers, func(m Manager) bool { return m.Name == manager })
 }
 
-// parsePath returns the unit that is nearest to the root of a path, if there is one, and whether
-// the path is in a pod. In a pod only Slurm jobs are units. Systemd slices belong to root, except
-// the slices of users. If a segment is neither a slice nor a unit, its owner can choose all names
-// below the segment, so the search stops there.
+// parsePath returns the unit that is nearest to the root of a path, and reports whether the path is in a pod. If
+// there is no unit, the match is empty. In a pod only Slurm jobs are units. Systemd slices belong to root, except for
+// the slices of users. If a segment is neither a slice nor a unit, the search stops at this segment, because the
+// owner of the segment can choose all names below it.
 func (p *parser) parsePath(segments []string) (m match, inPod bool) {
 	outside := aboveUsers(segments)
 	for i, s := range segments {
@@ -128,10 +126,10 @@ func (p *parser) parsePath(segments []string) (m match, inPod bool) {
 // services reports whether services are units.
 func (p *parser) services() bool { return p.rank(Systemd) >= 0 }
 
-// unitAt returns the unit that the managers' patterns find from a segment on. It returns the unit
-// nearest to the root, because the owner of a unit can choose all names below it. If several units
-// are equally near, it returns the unit of the first manager. It tries only managers for which only
-// returns true, or all managers if only is nil.
+// unitAt returns the unit that a manager's pattern finds if the match begins at segment i. If patterns find several
+// units, unitAt returns the unit nearest to the root, because the owner of a unit can choose all names below the
+// unit. If several units are equally near to the root, it returns the unit of the first manager. It tries only
+// managers for which the function only returns true. If this function is nil, it tries all managers.
 func (p *parser) unitAt(segments []string, i int, only func(*Manager) bool) (m match, ok bool) {
 	at := len(segments)
 	for k := range p.managers {
@@ -155,7 +153,7 @@ func (m *Manager) unit(f found, segments []string) match {
 	case m.Name == Slurm:
 		u.daemon = len(below) == 2 && strings.HasPrefix(below[0], "step_") && below[1] == "slurm"
 	case proc.IsContainerID(u.id) && u.container() == "":
-		u.id = u.id[:12] // no file contains the container's name
+		u.id = u.id[:12] // no file contains the name of the container
 	}
 	return u
 }
@@ -175,17 +173,17 @@ func aboveUsers(segments []string) []string {
 	return segments
 }
 
-// isSystem reports whether a service below the given segments is a system service. This is the case
-// if the segments include system.slice, or if all of them are slices other than machine.slice. The
-// caller has already excluded slices of users. The segment .. is not a slice, because in a private
-// cgroup namespace it may belong to a user.
+// isSystem reports whether a service below the given segments is a system service. This is the case if the segments
+// include system.slice, or if all segments are slices other than machine.slice. The caller has already excluded
+// slices of users. The segment .. does not count as a slice: in a private cgroup namespace, it may be a slice of a
+// user.
 func isSystem(above []string) bool {
 	outside := func(s string) bool { return !strings.HasSuffix(s, ".slice") || s == "machine.slice" }
 	return slices.Contains(above, "system.slice") || len(above) > 0 && !slices.ContainsFunc(above, outside)
 }
 
-// hiddenService returns the service that a cgroup file names if the slice of this service is above
-// the exporter's cgroup namespace, otherwise "". It may be a system service or a user's service.
+// hiddenService returns a service if a cgroup file names it and the slice of this service is above the exporter's
+// cgroup namespace. Otherwise hiddenService returns "". The service may belong to the system or to a user.
 func hiddenService(file string) string {
 	for segments, err := range proc.Paths(file) {
 		if err != nil || len(segments) == 0 || segments[0] != ".." {
@@ -199,14 +197,14 @@ func hiddenService(file string) string {
 	return ""
 }
 
-// sluid matches Slurm's id for a run of a job, which consists of 64 bits in Crockford's base 32
+// sluid matches a SLUID, which is Slurm's id for a run of a job. A SLUID consists of 64 bits in Crockford's base 32
 // (src/common/sluid.c).
 var sluid = regexp.MustCompile(`^s[0-9A-HJKMNP-TV-Z]{13}$`)
 
 func isSLUID(s string) bool { return sluid.MatchString(s) }
 
-// hostServices contains services of the driver and of the vendors' monitoring. They belong to the host, because
-// they serve all owners of the GPUs.
+// hostServices contains services of drivers and of the vendors' monitoring tools. These services belong to the host,
+// because they serve all owners of the GPUs.
 var hostServices = []string{
 	"nvidia-persistenced", "nvidia-fabricmanager", "nvidia-imex", "nvidia-powerd", "nvidia-topologyd", "nvidia-gridd", "nvidia-vgpud", "nvidia-vgpu-mgr",
 	"nvidia-suspend", "nvidia-resume", "nvidia-hibernate", "nvidia-suspend-then-hibernate", "nvidia-cdi-refresh", "nvidia-mig-manager", "nvidia-mps",
@@ -221,8 +219,8 @@ func ofService(name string) match {
 	return match{manager: Systemd, id: name}
 }
 
-// ofUser returns the unit for a path that begins with user.slice: a unit of a manager that trusts the user, otherwise
-// the user. Root's processes belong to the host.
+// ofUser returns the unit for a path that begins with user.slice. If a manager trusts the user and finds a unit in
+// the path, ofUser returns this unit. Otherwise the unit is the user. Root's processes belong to the host.
 func (p *parser) ofUser(segments []string) match {
 	if segments[0] != "user.slice" || len(segments) == 1 {
 		return match{}
@@ -257,8 +255,8 @@ func isNumber(s string) bool {
 // length.
 const maxName = 255
 
-// validName reports whether s can be the name of a unit. A name must be printable UTF-8 of limited
-// length.
+// validName reports whether s can be the name of a unit. A name must be printable UTF-8, and at most maxName bytes
+// long.
 func validName(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }

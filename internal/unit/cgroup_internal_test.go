@@ -13,7 +13,8 @@ const (
 	podSlice    = "/kubepods.slice/kubepods-pod0a1b2c3d_0000_4000_8000_000000000001.slice/cri-containerd-" + containerID + ".scope"
 )
 
-// TestParse checks cgroup paths of all managers, and paths with similar names that are not units.
+// TestParse checks cgroup paths of all managers. It also checks paths that have similar names but
+// do not belong to units.
 func TestParse(t *testing.T) {
 	slurm := func(id string) match { return match{manager: Slurm, id: id} }
 	machine := func(manager, name string) match { return match{manager: manager, id: name} }
@@ -133,7 +134,8 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that names below a slice of users, a pod or a unit cannot change the owner.
+// FuzzParse checks cgroup names below a slice of users, below a pod and below a unit. Such a name
+// must not change the owner.
 func FuzzParse(f *testing.F) {
 	f.Add("/system.slice/slurmstepd.scope/job_1/step_0", "/slurmstepd.scope/job_2/step_0")
 	f.Add("/user.slice/user-1000.slice", "/docker/"+containerID)
@@ -144,8 +146,8 @@ func FuzzParse(f *testing.F) {
 	}
 	p := parser{slices.Concat(patterns, BuiltInManagers()), podmapper.IsPod}
 	f.Fuzz(func(t *testing.T, above, below string) {
-		// Input with a newline is skipped, because it begins another line of the file, which may
-		// name another unit.
+		// A newline in the input would begin another line of the file, which may name another unit.
+		// Therefore newlines are replaced.
 		above, below = strings.ReplaceAll(above, "\n", " "), strings.ReplaceAll(below, "\n", " ")
 		m, ok := p.parse("0::" + above)
 		if ok && (m.manager == "" || !validName(m.id)) {

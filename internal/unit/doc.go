@@ -1,4 +1,4 @@
-// Package unit maps processes to units, which are jobs, containers, services and users outside
+// Package unit maps processes to units. A unit is a job, a container, a service or a user outside
 // pods. It also finds the GPUs that jobs and containers hold.
 //
 // A unit is identified by a segment of a cgroup path that only root can create. If several segments

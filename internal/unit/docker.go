@@ -16,13 +16,13 @@ const (
 	maxContainerList = 4 << 20
 )
 
-// container contains the data that are used from an engine's files about a container.
+// container contains the data that the exporter uses from an engine's files about a container.
 type container struct {
 	manager, name, image, project string
 	devices                       []gpu.DeviceName
 }
 
-// checked returns the container without texts that are invalid as labels.
+// checked returns the container. It removes texts that are invalid as labels.
 func (c container) checked() container {
 	for _, text := range []*string{&c.name, &c.image, &c.project} {
 		if !validName(*text) {
@@ -39,7 +39,7 @@ func (c *container) hold(devices []gpu.DeviceName) {
 
 // readDocker reads the files of a Docker container: <data root>/containers/<id>/config.v2.json and
 // hostconfig.json. The first file contains the container's environment, which may include secrets,
-// so only the used fields are kept.
+// so readDocker keeps only the fields that the exporter uses.
 func readDocker(root, id string) (container, error) {
 	c := container{manager: Docker}
 	dir := filepath.Join(root, "containers", id)
@@ -78,8 +78,8 @@ func readDocker(root, id string) (container, error) {
 			return d.skip()
 		})
 	})
-	// The variable requests GPUs only if NVIDIA's runtime is used. With other runtimes it is
-	// ignored, because images may set it, too.
+	// The variable requests GPUs only if NVIDIA's runtime is used. With other runtimes the variable
+	// has no effect and must be ignored, because an image may contain it.
 	if err == nil && requests == 0 && strings.HasPrefix(runtime, nvidiaRuntime) {
 		c.devices = visible.devices()
 	}
@@ -106,7 +106,7 @@ func (c *container) readDockerConfig(d *document, visible *visibleDevices) error
 	})
 }
 
-// deviceRequest is a request for devices, as --gpus creates it.
+// deviceRequest is a request for devices. Docker's option --gpus creates such a request.
 type deviceRequest struct {
 	driver string
 	count  int64    // -1 means all devices

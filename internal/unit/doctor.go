@@ -14,12 +14,12 @@ type Check struct {
 	Manager string
 	// Enabled is set if units of the manager get accounts.
 	Enabled bool
-	// Units is the number of units that have a process. Example is one of these units, and PID is
-	// its oldest known process.
+	// Units is the number of units that have a process. Example is one of these units. PID is the
+	// oldest known process of Example.
 	Units   int
 	Example string
 	PID     uint32
-	// Problem describes units with an unknown name. It is empty if all names are known.
+	// Problem describes units with an unknown name. Problem is empty if all names are known.
 	Problem string
 }
 
@@ -64,7 +64,7 @@ func (m *Mapper) Checks() (all []Check) {
 // unnamed returns the reason why a unit has no name.
 func (m *Mapper) unnamed(c match) string {
 	if c.account != "" {
-		return fmt.Sprintf("the file of the user %s below --units.rootless-dir does not name it", c.account)
+		return fmt.Sprintf("the file of the user %s below --units.rootless-dir does not name the container", c.account)
 	}
 	return unnamed[c.manager]
 }
@@ -73,6 +73,6 @@ func (m *Mapper) unnamed(c match) string {
 var unnamed = map[string]string{
 	Slurm:   "no slurmstepd has a title with its job id",
 	Nerdctl: "containerd's files below --units.containerd-run contain no name of nerdctl",
-	Docker:  "no file below --units.docker-root describes it",
-	Podman:  "Podman's container lists below --units.podman-root do not name it",
+	Docker:  "no file below --units.docker-root describes the container",
+	Podman:  "Podman's container lists below --units.podman-root do not name the container",
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// document reads JSON token by token. A file can contain an element in every three bytes, but the
-// memory that document needs depends only on the longest text in the file. A null counts as an
-// empty value.
+// document reads JSON token by token. Therefore its memory depends only on the longest text in
+// the file, and not on the number of elements, which can be as high as one element per three
+// bytes. A null is read as an empty value.
 type document struct{ decoder *json.Decoder }
 
 func newDocument(r io.Reader) *document {
@@ -79,7 +79,7 @@ func (d *document) begin(delimiter json.Delim) (bool, error) {
 	return true, nil
 }
 
-// next returns the next token in a value. It is an error if there is none.
+// next returns the next token in a value. If there is no further token, next returns an error.
 func (d *document) next() (json.Token, error) {
 	token, err := d.decoder.Token()
 	if err == io.EOF {
@@ -88,7 +88,7 @@ func (d *document) next() (json.Token, error) {
 	return token, err
 }
 
-// object reads an object. It calls the function to read the value of each field.
+// object reads an object. For each field, it calls the function field, which must read the value.
 func (d *document) object(field func(name string) error) error {
 	if ok, err := d.begin('{'); !ok {
 		return err
@@ -106,7 +106,8 @@ func (d *document) object(field func(name string) error) error {
 	return err
 }
 
-// list reads a list. It calls the function to read each element.
+// list reads a list. For each element, it calls the function element, which must read the
+// element.
 func (d *document) list(element func() error) error {
 	if ok, err := d.begin('['); !ok {
 		return err

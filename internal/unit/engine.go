@@ -13,11 +13,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// parented returns an id in a cgroup file that may be the id of a container, or "". It is a
-// container id only if an engine lists it. Docker and Podman can place containers below any cgroup
-// of root, for example with --cgroup-parent=/ml. The result is "" for processes of pods, users,
-// other units and machines, because their owners can choose the names of cgroups below their own
-// cgroup. It is also "" if lines contain different ids.
+// parented returns an id in a cgroup file that may be the id of a container. It is a container id only if an engine
+// lists a container with this id. This search is necessary because Docker and Podman can place containers below any
+// cgroup of root, for example with --cgroup-parent=/ml. The result is "" if there is no such id, or if lines of the
+// file contain different ids. It is also "" for processes of pods, users, other units and machines, because the
+// owner of such a process can choose the names of cgroups below the owner's cgroup.
 func (p *parser) parented(file string) (id string) {
 	for segments, err := range proc.Paths(file) {
 		if err != nil {
@@ -39,8 +39,8 @@ func (p *parser) parented(file string) (id string) {
 	return id
 }
 
-// parentedIn returns the first container id in a path, or "". All segments above it must be slices,
-// or cgroups that are neither systemd units nor machines.
+// parentedIn returns the first container id in a path, or "". Each segment above the id must be a slice, or a
+// cgroup that is neither a systemd unit nor a machine.
 func parentedIn(segments []string) string {
 	for i, s := range segments {
 		if i > 0 && segments[i-1] == "libpod_parent" && proc.IsContainerID(s) {
@@ -57,8 +57,9 @@ func parentedIn(segments []string) string {
 	return ""
 }
 
-// ofEngine returns the id that [parser.parented] finds if the process may belong to an engine. It returns "" if the
-// process belongs to a unit of a manager other than systemd, because other managers have precedence.
+// ofEngine returns the id that [parser.parented] finds, if the process may belong to an engine. If the process
+// belongs to a unit of a manager other than systemd, ofEngine returns "", because this manager has precedence over
+// the engine.
 func (m *Mapper) ofEngine(c match, ok bool, cgroup string) string {
 	if ok && c.manager != Systemd || !m.enabled(Docker) && !m.enabled(Podman) {
 		return ""
@@ -66,9 +67,9 @@ func (m *Mapper) ofEngine(c match, ok bool, cgroup string) string {
 	return m.parser.parented(cgroup)
 }
 
-// resolveParented returns a function that returns the current answer for a process in a cgroup with
-// an id from [parser.parented]. If an engine lists the id, the answer is this container. Otherwise
-// it is the result of instead, or the host if instead is nil.
+// resolveParented returns a function for a process in a cgroup with an id from [parser.parented]. This function
+// returns the current answer for the process. If an engine lists a container with the id, the answer is this
+// container. Otherwise the answer is the result of the function instead. If instead is nil, the answer is the host.
 func (m *Mapper) resolveParented(id string, p owner.Process, instead func() owner.Answer) func() owner.Answer {
 	first := p.First
 	return func() owner.Answer {
@@ -97,7 +98,7 @@ func (m *Mapper) answer(c match, first time.Duration) owner.Answer {
 	return owner.Answer{Owner: u.Owner(), ContainerID: c.container(), Final: true}
 }
 
-// podmanList returns Podman's containers. It reads them only once.
+// podmanList returns Podman's containers. The function reads the containers only once.
 type podmanList func() (map[string]container, error)
 
 // read returns one of Podman's containers with its GPUs. If Podman does not list the container, the
@@ -111,8 +112,8 @@ func (l podmanList) read(m *Mapper, id string) (container, error) {
 	return c, err
 }
 
-// readParented reads the files about a container of an unknown engine. It is not an error if no
-// engine lists the container.
+// readParented reads the files about a container of an unknown engine. If no engine lists the container,
+// readParented returns no error.
 func (m *Mapper) readParented(id string, podman podmanList) (c container, err error) {
 	if m.enabled(Docker) {
 		if c, err = readDocker(m.cfg.DockerRoot, id); err == nil || c.name != "" || !errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +129,7 @@ func (m *Mapper) readParented(id string, podman podmanList) (c container, err er
 	return c, err
 }
 
-// adopt adds live containers to the units if their engine has become known.
+// adopt adds live containers to the units as soon as their engine is known.
 func (l live) adopt(containers map[string]container) {
 	for id, processes := range l.parented {
 		if c := containers[id]; c.manager != "" {
@@ -137,8 +138,8 @@ func (l live) adopt(containers map[string]container) {
 	}
 }
 
-// newContainers returns the live containers whose files were not read yet, by id, with their
-// managers.
+// newContainers returns the live containers for which no files were read yet. The key is the container id, and the
+// value is the manager.
 func (m *Mapper) newContainers(found live) map[string]string {
 	ids := make(map[string]string)
 	for u := range found.units {
@@ -156,8 +157,8 @@ func (m *Mapper) newContainers(found live) map[string]string {
 	return ids
 }
 
-// readContainers reads the files about containers. A container without a file, for example of
-// another engine, is named by its id.
+// readContainers reads the files about containers. If there is no file about a container, its id becomes its name.
+// This is the case, for example, for a container of another engine.
 func (m *Mapper) readContainers(ids map[string]string) (map[string]container, error) {
 	out := make(map[string]container, len(ids))
 	podman := podmanList(sync.OnceValues(func() (map[string]container, error) { return readPodman(m.cfg.PodmanRoots, ids) }))

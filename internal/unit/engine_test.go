@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/unit"
 )
 
-// TestParentedContainers checks that a container is a unit below any cgroup of root if an engine lists it, and that no
-// other process becomes a unit because of a cgroup's name. A process with an unknown id belongs to the host, or to the
-// service in another line.
+// TestParentedContainers checks containers below any cgroup of root. If an engine lists the container, it is a unit.
+// No other process becomes a unit because of the name of a cgroup. If the id in a cgroup is unknown, the process
+// belongs to the service that another line names, or otherwise to the host.
 func TestParentedContainers(t *testing.T) {
 	docker, podman, unknown := containerID, strings.Replace(containerID, "3", "6", 1), strings.Replace(containerID, "3", "7", 1)
 	tests := []struct{ name, cgroup, want string }{
@@ -54,8 +54,8 @@ func TestParentedContainers(t *testing.T) {
 	}
 }
 
-// TestUnknownContainer checks that a process with an unknown container id waits for only one poll,
-// and that an engine's files are not read if the engine's containers are not units.
+// TestUnknownContainer checks a process with an unknown container id. The process waits for only one poll. If the
+// containers of an engine are not units, the mapper does not read the files of this engine.
 func TestUnknownContainer(t *testing.T) {
 	for managers, want := range map[string]string{"docker": "pending", "podman": "pending", "systemd": "host"} {
 		m := newMachine(t, func(c *unit.Config) { c.Managers = []string{managers} })

@@ -19,14 +19,14 @@ type Explanation struct {
 	Rules   []Rule
 }
 
-// Rule is the result for one manager. Reason is the reason why the manager determined the owner or
-// did not determine it. It is empty if no path of the manager matches.
+// Rule is the result for one manager. Reason describes why the manager determined the owner, or why it did not. Reason
+// is empty if no path of the manager matches.
 type Rule struct {
 	Manager, File, Reason string
 	Decided               bool
 }
 
-// Explain returns the owner of a process and the reasons. It must be called after a
+// Explain returns the owner of a process, and the reason of each manager. It must be called after a
 // [Mapper.Refresh].
 func (m *Mapper) Explain(ctx context.Context, pid uint32) (e Explanation, err error) {
 	st, err := m.tree.Stat(pid)
@@ -82,7 +82,7 @@ func (m *Mapper) rule(manager *Manager, cgroup, decided string) Rule {
 	return r
 }
 
-// patternOf returns that pattern of a manager that finds a unit.
+// patternOf returns the pattern with which a manager finds a unit.
 func (m *Mapper) patternOf(manager *Manager, cgroup string, u match) string {
 	for _, p := range manager.Paths {
 		one := *manager
@@ -98,11 +98,11 @@ func (m *Mapper) patternOf(manager *Manager, cgroup string, u match) string {
 	case User:
 		return "a slice of a user"
 	}
-	return "several paths" // several lines of the cgroup file contain paths
+	return "several paths" // the paths are in several lines of the cgroup file
 }
 
-// belowOwner returns the reason why a manager finds no unit in a cgroup file although one of its paths matches. The
-// reason is empty if no path matches.
+// belowOwner returns the reason why a manager finds no unit in a cgroup file although one of the manager's paths
+// matches. If none of these paths matches, the reason is empty.
 func belowOwner(manager *Manager, cgroup string) string {
 	for segments, err := range proc.Paths(cgroup) {
 		if err != nil {
@@ -119,9 +119,9 @@ func belowOwner(manager *Manager, cgroup string) string {
 				at = i - 1
 			}
 			if uid, ok := strings.CutPrefix(strings.TrimSuffix(above[at], ".service"), "user@"); ok {
-				return fmt.Sprintf("its path matches below %s, where the user chooses the names; a line uid = %s in its file would trust this user", above[at], uid)
+				return fmt.Sprintf("a path of this manager matches below %s, but the user chooses the names there; a line uid = %s in the manager's file would trust this user", above[at], uid)
 			}
-			return fmt.Sprintf("its path matches below %s, whose owner chooses the names", above[at])
+			return fmt.Sprintf("a path of this manager matches below %s, but the owner of this cgroup chooses the names there", above[at])
 		}
 	}
 	return ""

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// openTrusted opens a file or directory if only root or the exporter's user can have written it. It
-// does not follow a symbolic link at the end of the path, and does not wait for the writer of a
-// pipe.
+// openTrusted opens a file or directory, but only if root or the exporter's user must have written
+// it. If the path ends with a symbolic link, openTrusted does not follow the link. If the path is a
+// pipe, openTrusted does not wait for a writer.
 func openTrusted(path string, want os.FileMode) (*os.File, os.FileInfo, error) {
 	return open(path, func(info os.FileInfo) error { return trusted(info, want) })
 }
@@ -38,8 +38,8 @@ func open(path string, check func(os.FileInfo) error) (*os.File, os.FileInfo, er
 	return f, info, nil
 }
 
-// trusted returns an error unless a file has the given type, and only root or the exporter's user
-// can write it.
+// trusted returns an error unless two conditions are true: the file has the given type, and only
+// root or the exporter's user can write it.
 func trusted(info os.FileInfo, want os.FileMode) error {
 	if info.Mode().Type() != want {
 		if want.IsDir() {
@@ -92,7 +92,7 @@ func readLimited(f *os.File, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// listTrusted returns the names in a directory, or an error if there are more than limit.
+// listTrusted returns the names in a directory, or an error if there are more than limit names.
 func listTrusted(path string, limit int) ([]string, error) {
 	f, _, err := openTrusted(path, os.ModeDir)
 	if err != nil {

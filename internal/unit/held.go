@@ -28,7 +28,7 @@ const (
 // claim is a GPU that a job holds according to a prolog's file.
 type claim struct {
 	device gpu.DeviceName
-	job    jobKey // has no name if the file cannot be used
+	job    jobKey // a job without a name, if the file cannot be used
 	named  number
 	// written is the time at which the file was written.
 	written time.Time
@@ -38,8 +38,8 @@ type claim struct {
 type prologFiles struct {
 	claims []claim
 	infos  map[jobKey]gpu.UnitInfo
-	// malformed is the number of malformed GPU names. badName is the first of them, and badPath is the
-	// file that contains it.
+	// malformed is the number of malformed GPU names. badName is the first malformed name. badPath is the file that
+	// contains badName.
 	malformed        int
 	badName, badPath string
 }
@@ -56,13 +56,13 @@ func (p *prologFiles) check() error {
 	if p.malformed == 0 {
 		return nil
 	}
-	return fmt.Errorf("malformed GPU names (%d, the first is %.40q in %s): must be GPU-<uuid>, MIG-<uuid>, <number> or <number>.<GPU instance id>, without ranges; with a list in --units.held-numbers, a number must be a position in it",
+	return fmt.Errorf("malformed GPU names (%d, the first is %.40q in %s): must be GPU-<uuid>, MIG-<uuid>, <number> or <number>.<GPU instance id>, without ranges; if --units.held-numbers contains a list, a number must be a position in this list",
 		p.malformed, p.badName, p.badPath)
 }
 
-// readPrologFiles reads the directories. A file that cannot be used does not affect other files.
-// The error contains the first failure. A missing directory is not an error: there was no job yet,
-// because prologs create the directory.
+// readPrologFiles reads the directories. A file that cannot be used does not affect other files. The error contains
+// the first failure. If a directory is missing, readPrologFiles returns no error: the prolog of the first job
+// creates the directory, so there was no job yet.
 func readPrologFiles(dirs []heldDir, n Numbers) (prologFiles, error) {
 	files := prologFiles{infos: make(map[jobKey]gpu.UnitInfo)}
 	var first error
@@ -76,8 +76,7 @@ func readPrologFiles(dirs []heldDir, n Numbers) (prologFiles, error) {
 	return files, errors.Join(first, files.check())
 }
 
-// missing returns nil if the error means that a file or directory does not exist, otherwise the
-// error.
+// missing returns nil if the error means that a file or directory does not exist. Otherwise it returns the error.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -85,7 +84,8 @@ func missing(err error) error {
 	return err
 }
 
-// prologDir is a directory to which prologs write. A file in it can set the meaning of the numbers.
+// prologDir is a directory to which prologs write. A file in this directory can set the meaning of the numbers in
+// the other files.
 type prologDir struct {
 	heldDir
 	numbers Numbers
@@ -94,8 +94,8 @@ type prologDir struct {
 // numbersFile is the name of the file that defines the meaning of the numbers in its directory.
 const numbersFile = "numbers"
 
-// openPrologDir reads the meaning of the numbers in a directory. Without a file, the given meaning
-// is used.
+// openPrologDir reads the meaning of the numbers in a directory. If the directory contains no such file,
+// openPrologDir uses the given meaning.
 func openPrologDir(d heldDir, n Numbers) (prologDir, error) {
 	file := filepath.Join(d.path, numbersFile)
 	data, _, err := readTrusted(file, maxHeldFile)
@@ -108,9 +108,9 @@ func openPrologDir(d heldDir, n Numbers) (prologDir, error) {
 	return prologDir{d, n}, nil
 }
 
-// readGPUs reads the files that are named after a GPU or a MIG device. A file contains one line per
-// job, with the job's id and, if the prolog writes it, the uid of the job's user. The formats of
-// jobstats and dcgm-exporter are special cases of this format.
+// readGPUs reads the files that are named after a GPU or a MIG device. A file contains one line per job. The line
+// contains the job's id, and it may also contain the uid of the job's user. The formats of jobstats and
+// dcgm-exporter are special cases of this format.
 func (p *prologFiles) readGPUs(dir prologDir) error {
 	names, err := listTrusted(dir.path, maxHeldFiles)
 	if err != nil {
@@ -138,8 +138,8 @@ func (p *prologFiles) readGPUs(dir prologDir) error {
 	return first
 }
 
-// isGPUName reports whether the name of a file has the form of a GPU name. Other files are ignored,
-// because they may belong to another program or may be incomplete.
+// isGPUName reports whether the name of a file has the form of a GPU name. Files with other names are ignored,
+// because such a file may belong to another program or may be incomplete.
 func isGPUName(name string) bool {
 	return '0' <= name[0] && name[0] <= '9' || strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-")
 }
@@ -171,8 +171,7 @@ type heldBy struct {
 	uid string
 }
 
-// parseHolders parses the lines of a file, which name units of the given manager. A malformed line
-// is an error.
+// parseHolders parses the lines of a file. The lines name units of the given manager. A malformed line is an error.
 func parseHolders(text, manager string) (jobs []heldBy, err error) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
@@ -192,8 +191,8 @@ func parseHolders(text, manager string) (jobs []heldBy, err error) {
 	return jobs, nil
 }
 
-// parseDevice parses a GPU name: GPU-<uuid>, MIG-<uuid>, <number>, or <number>.<GPU instance id>.
-// Each partition of an AMD GPU has a number of its own.
+// parseDevice parses a GPU name: GPU-<uuid>, MIG-<uuid>, <number>, or <number>.<GPU instance id>. On AMD GPUs, each
+// partition has its own number, so the form with a GPU instance id is not used.
 func parseDevice(name string, n Numbers) (gpu.DeviceName, bool) {
 	if strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-") {
 		return gpu.DeviceName{UUID: name}, validName(name)
@@ -239,7 +238,8 @@ func (p *prologFiles) readJobs(dir prologDir) error {
 // noGPUs is the value of CUDA_VISIBLE_DEVICES that the prolog of a job without GPUs gets.
 const noGPUs = "NoDevFiles"
 
-// addJob adds the content of a job's file. It ignores unknown names and invalid values, except malformed GPU names.
+// addJob adds the content of a job's file. It ignores unknown names and invalid values. It counts malformed GPU
+// names.
 func (p *prologFiles) addJob(path, text string, written time.Time, dir prologDir) {
 	job := dir.key(filepath.Base(path))
 	info := p.infos[job]

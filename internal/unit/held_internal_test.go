@@ -76,7 +76,8 @@ func TestPrologFiles(t *testing.T) {
 	}
 }
 
-// TestMalformedNames checks that malformed GPU names are counted and reported, and that the other names are used.
+// TestMalformedNames checks that malformed GPU names are counted and reported, and that the other names in the
+// same files are used.
 func TestMalformedNames(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -110,8 +111,8 @@ func TestMalformedNames(t *testing.T) {
 	}
 }
 
-// TestNumbersOfAMD checks the names of AMD's GPUs. A number is a position or, if it cannot be the
-// number of an NVIDIA GPU, the number of a render node.
+// TestNumbersOfAMD checks the names of AMD's GPUs. A number is either a position or the number of a render node.
+// It is the number of a render node if it is too large for a position.
 func TestNumbersOfAMD(t *testing.T) {
 	position := func(n int) gpu.DeviceName { return gpu.DeviceName{Position: &n} }
 	render := func(n string) gpu.DeviceName { return gpu.DeviceName{Node: "dri/renderD" + n} }
@@ -136,8 +137,8 @@ func TestNumbersOfAMD(t *testing.T) {
 	}
 }
 
-// TestNumbers checks the values of --units.held-numbers and the device node to which a number refers. With
-// File=/dev/nvidia[4-7] in gres.conf, the first GPU has the number 0.
+// TestNumbers checks the values of --units.held-numbers and the device node to which a number refers. If
+// gres.conf contains File=/dev/nvidia[4-7], the first GPU has the number 0.
 func TestNumbers(t *testing.T) {
 	for _, tt := range []struct{ text, number, want string }{
 		{"index", "4", "index 4"},
@@ -175,8 +176,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestBadPrologFiles checks that an invalid file is reported, that no jobs are read from it, and
-// that it does not affect other files.
+// TestBadPrologFiles checks invalid files. An invalid file is reported, no jobs are read from it, and the other
+// files are still read.
 func TestBadPrologFiles(t *testing.T) {
 	tests := []struct {
 		name, want string
@@ -261,8 +262,8 @@ func FuzzDeviceName(f *testing.F) {
 	})
 }
 
-// BenchmarkPrologFiles reads the files of eight GPUs and of the jobs that hold them. In the second
-// case, the files of ended jobs were never removed.
+// BenchmarkPrologFiles reads the files of eight GPUs and of the jobs that hold them. In the second case, the
+// directory also contains the files of ended jobs.
 func BenchmarkPrologFiles(b *testing.B) {
 	for _, jobs := range []int{8, 1000} {
 		b.Run(fmt.Sprintf("%d jobs", jobs), func(b *testing.B) {

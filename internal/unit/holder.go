@@ -28,8 +28,8 @@ func (cfg *Config) heldDirs() []heldDir {
 	return dirs
 }
 
-// jobKey identifies a unit in the files that list GPUs. For a Slurm job it is the job id, and for
-// another unit it is manager/unit.
+// jobKey identifies a unit in the files that list GPUs. For a Slurm job, the key is the job id.
+// For another unit, the key is manager/unit.
 type jobKey string
 
 // keyOf returns the key of a unit.
@@ -51,8 +51,8 @@ func (k jobKey) unit() gpu.Unit {
 // key returns the key for a unit of the directory's manager.
 func (d heldDir) key(name string) jobKey { return keyOf(gpu.Unit{Manager: d.manager, Name: name}) }
 
-// isJob reports whether the name of a file can be the name of a unit. Other files are ignored,
-// because they may be incomplete.
+// isJob reports whether the name of a file can be the name of a unit. Files with other names are
+// ignored, because such a file may be incomplete.
 func (d heldDir) isJob(name string) bool {
 	if d.manager == Slurm {
 		return isNumber(name)

@@ -26,8 +26,8 @@ func withPBS(t *testing.T, dir string) func(*unit.Config) {
 	}
 }
 
-// TestHoldersOfManagers checks files about GPUs that are held by units of managers other than Slurm. The directory or
-// the line determines the manager.
+// TestHoldersOfManagers checks files about GPUs that are held by units of managers other than Slurm. Either the
+// directory or the line in the file determines the manager.
 func TestHoldersOfManagers(t *testing.T) {
 	pbs := t.TempDir()
 	m := newMachine(t, withPBS(t, pbs))
@@ -57,8 +57,8 @@ func TestHoldersOfManagers(t *testing.T) {
 	m.wantHeld("slurm/4711 time-slicing", "systemd/whisper time-slicing", "none", "none", "none", "none")
 }
 
-// TestHoldersDisabled checks that units hold no GPU if --units omits their manager, and that their files do not count
-// as outdated.
+// TestHoldersDisabled checks units of a manager that --units omits. The units hold no GPU, and their files do not
+// count as outdated.
 func TestHoldersDisabled(t *testing.T) {
 	pbs := t.TempDir()
 	m := newMachine(t, func(c *unit.Config) {
@@ -71,8 +71,8 @@ func TestHoldersDisabled(t *testing.T) {
 	m.wantHeld()
 }
 
-// TestBadHolders checks that malformed lines are errors, and that the files in a manager's
-// directory name only units of this manager, without a prefix.
+// TestBadHolders checks that malformed lines are errors, and that names without a prefix in a manager's directory are
+// units of this manager.
 func TestBadHolders(t *testing.T) {
 	for line, ok := range map[string]bool{
 		"77.server": true, "77.server 1001": true, "slurm/4711": true, "docker/train": true,
@@ -93,8 +93,8 @@ func TestBadHolders(t *testing.T) {
 	}
 }
 
-// TestUserInPath checks that a manager that is defined by a file can find the users of its units in
-// the path. Root and texts are not accepted as users.
+// TestUserInPath checks a manager that is defined by a file. The manager can find the users of its units in the
+// cgroup path. Root, or a text that is not a uid, is not accepted as a user.
 func TestUserInPath(t *testing.T) {
 	for _, tt := range []struct{ segment, want string }{{"uid_1002", "1002"}, {"uid_0", ""}, {"uid_x", ""}} {
 		m := newMachine(t, func(c *unit.Config) {

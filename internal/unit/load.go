@@ -22,9 +22,11 @@ const (
 var managerName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // LoadManagers returns the managers that the directories define and the built-in managers, sorted by
-// precedence. A file replaces the file of the same name in an earlier directory or in this program,
-// without changing the order. New managers come first, and managers from later directories come before
-// managers from earlier directories. A missing directory is not an error.
+// precedence. If several directories contain a file with the same name, the file in the last directory
+// is used. A file also replaces the built-in manager with the same name. A replaced manager keeps its
+// place in the order. New managers come before the built-in managers, and managers from later
+// directories come before managers from earlier directories. If a directory is missing, LoadManagers
+// returns no error.
 func LoadManagers(dirs []string) (all []Manager, err error) {
 	loaded := slices.Clone(builtIn)
 	for _, dir := range dirs {
@@ -53,7 +55,7 @@ func loadDir(dir string) (all []Manager, err error) {
 	slices.Sort(names)
 	for _, name := range names {
 		if !strings.HasSuffix(name, managerSuffix) {
-			continue // for example a backup file of an editor, or a disabled file
+			continue // the file is, for example, an editor's backup file or a disabled file
 		}
 		file := filepath.Join(dir, name)
 		text, _, err := readTrusted(file, maxManagerFile)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// These managers need code of their own, which finds the names of their units or the place of units
-// in a path.
+// Each of these managers needs its own code. This code finds either the names of the manager's units or the
+// places of the units in a path.
 const (
 	Slurm   = "slurm"
 	Docker  = "docker"
@@ -27,8 +27,8 @@ type Manager struct {
 	// Unit is a description of what a unit's name means, in Markdown.
 	Unit  string
 	Paths []Pattern
-	// UIDs contains the uids of trusted users. The manager can have units below user@<uid>.service
-	// of these users, although these users can choose the names there.
+	// UIDs contains the uids of trusted users. The manager finds units below user@<uid>.service of a trusted
+	// user, although the user can choose the names there.
 	UIDs []string
 	// Held contains directories with files that list the GPUs held by units.
 	Held []string
@@ -39,14 +39,14 @@ type Manager struct {
 // BuiltIn is the value of File for the managers that are built into this program.
 const BuiltIn = "built in"
 
-// last contains the managers without patterns, which have the lowest precedence. The parser finds
-// their units by slices.
+// last contains the managers without patterns. These managers have the lowest precedence. The parser finds
+// their units by the names of slices.
 var last = []Manager{
 	{Name: Systemd, Unit: "service, except the driver's services", File: BuiltIn},
 	{Name: User, Unit: "uid of a session, rootless containers included", File: BuiltIn},
 }
 
-// sources describes the origin of names that are not in the path, in Markdown.
+// sources describes where names come from if they are not in the path, in Markdown.
 var sources = map[string]string{
 	Slurm:   "cgroup: [slurm.md](slurm.md)",
 	Docker:  "cgroup, and Docker's files below `--units.docker-root`",
@@ -54,7 +54,7 @@ var sources = map[string]string{
 	Nerdctl: "cgroup, and containerd's files below `--units.containerd-run`",
 }
 
-// Source returns the origin of the names of the manager's units, in Markdown.
+// Source describes where the names of the manager's units come from, in Markdown.
 func (m *Manager) Source() string { return cmp.Or(sources[m.Name], "cgroup") }
 
 //go:embed managers/*.conf
@@ -81,7 +81,7 @@ var builtIn = func() (all []Manager) {
 }()
 
 // BuiltInManagers returns the managers that are built into this program. The help of --units and the table in
-// docs/managers.md are generated from it.
+// docs/managers.md are generated from this list.
 func BuiltInManagers() []Manager { return slices.Concat(builtIn, last) }
 
 // Managers contains the names of the built-in managers.

@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// pollEvery is the usual interval between two polls. extraPoll is the minimum interval if a
-	// poll is requested earlier, for example because of a new container.
+	// pollEvery is the usual interval between two polls. extraPoll is the minimum interval between two polls.
+	// It applies if a poll is requested early, for example because of a new container.
 	pollEvery = 10 * time.Second
 	extraPoll = 2 * time.Second
 	// fileTimeout is the timeout for reading files, because their disk may hang.
 	fileTimeout = 3 * time.Second
-	// nameAfter is the time for which a process waits for the name of its unit before the unit's id
-	// is used. It is shorter than the time for which an interval waits for its settlement.
+	// nameAfter is the time for which a process waits for the name of its unit before the unit's id is used.
+	// This time is shorter than the time for which the ledger waits for owners before it settles an interval.
 	nameAfter = 5 * time.Second
 	// titleEvery is the minimum interval between two searches for the daemon of a new job.
 	titleEvery = time.Second
-	// fresh is the time for which a unit without a process counts as alive, counted from the time at
-	// which the prolog wrote its file. The first process of a job must start within this time.
+	// After a prolog has written the file of a unit, the unit counts as alive for the time fresh, even if it
+	// has no process. The first process of a job must start within this time.
 	fresh = 3 * pollEvery
 )
 
@@ -41,8 +41,8 @@ type Config struct {
 	ProcFS string
 	// Known contains all managers, sorted by precedence. If it is nil, the built-in managers are used.
 	Known []Manager
-	// Managers contains the names of the managers with units that get accounts, in addition to the
-	// managers in Patterns.
+	// Managers contains names of managers. Units of these managers get accounts. Units of the managers in
+	// Patterns always get accounts.
 	Managers []string
 	Patterns Patterns
 	// Max is the maximum number of units. Further units of a manager are combined into one unit,
@@ -50,8 +50,8 @@ type Config struct {
 	Max int
 	// Keep is the time for which a unit counts towards Max after its last process has ended.
 	Keep time.Duration
-	// Users selects which data about users are shown, and Passwd is the path of the file with the
-	// users' names.
+	// Users selects the data about users that pages show. Passwd is the path of the file with the users'
+	// names.
 	Users  Users
 	Passwd string
 	// HeldDirs contains the directories in which Slurm prologs list the GPUs that each job holds.
@@ -62,8 +62,8 @@ type Config struct {
 	PodmanRoots []string
 	// ContainerdRun is the state directory of containerd.
 	ContainerdRun string
-	// RootlessDir is the directory with the files in which users name their containers. The files are named by
-	// uid. RootlessDir may be empty.
+	// RootlessDir is the directory with the files in which users name their containers. The name of each file
+	// is the uid of the user. If RootlessDir is empty, there are no such files.
 	RootlessDir string
 	// Pods resolves the processes of pods, and IsPod recognises their cgroups. Both are nil on a
 	// machine without Kubernetes.
@@ -80,7 +80,8 @@ type Mapper struct {
 	tree   proc.Tree
 	sight  proc.Sight
 	parser parser
-	// heldDirs contains the directories in Config.HeldDirs and the directories of the managers.
+	// heldDirs contains all directories with files about held GPUs: the directories in Config.HeldDirs, and
+	// the directories in the definitions of managers.
 	heldDirs []heldDir
 	// extra requests a poll from Run, and polled is closed after the first poll.
 	extra, polled chan struct{}
@@ -98,8 +99,8 @@ type Mapper struct {
 	containers map[string]container // containers by key, see [match.key]
 
 	mu sync.Mutex
-	// active is set from the start on a machine without Kubernetes. On a Kubernetes node it is set when
-	// the first unit is found. Until then no source is polled.
+	// active is set from the start on a machine without Kubernetes. On a Kubernetes node it is set when the
+	// first unit is found. While active is not set, no source is polled.
 	active bool
 	// jobs contains the job id for each run of a job, by SLUID. names contains the name of each
 	// container, by key.
@@ -110,14 +111,14 @@ type Mapper struct {
 	described map[jobKey]gpu.UnitInfo
 	// uids contains the uid of each unit's user, if it is known.
 	uids map[gpu.Unit]string
-	// units contains the units within the limit. The value is the boot-clock time at which the unit
-	// was last alive.
+	// units contains the units within the limit. For each unit, the value is the boot-clock time at which the
+	// unit was last alive.
 	units     map[gpu.Unit]time.Duration
 	infos     map[gpu.Unit]gpu.UnitInfo // immutable
 	held      []gpu.Allocation          // immutable
 	asked     time.Duration             // boot-clock time at which held was read; 0 before the first read
 	numbering numbering
-	// processes contains some of the processes of each unit. It is immutable.
+	// processes contains some of the processes of each unit. The map is immutable.
 	processes map[gpu.Owner][]gpu.ProcessID
 }
 
@@ -192,7 +193,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(scanErr, proc.ErrBlind):
-		found = m.found // units that were found earlier may still run
+		found = m.found // units that were found at an earlier poll may still run
 	}
 	m.found = found
 	fileErr, ok := m.readFiles(ctx, found)
@@ -200,7 +201,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case !ok:
-		fileErr = errors.New("read the files of prologs and containers: their disk does not respond")
+		fileErr = errors.New("read the files of prologs and containers: the disk does not respond")
 	}
 	found.adopt(m.containers)
 	err := errors.Join(scanErr, fileErr, m.publish(found, began))
@@ -208,7 +209,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	return err
 }
 
-// Activate makes a Mapper read its sources even if no unit was found yet.
+// Activate makes the Mapper read all sources, even if no unit was found yet.
 func (m *Mapper) Activate() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

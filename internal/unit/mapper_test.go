@@ -148,8 +148,8 @@ func (m *machine) wantHeld(want ...string) {
 	}
 }
 
-// TestSLUID checks that the id of a job whose cgroup contains only a SLUID is found in the title of
-// the job's daemon, at the first request and without a poll.
+// TestSLUID checks a job with a cgroup that contains only a SLUID. The mapper finds the id of the job in the title
+// of the job's daemon, at the first request and without a poll.
 func TestSLUID(t *testing.T) {
 	m := newMachine(t, nil)
 	m.job(10, "4711", "s8FXKTA79XAR00")
@@ -161,8 +161,8 @@ func TestSLUID(t *testing.T) {
 	}
 }
 
-// TestSLUIDWithoutTitle checks that a job with an unknown id is named by its SLUID, even after the
-// id becomes known, because otherwise its counter would get another name.
+// TestSLUIDWithoutTitle checks a job with an unknown id. The SLUID of the job becomes its name. The name does not
+// change when the id becomes known, because otherwise the job's counter would change.
 func TestSLUIDWithoutTitle(t *testing.T) {
 	m := newMachine(t, nil)
 	m.job(10, "x", "s8FXKTA79XAR00")
@@ -175,7 +175,7 @@ func TestSLUIDWithoutTitle(t *testing.T) {
 	m.want(12, "slurm/s8FXKTA79XAR00")
 }
 
-// TestForgedTitle checks that a process of a job cannot imitate the daemon of another job by its
+// TestForgedTitle checks that a process of a job cannot imitate the daemon of another job by changing its own
 // title.
 func TestForgedTitle(t *testing.T) {
 	m := newMachine(t, nil)
@@ -185,8 +185,8 @@ func TestForgedTitle(t *testing.T) {
 	m.want(11, "slurm/4711")
 }
 
-// TestRequeue checks that a requeued job, which has another SLUID, is the same unit, and that it
-// holds its GPU only while it runs.
+// TestRequeue checks a job that was requeued and has another SLUID. The job is the same unit, and holds its GPU
+// only while it runs.
 func TestRequeue(t *testing.T) {
 	m := newMachine(t, nil)
 	m.write("held/0", "4711 1001\n")
@@ -227,8 +227,8 @@ func TestHeldBeforeFirstProcess(t *testing.T) {
 	m.wantHeld("none", "none")
 }
 
-// TestJobInPod checks that the processes of a job inside a pod belong to the pod, that the job is
-// reported in addition, and that the pod holds the GPU instead of the job.
+// TestJobInPod checks a job inside a pod. The processes of the job belong to the pod, and the job is reported in
+// addition. The GPU is held by the pod and not by the job.
 func TestJobInPod(t *testing.T) {
 	const kubepods = "/kubepods.slice/kubepods-pod0a1b2c3d_0000_4000_8000_000000000001.slice/cri-containerd-" + containerID + ".scope"
 	m := newMachine(t, onKubernetes)
@@ -258,8 +258,8 @@ func TestKubernetesNode(t *testing.T) {
 	m.want(21, "slurm/4711")
 }
 
-// TestContainers checks the names of containers. A container is named by its id if the engine's
-// files contain no name, or a name that cannot be shown on a page.
+// TestContainers checks the names of containers. The id of a container is used as its name in two cases: the
+// engine's files contain no name, or the name cannot be shown on a page.
 func TestContainers(t *testing.T) {
 	m := newMachine(t, nil)
 	other := strings.Replace(containerID, "3", "4", 1)
@@ -339,9 +339,9 @@ func TestBrokenList(t *testing.T) {
 	}
 }
 
-// TestPrivateNamespace checks services in a slice that the exporter's cgroup namespace hides. The stage must report
-// them while they run, but only if services are units. Containers, users and services in a visible slice are not
-// affected.
+// TestPrivateNamespace checks services in a slice that the exporter's cgroup namespace hides. If services are
+// units, the stage must report such services while they run. Containers, users and services in a visible slice are
+// not affected.
 func TestPrivateNamespace(t *testing.T) {
 	tests := []struct {
 		name, cgroup string
@@ -386,8 +386,8 @@ func TestPrivateNamespace(t *testing.T) {
 	}
 }
 
-// TestLimit checks that units above the limit share one name per manager, and that new units can be
-// named after other units have ended.
+// TestLimit checks that units above the limit share one name per manager, and that new units get their own names
+// again after other units have ended.
 func TestLimit(t *testing.T) {
 	m := newMachine(t, func(c *unit.Config) { c.HeldDirs = nil })
 	for i := range 7 {
@@ -431,8 +431,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestUnitsOfSilentKubelet checks that the allocations of units are added even if the allocations
-// of pods are unknown, and that live units are added to the live pods if the live pods are known.
+// TestUnitsOfSilentKubelet checks the time in which the allocations of pods are unknown. The allocations of units
+// are added nevertheless. If the live pods are known, the live units are added to the list of live pods.
 func TestUnitsOfSilentKubelet(t *testing.T) {
 	m := newMachine(t, onKubernetes)
 	m.write("held/0", "4711\n")

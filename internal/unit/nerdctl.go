@@ -11,8 +11,8 @@ const maxNamespaces = 256
 
 // readNerdctl reads a container from the directory of containerd's runtime,
 // <run>/io.containerd.runtime.v2.task/<namespace>/<id>. The container's annotations contain the
-// name from nerdctl, because nerdctl's hooks need the name. A container that was started by ctr has
-// no name.
+// name that nerdctl uses, because nerdctl's hooks need this name. If ctr started the container, it
+// has no name.
 func readNerdctl(run, id, procFS string) (container, error) {
 	c := container{manager: Nerdctl}
 	tasks := filepath.Join(run, "io.containerd.runtime.v2.task")

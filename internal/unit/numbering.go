@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	// contradictions is the number of jobs that must use other GPUs than their files name before the
-	// meaning of the numbers counts as wrong.
+	// contradictions is the number of jobs that contradict their files before the meaning of the
+	// numbers counts as wrong. A job contradicts its files if it uses a GPU that its files do not
+	// name.
 	contradictions = 3
 	// maxJobUses is the maximum number of jobs that are remembered for a directory.
 	maxJobUses = 16
 	// keepJobUse is the time for which the GPUs used by a job are remembered. If cgroups do not
-	// constrain devices, jobs can use the GPUs of other jobs. Without this limit, three such jobs
-	// would cause an error until more jobs have run.
+	// constrain devices, jobs can use the GPUs of other jobs. Three such jobs cause an error. Without
+	// this limit, the error would remain until more jobs have run.
 	keepJobUse = 24 * time.Hour
 )
 
@@ -47,8 +48,8 @@ type jobUse struct {
 	last    time.Duration // boot-clock time of the last use
 }
 
-// fits reports whether the job's files name all GPUs that the job uses, if the numbers have the
-// given meaning.
+// fits reports whether the given meaning of numbers fits the job: with this meaning, the job's
+// files name all GPUs that the job uses.
 func (u jobUse) fits(n Numbers) bool {
 	return !slices.ContainsFunc(u.used, func(d gpu.Device) bool {
 		return !slices.ContainsFunc(u.numbers, func(number string) bool {
@@ -63,14 +64,14 @@ type numbering struct {
 	devices []gpu.Device
 	// used contains the GPUs that jobs used since the last comparison, by job and UUID.
 	used map[jobKey]map[string]bool
-	// jobs contains the last jobs with files in each directory.
+	// jobs contains, for each directory, the last jobs that have files in this directory.
 	jobs map[string][]jobUse
 	// numbers contains the current meaning of the numbers in each directory.
 	numbers map[string]Numbers
 }
 
-// Used stores the UUIDs of the GPUs that owners use. They are needed to detect a wrong meaning of
-// the numbers in prologs' files.
+// Used stores the UUIDs of the GPUs that owners use. The mapper compares them with prologs' files,
+// to detect a wrong meaning of the numbers in these files.
 func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,8 +94,8 @@ func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 	}
 }
 
-// compare stores the GPUs that were used by jobs with files. It ignores jobs with a GPU that is
-// named by UUID, because such jobs do not show the meaning of numbers.
+// compare stores the GPUs that jobs used, for each job that has files. It ignores a job if its
+// files name a GPU by UUID, because such a job does not show the meaning of numbers.
 func (n *numbering) compare(claims []claim, now time.Duration) {
 	n.numbers = make(map[string]Numbers)
 	of := make(map[jobKey]map[string][]string) // numbers by job and directory
@@ -124,8 +125,9 @@ func (n *numbering) compare(claims []claim, now time.Duration) {
 	}
 }
 
-// shares reports whether another job used one of the job's GPUs. The files of such a job prove
-// nothing, because in some formats the file of a GPU names only the last job.
+// shares reports whether another job used one of the job's GPUs. If a GPU is used by several jobs,
+// the files of these jobs prove nothing, because in some formats the file of a GPU names only the
+// last job.
 func (n *numbering) shares(job jobKey) bool {
 	for uuid := range n.used[job] {
 		for other := range n.used {
@@ -151,8 +153,8 @@ func (n *numbering) add(dir string, use jobUse) {
 	n.jobs[dir] = jobs[max(0, len(jobs)-maxJobUses):]
 }
 
-// check returns an error if the meaning of the numbers in a directory is wrong. If only one meaning
-// fits all jobs, the error names it.
+// check returns an error if the meaning of the numbers in a directory is wrong. If exactly one
+// meaning fits all jobs, the error names this meaning.
 func (n *numbering) check() error {
 	for _, dir := range slices.Sorted(maps.Keys(n.numbers)) {
 		now := n.numbers[dir]
@@ -165,18 +167,19 @@ func (n *numbering) check() error {
 			jobs = append(jobs, string(u.job))
 		}
 		text, _ := now.MarshalText()
-		found := fmt.Sprintf("%s: jobs %s use other GPUs than their files name with --units.held-numbers=%s", dir, strings.Join(jobs, ", "), text)
+		found := fmt.Sprintf("%s: the GPUs that jobs %s use contradict --units.held-numbers=%s", dir, strings.Join(jobs, ", "), text)
 		fitting := n.fitting(dir)
 		if len(fitting) != 1 {
-			return fmt.Errorf("%s, and no other meaning is known to fit: compare the prolog with gres.conf", found)
+			return fmt.Errorf("%s, and no other meaning of the numbers is known to fit: compare the prolog with gres.conf", found)
 		}
 		text, _ = fitting[0].MarshalText()
-		return fmt.Errorf("%s: %s fits; set it, or write it into %s/%s", found, text, dir, numbersFile)
+		return fmt.Errorf("%s: %s fits; set the flag to %[2]s, or write %[2]s into %[3]s/%[4]s", found, text, dir, numbersFile)
 	}
 	return nil
 }
 
-// fitting returns the most general meanings of numbers that fit all jobs of a directory.
+// fitting returns the meanings of numbers that fit all jobs of a directory. If a meaning without a
+// list of device nodes fits, it returns no meanings with such a list.
 func (n *numbering) fitting(dir string) []Numbers {
 	wrong := func(m Numbers) bool {
 		return slices.ContainsFunc(n.jobs[dir], func(u jobUse) bool { return !u.fits(m) })
@@ -191,7 +194,7 @@ func (n *numbering) fitting(dir string) []Numbers {
 		}
 	}
 	if len(numbers) < 2 {
-		return nil // a single number fits every GPU with a suitable list
+		return nil // a single number does not distinguish the lists, because a suitable list fits every GPU
 	}
 	return slices.DeleteFunc(n.ranges(), wrong)
 }

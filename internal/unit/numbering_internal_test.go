@@ -20,9 +20,9 @@ func eightGPUs() (devices []gpu.Device) {
 	return devices
 }
 
-// TestNumbering checks that a wrong meaning of the numbers in prologs' files is detected by comparison with the GPUs
-// that jobs use, and that the meaning in gres.conf is proposed. Each job uses the GPUs that Slurm allocates to it, and
-// its files contain the numbers of these GPUs in Slurm.
+// TestNumbering checks a wrong meaning of the numbers in prologs' files. The mapper compares the numbers with the GPUs
+// that jobs use, detects that the meaning is wrong, and proposes the meaning in gres.conf. Each job uses the GPUs that
+// Slurm allocates to it, and its files contain the numbers of these GPUs in Slurm.
 func TestNumbering(t *testing.T) {
 	index := func(n int) string { return fmt.Sprint("GPU-", n) }   // AutoDetect=nvml
 	node := func(n int) string { return fmt.Sprint("GPU-", 7-n) }  // File=/dev/nvidia[0-7]
@@ -38,18 +38,18 @@ func TestNumbering(t *testing.T) {
 		{"node is right", "minor", "", node, [][]int{{0}, {1, 2}, {7}, {4}}, ""},
 		{"a list is right", "minor:4-7", "", upper, [][]int{{0}, {1}, {2, 3}}, ""},
 		{"two jobs", "index", "", node, [][]int{{0}, {1}}, ""},
-		{"node is right, index is set", "index", "", node, [][]int{{0}, {1, 2}, {5}}, "jobs 0, 1, 2 use other GPUs than their files name with --units.held-numbers=index: minor fits; set it, or write it into DIR/numbers"},
+		{"node is right, index is set", "index", "", node, [][]int{{0}, {1, 2}, {5}}, "the GPUs that jobs 0, 1, 2 use contradict --units.held-numbers=index: minor fits; set the flag to minor, or write minor into DIR/numbers"},
 		{"index is right, node is set", "minor", "", index, [][]int{{0}, {1, 2}, {5}}, "--units.held-numbers=minor: index fits"},
 		{"four of eight", "minor", "", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=minor: minor:4-7 fits"},
 		{"four of eight, index is set", "index", "", upper, [][]int{{0}, {1}, {2}, {3}}, "--units.held-numbers=index: minor:4-7 fits"},
 		{"a list of other nodes", "minor:2-5", "", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=minor:2-5: minor:4-7 fits"},
 		{"the file numbers", "index", "minor:4-7\n", upper, [][]int{{0}, {1}, {3}}, ""},
 		{"a wrong file", "minor:4-7", "index", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=index: minor:4-7 fits"},
-		{"no meaning", "index", "", func(n int) string { return fmt.Sprint("GPU-", (n*3+1)%8) }, [][]int{{0}, {1}, {2}}, "and no other meaning is known to fit: compare the prolog with gres.conf"},
-		{"only one number", "minor", "", func(int) string { return "GPU-5" }, [][]int{{0}, {0}, {0}}, "no other meaning is known to fit"},
+		{"no meaning", "index", "", func(n int) string { return fmt.Sprint("GPU-", (n*3+1)%8) }, [][]int{{0}, {1}, {2}}, "and no other meaning of the numbers is known to fit: compare the prolog with gres.conf"},
+		{"only one number", "minor", "", func(int) string { return "GPU-5" }, [][]int{{0}, {0}, {0}}, "no other meaning of the numbers is known to fit"},
 		{"a job with GPUs that have the same number in both meanings", "index", "", func(n int) string { // the numbers 3 and 4 are the same in both meanings
 			return []string{"GPU-7", "GPU-6", "GPU-5", "GPU-3", "GPU-3", "GPU-2", "GPU-1", "GPU-0"}[n]
-		}, [][]int{{0}, {1}, {3}, {5}}, "no other meaning is known to fit"},
+		}, [][]int{{0}, {1}, {3}, {5}}, "no other meaning of the numbers is known to fit"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -86,8 +86,8 @@ func TestNumbering(t *testing.T) {
 	}
 }
 
-// TestNumberingForgets checks that three jobs that used the GPUs of other jobs make the stage fail for at most a day,
-// while another job runs all the time.
+// TestNumberingForgets checks three jobs that used the GPUs of other jobs. Because of these jobs, the stage fails for
+// at most a day. Meanwhile another job runs all the time.
 func TestNumberingForgets(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "jobs/9"), "gpus=1\n")
@@ -141,8 +141,8 @@ func TestMalformedNumbersFile(t *testing.T) {
 	}
 }
 
-// TestNumberingOfSharedGPUs checks that jobs on a shared GPU are ignored, because the file of a GPU may name only the
-// last job, as the files of jobstats do.
+// TestNumberingOfSharedGPUs checks that jobs on a shared GPU are ignored. With jobstats, for example, the file of a
+// GPU names only the last job on this GPU.
 func TestNumberingOfSharedGPUs(t *testing.T) {
 	dir := t.TempDir()
 	var m Mapper

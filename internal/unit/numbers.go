@@ -9,12 +9,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Numbers is the meaning of a GPU's number in the name of a file. It can be used with [flag.TextVar]. The zero value is
-// [Index].
+// Numbers is the meaning of a number that names a GPU in prologs' files. It can be used with [flag.TextVar]. The zero
+// value is [Index].
 type Numbers struct {
 	meaning meaning
-	// nodes contains the numbers of the device nodes, by position in gres.conf. If it is empty, the
-	// positions are the numbers.
+	// nodes contains the numbers of the device nodes, in the order of gres.conf. If nodes is empty, the number of each
+	// device node is its position.
 	nodes []int
 }
 
@@ -87,9 +87,9 @@ func (n *Numbers) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// firstRender is the minor number of the first render node. Old versions of Slurm use the digits in
-// the name of a device file as its number, so a GPU with the file /dev/dri/renderD128 can have the
-// number 128. Such a number cannot be a position, because no machine has that many GPUs.
+// firstRender is the minor number of the first render node. In old versions of Slurm, the number of a GPU consists of
+// the digits in the name of its device file, so a GPU with the file /dev/dri/renderD128 can have the number 128. Such a
+// number cannot be a position, because no machine has that many GPUs.
 const firstRender = 128
 
 // device returns the name of the GPU with the given number, which has up to three digits. It

@@ -20,7 +20,8 @@ const (
 )
 
 // TestPaths checks cgroups that managers create, as shown in the managers' documentation and in reports by users. The
-// expected owner is the one an administrator would name. An unnamed container is named by the beginning of its id.
+// expected owner is the owner that an administrator would name. If a container has no name, the beginning of its id
+// is its name.
 func TestPaths(t *testing.T) {
 	const (
 		user = "/user.slice/user-2001.slice/user@2001.service"

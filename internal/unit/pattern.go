@@ -14,20 +14,20 @@ type Pattern struct {
 	root     bool // set if no segments may precede the match
 	segments []*regexp.Regexp
 	prefix   string // prefix of the first segment, which contains the uid
-	// name and uid are the places of the groups that match the unit's name and its user. If the group
-	// in uid is 0, the pattern has no group for the user.
+	// name is the place of the group that matches the unit's name. uid is the place of the group that
+	// matches the unit's user. If uid.group is 0, the pattern contains no group for the user.
 	name, uid groupAt
 }
 
-// groupAt is the place of a group: the index of a segment, and the index of the group in this
-// segment's regexp.
+// groupAt is the place of a group in a pattern. It consists of the index of a segment and the index of
+// the group in the regexp for this segment.
 type groupAt struct{ segment, group int }
 
 // uidGroup is the name of the group that matches the uid of a unit's user.
 const uidGroup = "uid"
 
-// parsePattern parses a pattern, which consists of a regexp for each segment, separated by /. One group
-// matches the name of the unit.
+// parsePattern parses a pattern. A pattern contains a regexp for each segment, separated by /. One of
+// the groups in these regexps matches the name of the unit.
 func parsePattern(text string) (p Pattern, err error) {
 	p.text = text
 	expr, root := strings.CutPrefix(text, "^")
@@ -42,7 +42,7 @@ func parsePattern(text string) (p Pattern, err error) {
 		if s == "" {
 			return p, fmt.Errorf("%q: has an empty segment", text)
 		}
-		alone, err := regexp.Compile(s) // compiled alone, because an extra parenthesis would end the group below
+		alone, err := regexp.Compile(s) // each regexp is compiled separately, because an additional parenthesis would end the group below
 		if err != nil {
 			return p, fmt.Errorf("%q: segment %q is not a regexp: no group may contain /: %w", text, s, err)
 		}
@@ -77,14 +77,14 @@ func parsePattern(text string) (p Pattern, err error) {
 // fillers contains names of different forms that no manager uses.
 var fillers = []string{"zz", "Zz42", "z", "4242", "zz-y_x.w", strings.Repeat("0123456789abcdef", 4)}
 
-// ownedNames contains forms of cgroup names below which users other than root may choose the names;
-// % stands for a filler.
+// ownedNames contains forms of cgroup names. Users other than root may choose the names below such a
+// cgroup. The character % stands for a filler.
 var ownedNames = []string{
 	"%", "%.service", "%.scope", "user@%.service", "session-%.scope", "docker-%.scope", "libpod-%.scope", "nerdctl-%.scope",
 	"cri-containerd-%.scope", "crio-%.scope", "lxc.payload.%", "machine-%.scope", "systemd-nspawn@%.service",
 }
 
-// ownedAbove contains paths that may precede such cgroups.
+// ownedAbove contains paths. A cgroup in ownedNames may be below such a path.
 var ownedAbove = [][]string{
 	{},
 	{"system.slice"},
@@ -142,14 +142,14 @@ func (p *Pattern) below(owned []string) bool {
 	return true
 }
 
-// found is the result of matching a pattern: the name of a unit, its user, and the index of the
-// segment that contains the name.
+// found is the result of matching a pattern. It contains the name of a unit, the unit's user, and the
+// index of the segment that contains the name.
 type found struct {
 	name, uid string
 	at        int
 }
 
-// match matches the pattern with the segments from an index on.
+// match matches the pattern with the segments that begin at index i.
 func (p *Pattern) match(segments []string, i int) (f found, ok bool) {
 	if i+len(p.segments) > len(segments) || p.root && slices.ContainsFunc(segments[:i], func(s string) bool { return s != ".." }) {
 		return f, false

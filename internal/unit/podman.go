@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// readPodman returns Podman's containers that have one of the ids. It also reads the list in the
-// run root, which may contain the containers that Podman removes when they end.
+// readPodman returns the containers of Podman with the given ids. It reads the lists in the graph root and in the
+// run root. The list in the run root may contain containers that Podman removes when they end.
 func readPodman(roots []string, ids map[string]string) (map[string]container, error) {
 	all := make(map[string]container)
 	var missing, first error
@@ -77,8 +77,9 @@ func imageOf(metadata string) string {
 	return m.Image
 }
 
-// runtimeSpec contains the data that are used from config.json, which configures a container for its runtime (OCI
-// runtime specification). Other data are not kept, because the file also contains the container's environment.
+// runtimeSpec contains the data that the exporter uses from config.json. This file configures a container for its
+// runtime (OCI runtime specification). Other data is not kept, because the file also contains the container's
+// environment.
 type runtimeSpec struct {
 	visible visibleDevices
 	hooked  bool             // set if NVIDIA's hook will add devices according to the environment
@@ -151,7 +152,7 @@ func (s *runtimeSpec) readDevice(d *document) error {
 	return nil
 }
 
-// readPodmanDevices returns the GPUs of a container, which it reads from <graph
+// readPodmanDevices returns the GPUs of a container. It reads them from <graph
 // root>/overlay-containers/<id>/userdata.
 func readPodmanDevices(roots []string, id, procFS string) ([]gpu.DeviceName, error) {
 	var first error
@@ -177,8 +178,8 @@ const (
 	migConfig, migMonitor = 1, 2
 )
 
-// devices returns the GPUs that a container holds. A container with a MIG device also has the
-// device node of the GPU, but does not hold the GPU.
+// devices returns the GPUs that a container holds. If a container holds a MIG device, it also has the device node
+// of the whole GPU, but it does not hold the whole GPU.
 func (s runtimeSpec) devices(procFS string) ([]gpu.DeviceName, error) {
 	switch {
 	case s.hooked:
@@ -194,7 +195,7 @@ func (s runtimeSpec) devices(procFS string) ([]gpu.DeviceName, error) {
 	var held []gpu.DeviceName
 	for _, minor := range s.instances {
 		p, ok := partitions[minor]
-		if !ok || len(list)+len(held) >= maxHeldLines { // no GPU instance: the node belongs to one of its compute instances
+		if !ok || len(list)+len(held) >= maxHeldLines { // the node has no GPU instance, so it belongs to a compute instance
 			continue
 		}
 		held = append(held, p)

@@ -89,7 +89,7 @@ func TestPodmanDevices(t *testing.T) {
 	}
 }
 
-// FuzzRuntimeSpec checks that, for any file, the exporter does not crash and the error does not
+// FuzzRuntimeSpec checks random files. The exporter must not crash, and the error must not
 // contain the file's content.
 func FuzzRuntimeSpec(f *testing.F) {
 	f.Add([]byte(`{"linux":{"devices":[{"path":"/dev/nvidia0","major":195,"minor":0}]}}`))
@@ -107,7 +107,7 @@ func FuzzRuntimeSpec(f *testing.F) {
 	})
 }
 
-// FuzzPodmanList checks that, for any list of containers, the exporter does not crash and reads
+// FuzzPodmanList checks random lists of containers. The exporter must not crash, and must read
 // only valid names.
 func FuzzPodmanList(f *testing.F) {
 	f.Add([]byte(`[{"id":"1","names":["a","b"],"metadata":"{\"image-name\":\"a:1\"}"},{}]`))
@@ -125,9 +125,10 @@ func FuzzPodmanList(f *testing.F) {
 	})
 }
 
-// TestHostileFiles checks the memory for files of the maximum size with as many elements as
-// possible in the places where the exporter reads elements. If a whole file were decoded in one
-// step, an empty element would take up to thirty times its size.
+// TestHostileFiles checks the memory that the exporter needs to read hostile files. The files
+// have the maximum size, and contain as many elements as possible in the places where the
+// exporter reads elements. If the exporter decoded a whole file in one step, an empty element
+// would need up to thirty times its size in memory.
 func TestHostileFiles(t *testing.T) {
 	many := func(limit int, before, element, after string) string {
 		return before + strings.Repeat(element+",", (limit-len(before)-len(after)-len(element))/(len(element)+1)) + element + after

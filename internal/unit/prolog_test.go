@@ -110,8 +110,8 @@ func TestProlog(t *testing.T) {
 	}
 }
 
-// TestTaskProlog checks that a job's user can name the job, but can neither name other jobs nor change the
-// name later.
+// TestTaskProlog checks that a job's user can name the job. The user cannot name other jobs, and cannot
+// change the name later.
 func TestTaskProlog(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can change the owner of a file and run a script as another user")
@@ -168,8 +168,8 @@ func TestTaskProlog(t *testing.T) {
 	}
 }
 
-// TestRequeued checks that a second run of a job is described only by the file of this run, and that a
-// description is dropped together with its job.
+// TestRequeued checks a job that runs twice. The second run is described only by the file of the second
+// run. When the mapper drops the job, it also drops the description.
 func TestRequeued(t *testing.T) {
 	m := newMachine(t, nil)
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}
@@ -234,8 +234,8 @@ func TestScriptsNeverFail(t *testing.T) {
 	}
 }
 
-// TestEpilogAfterUpdate checks that the epilog removes the files of an earlier version of the prolog,
-// which wrote no names.
+// TestEpilogAfterUpdate checks that the epilog removes the files that an earlier version of the prolog
+// wrote. This version wrote no names.
 func TestEpilogAfterUpdate(t *testing.T) {
 	dir, job := t.TempDir(), []string{"SLURM_JOB_ID=4711", "CUDA_VISIBLE_DEVICES=0"}
 	script(t, "prolog.sh", dir, job...)

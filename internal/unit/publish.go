@@ -45,9 +45,9 @@ func (m *Mapper) learnNames(now time.Duration) {
 	}
 }
 
-// keepDescriptions stores the descriptions from the jobs' files. They are kept after an epilog has removed the files,
-// because the job still has an account. A second run of a job has another SLUID, so it gets a new description. The
-// caller holds m.mu.
+// keepDescriptions stores the descriptions from the jobs' files. It keeps a description after an epilog has removed
+// the file, because the job still has an account. If a job runs a second time, the second run has another SLUID and
+// gets a new description. The caller holds m.mu.
 func (m *Mapper) keepDescriptions() {
 	for job, info := range m.lastFiles.infos {
 		if old := m.described[job]; info.SLUID == "" || old.SLUID == "" || info.SLUID == old.SLUID {
@@ -104,7 +104,7 @@ func (m *Mapper) touch(found live, now time.Duration) liveUnits {
 	return alive
 }
 
-// keep records that the owner of a name is alive. The caller holds m.mu.
+// keep records that the owner of a name is alive, and returns the name. The caller holds m.mu.
 func (m *Mapper) keep(names map[string]dated, id string, now time.Duration) string {
 	d, known := names[id]
 	if known {
@@ -140,10 +140,10 @@ func (m *Mapper) forget(found live, now time.Duration) {
 	})
 }
 
-// holdings returns the GPUs that live units hold. A prolog's file is outdated if its job has no
-// process, unless the file was just written, because a prolog runs before the job's first process.
-// If a file is outdated or cannot be used, the allocation of its GPU has no owner. A job inside a
-// pod holds no GPU, because the pod holds it. The caller holds m.mu.
+// holdings returns the GPUs that live units hold. A prolog's file is outdated if its job has no process. There is one
+// exception: a file that was just written is not outdated, because a prolog runs before the job's first process. If a
+// file is outdated or cannot be used, the allocation of its GPU has no owner. If a job runs inside a pod, the pod
+// holds the GPU instead of the job. The caller holds m.mu.
 func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 	var list, outdated []gpu.Allocation
 	add := func(u gpu.Unit, device gpu.DeviceName) {
@@ -178,7 +178,7 @@ func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 	return append(list, outdated[:min(len(outdated), maxHeld-len(list))]...)
 }
 
-// share sets the sharing of each device. Units that hold the same device share it.
+// share sets the sharing of each device. If several units hold the same device, they share the device.
 func share(list []gpu.Allocation) {
 	holders := make(map[string]map[gpu.Owner]bool)
 	whole := 0
@@ -281,9 +281,9 @@ func (m *Mapper) Units() map[gpu.Unit]gpu.UnitInfo {
 	return m.infos
 }
 
-// heldNow returns the GPUs that units hold, and the time at which they were read. If the last known
-// process of a unit has ended since then, the unit counts as not live until the next poll, which is
-// then requested immediately.
+// heldNow returns the GPUs that units hold, and the time at which these holdings were read. If the last known process
+// of a unit has ended after this time, heldNow immediately requests a poll, and the unit counts as not live until
+// this poll.
 func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 	m.mu.Lock()
 	held, of, asked := m.held, m.processes, m.asked
@@ -307,11 +307,10 @@ func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 	return list, asked
 }
 
-// Allocations adds the GPUs that units hold to the allocations of pods, even if the allocations of
-// pods are unknown. While only the live pods are known, it adds the live units to them. Before the
-// first poll of units, the allocations and the live units are unknown. If there are directories
-// with prologs' files, allocations are required, so that the use of a GPU by a process outside the
-// holding unit is reported.
+// Allocations adds the GPUs that units hold to the allocations of pods, even if the allocations of pods are unknown.
+// If only the live pods are known, Allocations adds the live units to the live pods. Before the first poll of units,
+// all allocations and live groups are unknown. If there are directories with prologs' files, a process needs an
+// allocation to use a GPU. In this case, the use of a GPU by a process outside the holding unit is reported.
 func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	held, asked := m.heldNow()
 	if asked == 0 && m.cfg.required() {

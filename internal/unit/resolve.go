@@ -8,11 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/owner"
 )
 
-// other is the common name for a manager's units above the limit.
+// other is the common name for those units of a manager that exceed the limit.
 const other = "other"
 
-// Resolve implements [owner.Resolver] for the processes of units. If a job runs inside a pod, its
-// processes belong to the pod, and the result also names the job.
+// Resolve implements [owner.Resolver] for the processes of units. If a job runs inside a pod, the
+// processes of the job belong to the pod, and the answer also names the job.
 func (m *Mapper) Resolve(p owner.Process) func() owner.Answer {
 	c, ok := m.parser.parse(p.Cgroup)
 	id := m.ofEngine(c, ok, p.Cgroup)
@@ -62,13 +62,14 @@ func (m *Mapper) see(c match, pid uint32) {
 		m.requestPoll()
 	}
 	if isNumber(c.uid) && c.uid != "0" {
-		m.uids[gpu.Unit{Manager: c.manager, Name: c.id}] = c.uid // the name of a Slurm job with an unknown id is the SLUID
+		m.uids[gpu.Unit{Manager: c.manager, Name: c.id}] = c.uid // if the id of a Slurm job is unknown, its SLUID is its name
 	}
 }
 
-// unit returns the unit for a match, or false while its name is unknown. first is the boot-clock
-// time at which the process was first seen; after nameAfter the id is used as the name. A name is
-// final, because a name that becomes known later would need a new counter.
+// unit returns the unit for a match. While the name of the unit is unknown, unit returns false.
+// first is the boot-clock time at which the process was first seen. If the name is still unknown
+// when nameAfter has passed since first, unit uses the id as the name. A name never changes,
+// because a new name would need a new counter.
 func (m *Mapper) unit(c match, first time.Duration) (gpu.Unit, bool) {
 	now := m.cfg.Now().Boot
 	if isSLUID(c.id) && c.manager == Slurm && m.nameOf(m.jobs, c.id) == "" {
@@ -112,8 +113,8 @@ func (m *Mapper) final(names map[string]dated, id, fallback string, first, now t
 	return d.name
 }
 
-// admit returns the unit or, if the limit is reached, the common unit of its manager. The caller
-// holds m.mu.
+// admit returns the given unit. If the limit is reached, it returns the common unit of the unit's
+// manager instead. The caller holds m.mu.
 func (m *Mapper) admit(u gpu.Unit, now time.Duration) gpu.Unit {
 	if _, known := m.units[u]; !known && len(m.units) >= m.cfg.Max {
 		return gpu.Unit{Manager: u.Manager, Name: other}

@@ -13,11 +13,13 @@ import (
 // 500 containers.
 const maxRootlessFile = 64 << 10
 
-// containerName matches valid names of containers in Docker and Podman. They do not contain @.
+// containerName matches valid names of containers in Docker and Podman. Such names do not contain
+// @.
 var containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
 
 // key returns the key of a container in the maps of a Mapper. An id has a different key for each
-// user, because users choose the names of cgroups below their slice.
+// user, because a user can choose the names of cgroups below the user's slice, and could copy an
+// id.
 func (m match) key() string {
 	if m.account == "" {
 		return m.id
@@ -30,7 +32,7 @@ func idOf(key string) string { return key[strings.LastIndex(key, "/")+1:] }
 
 // qualify returns the name of the unit for a container. For a user's container, the name ends with
 // the user, so that a user cannot use the account of another container by copying its name. If
-// pages must not contain data about users, ids are used as names.
+// pages must not contain data about users, qualify uses the id as the name.
 func (m *Mapper) qualify(c match, name string) string {
 	if c.account == "" || m.cfg.Users == UsersNone {
 		return name
@@ -49,9 +51,10 @@ func (m *Mapper) newRootless(found live) map[string][]match {
 	return users
 }
 
-// readRootless returns the containers of users by key. It reads <dir>/<uid>, which the user's
-// helper writes. Only the file of a user can name the containers of this user. A missing or invalid
-// file is not an error, so that a user cannot make a stage fail.
+// readRootless returns the containers of users by key. For each user, it reads the file
+// <dir>/<uid>, which a helper program of the user writes. Only the file of a user can name the
+// containers of this user. If a file is missing or invalid, readRootless returns no error, so that
+// a user cannot make a stage fail.
 func (m *Mapper) readRootless(users map[string][]match) map[string]container {
 	all := make(map[string]container)
 	if m.cfg.RootlessDir == "" || m.cfg.Users == UsersNone {
@@ -78,8 +81,8 @@ func (m *Mapper) readRootless(users map[string][]match) map[string]container {
 }
 
 // parseRootless parses lines with an id, comma-separated names, and an image. If several lines have
-// the same id, the first is used. An incomplete last line is ignored, because it is still being
-// written.
+// the same id, the first of these lines is used. If the last line is incomplete, it is ignored,
+// because the helper is still writing it.
 func parseRootless(text string) map[string]container {
 	all := make(map[string]container)
 	for line := range strings.Lines(text) {

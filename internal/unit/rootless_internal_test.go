@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestRootlessFiles checks with which content of <dir>/<uid> a user's container gets a name, and that it gets none
-// with invalid content.
+// TestRootlessFiles checks the file <dir>/<uid>. If the content is valid, a user's container gets a name. If the
+// content is invalid, the container gets no name.
 func TestRootlessFiles(t *testing.T) {
 	const id, foreign = "aaaaaaaaaaaa0000000000000000000000000000000000000000000000000001", "bbbbbbbbbbbb0000000000000000000000000000000000000000000000000002"
 	own, other := strconv.Itoa(os.Geteuid()), strconv.Itoa(os.Geteuid()+1)

@@ -66,8 +66,8 @@ func (s session) run(pid int, uid, id string) {
 	s.start(pid, "python3", "/user.slice/user-"+uid+".slice/user@"+uid+".service/user.slice/libpod-"+id+".scope/container", "")
 }
 
-// TestRootless checks that a trusted user can name containers only below the user's own slice, and
-// not the containers of root or of another user.
+// TestRootless checks that a trusted user can name containers below the user's own slice. The user cannot name the
+// containers of root or of another user.
 func TestRootless(t *testing.T) {
 	s := newSession(t, nil)
 	s.name(1001, trainID+" train pytorch:2\n"+containerID+" mine x\n")
@@ -127,8 +127,8 @@ func TestRootlessNamesStay(t *testing.T) {
 	}
 }
 
-// TestRootlessWithoutNames checks the names of units without a directory and if pages contain no data about users, and
-// the reason for a missing name.
+// TestRootlessWithoutNames checks units that get no names: the directory does not exist, or pages contain no data
+// about users. It also checks the reason for a missing name.
 func TestRootlessWithoutNames(t *testing.T) {
 	for want, configure := range map[string]func(*unit.Config){
 		"podman/aaaaaaaaaaaa@1001": func(c *unit.Config) { c.RootlessDir = "" },
@@ -142,7 +142,7 @@ func TestRootlessWithoutNames(t *testing.T) {
 		}
 		s.run(10, "1001", trainID)
 		s.refresh()
-		const reason = "aaaaaaaaaaaa00 has no name: the file of the user 1001 below --units.rootless-dir does not name it"
+		const reason = "aaaaaaaaaaaa00 has no name: the file of the user 1001 below --units.rootless-dir does not name the container"
 		if problem := problemOf(s.Mapper, "podman"); problem != reason {
 			t.Errorf("problem %q, want %q", problem, reason)
 		}
@@ -161,8 +161,8 @@ func problemOf(m *unit.Mapper, manager string) string {
 	return "no such manager"
 }
 
-// names runs the script with shell scripts in place of the engines' programs. It returns functions that wait for the
-// next call of podman ps, that let the call continue, and that report the start of a container.
+// names runs the script with shell scripts in place of the engines' programs. It returns three functions. listed waits
+// for the next call of podman ps, proceed lets this call continue, and event reports the start of a container.
 func names(t *testing.T, dir, file, podman, docker string) (listed, proceed, event func()) {
 	fifos := make(map[string]*os.File)
 	for _, name := range []string{"listed", "proceed", "events"} {
@@ -219,8 +219,8 @@ func names(t *testing.T, dir, file, podman, docker string) (listed, proceed, eve
 	return listed, line("proceed"), line("events")
 }
 
-// TestNamesScript checks that the script writes the names when it starts and when a container starts, and that it does
-// not list containers of root's Docker.
+// TestNamesScript checks that the script writes the names when it starts and when a container starts, and that the
+// script does not list containers of root's Docker.
 func TestNamesScript(t *testing.T) {
 	dir := t.TempDir()
 	file, table := filepath.Join(dir, "1001"), filepath.Join(dir, "table")

@@ -18,13 +18,13 @@ import (
 const settleTime = 5 * time.Second
 
 // scan finds the units that have a process. An existing cgroup does not prove that a unit is alive,
-// because a cgroup can exist longer than its processes. An unchanged process is not read again.
-// scan is not safe for concurrent use.
+// because a cgroup can exist longer than its processes. If a process has not changed since the last
+// scan, scan does not read it again. scan is not safe for concurrent use.
 type scan struct {
 	tree   proc.Tree
 	parser *parser
-	// parented returns an id that is the process's container if an engine lists it; see
-	// [Mapper.ofEngine].
+	// parented returns an id. If an engine lists a container with this id, the process belongs to this
+	// container; see [Mapper.ofEngine].
 	parented func(m match, isUnit bool, cgroup string) string
 	services bool // set if services are units
 	seen     map[gpu.ProcessID]scanned
@@ -33,7 +33,8 @@ type scan struct {
 type scanned struct {
 	match
 	isUnit bool
-	// parented is the id of the process's container if an engine lists it.
+	// parented is an id. If an engine lists a container with this id, the process belongs to this
+	// container.
 	parented string
 	// hidden is a service with an unknown owner; see [hiddenService].
 	hidden string
@@ -48,13 +49,13 @@ type live struct {
 	units map[match][]gpu.ProcessID
 	// jobs contains the job ids by SLUID.
 	jobs map[string]string
-	// parented contains some of the processes in cgroups that belong to a container if an engine
-	// lists the container's id.
+	// parented contains some processes by the id in their cgroup. If an engine lists a container with
+	// this id, the processes belong to this container.
 	parented map[string][]gpu.ProcessID
 }
 
-// run reads all processes. A process that cannot be read does not affect the others; the error
-// contains the first failure. When ctx ends, run stops without a result.
+// run reads all processes. If a process cannot be read, run continues with the other processes, and
+// returns the first such failure in its error. When ctx ends, run stops without a result.
 func (s *scan) run(ctx context.Context, now time.Duration) (found live, err error) {
 	pids, err := s.tree.PIDs()
 	if err != nil {
@@ -75,7 +76,7 @@ func (s *scan) run(ctx context.Context, now time.Duration) (found live, err erro
 		}
 		seen[id] = p
 		if p.hidden != "" && err == nil {
-			err = fmt.Errorf("%s is in an unknown slice, because the exporter has its own cgroup namespace: start its container with --cgroupns=host", p.hidden)
+			err = fmt.Errorf("%s is in an unknown slice, because the exporter has its own cgroup namespace: start the exporter's container with --cgroupns=host", p.hidden)
 		}
 		if p.parented != "" {
 			add(found.parented, p.parented, id)
@@ -92,11 +93,11 @@ func (s *scan) run(ctx context.Context, now time.Duration) (found live, err erro
 	return found, err
 }
 
-// maxProcesses is the number of processes that are remembered for each unit to check whether the
-// unit is alive.
+// maxProcesses is the maximum number of processes that are remembered for each unit. They are used
+// to check whether the unit is alive.
 const maxProcesses = 8
 
-// add adds a process of a unit, unless enough older processes are known.
+// add adds a process of a unit, unless maxProcesses older processes of the unit are known.
 func add[U comparable](units map[U][]gpu.ProcessID, u U, id gpu.ProcessID) {
 	list := units[u]
 	i, _ := slices.BinarySearchFunc(list, id, func(a, b gpu.ProcessID) int {
@@ -122,7 +123,7 @@ func (s scanned) unit() match {
 	return m
 }
 
-// read reads the needed data about one process. A process that is exiting counts as ended.
+// read reads the needed data about one process. A process that is exiting is treated as ended.
 func (s *scan) read(pid uint32, now time.Duration) (id gpu.ProcessID, p scanned, err error) {
 	st, err := s.tree.Stat(pid)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Users selects which data about users the pages show. It can be used with [flag.TextVar].
+// Users selects the data about users that pages show. It can be used with [flag.TextVar].
 type Users int
 
 // These are the possible selections.
