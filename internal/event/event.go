@@ -1,5 +1,6 @@
-// Package event defines the format in which events of GPU pods and their workloads are logged and sent to the
-// archive: one line of JSON per event. The reconciler writes this format, and the archive reads it.
+// Package event defines a format for events of GPU pods and their workloads. Each event is one line of JSON.
+// Events are logged and sent to the archive in this format. The reconciler writes this format, and the archive
+// reads it.
 package event
 
 import (
@@ -12,13 +13,13 @@ import (
 	"time"
 )
 
-// Path is the URL path at which the archive receives events, in the body of a POST request. The query parameter
-// [ClusterParameter] contains the name of the cluster that the events come from.
+// Path is the URL path at which the archive receives events. The events are the body of a POST request. The query
+// parameter [ClusterParameter] of the request contains the name of the cluster from which the events come.
 const (
 	Path             = "/api/v1/events"
 	ClusterParameter = "cluster"
-	// RepeatHeader is "true" in a response that requests that the sender sends the current state again, because a
-	// sink may have lost events.
+	// RepeatHeader is a header of the archive's response. If it is "true", a sink may have lost events, and the
+	// sender must send the current state again.
 	RepeatHeader = "Gpuledger-Repeat"
 )
 
@@ -27,13 +28,14 @@ const Snapshot = "snapshot"
 
 // Limits for an event, in bytes.
 const (
-	// MaxLine limits a line. The API server stores at most 1.5 MiB per pod, in a more compact encoding.
+	// MaxLine limits a line. The limit is larger than any pod: the API server stores at most 1.5 MiB per pod, in a
+	// more compact encoding.
 	MaxLine = 4 << 20
-	// MaxID limits an id, so that every database can index it.
+	// MaxID limits an id, so that every database can index the id.
 	MaxID = 255
 	// MaxText limits all other texts except the details and the object.
 	MaxText = 1024
-	// maxDetails limits the details, because people query them in a database column.
+	// maxDetails limits the details, because people query the details in a database column.
 	maxDetails = 256 << 10
 	// maxNumber limits the text of a number. maxDepth limits the levels of nested objects and lists. A pod has about
 	// ten levels, and some databases cannot read JSON with more than a hundred.
@@ -45,7 +47,8 @@ const (
 type Event struct {
 	// Kind is the kind of the change.
 	Kind string `json:"event"`
-	// ID identifies the change in its cluster. If an event is repeated, its id and time stay the same.
+	// ID identifies the change among all changes in a cluster. If an event is repeated, its ID and its time stay the
+	// same.
 	ID string `json:"id"`
 	// At is the time of the change.
 	At time.Time `json:"at"`
@@ -65,11 +68,12 @@ type Event struct {
 
 	// Object is the pod if the event is a snapshot.
 	Object json.RawMessage `json:"object,omitempty"`
-	// Details is a JSON object with the fields that depend on the kind of the event, or nil.
+	// Details is a JSON object with additional fields, which depend on the kind of the event. It is nil if there are
+	// no such fields.
 	Details json.RawMessage `json:"-"`
 }
 
-// ID joins the parts of an id. If the result is too long, a digest replaces its end.
+// ID joins the parts of an id. If the result is too long, a digest replaces the end of the result.
 func ID(parts ...string) string {
 	id := strings.Join(parts, "/")
 	if len(id) <= MaxID {
@@ -80,8 +84,8 @@ func ID(parts ...string) string {
 	return strings.ToValidUTF8(id[:MaxID-len(suffix)], "") + suffix
 }
 
-// Append appends the line of an event, including the line break. Details must not contain the name of another
-// field.
+// Append appends the line of an event, including the line break. The names of the fields in Details must differ
+// from the names of the other fields.
 func (e *Event) Append(b []byte) ([]byte, error) {
 	if err := e.checkDetails(); err != nil {
 		return b, fmt.Errorf("encode event %s: %w", e.ID, err)
@@ -97,7 +101,7 @@ func (e *Event) Append(b []byte) ([]byte, error) {
 	}
 	b = append(b, '\n')
 	if n := len(b) - start; n > MaxLine {
-		return b[:start], fmt.Errorf("encode event %s: %d bytes exceed the limit of %d", e.ID, n, MaxLine)
+		return b[:start], fmt.Errorf("encode event %s: the line has %d bytes, but the limit is %d bytes", e.ID, n, MaxLine)
 	}
 	return b, nil
 }
@@ -114,14 +118,14 @@ func (e *Event) fields() map[string]*string {
 // check returns an error if an event exceeds a limit or has no kind or id.
 func (e *Event) check() error {
 	if e.Kind == "" || e.ID == "" {
-		return errors.New("event or id is empty")
+		return errors.New("the event or the id is empty")
 	}
 	if len(e.ID) > MaxID {
-		return fmt.Errorf("id has %d bytes, more than %d", len(e.ID), MaxID)
+		return fmt.Errorf("id has %d bytes, but the limit is %d", len(e.ID), MaxID)
 	}
 	for name, text := range e.fields() {
 		if len(*text) > MaxText {
-			return fmt.Errorf("%s has %d bytes, more than %d", name, len(*text), MaxText)
+			return fmt.Errorf("%s has %d bytes, but the limit is %d", name, len(*text), MaxText)
 		}
 	}
 	return e.checkDetails()
@@ -129,7 +133,7 @@ func (e *Event) check() error {
 
 func (e *Event) checkDetails() error {
 	if len(e.Details) > maxDetails {
-		return fmt.Errorf("the details have %d bytes, more than %d", len(e.Details), maxDetails)
+		return fmt.Errorf("the details have %d bytes, but the limit is %d", len(e.Details), maxDetails)
 	}
 	return nil
 }

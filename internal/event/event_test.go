@@ -26,7 +26,8 @@ func decode(text string) (all []event.Event, err error) {
 	return all, nil
 }
 
-// TestDecode checks that a log line and a line that was sent decode to the same event.
+// TestDecode checks that Decode returns the same event for a line that was logged and for
+// a line that was sent.
 func TestDecode(t *testing.T) {
 	sent := `{"event":"condition","id":"u/condition/Ready","at":"2026-03-01T12:00:00.123456+01:00","namespace":"ml","pod":"p","pod_uid":"u","resource_version":"7","node":"a","owner_kind":"Job","owner_name":"j","to":"True","from":"False <&>","n":1e2}`
 	logged := `{"time":"2026-03-01T11:00:01Z","msg":"gpu pod",` + sent[1:]
@@ -53,8 +54,8 @@ func TestInvalid(t *testing.T) {
 		{"no JSON", `at=now`, "invalid character"},
 		{"no object", `null`, "at: "},
 		{"two objects", `{} {}`, "more than one value"},
-		{"no event", `{"id":"u","at":"2026-03-01T12:00:00Z"}`, "event or id is empty"},
-		{"another case", `{"Event":"phase","id":"u","at":"2026-03-01T12:00:00Z"}`, "event or id is empty"},
+		{"no event", `{"id":"u","at":"2026-03-01T12:00:00Z"}`, "the event or the id is empty"},
+		{"another case", `{"Event":"phase","id":"u","at":"2026-03-01T12:00:00Z"}`, "the event or the id is empty"},
 		{"a number", `{"event":"phase","id":7,"at":"2026-03-01T12:00:00Z"}`, "id is not a string"},
 		{"no time", `{"event":"phase","id":"u"}`, "at: "},
 		{"a time before the year 0", `{"event":"phase","id":"u","at":"0001-01-01T00:00:00+02:00"}`, "at: year 0"},
@@ -80,7 +81,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestInterrupted checks that a reader's error is not reported as an invalid line.
+// TestInterrupted checks that an error of the reader is not reported as an invalid line.
 func TestInterrupted(t *testing.T) {
 	broken := errors.New("broken")
 	r := io.MultiReader(strings.NewReader(`{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z"}`+"\n"+`{"event`), iotest.ErrReader(broken))

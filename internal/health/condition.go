@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// counts contains the metrics that lead to a finding if they are not 0. Only series with the given label
-// values count.
+// Each row of counts contains a metric. If the metric is not 0, there is a finding. Only series with the
+// given label values are used.
 var counts = []struct {
 	metric gpu.HealthMetric
 	code   string
@@ -50,8 +50,8 @@ func inactive(g *gpu.GPU) int {
 	return n
 }
 
-// downLinks returns a finding if a GPU has more inactive links than another GPU of the node. Links that the
-// machine does not connect are inactive on all GPUs.
+// downLinks returns a finding if a GPU has more inactive links than another GPU of the node. The comparison
+// is necessary because the machine may leave links unconnected, and such links are inactive on all GPUs.
 func downLinks(s *gpu.Snapshot, g *gpu.GPU) []Evidence {
 	n := inactive(g)
 	for i := range s.GPUs {

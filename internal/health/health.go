@@ -1,5 +1,5 @@
-// Package health derives advice about each GPU and the node from a snapshot: which GPU needs a
-// reset, and which board must be returned. The exporter serves the advice on /health.json. The
+// Package health derives advice from a snapshot. The advice about a GPU or a node is, for example,
+// to reset the GPU or to return the board. The exporter serves the advice on /health.json. The
 // status page and the reconciler use it.
 package health
 
@@ -19,19 +19,19 @@ const Version = 1
 // Path is the HTTP path of the page.
 const Path = "/health.json"
 
-// silence is the time without a reading after which a GPU counts as not responding, and after which
-// a snapshot counts as missing.
+// If there is no reading of a GPU for the time silence, the GPU counts as not responding. If a
+// snapshot is older than silence, it counts as missing.
 const silence = 5 * time.Minute
 
 // Page describes the health of a node. Unknown values are absent.
 type Page struct {
 	Version int `json:"version"`
-	// Time is the time of the reading, and AgeSeconds is its age when the page was served.
+	// Time is the time of the reading. AgeSeconds is the age of the reading when the page was served.
 	Time       time.Time `json:"time"`
 	AgeSeconds float64   `json:"age_seconds"`
 	Node       string    `json:"node"`
-	// Advice is the worst advice from the evidence about the node itself and from the advice for its
-	// GPUs.
+	// Advice is the worst advice for the node. It is the worst of two kinds of advice: the advice in
+	// the evidence about the node itself, and the advice for each GPU.
 	Advice   Advice     `json:"advice"`
 	Evidence []Evidence `json:"evidence,omitempty"`
 	GPUs     []GPU      `json:"gpus"`
@@ -52,8 +52,8 @@ type GPU struct {
 
 	Advice   Advice     `json:"advice"`
 	Evidence []Evidence `json:"evidence,omitempty"`
-	// NotReported lists the kinds of evidence that the GPU cannot report: xid, row_remap. Without this
-	// evidence the advice ok is less certain.
+	// NotReported lists the kinds of evidence that the GPU cannot report. The kinds are xid and
+	// row_remap. Without this evidence the advice ok is less certain.
 	NotReported []string `json:"not_reported,omitempty"`
 }
 
@@ -66,12 +66,12 @@ type Evidence struct {
 	// the GPU.
 	Detail string `json:"detail,omitempty"`
 	// Count is the number of events since Since. First and Last are the times of the first and the
-	// last event. All four fields are absent if the finding is a condition.
+	// last event. If the finding is a condition, Count, Since, First and Last are absent.
 	Count uint64     `json:"count,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
 	First *time.Time `json:"first,omitempty"`
 	Last  *time.Time `json:"last,omitempty"`
-	// Reset is the time of a reset after the last event. If it is set, the advice is watch.
+	// Reset is the time of a reset after the last event. If Reset is set, the advice is watch.
 	Reset *time.Time `json:"reset,omitempty"`
 }
 
@@ -117,8 +117,8 @@ func worst(findings []Evidence) Advice {
 	return v
 }
 
-// ofNode returns the findings about the node itself. It does not report a missing GPU if that GPU
-// was lost, because there is already a finding about the lost GPU.
+// ofNode returns the findings about the node itself. It does not report a GPU as missing if the GPU
+// was lost in this boot, because there is already a finding about a lost GPU.
 func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
 	if now.Sub(s.At) > silence {
 		return []Evidence{condition(notRead, "")}
@@ -141,9 +141,9 @@ func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
 	return []Evidence{condition(gpusMissing, fmt.Sprintf("%d of %d", missing, *s.PCIGPUs))}
 }
 
-// ofGPU returns the findings about a GPU, worst first. A GPU is silent if it was not read although
-// the driver responds. The argument compared contains findings from the comparison with other GPUs,
-// which are included.
+// ofGPU returns the findings about a GPU, worst first. The argument silent is set if the GPU was
+// not read although the driver responds. The argument compared contains findings from the
+// comparison with other GPUs. The result includes these findings.
 func ofGPU(g *gpu.GPU, silent bool, compared []Evidence) []Evidence {
 	found := slices.Concat(conditions(g, silent), compared, losses(&g.Events, g.Present))
 	for _, r := range Rules {
@@ -205,7 +205,7 @@ func readConditions(r *gpu.Reading) (found []Evidence) {
 	case "", gpu.RecoveryNone:
 	case gpu.RecoveryReset, gpu.RecoveryReboot, gpu.RecoveryDrainAndReset, gpu.RecoveryBusReset, gpu.RecoverySystemReboot:
 		add(recoveryReset, action)
-	default: // includes an action that only a newer driver reports
+	default: // also used for an action that only a newer driver reports
 		add(recoveryOther, action)
 	}
 	for _, e := range r.RASErrors {
@@ -240,7 +240,7 @@ func problemsOf(f *gpu.Fabric) string {
 	return strings.Join(list, ", ")
 }
 
-// losses returns the finding about the losses of a GPU. A GPU that returned was reset.
+// losses returns the finding about the losses of a GPU. If the GPU has returned, it was reset.
 func losses(x *gpu.DriverEvents, present bool) []Evidence {
 	if present && x.Losses == 0 {
 		return nil

@@ -38,8 +38,8 @@ func node(gpus ...gpu.GPU) *gpu.Snapshot {
 }
 
 // catalogue contains the immediate action from NVIDIA's XID catalogue for each XID error with advice. The advice for
-// other errors is ok. The workflow for XID 48 begins with RESET_GPU. The workflows for NVLink errors require the
-// registers from the kernel log, and XID 154 requires the text from the kernel log.
+// other errors is ok. For XID 48 the catalogue names a workflow, which begins with RESET_GPU. The workflows for NVLink
+// errors require registers from the kernel log. The action for XID 154 requires text from the kernel log.
 var catalogue = map[uint64]string{
 	46: "RESET_GPU", 48: "WORKFLOW_XID_48", 62: "RESET_GPU", 63: "IGNORE", 64: "RESET_GPU", 74: "WORKFLOW_NVLINK_ERR", 79: "RESTART_BM",
 	94: "RESTART_APP", 95: "RESET_GPU", 119: "RESET_GPU", 120: "RESET_GPU", 140: "RESET_GPU", 143: "RESET_GPU",
@@ -47,8 +47,8 @@ var catalogue = map[uint64]string{
 	149: "WORKFLOW_NVLINK5_ERR", 150: "WORKFLOW_NVLINK5_ERR", 154: "XID_154", 158: "RESET_GPU",
 }
 
-// TestXIDs checks the advice for each XID error against NVIDIA's catalogue: before a reset, after a reset, and if the
-// error recurs.
+// TestXIDs compares the advice for each XID error with NVIDIA's catalogue. It checks the advice before a reset, after
+// a reset, and after the error has recurred.
 func TestXIDs(t *testing.T) {
 	wants := map[string][3]health.Advice{ // advice for the first error, after a reset, and if the error recurs
 		"RESET_GPU":            {health.Reset, health.Watch, health.Return},
@@ -181,9 +181,9 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestClocks compares the GPUs of a job. The median of 1.0, 1.6, 1.8 and 2.0 GHz is 1.7 GHz, and four fifths of this
-// median are 1.36 GHz. The median of 1.44, 1.8 and 2.0 GHz is 1.8 GHz, and four fifths of this median are exactly 1.44
-// GHz.
+// TestClocks checks the comparison between the clocks of the GPUs of a job. The median of 1.0, 1.6, 1.8 and 2.0 GHz is
+// 1.7 GHz, and four fifths of this median are 1.36 GHz. The median of 1.44, 1.8 and 2.0 GHz is 1.8 GHz, and four
+// fifths of this median are exactly 1.44 GHz.
 func TestClocks(t *testing.T) {
 	const a, b, c, d = 1.0, 1.6, 1.8, 2.0
 	job := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "1", Part: "main"}
@@ -250,7 +250,7 @@ func TestGolden(t *testing.T) {
 	golden.Check(t, "health.json", append(page, '\n'))
 }
 
-// TestWorse checks that the order is total and that an unknown advice is the worst.
+// TestWorse checks that Worse orders all values of Advice, and that an unknown value is the worst.
 func TestWorse(t *testing.T) {
 	order := []health.Advice{"ok", "watch", "reset", "return", "explode"}
 	for i, a := range order {

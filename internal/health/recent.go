@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// These limits are also in the alerts GPULedgerGPUThrottled and GPULedgerClockLow.
+// The alerts GPULedgerGPUThrottled and GPULedgerClockLow contain the same limits.
 const (
 	maxSlowdown = 0.5 // fraction of ten minutes in which a limit reduced the clocks
 	busy        = 0.8 // minimum utilisation of a busy GPU
@@ -30,8 +30,9 @@ func recent(s *gpu.Snapshot, g *gpu.GPU) (found []Evidence) {
 	return found
 }
 
-// medianClock returns the median clock of the busy GPUs that have the model of g and share a holder with g. It returns
-// 0 if there are no such GPUs. GPUs of other holders do not count, because their clocks depend on other work.
+// medianClock returns the median clock of the busy GPUs that have the same model and the same holder as g. It returns
+// 0 if there are no such GPUs. It does not use the GPUs of other holders, because the clocks of these GPUs depend on
+// other work.
 func medianClock(s *gpu.Snapshot, g *gpu.GPU) float64 {
 	var clocks []float64
 	for i := range s.GPUs {

@@ -15,8 +15,8 @@ const (
 
 var order = []Advice{OK, Watch, Reset, Return}
 
-// Worse returns the worse of two values. Unknown advice, which a newer exporter may return, counts
-// as the worst value.
+// Worse returns the worse of two values. A newer exporter may return an unknown value. An unknown
+// value counts as the worst value.
 func Worse(a, b Advice) Advice {
 	rank := func(v Advice) uint { return uint(slices.Index(order, v)) }
 	if rank(b) > rank(a) {
@@ -31,7 +31,7 @@ type Rule struct {
 	Code string
 	XID  uint64 // number of the XID error, or 0 for other findings
 	// Advice is the advice for a first finding. Again is the advice if the finding recurs after a
-	// reset, or empty if this advice is the same.
+	// reset. It is empty if it would be equal to Advice.
 	Advice, Again Advice
 	Meaning       string
 	Source        Source

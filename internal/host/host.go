@@ -1,5 +1,5 @@
-// Package host reads data about the machine from the kernel: its firmware identity, the GPUs on its
-// PCI bus, its boot id and its clocks.
+// Package host reads data about the machine from the kernel. The data is the identity of the
+// machine in its firmware, the GPUs on the PCI bus, the boot id, and the clocks.
 package host
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Now returns the current time on the wall clock and on CLOCK_BOOTTIME, which includes suspended
-// time and is never set.
+// Now returns the current time on the wall clock and on CLOCK_BOOTTIME, which includes the time in
+// which the machine is suspended, and which is never set.
 func Now() gpu.Instant {
 	var ts unix.Timespec
 	// This call cannot fail on Linux 2.6.39 and newer.
@@ -74,10 +74,10 @@ func (h Host) Node() (gpu.Node, error) {
 	}, nil
 }
 
-// CountPCI counts the devices that match one of the classes and that a source is expected to list.
-// Therefore a lower count from the driver means that a GPU is missing. CountPCI does not use
-// PciDevices of procfs, which reads thirty files per device and fails for all devices if one file
-// is malformed.
+// CountPCI counts the PCI devices that match one of the classes and that a source is expected to
+// list. If the driver lists fewer GPUs than this count, a GPU is missing. CountPCI does not use the
+// function PciDevices in the package procfs. This function reads thirty files per device, and if
+// one file is malformed, it fails for all devices.
 func (h Host) CountPCI(gpus []gpu.PCIClass) (int, error) {
 	dir := filepath.Join(h.SysFS, "bus/pci/devices")
 	entries, err := os.ReadDir(dir)
@@ -98,11 +98,12 @@ func (h Host) CountPCI(gpus []gpu.PCIClass) (int, error) {
 }
 
 // served reports whether a driver serves a device or should do so. A GPU that fell off the bus
-// remains bound to its driver. A GPU without a driver counts, because it could not be initialised.
-// A device with another driver is used by a virtual machine (vfio-pci and its variants, pciback) or
-// for a display (nouveau); driver_override reserves the device for such use before it is bound. An
-// SR-IOV virtual function has a link to its GPU in /sys, except in the virtual machine that uses
-// the function.
+// remains bound to its driver. If a GPU has no driver, a driver should serve it, because the GPU
+// could not be initialised. If a device has another driver, it is used by a virtual machine
+// (vfio-pci and its variants, pciback) or for a display (nouveau). driver_override reserves a
+// device for such use before the device is bound to a driver. The folder of an SR-IOV virtual
+// function in /sys contains a link to the GPU, except inside the virtual machine that uses the
+// function.
 func served(dir, device, driver string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, device, "physfn")); err == nil {
 		return false
@@ -115,8 +116,8 @@ func served(dir, device, driver string) bool {
 	return reserved == "" || reserved == "(null)" || reserved == driver
 }
 
-// attribute returns a device's attribute, or an empty string if it is unreadable, for example
-// because the device was removed.
+// attribute returns a device's attribute, or an empty string if the attribute cannot be read. This
+// can happen, for example, because the device was removed.
 func attribute(dir, device, name string) string {
 	data, err := os.ReadFile(filepath.Join(dir, device, name))
 	if err != nil {

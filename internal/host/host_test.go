@@ -50,7 +50,7 @@ func TestCountPCI(t *testing.T) {
 }
 
 // TestCountPCIAttribute checks that display controllers count only if they have a unique id,
-// because a processor with graphics has the same PCI class.
+// because the graphics unit of a processor has the same PCI class.
 func TestCountPCIAttribute(t *testing.T) {
 	root := t.TempDir()
 	classes := []gpu.PCIClass{{Vendor: "0x1002", Class: "0x1200"}, {Vendor: "0x1002", Class: "0x0380", Attribute: "unique_id"}}

@@ -7,23 +7,24 @@ import (
 	"io"
 )
 
-// ErrVersion is wrapped by the error for a page with another version, in which fields may have
-// another meaning.
+// ErrVersion is in the error chain if a page has another version. The fields of such a page may
+// have another meaning.
 var ErrVersion = errors.New("unknown version")
 
 // maxGPUs is higher than the number of GPUs in any machine. Pages with more GPUs are rejected.
 const maxGPUs = 64
 
 // list has room for one more GPU than the limit. The decoder discards all further elements without
-// storing them; a few megabytes of empty GPUs would need a hundred times their size in memory.
+// storing them. Otherwise a few megabytes of empty GPUs would need a hundred times their size in
+// memory.
 type list [maxGPUs + 1]*struct {
 	GPU
-	MIG struct{} `json:"mig"` // hides the field MIG of GPU
+	MIG struct{} `json:"mig"` // hides the field MIG of the embedded GPU
 }
 
-// Decode reads one page and rejects trailing data. It omits the MIG partitions of the GPUs, which
-// are not part of their identity. The caller must limit the length of r. The result needs little
-// more memory than r, regardless of the content.
+// Decode reads one page and rejects trailing data. It omits the MIG partitions of the GPUs,
+// because partitions are not part of a GPU's identity. The caller must limit the length of r. The
+// memory for the result is little more than the length of r, regardless of the content.
 func Decode(r io.Reader) (Page, error) {
 	var p struct {
 		Page

@@ -1,6 +1,6 @@
 // Package inventory defines the page /inventory of the exporter. The page identifies the GPUs
-// of a node, with the original strings of the driver and the firmware. The exporter writes the
-// page; the reconciler and other tools read it.
+// of a node. It contains the strings of the driver and the firmware without changes. The
+// exporter writes the page; the reconciler and other tools read it.
 package inventory
 
 import (

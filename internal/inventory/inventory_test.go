@@ -50,8 +50,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestNothing checks that there is a page for a node without GPUs, and that a driver that does not
-// respond is not up.
+// TestNothing checks that there is a page for a node without GPUs. It also checks that the page
+// shows whether the driver responds.
 func TestNothing(t *testing.T) {
 	for name, want := range map[string]bool{"up": true, "down": false} {
 		s := &gpu.Snapshot{}

@@ -4,7 +4,7 @@ package lane
 import "context"
 
 // A Lane runs one piece of work at a time in a separate goroutine. Work that hangs in the driver
-// blocks only its own lane. A lane must be used by one goroutine. The zero lane is idle.
+// blocks only its own lane. Only one goroutine may use a lane. The zero lane is idle.
 type Lane[T any] struct {
 	answer chan T // nil while the lane is idle
 	late   bool
@@ -17,7 +17,7 @@ func Run[T any](ctx context.Context, work func() T) (v T, ok bool) {
 	return l.Wait(ctx)
 }
 
-// Busy reports whether work is in progress or a result was not taken yet.
+// Busy reports whether work is in progress or whether a result was not taken yet.
 func (l *Lane[T]) Busy() bool { return l.answer != nil }
 
 // Late reports whether Wait timed out on the current work. The work may have ended since then.
@@ -56,8 +56,9 @@ func (l *Lane[T]) Wait(ctx context.Context) (v T, ok bool) {
 	}
 }
 
-// Take is a variant of Wait for ticks. It returns no result for an idle lane. If the lane was
-// late, Take only polls the lane, so that it does not delay later ticks.
+// Take waits like Wait, but is meant for ticks. If the lane is idle, Take returns no result. If
+// the lane was late before, Take does not wait but only polls the lane, so that a hung call does
+// not delay later ticks.
 func (l *Lane[T]) Take(ctx context.Context) (v T, ok bool) {
 	if !l.Busy() {
 		return v, false

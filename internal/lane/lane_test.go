@@ -31,8 +31,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestLate checks that Take waits once for a late result, and then returns immediately until
-// there is a result.
+// TestLate checks a result that is late. Take waits for the result once. After that, each
+// call of Take returns immediately until the result is ready.
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lane.Lane[int]

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// maxShared limits the number of shared pairs that are cached. Without a limit the cache would
-// grow, because nodes are replaced and pods can have owners of any kind.
+// maxShared limits the number of shared pairs that are cached. Without a limit the cache would grow
+// forever, because new nodes and new kinds of owners have new label values.
 const maxShared = 20_000
 
 // Pairs creates label pairs. A large page contains many equal pairs, so Pairs stores equal pairs
@@ -60,7 +60,7 @@ func Sort(labels []*dto.LabelPair) {
 	slices.SortFunc(labels, func(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) })
 }
 
-// Check returns an error unless the sorted labels are the labels of the metric.
+// Check returns an error if the given labels, sorted by name, differ from the labels of the metric.
 func (m *Metric) Check(labels []*dto.LabelPair) error {
 	names := slices.Sorted(slices.Values(m.Labels))
 	if slices.EqualFunc(names, labels, func(name string, l *dto.LabelPair) bool { return name == *l.Name }) {
@@ -73,9 +73,9 @@ func (m *Metric) Check(labels []*dto.LabelPair) error {
 	return fmt.Errorf("%s has the labels %s, but must have %s", m.Name, strings.Join(got, ", "), strings.Join(names, ", "))
 }
 
-// Constant returns a series of the metric for a registry, with labels given as names and values. If
-// the labels are not the labels of the metric, the scrape fails. MustHave finds such mistakes when
-// the program starts.
+// Constant returns a series of the metric for a registry. The argument labels alternates between
+// names and values. If the names differ from the labels of the metric, the scrape fails. MustHave
+// finds such mistakes when the program starts.
 func (m *Metric) Constant(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
 	values, err := m.values(labels)
 	if err != nil {
@@ -88,7 +88,8 @@ func (m *Metric) Constant(d *prometheus.Desc, value float64, labels ...string) p
 	return series
 }
 
-// MustHave panics unless the labels, given as names and values, are the labels of the metric.
+// MustHave panics if the given labels differ from the labels of the metric. The argument labels
+// alternates between names and values.
 func (m *Metric) MustHave(labels ...string) {
 	if _, err := m.values(labels); err != nil {
 		panic(err)

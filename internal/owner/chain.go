@@ -9,34 +9,36 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// keepProcesses is the time for which a process is kept after its last request. It is longer than
-// the time for which an interval waits to be settled.
+// keepProcesses is the time for which a process is kept after its last request. This time is longer
+// than the time for which the ledger waits for owners before it settles an interval.
 const keepProcesses = time.Minute
 
 // A Resolver finds owners of one kind.
 type Resolver interface {
-	// Resolve returns a function that returns the current answer for a process, or nil if the owner is
-	// of another kind. The chain calls the function until the answer is final.
+	// If the owner of a process is of the resolver's kind, Resolve returns a function that returns the
+	// current answer for the process. Otherwise Resolve returns nil. The chain calls the returned
+	// function until the answer is final.
 	Resolve(p Process) func() Answer
 }
 
-// A Process contains the data of a process that resolvers need.
+// A Process contains the data about a process that resolvers need.
 type Process struct {
 	gpu.ProcessID
 	// First is the time at which the process was first seen, on the boot clock.
 	First time.Duration
-	// Cgroup is the content of /proc/<pid>/cgroup. It may be long, so a resolver must copy the parts
-	// that it stores.
+	// Cgroup is the content of /proc/<pid>/cgroup. This string may be long, so if a resolver stores a
+	// part of the string, it must copy the part.
 	Cgroup string
 }
 
 // An Answer is the answer of a resolver for a process.
 type Answer struct {
 	Owner gpu.Owner
-	// ContainerID is the id of the container in the container runtime, with 64 hex digits. It may be
-	// empty.
+	// ContainerID is the id of the container in the container runtime, with 64 hex digits. ContainerID
+	// may be empty.
 	ContainerID string
-	// Unit is the job inside a pod to which the process belongs. Usually it is zero.
+	// Unit is the job inside a pod to which the process belongs. Unit is zero if the process does not
+	// belong to such a job.
 	Unit gpu.Unit
 	// Final is set if the answer will not change.
 	Final bool
@@ -61,16 +63,16 @@ type process struct {
 	resolve          func() Answer // nil after the owner became final
 }
 
-// NewChain returns a chain that calls the resolvers in order. A process that no resolver accepts
-// belongs to the host.
+// NewChain returns a chain that calls the resolvers in the given order. If no resolver accepts a
+// process, the process belongs to the host.
 func NewChain(tree proc.Tree, now gpu.Clock, resolvers ...Resolver) *Chain {
 	return &Chain{tree: tree, now: now, resolvers: resolvers, processes: make(map[gpu.ProcessID]*process)}
 }
 
 // Process returns the current state in /proc of a process that uses a GPU, or false if there is no
-// such process. It reads the start time on every call. It reads the name and the cgroup once, and
-// again while the owner is unmapped. If stat is unreadable, the process is unmapped and its ID has
-// no start time.
+// such process. Process reads the start time on every call. It reads the name and the cgroup only
+// once, but it reads them again while the owner is unmapped. If the file stat cannot be read, the
+// process is unmapped and its ID contains no start time.
 func (c *Chain) Process(pid uint32) (gpu.Process, bool) {
 	now := c.now().Boot
 	c.forget(now)
@@ -93,8 +95,8 @@ func (c *Chain) Process(pid uint32) (gpu.Process, bool) {
 }
 
 // Owner returns the owner of a process that Process has returned before. The owner is available for
-// a minute after the last request. It is pending while it is not known yet, and unmapped if Process
-// never returned the process. The owner has no part until the part is known.
+// a minute after the last request. While the owner is not known yet, it is pending. If Process
+// never returned the process, the owner is unmapped. The owner has no part until the part is known.
 func (c *Chain) Owner(id gpu.ProcessID) gpu.Owner {
 	c.forget(c.now().Boot)
 	p := c.processes[id]
@@ -117,8 +119,9 @@ func (p *process) update() {
 	}
 }
 
-// read creates and stores the process to which stat belongs. It returns nil if the process has
-// ended. A process with an unreadable cgroup is unmapped, and is read again later.
+// read creates and stores the process with the given stat. It returns nil if the process has ended.
+// If the cgroup cannot be read, the process is unmapped, and the chain reads the process again
+// later.
 func (c *Chain) read(pid uint32, st proc.Stat) *process {
 	st, cgroup, err := c.tree.Cgroup(pid, st)
 	if errors.Is(err, proc.ErrGone) {
@@ -150,8 +153,8 @@ func (c *Chain) resolver(p Process) func() Answer {
 	return func() Answer { return Answer{Owner: gpu.Owner{Kind: gpu.OwnerHost}, ContainerID: id, Final: true} }
 }
 
-// startTime converts ticks since boot to wall-clock time. It returns zero while the boot time is
-// unreadable.
+// startTime converts ticks since boot to wall-clock time. While the boot time cannot be read,
+// startTime returns the zero time.
 func (c *Chain) startTime(ticks uint64) time.Time {
 	if c.bootTime.IsZero() {
 		var err error
@@ -166,7 +169,7 @@ func (c *Chain) startTime(ticks uint64) time.Time {
 const sweepEvery = 10 * time.Second
 
 // forget drops the processes that were last requested longer ago than keepProcesses. It also drops
-// the boot time, which changes when the wall clock is set.
+// the boot time, because the boot time changes when the wall clock is set.
 func (c *Chain) forget(now time.Duration) {
 	if now-c.swept < sweepEvery {
 		return

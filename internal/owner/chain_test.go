@@ -76,8 +76,8 @@ var (
 	host = gpu.Owner{Kind: gpu.OwnerHost}
 )
 
-// TestOrder checks that a process gets its owner from the first resolver that accepts it, and
-// that a process that no resolver accepts belongs to the host.
+// TestOrder checks that a process gets its owner from the first resolver that accepts it. If no
+// resolver accepts the process, the process must belong to the host.
 func TestOrder(t *testing.T) {
 	one, two := &word{word: "one", answer: final(pod)}, &word{word: "o", answer: final(gpu.Owner{Kind: gpu.OwnerUnmapped})}
 	m := newMachine(t, one, two)

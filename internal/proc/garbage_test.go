@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestStatLeavesLittle limits the number of allocations by Stat. Thousands of processes are
-// read in one poll, so the content of the file must stay on the stack. Only the file name, in
-// two forms, and the process name are allocated.
+// TestStatLeavesLittle limits the number of allocations by Stat. A poll reads thousands of
+// processes, so the content of each file must stay on the stack. Stat allocates only two
+// forms of the file name, and the process name.
 func TestStatLeavesLittle(t *testing.T) {
 	tree := Tree{"/proc"}
 	pid := uint32(os.Getpid())

@@ -1,5 +1,5 @@
-// Package proc reads the proc file system: processes, their start times and their cgroups. It does
-// not find owners, such as pods.
+// Package proc reads processes from the proc file system, with the start time and the cgroup of
+// each process. It does not find owners, such as pods.
 package proc
 
 import (
@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone is wrapped by errors for a process that does not exist, or no longer exists.
+// ErrGone is in the error chain if a process does not exist or no longer exists.
 var ErrGone = errors.New("no such process")
 
 // UserHZ is the number of ticks per second in /proc/<pid>/stat. It is 100 on each architecture
@@ -28,8 +28,8 @@ const UserHZ = 100
 
 // Process flags from include/linux/sched.h.
 const (
-	// exiting is PF_EXITING. An exiting process may still wait in the driver for its GPU memory to be
-	// freed.
+	// exiting is PF_EXITING. An exiting process may still be in the driver, while the driver frees
+	// the GPU memory of the process.
 	exiting = 0x4
 	// kernelThread is PF_KTHREAD.
 	kernelThread = 0x200000
@@ -83,8 +83,8 @@ func (t Tree) BootTime() (time.Time, error) {
 	return time.Unix(int64(s.BootTime), 0), nil
 }
 
-// Stat reads the name and the start time of a process in one read, so that both belong to the
-// same process.
+// Stat reads the name and the start time of a process in one read, so that the name and the start
+// time belong to the same process.
 func (t Tree) Stat(pid uint32) (Stat, error) { return readStat(t.File(pid, "stat")) }
 
 // readStat reads the stat of a process or of one of its threads.
@@ -101,11 +101,11 @@ func readStat(file string) (Stat, error) {
 	return s, nil
 }
 
-// Cgroup returns the content of /proc/<pid>/cgroup after the stat of the process was read, and the
-// stat of the process to which the content belongs. If the PID was reused in between, this is the
-// new process. The stat is also valid if the error is not ErrGone. For a kernel thread the content
-// is empty, because kernel threads belong to the root cgroup, which has no name in a private
-// cgroup namespace.
+// Cgroup is called after Stat returned before. It returns the content of /proc/<pid>/cgroup, and
+// the stat of the process to which this content belongs. If the PID was reused after the call of
+// Stat, the returned stat and content belong to the new process. The returned stat is valid unless
+// the error is ErrGone. For a kernel thread the content is empty, because kernel threads belong to
+// the root cgroup, which has no name in a private cgroup namespace.
 func (t Tree) Cgroup(pid uint32, before Stat) (Stat, string, error) {
 	if before.Kernel {
 		return before, "", nil
@@ -127,8 +127,8 @@ func (t Tree) Cgroup(pid uint32, before Stat) (Stat, string, error) {
 	return before, "", ErrGone
 }
 
-// inRoot reports whether every path in the content of a cgroup file is a root cgroup, and at least
-// one line belongs to cgroup v1.
+// inRoot reports whether every path in the content of a cgroup file is a root cgroup, and whether
+// at least one line belongs to cgroup v1.
 func inRoot(cgroup string) bool {
 	v1 := false
 	for line := range strings.Lines(cgroup) {
@@ -146,8 +146,8 @@ func inRoot(cgroup string) bool {
 const maxThreads = 32
 
 // cgroupOfThreads returns the cgroup of a process with an exited main thread. It reads the cgroup
-// from a thread that still runs, and returns an empty text if none of the first maxThreads threads
-// runs.
+// of a thread that still runs. If none of the first maxThreads threads runs, it returns an empty
+// text.
 func (t Tree) cgroupOfThreads(pid uint32) string {
 	tasks, err := os.Open(t.File(pid, "task"))
 	if err != nil {
@@ -181,8 +181,8 @@ func (t Tree) File(pid uint32, name string) string {
 // fileSize is the initial buffer size in bytes. It is enough for the files of most processes.
 const fileSize = 2048
 
-// readFile appends the content of a file to buf, which may be on the stack. Thousands of
-// processes are read in one poll, and os.ReadFile allocates a kilobyte for each.
+// readFile appends the content of a file to buf, which may be on the stack. A poll reads thousands
+// of files, and os.ReadFile would allocate a kilobyte for each file.
 func readFile(name string, buf []byte) ([]byte, error) {
 	fd, err := uninterrupted(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -221,8 +221,8 @@ func goneOr(err error) error {
 }
 
 // parseStat parses /proc/<pid>/stat. The name is in parentheses and may contain any bytes,
-// including parentheses and newlines. The parser in package procfs panics on a line that ends
-// within the name.
+// including parentheses and newlines. The program does not use the parser in the package procfs,
+// because this parser panics if a line ends within the name.
 func parseStat(data []byte) (Stat, error) {
 	open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
 	if open < 0 || end < open {
@@ -255,8 +255,8 @@ func parseStat(data []byte) (Stat, error) {
 // maxTitle is the maximum number of bytes that are read from a process's command line.
 const maxTitle = 256
 
-// Cmdline returns the beginning of a process's command line, with NUL bytes between arguments, or
-// the title that the process set in its place.
+// Cmdline returns the beginning of a process's command line, with NUL bytes between arguments. If
+// the process has replaced its command line by a title, Cmdline returns the title.
 func (t Tree) Cmdline(pid uint32) (string, error) {
 	f, err := os.Open(t.File(pid, "cmdline"))
 	if err != nil {

@@ -6,18 +6,20 @@ import (
 	"sync/atomic"
 )
 
-// ErrBlind is returned for a scan while the tree does not list the processes of the machine.
+// ErrBlind means that a scan was not possible, because the tree does not list the processes of the
+// machine.
 var ErrBlind = errors.New("the proc file system is missing or does not list process 1")
 
-// A Sight detects whether a tree lists the machine's processes. If the proc file system is empty,
-// hidden or not mounted, processes that are missing from the tree may still run.
+// A Sight detects whether a tree lists the machine's processes. A tree does not list them if the
+// proc file system is empty, hidden or not mounted. In this case, a process that is missing from
+// the tree may still run.
 type Sight struct {
 	Tree
 	sawFirst atomic.Bool
 }
 
-// Blind reports whether the tree is missing, or no longer lists process 1. Process 1 never ends, so
-// if it is no longer listed, processes are hidden.
+// Blind reports whether the tree is missing, or no longer lists process 1. Process 1 never ends.
+// Therefore, if the tree no longer lists process 1, processes are hidden.
 func (s *Sight) Blind() bool {
 	_, err := s.Stat(1)
 	switch {
@@ -31,7 +33,7 @@ func (s *Sight) Blind() bool {
 	return err != nil
 }
 
-// Check returns an error if the tree is blind.
+// Check returns an error if Blind returns true.
 func (s *Sight) Check() error {
 	if s.Blind() {
 		return ErrBlind

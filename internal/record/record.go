@@ -1,6 +1,6 @@
-// Package record defines the rows of the record that is kept for years: the placement of each GPU, and the energy
-// of the pods that used the GPU. Each row includes the board serial, so that archives need no joins. The exporter
-// serves the rows on /metrics/record.
+// Package record defines the rows of the record, which is kept for years. The rows contain the placement of each
+// GPU, and the energy of the pods that used the GPU. Each row includes the board serial, so that archives need no
+// joins. The exporter serves the rows on /metrics/record.
 package record
 
 import (
@@ -13,14 +13,14 @@ import (
 // Placement describes the place of a present GPU (gpuledger_placement_info). Unknown values are empty.
 type Placement struct {
 	Node, SystemUUID, UUID, Serial, ChassisSerial, PCIBusID, Model string
-	ChassisSlot, TrayIndex                                         *int // nil while they are unknown
+	ChassisSlot, TrayIndex                                         *int // both are nil while they are unknown
 }
 
 // Board contains the energy of a GPU since its book was opened (gpuledger_board_energy_joules_total).
 type Board struct {
 	Node, UUID, Serial string
 	Energy             gpu.Millijoules
-	// Unattributed is the part of Energy for which no container is charged
+	// Unattributed is the part of Energy for which no container is charged, by reason
 	// (gpuledger_board_unattributed_energy_joules_total).
 	Unattributed [gpu.NumReasons]gpu.Millijoules
 	// Resets is the number of resets of the energy counter (gpuledger_board_energy_resets_total).
@@ -32,8 +32,8 @@ type Board struct {
 	// Source and Scope describe the energy counter (gpuledger_board_energy_source_info).
 	Source gpu.EnergySource
 	Scope  gpu.EnergyScope
-	// Since is the time at which the counters were 0. It is zero if they continue counters that had another serial
-	// number.
+	// Since is the time at which the counters were 0. Since is zero if the counters continue earlier counters that had
+	// another serial number as a label.
 	Since time.Time
 }
 
@@ -44,8 +44,8 @@ type Health struct {
 	XIDs map[uint64]uint64
 	// Losses is the number of times that the driver lost the GPU (gpuledger_board_losses_total).
 	Losses uint64
-	// Rows contains the numbers of remapped rows of the GPU's memory (gpuledger_board_remapped_rows_total); nil while
-	// the GPU does not report them.
+	// Rows contains the numbers of remapped rows of the GPU's memory (gpuledger_board_remapped_rows_total); It is nil
+	// while the GPU does not report these numbers.
 	Rows *gpu.RowRemap
 	// ECC contains the memory errors over the life of the board, by memory and kind
 	// (gpuledger_board_ecc_errors_total).
@@ -53,12 +53,12 @@ type Health struct {
 	// RAS contains the memory errors of an AMD GPU in this boot, by memory and kind
 	// (gpuledger_board_ras_errors_total).
 	RAS []gpu.HealthValue
-	// RASSince is the time of the boot, at which RAS was 0. It is zero in the same case as Board.Since.
+	// RASSince is the time of the boot, because RAS was 0 at the boot. It is zero in the same case as Board.Since.
 	RASSince time.Time
 	// RetiredPages is the number of retired memory pages (gpuledger_board_retired_pages_total). PCIeReplays is the
 	// number of replays on the PCIe link (gpuledger_board_pcie_replays_total). NVLinkErrors is the number of NVLink
 	// errors (gpuledger_board_nvlink_errors_total). LowBanks is the number of memory banks with few or no spare rows
-	// (gpuledger_board_low_memory_banks). A number is nil while the GPU does not report it.
+	// (gpuledger_board_low_memory_banks). Each of these numbers is nil while the GPU does not report it.
 	RetiredPages, PCIeReplays, NVLinkErrors, LowBanks *float64
 	// Recovery is the action from [gpu.Reading.Recovery] (gpuledger_board_recovery_action_info).
 	Recovery string
@@ -67,7 +67,7 @@ type Health struct {
 	// is nil while the GPU does not report the reason.
 	Throttled [gpu.NumThrottles]*time.Duration
 	Since     time.Time // time at which the other counters were 0, as in Board
-	// Opened is the time at which Throttled was 0. It is zero in the same case as Board.Since.
+	// Opened is the time at which Throttled was 0. Opened is zero in the same case as Board.Since.
 	Opened time.Time
 }
 
@@ -78,8 +78,8 @@ type Allocation struct {
 	Units []UnitPart
 }
 
-// UnitAllocation contains the amounts that are charged to a unit outside pods for its use of a GPU. Its metrics
-// begin with gpuledger_unit_allocation instead of gpuledger_allocation.
+// UnitAllocation contains the amounts that are charged to a unit outside pods for its use of a GPU. The names of
+// the metrics begin with gpuledger_unit_allocation instead of gpuledger_allocation.
 type UnitAllocation struct {
 	Node, UUID, Serial, ChassisSerial string
 	gpu.Unit
@@ -94,7 +94,7 @@ type UnitPart struct {
 	Since  time.Time // time at which the counter was 0, as in Board
 }
 
-// Amounts contains the amounts that an owner is charged for its use of a GPU. All amounts are counters.
+// Amounts contains the amounts that are charged to an owner for the use of a GPU. All amounts are counters.
 type Amounts struct {
 	// Energy is the energy for which the owner is charged (gpuledger_allocation_energy_joules_total). Exclusive, Idle
 	// and Estimated are parts of Energy: the energy measured while no other owner held or used the GPU
@@ -111,8 +111,9 @@ type Amounts struct {
 	Throttled gpu.ByThrottle
 	// GPUTime is Held, weighted by the owner's share of the GPU (gpuledger_allocation_gpu_seconds_total).
 	GPUTime time.Duration
-	// Profiled is the work while the owner was alone on the GPU (gpuledger_allocation_profiled_seconds_total,
-	// gpuledger_allocation_tensor_active_seconds_total, gpuledger_allocation_dram_active_seconds_total).
+	// Profiled is the work of the owner while the owner was alone on the GPU
+	// (gpuledger_allocation_profiled_seconds_total, gpuledger_allocation_tensor_active_seconds_total,
+	// gpuledger_allocation_dram_active_seconds_total).
 	Profiled gpu.Profiled
 	Since    time.Time // time at which the counters were 0, as in Board
 }
@@ -209,7 +210,8 @@ func health(node, serial string, g *gpu.GPU) Health {
 	return h
 }
 
-// amd is the vendor of the GPUs that report throttling because of heat, but not because of a power brake.
+// amd is a vendor. The GPUs of this vendor report throttling because of heat, but they do not report throttling
+// because of a power brake.
 const amd = "AMD"
 
 // retired returns the kinds of errors for which a GPU retires pages. AMD's driver retires pages for uncorrectable
@@ -221,15 +223,16 @@ func retired(g *gpu.GPU) []string {
 	return []string{"correctable", "uncorrectable"}
 }
 
-// linkErrors contains the types of NVLink errors that are counted: up to NVLink 4, and from NVLink 5 on. It omits
-// types that healthy links also count, such as corrected symbols.
+// linkErrors contains the types of NVLink errors that are counted. The first list is for NVLink 4 and older, and
+// the second list is for NVLink 5 and newer. The lists omit types of errors that also occur on healthy links, such
+// as corrected symbols.
 var linkErrors = [][]string{
 	{"crc_flit", "crc_data", "replay", "recovery"},
 	{"link_integrity", "receive", "recovery", "recovery_failed"},
 }
 
-// sum adds up the values of a metric with the given labels. It returns nil if one of these values is missing,
-// because a sum without this value would look like a counter that fell.
+// sum adds up the values of a metric with the given labels. If one of these values is missing, sum returns nil,
+// because the sum without this value would look like a counter that fell.
 func sum(values []gpu.HealthValue, m gpu.HealthMetric, labels ...string) *float64 {
 	total, found := 0.0, 0
 	for i := range values {
@@ -243,9 +246,9 @@ func sum(values []gpu.HealthValue, m gpu.HealthMetric, labels ...string) *float6
 	return &total
 }
 
-// began returns the time at which a counter that is labelled with the serial numbers of a GPU was 0. It returns
-// zero if the counter continues a counter with older labels, because the amount of the older counter would
-// otherwise be counted twice.
+// began returns the time at which a counter of a GPU was 0. The labels of the counter include serial numbers. If a
+// serial number has changed, the counter continues a counter with older labels, and began returns zero. Otherwise
+// the amount of the older counter would be counted twice.
 func began(g *gpu.GPU, opened time.Time) time.Time {
 	if g.Renamed.After(opened) {
 		return time.Time{}

@@ -20,7 +20,8 @@ import (
 type attempt struct {
 	name string
 	do   func(w *world) error
-	// fails is the error code inside the sandbox if the kernel's Landlock ABI is at least abi.
+	// fails is the error code of the attempt inside the sandbox. It applies if the kernel's Landlock
+	// ABI is at least abi.
 	fails string
 	abi   int
 }
@@ -61,8 +62,8 @@ var attempts = []attempt{
 
 	{"signal a process", func(*world) error { return unix.Kill(os.Getppid(), 0) }, "EPERM", 6},
 	{"signal itself", func(*world) error { return unix.Kill(os.Getpid(), 0) }, "", 0},
-	// The same rule protects the environment of a process, but root with CAP_PERFMON can read the
-	// environment.
+	// The kernel protects the environment of a process by the same rule, but root with CAP_PERFMON
+	// can read the environment.
 	{"see the root of a process", func(*world) error { _, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", os.Getppid())); return err }, "EACCES", 1},
 	{"read the cgroup of a process", func(*world) error { return readOf("cgroup") }, "", 0},
 	{"read the state of a process", func(*world) error { return readOf("stat") }, "", 0},
@@ -103,8 +104,8 @@ func dial(network, address string) error {
 	return err
 }
 
-// controlDevice sends an ioctl to a device that does not support the ioctl. ENOTTY shows that the
-// ioctl has reached the device.
+// controlDevice sends an ioctl to a device that does not support the ioctl. The error ENOTTY shows
+// that the ioctl reached the device.
 func controlDevice(*world) error {
 	device, err := os.Open("/dev/null")
 	if err != nil {
@@ -117,7 +118,7 @@ func controlDevice(*world) error {
 	return err
 }
 
-// mayGainPrivileges returns EPERM if no_new_privs is set, so that the program cannot gain
+// mayGainPrivileges returns EPERM if no_new_privs is set. In this case the program cannot gain
 // privileges by executing a setuid program.
 func mayGainPrivileges() error {
 	threads, err := filepath.Glob("/proc/self/task/*/status")
@@ -136,9 +137,9 @@ func mayGainPrivileges() error {
 	return unix.EPERM
 }
 
-// calls lists system calls that are tried with and without the filter. With the filter they return
-// EPERM. Without it they return other error codes, because most calls have invalid arguments so
-// that they have no effect.
+// calls lists system calls that are tried with and without the filter. With the filter, each call
+// returns EPERM. Without the filter, each call returns another error code, because most calls have
+// invalid arguments. The arguments are invalid so that the calls have no effect.
 var calls = []struct {
 	name  string
 	do    func() error
@@ -219,8 +220,8 @@ var calls = []struct {
 	{"set flags of a file", func() error { return ofSocket(func(fd int) error { return unix.SetNonblock(fd, true) }) }, ""},
 }
 
-// allowedCalls lists the calls that the filter does not deny. If clone3 does not exist, the C
-// library uses clone.
+// allowedCalls lists the calls that the filter does not deny. The filter makes clone3 fail with
+// ENOSYS, so that the C library uses clone.
 var allowedCalls = map[string]string{
 	"read a limit of its own": "", "set its own processors": "", "signal its own thread": "", "start a thread": "", "open a socket": "",
 	"set flags of a file": "", "make a child by clone3": "ENOSYS",

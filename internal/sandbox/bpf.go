@@ -2,8 +2,8 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// filter is a classic BPF program that allows or denies system calls (seccomp(2)). After each part
-// of the program, the accumulator contains the call number.
+// filter is a classic BPF program that allows or denies system calls (seccomp(2)). Each part of
+// the program must leave the call number in the accumulator.
 type filter []unix.SockFilter
 
 // These are the results of a filter.
@@ -51,12 +51,12 @@ func (f filter) fail(call uint32, errno unix.Errno) filter {
 	return f.jump(call, ret(unix.SECCOMP_RET_ERRNO|uint32(errno)))
 }
 
-// only denies a call unless its first argument has one of the values.
+// only denies a call, except if the first argument of the call has one of the values.
 func (f filter) only(call uint32, values ...uint32) filter {
 	return f.argument(call, 0, accept, refuse, values)
 }
 
-// never denies a call if an argument has one of the values.
+// never denies a call if the given argument of the call has one of the values.
 func (f filter) never(call, argument uint32, values ...uint32) filter {
 	return f.argument(call, argument, refuse, accept, values)
 }
@@ -69,8 +69,8 @@ func (f filter) argument(call, argument, equal, other uint32, values []uint32) f
 	return f.jump(call, append(body, ret(other))...)
 }
 
-// jump adds instructions that are executed only for one call. They must end with a result. At most
-// 255 instructions are possible, because the distance of a jump is one byte.
+// jump adds instructions that are executed only for one call. The instructions must end with a
+// result. There can be at most 255 instructions, because the distance of a jump is one byte.
 func (f filter) jump(call uint32, body ...unix.SockFilter) filter {
 	return append(append(f, compare(unix.BPF_JEQ, call, 0, uint8(len(body)))), body...)
 }
@@ -80,7 +80,8 @@ func load(argument uint32) unix.SockFilter {
 	return statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offArguments+sizeArgument*argument)
 }
 
-// set returns two instructions that end with a result if one of the bits is set.
+// set returns two instructions. If one of the bits is set in the accumulator, the instructions end
+// the filter with the result.
 func set(bits, result uint32) []unix.SockFilter {
 	return []unix.SockFilter{compare(unix.BPF_JSET, bits, 0, 1), ret(result)}
 }

@@ -10,23 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FilterRules are exceptions from the system call filter.
+// FilterRules contains exceptions to the system call filter.
 type FilterRules struct {
 	// VSOCK allows connections to a hypervisor.
 	VSOCK bool
-	// Execute allows executing files. It is intended for a program that Landlock restricts to
-	// executing itself and its dynamic loader. All restrictions remain in force in the new image.
+	// Execute allows executing files. Set Execute only if Landlock restricts the program so that it
+	// can execute only its own file and its dynamic loader. All restrictions remain in force after the
+	// program has executed a file.
 	Execute bool
 }
 
-// Filter installs a seccomp filter for all threads. The filter cannot be removed. Denied system
-// calls return EPERM, as they do if a capability is missing.
+// Filter installs a seccomp filter for all threads. The filter cannot be removed. A denied system
+// call returns EPERM, like a call without the necessary capability.
 //
-// The filter is a list of denied calls. A list of allowed calls would have to follow every version
-// of the driver's library, of libdcgm and of the C library, and it could not be tested on all GPUs.
-// If the list lacked a call, a node's GPUs could no longer be read. The denied calls act on other
-// processes, on the kernel or on the node, or bypass the filter (io_uring). None of them is needed
-// to read GPUs.
+// The filter is a list of denied calls, and not a list of allowed calls. A list of allowed calls
+// would have to follow every version of the driver's library, of libdcgm and of the C library, and
+// it could not be tested on all GPUs. If an allowed call were missing from such a list, the GPUs of
+// a node could no longer be read. Most denied calls act on other processes, on the kernel or on the
+// node. The calls of io_uring are denied because they bypass the filter. The program needs none of
+// the denied calls to read GPUs.
 func Filter(r FilterRules) error {
 	if current.filtered {
 		return nil
@@ -64,7 +66,7 @@ func program(r FilterRules, pid int) []unix.SockFilter {
 	}
 	f = f.deny(deniedCalls...).
 		deny(deniedHere...).
-		// If clone3 is missing, the C library uses clone.
+		// If clone3 returns ENOSYS, the C library uses clone instead.
 		fail(unix.SYS_CLONE3, unix.ENOSYS).
 		// Threads need clone. Child processes are not needed.
 		jump(unix.SYS_CLONE, slices.Concat([]unix.SockFilter{load(0)}, set(namespaces, refuse), set(unix.CLONE_THREAD, accept), []unix.SockFilter{ret(refuse)})...).
@@ -74,13 +76,13 @@ func program(r FilterRules, pid int) []unix.SockFilter {
 		only(unix.SYS_TGKILL, uint32(pid)).
 		only(unix.SYS_PRLIMIT64, 0, uint32(pid)).
 		only(unix.SYS_SOCKET, families...).
-		// A thread may change its own scheduling. The same calls could also change the scheduling
-		// of other processes of the same user, which is denied.
+		// A thread may change its own scheduling. A thread must not change the scheduling of other
+		// processes of the same user, which these calls could also do.
 		only(unix.SYS_SCHED_SETSCHEDULER, 0).
 		only(unix.SYS_SCHED_SETPARAM, 0).
 		only(unix.SYS_SCHED_SETATTR, 0).
 		only(unix.SYS_SCHED_SETAFFINITY, 0).
-		// These calls set the owner of a file, to which the kernel sends signals.
+		// These calls set the owner of a file. The owner is a process to which the kernel sends signals.
 		never(unix.SYS_FCNTL, 1, unix.F_SETOWN, unix.F_SETOWN_EX).
 		never(unix.SYS_IOCTL, 1, fioSetOwn, unix.SIOCSPGRP)
 	return f.allowed()
@@ -88,23 +90,24 @@ func program(r FilterRules, pid int) []unix.SockFilter {
 
 // deniedCalls lists the calls that are denied on every architecture.
 var deniedCalls = []uint32{
-	// other processes
+	// calls that act on other processes
 	unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET, unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV,
 	unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE, unix.SYS_KCMP, unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_GETFD,
 	unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_TKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO,
 	unix.SYS_PERF_EVENT_OPEN, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
-	// other programs
+	// calls that execute other programs
 	unix.SYS_EXECVEAT,
-	// namespaces and mounts
+	// calls for namespaces and mounts
 	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT,
 	unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT,
 	unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD,
-	// the kernel and the node
+	// calls that act on the kernel and the node
 	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD,
 	unix.SYS_REBOOT, unix.SYS_BPF, unix.SYS_USERFAULTFD, unix.SYS_FANOTIFY_INIT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT,
 	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME,
 	unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
-	// The operations of io_uring are not system calls, so a filter cannot check them.
+	// The calls of io_uring: the operations of io_uring are not system calls, so a filter cannot check
+	// these operations.
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 }
 

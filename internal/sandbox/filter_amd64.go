@@ -4,5 +4,6 @@ import "golang.org/x/sys/unix"
 
 const architecture = unix.AUDIT_ARCH_X86_64
 
-// deniedHere lists the denied calls that other architectures do not have.
+// deniedHere lists the denied calls that exist on amd64 but not on other
+// architectures.
 var deniedHere = []uint32{unix.SYS_FORK, unix.SYS_VFORK, unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_USELIB}

@@ -25,8 +25,8 @@ func landlockABI() (int, error) {
 	return int(abi), nil
 }
 
-// denied returns the operations that are denied unless a rule allows them. The result depends on
-// the ABI, because the kernel rejects unknown rights.
+// denied returns operations. Such an operation is denied unless a rule allows it. The result
+// depends on the ABI, because the kernel rejects unknown rights.
 func denied(abi int) unix.LandlockRulesetAttr {
 	d := unix.LandlockRulesetAttr{
 		Access_fs: unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
@@ -70,7 +70,7 @@ func open(r Rules, abi int) (int, error) {
 }
 
 func addRules(ruleset int, r Rules, d unix.LandlockRulesetAttr) error {
-	_ = os.MkdirAll(r.State, 0o755) // if it fails, the stage named state reports the reason
+	_ = os.MkdirAll(r.State, 0o755) // if this fails, the stage named state reports the reason
 	const inState = writeFile | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE
 	for _, directory := range []string{r.State, r.Features} {
 		if err := allow(ruleset, directory, inState&d.Access_fs); err != nil {
@@ -101,7 +101,7 @@ func addRules(ruleset int, r Rules, d unix.LandlockRulesetAttr) error {
 }
 
 // allow adds a rule for a file, or for a directory and everything below it. If the path is missing
-// or unreachable, no rule is added, so nothing is allowed there.
+// or unreachable, allow adds no rule, so the operations stay denied at this path.
 func allow(ruleset int, path string, rights uint64) error {
 	flags := unix.O_PATH | unix.O_CLOEXEC
 	if rights&unix.LANDLOCK_ACCESS_FS_MAKE_REG != 0 { // this right does not apply to files

@@ -2,14 +2,15 @@
 // docs/security.md lists the denied operations.
 //
 // Landlock restricts a single thread, but the Go runtime has several threads before main begins.
-// Therefore one thread is restricted and then executes the program again, in the same process, so
-// that every thread of the new image is in the same Landlock domain. Restricting each thread
-// separately, as libpsx does, creates one domain per thread, and before Linux 6.15 threads in
-// different domains cannot signal each other. The kernel's own solution
+// Therefore one thread is restricted, and then this thread executes the program again in the same
+// process. As a result, every thread of the new image is in the same Landlock domain. The library
+// libpsx restricts each thread separately instead. This creates one domain per thread, and before
+// Linux 6.15 threads in different domains cannot signal each other. The kernel's own solution
 // (LANDLOCK_RESTRICT_SELF_TSYNC) needs Linux 7.0.
 //
-// Reading files is not restricted: the location of the driver's library and its files differs
-// by distribution and container toolkit, and may change while the program runs.
+// Reading files is not restricted. The reason is that the location of the driver's library and of
+// the driver's files depends on the distribution and the container toolkit, and may change while
+// the program runs.
 package sandbox
 
 import (
@@ -24,14 +25,15 @@ import (
 
 // Rules describes the operations that remain allowed.
 type Rules struct {
-	// State is the directory in which the program writes files. It is created if it is missing,
-	// because a rule needs an existing directory. If State is empty, no such directory is allowed.
+	// State is the directory in which the program writes files. If the directory is missing, Enter
+	// creates it, because a rule needs an existing directory. If State is empty, there is no rule for
+	// such a directory.
 	State string
-	// Features is another directory in which the program writes files. It is not created if it is
-	// missing. If Features is empty, no such directory is allowed.
+	// Features is another directory in which the program writes files. If this directory is missing,
+	// Enter does not create it. If Features is empty, there is no rule for such a directory.
 	Features string
-	// Devices is the directory of device files that the program opens for writing and controls,
-	// including files that appear later.
+	// Devices is a directory with device files. The program may open these files for writing and
+	// control the devices. This includes device files that appear later.
 	Devices string
 	// Ports lists the TCP ports to which the program connects.
 	Ports []uint16
@@ -40,8 +42,8 @@ type Rules struct {
 // marker is the environment variable that passes the restrictions to the new image.
 const marker = "GPULEDGER_SANDBOX"
 
-// restrictions are the program's current restrictions: the Landlock ABI, which is 0 without
-// Landlock, and whether both system call filters are installed.
+// restrictions describes the current restrictions of the program. It contains the Landlock ABI,
+// which is 0 without Landlock. It also contains whether both system call filters are installed.
 type restrictions struct {
 	abi      int
 	filtered bool
@@ -61,10 +63,10 @@ func (r restrictions) environment() []string {
 // may hang.
 const openTimeout = 2 * time.Second
 
-// Enter restricts the program and returns the kernel's Landlock ABI. Newer ABIs restrict more
-// operations: truncation since 3, TCP connections since 4, ioctl on devices since 5, signals since
-// 6. Enter executes the program again, so main calls it first. After an error the program is not
-// restricted.
+// Enter restricts the program and returns the kernel's Landlock ABI. A newer ABI restricts more
+// operations: truncation since ABI 3, TCP connections since ABI 4, ioctl on devices since ABI 5,
+// and signals since ABI 6. Enter executes the program again, so main must call Enter first. If
+// Enter returns an error, the program is not restricted.
 func Enter(r Rules) (abi int, err error) {
 	if inside := os.Getenv(marker); inside != "" {
 		_ = os.Unsetenv(marker)
@@ -113,17 +115,18 @@ func replace(environment []string) error {
 
 // Restart executes the program again in the same process, with additional environment variables.
 // The restrictions remain in force, and the new image adds no restrictions. Restart returns only on
-// errors. [FilterRules] must allow it. Landlock allows executing only the file of this program, not
-// a new version that an upgrade installed.
+// errors. [FilterRules] must allow the program to execute files. Landlock allows the program to
+// execute only its own file. If an upgrade has installed a new version in another file, Restart
+// does not execute the new version.
 func Restart(environment ...string) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return replace(append(current.environment(), environment...))
 }
 
-// deathSignal is the signal that the program receives when its parent ends, or 0 for none. It is a
-// property of the main thread. It is read during package initialisation, which Go runs on the main
-// thread, because main may run on another thread.
+// deathSignal is the signal that the program receives when its parent ends, or 0 for none. The
+// signal is a property of the main thread. It is read during package initialisation, because Go
+// initialises packages on the main thread, but main may run on another thread.
 var deathSignal = parentDeathSignal()
 
 // parentDeathSignal returns the signal that this thread receives when its parent ends. It ignores
@@ -134,7 +137,8 @@ func parentDeathSignal() uintptr {
 	return uintptr(signal)
 }
 
-// openInTime opens the ruleset. It returns an error if this takes longer than openTimeout.
+// openInTime opens the ruleset. It returns an error if opening the ruleset takes longer than
+// openTimeout.
 func openInTime(r Rules, abi int) (ruleset int, err error) {
 	done := make(chan struct{})
 	var opened int

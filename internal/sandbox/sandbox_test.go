@@ -45,8 +45,8 @@ const worldVariable = "GPULEDGER_TEST_WORLD"
 // restarts is the environment variable that is set in a restarted program.
 const restarts = "GPULEDGER_TEST_RESTARTED"
 
-// world describes the surroundings of the program under test. The test is the program's parent
-// process, listens on the ports and sockets, and owns the files.
+// world describes the environment in which the program under test runs. The test is the program's
+// parent process, listens on the ports and sockets, and owns the files.
 type world struct {
 	// Sandboxed programs enter the sandbox. Stacked programs enter the sandbox repeatedly, until
 	// the kernel refuses.
@@ -168,7 +168,8 @@ func explore(t *testing.T, w world) result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The program receives the signal when the thread that started it ends.
+	// The program receives the signal when the thread that started the program ends, so this thread
+	// must not end early.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(os.Args[0])
@@ -233,7 +234,7 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// TestRestartDenied checks that, without Landlock, the filters deny a restart.
+// TestRestartDenied checks the filters without Landlock. In this case they deny a restart.
 func TestRestartDenied(t *testing.T) {
 	w := newWorld(t)
 	w.Filtered, w.Restarted = true, true
@@ -279,8 +280,8 @@ func checkCalls(t *testing.T, isFiltered bool, got map[string]string) {
 	}
 }
 
-// TestNoStateFolder checks that the program runs in the sandbox even if the state folder cannot be
-// created, and that it then cannot write.
+// TestNoStateFolder checks a state folder that cannot be created. The program runs in the sandbox
+// nevertheless, but cannot write files.
 func TestNoStateFolder(t *testing.T) {
 	needLandlock(t)
 	w := newWorld(t)
@@ -292,7 +293,7 @@ func TestNoStateFolder(t *testing.T) {
 }
 
 // TestRefused checks that the program continues if the kernel refuses to restrict it, for example
-// because it would be the seventeenth nested sandbox.
+// because the sandbox would be the seventeenth nested sandbox.
 func TestRefused(t *testing.T) {
 	needLandlock(t)
 	w := newWorld(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// observed reports an attempt to the stage every second, with the error that came returns, and
-// returns the lines of the log.
+// observed reports an attempt of a stage every second. The error of each attempt is the result
+// of the function came. observed returns the lines of the log.
 func observed(seconds int, came func(second int) error) []string {
 	var out strings.Builder
 	clock := gputest.NewClock()
@@ -36,8 +36,8 @@ func observed(seconds int, came func(second int) error) []string {
 }
 
 // TestSaidOnce checks that each reason of an outage is logged once, and that at most one reason
-// is logged per minute. A stage that alternates between down and up is logged as up after it was
-// up for a minute.
+// is logged per minute. If a stage alternates between down and up, it is logged as up after it
+// was up for a minute.
 func TestSaidOnce(t *testing.T) {
 	down := func(why string) string { return fmt.Sprintf("msg=\"stage down, will retry\" err=%q", why) }
 	again := func(why string) string {
@@ -116,8 +116,8 @@ func TestManyReasons(t *testing.T) {
 	}
 }
 
-// TestReasonsOfDays checks that an outage that has a different reason at every attempt uses
-// bounded memory.
+// TestReasonsOfDays checks that the memory is bounded in an outage with a different reason at
+// every attempt.
 func TestReasonsOfDays(t *testing.T) {
 	clock := gputest.NewClock()
 	s := stage.New(slog.New(slog.DiscardHandler), clock.Now)

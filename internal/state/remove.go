@@ -7,9 +7,10 @@ import (
 	"os"
 )
 
-// Remove removes a directory that Open created, and the files of this package in it. A missing
-// directory is not an error. The error wraps [ErrLocked] while another process holds the directory.
-// If the directory contains other files, Remove keeps them and the directory, and returns an error.
+// Remove removes a directory that Open created, and the files of this package in this directory. If
+// the directory is missing, Remove returns no error. If another process holds the directory, the
+// error wraps [ErrLocked]. If the directory contains other files, Remove keeps these files and the
+// directory, and returns an error.
 func Remove(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil

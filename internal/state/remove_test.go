@@ -37,7 +37,7 @@ func TestRemove(t *testing.T) {
 }
 
 // TestRemoveLeftovers checks that the incomplete file of a killed process and the file of a newer
-// version are removed with the directory.
+// version are removed together with the directory.
 func TestRemoveLeftovers(t *testing.T) {
 	path := t.TempDir()
 	write(t, filepath.Join(path, "ledger.json.new"))

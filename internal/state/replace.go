@@ -16,12 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is the unit of file sizes, in bytes. Files are padded with empty lines, which a reader skips, so
-// that the next file can be slightly larger even if the file system is full.
+// room is the unit of file sizes, in bytes. Files are padded with empty lines up to a multiple of room.
+// Because of this padding, the next file can contain slightly more records even if the file system is
+// full. A reader skips the empty lines.
 const room = 64 << 10
 
-// replace writes the records into the space of the file before the last, and then exchanges the names of
-// the two files.
+// replace writes the records into the next file, which uses the space of the file before the last one.
+// Then replace exchanges the names of the next file and the last file.
 func (d *Dir) replace(records iter.Seq[any]) error {
 	next, err := d.create()
 	if err != nil {
@@ -57,14 +58,14 @@ func (d *Dir) create() (*os.File, error) {
 	return d.root.OpenFile(nextFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// private reports whether only this user can access a file, and the file has no other hard link.
+// private reports whether only this user can access a file, and whether the file has no other hard link.
 func private(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && stat.Nlink == 1 && int(stat.Uid) == os.Geteuid() && info.Mode().Perm() == 0o600
 }
 
-// fill pads a file with empty lines after the last record, and removes the older content after these
-// lines. If the file system is full, the file ends with the last record.
+// fill pads a file with empty lines after the last record. It removes the older content after these
+// lines. If the file system is full, the file has no padding and ends with the last record.
 func fill(file *os.File) error {
 	end, err := file.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -96,8 +97,8 @@ func (d *Dir) swap() error {
 	return unix.Renameat2(fd, nextFile, fd, ledgerFile, unix.RENAME_EXCHANGE)
 }
 
-// shortWriter returns an error instead of writing a line or a file that Load would reject. Each call must
-// write one line.
+// shortWriter returns an error if a line or the whole file is too long for Load. It does not write such a
+// line. Each call must write one line.
 type shortWriter struct {
 	io.Writer
 	left int

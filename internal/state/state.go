@@ -5,8 +5,8 @@
 // writing needs memory for only one record.
 //
 // A file is replaced by write and rename without fsync, because it must survive the process but not the machine,
-// so the page cache suffices. Two files exchange their names, so that the next file has space even if the file
-// system is full.
+// so the page cache suffices. There are two files, which exchange their names at each save. Therefore the next
+// file has space even if the file system is full.
 package state
 
 import (
@@ -25,30 +25,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// version is the version of the record format in new files. Files with oldestVersion or a newer version can be
-// read.
+// version is the version of the record format in new files. Load reads files with versions from oldestVersion to
+// version.
 const (
 	version = 3
 	oldest  = 2
 )
 
-// ErrLocked is returned by Open while another process holds the directory.
+// ErrLocked means that another process holds the directory.
 var ErrLocked = errors.New("locked by another gpuledger on this node")
 
-// ErrGone is wrapped by the error that Save returns if the directory was removed or replaced, which makes the lock
-// ineffective. The caller must close the directory and open it again.
+// ErrGone is in the error chain of Save if the directory was removed or replaced. In this case the lock has no
+// effect. The caller must close the directory and open it again.
 var ErrGone = errors.New("the state directory was removed or replaced")
 
-// ErrStale is wrapped by the error that Save returns if an older file could not be removed. A restart would
-// continue from this file, so newer values must not be published.
+// ErrStale is in the error chain of Save if an older file could not be removed. A restart would continue from this
+// file, so newer values must not be published.
 var ErrStale = errors.New("an older state file remains")
 
-// ErrUnusable is wrapped by the error that Load returns for a file that exists but cannot be continued, because it
-// is corrupt or was written in another boot or by another version. A file of a newer version is renamed and kept.
+// ErrUnusable is in the error chain of Load if the file exists but cannot be continued. Such a file is corrupt,
+// was written in another boot, or has an unsupported version. If the file was written by a newer version, Load
+// renames and keeps the file.
 var ErrUnusable = errors.New("unusable")
 
-// ErrOversized is wrapped by errors of Load and Save for a file or a record that exceeds its limit.
-var ErrOversized = errors.New("longer than its limit")
+// ErrOversized is in the error chain of Load and Save if a file or a record exceeds its size limit.
+var ErrOversized = errors.New("the size exceeds the limit")
 
 // A Dir is a locked state directory. Only one process can hold it at a time.
 type Dir struct {
@@ -65,7 +66,7 @@ type header struct {
 }
 
 // Limits in bytes. maxHeader and maxRecord are larger than any header and any record. The state of a thousand
-// processes takes half a MiB. A file with maxFile bytes can be read in half of the container's memory limit.
+// processes takes half a MiB. Reading a file with maxFile bytes needs half of the container's memory limit.
 const (
 	maxHeader = 4 << 10
 	maxRecord = 256 << 10
@@ -80,21 +81,21 @@ const (
 	lockFile   = "lock"
 )
 
-// footer is the last line. A file without a footer is truncated.
+// footer is the last line of the file. If a file has no footer, it was truncated.
 type footer struct {
 	Records *int `json:"records"`
 }
 
-// Open creates the directory if needed and locks it. The boot id comes from /proc/sys/kernel/random/boot_id; files
-// of another boot are never loaded. Open rejects a directory in which other users could place a forged file. It
-// accepts a read-only directory that was used before.
+// Open creates the directory if needed and locks it. The boot id comes from /proc/sys/kernel/random/boot_id. Files
+// from another boot are never loaded. If other users could place a forged file in the directory, Open rejects the
+// directory. If the directory is read-only, Open accepts it only if it was used before.
 func Open(path, bootID string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
-		return nil, fmt.Errorf("open state directory: %w (set --state.path to another one)", err)
+		return nil, fmt.Errorf("open state directory: %w (set --state.path to another directory)", err)
 	}
 	root, err := os.OpenRoot(path)
 	if err != nil {
-		return nil, fmt.Errorf("open state directory: %w (set --state.path to another one)", err)
+		return nil, fmt.Errorf("open state directory: %w (set --state.path to another directory)", err)
 	}
 	lock, err := lockRoot(root)
 	if err != nil {
@@ -104,8 +105,8 @@ func Open(path, bootID string) (*Dir, error) {
 	return &Dir{path: path, boot: bootID, root: root, lock: lock}, nil
 }
 
-// Share opens a directory without locking it, to give access to its tables. It rejects a missing directory, and
-// any directory that Open rejects.
+// Share opens a directory without locking it. The caller can then use the tables in the directory. If the
+// directory is missing, or if Open would reject the directory, Share returns an error.
 func Share(path string) (*Dir, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -121,7 +122,7 @@ func Share(path string) (*Dir, error) {
 	return nil, err
 }
 
-// Held reports whether another process has locked a shared directory.
+// Held reports whether another process has locked the directory. It is used for a directory that Share opened.
 func (d *Dir) Held() bool {
 	if unix.Flock(int(d.lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
 		return true
@@ -137,14 +138,14 @@ func lockRoot(root *os.Root) (*os.File, error) {
 	}
 	lock, err := root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
 	if errors.Is(err, unix.EROFS) {
-		// A read-only directory is accepted, because its books must be continued. An exporter that later can write to
-		// the directory continues them.
+		// A read-only directory is accepted, because the books in the directory must be continued. If the directory
+		// becomes writable later, the exporter continues these books.
 		if file, missing := root.OpenFile(lockFile, os.O_RDONLY|unix.O_NONBLOCK, 0); missing == nil {
 			lock, err = file, nil
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open state directory %s: %w (set --state.path to another one)", root.Name(), err)
+		return nil, fmt.Errorf("open state directory %s: %w (set --state.path to another directory)", root.Name(), err)
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = lock.Close()
@@ -156,8 +157,8 @@ func lockRoot(root *os.Root) (*os.File, error) {
 	return lock, nil
 }
 
-// checkOwner rejects a directory that other users can write to. The directory must be owned by this user or root,
-// and only this user, this process's group and root's group may write to it.
+// checkOwner rejects a directory that other users can write to. The owner of the directory must be this user or
+// root. Only this user, root, the group of this process and root's group may be able to write to the directory.
 func checkOwner(root *os.Root) error {
 	info, err := root.Stat(".")
 	if err != nil {
@@ -169,12 +170,12 @@ func checkOwner(root *os.Root) error {
 	}
 	uid, gid, mode := os.Geteuid(), os.Getegid(), info.Mode().Perm()
 	if stat.Uid != 0 && int(stat.Uid) != uid {
-		return fmt.Errorf("open state directory %s: it is owned by uid %d, but must be owned by uid %d or 0: change its owner or remove it, or set --state.path to another one",
+		return fmt.Errorf("open state directory %s: the directory is owned by uid %d, but must be owned by uid %d or 0: change its owner or remove it, or set --state.path to another directory",
 			root.Name(), stat.Uid, uid)
 	}
 	ownGroup := stat.Gid == 0 || int(stat.Gid) == gid
 	if mode&0o002 != 0 || mode&0o020 != 0 && !ownGroup {
-		return fmt.Errorf("open state directory %s: other users can write to it (mode %04o): run chmod go-w on it, or set --state.path to a new directory, such as %s",
+		return fmt.Errorf("open state directory %s: other users can write to it (mode %04o): run chmod go-w on this directory, or set --state.path to a new directory, such as %s",
 			root.Name(), mode, filepath.Join(root.Name(), "gpuledger"))
 	}
 	return nil
@@ -185,9 +186,10 @@ func (d *Dir) Close() error { return errors.Join(d.lock.Close(), d.root.Close())
 
 func (d *Dir) file() string { return filepath.Join(d.path, ledgerFile) }
 
-// Load calls add for each record that was last saved in this boot, in the saved order, with the version of the
-// file. The error is fs.ErrNotExist if the file is missing, and ErrUnusable if the file cannot be continued or add
-// returns an error. After an error the caller must discard all records that were added.
+// Load reads the records that were last saved in this boot. It calls add for each record, in the saved order, and
+// passes the version of the file. If the file is missing, the error is fs.ErrNotExist. If the file cannot be
+// continued, or if add returns an error, the error is ErrUnusable. After an error, the caller must discard all
+// records that were added.
 func (d *Dir) Load(add func(version int, record json.RawMessage) error) error {
 	// Opening a named pipe must not wait until another process opens the pipe for writing.
 	file, err := d.root.OpenFile(ledgerFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -214,12 +216,12 @@ func checkFile(file *os.File) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("not a regular file but %v", info.Mode())
 	case info.Size() > maxFile:
-		return fmt.Errorf("%d bytes exceed the limit of %d: %w", info.Size(), maxFile, ErrOversized)
+		return fmt.Errorf("the file has %d bytes, but the limit is %d bytes: %w", info.Size(), maxFile, ErrOversized)
 	}
 	return nil
 }
 
-// shortReader returns an error instead of reading more than left bytes.
+// shortReader returns an error if the caller tries to read more than left bytes.
 type shortReader struct {
 	io.Reader
 	left int
@@ -273,7 +275,7 @@ func (d *Dir) read(file io.Reader, add func(int, json.RawMessage) error) error {
 	}
 }
 
-// keep renames a file of a newer version, because the next save would otherwise replace it.
+// keep renames a file of a newer version, because otherwise the next save would replace the file.
 func (d *Dir) keep(newer int) error {
 	err := fmt.Errorf("version %d was written by a newer gpuledger; this program reads versions %d to %d", newer, oldest, version)
 	if mv := d.root.Rename(ledgerFile, keptFile); mv != nil {
@@ -282,7 +284,7 @@ func (d *Dir) keep(newer int) error {
 	return fmt.Errorf("%w; the file is now %s", err, filepath.Join(d.path, keptFile))
 }
 
-// checkEnd checks that a file ends with the number of records in it.
+// checkEnd checks the end of a file. The last line must contain the number of records in the file.
 func checkEnd(line json.RawMessage, records int) error {
 	var f footer
 	if err := json.Unmarshal(line, &f); err != nil || f.Records == nil {
@@ -294,10 +296,10 @@ func checkEnd(line json.RawMessage, records int) error {
 	return nil
 }
 
-// Save replaces the file with the given records, which are written one by one. If that fails, Save removes the old
-// file, because published counters must not fall back to the values in this file. If the file system was full,
-// Save then tries again in the space of the old file. Unless the error is ErrStale or ErrGone, the caller may
-// publish the values that it tried to save.
+// Save replaces the file with a file that contains the given records. It writes the records one by one. If this
+// fails, Save removes the old file, because counters must not fall back to the values in the old file after a
+// restart. If the file system was full, Save then tries again and uses the space of the old file. The caller may
+// publish the new values even after an error, unless the error is ErrStale or ErrGone.
 func (d *Dir) Save(records iter.Seq[any]) error {
 	if !d.ours() {
 		return fmt.Errorf("save state: %w", ErrGone)
@@ -328,7 +330,7 @@ func (d *Dir) remains() bool {
 	return err != nil || h.BootID == d.boot
 }
 
-// ours reports whether the locked file is still at its path. Otherwise the lock is ineffective.
+// ours reports whether the locked file is still at its path. If it is not, the lock has no effect.
 func (d *Dir) ours() bool {
 	locked, err := d.lock.Stat()
 	if err != nil {

@@ -128,7 +128,8 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// TestLargeFile checks that loading a foreign file of any size needs no more memory than for a header.
+// TestLargeFile checks a file of any size that another program wrote. Load needs no more memory than
+// for a header.
 func TestLargeFile(t *testing.T) {
 	path := t.TempDir()
 	file, err := os.Create(filepath.Join(path, "ledger.json"))
@@ -176,7 +177,8 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestUnwritable puts a folder in the place of the file, because root can write to any file.
+// TestUnwritable checks a file that cannot be written. The test makes a folder with the name of the
+// file, because root can write to any file.
 func TestUnwritable(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -224,9 +226,9 @@ func mount(t *testing.T) (path string, remount func(flags uintptr)) {
 	}
 }
 
-// TestReadOnly checks that the file in a read-only directory is loaded, and counts as older than the
-// published values, unless it was written in another boot. A read-only directory that was never used
-// cannot be opened.
+// TestReadOnly checks read-only directories. If the directory was used before, its file is loaded.
+// After a failed save, the error is ErrStale unless the file was written in another boot. If the
+// directory was never used, it cannot be opened.
 func TestReadOnly(t *testing.T) {
 	path, remount := mount(t)
 	remount(unix.MS_RDONLY)

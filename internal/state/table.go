@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Table is a file that contains one JSON document. Unlike the ledger's file, it is valid in every
-// boot.
+// A Table is a file that contains one JSON document. A table is valid in every boot, unlike the
+// ledger's file.
 type Table struct {
 	name    string // name of the file, without .json
 	content string
@@ -25,16 +25,16 @@ var (
 	IdlePowers   = Table{"idle-power", "idle powers", 64 << 10}
 	Descriptions = Table{"jobs", "descriptions of jobs", 1 << 20}
 	// Release contains a request to close the driver. Another process writes it.
-	Release = Table{"release", "the release of the driver", 4 << 10}
+	Release = Table{"release", "the request to release the driver", 4 << 10}
 )
 
 func (t Table) file() string { return t.name + ".json" }
 func (t Table) next() string { return t.file() + ".new" }
 func (t Table) bad() string  { return t.file() + ".bad" } // name of a table that could not be read
 
-// LoadTable decodes a table. The error is fs.ErrNotExist if the file is missing, and ErrUnusable if the
-// file cannot be read or check rejects it. An unusable file is renamed, so that the next table does not
-// replace it.
+// LoadTable decodes a table. If the file is missing, the error is fs.ErrNotExist. If the file cannot be
+// read, or if the function check rejects the table, the error is ErrUnusable. LoadTable renames an
+// unusable file, so that the next table does not replace it.
 func (d *Dir) LoadTable(t Table, table any, check func() error) error {
 	err := d.readTable(t, table)
 	if err == nil {
@@ -88,7 +88,7 @@ func (d *Dir) SaveTable(t Table, table any) error {
 	return nil
 }
 
-// RemoveTable removes a table. A missing file is not an error.
+// RemoveTable removes a table. If the file is missing, RemoveTable returns no error.
 func (d *Dir) RemoveTable(t Table) error {
 	if err := d.root.Remove(t.file()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", t.content, err)
@@ -97,7 +97,7 @@ func (d *Dir) RemoveTable(t Table) error {
 }
 
 func (d *Dir) writeTable(t Table, data []byte) error {
-	if err := d.root.Remove(t.next()); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a killed program
+	if err := d.root.Remove(t.next()); err != nil && !errors.Is(err, fs.ErrNotExist) { // a killed program may have left this file
 		return err
 	}
 	next, err := d.root.OpenFile(t.next(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -36,8 +36,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTableTooLarge checks that SaveTable does not save a table that LoadTable would reject, and keeps
-// the old table.
+// TestTableTooLarge checks that SaveTable does not save a table that LoadTable would reject, and that
+// it keeps the old table in this case.
 func TestTableTooLarge(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// TestFolder checks that a directory in which other users could place a file is rejected, and that
-// the error contains the remedy.
+// TestFolder checks a directory in which other users could place a file. The directory is
+// rejected, and the error contains the remedy.
 func TestFolder(t *testing.T) {
 	const ok = ""
 	tests := []struct {
@@ -29,9 +29,9 @@ func TestFolder(t *testing.T) {
 		{"private", 0o700, -1, -1, ok},
 		{"with this process's group", 0o775, -1, -1, ok},
 		{"with another group", 0o775, -1, 4711, "chmod go-w"},
-		{"everybody's", 0o777, -1, -1, "other users can write to it (mode 0777): run chmod go-w on it, or set --state.path"},
+		{"everybody's", 0o777, -1, -1, "other users can write to it (mode 0777): run chmod go-w on this directory, or set --state.path"},
 		{"sticky", 0o777 | os.ModeSticky, -1, -1, "chmod go-w"},
-		{"with another owner", 0o755, 4711, -1, "it is owned by uid 4711, but must be owned by uid "},
+		{"with another owner", 0o755, 4711, -1, "the directory is owned by uid 4711, but must be owned by uid "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestLinks checks that a special file in place of the state file is not followed and does not
-// block the program.
+// TestLinks checks links and pipes that have the name of a state file. The program does not follow
+// a link, and a pipe does not block the program.
 func TestLinks(t *testing.T) {
 	link := func(target string) func(string) error {
 		return func(name string) error { return os.Symlink(target, name) }
@@ -126,8 +126,8 @@ func TestLeftover(t *testing.T) {
 	}
 }
 
-// TestLongRecord checks that an endless record is not read into memory, and that Save does not
-// write a record that Load would reject.
+// TestLongRecord checks very long records. Load does not read such a record into memory, and Save
+// does not write a record that Load would reject.
 func TestLongRecord(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
