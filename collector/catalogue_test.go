@@ -175,8 +175,9 @@ func TestStageLabel(t *testing.T) {
 	}
 }
 
-// TestCardinality compares the number of series that each additional GPU, container, process, MIG
-// device, XID code and stage adds to a page with the number in the docs.
+// TestCardinality counts the series that each additional object adds to a page. Such objects are
+// GPUs, containers, processes, MIG devices, XID codes and stages. The numbers must equal the numbers
+// in the docs.
 func TestCardinality(t *testing.T) {
 	more := func(page metric.Page, with, without *gpu.Snapshot) int {
 		return count(t, page, with) - count(t, page, without)

@@ -30,7 +30,7 @@ type DCGMField struct {
 	text  fieldText
 }
 
-// Reasons for which a field is not read from NVML.
+// Reasons why a field is not read from NVML.
 const (
 	ofDCGMExporter = "computed by dcgm-exporter over a window; not served"
 	notRead        = "needs a host engine"
@@ -80,7 +80,7 @@ var DCGMFields = []DCGMField{
 	{Name: "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", Type: FieldCounter, Help: "NVLink data CRC errors.", NVML: "field 45", value: healthIn(gpu.NVLinkErrors, 1, "crc_data")},
 	{Name: "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", Type: FieldCounter, Help: "NVLink retries.", NVML: "field 52", value: healthIn(gpu.NVLinkErrors, 1, "replay")},
 	{Name: "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", Type: FieldCounter, Help: "NVLink recoveries.", NVML: "field 59; on NVLink 5 field 213, for which DCGM has no field", value: healthIn(gpu.NVLinkErrors, 1, "recovery")},
-	{Name: "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", Type: FieldCounter, Help: "NVLink traffic of all lanes.", Default: true, NVML: "fields 138 and 139 over ten seconds; a rate, as in DCGM, but the first reading has no value instead of 0", value: ofReading(nvlinkRate)},
+	{Name: "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", Type: FieldCounter, Help: "NVLink traffic of all lanes.", Default: true, NVML: "rate of fields 138 and 139 over ten seconds, as in DCGM; the first reading has no value, but in DCGM it is 0", value: ofReading(nvlinkRate)},
 	{Name: "DCGM_FI_DEV_NVLINK_BANDWIDTH_L0", Type: FieldCounter, Help: "NVLink traffic of link 0.", Why: notRead},
 	{Name: "DCGM_FI_DEV_VGPU_LICENSE_STATUS", Type: FieldGauge, Help: "Whether the vGPU has a licence.", Default: true, Why: notRead},
 	{Name: "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", Type: FieldCounter, Help: "Rows remapped because of uncorrectable errors.", Default: true, NVML: "nvmlDeviceGetRemappedRows", value: remapped(func(r *gpu.RowRemap) float64 { return float64(r.Uncorrectable) })},

@@ -121,8 +121,8 @@ func (c *Fields) read() (page *gpu.FieldPage, rows []fieldRow) {
 	return page, rows
 }
 
-// labels returns the labels of a row, sorted by name. It omits labels for MIG instances and pods if they
-// would be empty.
+// labels returns the labels of a row, sorted by name. If a label for a MIG instance or a pod would be
+// empty, labels omits this label.
 func (c *Fields) labels(page *gpu.FieldPage, row *gpu.FieldRow, g *gpu.GPU, node string) (l []*dto.LabelPair) {
 	add := func(name, value string) {
 		l = append(l, &dto.LabelPair{Name: &name, Value: new(labelvalue.Valid(value))})

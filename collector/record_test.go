@@ -89,8 +89,8 @@ func TestRecordBalances(t *testing.T) {
 	}
 }
 
-// byPod adds up the values of a metric by GPU and pod, in thousandths of its unit. It omits pods
-// without a namespace, name or UID.
+// byPod adds up the values of a metric by GPU and pod. The sums are in thousandths of the metric's
+// unit. It omits pods without a namespace, name or UID.
 func byPod(family *dto.MetricFamily) map[string]int64 {
 	sum := make(map[string]int64)
 	for _, m := range family.GetMetric() {
@@ -136,7 +136,8 @@ func TestRecordBegan(t *testing.T) {
 	}
 }
 
-// createdOf returns the created timestamp of a pod's counter, or zero if the counter has none.
+// createdOf returns the created timestamp of a pod's counter, or the zero time if the counter has
+// no created timestamp.
 func createdOf(family *dto.MetricFamily, podUID string) time.Time {
 	for _, m := range family.GetMetric() {
 		if created := m.GetCounter().GetCreatedTimestamp(); value(m, "pod_uid") == podUID && created != nil {

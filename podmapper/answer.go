@@ -24,8 +24,8 @@ const (
 	// maxPod is the maximum size of one pod in the Pods API, in bytes. etcd does not store larger
 	// objects.
 	maxPod = 2 << 20
-	// maxListed is the maximum size of one pod in the pod-resources API, in bytes. It is enough for
-	// 4,000 devices.
+	// maxListed is the maximum size of one pod in the pod-resources API, in bytes. A pod of this size
+	// can have 4,000 devices.
 	maxListed = 512 << 10
 	// maxParts is the maximum number of containers, devices and claims in all pods. Each pod also
 	// counts as podParts parts.

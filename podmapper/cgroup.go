@@ -72,7 +72,7 @@ func parseCgroup(file string) (cgroup, error) {
 	return host, nil
 }
 
-// merge combines the results of two lines, or returns an error if they conflict.
+// merge combines the results of two lines, or returns an error if the results conflict.
 func (c cgroup) merge(d cgroup) (cgroup, error) {
 	uid, id := cmp.Or(c.podUID, d.podUID), cmp.Or(c.containerID, d.containerID)
 	if cmp.Or(d.podUID, uid) != uid || cmp.Or(d.containerID, id) != id {

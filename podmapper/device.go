@@ -153,7 +153,7 @@ func isMIG(name gpu.DeviceName) bool {
 // length of a name in Kubernetes.
 const maxOpaque = 253
 
-// parseOpaque accepts any other device id of another vendor.
+// parseOpaque accepts a device id of any other vendor that is not a PCI address.
 func parseOpaque(id string) (gpu.DeviceName, bool) {
 	const separators = "-_.:/"
 	const legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" + separators

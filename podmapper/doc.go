@@ -12,7 +12,7 @@
 //   - The kubelet's log directories (/var/log/pods) contain the namespace, the pod and its UID,
 //     and the container's name if the pod has only one container.
 //
-// If they identify the pod but not the container, the process belongs to the pod.
+// If the sources identify the pod but not the container, the process belongs to the pod.
 //
 // The package calls no Kubernetes API and holds no credentials. If all three sources are missing,
 // the processes of pods remain unmapped. An exclusive allocation does not prove that a process on

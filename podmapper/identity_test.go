@@ -15,8 +15,8 @@ import (
 // withoutUID is the trainer's container while the UID of its pod is unknown.
 var withoutUID = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: "train-0", Part: "trainer"}
 
-// TestRecreatedPod checks that a pod that is created again under the same name counts as another
-// pod.
+// TestRecreatedPod checks a pod that is deleted and created again under the same name. The new pod
+// counts as another pod.
 func TestRecreatedPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))

@@ -141,8 +141,8 @@ func TestClaimedDeviceWithoutCDI(t *testing.T) {
 	}
 }
 
-// TestDeviceOfTwoContainers checks a device of a device plugin that two containers in a pod use
-// one after the other. The device is allocated to both.
+// TestDeviceOfTwoContainers checks a device from a device plugin. Two containers in a pod use the
+// device one after the other. The device is allocated to both containers.
 func TestDeviceOfTwoContainers(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)

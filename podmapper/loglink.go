@@ -36,8 +36,8 @@ func (l logLink) key() string {
 //
 //	<pod>_<namespace>_<container>-<id>.log → /var/log/pods/<namespace>_<pod>_<uid>/<container>/<n>.log
 //
-// Names and UID are read from the target, because names are never truncated there. The target need
-// not exist. The id is read from the name of the link, which must match the target.
+// The names and the UID are read from the target, because names in the target are never truncated. The
+// target need not exist. The id is read from the name of the link. This name must match the target.
 func parseLogLink(name, target string) (logLink, bool) {
 	c, ok := parseLogPath(target)
 	if !ok {

@@ -150,7 +150,7 @@ func (n *names) learn(containers []logLink, single map[string]gpu.Owner, request
 	n.single, n.singleAsked = single, requested
 }
 
-// learnSingle sets the names of the containers that are the only container of their pod.
+// learnSingle stores the only container of each pod that has one container.
 func (n *names) learnSingle(containers map[podName]string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

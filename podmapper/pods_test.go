@@ -188,8 +188,8 @@ func TestPodsAPIAndARecreatedPod(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// TestPodsAPIFails checks that the other sources and the previous response are used while the Pods
-// API does not respond.
+// TestPodsAPIFails checks the time in which the Pods API does not respond. The mapper uses the
+// other sources and the previous response of the Pods API.
 func TestPodsAPIFails(t *testing.T) {
 	tests := []struct {
 		name string

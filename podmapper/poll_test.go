@@ -42,8 +42,8 @@ func TestPodEndsBetweenPolls(t *testing.T) {
 	}
 }
 
-// TestOneProcessIsEnough checks that a pod counts as alive while one of its remembered processes
-// runs.
+// TestOneProcessIsEnough checks that a pod counts as alive while at least one of its remembered
+// processes runs.
 func TestOneProcessIsEnough(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)

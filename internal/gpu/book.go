@@ -33,17 +33,17 @@ type Book struct {
 	// Throttled is the part of Energy that was used while the GPU was throttled.
 	Throttled ByThrottle `json:"throttled,omitzero"`
 	// Unsampled is the time for which the driver's utilisation samples were lost, because the driver keeps samples for
-	// only ten seconds. It is nil if the GPU never returned such samples.
+	// only ten seconds. Unsampled is nil if the driver never returned such samples for the GPU.
 	Unsampled *time.Duration `json:"unsampled,omitempty"`
 
 	// IdlePower is the measured power of the GPU with open contexts and no work; 0 until it
 	// is known.
 	IdlePower Watts `json:"idle_power_watts,omitempty"`
-	// Floor is the idle power that is currently used to divide the energy. It is IdlePower or an estimate. It is not
-	// saved.
+	// Floor is the idle power that is currently used to divide the energy. This power is either IdlePower or an
+	// estimate. Floor is not saved.
 	Floor IdlePower `json:"-"`
 
-	// The accounts and the processes in them are saved separately.
+	// The accounts and their processes are not saved together with the book, but in separate records.
 	Accounts []Account `json:"-"`
 }
 
@@ -71,8 +71,8 @@ type GroupAccount struct {
 	// Throttled contains the throttled part of Energy, and the throttled time, as in [Account]. The times of parts and
 	// MIG instances are added up, although these can work at the same time.
 	Throttled ByThrottle
-	// Allocated, Active and Busy are the sums over parts and MIG instances, which can be held at the
-	// same time.
+	// Allocated, Active and Busy are the sums over parts and MIG instances. An owner can hold several parts and
+	// instances at the same time.
 	Allocated, Active, Busy time.Duration
 	// GPUTime is the sum of the held times, each weighted by the share of the GPU that was held.
 	GPUTime time.Duration
@@ -149,15 +149,15 @@ type Account struct {
 	Estimated Millijoules `json:"estimated,omitempty"`
 	// Throttled contains the part of Energy that the owner used while the GPU was throttled, and the throttled time.
 	Throttled ByThrottle `json:"throttled,omitzero"`
-	// Allocated is the time for which the owner held the device. Active is the time for which the owner
-	// worked on the device, counted in whole intervals. Busy is the sampled busy time of
-	// the owner's processes on the device, which is at most Active.
+	// Allocated is the time for which the owner held the device. Active is the time for which the owner worked on the
+	// device, counted in whole intervals. Busy is the sampled busy time of the owner's processes on the device. Busy is
+	// never greater than Active.
 	Allocated time.Duration `json:"allocated"`
 	Active    time.Duration `json:"active"`
 	Busy      time.Duration `json:"busy,omitempty"`
-	// GPUTime is the held time, weighted by the owner's share of the GPU. This share is the number of
-	// its replicas divided by all held replicas, or the number of its slices divided by all slices. The
-	// sum over all accounts of a GPU never exceeds the elapsed time.
+	// GPUTime is the held time, weighted by the owner's share of the GPU. This share is the number of the owner's
+	// replicas divided by the number of all held replicas. For a MIG instance, it is the number of the instance's
+	// slices divided by the number of all slices. The sum over all accounts of a GPU never exceeds the elapsed time.
 	GPUTime time.Duration `json:"gpu_time"`
 	// Profiled is zero unless the GPU was profiled while the owner was alone on it.
 	Profiled Profiled `json:"profiled,omitzero"`
@@ -189,7 +189,7 @@ type ProcessAccount struct {
 	// LastAlive is the last settled time at which the process was on the GPU.
 	LastAlive time.Duration `json:"last_alive"`
 	// Folded is set if the account is the owner's account for all processes above the limit of process accounts. The
-	// PID of such an account is 0, and it is exported as pid="other".
+	// PID of a folded account is 0. The account is exported with the label pid="other".
 	Folded bool `json:"folded,omitempty"`
 }
 

@@ -9,7 +9,8 @@ import (
 // A Counter counts the errors in one part of a GPU, such as a link. It may restart when the part
 // restarts or when the driver is loaded.
 type Counter struct {
-	// Metric and Labels identify the sum over all parts to which the counter belongs.
+	// Metric and Labels identify the sum to which the counter belongs. This sum is the sum over all
+	// parts of the GPU.
 	Metric HealthMetric
 	Labels []string
 	// Name identifies the counter among the counters of the GPU. The name ends with the part.

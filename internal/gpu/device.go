@@ -92,8 +92,8 @@ type Fabric struct {
 	Problems []FabricProblem `json:"problems,omitempty"`
 }
 
-// FabricProblem describes one condition of a GPU's links, such as degraded_bandwidth, and whether the
-// condition is present.
+// FabricProblem describes one possible problem of a GPU's links, such as degraded_bandwidth. It also
+// contains whether the problem exists.
 type FabricProblem struct {
 	Name    string `json:"name"`
 	Present bool   `json:"present"`
@@ -116,7 +116,7 @@ type Partition struct {
 	// Profile is the profile in nvidia-smi's format, such as 3g.40gb.
 	Profile string `json:"profile"`
 	// ProfileID is the number of the profile. Start is the first memory slice of the instance. The names of DRA
-	// devices contain both numbers. A number is -1 if it is unknown.
+	// devices contain both numbers. An unknown number is -1.
 	ProfileID int `json:"profile_id"`
 	Start     int `json:"start"`
 	// Slices is the number of GPU slices in the instance.
@@ -159,7 +159,7 @@ const (
 	ScopeUnknown EnergyScope = "unknown" // the driver does not report the scope
 )
 
-// Driver identifies the software through which the GPUs of one vendor are read.
+// Driver identifies the software that a source uses to read the GPUs of one vendor.
 type Driver struct {
 	Vendor  string `json:"vendor"` // the same vendor as in Device.Vendor
 	Name    string `json:"name"`   // for example "nvml"

@@ -2,8 +2,8 @@ package gpu
 
 import "time"
 
-// Interval is one settled interval of a GPU, with its charges and the values from which the charges
-// were computed.
+// Interval is one settled interval of a GPU. It contains the charges for the interval, and the values
+// from which the charges were computed.
 //
 //	Energy = Σ Charges of owners with accounts + Σ Unattributed
 //
@@ -19,7 +19,8 @@ type Interval struct {
 	// Listed is set if the processes were known. Allocated is set if the allocations were known.
 	Listed, Allocated bool
 
-	// Busy is the busy share of the time, from 0 to 1. It is 0 if its source is BusyUnknown.
+	// Busy is the busy share of the time, from 0 to 1. Busy is 0 if the source of the busy share is
+	// BusyUnknown.
 	Busy       float64
 	BusySource BusySource
 	// IdlePower is the idle power that was used to divide Energy into idle and busy parts. AtRest is
@@ -28,8 +29,8 @@ type Interval struct {
 	IdlePower IdlePower
 	AtRest    bool
 
-	// Parts contains the MIG instances and the free slices, or one part for the whole GPU. It is empty
-	// for a gap with unattributed energy.
+	// Parts contains the MIG instances and the free slices, or one part for the whole GPU. If the
+	// interval is a gap with unattributed energy, Parts is empty.
 	Parts   []IntervalPart
 	Charges []Charge
 	// Unattributed is the energy that is charged to no account, by reason.

@@ -23,8 +23,8 @@ type Process struct {
 	// StartTime is the wall-clock time of ID.Start.
 	StartTime time.Time
 	Owner     Owner
-	// ContainerID is the container id of the container runtime, with 64 hex digits. It is empty outside
-	// containers.
+	// ContainerID is the container id of the container runtime, with 64 hex digits. It is empty for a
+	// process outside containers.
 	ContainerID string
 	// Unit is the job inside a pod to which the process belongs. Unit is zero for a process outside
 	// pods, because the owner of such a process can be the unit itself.
@@ -89,7 +89,8 @@ func (o Owner) Compare(p Owner) int {
 type Unit struct {
 	// Manager is the system that runs the unit, such as slurm, docker, systemd or user.
 	Manager string `json:"manager"`
-	// Name is the manager's name of the unit, such as a job id, a container's name or a uid.
+	// Name is the name that the manager uses for the unit, such as a job id, a container's name or a
+	// uid.
 	Name string `json:"name"`
 }
 

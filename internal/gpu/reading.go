@@ -75,7 +75,7 @@ type Reading struct {
 	Profile *Profile
 	// InstanceProfiles contains the profiles of MIG instances. Instances without a profile are missing.
 	InstanceProfiles []InstanceProfile
-	// Counters contains the error counters of parts of the GPU. They are read together with Health. The
+	// Counters contains the error counters of parts of the GPU. The counters are read together with Health. The
 	// slice is never modified.
 	Counters []Counter
 	// RASErrors contains the errors that an AMD GPU counted, by block and type. Unknown counts are missing.

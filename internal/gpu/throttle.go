@@ -2,8 +2,8 @@ package gpu
 
 import "time"
 
-// Throttle is a reason, other than the work of a GPU, for which the driver reduces the clocks of
-// the GPU.
+// Throttle is a reason why the driver reduces the clocks of a GPU. The work of the GPU itself is
+// not such a reason.
 type Throttle int
 
 // The reasons. Both reasons may apply at the same time.

@@ -68,7 +68,7 @@ func (l *list) present() []GPU {
 }
 
 // Contradiction returns an error if the content of the page is impossible. Two GPUs may have the
-// same serial number, because they may be two dies of one board.
+// same serial number, because two dies of the same board are two GPUs.
 func (p *Page) Contradiction() error {
 	uuids, addresses := make(map[string]bool), make(map[string]bool)
 	for _, g := range p.GPUs {

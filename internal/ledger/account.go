@@ -35,10 +35,10 @@ func (b *book) openHolders(allocations []gpu.Allocation) {
 	}
 }
 
-// markAlive marks the accounts of owners that were on the GPU or one of its instances in the
-// interval, or that may still hold the GPU. An owner may still hold the GPU if its allocation is
-// still listed although its pod seems to have ended. While the kubelet does not respond, this
-// applies to all holders.
+// markAlive marks the accounts of two kinds of owners: owners that were on the GPU or one of its
+// instances in the interval, and owners that may still hold the GPU. An owner may still hold the GPU
+// if its allocation is still listed, even if its pod seems to have ended. While the kubelet does not
+// respond, every holder may still hold the GPU.
 func (b *book) markAlive(iv *interval, parts []part) {
 	for i := range b.Accounts {
 		a := &b.Accounts[i]

@@ -108,8 +108,9 @@ func TestPIDReuseAtCap(t *testing.T) {
 	}
 }
 
-// TestPIDReuseUnlisted checks that an outdated process list does not reopen the account of a
-// process after another process got its PID, because the account would decrease.
+// TestPIDReuseUnlisted checks an outdated process list. The list contains a process, but another
+// process already has the PID of this process. The list must not reopen the account of the earlier
+// process, because the values of the series would decrease.
 func TestPIDReuseUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	again := new(*p)

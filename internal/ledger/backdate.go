@@ -68,8 +68,9 @@ func (b *book) spreadLate(iv *interval, u usage) {
 	}
 }
 
-// lateWindow returns the window that divides the late energy to which an interval contributes. It
-// returns nil if the interval contributes to no late energy.
+// lateWindow returns the window of the late energy to which an interval contributes. This window is
+// used to divide the late energy. If the interval contributes to no late energy, lateWindow returns
+// nil.
 func (b *book) lateWindow(iv *interval) *window {
 	for i := range b.pending {
 		if late := b.pending[i].late; late != nil && late.span().Overlap(iv.span()) > 0 {
@@ -82,8 +83,8 @@ func (b *book) lateWindow(iv *interval) *window {
 	return nil
 }
 
-// addLast adds the last activity of a process that ended to the waiting intervals in which the
-// process was present.
+// After a process ended, addLast adds the last activity of the process to the waiting intervals in
+// which the process was present.
 func (b *book) addLast(a Activity, left time.Duration) {
 	a.To = min(a.To, left)
 	a.Busy -= b.spread(a)

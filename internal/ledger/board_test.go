@@ -85,8 +85,8 @@ func newBoard(uuid string) *board {
 	}
 }
 
-// allocate replaces the allocations on the board. x selects the containers, and y selects details of
-// their allocations.
+// allocate replaces the allocations on the board. x selects the containers, and y selects the details of
+// the allocations.
 func (b *board) allocate(x, y byte) {
 	b.allocations = nil
 	for i, c := range containers {

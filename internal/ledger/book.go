@@ -33,8 +33,8 @@ type book struct {
 	throttled *gpu.ThrottledTimes
 	// restored is set if the last mark was restored from the state of an earlier exporter process.
 	restored bool
-	// list is the newest list of processes. listed is the time of its observation, and seen is the
-	// time of the newest observation, both on the boot clock.
+	// list is the newest list of processes. listed is the time of the observation with this list. seen is the
+	// time of the newest observation. Both times are on the boot clock.
 	list         []*gpu.Process
 	listed, seen time.Duration
 	// sampled is the end of the reported utilisation samples on the boot clock, or 0 if the last observation

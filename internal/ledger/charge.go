@@ -61,20 +61,19 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 	b.meter.minutes.add(l, b.kind.limit)
 }
 
-// chargePart charges the energy of a whole GPU or of a MIG instance to accounts, by these rules:
+// chargePart charges the energy of a whole GPU or of a MIG instance to accounts. The parentheses contain
+// the charging method or the reason. These are the rules:
 //
-//	only one owner holds or works  → that owner, in full                      exclusive
-//	the same, holders presumed,    → that owner, in full                      allocated
-//	or a list outdated
-//	else the idle part             → the holders, by replicas, also without   allocated
-//	                                 a process; else all owners of contexts,
-//	                                 equally
-//	and the busy part              → by activity, if no sample names a        shared
-//	                                 process by recent activity
-//	                                 without activity, as the idle part       allocated
-//	no owner, and holders stale or
-//	dead, or lists missing         → unattributed                             unknown
-//	no owner                       → unattributed                             idle
+//   - If only one owner holds the part or works on it, this owner is charged for all energy (exclusive). If
+//     the holders are only presumed, or if the list of processes is outdated, the method is allocated.
+//   - If there are several owners, the idle part is charged to the holders, by replicas, even if a holder has
+//     no process (allocated). If there are no holders, it is divided equally over the owners of contexts.
+//   - If there are several owners, the busy part is charged by activity (shared). If no sample names a
+//     process, it is charged by recent activity (shared). Without activity, it is charged like the idle part
+//     (allocated).
+//   - If there is no owner because the holders are stale or dead, or because a list is missing, the energy is
+//     unattributed (unknown).
+//   - If there is no owner for another reason, the energy is unattributed (idle).
 //
 // A bystander has a context, but it neither works nor holds the GPU. It pays nothing if another
 // owner works or holds the GPU. The energy of the host's processes and of unmapped processes is

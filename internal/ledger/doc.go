@@ -5,7 +5,7 @@
 // accounts. An interval between two readings of the board's counter is settled as a whole, after
 // every process in the interval has an owner. All accounts of a GPU, including the board's own
 // energy, advance to the end of the settled interval together. The rules for dividing energy are a
-// table in the comment of chargePart.
+// list in the comment of chargePart.
 //
 // The package is pure: time and readings are arguments; there is no I/O and no goroutine. The
 // caller (the sampler) observes, settles and saves [Ledger.State], and publishes the state only

@@ -82,8 +82,8 @@ func TestIdlePower(t *testing.T) {
 	m.want(m.rest(90, 1), 90, 0, "after three measurements")
 }
 
-// TestIdlePowerMoves checks that idle power follows a change of the hardware within an hour, but
-// does not follow unsampled work or a few minutes of low power.
+// TestIdlePowerMoves checks how the idle power changes. After a change of the hardware, the idle power changes within
+// an hour. Unsampled work, or a few minutes of low power, do not change the idle power.
 func TestIdlePowerMoves(t *testing.T) {
 	const minute = 60
 	m := newMeter(t)

@@ -60,8 +60,8 @@ type Observation struct {
 	// If the counter covers a whole module, ModuleShare is the GPU's share of the energy since the last reading.
 	// 0 means that the energy is not divided.
 	ModuleShare float64
-	// Counter is the name of the counter from which Energy was read, if the board has several counters;
-	// it may be empty. Different counters have different start values or cover different hardware.
+	// If the board has several counters, Counter is the name of the counter from which Energy was read. Otherwise
+	// it may be empty. Two counters may have different start values or cover different hardware.
 	Counter string
 	// PowerSum is the integral of power, or nil if unknown. It may be known in addition to Energy. If Counter
 	// changes, the ledger uses PowerSum to bridge the change.

@@ -84,7 +84,7 @@ func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gp
 	return b
 }
 
-// TestOwners checks each rule in the table in the comment of chargePart for a whole GPU. It also
+// TestOwners checks each rule in the comment of chargePart for a whole GPU. It also
 // checks combinations of these rules.
 func TestOwners(t *testing.T) {
 	host := process(9, gpu.Owner{Kind: gpu.OwnerHost})

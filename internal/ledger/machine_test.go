@@ -224,7 +224,7 @@ func (m *machine) tick(b *board, sight, y byte) {
 }
 
 // show passes an observation of a board to the ledger, and then a different observation with the
-// same time, which the ledger must ignore.
+// same time. The ledger must ignore the second observation.
 func (m *machine) show(b *board, o ledger.Observation, right bool) {
 	m.l.Observe(o)
 	again := o

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// divided describes a GPU with seven slices, of which four are in use.
+// divided describes a GPU with seven slices. Four of these slices are in use.
 var divided = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
 	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "1g.10gb", Slices: 1},
 }}

@@ -11,7 +11,7 @@ import (
 )
 
 // A leaseholder describes the true use of the GPU by one pod: the number of replicas that the pod
-// held, the time for which it held them, and the seconds in which it worked.
+// held, the time for which the pod held these replicas, and the seconds in which the pod worked.
 type leaseholder struct {
 	owner      gpu.Owner
 	replicas   int
@@ -236,8 +236,8 @@ func TestSilentKubeletEnergy(t *testing.T) {
 	}
 }
 
-// TestSilentKubeletAlone checks that a pod that is alone on a GPU pays by allocation while the
-// kubelet does not respond, because another pod may also hold the GPU.
+// TestSilentKubeletAlone checks a pod that is alone on a GPU while the kubelet does not respond.
+// The pod pays by allocation, because another pod may also hold the GPU.
 func TestSilentKubeletAlone(t *testing.T) {
 	for name, held := range map[string][]gpu.Allocation{"held before": {holds(train, 1)}, "not held before": nil} {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ type part struct {
 	holding, recent weighting
 }
 
-// resolve looks up the owners of processes whose owner is not known yet.
+// If the owner of a process is not known yet, resolve looks up the owner.
 func (iv *interval) resolve(owners Owners) {
 	for i := range iv.processes {
 		if p := &iv.processes[i]; p.Owner.Kind == gpu.OwnerPending {

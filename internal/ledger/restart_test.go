@@ -196,7 +196,7 @@ func TestUnitsInOutage(t *testing.T) {
 }
 
 // TestUnitSinceGap checks a job that began while the exporter was down. The job is not credited with the time
-// before the exporter started again, even if the kubelet does not respond and other holders are unknown.
+// before the exporter started again, even if the kubelet does not respond and the other holders are unknown.
 func TestUnitSinceGap(t *testing.T) {
 	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
 	h := history{silent: [2]int{15, 100}, pods: []leaseholder{{owner: train, replicas: 1, till: 121}}}

@@ -72,9 +72,10 @@ func TestPodRetires(t *testing.T) {
 	}
 }
 
-// TestPodSum checks that the sum of a pod does not decrease while its containers start and end, on
-// the whole GPU and on instances, with and without an allocation. The sum begins with the first
-// container. It restarts after all containers were absent for the retention time.
+// TestPodSum checks that the sum of a pod does not decrease while the containers of the pod start
+// and end. The test covers the whole GPU and instances, and pods with and without an allocation.
+// The sum begins with the first container. The sum restarts after all containers were absent for
+// the retention time.
 func TestPodSum(t *testing.T) {
 	helper := train
 	helper.Part = "helper"

@@ -85,8 +85,8 @@ func (m *machine) throttles(b *board, now *gpu.Book) {
 	}
 }
 
-// addsUp checks that the energy of a container includes the energy of its processes and its idle energy, and that each
-// PID has at most one series. It returns the number of process accounts.
+// addsUp checks one account. The energy of the container must include the container's idle energy and the energy of the
+// container's processes. Each PID must have at most one series. It returns the number of process accounts.
 func (m *machine) addsUp(a *gpu.Account) int {
 	var inside gpu.Millijoules
 	pids := map[uint32]bool{}

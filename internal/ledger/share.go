@@ -7,12 +7,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A share describes one owner's part of an interval: the owner's processes, their activity, and the energy that is
-// charged to them.
+// A share describes one owner's part of an interval. It contains the processes of the owner, the activity of these
+// processes, and the energy that is charged to the owner.
 type share struct {
 	owner gpu.Owner
-	// vanished is set if the share belongs to processes that ended before they were identified, on a GPU with
-	// holders. This share is separate from the shares of owners. Its energy is charged to the holders.
+	// vanished is set if two conditions are true: the processes of the share ended before they were identified, and
+	// the GPU has holders. This share is separate from the shares of owners. Its energy is charged to the holders.
 	vanished  bool
 	activity  time.Duration
 	served    time.Duration // part of activity in which MPS servers worked for several owners

@@ -31,8 +31,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestStateOfFirstEdition checks that the ledger continues a state of the first format version,
-// which contains no idle power, and that the ledger then learns the idle power.
+// TestStateOfFirstEdition checks a state in the first format version, which contains no idle
+// power. The ledger continues this state and then learns the idle power.
 func TestStateOfFirstEdition(t *testing.T) {
 	lines := []string{
 		`{"uuid":"` + uuid + `","book":{"opened":"2027-01-15T08:00:00Z","settled":{"wall":"2027-01-15T08:00:01Z","boot":3601000000000},"energy":300000,` +

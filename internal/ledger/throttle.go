@@ -7,8 +7,8 @@ import (
 )
 
 // throttle returns the times for which the GPU was throttled since the last observation that
-// contained its throttle counters. If a counter fell, throttle assumes that the counter restarted
-// at 0.
+// contained throttle counters of this GPU. If a counter fell, throttle assumes that the counter
+// restarted at 0.
 func (b *book) throttle(now *gpu.ThrottledTimes) (times gpu.ThrottledTimes) {
 	if now == nil {
 		return times

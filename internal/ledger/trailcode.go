@@ -37,7 +37,8 @@ func (e *encoder) uint(v uint64)   { e.data = binary.AppendUvarint(e.data, v) }
 func (e *encoder) int(v int64)     { e.data = binary.AppendVarint(e.data, v) }
 func (e *encoder) string(s string) { e.uint(uint64(len(s))); e.data = append(e.data, s...) }
 
-// float reverses the bytes, so that round numbers, which end with zero bits, need few bytes.
+// float writes a number with its bytes in reverse order. Round numbers end with zero bits, so
+// they need few bytes in this order.
 func (e *encoder) float(v float64) { e.uint(bits.ReverseBytes64(math.Float64bits(v))) }
 
 // flags writes up to 64 flags.

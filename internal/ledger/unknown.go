@@ -18,7 +18,7 @@ type Unknown struct {
 }
 
 // Uncredited contains the time for which an owner may have held its device. Credited is the part of
-// Uncredited that is already in the owner's held time, but not in its GPU time.
+// Time that is already in the owner's held time, but not yet in the owner's GPU time.
 type Uncredited struct {
 	gpu.AccountKey
 	Time     time.Duration `json:"time"`

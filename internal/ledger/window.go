@@ -17,8 +17,8 @@ type window struct {
 	// process.
 	mig    *gpu.Partitioning
 	places map[gpu.ProcessID]string
-	// instances contains the busy time of each MIG instance. It is complete if divided is set and all
-	// observations had the same instances.
+	// instances contains the busy time of each MIG instance. The busy times are complete if divided is
+	// set and all observations had the same instances.
 	instances map[string]time.Duration
 	divided   bool
 	// listed is set if the processes were known at the start of the window and at every observation.

@@ -97,9 +97,9 @@ type UnitPart struct {
 // Amounts contains the amounts that are charged to an owner for the use of a GPU. All amounts are counters.
 type Amounts struct {
 	// Energy is the energy for which the owner is charged (gpuledger_allocation_energy_joules_total). Exclusive, Idle
-	// and Estimated are parts of Energy: the energy measured while no other owner held or used the GPU
-	// (gpuledger_allocation_exclusive_energy_joules_total), the idle energy
-	// (gpuledger_allocation_idle_energy_joules_total), and the energy divided with an estimated idle power
+	// and Estimated are parts of Energy. Exclusive was measured while no other owner held or used the GPU
+	// (gpuledger_allocation_exclusive_energy_joules_total). Idle is idle energy
+	// (gpuledger_allocation_idle_energy_joules_total). Estimated was divided with an estimated idle power
 	// (gpuledger_allocation_estimated_energy_joules_total).
 	Energy, Exclusive, Idle, Estimated gpu.Millijoules
 	// Held is the time for which the owner held the GPU (gpuledger_allocation_seconds_total). Active is the time for

@@ -125,7 +125,7 @@ func (r *gpuList) addKernel(errors []gpu.KernelError) {
 	}
 }
 
-// maxUnplaced is the maximum number of errors that wait for a driver to list their GPU.
+// maxUnplaced is the maximum number of errors that wait until a driver lists the GPU of the error.
 const maxUnplaced = 1024
 
 // at returns the GPU at a PCI address without the function number. It does not return a GPU that

@@ -133,8 +133,8 @@ func TestLostGPUTakesNoRoom(t *testing.T) {
 	}
 }
 
-// TestSerials checks that Renamed is the time at which a serial number is first reported or changes, and that a serial
-// number that is no longer reported is kept, even after a restart.
+// TestSerials checks serial numbers. Renamed is the time at which a serial number is first reported or changes. If the
+// driver no longer reports a serial number, the known serial number is kept, even after a restart.
 func TestSerials(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -222,8 +222,8 @@ func TestUnknownGPU(t *testing.T) {
 	}
 }
 
-// TestHungAtRestart checks that a GPU that hangs while the exporter starts does not delay other GPUs. The holder of
-// the other GPU is credited with every second and charged for it.
+// TestHungAtRestart checks a GPU that hangs while the exporter starts. The GPU does not delay other GPUs. The holder
+// of the other GPU is credited with every second and charged for it.
 func TestHungAtRestart(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)

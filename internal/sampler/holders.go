@@ -160,7 +160,8 @@ func (u *usage) strays() int {
 	return n
 }
 
-// unused returns the number of allocations that no process of their pod uses.
+// unused returns the number of unused allocations. An allocation is unused if no process of its pod
+// uses the GPU.
 func (u *usage) unused() int {
 	n := 0
 	for _, a := range u.held {

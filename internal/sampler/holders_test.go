@@ -197,8 +197,8 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// TestUnitHolds checks that a unit that holds a GPU without a process on it pays for the idle energy of the GPU,
-// even on a machine where allocations are optional.
+// TestUnitHolds checks a unit that holds a GPU but has no process on the GPU. The unit pays for the idle energy
+// of the GPU, even on a machine where allocations are optional.
 func TestUnitHolds(t *testing.T) {
 	w := newWorld(t)
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}.Owner()
@@ -341,7 +341,7 @@ func TestNewPod(t *testing.T) {
 }
 
 // TestEndAfterReading checks a pod that ended after its GPU was read, while another GPU delayed the tick. The pod
-// is credited with holding its GPU until the first reading without its process.
+// is credited with holding its GPU until the first reading that does not contain a process of the pod.
 func TestEndAfterReading(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)

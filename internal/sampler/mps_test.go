@@ -119,8 +119,8 @@ func TestMPSServerByName(t *testing.T) {
 	}
 }
 
-// TestMPSServerOutlivesItsClients checks that a server is treated like any other process if no
-// client is on the GPU.
+// TestMPSServerOutlivesItsClients checks an MPS server after its clients have ended. If no
+// client is on the GPU, the server is treated like any other process.
 func TestMPSServerOutlivesItsClients(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)

@@ -34,7 +34,8 @@ func newProcesses(o Owners) processes {
 	return processes{owners: o, seen: make(map[uint32]remembered)}
 }
 
-// processUsage contains the processes on one GPU in one reading, and their activity.
+// processUsage contains the processes on one GPU in one reading, and the activity of these
+// processes.
 type processUsage struct {
 	present  []gpuProcess
 	activity []ledger.Activity

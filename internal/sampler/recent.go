@@ -47,8 +47,8 @@ func (all histories) update(readings []gpu.Reading, now gpu.Instant) {
 	}
 }
 
-// add adds a reading. If a slowdown counter decreases, which happens when the GPU is reset, the history starts
-// again.
+// add adds a reading. If a slowdown counter decreases, the history starts again. A counter decreases when the
+// GPU is reset.
 func (h *history) add(r *gpu.Reading) {
 	next := h.last
 	next.at, next.slowdowns = r.At.Boot, slowdowns(r)

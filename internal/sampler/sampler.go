@@ -48,8 +48,8 @@ type Config struct {
 	Owners Owners
 	Mapper Mapper
 	Host   host.Host
-	// KernelLog returns the errors that appeared in the kernel's log since the last call. It may be
-	// nil.
+	// KernelLog returns the errors that appeared in the kernel's log since the last call. KernelLog may
+	// be nil.
 	KernelLog func() []gpu.KernelError
 	// PCIClasses matches the GPUs on the PCI bus that the source can read.
 	PCIClasses []gpu.PCIClass

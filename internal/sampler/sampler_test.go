@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSnapshot checks that a snapshot contains the node, and the holders and users of each GPU
-// with their charges.
+// TestSnapshot checks that a snapshot contains the node, the holders and users of each GPU, and
+// the charges to these owners.
 func TestSnapshot(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -209,8 +209,8 @@ func TestAnotherCounter(t *testing.T) {
 	}
 }
 
-// TestPartial checks that the GPUs of a vendor stay present while the vendor's driver does not
-// respond, and that the number of GPUs in the drivers is unknown during this time.
+// TestPartial checks the time in which the driver of one vendor does not respond. The GPUs of
+// this vendor stay present, and the number of GPUs that the drivers list is unknown.
 func TestPartial(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Vendor, w.devices[1].Vendor = "other", ""

@@ -311,7 +311,7 @@ func (s *store) finish(ctx context.Context, began gpu.Instant) bool {
 	return true
 }
 
-// copied returns a copy of the GPUs, because a late save may still read them.
+// copied returns a copy of the GPUs, because a late save may still read the original.
 func copied(gpus map[string]entry) map[string]entry {
 	gpus = maps.Clone(gpus)
 	for uuid, e := range gpus {

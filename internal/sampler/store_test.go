@@ -26,8 +26,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestTwoExporters checks that a second exporter publishes the GPUs but charges nothing until the
-// first exporter ends, and that it then continues the books of the first exporter.
+// TestTwoExporters checks a second exporter. Until the first exporter ends, the second exporter
+// publishes the GPUs but charges nothing. After that, it continues the books of the first exporter.
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()

@@ -26,8 +26,8 @@ type attempt struct {
 	abi   int
 }
 
-// filtered lists the attempts in the table below for which the system call filter returns EPERM.
-// The kernel applies the filter before Landlock.
+// filtered lists attempts from the table below. For these attempts, the system call filter returns
+// EPERM. The kernel applies the filter before Landlock.
 var filtered = []string{"execute a program", "signal a process", "listen on a port"}
 
 var attempts = []attempt{

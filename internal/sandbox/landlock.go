@@ -120,7 +120,7 @@ func allow(ruleset int, path string, rights uint64) error {
 }
 
 // netPort is LANDLOCK_RULE_NET_PORT, and portRule is struct landlock_net_port_attr. The package
-// x/sys does not define them.
+// x/sys defines neither of these.
 const netPort = 2
 
 type portRule struct {

@@ -89,7 +89,7 @@ func Enter(r Rules) (abi int, err error) {
 	return 0, <-failed
 }
 
-// execute restricts this thread and executes the program again. It returns only on errors.
+// execute restricts this thread and executes the program again. If it succeeds, it does not return.
 func execute(ruleset, abi int) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
@@ -100,7 +100,7 @@ func execute(ruleset, abi int) error {
 	return replace(restrictions{abi: abi}.environment())
 }
 
-// replace executes the program again. It returns only on errors.
+// replace executes the program again. If it succeeds, it does not return.
 func replace(environment []string) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -129,8 +129,8 @@ func Restart(environment ...string) error {
 // initialises packages on the main thread, but main may run on another thread.
 var deathSignal = parentDeathSignal()
 
-// parentDeathSignal returns the signal that this thread receives when its parent ends. It ignores
-// errors, because the call fails only for an invalid address.
+// parentDeathSignal returns the signal that this thread receives when the parent process ends. It
+// ignores errors, because the call fails only for an invalid address.
 func parentDeathSignal() uintptr {
 	var signal int32
 	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0)

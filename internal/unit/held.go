@@ -211,7 +211,7 @@ func parseDevice(name string, n Numbers) (gpu.DeviceName, bool) {
 	return d, true
 }
 
-// readJobs reads the files that are named after job ids. Their lines have the form name=value.
+// readJobs reads the files that are named after job ids. The lines in these files have the form name=value.
 func (p *prologFiles) readJobs(dir prologDir) error {
 	jobs := filepath.Join(dir.path, "jobs")
 	names, err := listTrusted(jobs, maxHeldFiles)

@@ -24,15 +24,15 @@ const (
 	// It applies if a poll is requested early, for example because of a new container.
 	pollEvery = 10 * time.Second
 	extraPoll = 2 * time.Second
-	// fileTimeout is the timeout for reading files, because their disk may hang.
+	// fileTimeout is the timeout for reading files, because the disk may hang.
 	fileTimeout = 3 * time.Second
 	// nameAfter is the time for which a process waits for the name of its unit before the unit's id is used.
 	// This time is shorter than the time for which the ledger waits for owners before it settles an interval.
 	nameAfter = 5 * time.Second
 	// titleEvery is the minimum interval between two searches for the daemon of a new job.
 	titleEvery = time.Second
-	// After a prolog has written the file of a unit, the unit counts as alive for the time fresh, even if it
-	// has no process. The first process of a job must start within this time.
+	// After a prolog has written the file of a unit, the unit counts as alive for this duration, even if the
+	// unit has no process. The first process of a job must start within this time.
 	fresh = 3 * pollEvery
 )
 
@@ -48,7 +48,7 @@ type Config struct {
 	// Max is the maximum number of units. Further units of a manager are combined into one unit,
 	// named other.
 	Max int
-	// Keep is the time for which a unit counts towards Max after its last process has ended.
+	// After the last process of a unit has ended, the unit counts towards Max for the time Keep.
 	Keep time.Duration
 	// Users selects the data about users that pages show. Passwd is the path of the file with the users'
 	// names.
@@ -65,8 +65,8 @@ type Config struct {
 	// RootlessDir is the directory with the files in which users name their containers. The name of each file
 	// is the uid of the user. If RootlessDir is empty, there are no such files.
 	RootlessDir string
-	// Pods resolves the processes of pods, and IsPod recognises their cgroups. Both are nil on a
-	// machine without Kubernetes.
+	// Pods resolves the processes of pods, and IsPod recognises the cgroups of pods. On a machine without
+	// Kubernetes, Pods and IsPod are nil.
 	Pods   owner.Resolver
 	IsPod  func(segment string, above []string) bool
 	Now    gpu.Clock
@@ -122,7 +122,7 @@ type Mapper struct {
 	processes map[gpu.Owner][]gpu.ProcessID
 }
 
-// dated is a name with the boot-clock time at which its owner was last alive.
+// dated contains the name of an owner, and the boot-clock time at which this owner was last alive.
 type dated struct {
 	name string
 	last time.Duration

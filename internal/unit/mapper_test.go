@@ -289,8 +289,8 @@ func TestContainers(t *testing.T) {
 	m.wantHeld("docker/train exclusive")
 }
 
-// TestEqualNames checks that two containers of different engines with the same name have their own
-// images.
+// TestEqualNames checks two containers of different engines that have the same name. Each container is shown with
+// its own image.
 func TestEqualNames(t *testing.T) {
 	m := newMachine(t, nil)
 	podman := strings.Replace(containerID, "3", "6", 1)

@@ -32,7 +32,7 @@ func parsePattern(text string) (p Pattern, err error) {
 	p.text = text
 	expr, root := strings.CutPrefix(text, "^")
 	p.root = root
-	// Regexps need not exclude /, because a segment contains none.
+	// Regexps need not exclude /, because a segment contains no /.
 	expr = strings.NewReplacer("[^/]", ".", "[^/", "[^").Replace(expr)
 	if !strings.HasPrefix(expr, "/") {
 		return p, fmt.Errorf("%q: must begin with /; slices such as system.slice may precede the match", text)

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// testExact reads a node in which one GPU reports all values, one reports few values, and one
-// reports none.
+// testExact reads a node with three GPUs: the first GPU reports all values, the second reports few
+// values, and the third reports no values.
 func testExact(t *testing.T, c contract) {
 	n := Node{GPUs: []GPU{Full(0), Plain(1), Bare(2)}}
 	s, _ := c.open(t, n, NewClock().Now)
