@@ -32,9 +32,9 @@ func TestBlind(t *testing.T) {
 	}
 }
 
-// TestEndedBeforeBlind checks a pod that has ended while the kubelet still lists it and its logs remain. The pod
-// does not count as alive until a process of the pod is seen again. This is true while no process is visible, and
-// while the exporter seems to have its own PID namespace.
+// TestEndedBeforeBlind checks a pod that has ended, although the kubelet still lists the pod and the logs of the
+// pod remain. The pod does not count as alive until a process of the pod is seen again. This is true while no
+// process is visible, and while the exporter seems to have its own PID namespace.
 func TestEndedBeforeBlind(t *testing.T) {
 	for name, hide := range map[string]func(n *node){
 		"no process": func(n *node) { n.exit(1) },

@@ -11,8 +11,8 @@ import (
 // until it ends, so if other devices are listed under its name, these devices belong to another
 // pod.
 //
-// This method has limits. If a pod has no log link, two kinds of predecessors with the same name
-// cannot be distinguished from it: a predecessor with the same devices, and a predecessor that was
+// This method has limits. If a pod has no log link, it cannot be distinguished from an earlier pod
+// with the same name in two cases: the earlier pod had the same devices, or the earlier pod was
 // never identified. A static pod can restart with the same UID, but if it returns with other
 // devices, its UID is no longer found. With the kubelet's Pods API, there are no such limits.
 type identities map[identity]devices // nil for a pod if another pod now has its name

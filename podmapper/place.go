@@ -10,11 +10,11 @@ import (
 // begin returns the index of the first segment in the part of the path that the kubelet or its
 // runtime creates. It returns -1 if there is no such part. Each segment above this part must be a
 // cgroup that only uid 0 can create. There are four kinds of such cgroups: levels above the
-// exporter's cgroup namespace; systemd slices, except for user slices; the root cgroup of the
-// kubelet; and one container of a container engine, because a node of kind is such a container.
-// Other cgroups are not accepted. For example, a system service, an LXC container or a virtual
-// machine may give its cgroup to another user. This user can then create cgroups with the name of
-// a pod's cgroup.
+// exporter's cgroup namespace, systemd slices except for user slices, the root cgroup of the
+// kubelet, and one container of a container engine. The container is accepted because a node of
+// kind is such a container. Other cgroups are not accepted. For example, a system service, an LXC
+// container or a virtual machine may give its cgroup to another user. This user can then create
+// cgroups with the name of a pod's cgroup.
 func begin(segments []string) int {
 	inContainer := false
 	for i := 0; i < len(segments); i++ {

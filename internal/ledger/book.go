@@ -133,8 +133,8 @@ func newBook() *book {
 	return &book{since: newWindow(nil), left: make(map[gpu.ProcessID]time.Duration), shortLived: shortLived{work: make(map[gpu.Owner]time.Duration)}, recent: make(recentWork)}
 }
 
-// If a returned state shares the accounts, copyOnWrite copies the accounts. It is called before the accounts
-// change.
+// If a returned state shares the accounts, copyOnWrite copies the accounts. copyOnWrite is called before the
+// accounts change.
 func (b *book) copyOnWrite() {
 	if b.handedOut {
 		b.Book, b.handedOut = clone(b.Book), false

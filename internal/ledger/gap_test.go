@@ -85,8 +85,8 @@ func TestOneGap(t *testing.T) {
 }
 
 // TestGapBeforeKubelet checks the first allocations that the kubelet reports after a restart.
-// They apply to the end of the gap, although the kubelet reports them after the first
-// observation.
+// These allocations apply to the end of the gap, although the kubelet reports them after the
+// first observation.
 func TestGapBeforeKubelet(t *testing.T) {
 	p := []*gpu.Process{process(21, in(train))}
 	l := newLedger()

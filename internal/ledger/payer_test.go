@@ -123,8 +123,8 @@ func TestSidecar(t *testing.T) {
 	})
 }
 
-// TestServed checks that the work of an MPS server is divided over the server's clients by the
-// replicas that they hold, and that this work does not make a client active.
+// TestServed checks the work of an MPS server. The work is divided over the server's clients by
+// the replicas that the clients hold. The work does not make a client active.
 func TestServed(t *testing.T) {
 	idle := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "idle-0", UID: "uid-idle", Part: "idle"}
 	first, second, third := process(21, in(train)), process(31, in(serve)), process(41, in(idle))

@@ -336,8 +336,8 @@ func TestCounterFaults(t *testing.T) {
 	})
 }
 
-// TestModuleShare checks that a GPU is charged for its share of its module's energy, that fractions of a millijoule are
-// carried over, and that a share of 0 or 1 means all energy.
+// TestModuleShare checks that a GPU is charged for its share of the energy of its module. Fractions of a millijoule are
+// carried over. A share of 0 or 1 means all energy.
 func TestModuleShare(t *testing.T) {
 	for share, want := range map[float64]gpu.Millijoules{0: 70, 1: 70, 0.25: 17, 1 / 3.0: 23} {
 		var obs []ledger.Observation

@@ -68,7 +68,7 @@ func TestDescriptionAfterRestart(t *testing.T) {
 }
 
 // TestCorruptDescriptions checks a table that an exporter cannot have written. The exporter ignores the table and
-// keeps a copy of its file.
+// keeps the file under another name.
 func TestCorruptDescriptions(t *testing.T) {
 	for name, file := range map[string]string{
 		"garbage":     "{",

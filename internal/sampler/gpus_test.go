@@ -104,8 +104,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestLostGPUTakesNoRoom checks that processes of a lost GPU do not count towards the process limit
-// after the retention time, and that the book of a replaced GPU is removed from the state.
+// TestLostGPUTakesNoRoom checks a GPU after the retention time. If the GPU is lost, its processes do not count towards
+// the process limit. If the GPU was replaced, its book is removed from the state.
 func TestLostGPUTakesNoRoom(t *testing.T) {
 	w := newWorld(t)
 	w.max = 1

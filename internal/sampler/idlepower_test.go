@@ -72,7 +72,7 @@ func TestStoredIdlePower(t *testing.T) {
 }
 
 // TestCorruptIdlePowers checks a table that an exporter cannot have written. The exporter ignores the
-// table, logs this once, and keeps a copy of the file. The books start nevertheless.
+// table, logs this once, and keeps the file under another name. The books start nevertheless.
 func TestCorruptIdlePowers(t *testing.T) {
 	const row = `"model":"NVIDIA H100 80GB HBM3","driver":"570.86.15","power_limit_watts":1000`
 	tests := map[string]string{

@@ -136,8 +136,8 @@ func TestMPSServerOutlivesItsClients(t *testing.T) {
 	}
 }
 
-// TestOnlyPodKnown checks a process with a known pod and an unknown container. Its use is
-// attributed to the container of this pod that holds the GPU.
+// TestOnlyPodKnown checks a process with a known pod and an unknown container. The use of the
+// GPU by this process is attributed to the container of the pod that holds the GPU.
 func TestOnlyPodKnown(t *testing.T) {
 	pod := train
 	pod.Part = ""

@@ -112,7 +112,7 @@ func TestMalformedNames(t *testing.T) {
 }
 
 // TestNumbersOfAMD checks the names of AMD's GPUs. A number is either a position or the number of a render node.
-// It is the number of a render node if it is too large for a position.
+// If the number is too large for a position, it is the number of a render node.
 func TestNumbersOfAMD(t *testing.T) {
 	position := func(n int) gpu.DeviceName { return gpu.DeviceName{Position: &n} }
 	render := func(n string) gpu.DeviceName { return gpu.DeviceName{Node: "dri/renderD" + n} }

@@ -49,8 +49,8 @@ type live struct {
 	units map[match][]gpu.ProcessID
 	// jobs contains the job ids by SLUID.
 	jobs map[string]string
-	// parented contains some processes by the id in their cgroup. If an engine lists a container with
-	// this id, the processes belong to this container.
+	// The key in parented is an id from cgroups. The value contains some of the processes in these
+	// cgroups. If an engine lists a container with this id, the processes belong to this container.
 	parented map[string][]gpu.ProcessID
 }
 
