@@ -126,6 +126,9 @@ func (s *podScan) readProcess(pid uint32, now time.Duration) (scanned, error) {
 		return old, nil
 	}
 	st, c, err := readCgroup(s.tree, pid, st)
+	if st.Exiting { // since the first stat
+		return scanned{}, proc.ErrGone
+	}
 	if err != nil {
 		return scanned{}, err
 	}

@@ -253,6 +253,24 @@ func TestUnreadableCgroup(t *testing.T) {
 	wantOwner(t, n.process(1).Owner, host)
 }
 
+// TestExitsDuringScan checks that a process is no failure of a scan if it begins to exit after its stat was read. In
+// cgroup v1, its cgroup is then unknown.
+func TestExitsDuringScan(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds())
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.remove("proc/10/cgroup")
+	check(t, syscall.Mkfifo(n.path("proc/10/cgroup"), 0o644))
+	scanned := make(chan error, 1)
+	go func() { scanned <- n.Refresh(t.Context()) }()
+	pipe, err := os.OpenFile(n.path("proc/10/cgroup"), os.O_WRONLY, 0) // returns when the scan opens the file
+	check(t, err)
+	n.write("proc/10/stat", statLine(10, 5, "python3", 4))
+	_, err = io.WriteString(pipe, "4:memory:/\n")
+	check(t, errors.Join(err, pipe.Close(), <-scanned))
+	n.wantStage(stage.Processes, true)
+}
+
 func TestNoProc(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
