@@ -1,5 +1,6 @@
-# `make help` lists the most useful targets, which have two number signs. `make help-all` also lists
-# targets with one. CONTRIBUTING.md describes every target that a contributor needs.
+# `make help` lists the most useful targets. Their descriptions begin with two number signs. `make help-all` also lists
+# the targets with a description that begins with one number sign. CONTRIBUTING.md describes every target that a
+# contributor needs.
 #
 # Go decides which programs to rebuild, so almost every target is phony.
 
@@ -23,25 +24,22 @@ PODS     ?= 50000
 STEADY   ?= 5m
 ARCHITECTURES ?= amd64 arm64
 
-# go-nvml binds deprecated driver functions. Only the compiler's warnings about these are
-# disabled.
+# go-nvml binds deprecated driver functions. Only the compiler's warnings about these functions are disabled.
 CGO_CFLAGS := $(filter-out -Wno-deprecated-declarations,$(shell go env CGO_CFLAGS 2>/dev/null)) -Wno-deprecated-declarations
 export CGO_CFLAGS
 
-# The driver's library is opened at run time, so its functions must be bound lazily. Some
-# distributions' compilers bind everything at start by default; such a binary does not start
-# without a driver.
+# The driver's library is opened at run time, so its functions must be bound lazily. The compilers of some distributions
+# bind all functions at the start by default. A binary from such a compiler does not start without a driver.
 LAZY := -extldflags=-Wl,-z,lazy
 
 # The exporter is linked with tools/floor, for systems with an older C library. Go's own resolver is
 # used, because the C library's resolver needs newer symbols.
 
-# Tests are linked without symbols and debug information, which take more than half of the linker's time. Their packages
-# are compiled without paths, so that a clone in another folder finds them in the build cache.
+# Tests are linked without symbols and debug information, which take more than half of the linker's time. The packages
+# with tests are compiled without paths, so that a clone in another folder finds them in the build cache.
 TESTS := -trimpath -ldflags "-s -w $(LAZY)"
 
-# The flags below set the version of the programs. Go's own stamping fails in the clone of
-# another user.
+# The flags below set the version of the programs. Go's own stamping fails if the clone belongs to another user.
 BUILD := go build -trimpath -buildvcs=false
 
 # Packages are built before the tests run, so that the compiler does not slow a test down.
@@ -79,7 +77,7 @@ STATE_METRICS := tools/servers kube-state-metrics kube-state-metrics=k8s.io/kube
 PROMETHEUS := GOFLAGS="$$(go env GOFLAGS) -tags=remove_all_sd,netgo" tools/servers prometheus \
 	github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 PROMETHEUS_OLDEST := tools/servers prometheus-oldest github.com/prometheus/prometheus/cmd/promtool github.com/prometheus/prometheus/cmd/prometheus
-# Without the tag, Thanos Receive panics at the first write.
+# Without the tag slicelabels, Thanos Receive panics at the first write.
 THANOS := GOFLAGS="$$(go env GOFLAGS) -tags=netgo,slicelabels" tools/servers thanos github.com/thanos-io/thanos/cmd/thanos
 # This is an S3 gateway in front of a folder. It supports signatures and conditional writes.
 S3 := tools/servers versitygw github.com/versity/versitygw/cmd/versitygw
@@ -122,19 +120,20 @@ E2EARGS       = -tags e2e -vet=off -trimpath -ldflags=-w -timeout 20m $(E2EFLAGS
 E2E           = $(IN_BIN) go test $(E2EARGS) -count=1
 E2ESUM        = $(IN_BIN) $(GOTESTSUM) $(E2EARGS)
 
-# Go keeps the result of a test by its packages, by the files that the test itself reads, and by its flags. A pattern
-# that no test's name matches adds the other inputs. Go files and the files beside them are not among these, because they
-# are compiled into the test, or into a program that the test reads (program.Built). No program reads Markdown.
+# Go reuses the result of a test as long as the test's packages, the test's flags, and the files that the test itself
+# reads are the same. To include the other inputs, the flags contain a pattern that matches no test's name. This pattern
+# does not contain Go files and the files beside them, because these files are compiled into the test, or into a program
+# that the test reads (program.Built). It does not contain Markdown, because no program reads Markdown.
 UNKEPT  = -count=1
 INPUTS := $$(tools/file-times && tools/inputs '*.go' '*.md' internal collector podmapper)
 
-# The temporary files of these targets are in memory if there is enough memory. The files of e2e are
-# on disk, because Prometheus reserves space in its files, which would take memory.
+# The temporary files of these targets are in memory if there is enough memory. The temporary files of e2e are on disk,
+# because Prometheus reserves space in its files, and in memory this space would be used.
 IN_MEMORY := test test-realtime check rendered race real fuzz bench-blindness
 $(IN_MEMORY): export TMPDIR := $(if $(wildcard tools/tempdir),$(shell tools/tempdir))
 
-# Here the compiler and the tests collect garbage less often, which saves a fifth of the compiler's processor time.
-# The largest packages need up to 200 MiB more memory.
+# For these targets, the compiler and the tests collect garbage less often. This saves a fifth of the compiler's
+# processor time. The largest packages need up to 200 MiB more memory.
 test race: export GOGC := 300
 
 .PHONY: help

@@ -129,7 +129,8 @@ func TestDashboards(t *testing.T) {
 		if refresh, err := time.ParseDuration(f.Refresh); err != nil || refresh < 30*time.Second {
 			t.Errorf("%s: refresh %q, want 30s or more", name, f.Refresh)
 		}
-		// Grafana 10 supports 39, and later Grafana versions migrate a dashboard from it.
+		// Grafana 10 supports schema version 39, and later versions of Grafana migrate dashboards from this schema
+		// version.
 		if f.SchemaVersion != 39 {
 			t.Errorf("%s: schemaVersion %d", name, f.SchemaVersion)
 		}
@@ -200,8 +201,9 @@ func TestPanels(t *testing.T) {
 	}
 }
 
-// leastWidths are the minimum widths of columns, in pixels, at which their longest value is not cut: a Deployment, a
-// StatefulSet, a time, a serial number of 13 characters, NVIDIA H100 80GB HBM3, exclusive.
+// leastWidths contains the minimum width of each column, in pixels, at which Grafana does not cut the longest value of
+// the column. These values are the name of a Deployment, the name of a StatefulSet, a time, a serial number of 13
+// characters, NVIDIA H100 80GB HBM3, and exclusive.
 var leastWidths = map[string]float64{
 	"Kind": 100, "From": 165, "Until": 165, "Last reported": 165, "Serial number": 125, "Board": 125, "Chassis": 125, "Model": 195, "UUID": 345,
 	"Held as": 90, "GPU hours": 90, "Active GPU hours": 150, "Energy": 100, "Idle": 90, "Cost": 80, "Fault": 110,
@@ -365,12 +367,12 @@ var (
 	used      = regexp.MustCompile(`\$\{?([a-zA-Z]\w*)`)
 )
 
-// recentRate matches rates of the record over four or six minutes. Four minutes are Grafana's interval in
-// short time ranges, because the record is scraped every minute. Over six minutes, four scrapes may fail.
+// recentRate matches rates of the record over four or six minutes. Four minutes are Grafana's interval in short time
+// ranges, because the record is scraped every minute. A rate over six minutes exists even if four scrapes fail.
 var recentRate = regexp.MustCompile(`rate\(gpuledger_(?:board|allocation|unit_allocation)_\w+\{[^}]*\}\[[46]m\]\)`)
 
-// TestVariables checks that every used variable exists, and that rates use Grafana's interval,
-// which is never too short for the scrape interval, or the interval of [recentRate].
+// TestVariables checks that every used variable exists. It also checks that each rate uses either Grafana's interval,
+// which is never too short for the scrape interval, or an interval of [recentRate].
 func TestVariables(t *testing.T) {
 	files, _ := dashboards(t)
 	for name, f := range files {

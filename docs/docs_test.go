@@ -248,7 +248,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestFlags checks that every flag in the pages exists, if its prefix is one of ours.
+// TestFlags checks that every flag in the pages exists. It ignores flags with prefixes that our programs do not use.
 func TestFlags(t *testing.T) {
 	known := make(map[string]bool)
 	for _, match := range regexp.MustCompile("(?m)^\\| `(--[a-z.-]+)").FindAllStringSubmatch(read(t, "flags.md"), -1) {

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestOpenTelemetry checks that the Collector's receiver has the scrape jobs of machine.md. The Collector
-// expands variables, so the jobs must not contain any.
+// TestOpenTelemetry checks that the Collector's receiver has the scrape jobs of machine.md. The Collector expands
+// variables, so the jobs must not contain variables.
 func TestOpenTelemetry(t *testing.T) {
 	type prometheus struct {
 		Jobs any `json:"scrape_configs"`

@@ -81,7 +81,8 @@ func rows(flags *flag.FlagSet) []string {
 	return all
 }
 
-// questionRows returns the rows of the flags of all commands, sorted by name. The row of a flag that only some commands have names them.
+// questionRows returns the rows of the flags of all commands, sorted by name. If only some commands have a flag, the
+// flag's row names these commands.
 func questionRows(commands map[string]*flag.FlagSet) []string {
 	of := make(map[string][]string) // the commands that have the flag, by row
 	for _, command := range slices.Sorted(maps.Keys(commands)) {

@@ -17,10 +17,11 @@ import (
 
 // cluster contains the clients for the API server.
 type cluster struct {
-	// watches and dynamic are used for lists and watches, which can last for minutes and have no timeout.
+	// watches and dynamic are the clients for lists and watches. These requests can last for minutes, so they have no
+	// timeout.
 	watches kubernetes.Interface
 	dynamic dynamic.Interface
-	// kube and metadata are used for all other requests, which have the timeout requestTimeout.
+	// kube and metadata are the clients for all other requests. These requests have the timeout requestTimeout.
 	kube     kubernetes.Interface
 	metadata metadata.Interface
 }
@@ -31,8 +32,8 @@ const requestTimeout = 15 * time.Second
 // connectAgain is the interval between two attempts to load the kubeconfig.
 const connectAgain = 10 * time.Second
 
-// connect waits until the kubeconfig or the pod's service account is usable. A missing or broken file may be mounted
-// later.
+// connect waits until the kubeconfig or the pod's service account is usable. If the file is missing or broken, a
+// correct file may be mounted later.
 func connect(ctx context.Context, kubeconfig string, log *slog.Logger) (cluster, error) {
 	logged := ""
 	for {
@@ -65,8 +66,8 @@ func open(kubeconfig string) (cluster, error) {
 
 func clients(cfg *rest.Config) (cluster, error) {
 	cfg.UserAgent = "gpuledger-reconciler/" + version.Version
-	cfg.QPS, cfg.Burst = 50, 100 // writes have their own limit
-	// For all pods of a cluster, Protobuf takes only a fraction of the CPU time that JSON takes.
+	cfg.QPS, cfg.Burst = 50, 100 // the controllers limit their writes separately
+	// To decode all pods of a cluster from Protobuf takes only a fraction of the CPU time that JSON takes.
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	watches, err := kubernetes.NewForConfig(cfg)
@@ -82,8 +83,8 @@ func clients(cfg *rest.Config) (cluster, error) {
 	if err != nil {
 		return cluster{}, fmt.Errorf("create the client: %w", err)
 	}
-	// After a change of leader, pods have no series until their owners have been read. This takes thousands of small
-	// requests, which API Priority and Fairness limits in the server.
+	// After a change of leader, pods have no series until their owners have been read. The new leader reads the owners
+	// with thousands of small requests. API Priority and Fairness limits these requests in the server.
 	cfg.QPS, cfg.Burst = 200, 400
 	meta, err := metadata.NewForConfig(cfg)
 	if err != nil {

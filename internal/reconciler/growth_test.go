@@ -20,9 +20,10 @@ const (
 	maxGrowth = 2.5
 )
 
-// TestGrowth checks that no statement in the reconciler does work per pair of Nodes or pods. It runs a test with a
-// simulated clock twice, with a number of Nodes or pods and with twice this number, and compares how often each
-// statement was executed. The instrumentation for coverage counts the executions, so no time is measured.
+// TestGrowth checks that no statement in the reconciler does work per pair of Nodes or pods. It runs a test that uses a
+// simulated clock, first with a number of Nodes or pods, and then with twice this number. It compares how often each
+// statement was executed in the two runs. The instrumentation for coverage counts the executions, so no time is
+// measured.
 func TestGrowth(t *testing.T) {
 	for _, tt := range []struct{ name, folder, test string }{
 		{"nodes", "nodes", "TestLargeFleet"},
@@ -49,8 +50,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestScrapeRendersNothing checks that a scrape does not render the series of unchanged pods again. A larger cluster is
-// scraped more often during a cold start, so each scrape must be cheap.
+// TestScrapeRendersNothing checks that a scrape does not render the series of unchanged pods again. The cold start of a
+// larger cluster includes more scrapes, so each scrape must be cheap.
 func TestScrapeRendersNothing(t *testing.T) {
 	binary := counting(t, "workloads")
 	few := executions(t, binary, "TestManyPods", "-size="+strconv.Itoa(growthSize), "-scrapes=2")
@@ -61,7 +62,7 @@ func TestScrapeRendersNothing(t *testing.T) {
 			continue
 		}
 		rendering++
-		if n > few[at]+3*10*growthSize/5 { // a scrape renders its own gauges, which are fewer than a fifth of the pods
+		if n > few[at]+3*10*growthSize/5 { // the gauges that each scrape renders are fewer than a fifth of the pods
 			t.Errorf("%s ran %d times with few scrapes, and %d times with 30 more", at, few[at], n)
 		}
 	}

@@ -9,8 +9,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lock is the Lease with a timer that every renewal restarts. client-go's elector gives up only after its own request
-// has returned, so without the timer a term could outlast the Lease while the API server hangs.
+// lock is the Lease with a timer. Every renewal of the Lease restarts the timer. client-go's elector gives up only
+// after its own request has returned. Without the timer, a term could therefore outlast the Lease while the API server
+// hangs.
 type lock struct {
 	resourcelock.Interface
 	// expiry ends the term unless a renewal resets the timer.
@@ -44,8 +45,8 @@ func (k *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return k.renewal(func() error { return k.Interface.Update(ctx, r) })
 }
 
-// renewal measures the time from before the request, because other replicas measure it from when they see the effect of
-// the request.
+// renewal restarts the timer, which counts from the start of the request. The other replicas begin to wait later, when
+// they see the effect of the request.
 func (k *lock) renewal(do func() error) error {
 	asked := time.Now()
 	err := do()

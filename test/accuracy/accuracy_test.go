@@ -62,9 +62,9 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// checkRules checks the expected results of the other rules. DCGM's process statistics charge all energy of
-// the GPU to each process that is on it all the time, in addition to the charges of other processes. The
-// shares by SM utilisation add up to little more than the energy of the GPU.
+// checkRules checks the expected results of the other rules. DCGM's process statistics charge all energy of the GPU to
+// each process that is on the GPU all the time, even if other processes are charged the same energy. The shares by SM
+// utilisation add up to little more than the energy of the GPU.
 func checkRules(t *testing.T, r accuracy.Result) {
 	t.Helper()
 	all := 0.0
@@ -95,8 +95,9 @@ func contexts(p simnode.Pod) (n float64) {
 	return n
 }
 
-// TestDefinitions compares the parts according to both truths with parts that were calculated by hand. The
-// idle power is 70 W. The work is 560 W × 81 % and 430 W × 9 %, or 240 W × 1 % beside an idle holder.
+// TestDefinitions compares the parts according to both truths with parts that were calculated by hand. The idle power
+// is 70 W. In the first case, the work takes 560 W for 81 % of the time and 430 W for 9 % of the time. In the second
+// case, it takes 240 W for 1 % of the time, beside an idle holder.
 func TestDefinitions(t *testing.T) {
 	want := map[string][2]float64{ // floor shared, user pays
 		"90 to 10": {(453.6 + 35) / 562.3, (453.6 + 70*0.81 + 7./2) / 562.3},
@@ -145,9 +146,9 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-// TestCompare checks the energy in wrong accounts. For GPUs with idle time it must be less than by the rule
-// of the first edition. For saturated GPUs it must not be more. With other samplings, only GPUs with idle
-// time are checked.
+// TestCompare compares the energy in wrong accounts with the first edition's energy in wrong accounts. For GPUs with
+// idle time, it must be less. For saturated GPUs, it must not be more. Only the first sampling is checked for saturated
+// GPUs.
 func TestCompare(t *testing.T) {
 	for i, how := range accuracy.Samplings()[:3] {
 		t.Run(how.Name, func(t *testing.T) {

@@ -17,8 +17,8 @@ const (
 	tick = time.Second
 	// refresh is the interval at which the mappers read the allocations while containers start and stop.
 	refresh = 2 * time.Second
-	// phase is the delay of the exporter's start after the node's start, so that workloads do not change on its
-	// ticks and so that the energy counter was not updated immediately before a tick.
+	// phase is the time from the node's start to the exporter's start. Because of this time, workloads do not change on
+	// the exporter's ticks, and the energy counter is not updated immediately before a tick.
 	phase = 450 * time.Millisecond
 )
 

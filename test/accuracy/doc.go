@@ -1,15 +1,15 @@
-// Package accuracy measures how well the books attribute energy. It runs the exporter, from the driver's C
-// ABI to the settled book, on simulated nodes with a model of the true energy that differs from the ledger's
-// rule, and compares the energy of each owner
+// Package accuracy measures how well the books attribute energy. It runs the whole exporter, from the driver's C ABI to
+// the settled book, on simulated nodes. The nodes use a model of the true energy that differs from the ledger's rule.
+// For each owner, the package compares these amounts of energy:
 //
-//   - in truth: holders share the floor equally, and every process has the power that it draws
+//   - the true energy: holders share the floor equally, and every process has the power that it draws
 //     (package simnode);
-//   - by gpuledger's rule with perfect samples: equal joules per busy second;
-//   - as gpuledger charged it, from the driver's samples;
-//   - by other rules in common use, from the same readings.
+//   - the charge by gpuledger's rule with perfect samples: equal joules per busy second;
+//   - the charge by gpuledger, from the driver's samples;
+//   - the charges by other rules in common use, from the same readings.
 //
-// The second comparison separates gpuledger's error into the error of its samples (the signal's error) and
-// the error of its rule (the model's error), which no exporter can avoid.
+// The second amount separates gpuledger's error into the error of its samples (the signal's error) and the error of its
+// rule (the model's error). No exporter can avoid the model's error.
 //
 // Time is simulated and all random numbers have a fixed seed, so every run has the same results. The real
 // mappers map pods and units, using the simulated kubelet, prolog and /proc. Only the mappers' timers are

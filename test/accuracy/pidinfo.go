@@ -3,10 +3,10 @@ package accuracy
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
 // A pidInfoRule charges in the same way as DCGM's process statistics (dcgmGetPidInfo, field energyConsumed of
-// dcgmPidSingleInfo_t). Each process is charged the difference between the last and the first sample of the
-// whole GPU's energy counter in its lifetime. Source: NVIDIA/DCGM v4.6.0, dcgmlib/dcgm_structs.h and
-// dcgmlib/src/DcgmHostEngineHandler.cpp. Unlike DCGM's host engine, the rule keeps all samples. The engine
-// drops old samples, which makes its value fall.
+// dcgmPidSingleInfo_t). Each process is charged the difference between the last and the first sample of the whole GPU's
+// energy counter in its lifetime. Source: NVIDIA/DCGM v4.6.0, dcgmlib/dcgm_structs.h and
+// dcgmlib/src/DcgmHostEngineHandler.cpp. DCGM's host engine drops old samples, so its value can fall. The rule keeps
+// all samples.
 type pidInfoRule struct {
 	last  gpu.Millijoules
 	there map[gpu.ProcessID]bool

@@ -25,7 +25,8 @@ type Result struct {
 // share of the GPU's energy.
 type Owner struct {
 	Name string
-	// Sample is set if this is a single pod. The owner for the pod's kind includes its energy as well.
+	// Sample is set if the Owner is a single pod. The Owner for the pod's kind then also includes the energy of this
+	// pod.
 	Sample bool
 	// Truth is the true energy if the holders always share the floor. UserPays is the true energy if the users pay
 	// the floor while the GPU works. Perfect is the charge of the ledger's rule with perfect samples. Charged is the
@@ -92,7 +93,7 @@ func (b *bench) result() (Result, error) {
 	}
 	sums := b.journal.between(start.Boot+phase, g.Book.Settled.Boot)
 	energy := sums[truth].sum()
-	sums[scraped] = sums[scraped].scaled(energy) // in this rule, the last scrape was some seconds ago
+	sums[scraped] = sums[scraped].scaled(energy) // this rule has not charged the seconds since its last scrape
 	r := Result{
 		Case: b.Case, Slack: b.world.slack / b.world.steps, Energy: gpu.Millijoules(math.Round(energy)), Booked: g.Book.Energy, Accounts: g.Book.Sum(),
 	}
@@ -105,7 +106,7 @@ func (b *bench) result() (Result, error) {
 	return r, nil
 }
 
-// owner returns the energy of some owners together, as one Owner.
+// owner adds up the energy of some owners, and returns the sum as one Owner.
 func (b *bench) owner(name string, members []string, sums [rules]charges, energy float64) Owner {
 	share := func(by charges) (sum float64) {
 		for _, m := range members {

@@ -85,7 +85,7 @@ func (s *Summary) add(r *Result) {
 	}
 }
 
-// A GPU counts as saturated if the share of time without work is at most saturated.
+// saturated is the maximum share of time without work for which a GPU counts as saturated.
 const saturated = 0.15
 
 // Summarize returns the averages over the cases with idle time and over the saturated cases. It

@@ -148,7 +148,7 @@ func (w *world) perfect(energy float64, on []simnode.Activity) charges {
 	return bill
 }
 
-// perfectMIG does the same for MIG instances, each held by one pod.
+// perfectMIG is like perfect, for MIG instances that are each held by one pod.
 func (w *world) perfectMIG(energy float64, on []simnode.Activity) charges {
 	rest, work, busy := make(charges), make(charges), 0.0
 	for _, a := range on {

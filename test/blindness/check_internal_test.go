@@ -172,7 +172,7 @@ func TestExplained(t *testing.T) {
 }
 
 // TestRestarts checks that the checker accepts a gap after a restart until the boot id is readable, and an allocation
-// of an unknown pod until /proc shows the pod. It must not accept a new book.
+// of an unknown pod until /proc shows the pod. The checker must not accept a new book.
 func TestRestarts(t *testing.T) {
 	down := blindness{hidesAll, everyGPU, span{71 * time.Second, 75 * time.Second}, ""}
 	noBoot := blindness{hidesOwners | hidesBoot, everyGPU, span{72 * time.Second, 95 * time.Second}, "proc missing"}

@@ -104,7 +104,7 @@ func (m *machine) publish() error {
 
 func (m *machine) driverState() string { return m.group.Path("driver.tsv") }
 
-// flags returns the exporter's flags. Flags that follow the node's flags override them.
+// flags returns the exporter's flags. They are appended to the node's flags, so they override the node's flags.
 func (m *machine) flags() []string {
 	return append(m.node.Flags(),
 		"--web.listen-address=127.0.0.1:0", "--log.format=json", "--retention=1h",
@@ -173,7 +173,7 @@ func (m *machine) address() string {
 	return m.url
 }
 
-// kill ends the exporter in the same way as a crash, and stop in the same way as an upgrade.
+// kill ends the exporter in the same way as a crash. stop ends it in the same way as an upgrade.
 func (m *machine) kill(Spell) error { return m.end((*program.Program).Kill) }
 func (m *machine) stop(Spell) error { return m.end((*program.Program).Stop) }
 

@@ -79,7 +79,8 @@ func (c *checker) forgotten(o *Owner) (out spans) {
 	return out
 }
 
-// presence returns the times in which an owner may be charged. These are its lifetime plus the tolerances.
+// presence returns the times in which an owner may be charged. These times are the owner's lifetime plus the
+// tolerances.
 func (c *checker) presence(o *Owner) spans {
 	at := o.life().wider(around+c.slack, around+c.slack)
 	if o.Holds {

@@ -21,7 +21,8 @@ type Play struct {
 	unloaded []span
 	// late is the longest delay of a simulated step.
 	late time.Duration
-	// Mounted is unset if the state directory could not be mounted, so its spells had no effect.
+	// Mounted is unset if the state directory could not be mounted. In this case, the spells of the state directory had
+	// no effect.
 	Mounted bool
 	// Log is the end of the log from the exporter that ran last.
 	Log string

@@ -68,8 +68,7 @@ func (a spans) length() time.Duration {
 	return sum
 }
 
-// wider returns the moments that are at most the given time before, or at most the given time after, a moment
-// of a.
+// wider returns the spans of a, each extended by the time before at its start and by the time after at its end.
 func (a spans) wider(before, after time.Duration) spans {
 	var out []span
 	for _, s := range a {

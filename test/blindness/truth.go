@@ -90,8 +90,8 @@ func (t *truth) smeared(g int) spans {
 // latest is the maximum delay of an energy counter in a schedule.
 const latest = 6 * time.Second
 
-// smear adds to a set of moments the smeared spans that overlap it, because the whole energy of these spans
-// may be booked in the set.
+// smear adds smeared spans to a set of moments. It adds the spans that overlap the set, because the ledger may book the
+// whole energy of such a span in a moment of the set.
 func (t *truth) smear(g int, in spans) spans {
 	return union(append(slices.Clone(in), t.smeared(g).meeting(in)...)...)
 }
@@ -159,8 +159,8 @@ func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 	return at
 }
 
-// suspected returns the times in which the exporter must assume that there may be a pod that it cannot
-// detect, because the allocations expired while the kubelet did not respond.
+// suspected returns the times in which the allocations had expired because the kubelet did not respond. In these times,
+// the exporter must assume that there may be a pod that it cannot detect.
 func (t *truth) suspected(o *Owner) time.Duration {
 	for _, w := range t.hidden(hidesPods, o.GPU) {
 		if w.wider(tick, poll).covers(o.From) && t.hidden(hidesAll&^hidesPods, o.GPU).within(w.wider(tick, expired)).length() == 0 {

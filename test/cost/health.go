@@ -182,7 +182,7 @@ func startNode(ctx context.Context, g *program.Group, flags ...string) (*node, e
 	return n, err
 }
 
-// warmUp scrapes a node until its memory is used.
+// warmUp scrapes a node until its programs use as much memory as they do later.
 func (n *node) warmUp(ctx context.Context) error {
 	for range scrapesFirst {
 		<-time.After(scrapeInterval)

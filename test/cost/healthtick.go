@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// nodesEach is the number of nodes of each kind. All run at the same time.
+	// nodesEach is the number of nodes of each kind. All nodes run at the same time.
 	nodesEach = 4
-	// settling is the time before the first round, in which a node requests all values once.
+	// settling is the time before the first round. In this time, a node requests all values once.
 	settling = 25 * time.Second
 	// A round contains ten ticks, and one health read of each GPU.
 	round      = 10 * time.Second

@@ -72,7 +72,7 @@ func start(ctx context.Context, l load) (*server, error) {
 
 func (s *server) stop() {
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // its only error is that the process was killed
+	_ = s.cmd.Wait() // the only possible error is that the process was killed
 }
 
 func (s *server) get(ctx context.Context, path string, gzip bool, to io.Writer) (int64, error) {

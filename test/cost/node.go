@@ -66,8 +66,8 @@ func (s size) gpu(i, n int, at time.Time) gpu.GPU {
 	return g
 }
 
-// fill adds a container with its processes to the GPU. Names and amounts vary realistically, because the
-// compressed size depends on this.
+// fill adds a container with its processes to the GPU. Names and amounts vary realistically, because the compressed
+// size of the page depends on them.
 func (s size) fill(g *gpu.GPU, j, n int) {
 	r := rand.New(rand.NewPCG(1, uint64(j)))
 	joules := func() gpu.Millijoules { return gpu.Millijoules(r.IntN(1e9) + n*r.IntN(1e6)) }

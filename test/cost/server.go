@@ -63,9 +63,9 @@ func used() usage {
 	return usage{time.Duration(r.Utime.Nano() + r.Stime.Nano()), m.TotalAlloc, m.Mallocs}
 }
 
-// serveOne serves one page of a node until the process is killed. The arguments come from start. A separate
-// process keeps the page's cost apart from the cost of the scrapers, and its heap apart from the heaps of
-// other pages.
+// serveOne serves one page of a node until the process is killed. The arguments come from start. Because each page has
+// a separate process, the cost of the page does not include the cost of the scrapers, and the heap of the process does
+// not contain other pages.
 func serveOne(args []string) error {
 	var n [3]int
 	for i := range n {

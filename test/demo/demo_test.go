@@ -89,8 +89,9 @@ var (
 	// next line.
 	span    = regexp.MustCompile("`((?:where|history|ran|statement|idle|moves|missing|verify|report|capacity)(?: [^`]*)?)`")
 	example = regexp.MustCompile(`(?m)^\$ bin/gpuledger-archive (.*)\n(.*)$`)
-	// settling matches notices that are correct in the first minutes of an hour, in which the samples, the archive or the
-	// rules do not contain the last hour yet. On the first day of a month, this may be the last hour of the books.
+	// settling matches notices that are correct in the first minutes of an hour. In these minutes, the samples, the
+	// archive or the rules do not contain the previous hour yet. On the first day of a month, this hour may be the last
+	// hour of the books.
 	settling = regexp.MustCompile(`(?m)^! incomplete: (1 of \d+ hours|the period until \S+ 00:00 has not ended,) .*$`)
 	// option matches options on the page that are named without their command, statement.
 	option = regexp.MustCompile("`(--format=[a-z-]+)`")
@@ -133,7 +134,7 @@ func (d *demo) used(t *testing.T) time.Duration {
 }
 
 // questions runs all questions on the page, with names and times from the demo. It limits the server's processor time,
-// which does not depend on other programs, so that one idle processor can answer all questions in a minute.
+// so that one idle processor can answer all questions in a minute. Processor time does not depend on other programs.
 func (d *demo) questions(t *testing.T) {
 	commands, failing := documented(t)
 	if len(commands) < 14 {
@@ -214,9 +215,9 @@ func (d *demo) readPages(t *testing.T) {
 	}
 }
 
-// seam checks the transition from the simulated past to the running nodes. In the minutes before and after it, no board
-// may move, arrive or be lost, each board must have one place, and no series may be missing. Only the GPU that is lost
-// in its scenario may be lost already.
+// seam checks the transition from the simulated past to the running nodes. In the minutes before and after the
+// transition, no board may move, arrive or be lost, each board must have one place, and no series may be missing. Only
+// the GPU that is lost in its scenario may be lost already.
 func (d *demo) seam(t *testing.T) {
 	loses := d.loses(t)
 	bin := filepath.Join(d.programs.Bin, "gpuledger-archive")

@@ -41,7 +41,7 @@ type demo struct {
 	scrape, move  time.Duration
 
 	fleet  *fleet.Fleet
-	nodes  []fleet.Node // boards can move between the first two
+	nodes  []fleet.Node // boards can move between the first two nodes
 	booted []*program.Program
 
 	archive string // folder with the archive's files
@@ -141,7 +141,7 @@ func (d *demo) startArchive(ctx context.Context, store, address string) error {
 	return d.servePages(ctx)
 }
 
-// servePages starts the web pages about the books in Prometheus, which begin with the last month.
+// servePages starts the web pages about the books in Prometheus. The books begin with the last month.
 func (d *demo) servePages(ctx context.Context) (err error) {
 	if d.pages, err = program.FreeAddress(); err != nil {
 		return err

@@ -115,8 +115,8 @@ func (d *demo) owners() (string, error) {
 // of the configuration.
 func (d *demo) settings(store string) (string, error) {
 	board := func(position, machine int) string {
-		sc, _ := simnode.Lookup("jobs")                           // no error: the node already runs this scenario
-		at, _ := sc.On(simnode.Machine{Number: machine, Boot: 0}) // no error, for the same reason
+		sc, _ := simnode.Lookup("jobs")                           // there is no error, because the node already runs this scenario
+		at, _ := sc.On(simnode.Machine{Number: machine, Boot: 0}) // there is no error, because the node already booted on a machine
 		return at.GPUs[position].Serial
 	}
 	file := d.fleet.Path("config.yaml")

@@ -129,7 +129,7 @@ type once[T any] struct {
 func (o *once[T]) get(ctx context.Context, observe func(context.Context) (T, error)) (T, error) {
 	if !o.made {
 		o.made = true
-		o.err = errors.New("interrupted") // stays if observe does not return, because the driver hangs
+		o.err = errors.New("interrupted") // this error remains if the driver hangs, because observe does not return then
 		o.value, o.err = observe(ctx)
 	}
 	return o.value, o.err

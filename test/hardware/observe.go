@@ -160,8 +160,8 @@ func (s *step) readValues(gpu *driver.Device) {
 	field(&s.energyModule, driver.EnergyField, driver.ScopeModule)
 }
 
-// full returns the part of a series at full load, without the start, in which readings may still be averaged
-// over earlier work.
+// full returns the part of a series at full load. It omits the start of this part, because the first readings may still
+// be averaged over earlier work.
 func (s *step) full(of series) series {
 	return of.between(s.work.began().Add(4*time.Second), s.work.ended().Add(-100*time.Millisecond))
 }
@@ -169,8 +169,8 @@ func (s *step) full(of series) series {
 // loadPower returns the power of the GPU at full load according to its readings.
 func (s *step) loadPower() float64 { return mean(s.full(s.power).values()) }
 
-// observeRing returns the time for which the driver keeps the samples of a process that stopped
-// working while another process works. Only the time of its newest sample is visible in a row.
+// observeRing returns the time for which the driver keeps the samples of a process that stopped working while another
+// process works. A row contains only the time of the newest sample of a process.
 func (b *bench) observeRing(ctx context.Context) (kept time.Duration, err error) {
 	first, err := b.start(ctx, "ring-first", "--mode=full", "--work=3s")
 	if err != nil {

@@ -87,8 +87,8 @@ func (s series) levels(moment time.Time) (before, after float64) {
 	return median(s.between(moment.Add(-time.Second), moment).values()), median(s.between(end.Add(-2*time.Second), end).values())
 }
 
-// lag returns the seconds by which a counter is late at the end of the work. It divides the energy of the
-// work that the counter adds afterwards by the power of the work.
+// lag returns the seconds by which a counter is late at the end of the work. It divides the energy that the counter
+// adds after the end of the work by the power of the work.
 func (s series) lag(moment time.Time) float64 {
 	c := s.changes()
 	end := c.between(moment, moment.Add(time.Hour))

@@ -30,9 +30,9 @@ type Node struct {
 	fleet.Node
 	// Record and Metrics are its pages.
 	Record, Metrics exposition.Page
-	// Eras contains its earlier states, earliest first.
+	// Eras contains the node's earlier states, earliest first.
 	Eras []Era
-	// Faults contains the faults of its boards.
+	// Faults contains the faults of the node's boards.
 	Faults []Fault
 }
 

@@ -19,7 +19,7 @@ func Built(name string) (string, error) {
 		return "", fmt.Errorf("%s is not set: run the tests with make e2e, or a part of it", BinEnv)
 	}
 	files := []string{name}
-	if name == "simnode" { // it starts the exporter with the fake driver
+	if name == "simnode" { // simnode starts the exporter with the fake driver
 		files = append(files, "gpuledger", "lib/libnvidia-ml.so.1")
 	}
 	for _, file := range files {

@@ -85,9 +85,9 @@ func (s Server) Load(ctx context.Context, openMetrics []byte) error {
 	return s.Promtool(ctx, "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=240h", text, s.data())
 }
 
-// Evaluate adds the results of a rule file for the server's history. It starts the server and stops it again.
-// All results are added at the end, because rules that see only a part of them would choose other labels.
-// Rules that read results of other rules therefore need a second call of Evaluate.
+// Evaluate adds the results of a rule file for the server's history. It starts the server and stops it again. All
+// results are added at the end, because a rule that reads only a part of the results would choose other labels. If a
+// rule reads the results of other rules, it therefore needs a second call of Evaluate.
 func (s Server) Evaluate(ctx context.Context, rules string, from, to time.Time) error {
 	results := s.data() + ".rules"
 	if err := s.evaluate(ctx, rules, from, to, results); err != nil {

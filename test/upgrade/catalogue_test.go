@@ -178,8 +178,8 @@ func reads(text, name string) bool {
 	return slices.Contains(aMetric.FindAllString(text, -1), name)
 }
 
-// missing returns the metrics and labels that expressions read and that exist in the version in, but not in the version
-// out.
+// missing returns the metrics and labels that the texts read, and that the catalogue in contains but the catalogue out
+// lacks.
 func missing(texts []string, in, out map[string]family) (all []string) {
 	for key, is := range in {
 		was, known := out[key]

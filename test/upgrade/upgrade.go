@@ -54,7 +54,7 @@ func Current(t testing.TB) Version {
 	return Version{filepath.Dir(path)}
 }
 
-// kinds lists the kinds of differences. Each kind is compared by one test, all differences at once.
+// kinds lists the kinds of differences. One test compares all differences of one kind at once.
 var kinds = []string{"metric", "rule", "alert", "series", "forgotten", "json", "flag", "values", "objects"}
 
 //go:embed expected

@@ -5,8 +5,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// annotated is a dashboard with annotations. It replaces the annotations in the SDK, which lack the fields
-// for Prometheus.
+// annotated is a dashboard with annotations. It has its own type of annotations, because the annotations in the SDK
+// lack the fields for Prometheus.
 type annotated struct {
 	dashboard.Dashboard
 	Annotations annotations `json:"annotations"`
@@ -41,8 +41,8 @@ func events(name string) annotations {
   unless on (cluster, node, UUID) HERE
   and on (UUID) SEEN
 )`
-		// For the whole fleet, the query reads the places on the previous day. Therefore it does not mark a return
-		// within a day.
+		// For the whole fleet, the query reads the places on the previous day. Therefore it does not mark a board that
+		// returns to a node within a day.
 		day = `last_over_time(gpuledger:placement_info:present1h[1d] offset $__interval)`
 		// For selected boards, the query reads the hours in which they were in each place, and uses the last place,
 		// as in the alert GPULedgerGPUMoved. It may not mark a board that returns after at most two hours.

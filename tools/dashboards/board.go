@@ -5,7 +5,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// schemaVersion is the version of Grafana 10; later versions of Grafana migrate a dashboard from it.
+// schemaVersion is the schema version of Grafana 10. Later versions of Grafana migrate dashboards from it.
 const schemaVersion = 39
 
 // These are the UIDs of the dashboards. Alerts and bookmarks use them.

@@ -12,8 +12,8 @@ func sumOfHours(rule string) string {
 	return fill(`sum_over_time(HOUR[$__range:1h] offset -61m)`, "HOUR", hour(rule))
 }
 
-// hour returns the value that a rule had in the hour before a full hour. This value describes the hour before
-// that hour.
+// hour returns the value that a rule had in the hour before a full hour. A rule computes the amount of an hour in the
+// next hour. The value therefore describes the hour that ended one hour before the full hour.
 func hour(rule string) string { return fill(`last_over_time(RULE[59m])`, "RULE", rule) }
 
 // cost converts kilowatt-hours to money, with the price of a kilowatt-hour and the PUE.

@@ -1,6 +1,6 @@
 // Dashboards writes the Grafana dashboards into a folder, as one JSON file for each dashboard.
 //
-// Because they are generated, panels of one kind look the same everywhere, common expressions are defined
+// Because the dashboards are generated, panels of one kind look the same everywhere, common expressions are defined
 // only once, and Grafana's own types prevent unknown options.
 package main
 
@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// write writes each dashboard into a file named after it.
+// write writes each dashboard into a file that is named after the dashboard.
 func write(folder string) error {
 	for name, builder := range map[string]*dashboard.DashboardBuilder{
 		"incident": incident(),

@@ -12,8 +12,8 @@ const (
 	inPod     = `namespace=~"$namespace", pod=~"$pod"`
 )
 
-// remembered returns gpuledger_gpu_info of the selected GPUs, as of now or, if it is missing, as of the last
-// hour.
+// remembered returns the current series gpuledger_gpu_info of the selected GPUs. If a series is missing now, remembered
+// uses its last sample in the last hour.
 func remembered(selector string) string {
 	return fill(`(gpuledger_gpu_info{SELECTOR}
   or on (cluster, node, UUID) topk by (cluster, node, UUID) (1, last_over_time(gpuledger_gpu_info{SELECTOR}[1h])))`, "SELECTOR", selector)
@@ -66,8 +66,8 @@ func described(series string) string {
   or on (cluster, node, manager, unit) SERIES`, "SERIES", series)
 }
 
-// describedOver adds the user and the account to series of units, if they are known. It uses the description in the
-// time range that the rule gpuledger:unit_owner:present1h prefers.
+// describedOver adds the user and the account to series of units, if they are known. If the time range contains several
+// descriptions of a unit, it uses the description that the rule gpuledger:unit_owner:present1h prefers.
 func describedOver(series string) string {
 	return fill(`(SERIES * on (cluster, node, manager, unit) group_left (user, account)
     topk by (cluster, node, manager, unit) (1, max by (cluster, node, manager, unit, user, account) (label_replace(label_join(
@@ -82,8 +82,8 @@ func describedOver(series string) string {
 		"INFO", `gpuledger_unit_info`)
 }
 
-// seen returns queries for the first and the last time of the record's series in the time range. The text in
-// only is appended to restrict the result. The step equals the record's interval, so that short stays are not
+// seen returns queries for the first and the last time of the record's series in the time range. The argument only is
+// appended to the query, to restrict the result. The step equals the record's interval, so that short stays are not
 // missed. Times are in milliseconds, which Grafana formats as dates.
 func seen(series, labels, only string) []string {
 	both := make([]string, 2)
@@ -100,10 +100,10 @@ const (
 	allocationGPU    = `gpuledger_allocation_gpu_seconds_total`
 )
 
-// counted returns the exact increase of each counter of the record in the time range. This is its value at the end,
-// minus its value before the range, plus its value before each restart. A counter without a sample in the day before
-// the range starts at 0 if it was created within that day, and otherwise at its first sample. The function increase
-// would extrapolate, and would omit the value of the first scrape.
+// counted returns the exact increase of each counter of the record in the time range. The increase is the counter's
+// value at the end of the range, minus its value before the range, plus its value before each restart. A counter
+// without a sample in the day before the range starts at 0 if it was created within that day, and otherwise at its
+// first sample. The function increase would extrapolate, and would omit the value of the first scrape.
 func counted(counter, created string) string {
 	return fill(`(LAST - (BEFORE or FIRST)
     + sum_over_time((last_over_time(COUNTER[1d] offset 1m) > min_over_time(COUNTER[1m]))[$__range:1m])
@@ -127,10 +127,10 @@ func named(expr string, labels ...string) string {
 	return expr
 }
 
-// rose selects the series of a counter in the record that counted a failure in the time range. Results of the
-// hourly rule add failures for which the counter was above 0 for less than a step. The last two hours are
-// read from all samples, because no rule has recorded them yet. Such a counter is mostly 0, so long ranges
-// are cheap.
+// rose selects the series of a counter in the record that counted a failure in the time range. If the counter was above
+// 0 for less than a step, only the results of the hourly rule contain the failure, so rose also reads these results. It
+// reads the last two hours from all samples, because no rule has recorded these hours yet. A counter of failures is
+// mostly 0, so long ranges are cheap.
 func rose(counter, hours string) string {
 	return fill(`((NOW > BEFORE) or (NOW unless BEFORE) or present_over_time(HOURS{cluster=~"$cluster"}[$__range]) or increase(COUNTER{cluster=~"$cluster"}[2h]) > 0 or (LATE unless EARLY))`,
 		"LATE", `last_over_time(COUNTER{cluster=~"$cluster"}[2h]) > 0`, "EARLY", `last_over_time(COUNTER{cluster=~"$cluster"}[1d] offset 2h)`,

@@ -1,8 +1,9 @@
-// Package certificate makes and holds the certificates for the reconciler's webhook. These are the certificate of a
-// separate authority, which the API server trusts only for this webhook, and the server's certificate.
+// Package certificate makes and holds the certificates for the reconciler's webhook. The first is the certificate of a
+// separate authority, which the API server trusts only for this webhook. The second is the certificate of the webhook's
+// server. The authority signs it.
 //
-// The authority does not expire, because all API servers would have to trust a new authority before it signs its first
-// certificate. The server's certificate is renewed in time.
+// The authority's certificate does not expire. Otherwise, all API servers would have to trust a new authority before
+// the new authority signs its first certificate. The server's certificate is renewed before it expires.
 package certificate
 
 import (
@@ -36,7 +37,7 @@ const (
 	lifetime = 90 * 24 * time.Hour
 	// early is the time between the renewal of a certificate and its expiry.
 	early = 30 * 24 * time.Hour
-	// backdate allows for API servers with slow clocks.
+	// backdate is the time by which a certificate is backdated, because the clocks of API servers may be slow.
 	backdate = 24 * time.Hour
 )
 
@@ -49,9 +50,9 @@ type pair struct {
 	key         *ecdsa.PrivateKey
 }
 
-// Renew returns the data of the Secret with an authority and with a certificate for the host that is valid for at least
-// a month. It also reports whether the returned data differs from the given data. It creates an authority only if the
-// Secret has none, because the API server trusts the existing authority.
+// Renew returns the data of the Secret. The returned data contains an authority, and a certificate for the host. This
+// certificate is valid for at least a month. Renew also reports whether the returned data differs from the given data.
+// Renew creates an authority only if the Secret contains no authority, because the API server trusts the existing one.
 func Renew(data map[string][]byte, host string, now time.Time) (renewed map[string][]byte, changed bool, err error) {
 	renewed = maps.Clone(data)
 	if renewed == nil {

@@ -18,8 +18,8 @@ import (
 type Board struct {
 	Node   string
 	Serial string
-	// ChassisSlot and PCIBusID give the place in the node, in the format of gpuledger_gpu_info. Each is empty if the list
-	// omits it.
+	// ChassisSlot and PCIBusID give the place in the node, in the format of gpuledger_gpu_info. A field is empty if the
+	// list omits it.
 	ChassisSlot string
 	PCIBusID    string
 }
@@ -41,8 +41,9 @@ var (
 )
 
 // Parse reads a comma-separated list. The first line names the columns. Parse returns the valid boards, and an error
-// with the line number for each invalid line. It rejects the whole list with err if the number of lost lines is
-// unknown, because the list has no lines, lacks a required column, or has an unclosed quotation mark that hides lines.
+// with the line number for each invalid line. It rejects the whole list with err if it cannot determine the number of
+// lost lines. This is the case if the list has no lines, if it lacks a required column, or if an unclosed quotation
+// mark hides lines.
 func Parse(text []byte) (boards []Board, wrong []error, err error) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
 	r.Comment, r.TrimLeadingSpace, r.FieldsPerRecord, r.ReuseRecord = '#', true, -1, true
@@ -143,7 +144,7 @@ func (c columns) board(record []string) (Board, error) {
 // longest is the maximum size of a value in bytes, which is also the limit for labels.
 const longest = 256
 
-// plain reports whether a value is printable and short.
+// plain reports whether a value is printable and not too long.
 func plain(value string) bool {
 	return len(value) <= longest && utf8.ValidString(value) &&
 		!strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) })

@@ -70,7 +70,7 @@ func TestParse(t *testing.T) {
 }
 
 // FuzzParse checks that, for any file, every board has a node and a serial number that are valid label values. Every
-// non-empty line must result in a board or an error, or be a comment.
+// line that is neither empty nor a comment must result in a board or in an error.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"node,serial,chassis_slot,pci_bus_id\ngpu-001,S1,15,0000:1b:00.0\n", "node;serial\n", "\ufeffserial,node\r\n\"a\nb\",c\r\n", "node,serial\n\xff,\x00\n",

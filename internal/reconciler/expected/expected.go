@@ -187,8 +187,8 @@ func files(path string) ([]string, error) {
 	return names, err
 }
 
-// unique sorts the boards and removes duplicates, because a list of GPUs has a line for each GPU of a board. It omits a
-// board if its lines contradict each other about the node or the slot.
+// unique sorts the boards and removes duplicates, because a list of GPUs has a line for each GPU of a board. If the
+// lines of a board contradict each other about the node or the slot, unique omits the board.
 func unique(boards []Board) ([]Board, []error) {
 	first := make(map[string]Board) // boards by serial number
 	torn := make(map[string]bool)

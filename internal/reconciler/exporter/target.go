@@ -22,8 +22,8 @@ const (
 // exporter.
 type Target struct {
 	Node string
-	// DaemonSet and DaemonSetUID come from the pod's owner reference, in which a user can write any text. The caller must
-	// compare them with the real DaemonSet.
+	// DaemonSet and DaemonSetUID come from the pod's owner reference. Users can write any text into an owner reference,
+	// so the caller must compare both values with the real DaemonSet.
 	DaemonSet    DaemonSet
 	DaemonSetUID types.UID
 	// Run identifies a start of the container, and changes with each restart.

@@ -2,5 +2,6 @@
 // MutatingAdmissionPolicy. Every replica of the reconciler serves the webhook.
 //
 // The API server evaluates the webhook's match conditions. This package evaluates the conditions that depend on the
-// parameters. It never denies a pod. Without parameters or after an error, it returns no patch.
+// parameters. The webhook never denies a pod. If there are no parameters, or if an error occurs, the webhook returns no
+// patch.
 package injector

@@ -35,7 +35,7 @@ type review struct {
 }
 
 // ServeHTTP responds to an AdmissionReview with the patch for its pod. It responds to an invalid request with status
-// 400, which the API server ignores like any failure of the webhook.
+// 400. The API server ignores this response like any failure of the webhook.
 func (i *Injector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTime)) // response recorders in tests do not support deadlines
 	var request review

@@ -64,7 +64,7 @@ func (i *Injector) NotReady() string {
 func (i *Injector) Rejected() {
 	i.count(certificateRejected)
 	i.rejected.Do(func() {
-		i.log.Warn("a client rejects the webhook's certificate: caBundle of the MutatingWebhookConfiguration must be its authority", "secret", sidecar.ServiceName)
+		i.log.Warn("a client rejects the webhook's certificate: caBundle of the MutatingWebhookConfiguration must contain the authority that signed the certificate", "secret", sidecar.ServiceName)
 	})
 }
 

@@ -156,9 +156,9 @@ func FuzzReview(f *testing.F) {
 	})
 }
 
-// TestLife simulates a year with two replicas and an API server in memory. Both replicas must present certificates that
-// the first authority signed, before and after a change of leader and a repeated installation. Changed parameters must
-// take effect.
+// TestLife simulates a year with two replicas and an API server in memory. The first authority must have signed all
+// certificates that the replicas present, even after a change of leader and after a repeated installation. Changed
+// parameters must take effect.
 func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset(

@@ -94,8 +94,8 @@ func (i *Injector) renew(ctx context.Context, kube kubernetes.Interface) error {
 	return nil
 }
 
-// announce writes the authority into the webhook's configuration, unless the configuration already contains it. It does
-// not create a configuration that was deleted, because the reconciler's role does not permit this.
+// announce writes the authority into the webhook's configuration, unless the configuration already contains it. If the
+// configuration was deleted, announce does not create it, because the reconciler's role does not permit the creation.
 func (i *Injector) announce(ctx context.Context, kube kubernetes.Interface) error {
 	secret, present := i.secret.Load(), i.webhook.Load()
 	if secret == nil || present == nil || len(secret.Data[certificate.Server]) == 0 {

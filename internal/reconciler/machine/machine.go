@@ -26,8 +26,8 @@ var unique = regexp.MustCompile(`^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F
 //	ocid1.instance.oc1.phx.anyhqljt, oci://ocid1.instance…     ocid1.instance.oc1.phx.anyhqljt
 //	openstack:///7d9c2f10-3bb6-…, hcloud://31415926            7d9c2f10-3bb6-…, 31415926
 //
-// An instance's number in a scale set is not unique across pools, so it is joined to the name of the set in the same
-// way as Azure does.
+// An instance's number in a scale set is not unique across pools, so ID joins the name of the set and the number, in
+// the same way as Azure.
 func ID(providerID, systemUUID string) string {
 	scheme, path, found := strings.Cut(strings.TrimSpace(providerID), "://")
 	if !found {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// Record is an object with annotations, which still exist after a term has ended.
+// Record is an object that has annotations. The annotations still exist after a term has ended.
 type Record interface {
 	// Edit calls edit with the annotations, and writes them if they changed. It may call edit
 	// again after a conflict.
@@ -35,8 +35,8 @@ const (
 	approvalLasts = 24 * time.Hour
 	// approvalAgain is the interval between two checks for an approval while changes wait.
 	approvalAgain = 10 * time.Second
-	// approvalPart is the number of approved changes that are reserved at once. A larger part needs fewer writes of the
-	// record, but the reserved changes are lost in a restart.
+	// approvalPart is the number of approved changes that are reserved at once. A larger number needs fewer writes of
+	// the record, but a restart loses the reserved changes.
 	approvalPart = 20
 )
 

@@ -144,12 +144,12 @@ func TestReserve(t *testing.T) {
 		name              string
 		before            map[string]string
 		want              approval
-		approved, expires string // afterwards
+		approved, expires string // annotations after the reservation
 	}{
 		{"none", nil, approval{}, "", ""},
 		{"one", map[string]string{approvedKey: "1"}, approval{reserved: 1, first: true}, "", ""},
 		{"a fleet", map[string]string{approvedKey: "5000"}, approval{reserved: 251, left: 4749, first: true}, "4749", tomorrow},
-		{"its next part", map[string]string{approvedKey: "4749", untilKey: tomorrow}, approval{reserved: 238, left: 4511}, "4511", tomorrow},
+		{"the next part of a fleet", map[string]string{approvedKey: "4749", untilKey: tomorrow}, approval{reserved: 238, left: 4511}, "4511", tomorrow},
 		{"expired", map[string]string{approvedKey: "9", untilKey: yesterday}, approval{left: 9, expired: true}, "", ""},
 		{"with a limit of the administrator", map[string]string{approvedKey: "30", untilKey: "2026-04-01T00:00:00Z"}, approval{reserved: 2, left: 28}, "28", "2026-04-01T00:00:00Z"},
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// counts contains the counters, which every replica exports and which start at 0 with the program. All label values
-// exist from the start, so that no first increase is lost.
+// counts contains the counters. Every replica exports the counters, and they start at 0 when the program starts. All
+// label values exist from the start, so that no first increase is lost.
 type counts struct {
 	descs                        [numMetrics]*prometheus.Desc
 	reads, writes, writeFailures *prometheus.CounterVec

@@ -16,8 +16,8 @@ import (
 )
 
 // daemonSets holds the UIDs of those listed DaemonSets that exist. A user can write any owner reference into a pod, so
-// a pod counts as an exporter only if its reference contains the UID of a listed DaemonSet. daemonSets is safe for
-// concurrent use.
+// a pod counts as an exporter only if its owner reference contains the UID of a listed DaemonSet. daemonSets is safe
+// for concurrent use.
 type daemonSets struct {
 	informers []cache.SharedIndexInformer // one informer for each listed DaemonSet
 	log       *slog.Logger
@@ -78,7 +78,8 @@ func (d *daemonSets) set(namespace, name string, uid types.UID) bool {
 	return true
 }
 
-// reportMissing logs the listed DaemonSets that do not exist after the first list from the API server.
+// reportMissing logs each DaemonSet that --exporter.daemonsets names but that does not exist. It is called after the
+// API server has listed the DaemonSets for the first time.
 func (d *daemonSets) reportMissing() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

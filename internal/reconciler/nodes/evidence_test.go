@@ -113,8 +113,8 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// TestForgedExporter checks that a pod on a Node without GPUs, which a user of the exporters' namespace
-// can create, changes neither this Node nor the Node with the GPUs that it claims.
+// TestForgedExporter checks that a forged exporter changes no labels. A user of the exporters' namespace can create a
+// pod on a Node without GPUs that claims to have the GPUs of another Node. The pod must change neither of these Nodes.
 func TestForgedExporter(t *testing.T) {
 	for _, condition := range []bool{false, true} { // in the fake API server, a write of a condition removes the labels
 		synctest.Test(t, func(t *testing.T) {

@@ -25,9 +25,9 @@ const (
 // gpuDrivers contains the names of the GPU drivers of NVIDIA, AMD and HAMi for DRA.
 var gpuDrivers = []string{"gpu.nvidia.com", "gpu.amd.com", "hami-core-gpu.project-hami.io"}
 
-// expected returns the reasons why a Node should have an exporter. It combines three sources, because the amount of the
-// device plugin's resources is 0 while the plugin is down, slices exist only with DRA, and labels exist only if a
-// program or an administrator sets them.
+// expected returns the reasons why a Node should have an exporter. It combines three sources, because none of them is
+// always present. The amount of the device plugin's resources is 0 while the plugin is down. ResourceSlices exist only
+// with DRA. Labels exist only if a program or an administrator sets them.
 func (t *term) expected(n *node) []string {
 	var reasons []string
 	if n.gpus {

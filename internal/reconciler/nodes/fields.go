@@ -139,8 +139,8 @@ func names(fields map[string]struct{}) []string {
 	return list
 }
 
-// matches reports whether the labels and annotations of a Node have the desired values and are owned by our manager,
-// and whether our manager owns no others.
+// matches reports whether our manager owns exactly the desired labels and annotations of a Node, and whether they have
+// the desired values.
 func (n *node) matches(want nodelabel.Desired) bool {
 	return all(n.Labels, n.owned.labels, want.Labels) && all(n.Annotations, n.owned.annotations, want.Annotations)
 }

@@ -59,8 +59,8 @@ func (m *memory) node(name string) *remembered {
 	return r
 }
 
-// news reports whether a write must be made because it does not repeat a write in flight. It also returns how long the
-// write must wait.
+// news reports whether a write must be made. A write is omitted if it only repeats a write in flight. news also returns
+// the time for which the write must wait.
 func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,8 +130,9 @@ func (m *memory) note(name string, f validator.Finding) (news bool, other string
 	return old.State != f.State && (old.State.Refused() || f.State.Refused()), old.Other
 }
 
-// failing records why the last write of a Node failed, or an empty reason if the write succeeded. It reports whether
-// this must be logged, which is the case for the first Node with this reason, and when writes no longer fail.
+// failing records the reason why the last write of a Node failed. The reason is empty if the write succeeded. failing
+// reports whether the result must be logged. It must be logged for the first Node with this reason, and when writes no
+// longer fail.
 func (m *memory) failing(name, reason string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

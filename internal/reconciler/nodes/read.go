@@ -17,10 +17,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// lanes limits how many items of a queue are processed concurrently. If a request takes longer than prompt, its lane is
-// released for the next request, so hanging requests do not occupy lanes. Together, the lanes can start as many
-// requests as the rate allows. Each request ends after the exporter timeout, so at this rate the number of late
-// requests is at most the capacity of late.
+// lanes limits how many items of a queue are processed concurrently. If a request takes longer than prompt, the request
+// counts as late, and its lane is released for the next request. Hanging requests therefore do not occupy lanes.
+// Together, the lanes can start as many requests as the rate allows. Each request ends after the exporter timeout at
+// the latest. At this rate, the number of late requests is at most the capacity of late.
 type lanes struct {
 	number int
 	prompt time.Duration
@@ -115,8 +115,9 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	return true
 }
 
-// skip leaves an exporter unread. Its Node is unknown or has no known GPU, so the pod may be forged. The exporter is
-// queued when the Node is registered or when a GPU becomes known. A change of the expected inventory does not queue it.
+// skip leaves an exporter unread. The exporter's Node is unknown or has no known GPU, so the exporter's pod may be
+// forged. The exporter is queued when the Node is registered, or when a GPU of the Node becomes known. A change of the
+// expected inventory does not queue the exporter.
 func (t *term) skip(name cache.ObjectName, node string, registered bool) {
 	t.fleet.skipped(name)
 	if registered {

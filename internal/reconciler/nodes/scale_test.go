@@ -15,10 +15,10 @@ import (
 var size = flag.Int("size", 100, "number of Nodes in TestLargeFleet")
 
 // TestLargeFleet counts the requests during a cold start, during an hour without changes, and during an approved change
-// of all boards. The numbers of lists and watches must not depend on the number of Nodes, and neither must the numbers
-// of readings and writes per Node. TestGrowth in package reconciler runs this test with two sizes, and compares how
-// often each statement is executed. The rates are proportional to the size, so that the duration of each part does not
-// depend on the size.
+// of all boards. Four numbers must not depend on the number of Nodes: the lists, the watches, the readings per Node,
+// and the writes per Node. TestGrowth in package reconciler runs this test with two sizes, and compares how often each
+// statement is executed. The rates are proportional to the size, so that the duration of each part does not depend on
+// the size.
 func TestLargeFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -110,9 +110,10 @@ const (
 	kindCondition = "condition"
 )
 
-// kindOf distinguishes a change of identity, which the budget counts, from a first labelling and
-// from the repair of a foreign change. The annotation contains the whole identity. If it equals the desired identity,
-// or if we wrote the desired identity last, only the rules have changed or another client has edited the Node.
+// kindOf distinguishes a change of identity from a first labelling and from the repair of a foreign change. The budget
+// counts only changes of identity. The annotation contains the whole identity. If the annotation equals the desired
+// identity, or if we wrote the desired identity last, the identity has not changed. In this case, either only the rules
+// have changed, or another client has edited the Node.
 func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	identity, last := t.identity(want), t.memory.lastIdentity(n.Name)
 	switch {
@@ -158,7 +159,8 @@ func (t *term) identity(d nodelabel.Desired) string {
 	return d.Annotations[t.opts.Rules.InventoryKey()]
 }
 
-// room reports whether the budget allows a change. If it does not, the Node is checked again later.
+// room reports whether the budget allows a change. If the budget does not allow the change, the Node is checked again
+// later.
 func (t *term) room(ctx context.Context, name string, want nodelabel.Desired) bool {
 	if t.changes.take(ctx, name, t.identity(want), t.fleet.size(), time.Now()) {
 		t.held.remove(name)

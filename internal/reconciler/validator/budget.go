@@ -11,8 +11,8 @@ import (
 
 // These values limit the number of Nodes that may change their identity in an hour. The limit is one in a hundred
 // Nodes, or a few Nodes in a small fleet. This is far more than the usual number of board replacements, and far less
-// than a bad driver release would change. A Node that changes repeatedly does not use the budget of other Nodes, and is
-// also stopped.
+// than the number of Nodes that a bad driver release would change. A Node that changes repeatedly is stopped. It does
+// not use the budget of other Nodes.
 const (
 	budgetWindow  = time.Hour
 	budgetLeast   = 10
@@ -24,11 +24,11 @@ const (
 type Budget struct {
 	spent map[string]spending // changes by Node
 	// approved is the number of changes beyond the limit that an administrator approved and that are unused. granted
-	// contains the Nodes that used an approved change. Each Node may use one per hour, so that a Node that changes
-	// repeatedly leaves the other approved changes to other Nodes.
+	// contains the Nodes that used an approved change. Each Node may use one approved change per hour, so that a Node
+	// that changes repeatedly leaves the other approved changes to other Nodes.
 	approved int
 	granted  map[string]spending
-	// No spending expires before expires, which is a Unix time.
+	// expires is a Unix time. No spending expires before this time.
 	expires int64
 }
 
@@ -43,7 +43,7 @@ func (s spending) expired(now time.Time) bool {
 	return now.Sub(time.Unix(s.Since, 0)) >= budgetWindow
 }
 
-// NewBudget returns a budget of which nothing has been used.
+// NewBudget returns an unused budget.
 func NewBudget() *Budget {
 	return &Budget{spent: make(map[string]spending), granted: make(map[string]spending)}
 }
@@ -72,8 +72,8 @@ func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 	return false
 }
 
-// sweep removes expired spendings. It goes through all spendings only if one of them has expired, because there is a
-// spending for each Node after an approved change of a whole fleet.
+// sweep removes expired spendings. It goes through all spendings only if at least one of them has expired, because
+// there can be many. After an approved change of a whole fleet, there is a spending for each Node.
 func (b *Budget) sweep(now time.Time) {
 	if now.Unix() < b.expires {
 		return

@@ -105,8 +105,8 @@ func (j *Validator) Read(name, exporter string, page inventory.Page, now time.Ti
 	return j.finding(name, n, now)
 }
 
-// Reject records that a Node's inventory is rejected for a reason that is not on its page. The GPUs of the Node then no
-// longer conflict with other Nodes.
+// Reject records that a Node's inventory is rejected for a reason that is not on the exporter's page. The GPUs of the
+// Node then no longer conflict with other Nodes.
 func (j *Validator) Reject(name string, why State, detail string, now time.Time) Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -217,8 +217,8 @@ func (j *Validator) Forget(name string) {
 	}
 }
 
-// Findings returns the states of the inventories by Node. A Node with a silent exporter has no conflict, because its
-// board may have been moved.
+// Findings returns the states of the inventories by Node. A Node with a silent exporter has no conflict, because the
+// Node's board may have been moved.
 func (j *Validator) Findings(now time.Time) map[string]Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -232,7 +232,7 @@ func (j *Validator) Findings(now time.Time) map[string]Finding {
 }
 
 // finding returns the finding for a Node. It looks for other Nodes that report the same GPUs only if the page itself is
-// valid and any identity is reported twice.
+// valid, and if at least one identity in the cluster is reported twice.
 func (j *Validator) finding(name string, n *node, now time.Time) Finding {
 	if len(j.holders.others) > 0 && (n.state == Settled || n.state == Unconfirmed || n.state == DriverDown) {
 		for _, c := range n.boards {

@@ -344,8 +344,8 @@ func TestForget(t *testing.T) {
 	c.expect("a", c.page("1"), validator.Unconfirmed)
 }
 
-// What an exporter reported remains valid while its driver is down. If another Node then reports the board, it is
-// unknown which Node is right. An invalid page takes precedence over this conflict.
+// The last report of an exporter remains valid while the exporter's driver is down. If another Node then reports the
+// same board, it is unknown which of the two Nodes is right. An invalid page takes precedence over this conflict.
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")

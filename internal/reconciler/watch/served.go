@@ -13,7 +13,7 @@ import (
 )
 
 // These are the intervals between two checks for a resource. The first interval applies if the API server lacks the
-// resource, which an upgrade may add. The second interval applies after an error.
+// resource, because an upgrade may add the resource. The second interval applies after an error.
 const (
 	lackedAgain  = 10 * time.Minute
 	unknownAgain = 30 * time.Second

@@ -12,7 +12,7 @@ import (
 type book struct {
 	render    *renderer
 	retention time.Duration
-	// traced is called for a controller whose owner chain is required.
+	// traced is called for each controller for which the owner chain is required.
 	traced func(reference)
 	// started is the start of the term.
 	started time.Time
@@ -41,8 +41,8 @@ type entry struct {
 	amounts []amount
 	// ended is the time when the pod finished or was deleted. It is zero before that.
 	ended time.Time
-	// samples contains the series of the pod, or is nil before they are rendered. A pod without a controller is its own
-	// workload, and other pods may also belong to this workload.
+	// samples contains the series of the pod, or is nil before the series are rendered. A pod without a controller is
+	// its own workload, and other pods may also belong to this workload.
 	samples  *podSamples
 	workload *level
 }
@@ -170,8 +170,9 @@ func (b *book) settle(e *entry) bool {
 	return true
 }
 
-// show renders the series of the entry when the owners of its pod are known. Series that were rendered earlier would
-// soon get other labels, and would remain as duplicates in the history.
+// show renders the series of the entry when the owners of its pod are known. If the series were rendered before the
+// owners are known, the series would soon get other labels. The earlier series would then remain as duplicates in the
+// history.
 func (b *book) show(e *entry) {
 	if e.pod.owner == (reference{}) {
 		e.workload = b.render.bare(e.pod)

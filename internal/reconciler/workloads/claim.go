@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// claimNames returns the names of a pod's claims. The pod's status contains the name of a claim from a template after
-// this claim was created. Claims that the scheduler creates for extended resources are omitted, because the resources
-// themselves are counted.
+// claimNames returns the names of a pod's claims. If a claim is created from a template, the pod's status contains the
+// claim's name after the claim was created. Claims that the scheduler creates for extended resources are omitted,
+// because the resources themselves are counted.
 func claimNames(p *corev1.Pod) []string {
 	var names []string
 	add := func(name *string) {

@@ -24,8 +24,8 @@ func eventNames() []string {
 
 // change is an event of a pod. The id depends on the change and not on the time of its observation, so that an event
 // has the same id if it is written again after a change of leader or a broken watch. The id includes the pod's version
-// only if nothing else distinguishes the events, because a new leader may see a later version than the one with the
-// change.
+// only if nothing else distinguishes the events, because a new leader may see a later version of the pod than the
+// version with the change.
 type change struct {
 	name    string
 	which   []string // distinguishes the events of the pod that have the same name
@@ -42,12 +42,12 @@ type details map[string]any
 // moment formats a time for an id.
 func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// recently is the maximum age of the events that are written after the first list although they happened before it. An
-// earlier leader may not have seen these events.
+// recently is the maximum age of events that happened before the first list but are written after it. They are written
+// because an earlier leader may not have seen them.
 const recently = 5 * time.Minute
 
-// changes returns the events between two versions of a pod that happened since a moment. before is nil if no earlier
-// version is known.
+// changes returns the events between two versions of a pod. It omits events that happened before the time since. The
+// version before is nil if no earlier version of the pod is known.
 func changes(before, after *pod, since time.Time) []change {
 	is := after.status
 	if is == nil {

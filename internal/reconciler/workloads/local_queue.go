@@ -52,8 +52,8 @@ func (c *clusterQueues) resolve(namespace string, q queue) queue {
 	return q
 }
 
-// putLocalQueue stores the ClusterQueue of a LocalQueue. The affected pods are rendered for the next page and not
-// immediately, because this would go through all pods for each LocalQueue.
+// putLocalQueue stores the ClusterQueue of a LocalQueue. The affected pods are rendered for the next page. To render
+// them immediately would mean to go through all pods for each LocalQueue.
 func (b *book) putLocalQueue(of localQueue, cluster string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -65,7 +65,7 @@ func (l *eventLog) writeNews(news []event.Event, since time.Time) {
 	}
 }
 
-// write logs an event and sends it to the archive, each if enabled.
+// write logs an event if logged is set. If sent is set, it sends the event to the archive.
 func (l *eventLog) write(e event.Event, message string, logged, sent bool) {
 	line, err := e.Append(nil)
 	if err != nil {

@@ -41,7 +41,7 @@ type lookup struct {
 	// closed contains the times until which kinds are not requested in a namespace, because RBAC forbids this. One
 	// permission covers thousands of Jobs in a cluster.
 	closed map[scope]time.Time
-	// logged contains the kinds that have been logged.
+	// logged contains each kind for which an error was logged, with the reason for the error.
 	logged map[string]bool
 
 	renewal sync.Mutex
@@ -55,8 +55,9 @@ type scope struct {
 	namespace string
 }
 
-// answer is the result of a request for an owner. It contains the reference to the object with its scope resolved, and
-// the object's creation time, controller, queue and labels. If these are unknown, why contains the reason.
+// answer is the result of a request for an owner. It contains the reference to the object, with the resolved scope. It
+// also contains the object's creation time, controller, queue and labels. If these values are unknown, the field why
+// contains the reason.
 type answer struct {
 	self, controller reference
 	created          time.Time
@@ -92,7 +93,7 @@ func (l *lookup) controllerOf(ctx context.Context, of reference) answer {
 	return v.(answer)
 }
 
-// flight returns a unique key for a reference, with which concurrent requests are shared.
+// flight returns a unique key for a reference. Concurrent callers with the same key share one request.
 func (r reference) flight() string {
 	return fmt.Sprintf("%q %q %q %q %q", r.apiVersion, r.kind, r.namespace, r.name, r.uid)
 }
@@ -201,8 +202,8 @@ func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version strin
 	return l.kinds.RESTMappingWithContext(ctx, gk, version)
 }
 
-// renewed reads the served kinds again, unless they were read recently. It reports whether they have been read since
-// the time looked.
+// renewed reads the served kinds again, unless they were read recently. It reports whether the served kinds have been
+// read at or after the time in looked.
 func (l *lookup) renewed(ctx context.Context, looked time.Time) bool {
 	l.renewal.Lock()
 	defer l.renewal.Unlock()
@@ -241,7 +242,7 @@ func (l *lookup) explain(err error, of reference) reason {
 	return failed
 }
 
-// maxLogged is the maximum number of kinds that are logged, because pods can name any kind.
+// maxLogged is the maximum number of logged errors about kinds. There is a maximum because pods can name any kind.
 const maxLogged = 100
 
 func (l *lookup) sayOnce(why reason, kind string, err error) {

@@ -15,7 +15,7 @@ import (
 )
 
 // reference identifies an object in the same way as an owner reference. If the scope of the object is unknown, the
-// namespace is that of the dependent object.
+// namespace is the namespace of the dependent object.
 type reference struct {
 	apiVersion, kind, namespace, name string
 	uid                               types.UID
@@ -31,8 +31,8 @@ func refer(owner *metav1.OwnerReference, namespace string) reference {
 }
 
 // groupVersion returns the group and version of an owner's kind if the reference is valid. Creators of pods can write
-// any text into a reference, and its name becomes part of an API path. A name such as "../secrets/x" must not be
-// requested.
+// any text into a reference, and the name in the reference becomes part of an API path. A name such as "../secrets/x"
+// must not be requested.
 func (r reference) groupVersion() (gv schema.GroupVersion, ok bool) {
 	gv, err := schema.ParseGroupVersion(r.apiVersion)
 	legal := err == nil &&
@@ -102,8 +102,8 @@ func (l *ownerChain) parent(level int) reference {
 }
 
 // replaces reports whether the chain replaces the known chain, which is nil if no chain is known. A chain that ends in
-// an error replaces no chain, because a wrong root would create a separate series in the history. A known chain is kept
-// if it continues the new one, because owners are often deleted before their pods.
+// an error replaces no chain, because a wrong root would create a separate series in the history. A known chain is also
+// kept if it begins with the new chain and is longer, because owners are often deleted before their pods.
 func (l *ownerChain) replaces(known *ownerChain) bool {
 	switch {
 	case l.stopped == failed:

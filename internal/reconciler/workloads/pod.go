@@ -44,14 +44,14 @@ type key struct{ namespace, name, uid string }
 
 func (p *pod) key() key { return key{p.namespace, p.name, string(p.uid)} }
 
-// GetObjectMeta implements [metav1.ObjectMetaAccessor], with which informers identify objects. Storing the result would
-// double the size of a pod.
+// GetObjectMeta implements [metav1.ObjectMetaAccessor]. Informers identify objects by this interface. The result is not
+// stored, because it would double the size of a pod.
 func (p *pod) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: p.uid, ResourceVersion: p.version}
 }
 
 // Keep reduces a pod to the parts that are kept in memory, if the pod requests a GPU or has a claim that may request a
-// GPU. It drops all other pods. Only one goroutine at a time may call Keep, which is also allowed while Run runs.
+// GPU. It drops all other pods. Only one goroutine at a time may call Keep. Keep may also be called while Run runs.
 func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok bool) {
 	amounts, claims := w.requests(from), claimNames(from)
 	if len(amounts) == 0 && len(claims) == 0 {

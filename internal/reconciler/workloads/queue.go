@@ -18,7 +18,7 @@ type queue struct {
 	local bool
 }
 
-// or returns the queue, or the other queue if this queue has no name.
+// or returns this queue if it has a name, and otherwise the other queue.
 func (q queue) or(other queue) queue {
 	if q.name == "" {
 		other.cluster = cmp.Or(q.cluster, other.cluster)

@@ -19,9 +19,10 @@ var (
 	scrapes = flag.Int("scrapes", 5, "number of scrapes in each part of TestManyPods")
 )
 
-// TestManyPods counts the requests and the lines of the page for many pods. It does so when the pods are listed, when
-// each pod changes once, when each namespace gets a queue, and when the pods end. Each owner must be read only once.
-// TestGrowth in package reconciler runs this test with two sizes, and compares how often each statement is executed.
+// TestManyPods counts the requests and the lines of the page for many pods, in four steps: when the pods are listed,
+// when each pod changes once, when each namespace gets a queue, and when the pods end. Each owner must be read only
+// once. TestGrowth in package reconciler runs this test with two sizes, and compares how often each statement is
+// executed.
 func TestManyPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pods, all := manyPods(*size)

@@ -12,8 +12,8 @@ const removed = "removed"
 
 // snapshot returns a copy of a pod without possible secrets. It removes commands and arguments, the values of
 // environment variables, headers and volume options, and all annotations that are not allow-listed. Arguments are
-// removed because it is impossible to detect which ones are secret, and annotations because kubectl apply's annotation
-// repeats the whole object.
+// removed because it is impossible to detect which arguments are secret. Annotations are removed because the annotation
+// of kubectl apply repeats the whole object.
 func snapshot(from *corev1.Pod, annotations []string) *corev1.Pod {
 	p := from.DeepCopy()
 	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}

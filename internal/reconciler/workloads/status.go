@@ -13,8 +13,8 @@ type status struct {
 	conditions    []condition
 	containers    []container
 	spec          uint64 // see specHash
-	// entered is the time when the pod entered its phase, or zero if the status does not contain it.
-	// Later versions in the same phase have the same time, or zero.
+	// entered is the time when the pod entered its phase, or zero if the status does not contain this time. In later
+	// versions of the pod in the same phase, entered is either the same time or zero.
 	entered time.Time
 }
 
@@ -24,7 +24,8 @@ type condition struct {
 	since int64                // seconds since the Unix epoch; the API server has the same resolution
 }
 
-// state is a condition without its time and without its message, which the scheduler changes repeatedly.
+// state is a condition without its time and its message. The message is omitted because the scheduler changes it
+// repeatedly.
 type state struct{ name, status, reason string }
 
 // container contains the parts of a container's status that are kept in memory.

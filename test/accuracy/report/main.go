@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// length is the simulated time of a case. It is half of this value for the other samplings, for which only
-	// means are reported.
+	// length is the simulated time of a case with the first sampling. For each other sampling, the simulated time is
+	// half as long, because only means are reported.
 	length = 10 * time.Minute
 	// light is the simulated time for a light load.
 	light = 15 * time.Minute
@@ -38,8 +38,8 @@ func main() {
 	}
 }
 
-// files contains the names of two documents, for the summary and for all tables. If a name is empty, its
-// tables are printed.
+// files contains the names of two documents. The summary is written into the first document, and all other tables into
+// the second. If a name is empty, the tables of this document are printed.
 type files struct{ summary, tables string }
 
 func run(ctx context.Context, to files) error {

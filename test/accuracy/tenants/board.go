@@ -10,11 +10,11 @@ type worker struct {
 	*Tenant
 	index   int
 	backlog float64 // waiting work in ms
-	// ran is the worker's time on the GPU in this step, and recent is its time on the GPU since the
-	// last sample, in milliseconds. pays is its part of the step's busy time.
+	// ran is the worker's time on the GPU in this step, and recent is the worker's time on the GPU since the last
+	// sample. Both are in milliseconds. pays is the worker's part of the step's busy time.
 	ran, recent, pays float64
-	// work is the energy of its work since the start, and floor is the floor's energy while it ran, in
-	// millijoules.
+	// work is the energy of the worker's work since the start. floor is the energy of the floor in the time in which
+	// the worker ran. Both are in millijoules.
 	work, floor float64
 }
 
@@ -33,13 +33,13 @@ type board struct {
 	random  *rand.Rand
 	now     int64 // ms since the start
 	floor   float64
-	// energy is the board's energy in millijoules, and counter is its value when the energy counter was last
-	// updated.
+	// energy is the board's energy in millijoules. counter is the value that energy had when the energy counter was
+	// last updated.
 	energy, counter float64
 	// busy and power contain running sums for each millisecond, from which averages are computed.
 	busy, power [kept]float64
 	busySum     float64
-	last        int     // worker that ran last; -1 before the first
+	last        int     // index of the worker that ran last; -1 before any worker ran
 	tail        float64 // additional power after work in W
 	// floors is the energy of the floor since the start.
 	floors float64
@@ -48,12 +48,13 @@ type board struct {
 
 // A slot is a MIG instance or a whole GPU.
 type slot struct {
-	part     float64   // of the GPU
+	part     float64   // the slot's part of the GPU
 	working  []*worker // workers that have a load
 	replicas float64
 	// unused is the energy of the slot's floor while no worker ran.
 	unused float64
-	// active is the time with work since the start in milliseconds, and counted is its value at the last update of GPM.
+	// active is the time with work since the start, in milliseconds. counted is the value that active had at the last
+	// update of GPM.
 	active, counted float64
 }
 
@@ -143,7 +144,7 @@ func (b *board) afterwards(left float64) float64 {
 	return b.tail
 }
 
-// run runs the waiting work of a slot for a millisecond. Each call starts with another worker. It returns the part of
+// run runs the waiting work of a slot for a millisecond. Each call starts with another worker. run returns the part of
 // the millisecond in which no worker ran.
 func (b *board) run(s *slot) (left float64) {
 	if b.MPS != NoMPS {

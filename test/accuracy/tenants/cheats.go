@@ -8,19 +8,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Cheat is a trick of the tenant mallory, who shares a GPU with the tenant victim. With it she changes the
-// idle power that the ledger learns for the GPU, or reduces the charge for her work.
+// A Cheat is a trick of the tenant mallory, who shares a GPU with the tenant victim. With the trick, mallory either
+// changes the idle power that the ledger learns for the GPU, or reduces the charge for her work.
 type Cheat struct {
 	Name string
-	// Load returns her work for the driver's sampling, and Watts is its power. Lifetime is the lifetime of her
-	// processes.
+	// Load returns mallory's work for the driver's sampling, and Watts is the power of this work. Lifetime is the
+	// lifetime of her processes.
 	Load     func(Driver) Load
 	Watts    float64
 	Lifetime time.Duration
-	// Ordinary is the power of the same work without the trick, if the trick is a high power. That work takes longer.
+	// If the trick is a high power, Ordinary is the power of the same work without the trick. At this lower power, the
+	// work takes longer.
 	Ordinary float64
-	// Peer is her work on another GPU of the same model that she holds alone, and its power. It is nil if she
-	// has no such work.
+	// Peer is mallory's work on another GPU of the same model, which she holds alone. It is nil if she has no such
+	// work. PeerWatts is the power of this work.
 	Peer      func() Load
 	PeerWatts float64
 	// Tail is the power that the GPU draws additionally after work.

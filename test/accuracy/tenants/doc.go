@@ -1,5 +1,5 @@
-// Package tenants simulates shared GPUs in steps of a millisecond, and keeps their books with a ledger. It
-// uses no exporter, no files and no driver. A simulated hour takes a fraction of a second, so it can measure
+// Package tenants simulates shared GPUs in steps of a millisecond, and keeps their books with a ledger. It uses no
+// exporter, no files and no driver. A simulated hour takes a fraction of a second. The package can therefore measure
 // loads that are shorter than the steps of package simnode, and attacks that last for days.
 //
 // A GPU always draws the floor, and the running tenant adds its own power. Only one tenant runs at a time, by
@@ -9,8 +9,8 @@
 // Which tenant used the floor is not measured but defined. There are two definitions:
 //
 //   - floor shared: the holders always share the floor;
-//   - user pays: the holders share the floor while nothing runs, and the tenant that runs pays it
-//     otherwise. This is the rule of docs/energy.md.
+//   - user pays: while a tenant runs, this tenant pays the floor. While nothing runs, the holders share
+//     the floor. This is the rule of docs/energy.md.
 //
 // All random numbers have a fixed seed, so every run has the same results.
 package tenants

@@ -32,8 +32,8 @@ func Lights() (all []Light) {
 	return all
 }
 
-// A Variant describes a GPU under a light load: the number of holders, of which half are idle, the idle
-// power, and the driver's sampling.
+// A Variant describes a GPU under a light load: the number of holders, the idle power, and the driver's sampling. Half
+// of the holders are idle.
 type Variant struct {
 	Holders int
 	Floor   gpu.Watts
@@ -82,8 +82,9 @@ func (l Light) World(v Variant, length time.Duration) World {
 	return World{Name: l.String() + ", " + v.String(), GPUs: []GPU{g}, Driver: v.Driver, Length: length, Seed: 40}
 }
 
-// A Beside describes the load of one holder beside an idle holder. The GPU has an idle power of 110 W and a
-// limit of 700 W. It also contains the holder's true part if the user pays, which was calculated by hand.
+// A Beside describes the load of one holder beside an idle holder. The GPU has an idle power of 110 W and a limit of
+// 700 W. It also contains the holder's true part by the definition in which the user pays. This part was calculated by
+// hand.
 type Beside struct {
 	Name string
 	// Watts is the power of the work in addition to the idle power.

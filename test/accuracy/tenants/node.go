@@ -172,8 +172,8 @@ func (r *reader) fold(at gpu.Instant, taken []sample) (gpu.Span, []ledger.Activi
 	return span, activity
 }
 
-// performed returns the activity of the processes that a sample names. The sampler divides the work of an MPS server equally
-// over its clients, and marks it as served.
+// performed returns the activity of the processes that a sample names. The sampler divides the work of an MPS server
+// equally over the server's clients, and marks this work as served.
 func (r *reader) performed(s sample, span gpu.Span, busy time.Duration) (all []ledger.Activity) {
 	if r.MPS != MPSServer {
 		return []ledger.Activity{{Process: r.named(s), Span: span, Busy: busy}}
@@ -200,7 +200,7 @@ func (r *reader) named(s sample) *gpu.Process {
 // reading returns a reading of the board's energy counter.
 func (r *reader) reading() gpu.Millijoules { return gpu.Millijoules(math.Round(r.counter)) }
 
-// keep records the truth. It keeps ten seconds of it, because the books are at most ten seconds late.
+// keep records the truth. It keeps only the last ten seconds, because the books are at most ten seconds late.
 func (r *reader) keep(at gpu.Instant) {
 	m := mark{at: at.Boot, energy: r.energy, counter: r.reading(), tallies: r.tallies()}
 	if r.first.at == 0 {

@@ -59,7 +59,7 @@ func (r *ring) sample(b *board) {
 	}
 }
 
-// named returns the worker that a sample names, or -1 if it names none.
+// named returns the worker that a sample names, or -1 if the sample names no worker.
 func (r *ring) named(b *board) int {
 	ran := func(w *worker) float64 { return w.ran }
 	recent := func(w *worker) float64 { return w.recent }
@@ -82,8 +82,8 @@ func (r *ring) named(b *board) int {
 	return -1
 }
 
-// overlap returns the sum of the times of all workers in this step, divided by the time in which at least one of them ran. It
-// is 1 if one runs at a time.
+// overlap returns the sum of the times of all workers in this step, divided by the time in which at least one of them
+// ran. The result is 1 if only one worker runs at a time.
 func (b *board) overlap() float64 {
 	sum, busy := 0., 0.
 	for _, w := range b.working {

@@ -7,12 +7,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Sharing is the way in which mallory and the victim share the GPU. They time-slice it, hold the MIG instances 3g (mallory) and 4g
-// (the victim), or are clients of one MPS server.
+// Sharing is the way in which mallory and the victim share the GPU. There are three ways: they time-slice the GPU, they
+// hold MIG instances (mallory 3g, the victim 4g), or they are clients of one MPS server.
 type Sharing int
 
-// These are the ways. On GPUs with GPM, the driver measures the activity of MIG instances. The samples of an MPS server name the
-// server or its clients.
+// These are the ways to share a GPU. On GPUs with GPM, the driver measures the activity of MIG instances. The samples
+// of an MPS server name the server or its clients.
 const (
 	TimeSliced Sharing = iota
 	MIGWithGPM
@@ -84,8 +84,8 @@ func (s Scene) besideBusy() Scene {
 	return s
 }
 
-// SharingCheats returns the cheats for a way to share a GPU. In MIG mode there are no samples of processes and of power, but
-// counters that are read every second.
+// SharingCheats returns the cheats for a way to share a GPU. In MIG mode the driver provides no samples of processes
+// and no samples of power. Instead, it provides counters, which are read every second.
 func SharingCheats(how Sharing) (all []Cheat) {
 	all = slices.DeleteFunc(Cheats(), func(c Cheat) bool { return c.Peer != nil || c.Tail > 0 || c.Lifetime > 0 })
 	if how.isMIG() {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/accuracy/tenants"
 )
 
-// These are the limits of the parts of a GPU's energy that a cheat may move on a GPU that is not time-sliced. The last two limits
-// are for kernels with much power, if the idle power is estimated or configured.
+// If a GPU is not time-sliced, a cheat may move at most these parts of the GPU's energy. The last two limits apply to
+// kernels with much power: powerLimit if the idle power is estimated, and configuredPowerLimit if it is configured.
 const sharingLimit, powerLimit, configuredPowerLimit = 0.02, 0.08, 0.06
 
 const muchPower = "kernels with much power"
@@ -76,8 +76,9 @@ func TestSharedCharges(t *testing.T) {
 	near(t, "MPS server", charged(world(tenants.MPSServer, nil, false, 0, [2]float64{300, 300})), 1./4, 0.001)
 }
 
-// TestHonestInstances checks the mean part of the energy in wrong accounts for pairs of loads on two MIG instances with GPM. Most of
-// these GPUs are never seen idle. With an eighth of the power limit as idle power the mean was 7.3 %.
+// TestHonestInstances checks the mean part of the energy in wrong accounts for pairs of loads on two MIG instances with
+// GPM. Most of these GPUs are never seen idle. When an eighth of the power limit was used as idle power, the mean was
+// 7.3 %.
 func TestHonestInstances(t *testing.T) {
 	var sum, worst, n float64
 	for _, floor := range []gpu.Watts{55, 90, 140} {

@@ -133,9 +133,9 @@ func signed(share float64) string {
 }
 
 // CheatTable returns a table with the largest effects of each cheat, in percent of the GPU's energy. It has separate
-// columns for samples that name a process while nothing runs and for samples that do not, and for an estimated and a
-// configured idle power. Each column contains the largest value in any scene. If the victim pays less, the effect is
-// 0.
+// columns for four situations: the samples either name a process while nothing runs or do not, and the idle power is
+// either estimated or configured. Each column contains the largest value in any scene. If the victim pays less, the
+// effect is 0.
 func CheatTable(length time.Duration) (*markdown.Table, error) {
 	t := markdown.NewTable("mallory's trick", "samples name a process: moved", "worst scene", "error", "configured: moved", "error",
 		"samples name none: moved", "worst scene", "error", "configured: moved", "error")
@@ -164,7 +164,7 @@ func most(c Cheat, none, configured bool, length time.Duration) (most Effect, wh
 	return mostOf(scenes, configured, length)
 }
 
-// mostOf returns the largest effects in some scenes, and the scene in which most is moved.
+// mostOf returns the largest effects in some scenes, and the scene in which the cheat moves most energy.
 func mostOf(scenes []Scene, configured bool, length time.Duration) (most Effect, where string, err error) {
 	where = "–"
 	for _, s := range scenes {
@@ -202,7 +202,8 @@ func SharingTable(length time.Duration) (*markdown.Table, error) {
 }
 
 // TwinTable returns a table of the twins, in percent of the GPU's energy. It contains the true part of the victim in
-// both worlds, the error that no rule can avoid in one of them, and the error of the ledger in each world.
+// each world, the error that every rule makes in at least one of the two worlds, and the error of the ledger in each
+// world.
 func TwinTable(length time.Duration) (*markdown.Table, error) {
 	t := markdown.NewTable("mallory's trick", "one world", "another with the same readings", "victim's part", "in the other", "no rule is below", "gpuledger", "in the other")
 	for _, twin := range Twins() {

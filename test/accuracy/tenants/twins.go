@@ -9,8 +9,8 @@ import (
 )
 
 // A Twin is a pair of worlds in which the driver reports the same values, although the victim used different parts of
-// the GPU's energy. Every rule that uses only the readings charges the victim the same part in both worlds. In one of
-// them, its error is therefore at least half of the difference.
+// the GPU's energy. Every rule that uses only the readings charges the victim the same part in both worlds. In at least
+// one of the worlds, the error of the rule is therefore at least half of the difference between the two parts.
 type Twin struct {
 	Name string
 	// Descriptions describe the GPU of each world.
@@ -57,8 +57,8 @@ func Twins() []Twin {
 	}, sharingTwins()...)
 }
 
-// sharingTwins returns the twins of GPUs that are not time-sliced. Mallory and the victim exchange their work, or a part of its
-// power. The watts are the powers of both on a whole GPU.
+// sharingTwins returns the twins of GPUs that are not time-sliced. In the second world, mallory and the victim have
+// exchanged their work, or a part of its power. The watts are the powers of both tenants on a whole GPU.
 func sharingTwins() []Twin {
 	twin := func(name string, how Sharing, loads [2][2]Load, watts [2][2]float64) Twin {
 		t := Twin{Name: how.String() + ": " + name, driver: Driver{Power: time.Second}}

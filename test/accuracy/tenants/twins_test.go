@@ -28,16 +28,17 @@ func TestTwinsReadTheSame(t *testing.T) {
 }
 
 // TestTwinsDiffer compares the true parts of the victim with amounts that were calculated by hand. Let f be the idle
-// power, u the busy share and w the power of mallory's work. Then the part is 3/4 × f × (1 − u) / (f + u × w). If the
-// victim does the work, the part is 1 minus a quarter of f × (1 − u), as a part of the energy. Power after work belongs
-// to the work. No rule can be right in both worlds.
+// power, u the busy share and w the power of mallory's work. If mallory does the work, the victim's part is 3/4 × f ×
+// (1 − u) / (f + u × w). If the victim does the work, the victim's part is 1 − 1/4 × f × (1 − u) / (f + u × w). Power
+// after work belongs to the work. No rule can be right in both worlds.
 func TestTwinsDiffer(t *testing.T) {
 	powers := func(u, f, w float64) float64 { return 0.75 * f * (1 - u) / (f + u*w) }
 	// Both GPUs with bursts draw 70 W plus 5 % of 400 W.
 	bursts := 0.75 * 59.2 * (1 - 0.05) / 90
 	// The work takes 100 ms or 1 ms after each of 7.2 samples per second.
 	long, short := 0.72, 0.0072
-	// Clients of MPS work at the same time. At least one of two with 20 % works 36 % of the time, and both pay half of this floor.
+	// Clients of MPS work at the same time. If each of two clients works 20 % of the time, at least one of them works
+	// 36 % of the time. Each client pays half of the floor in this time.
 	together := 70 * (0.36/2 + 0.64*0.75)
 	want := [][2]float64{
 		{powers(0.05, 70, 400), bursts},
@@ -47,7 +48,7 @@ func TestTwinsDiffer(t *testing.T) {
 		{powers(0.05, 70, 590), powers(0.05, 98.5, 20)},
 		{powers(long, 70, 590), 1 - powers(long, 70, 590)/3},
 		{powers(short, 70, 590), 1 - powers(short, 70, 590)/3},
-		// The instance 4g has 40 of 70 W.
+		// The instance 4g has 40 W of the idle power of 70 W.
 		{(40 + 0.2*400*4/7) / (70 + 0.2*(590*3+400*4)/7), (40 + 0.2*310) / (70 + 0.2*(590*3+400*4)/7)},
 		{40. / (70 + 590.*3/7), (40 + 590.*3/7) / (70 + 590.*3/7)},
 		{powers(0.2, 70, 400), 1 - powers(0.2, 70, 400)/3},

@@ -68,7 +68,7 @@ type Names int
 
 // These are the interpretations of the header.
 const (
-	NamesActive Names = iota // a process that ran since the last sample or, if there is none, a process with a context
+	NamesActive Names = iota // a process that ran since the last sample or, if no process ran, a process with a context
 	NamesLast                // the process that ran last
 	NamesNone                // no process, because there is no sample at this time
 )

@@ -17,8 +17,8 @@ var times = map[string]string{
 	"MariaDB":    `concat(left(date_format(%s, '%%Y-%%m-%%dT%%H:%%i:%%s.%%f'), 23), 'Z')`,
 }
 
-// TestAppend checks that databases store each event once, even if several programs add the same events. The
-// user has no right to change tables.
+// TestAppend checks that databases store each event once, even if several programs add the same events. The programs
+// connect as a user who has no right to change tables.
 func TestAppend(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {

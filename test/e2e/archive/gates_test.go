@@ -147,9 +147,9 @@ func TestReplicas(t *testing.T) {
 	accepted(t, t.TempDir(), hours, "--store.url="+n.query(sidecars, "--query.replica-label=replica"), "--store.type=thanos")
 }
 
-// TestOutage checks that hours are refused while the gateway of a bucket is stopped and therefore the samples
-// of some nodes are missing. It uses a Thanos Query that expects the gateway, and another that has lost it.
-// The hours before the outage must be filed.
+// TestOutage checks that hours are refused while the gateway of a bucket is stopped and therefore the samples of some
+// nodes are missing. It uses a Thanos Query that expects the gateway, and another Thanos Query that has lost the
+// gateway. The hours before the outage must be filed.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()
@@ -179,7 +179,7 @@ func TestOutage(t *testing.T) {
 	accept(t, folder, 12, "--store.url="+url, "--store.type=thanos", "--to="+began.Add(12*time.Hour).Format(time.RFC3339), "--reason=nodes were removed")
 }
 
-// TestDownsampled checks that hours are refused if the bucket contains only downsampled blocks of them.
+// TestDownsampled checks that hours are refused if the bucket contains only downsampled blocks of these hours.
 func TestDownsampled(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()

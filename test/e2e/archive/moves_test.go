@@ -65,8 +65,8 @@ func checkMoves(t *testing.T, name string, p *foldtest.Places, source string) {
 	}
 }
 
-// checkEvents compares the events of the view with the drawn events. For a silent node, the view has a row for each
-// board instead of one row for all boards. It also has an event "replaced" for the next board.
+// checkEvents compares the events of the view with the drawn events. For a silent node, the view contains a row for
+// each board instead of one row for all boards. The view also contains an event "replaced" for the next board.
 func checkEvents(t *testing.T, name string, p *foldtest.Places, db query) {
 	t.Helper()
 	var want []string

@@ -115,8 +115,8 @@ func testStatements(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// testDropped checks that pruned hours are marked as hours without sums if an administrator removed their
-// rows before.
+// testDropped checks that pruned hours are marked as hours without sums if an administrator removed the rows of these
+// hours before the prune.
 func testDropped(t *testing.T, kind databases, server *server) {
 	t.Helper()
 	url, db := server.create(t, "dropped")

@@ -33,11 +33,11 @@ const kilowattHour = 3_600_000_000
 var november = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 // example returns the n-th hour of the example.
-//   - Board 102 has XID 79 in hour 15 and is lost. Board 105 replaces it in hour 33. In hour 44 it is in
-//     another machine.
+//   - Board 102 has XID 79 in hour 15 and is lost. In hour 33, board 105 replaces board 102. From hour 44 on,
+//     board 102 is in another machine.
 //   - Node gpu-2 is down in hours 30 and 31.
 //   - The JobSet train of team vision uses a GPU of each node from 8:03 to 17:42. The Deployment chat of team search
-//     holds a GPU always; its rows are of an earlier version, without these times.
+//     always holds a GPU; its rows are from an earlier version of the program, so they do not contain such times.
 func example(n int) *table.Hour {
 	h := &table.Hour{Cluster: "example", Start: november.Add(time.Duration(n) * time.Hour)}
 	place := func(node, slot, address, board string) {
@@ -124,8 +124,8 @@ func own(h *table.Hour, n int) {
 		table.Workload{Kind: "JobSet", Namespace: "vision", Name: "train", UID: "jobset-train"})
 }
 
-// fileExample files the example except for one hour. It also files a correction for another hour, because the
-// pod on gpu-1 used a tenth of a kilowatt-hour less in hour 12.
+// fileExample files the example except for one hour. It also files a correction for hour 12, in which the pod on gpu-1
+// used a tenth of a kilowatt-hour less than first filed.
 func fileExample(t *testing.T, sink sinktest.Sink) {
 	t.Helper()
 	for n := range 48 {

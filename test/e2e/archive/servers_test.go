@@ -80,7 +80,7 @@ func (n thanos) sidecar(s prometheus.Server) (*program.Program, string) {
 	return p, grpc
 }
 
-// query starts a Thanos Query for components and waits until it has found them.
+// query starts a Thanos Query for components and waits until the Thanos Query has found the components.
 func (n thanos) query(endpoints []string, args ...string) string {
 	n.t.Helper()
 	for _, grpc := range endpoints {

@@ -53,7 +53,8 @@ func TestReportOfAMD(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	// Half of twelve minutes is a tenth of an hour. The last error has just occurred at the last reading, and is not in it.
+	// Half of twelve minutes is a tenth of an hour. The last error occurs at the time of the last reading, so this
+	// reading does not include it.
 	want := "| UNCORRECTABLE | CORRECTABLE | RETIRED PAGES | REPLAYS | HOT HOURS |\n|---|---|---|---|---|\n| 4 | 179 | 8 | 0 | 0.10 |"
 	for _, books := range []string{"--books=" + folder, "--store.url=" + server} {
 		a := ask(t, "report", board.Serial, "--to=2026-03-01T13:00", books)

@@ -30,7 +30,7 @@ import (
 )
 
 // patient contains a simulated node with the exporter, on a simulated clock, and the samples of the exporter's record.
-// The exporter reads the driver once per interval, which divides a minute.
+// The exporter reads the driver once per interval. A minute is a multiple of the interval.
 type patient struct {
 	t        *testing.T
 	interval time.Duration

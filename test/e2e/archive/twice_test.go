@@ -17,8 +17,8 @@ import (
 )
 
 // TestFiledTwice files the same hours under two cluster names, and deletes the hours of one name with the statements in
-// docs/dba.md. Before, the command verify must report the duplicates. Afterwards, verify must accept the archive, which
-// must contain the rows of the other name.
+// docs/dba.md. Before the deletion, the command verify must report the duplicates. After the deletion, verify must
+// accept the archive, and the archive must contain the rows of the other name.
 func TestFiledTwice(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/dba.md")
 	check(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestUnknownPods checks, in databases, the charged pods that no series names. It includes tables of the
+// TestUnknownPods checks how databases count the charged pods that no series names. It also checks tables of the
 // previous version.
 func TestUnknownPods(t *testing.T) {
 	for _, kind := range kinds {

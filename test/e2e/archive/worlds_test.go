@@ -159,8 +159,8 @@ func (w subject) compare(t *testing.T, question string, end time.Time, sources m
 }
 
 // checkHolders checks that the holders in an hour according to the archive are the holders and past holders according
-// to Prometheus, which contains the scrapes. The exporters also serve owners that ended in the previous hour. It then
-// removes these holders from the answers.
+// to Prometheus. Prometheus contains the scrapes, so its past holders include owners that ended in the previous hour,
+// because the exporters still serve these owners. checkHolders then removes these holders from the answers.
 func checkHolders(t *testing.T, question string, answers map[string]any) {
 	t.Helper()
 	names := func(row map[string]any, column string) []string { return strings.Fields(row[column].(string)) }

@@ -80,7 +80,7 @@ func (c *Cluster) Stop() {
 // Logs writes the end of every program's log.
 func (c *Cluster) Logs(w io.Writer) { c.group.Logs(w) }
 
-// startEtcd starts etcd on a socket. The API server waits until it is ready.
+// startEtcd starts etcd on a socket. The API server waits until etcd is ready.
 func (c *Cluster) startEtcd() error {
 	client, peer := "unix://"+c.path("etcd"), "unix://"+c.path("peer")
 	_, err := c.start("etcd",
@@ -90,7 +90,7 @@ func (c *Cluster) startEtcd() error {
 	return err
 }
 
-// startServer starts kube-apiserver. The port must be chosen before the start. If another process takes it
+// startServer starts kube-apiserver. The port must be chosen before the start. If another process takes this port
 // first, startServer tries another port.
 func (c *Cluster) startServer(ctx context.Context, flags []string) error {
 	args, token, err := c.serverArgs()

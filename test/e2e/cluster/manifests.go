@@ -19,8 +19,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Apply applies every object in the YAML files of a folder as an administrator, except for files of kustomize
-// itself.
+// Apply applies all objects in the YAML files of a folder as an administrator. It skips kustomization.yaml.
 func (c *Cluster) Apply(ctx context.Context, folder string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil || len(files) == 0 {

@@ -36,7 +36,7 @@ func travels() []byte {
 }
 
 // TestAnnotations checks that each event is annotated once, with every step and at every phase of the steps. Dashboards
-// about selected boards also mark the return of a board to a node within a day.
+// about selected boards must also mark the return of a board to a node within a day.
 func TestAnnotations(t *testing.T) {
 	rules, err := filepath.Abs("../../../dashboards/rules/placement.yaml")
 	check(t, err)

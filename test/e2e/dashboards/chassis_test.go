@@ -21,8 +21,8 @@ import (
 // an XID error.
 type housed struct{ uuid, node, chassis, machine string }
 
-// housing lists GPUs that report a chassis, GPUs that report none, and a GPU that reports none but is in a
-// machine with a chassis.
+// housing lists GPUs that report a chassis, GPUs that report no chassis, and a GPU that reports no chassis although its
+// machine has one.
 var housing = []housed{
 	{"GPU-1", "a", "C", "C"},
 	{"GPU-2", "b", "", ""},

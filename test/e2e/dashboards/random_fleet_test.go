@@ -44,7 +44,8 @@ type drawn struct {
 }
 
 // draw draws a fleet of three nodes. Pods and units start and end at least six minutes before or after a full hour.
-// However, scrapes around full hours fail, so the growth of a counter in an hour may be more or less than the hour.
+// However, scrapes around full hours can fail. Between the scrapes around two full hours, a counter of seconds may
+// therefore grow by more or less than an hour.
 func draw(random *rand.Rand) (d drawn) {
 	d.failed = make(map[string]map[time.Duration]bool)
 	for n := range 3 {

@@ -26,8 +26,8 @@ import (
 // checkpointsFile contains the ConfigMap for checkpoints, and the role for it.
 const checkpointsFile = "../../../manifests/components/checkpoints/checkpoints.yaml"
 
-// checkpointsURL writes the files that a pod gets from its service account, and returns the URL of
-// a ConfigMap that names these files.
+// checkpointsURL writes the files that a pod gets from its service account, and returns the URL of a ConfigMap. The URL
+// names these files.
 func checkpointsURL(t *testing.T, config *rest.Config, name string) string {
 	t.Helper()
 	account := t.TempDir()

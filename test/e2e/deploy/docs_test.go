@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// documented returns the commands in a section of the pages about the installation. It changes only the
-// references to the manifests, to paths in this tree. folder is the working directory of the commands.
+// documented returns the commands in a section of the pages about the installation. The only change is that references
+// to the manifests are replaced with paths in this tree. folder is the working directory of the commands.
 func documented(t *testing.T, section, folder string) []string {
 	t.Helper()
 	var pages []byte

@@ -48,8 +48,8 @@ func unlabel(t *testing.T, node string) {
 	check(t, err)
 }
 
-// forgedOnNode2 creates a DaemonSet with a pod on gpu-2 that serves a forged page. The DaemonSet is created
-// by a user who has all rights in the namespace gpu-operator and none elsewhere. It returns the number of
+// forgedOnNode2 creates a DaemonSet with a pod on gpu-2 that serves a forged page. The DaemonSet is created by a user
+// who has all rights in the namespace gpu-operator and no rights elsewhere. forgedOnNode2 returns the number of
 // requests for the page.
 func forgedOnNode2(t *testing.T) interface{ Load() int64 } {
 	t.Helper()

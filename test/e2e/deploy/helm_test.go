@@ -112,8 +112,8 @@ func settled(t *testing.T) []object {
 	return objects
 }
 
-// versions returns the generation of each gpuledger object, by name, or the resource version of an object
-// that has no generation. The generation is used because controllers change only the status.
+// versions returns the generation of each gpuledger object, by name. If an object has no generation, versions returns
+// its resource version. The generation is preferred, because it does not change when a controller changes the status.
 func versions(t *testing.T) map[string]string {
 	t.Helper()
 	out := shell(t, "", `kubectl get --all-namespaces --ignore-not-found --selector=app.kubernetes.io/managed-by=Helm `+
@@ -267,8 +267,7 @@ func toDaemonSet(t *testing.T, i installer, command string) {
 	}
 }
 
-// wantPolicy checks that the network policy for the exporter's DaemonSet exists exactly as long as the
-// DaemonSet.
+// wantPolicy checks that the network policy for the exporter's DaemonSet exists if, and only if, the DaemonSet exists.
 func wantPolicy(t *testing.T, want bool) {
 	t.Helper()
 	policies := kubectl(t, "--namespace=gpuledger", "get", "networkpolicy", "--output=name")

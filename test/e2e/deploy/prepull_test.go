@@ -32,8 +32,7 @@ func TestGPUNodes(t *testing.T) {
 		kubectl(t, "label", "node", "gpu-1", label+"=true")
 		eventually(t, "a node is chosen by "+label, chosen(1))
 		kubectl(t, "label", "node", "gpu-1", label+"-")
-		// The controller does not reconsider a node while the node's pod is not bound, unless the DaemonSet
-		// changes.
+		// While a node's pod is not bound, the controller checks the node again only if the DaemonSet changes.
 		kubectl(t, "annotate", "daemonset", "--namespace=gpuledger", "gpuledger", "--overwrite", fmt.Sprint("look-again=", i))
 		eventually(t, "no node is chosen", chosen(0))
 	}

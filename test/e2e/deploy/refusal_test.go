@@ -133,8 +133,8 @@ func windows(p *core.Pod, system *core.PodOS, nodes map[string]string) {
 	}
 }
 
-// TestShapes checks that the pods of each installer get the container whether or not they have volumes and
-// annotations, to which the policy adds more.
+// TestShapes checks that the pods of each installer get the container, both with and without volumes and annotations of
+// their own. The policy adds volumes and annotations to both kinds of pods.
 func TestShapes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")

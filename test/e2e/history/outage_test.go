@@ -140,8 +140,8 @@ func (l *life) checkMoves(t *testing.T, now time.Time) {
 	}
 }
 
-// checkMissed checks pods that ended while Prometheus was down. Thanos must contain a pod's energy only up to
-// the outage, but all energy of the pod's board, which shows that the difference is missing.
+// checkMissed checks pods that ended while Prometheus was down. Thanos must contain a pod's energy only up to the
+// outage, but it must contain all energy of the pod's board. The difference shows the missing energy.
 func (l *life) checkMissed(t *testing.T, missed map[series]bool, at time.Time) {
 	value := func(s series) float64 {
 		found := l.ask(fmt.Sprintf("max_over_time(%s{node=%q,serial=%q,pod=%q}[1h])", s.Name, s.Node, s.Serial, s.Pod), at)

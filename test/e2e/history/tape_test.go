@@ -23,8 +23,8 @@ type leg struct {
 	from, to    int // first and last minute on the tape
 }
 
-// tape contains the legs in slow motion, in which a second becomes an hour and counters grow evenly.
-// Therefore queries can cover days, and the correct result of each query is known.
+// tape contains the legs in slow motion: a second becomes an hour, and counters grow evenly. Queries can therefore
+// cover days, and the correct result of each query is known.
 type tape struct {
 	began time.Time // time of minute 0
 	lines map[string]*line

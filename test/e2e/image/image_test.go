@@ -80,7 +80,8 @@ func TestPrograms(t *testing.T) {
 			}
 		}
 		folder := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[arch]
-		// The driver's library needs the last four, which are empty stubs in newer versions of glibc.
+		// The driver's library needs the last four libraries in this list. In newer versions of glibc, these four are
+		// empty stubs.
 		needed := append(libraries(t, exporter.program()), "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1")
 		for _, library := range needed {
 			if _, err := os.Stat(filepath.Join(exporter.root, "usr/lib", folder, library)); err != nil {

@@ -54,9 +54,9 @@ func (n *node) testExporter(t *testing.T) {
 	t.Logf("log of gpuledger:\n%s", log)
 }
 
-// inPod returns a shell command that enters the cgroup of a pod and then executes another program, like a
-// sidecar with hostPID. Otherwise the exporter would assume that process 1 of this test's PID namespace is in
-// its own container, and would not find the host. The kubelet has no such pod.
+// inPod returns a shell command that enters the cgroup of a pod and then executes another program, like a sidecar with
+// hostPID. Otherwise the exporter would assume that process 1 of this test's PID namespace is in the exporter's own
+// container, and would not find the host. The pod is not known to the kubelet.
 func inPod(t *testing.T) string {
 	t.Helper()
 	uid := newUID()

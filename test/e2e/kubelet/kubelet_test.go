@@ -15,8 +15,8 @@ const (
 	nodeName      = "e2e-node"
 )
 
-// kubeletConfig lets the kubelet run with or without an API server. With it, the kubelet authorizes every
-// request, reads pods from a folder, and supports both versions of cgroups.
+// kubeletConfig lets the kubelet run with or without an API server. With this configuration, the kubelet authorizes
+// every request, reads pods from a folder, and supports both versions of cgroups.
 const kubeletConfig = `{
 	"apiVersion": "kubelet.config.k8s.io/v1beta1",
 	"kind": "KubeletConfiguration",

@@ -107,8 +107,8 @@ func batch() pod {
 	return pod{name: unique("batch"), uid: newUID(), containers: []container{{name: "main", gpus: 1}}}
 }
 
-// longName returns a pod with long names: so that the name of its log link can contain only the first twenty
-// digits of the container id.
+// longName returns a pod with names that are so long that the name of the pod's log link can contain only the first
+// twenty digits of the container id.
 func longName() pod {
 	name := unique(strings.Repeat("long-", 30))
 	rest := 251 - 20 - len(pod{name: name}.fullName()+"_"+namespace+"_-")

@@ -22,8 +22,8 @@ import (
 // stateFolder is the folder of the exporter's books on the host.
 const stateFolder = "/run/gpuledger"
 
-// pluginPod returns a device plugin's pod with the exporter in it. change modifies the exporter's container
-// before that.
+// pluginPod returns a device plugin's pod with the exporter in it. The function change modifies the exporter's
+// container before the pod is created.
 func pluginPod(change func(*corev1.Container)) (pod, *corev1.Pod) {
 	p := pod{name: unique("device-plugin")}
 	exporter := sidecar.Container(exporterImage)

@@ -117,8 +117,8 @@ func fence(t *testing.T, prefixes string) {
 	t.Cleanup(func() { check(t, world.ApplyFile(context.Background(), shipped)) })
 }
 
-// TestFence checks that, with any kind of request, the account can change only labels and annotations of a
-// Node that have its own prefix.
+// TestFence checks that the account can change only labels and annotations of a Node, and only if they have the
+// account's own prefix. It checks every kind of request.
 func TestFence(t *testing.T) {
 	client := asReconciler(t)
 	nodes := world.Client.CoreV1().Nodes()

@@ -13,7 +13,7 @@ func late() world {
 	return world{name: "late", history: worlds.Late(), evaluate: 15 * time.Minute, questions: lateQuestions()}
 }
 
-// lateQuestions returns questions about the first 30 hours except the first one, and about one of these
+// lateQuestions returns questions about the 29 hours after the first hour, and questions about a single one of these
 // hours. The expected results are in minutes at 100 W.
 func lateQuestions() []question {
 	const until, minute = 30 * time.Hour, 6000.0

@@ -45,7 +45,7 @@ func TestMoveAlerts(t *testing.T) {
 			const all = `ALERTS{alertstate="firing"}`
 			group := func(expr string) string { return "group by (alertname, node, UUID, pci_bus_id) (" + expr + ")" }
 			end := f.Length() - phase // time since the first evaluation
-			// Every event has an alert, and every alert an event.
+			// Every event has an alert, and every alert has an event.
 			tests = append(tests, expect(group(fmt.Sprintf("count_over_time(%s[%s])", all, end)), end, want))
 			// An alert fires only once, so its number of samples equals the number of evaluations from its first to
 			// its last sample.
@@ -66,8 +66,8 @@ func TestMoveAlerts(t *testing.T) {
 	}
 }
 
-// rulesAt writes the rule for placements, so that it has a result only at the given minute of each hour, and the alerts
-// about places. promtool evaluates all rules at every interval.
+// rulesAt writes the rule for placements and the alerts about places. promtool evaluates all rules at every interval,
+// so rulesAt changes the rule for placements: the rule has a result only at the given minute of each hour.
 func rulesAt(t *testing.T, minute time.Duration) []string {
 	t.Helper()
 	dir := t.TempDir()

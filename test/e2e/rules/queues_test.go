@@ -39,7 +39,8 @@ func TestQueueQueries(t *testing.T) {
 		h.Constant(worlds.Series("gpuledger_pod_info", map[string]string{"pod_uid": pod, "cluster_queue": queue}), 0, end, 1)
 		h.Linear(worlds.Series("gpuledger_container_gpu_active_seconds_total", map[string]string{"pod_uid": pod, "UUID": "GPU-" + pod}), 0, end, 0, 0.5)
 	}
-	// A pod waited for three GPUs for 20 of the last 30 minutes. Two replicas of the reconciler report it. A running pod waited for none.
+	// A pod waited for three GPUs for 20 of the last 30 minutes. Two replicas of the reconciler report it. A running
+	// pod waited for no GPU.
 	for _, replica := range []string{"one", "two"} {
 		for pod, queue := range map[string]string{"waits": "later", "runs": "later"} {
 			of := map[string]string{"namespace": "ml", "pod_uid": pod, "instance": replica}

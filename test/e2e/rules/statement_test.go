@@ -137,8 +137,8 @@ func TestStatementIsComplete(t *testing.T) {
 	board := f.Sum(worlds.BoardEnergy, worlds.Day, everything)["all"]
 	near(t, "boards", board, f.Truth.Board, 1e-3)
 	namespaces := f.Sum(worlds.AllocationEnergy, worlds.Day, func(labels map[string]string) string { return labels["namespace"] })
-	// The bounds of the day are between two scrapes, so there is a small difference, and the energy of the
-	// namespace beta differs by the energy of two reboots.
+	// The bounds of the day are between two scrapes, so there is a small difference. The energy of the namespace beta
+	// also differs by the energy of two reboots.
 	for namespace, joules := range namespaces {
 		near(t, namespace, joules, f.Truth.Namespaces[namespace], 2e-3)
 	}
