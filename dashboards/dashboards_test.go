@@ -239,7 +239,7 @@ func (p panel) widths() map[string]float64 {
 	return all
 }
 
-// TestWidths checks that no column cuts its values, and that no table is wider than its panel.
+// TestWidths checks that each column is wide enough for its values, and that each panel is wide enough for its table.
 func TestWidths(t *testing.T) {
 	files, _ := dashboards(t)
 	checked := make(map[string]bool)
@@ -408,8 +408,8 @@ var (
 	alertLink = regexp.MustCompile(`(?m)^\s*dashboard: (/d/.*)$`)
 )
 
-// TestLinks checks that every link of a dashboard or an alert leads to an existing dashboard, and
-// sets only variables of that dashboard.
+// TestLinks checks the links in dashboards and in alerts. Every link must lead to an existing dashboard, and must set
+// only variables of that dashboard.
 func TestLinks(t *testing.T) {
 	files, texts := dashboards(t)
 	byUID := make(map[string]file)

@@ -1,5 +1,5 @@
-// Package dashboards contains the Grafana dashboards, which tools/dashboards writes, and the tests of the
-// dashboards. It contains no other code.
+// Package dashboards contains the Grafana dashboards and the tests of the dashboards. The program tools/dashboards
+// writes the dashboards. The package contains no other code.
 package dashboards
 
 //go:generate go -C ../tools/dashboards run . ../../dashboards

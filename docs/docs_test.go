@@ -78,7 +78,7 @@ var (
 	reference = []string{"accuracy.md", "metrics.md", "flags.md", "tables.md"}
 )
 
-// others is the name of the limit for all pages directly in this folder that have no limit of their own.
+// others is the name of the limit for the pages directly in this folder that have no separate limit.
 const others = "other pages"
 
 // TestLengths checks the number of words on each page and the length of each heading.

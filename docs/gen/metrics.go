@@ -18,8 +18,8 @@ import (
 //go:embed metrics.md.tmpl
 var metricsTemplate string
 
-// family is a table of metrics. Labels and a flag that all its metrics share are written above the table and
-// not in each row.
+// family is a table of metrics. If all metrics of a family have a label or a flag in common, this label or flag is
+// written above the table and not in each row.
 type family struct {
 	Name    string
 	Labels  []string
@@ -35,7 +35,7 @@ type cost struct {
 	Hidden []hidden
 }
 
-// hidden is a number of series that can be hidden, and the flag that hides them.
+// hidden contains a number of series that can be hidden, and the flag that hides these series.
 type hidden struct {
 	Flag   string
 	Series int

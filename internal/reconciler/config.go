@@ -45,7 +45,8 @@ type Config struct {
 	Version bool
 }
 
-// Flags returns the reconciler's flag set, and the configuration to which its values are written.
+// Flags returns the reconciler's flag set, and the configuration into which the flag set writes the values of the
+// flags.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c := &Config{Enable: cli.List{partLabels, partWorkloads}}
 	fs := flag.NewFlagSet("gpuledger-reconciler", flag.ContinueOnError)

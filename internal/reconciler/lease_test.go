@@ -156,7 +156,7 @@ func TestFollower(t *testing.T) {
 }
 
 // TestHangingLease checks that a leader ends its term before another leader can begin a term, even if the renewals
-// hang. client-go's elector waits for its requests to return.
+// hang. The test is needed because client-go's elector waits until its requests return.
 func TestHangingLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()

@@ -45,8 +45,8 @@ func (k *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return k.renewal(func() error { return k.Interface.Update(ctx, r) })
 }
 
-// renewal restarts the timer, which counts from the start of the request. The other replicas begin to wait later, when
-// they see the effect of the request.
+// renewal restarts the timer. The timer runs from the start of the request, because the other replicas begin to wait
+// later, when they see the effect of the request.
 func (k *lock) renewal(do func() error) error {
 	asked := time.Now()
 	err := do()

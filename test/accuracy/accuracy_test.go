@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/accuracy"
 )
 
-// library is the path of the fake driver, which is compiled once for the package.
+// library is the path of the fake driver. The driver is compiled once for the package.
 var library string
 
 func TestMain(m *testing.M) {

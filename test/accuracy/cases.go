@@ -13,8 +13,8 @@ type Case struct {
 	Scenario simnode.Scenario
 	// Down is the time in which the exporter does not run. It is zero if the exporter always runs.
 	Down simnode.Span
-	// Unseen is set if the driver does not report the activity that decides the charges. Then the signal's error
-	// has no limit.
+	// Unseen is set if the driver does not report the activity that decides the charges. In this case, the signal's
+	// error has no limit.
 	Unseen bool
 	// Limit is the limit of the signal's error as a share of the GPU's energy. If it is zero, the limit
 	// of all cases applies.
@@ -132,9 +132,9 @@ func bystander() Case {
 	return c
 }
 
-// sharedJobs returns a case in which two Slurm jobs hold one GPU. Two pods in their place would give the same
-// results. Most of the signal's error comes from samples that name a process while nothing runs. Without such
-// samples the error is below 0.5 %.
+// sharedJobs returns a case in which two Slurm jobs hold one GPU. Two pods in place of the jobs would give the same
+// results. Most of the signal's error comes from samples that name a process while nothing runs. Without such samples
+// the error is below 0.5 %.
 func sharedJobs() Case {
 	c := sliced("Slurm's jobs 4711, in bursts, and 4712, smooth, on one GPU")
 	bursts := simnode.SlurmJob("4711", "s8FXKTA79XAR00", 1001, simnode.GPUs(0),
@@ -156,8 +156,8 @@ func idleJob() Case {
 	return c
 }
 
-// amdJobs returns a case in which two Slurm jobs use one AMD GPU. The driver provides no samples of
-// processes, so the exporter reads their occupancy once a tick.
+// amdJobs returns a case in which two Slurm jobs use one AMD GPU. The driver provides no samples of processes, so the
+// exporter reads the occupancy of each process once a tick.
 func amdJobs() Case {
 	c := sliced("AMD: Slurm's jobs 4714 and 4715 on one MI300X")
 	c.Scenario.NoKubelet, c.Scenario.GPUs, c.Limit = true, instinct(), 0.045

@@ -13,8 +13,8 @@ import (
 // A Result is the result of a case up to the last settled time.
 type Result struct {
 	Case
-	// Energy is the true energy of the GPU, Booked is the energy in its book, and Accounts is the
-	// energy in the book's accounts.
+	// Energy is the true energy of the GPU, Booked is the energy in the GPU's book, and Accounts is the energy in the
+	// accounts of this book.
 	Energy, Booked, Accounts gpu.Millijoules
 	// Slack is the share of the time in which the GPU did not work.
 	Slack  float64
@@ -68,8 +68,8 @@ var (
 	PIDInfo     = func(o Owner) float64 { return o.PIDInfo }
 )
 
-// Check returns an error if the book does not balance with its accounts and with the GPU, or if the signal's
-// error exceeds an owner's tolerance.
+// Check returns an error in two cases: the energy in the book differs from the energy in its accounts or from the GPU's
+// energy, or the signal's error for an owner exceeds the owner's tolerance.
 func (r *Result) Check(tolerance func(Owner) float64) error {
 	if r.Booked != r.Energy || r.Accounts != r.Booked {
 		return fmt.Errorf("%s: the GPU consumed %d mJ, its book has %d mJ, its accounts hold %d mJ", r.Name, r.Energy, r.Booked, r.Accounts)

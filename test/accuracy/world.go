@@ -10,8 +10,8 @@ import (
 // step is the time step of the model.
 const step = 100 * time.Millisecond
 
-// A world computes, from the model, the true energy of each owner and its charge by gpuledger's rule with
-// perfect samples.
+// A world uses the model to compute two amounts for each owner: the true energy, and the charge by gpuledger's rule
+// with perfect samples.
 type world struct {
 	gpu simnode.GPU
 	// perSecond is the number of samples per second that the driver takes.
@@ -19,8 +19,8 @@ type world struct {
 	last      simnode.GPUTruth
 	// steps is the number of all steps, and slack is the idle time, in steps.
 	steps, slack float64
-	// The following fields describe the steps in which several owners had a context: the number of these steps,
-	// the energy of the work, and the charges for this work by the rule.
+	// The following fields describe the steps in which several owners had a context: the number of these steps, the
+	// energy of the work in these steps, and the rule's charges for this work.
 	sharedSteps  int
 	sharedEnergy float64
 	shared       charges

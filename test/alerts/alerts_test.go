@@ -97,8 +97,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestCordoned checks that each critical alert about a node's hardware has a second rule with the same content, which
-// fires as a notice on a cordoned node. GPULedgerDuplicateGPU concerns two nodes and is always critical.
+// TestCordoned checks that each critical alert about a node's hardware has a second rule with the same content. On a
+// cordoned node, this second rule fires, as a notice. GPULedgerDuplicateGPU concerns two nodes and is always critical.
 func TestCordoned(t *testing.T) {
 	const cordoned = " on (cluster, node) kube_node_spec_unschedulable == 1"
 	all, _ := read(t)

@@ -19,8 +19,8 @@ import (
 // matched matches the list of XID errors in an alert's query.
 var matched = regexp.MustCompile(`xid=~"([^"]+)"`)
 
-// TestHealthRules checks that every alert in the table of advice exists, and that GPULedgerXID fires for the XID errors that the
-// table assigns to it and for no other.
+// TestHealthRules checks that every alert in the table of advice exists. It also checks that GPULedgerXID fires for
+// exactly those XID errors that the table assigns to this alert.
 func TestHealthRules(t *testing.T) {
 	all, _ := read(t)
 	var xids *regexp.Regexp

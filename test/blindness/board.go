@@ -21,7 +21,7 @@ func (c *checker) checkReasons(s *Shot, g int) {
 	}
 }
 
-// changes returns the times around the beginning and the end of processes on a GPU.
+// changes returns the times around the beginning and around the end of each process on a GPU.
 func (c *checker) changes(g int) spans {
 	var out []span
 	for i := range c.Owners {
@@ -66,7 +66,7 @@ func (c *checker) twice(g int, at time.Duration) (sum int64) {
 	return sum
 }
 
-// checkEnd checks the last page, which contains all values that the exporter could read.
+// checkEnd checks the last page. This page contains all values that the exporter could read.
 func (c *checker) checkEnd(s *Shot) {
 	began := make([]time.Duration, len(c.GPUs))
 	for g, b := range c.GPUs {

@@ -73,8 +73,8 @@ func (s *Shot) unmap() {
 	s.add(unattributedEnergy, "", "unmapped", 2_000_000)
 }
 
-// TestChecks makes one kind of error at a time in pages without errors, and checks that the corresponding
-// rule detects it.
+// TestChecks makes one kind of error at a time in pages without errors. It checks that the corresponding rule detects
+// the error.
 func TestChecks(t *testing.T) {
 	if found := Check(testPlay()); len(found) > 0 {
 		t.Fatalf("honest pages: %v", found)
@@ -171,8 +171,8 @@ func TestExplained(t *testing.T) {
 	}
 }
 
-// TestRestarts checks that the checker accepts a gap after a restart until the boot id is readable, and an allocation
-// of an unknown pod until /proc shows the pod. The checker must not accept a new book.
+// TestRestarts checks that the checker accepts two effects of a restart: a gap until the boot id is readable, and an
+// allocation of an unknown pod until /proc shows the pod. The checker must not accept a new book.
 func TestRestarts(t *testing.T) {
 	down := blindness{hidesAll, everyGPU, span{71 * time.Second, 75 * time.Second}, ""}
 	noBoot := blindness{hidesOwners | hidesBoot, everyGPU, span{72 * time.Second, 95 * time.Second}, "proc missing"}

@@ -9,7 +9,7 @@ import (
 // namespace is the namespace of all pods in a schedule.
 const namespace = "team"
 
-// scenario returns the scenario of the schedule's node, which contains no spells.
+// scenario returns the scenario of the schedule's node. The scenario contains no spells.
 func (s *Schedule) scenario() (simnode.Scenario, error) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {

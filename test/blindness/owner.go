@@ -103,7 +103,7 @@ func (c *checker) alone(o *Owner) spans {
 	return c.smear(o.GPU, c.presence(o).minus(c.others(o)))
 }
 
-// unfiled reports whether an exporter may see a job's work before it sees the prolog's file that names the job.
+// unfiled reports whether an exporter may detect a job's work before it can read the prolog's file that names the job.
 // Until then, the exporter cannot detect that the job holds its GPU.
 func (c *checker) unfiled(o *Owner) bool {
 	hidden := c.hidden(hidesJobs|liesAboutJobs, o.GPU).wider(tick, poll+tick)
@@ -115,9 +115,8 @@ func (c *checker) unfiled(o *Owner) bool {
 	})
 }
 
-// unsampled returns the energy that may be charged as exclusive although other owners use the GPU. A context
-// without an allocation is considered only if it works, and the driver's samples in a second may miss a small
-// load.
+// unsampled returns the energy that may be charged as exclusive although other owners use the GPU. A context without an
+// allocation is considered only if its process works. The driver's samples in a second may miss a small load.
 func (c *checker) unsampled(o *Owner, at time.Duration) (sum int64) {
 	for i := range c.Owners {
 		x := &c.Owners[i]

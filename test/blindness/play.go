@@ -17,7 +17,7 @@ type Play struct {
 	Began time.Time
 	Shots []Shot
 	blind []blindness
-	// unloaded contains the times without a driver, in which no process works.
+	// unloaded contains the times without a driver. In these times, no process works.
 	unloaded []span
 	// late is the longest delay of a simulated step.
 	late time.Duration

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// The exporter reads /proc through a link, which a spell moves to another directory.
+// The exporter reads /proc through a link. A spell moves the link to another directory.
 const (
 	procLink = "proc"
 	// procEmpty is a directory without files.

@@ -54,8 +54,8 @@ func (s *Schedule) checkUse(t *testing.T) {
 	}
 }
 
-// TestTruth compares the energy in the model with the energy of the simulated boards, which is computed from
-// another model.
+// TestTruth compares the energy in the model with the energy of the simulated boards. The boards compute their energy
+// from another model.
 func TestTruth(t *testing.T) {
 	for seed := range uint64(8) {
 		s := Draw(seed, 2*time.Minute)

@@ -31,8 +31,8 @@ var (
 	verbose   = flag.Bool("details", false, "print each schedule")
 )
 
-// TestSchedules plays random schedules of blindness with the shipped exporter, and compares its pages
-// with the truth.
+// TestSchedules plays random schedules of blindness with the shipped exporter, and compares the exporter's pages with
+// the truth.
 func TestSchedules(t *testing.T) {
 	dir := t.TempDir()
 	if err := program.Build(t.Context(), dir, "gpuledger"); err != nil {

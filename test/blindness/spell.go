@@ -67,7 +67,7 @@ type Kind struct {
 	perGPU bool
 	// faults contains the driver's faults during the spell. Their GPU is set later if perGPU is set.
 	faults []simnode.Fault
-	// begin and end make all other changes at the start and the end of the spell. They are nil if there are no
+	// begin and end make all other changes at the start and the end of the spell. A function is nil if there are no
 	// such changes.
 	begin, end func(*machine, Spell) error
 }

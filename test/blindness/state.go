@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The state directory is a separate file system, which can be full or read-only.
+// The state directory is a separate file system, so that it can be full or read-only.
 
 func (m *machine) stateDir() string { return m.group.Path("state") }
 

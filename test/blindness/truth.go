@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A truth returns the true state in a play, which it derives only from the schedule.
+// A truth returns the true state in a play. It derives this state only from the schedule.
 type truth struct {
 	*Play
 	slack time.Duration
@@ -51,8 +51,8 @@ func (a spans) covers(t time.Duration) bool {
 	return slices.ContainsFunc(a, func(s span) bool { return s.covers(t) })
 }
 
-// unread returns the times in which no complete reading of a GPU was possible, because its processes or its
-// energy were unknown. After the end of an exporter, the books continue from the last settled interval of the
+// unread returns the times in which no complete reading of a GPU was possible, because either the GPU's processes or
+// the GPU's energy were unknown. After the end of an exporter, the books continue from the last settled interval of the
 // last save, as soon as the next exporter can read the boot id.
 func (t *truth) unread(g int) spans {
 	var lost []span
@@ -80,8 +80,8 @@ func (t *truth) unread(g int) spans {
 	return union(lost...)
 }
 
-// smeared returns the spans in which the counter was not read or did not change. The ledger may book the energy of such
-// a span as one amount, so it cannot divide the energy at a change of owners within the span.
+// smeared returns the spans in which the counter either was not read or did not change. The ledger may book the energy
+// of such a span as one amount, so it cannot divide the energy at a change of owners within the span.
 func (t *truth) smeared(g int) spans {
 	all := append(t.hidden(hidesEnergy|dropsEnergy, g), t.unread(g)...)
 	return union(union(all...).wider(around+t.slack, settled+latest+t.slack)...)
@@ -96,8 +96,8 @@ func (t *truth) smear(g int, in spans) spans {
 	return union(append(slices.Clone(in), t.smeared(g).meeting(in)...)...)
 }
 
-// noticed returns the times, minus the tolerances, in which the exporter could detect from its
-// sources that an owner held or used its GPU.
+// noticed returns the times in which the exporter could detect, from its sources, that an owner held or used the
+// owner's GPU. It subtracts the tolerances from these times.
 func (t *truth) noticed(o *Owner) spans {
 	if !o.Holds && !o.works() {
 		return nil

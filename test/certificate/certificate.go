@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Write writes a self-signed certificate for host names or IP addresses, and its key, to the files cert.pem
-// and key.pem in a folder. The certificate is valid for a day.
+// Write makes a self-signed certificate for host names or IP addresses. It writes the certificate to the file cert.pem
+// and the key to the file key.pem in a folder. The certificate is valid for a day.
 func Write(t testing.TB, folder string, hosts ...string) {
 	t.Helper()
 	template := &x509.Certificate{

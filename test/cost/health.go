@@ -24,17 +24,17 @@ import (
 )
 
 const (
-	// quiet is the time in which the exporter is not scraped. It includes several reads of health, which the
-	// exporter makes every ten seconds.
+	// quiet is the time in which the exporter is not scraped. It includes several reads of health, because the exporter
+	// reads health every ten seconds.
 	quiet = time.Minute
 	// scrapes is the number of times that the C program is scraped.
 	scrapes = 200
 )
 
 // health compares three programs on quiet nodes with 8 GPUs: the exporter with health and profiling, the exporter
-// without them, and a minimal C program with the same driver calls and series. All run at the same time, so other work
-// on the machine affects them equally. The fake driver only reads a file, so its time does not show the time of a real
-// driver.
+// without health and profiling, and a minimal C program with the same driver calls and series. All programs run at the
+// same time, so other work on the machine affects them equally. The fake driver only reads a file, so the time in its
+// calls does not show the time that a real driver takes.
 func health(ctx context.Context, out *strings.Builder) error {
 	g, err := program.Open("cost")
 	if err != nil {

@@ -107,8 +107,8 @@ const (
 	// rounds is the number of repetitions. The result is the cheapest round, because other work on the machine
 	// can only increase the cost.
 	rounds = 3
-	// seriesAtOnce is the number of series that are scraped in a round. A round has at least scrapesAtOnce
-	// scrapes, which are enough for a 99th percentile.
+	// seriesAtOnce is the number of series that are scraped in a round. A round has at least scrapesAtOnce scrapes.
+	// This number is enough for a 99th percentile.
 	seriesAtOnce  = 100_000
 	scrapesAtOnce = 112
 )

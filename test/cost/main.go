@@ -1,6 +1,6 @@
-// Cost measures the exporter's cost of a page and of a tick. It compares the page with the same bytes as a
-// static page, and with a plain registry that contains the same series. It prints Markdown tables, or writes
-// the tables between two markers of a file. The argument only=SECTION selects a section.
+// Cost measures the exporter's cost of a page and of a tick. It compares the page with a static page of the same bytes,
+// and with a plain registry that contains the same series. It prints Markdown tables, or writes the tables between two
+// markers of a file. The argument only=SECTION selects a section.
 package main
 
 import (
@@ -83,8 +83,8 @@ func pages(ctx context.Context, out *strings.Builder) error {
 	return nil
 }
 
-// row is a result, and the cost of the same scrapes of a static page and of a plain registry. These costs are
-// zero if there is no comparison.
+// row contains a result. It also contains the costs of the same scrapes if the page is static, and if a plain registry
+// serves it. These costs are zero if there is no comparison.
 type row struct {
 	result
 	static, plain time.Duration

@@ -88,9 +88,9 @@ func resident(ctx context.Context, args []string) (r residence, err error) {
 	return residence{status.VmRSS, status.RssFile, status.RssAnon, uint64(heap)}, err
 }
 
-// install copies a program in the same way as a container runtime unpacks it. The kernel maps the pages of a
-// file in the units in which they were written, and a program that was just linked would be mapped as one
-// unit.
+// install copies a program in the same way as a container runtime unpacks it. The copy is needed because the kernel
+// maps the pages of a file in the units in which the pages were written. A program that was just linked would be mapped
+// as one unit.
 func install(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {

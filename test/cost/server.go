@@ -90,8 +90,8 @@ func serveOne(args []string) error {
 	return (&http.Server{Handler: mux, ReadHeaderTimeout: time.Second}).Serve(l)
 }
 
-// newHandler returns the handler of the page. Every scrape uses the next snapshot, which has the same series
-// and other values, as after a tick.
+// newHandler returns the handler of the page. Every scrape uses the next snapshot. As after a tick, this snapshot has
+// the same series with other values.
 func newHandler(as renderer, s size) http.Handler {
 	var snapshots [4]*gpu.Snapshot
 	for i := range snapshots {
@@ -121,8 +121,8 @@ func newHandler(as renderer, s size) http.Handler {
 	return metrics.Main(c)
 }
 
-// constantMetrics serves the same series as constant metrics. They are created at every scrape from
-// descriptors and label values that were created once. Responses are shared as in gpuledger.
+// constantMetrics serves the same series as constant metrics. The metrics are created at every scrape. Their
+// descriptors and label values are created only once. Responses are shared as in gpuledger.
 type constantMetrics []constant
 
 type constant struct {
@@ -199,8 +199,8 @@ func labels(m *dto.Metric) (names, values []string) {
 	return names, values
 }
 
-// serveBytes serves the handler's current response, which is compressed only once, if the client accepts
-// compression.
+// serveBytes serves the handler's current response. If the client accepts compression, the response is compressed, but
+// only once.
 func serveBytes(handler http.Handler) http.Handler {
 	answers := make(map[string]*httptest.ResponseRecorder)
 	for _, encoding := range []string{"", "gzip"} {

@@ -295,8 +295,9 @@ func (d *demo) wait(t *testing.T, ask func() error) {
 	}
 }
 
-// panels evaluates the queries of all panels at the end of the default time range of their dashboard. If the range ends
-// now, each attempt uses a later end, because a rule has no results before its first evaluation.
+// panels evaluates the queries of all panels. It evaluates a query at the end of the default time range of the query's
+// dashboard. If the range ends now, each attempt uses a later end, because a rule has no results before its first
+// evaluation.
 func (d *demo) panels(t *testing.T) {
 	files, err := filepath.Glob("../../dashboards/*.json")
 	if err != nil || len(files) == 0 {

@@ -1,5 +1,6 @@
-// Demo runs a simulated fleet for demonstrations: four nodes in two clusters, a Prometheus with the rules in
-// dashboards/rules and a history of up to two months, and the archive. While the demo runs, it moves a board.
+// Demo runs a simulated fleet for demonstrations. The fleet consists of four nodes in two clusters, a Prometheus and
+// the archive. The Prometheus has the rules in dashboards/rules, and a history of up to two months. While the demo
+// runs, it moves a board.
 package main
 
 import (

@@ -67,7 +67,7 @@ func terms(t *testing.T, folder string) (all [][]expression) {
 	}
 	for _, p := range k.Patches {
 		var d daemonSet
-		if strings.HasPrefix(p.Patch, "-") { // JSON patch, which is a list of operations
+		if strings.HasPrefix(p.Patch, "-") { // a JSON patch is a list of operations
 			continue
 		}
 		if err := yaml.Unmarshal([]byte(p.Patch), &d); err != nil {

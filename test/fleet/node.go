@@ -19,7 +19,7 @@ type Node struct {
 	Flags    []string // additional flags of the exporter
 }
 
-// Simulated returns the node's scenario, which contains the node's name and GPUs.
+// Simulated returns the node's scenario. The scenario contains the node's name and GPUs.
 func (n Node) Simulated() (simnode.Scenario, error) {
 	sc, err := simnode.Lookup(n.Scenario)
 	if err != nil {

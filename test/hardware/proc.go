@@ -15,8 +15,7 @@ type procTree struct{ dir string }
 // cgroups is the parent of the loads' cgroups.
 const cgroups = "/gpuledger-hardware"
 
-// write creates the files that belong to no process, and the files of process 1, which represents the
-// exporter.
+// write creates the files that belong to no process, and the files of process 1. Process 1 represents the exporter.
 func (t procTree) write() error {
 	if err := os.MkdirAll(filepath.Join(t.dir, "sys/kernel/random"), 0o755); err != nil {
 		return err

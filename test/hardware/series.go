@@ -65,8 +65,8 @@ func (s series) slope() float64 {
 	return (last.value - first.value) / last.at.Sub(first.at).Seconds()
 }
 
-// fall returns the seconds after a moment until the values have covered 90 % of the difference
-// between their level in the second before the moment and their level at the end.
+// fall returns the seconds after a moment until the values have fallen by 90 % of their whole fall. The whole fall is
+// the difference between the level in the second before the moment and the level at the end.
 func (s series) fall(moment time.Time) float64 {
 	before, after := s.levels(moment)
 	for _, p := range s.between(moment, moment.Add(time.Hour)) {

@@ -117,8 +117,8 @@ func (p programs) reportBuffers(t *testing.T) bool {
 	return bytes.Contains(text, []byte("nvmlDeviceGetSamples\x00"))
 }
 
-// mps is a script that replaces the MPS daemon. With -f it starts a server, which has a context. Without
-// arguments it ends the server.
+// mps is a script that replaces the MPS daemon. With -f it starts a server that has a context. Without arguments it
+// ends the server.
 const mps = `#!/bin/bash
 here="$GPULEDGER_FAKE_CUDA_DIR"
 if [[ ${1:-} != -f ]]; then

@@ -21,7 +21,7 @@ type Group struct {
 	running []*Program
 }
 
-// Open creates a folder for programs, which Close removes. The name of the folder is short, because it may
+// Open creates a folder for programs. Close removes this folder. The name of the folder is short, because it may
 // contain sockets.
 func Open(name string) (*Group, error) {
 	dir, err := os.MkdirTemp("", name)
@@ -88,7 +88,8 @@ func FreeAddress() (string, error) {
 }
 
 // WaitFree waits until no program listens on an address, for at most ten seconds. This is needed after simnode was
-// killed: the kernel also kills simnode's exporter, but possibly after it reports the end of simnode.
+// killed. The kernel then also kills simnode's exporter, but possibly only after the kernel has reported the end of
+// simnode.
 func WaitFree(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

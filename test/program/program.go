@@ -96,8 +96,8 @@ func (p *Program) Wait(ctx context.Context, ask func() error) error {
 	}
 }
 
-// Ready waits like Wait until the program serves a page. It waits for at most two minutes, which is long
-// enough for a busy machine.
+// Ready waits like Wait until the program serves a page. It waits for at most two minutes. This time is long enough for
+// a busy machine.
 func (p *Program) Ready(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

@@ -89,7 +89,7 @@ func (d Doc) find(title string) (Query, error) {
 	return Query{}, fmt.Errorf("the document lacks the question %q", title)
 }
 
-// variable matches Grafana's variables, but not $1, which is a group in label_replace.
+// variable matches Grafana's variables. It does not match $1, because $1 is a group in label_replace.
 var variable = regexp.MustCompile(`\$[A-Za-z_]+`)
 
 // Variables returns the names of the query's variables, without the dollar sign.

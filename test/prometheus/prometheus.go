@@ -1,5 +1,5 @@
-// Package prometheus runs a real Prometheus for tests and the demo, loads a history into it, and queries it
-// or any other server with the same API.
+// Package prometheus runs a real Prometheus for tests and the demo, and loads a history into it. The package queries
+// this Prometheus, or any other server with the same API.
 package prometheus
 
 import (
@@ -86,8 +86,8 @@ func (s Server) Load(ctx context.Context, openMetrics []byte) error {
 }
 
 // Evaluate adds the results of a rule file for the server's history. It starts the server and stops it again. All
-// results are added at the end, because a rule that reads only a part of the results would choose other labels. If a
-// rule reads the results of other rules, it therefore needs a second call of Evaluate.
+// results are added at the end, because a rule that reads only a part of the results would choose other labels. A rule
+// that reads the results of other rules therefore needs a second call of Evaluate.
 func (s Server) Evaluate(ctx context.Context, rules string, from, to time.Time) error {
 	results := s.data() + ".rules"
 	if err := s.evaluate(ctx, rules, from, to, results); err != nil {

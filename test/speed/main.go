@@ -1,8 +1,8 @@
-// Speed measures the queries in docs/queries.md about boards and their history, on a real Prometheus that
-// contains 90 days of 8,000 GPUs. It prints the duration of each query. If the query reads the hourly
-// roll-up, Speed also measures the same query on the record itself. Then it measures the queries in the
-// dashboard "Fleet" that read the whole time range, the recording rules, and the commands for people. It also
-// prints the processor time of the server, which depends little on other work on the machine.
+// Speed measures the queries in docs/queries.md about boards and their history, on a real Prometheus that contains 90
+// days of 8,000 GPUs. It prints the duration of each query. If the query reads the hourly roll-up, Speed also measures
+// the same query on the record itself. Then it measures the queries in the dashboard "Fleet" that read the whole time
+// range, the recording rules, and the commands for people. It also prints the processor time of the server, because
+// this time depends little on other work on the machine.
 package main
 
 import (

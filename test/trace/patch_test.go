@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// hunk is a part of a unified diff. Its line numbers are ignored, so a patch can be applied as long as the lines around
-// its changes stay the same.
+// hunk is a part of a unified diff. The line numbers of a hunk are ignored, so a patch can be applied as long as the
+// lines around the changes stay the same.
 type hunk struct{ file, before, after string }
 
 // readPatch parses a patch in the folder testdata.
@@ -70,7 +70,7 @@ func filesOf(hunks []hunk) (names []string) {
 	return slices.Compact(names)
 }
 
-// counted returns the files that docs/design.md counts, which are all files except tests.
+// counted returns the files that docs/design.md counts. These are all files except tests.
 func counted(hunks []hunk) []string {
 	return slices.DeleteFunc(filesOf(hunks), func(name string) bool { return strings.HasSuffix(name, "_test.go") })
 }

@@ -124,8 +124,8 @@ func balances(t *testing.T, page exposition.Page) {
 	}
 }
 
-// ofProcess lists the prefixes of the metrics about the process, which restart with the process, and of the metric with
-// the program's version.
+// ofProcess lists prefixes of metric names. The metrics are those about the process, because they restart with the
+// process, and the metric with the program's version.
 var ofProcess = []string{"gpuledger_stage_", "gpuledger_http_", "gpuledger_build_", "gpuledger_scrape_"}
 
 // kept compares the series on a page with the series on the page of the next version. It checks that no counter
@@ -348,8 +348,9 @@ var scenarios = []string{"dgx-h100", "timeslice", "mig", "slurm", "workstation"}
 
 // TestUpgradeExporter runs four exporters one after the other on simulated nodes: the earlier exporter, this exporter
 // with the same state file, the earlier exporter with the new state file, and this exporter again. No counter may
-// decrease or restart, except for new counters, which the earlier exporter does not keep. Labels and JSON fields must
-// stay, and books must balance. Then the test compares the alerts that fire for the pages of both versions.
+// decrease, and no counter may restart. Only new counters may restart, because the earlier exporter does not keep them.
+// Labels and JSON fields must stay, and books must balance. Then the test compares the alerts that fire for the pages
+// of both versions.
 func TestUpgradeExporter(t *testing.T) {
 	var series, documents, lost, fired []string
 	for _, scenario := range scenarios {

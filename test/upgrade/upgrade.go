@@ -79,7 +79,8 @@ func parse(text string) (all []difference, err error) {
 	return all, nil
 }
 
-// Compare fails a test if it found a difference that is not expected, or did not find an expected difference.
+// Compare fails a test in two cases: the test found a difference that is not expected, or it did not find an expected
+// difference.
 func Compare(t testing.TB, kind string, found []string) {
 	t.Helper()
 	all, err := parse(expected)

@@ -156,7 +156,8 @@ func goProse(t *testing.T, path string, text []byte) []byte {
 	return marks.ReplaceAll(oneSpace(kept), []byte("${1}  "))
 }
 
-// oneSpace replaces consecutive spaces with one, because most of a Go file is code, which the rules would search.
+// oneSpace replaces consecutive spaces with one space. Most of a Go file is code, which is replaced with spaces, and
+// the rules would otherwise search all these spaces.
 func oneSpace(text []byte) []byte {
 	short := text[:0]
 	for i, c := range text {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Day is the day of the statements, which is the 24 hours after the first hour.
+// Day is the day of the statements: the 24 hours after the first hour.
 var Day = Span{time.Hour, 25 * time.Hour}
 
 // Statements returns a day that contains all events that make counters difficult to add up.

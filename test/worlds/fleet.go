@@ -98,7 +98,7 @@ type value struct {
 	amount float64
 }
 
-// count adds an amount to a counter, which begins at 0.
+// count adds an amount to a counter. The counter begins at 0.
 func (m *meter) count(metric string, amount float64) {
 	if m.values[metric] == nil {
 		m.values[metric] = &value{series: Series(metric, m.labels)}
@@ -212,8 +212,8 @@ func CreatedOf(metric string) string {
 	return "gpuledger_" + kind + "_created_timestamp_seconds"
 }
 
-// retire ends the series of pods and boards that ended or left a while ago, and of nodes that are down. If
-// scrapes work at this time, it writes staleness markers.
+// retire ends the series of pods that ended a while ago, of boards that left a while ago, and of nodes that are down.
+// If scrapes work at this time, it writes staleness markers.
 func (f *Fleet) retire(at time.Duration) {
 	for a, m := range f.meters {
 		if m.ended == 0 && !f.sits(a, at) {
@@ -229,7 +229,7 @@ func (f *Fleet) retire(at time.Duration) {
 	}
 }
 
-// leave ends the placement of a board that left, or the counters of a pod on it.
+// leave ends either the placement of a board that left, or the counters of a pod on a board.
 func (f *Fleet) leave(m *meter, at time.Duration) {
 	m.ended = at
 	if place := m.values[Placement]; place != nil && m.scraped && !within(f.blind, at) {

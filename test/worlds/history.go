@@ -1,6 +1,6 @@
 // Package worlds contains simulated histories of GPU fleets, as samples in a Prometheus. Boards move, nodes reboot, and
 // scrapers are down for a while. The tests of the rules, of the documented queries and of the archive's questions read
-// them.
+// these histories.
 package worlds
 
 import (

@@ -16,8 +16,8 @@ type Moves struct {
 	Events []MoveEvent
 }
 
-// MoveEvent describes a board that appears in another place, or a slot that gets another board, and the alert for this
-// event.
+// MoveEvent describes an event and the alert for the event. In each event, either a board appears in another place, or
+// a slot gets another board.
 type MoveEvent struct {
 	Alert string
 	At    time.Duration

@@ -2,8 +2,8 @@ package worlds
 
 import "time"
 
-// Units returns a machine without Kubernetes. The machine runs a job on two GPUs, a job that shares one of
-// these GPUs but does not work, a container, and the session of a user.
+// Units returns a machine without Kubernetes. The machine runs a job on two GPUs, a second job that holds a share of
+// one of these GPUs but does not work, a container, and the session of a user.
 func Units() *History {
 	const end = 5 * time.Hour
 	h := New(30 * time.Second)

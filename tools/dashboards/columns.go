@@ -65,7 +65,7 @@ func place() []column {
 	}
 }
 
-// placed contains the columns of a place in the record, with its first and last time.
+// placed contains the columns of a place in the record, with the first and the last time at that place.
 var placed = []column{
 	{field: "Value #A", title: "From", unit: "dateTimeAsIso", width: 170},
 	{field: "Value #B", title: "Until", unit: "dateTimeAsIso", width: 170},

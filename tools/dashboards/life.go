@@ -7,8 +7,8 @@ import (
 // kWh is a kilowatt-hour in joules.
 const kWh = "3.6e6"
 
-// ofBoard selects the record of one board, and ofPods and ofUnits select the record of the selected pods and
-// units on it.
+// ofBoard selects the record of one board. ofPods and ofUnits select the record of the selected pods and units on this
+// board.
 const (
 	ofBoard = `{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
 	ofPods  = `{cluster=~"$cluster", serial="$serial", UUID=~"$UUID", namespace=~"$namespace"}`

@@ -84,7 +84,7 @@ func describedOver(series string) string {
 
 // seen returns queries for the first and the last time of the record's series in the time range. The argument only is
 // appended to the query, to restrict the result. The step equals the record's interval, so that short stays are not
-// missed. Times are in milliseconds, which Grafana formats as dates.
+// missed. Times are in milliseconds, because Grafana formats milliseconds as dates.
 func seen(series, labels, only string) []string {
 	both := make([]string, 2)
 	for i, f := range []string{"min", "max"} {
@@ -101,9 +101,10 @@ const (
 )
 
 // counted returns the exact increase of each counter of the record in the time range. The increase is the counter's
-// value at the end of the range, minus its value before the range, plus its value before each restart. A counter
-// without a sample in the day before the range starts at 0 if it was created within that day, and otherwise at its
-// first sample. The function increase would extrapolate, and would omit the value of the first scrape.
+// value at the end of the range, minus its value before the range, plus its value before each restart. If a counter has
+// no sample in the day before the range, the increase is counted from 0 if the counter was created within that day, and
+// otherwise from the counter's first sample. The function increase would extrapolate, and would omit the value of the
+// first scrape.
 func counted(counter, created string) string {
 	return fill(`(LAST - (BEFORE or FIRST)
     + sum_over_time((last_over_time(COUNTER[1d] offset 1m) > min_over_time(COUNTER[1m]))[$__range:1m])

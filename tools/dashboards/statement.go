@@ -31,8 +31,8 @@ func ofUser(amount string) string {
 	return fill(`sum by (cluster, manager, account, user) (HOURS)`, "HOURS", sumOfHours(`gpuledger:user_`+amount+`:increase1h{cluster=~"$cluster", manager=~"$manager", user=~"$user"}`))
 }
 
-// amounts returns the queries for the energy and its idle part in kilowatt-hours, the GPU hours, the active
-// GPU hours, and the cost, of each group.
+// amounts returns five queries with results for each group: the energy in kilowatt-hours, the idle part of the energy
+// in kilowatt-hours, the GPU hours, the active GPU hours, and the cost.
 func amounts(of func(amount string) string) []string {
 	energy := `(` + of("energy_joules") + `) / ` + kWh
 	return []string{energy, `(` + of("idle_energy_joules") + `) / ` + kWh, `(` + of("gpu_seconds") + `) / 3600`, `(` + of("active_seconds") + `) / 3600`, cost(energy)}

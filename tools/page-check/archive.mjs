@@ -1,7 +1,7 @@
 // node archive.mjs OUT URL PATH…: opens the archive's pages in Chromium with the sizes of a phone and a screen, in
 // light and dark mode, and saves pictures of them in the folder OUT. Exits with status 1 if axe finds an accessibility
-// violation, if a page scrolls sideways, sends requests to another server or writes to the console, or if a link or
-// field cannot be reached with the keyboard.
+// violation, or if the keyboard cannot reach a link or a field. Also exits with status 1 if a page scrolls sideways,
+// sends a request to another server, or writes to the console.
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -46,7 +46,8 @@ async function look(path) {
   await reach(name);
 }
 
-// reach presses the tab key until the focus leaves the page or returns, and lists the elements without focus.
+// reach presses the tab key until the focus either leaves the page or returns to an earlier element. It lists the
+// elements that never had the focus.
 async function reach(name) {
   const all = await page.evaluate(() => {
     window.missed = new Set(document.querySelectorAll('a[href], input, select, textarea, button, [tabindex="0"]'));

@@ -32,8 +32,8 @@ if (!existsSync(join(out, 'page.png'))) complain(readme, 'there is no such view'
 console.log(wrong === 0 ? `no faults found; the pictures are in ${out}` : `${wrong} faults found`);
 process.exitCode = wrong === 0 ? 0 : 1;
 
-// goldens lists the golden pages of the tests, and adds the style sheet, which the golden files do not
-// contain.
+// goldens lists the golden pages of the tests. It adds the style sheet to them, because the golden files do not contain
+// the style sheet.
 function goldens() {
   const css = readFileSync('internal/style/page.css', 'utf8');
   return readdirSync(join(status, 'testdata')).filter((f) => f.endsWith('.html')).map((f) => {

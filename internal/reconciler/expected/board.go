@@ -24,8 +24,8 @@ type Board struct {
 	PCIBusID    string
 }
 
-// These are the names of the columns, which the first line of the list contains. Other columns are ignored, because the
-// list may be an export from any asset database.
+// These are the names of the columns. The first line of the list contains the names. Other columns are ignored, because
+// the list may be an export from any asset database.
 const (
 	columnNode   = "node"
 	columnSerial = "serial"
@@ -34,7 +34,7 @@ const (
 )
 
 var (
-	// pciAddress is domain, bus, device and function as Linux and the driver print them.
+	// pciAddress matches a PCI address (domain, bus, device and function) as Linux and the driver print it.
 	pciAddress = regexp.MustCompile(`^(?:([0-9A-Fa-f]{4}|[0-9A-Fa-f]{8}):)?([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-7])$`)
 	// exponent matches a long number that a spreadsheet has rounded.
 	exponent = regexp.MustCompile(`^[0-9]+([.,][0-9]+)?[eE]\+?[0-9]+$`)
@@ -141,7 +141,7 @@ func (c columns) board(record []string) (Board, error) {
 	return b, err
 }
 
-// longest is the maximum size of a value in bytes, which is also the limit for labels.
+// longest is the maximum size of a value in bytes. Labels have the same limit.
 const longest = 256
 
 // plain reports whether a value is printable and not too long.

@@ -47,7 +47,7 @@ func Labels() []metric.Label {
 // interval is the interval between two readings of the list.
 const interval = 30 * time.Second
 
-// Inventory is the expected inventory at a path, which is a file or a directory of .csv files.
+// Inventory is the expected inventory at a path. The path names either a file or a directory of .csv files.
 type Inventory struct {
 	path   string
 	log    *slog.Logger
@@ -84,7 +84,7 @@ func (i *Inventory) Run(ctx context.Context) error {
 	}
 }
 
-// read reads the list, and logs a message if the list or its errors have changed.
+// read reads the list. It logs a message if either the content of the list or the errors have changed.
 func (i *Inventory) read() {
 	was := i.latest.Load()
 	if was == nil {

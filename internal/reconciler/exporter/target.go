@@ -78,8 +78,8 @@ func port(c *corev1.Container) string {
 	return strconv.Itoa(defaultPort)
 }
 
-// Pod contains the parts of a pod that are kept in memory. It is small, because a namespace may contain a hundred
-// thousand pods, most of them without an exporter.
+// Pod contains the parts of a pod that are kept in memory. A Pod is small, because a namespace may contain a hundred
+// thousand pods, most of which have no exporter.
 type Pod struct {
 	// ObjectMeta contains only the name, the namespace, the UID and the resource version.
 	metav1.ObjectMeta

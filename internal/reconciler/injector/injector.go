@@ -29,7 +29,7 @@ type Injector struct {
 	secret      atomic.Pointer[corev1.Secret]                                        // nil if the Secret does not exist
 	webhook     atomic.Pointer[admissionregistrationv1.MutatingWebhookConfiguration] // nil unless the configuration exists and this replica is the leader
 	changed     chan struct{}                                                        // contains an element after a change of the Secret or the webhook
-	synced      atomic.Bool                                                          // set after the ConfigMap was read or found missing
+	synced      atomic.Bool                                                          // set when the ConfigMap has been read, or is known to be missing
 
 	rejected sync.Once // logs the first rejection of the certificate
 }

@@ -136,7 +136,8 @@ func checkResponse(t *testing.T, body []byte, patched bool) {
 	}
 }
 
-// FuzzReview checks that no request is denied or causes a panic, and that the response to an accepted request is valid.
+// FuzzReview checks that no request is denied, that no request causes a panic, and that the response to an accepted
+// request is valid.
 func FuzzReview(f *testing.F) {
 	f.Add(reviewOf(plugin))
 	f.Add(reviewOf(`{"metadata": {"annotations": null}, "spec": {"volumes": {}, "containers": null, "imagePullSecrets": [{}], "affinity": {"nodeAffinity": null}}}`))
@@ -280,8 +281,8 @@ func checkParameters(t *testing.T, kube *fake.Clientset, i *Injector) {
 	}
 }
 
-// TestSecretOfOthers checks that a Secret that contains an authority without its key is not changed. It also checks
-// that the injector waits for a missing Secret, and that a broken certificate does not replace a valid one.
+// TestSecretOfOthers checks that a Secret is not changed if it contains an authority but not the authority's key. It
+// also checks that the injector waits for a missing Secret, and that a broken certificate does not replace a valid one.
 func TestSecretOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()

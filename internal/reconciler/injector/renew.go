@@ -31,8 +31,8 @@ const (
 	fieldManager = "gpuledger"
 )
 
-// Lead makes and renews the certificates, and writes their authority into the webhook's configuration, until the
-// context ends. Only the leader calls Lead.
+// Until the context ends, Lead makes and renews the certificates, and writes the authority that signs them into the
+// webhook's configuration. Only the leader calls Lead.
 func (i *Injector) Lead(ctx context.Context, watches, kube kubernetes.Interface, failures *watch.Failures) {
 	if i.opts.Certificates != "" {
 		return

@@ -15,9 +15,9 @@ var clouds = []string{"aws", "gce", "azure", "oci"}
 // unique matches generated IDs, which are UUIDs, long numbers, and OCI's IDs.
 var unique = regexp.MustCompile(`^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9]{6,}|ocid1\..+)$`)
 
-// ID returns the provider's name for a Node's machine, which it derives from Node.spec.providerID. If there is no such
-// name, it returns the system UUID. On bare metal, spec.providerID is empty. In k3s, kind, KubeVirt and Tinkerbell, it
-// contains the name of the Node or the virtual machine, and a replacement machine gets the same name.
+// ID derives the provider's name for a Node's machine from Node.spec.providerID. If there is no such name, it returns
+// the system UUID. On bare metal, spec.providerID is empty. In k3s, kind, KubeVirt and Tinkerbell, spec.providerID
+// contains the name of either the Node or the virtual machine, and a replacement machine gets the same name.
 //
 //	aws:///us-east-1a/i-0a1b2c3d4e5f60718                      i-0a1b2c3d4e5f60718
 //	gce://project/us-central1-a/gke-gpu-pool-1-x7q2            gke-gpu-pool-1-x7q2

@@ -36,7 +36,7 @@ import (
 // This page was recorded from an exporter on another node.
 const strange = `{"version":1,"time":"2026-03-01T12:00:00Z","driver_up":true,"node":{"node":"elsewhere"},"gpus":[]}`
 
-// objects returns a Node that has GPUs according to all sources, and the pod of its exporter.
+// objects returns a Node that has GPUs according to all sources, and the pod of the Node's exporter.
 func objects(t *testing.T, address string) (*corev1.Node, *corev1.Pod, *resourcev1.ResourceSlice) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)

@@ -153,7 +153,8 @@ func (c *conditions) waits(node string, waiting bool) bool {
 	return waiting && !was
 }
 
-// syncCondition reads the health of a Node and writes its condition if it differs. It returns false if the write failed.
+// syncCondition reads the health of a Node, and writes the Node's condition if the condition has changed. It returns
+// false if the write failed.
 func (t *term) syncCondition(ctx context.Context, name string) bool {
 	n := t.node(name)
 	if n == nil {
@@ -169,7 +170,7 @@ func (t *term) syncCondition(ctx context.Context, name string) bool {
 }
 
 // wantCondition returns the condition that a Node should have, according to the first exporter that responds. If no
-// exporter responds, the present condition is kept for a while. A Node that does not have the condition gets it only
+// exporter responds, the present condition is kept for a while. A Node without the condition gets the condition only
 // after an exporter has responded.
 func (t *term) wantCondition(ctx context.Context, n *node) condition {
 	if !t.hasGPU(n) {

@@ -201,8 +201,8 @@ func TestConditionBudget(t *testing.T) {
 	})
 }
 
-// TestConditionOff checks that no condition is written or tracked without the flag, and that no condition is written in
-// a dry run.
+// TestConditionOff checks that, without the flag, conditions are neither written nor tracked. It also checks that no
+// condition is written in a dry run.
 func TestConditionOff(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

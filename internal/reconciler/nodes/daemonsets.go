@@ -52,7 +52,7 @@ func trimDaemonSet(obj any) (any, error) {
 	}}, nil
 }
 
-// owns reports whether the owner that a target names exists with the same UID.
+// owns reports whether the owner that a target names exists and has the UID that the target names.
 func (d *daemonSets) owns(t exporter.Target) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,13 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The pod of an exporter does not prove that its Node has a GPU, because a user of the exporters' namespace can create
-// such a pod on any Node. The following evidence is written by the kubelet, drivers, feature discovery or
+// The pod of an exporter does not prove that the pod's Node has a GPU, because a user of the exporters' namespace can
+// create such a pod on any Node. The following evidence is written by the kubelet, drivers, feature discovery or
 // administrators.
 
-// gpuVendors contains the prefixes of extended resources for GPUs. They match all resources of the device plugins,
-// including renamed and shared resources and resources for MIG instances. While a plugin is down, its resources remain
-// with the amount 0.
+// gpuVendors contains the prefixes of extended resources for GPUs. The prefixes match all resources of the device
+// plugins, including renamed resources, shared resources, and resources for MIG instances. While a plugin is down, its
+// resources remain with the amount 0.
 var gpuVendors = []string{"nvidia.com/", "amd.com/"}
 
 // isGPUResource reports whether an extended resource stands for GPUs. This is the case if the name matches the pattern,
@@ -64,8 +64,8 @@ func (o *Options) showsGPU(n *corev1.Node) bool {
 	return strings.Contains(n.Labels[corev1.LabelInstanceTypeStable], ".GPU")
 }
 
-// hasGPU reports whether a Node may be labelled. This is the case if evidence other than its exporter shows a GPU, or
-// if the Node was labelled before.
+// hasGPU reports whether a Node may be labelled. A Node may be labelled if it was labelled before, or if there is
+// evidence of a GPU other than the Node's exporter.
 func (t *term) hasGPU(n *node) bool {
 	if n.showsGPU || n.legacy || !n.owned.empty() || n.condition != (condition{}) {
 		return true
@@ -76,12 +76,12 @@ func (t *term) hasGPU(n *node) bool {
 	return t.opts.Listed != nil && t.opts.Listed(n.Name)
 }
 
-// settleIn is the time after which the exporter on a Node without a known GPU is rejected. It allows time for the
-// device plugin, the DRA driver and feature discovery, which start at the same time as the exporter on a new Node.
+// settleIn is the time after which the exporter on a Node without a known GPU is rejected. On a new Node, the device
+// plugin, the DRA driver and feature discovery start at the same time as the exporter, and need this time.
 const settleIn = 2 * time.Minute
 
-// ignored contains the Nodes that have an exporter but no known GPU, with the time of their first reading. It is safe
-// for concurrent use.
+// ignored contains each Node that has an exporter but no known GPU, with the time of the first reading of the exporter.
+// It is safe for concurrent use.
 type ignored struct {
 	mu    sync.Mutex
 	since map[string]time.Time

@@ -19,8 +19,8 @@ const manager = "gpuledger"
 // node contains the parts of a Node that are kept in memory. There may be thousands of Nodes, so other parts are
 // dropped and common strings are interned.
 type node struct {
-	// ObjectMeta contains the name, the UID, the resource version, and the labels and annotations that
-	// belong to this program or are configured.
+	// ObjectMeta contains the name, the UID and the resource version. It also contains each label and annotation that
+	// either belongs to this program or is configured.
 	metav1.ObjectMeta
 	owned      keys
 	legacy     bool // the Node has fields of a manager that this program replaces
@@ -105,8 +105,8 @@ type keys struct{ labels, annotations []string }
 
 func (k keys) empty() bool { return len(k.labels) == 0 && len(k.annotations) == 0 }
 
-// ownedBy returns the keys that we own according to a Node's managedFields. It ignores an unreadable entry, which
-// causes at most one unnecessary write.
+// ownedBy returns the keys that we own according to a Node's managedFields. It ignores an entry that is unreadable,
+// because this causes at most one unnecessary write.
 func ownedBy(entries []metav1.ManagedFieldsEntry) keys {
 	var k keys
 	for _, e := range entries {

@@ -39,8 +39,8 @@ func newFleet() *fleet {
 	}
 }
 
-// put adds or replaces an exporter, and reports whether it must be read because it became ready or
-// restarted.
+// put adds or replaces an exporter. It reports whether the exporter must be read. An exporter must be read if it became
+// ready or restarted.
 func (f *fleet) put(name cache.ObjectName, t exporter.Target) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,7 +80,7 @@ func (f *fleet) remove(name cache.ObjectName, now time.Time) (string, bool) {
 	return t.Node, len(f.nodes[t.Node]) == 0
 }
 
-// disown records a pod that names a listed DaemonSet as its owner but is not owned by it.
+// disown records a pod that names a listed DaemonSet as its owner, although the DaemonSet does not own the pod.
 func (f *fleet) disown(name cache.ObjectName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 
 func name(pod string) cache.ObjectName { return cache.NewObjectName("gpuledger", pod) }
 
-// TestFleetReads checks that an exporter is read when it becomes ready, restarts or moves, but not
-// after other changes of its pod.
+// TestFleetReads checks that an exporter is read when it becomes ready, restarts or moves, but not after other changes
+// of the exporter's pod.
 func TestFleetReads(t *testing.T) {
 	steps := []struct {
 		what   string

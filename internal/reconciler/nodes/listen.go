@@ -65,15 +65,15 @@ func (t *term) nodeSeen(obj any) {
 	}
 }
 
-// replaced reports whether an update shows another Node with the same name, because the watch missed the deletion of
-// the old Node.
+// replaced reports whether an update shows another Node with the same name. This happens if the watch missed the
+// deletion of the old Node.
 func replaced(old, obj any) bool {
 	before, ok := old.(*node)
 	after, still := obj.(*node)
 	return ok && still && before.UID != after.UID
 }
 
-// nodeGone removes a Node immediately, so that its identity is not written to a new Node with the same name.
+// nodeGone removes a Node immediately, so that the old Node's identity is not written to a new Node with the same name.
 func (t *term) nodeGone(obj any) {
 	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
 		t.forget(name.Name)
@@ -148,8 +148,8 @@ func (t *term) daemonSetGone(obj any) {
 	}
 }
 
-// followAll checks every pod again. It holds the lock, so that no pod is added or deleted while it goes through the
-// list.
+// followAll checks every pod again. followAll holds the lock, so that no pod is added or deleted while followAll goes
+// through the list.
 func (t *term) followAll() {
 	t.podEvents.Lock()
 	defer t.podEvents.Unlock()

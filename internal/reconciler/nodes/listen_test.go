@@ -15,7 +15,8 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 )
 
-// TestTermEndsAtOnce checks that a term that ends before it has begun returns no error. An error would end the program.
+// TestTermEndsAtOnce checks a term in which the context ends before the term has begun. The term must return no error,
+// because an error would end the program.
 func TestTermEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -32,8 +33,8 @@ func TestTermEndsAtOnce(t *testing.T) {
 	})
 }
 
-// TestOwners checks that a pod counts as an exporter only while its DaemonSet exists and has the UID in the pod's owner
-// reference.
+// TestOwners checks that a pod counts as an exporter only while the pod's DaemonSet exists, and only if the pod's owner
+// reference contains the UID of this DaemonSet.
 func TestOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -72,8 +73,8 @@ func TestOwners(t *testing.T) {
 	})
 }
 
-// TestRegisteredAgain checks that a Node that registers again immediately gets the labels of its present machine, even
-// if the pod of its exporter is the same as before.
+// TestRegisteredAgain checks a Node that registers again. The Node must immediately get the labels of its present
+// machine, even if its exporter still has the same pod.
 func TestRegisteredAgain(t *testing.T) {
 	for name, register := range map[string]func(*world){
 		"deleted and created": func(w *world) {

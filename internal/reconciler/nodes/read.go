@@ -125,7 +125,7 @@ func (t *term) skip(name cache.ObjectName, node string, registered bool) {
 	}
 }
 
-// report validates the page of an exporter, and returns the time until it is read again.
+// report validates the page of an exporter, and returns the time until the exporter must be read again.
 func (t *term) report(name cache.ObjectName, target exporter.Target, page inventory.Page) time.Duration {
 	n := t.node(target.Node)
 	switch {
@@ -154,7 +154,8 @@ func (t *term) ignore(node string) time.Duration {
 	return jitter(t.opts.Resync)
 }
 
-// note logs a finding if it is new. If the finding may resolve a conflict with another Node, it queues the other Node.
+// note logs a finding if it is new. If the finding may resolve a conflict with another Node, note queues the other
+// Node.
 func (t *term) note(node string, finding validator.Finding) {
 	news, other := t.memory.note(node, finding)
 	if news {
@@ -189,7 +190,7 @@ func (t *term) sayRead(name cache.ObjectName, target exporter.Target, err error)
 	t.log.Info("exporter readable again", "namespace", name.Namespace, "pod", name.Name, "node", target.Node)
 }
 
-// logRefused reports that an inventory is rejected or accepted again, in the log and as an Event of the Node.
+// logRefused reports, in the log and as an Event of the Node, that an inventory is either rejected or accepted again.
 func (t *term) logRefused(node string, f validator.Finding) {
 	if !f.State.Refused() {
 		t.log.Info("inventory accepted again", "node", node)

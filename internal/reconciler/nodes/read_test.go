@@ -96,7 +96,8 @@ func (w *world) reading() (trm *term, add func(node string, hangs bool)) {
 	}
 }
 
-// waitForReads waits until the given number of exporters have been read since a time, and checks how long this takes.
+// waitForReads waits until the given number of exporters have been read since a given time. It checks how long the
+// readings take.
 func (w *world) waitForReads(begun time.Time, number int) {
 	w.t.Helper()
 	for len(w.readSince(begun)) < number {
@@ -109,7 +110,7 @@ func (w *world) waitForReads(begun time.Time, number int) {
 	}
 }
 
-// TestHangingHealth checks that the condition of a Node follows its exporter although all other exporters hang.
+// TestHangingHealth checks that the condition of a Node follows the Node's exporter although all other exporters hang.
 func TestHangingHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

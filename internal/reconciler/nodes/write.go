@@ -18,8 +18,8 @@ import (
 	applycore "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
-// sync compares a Node with its desired state, and writes the Node if it differs. It returns false if the Node must be
-// requeued.
+// sync compares a Node with the Node's desired state, and writes the Node if the two differ. It returns false if the
+// Node must be requeued.
 func (t *term) sync(ctx context.Context, name string) bool {
 	n := t.node(name)
 	if n == nil {
@@ -131,8 +131,8 @@ func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 }
 
 // kindOfUnknown is like kindOf, for a Node that has our labels but no annotation. If the labels are correct, the write
-// is a repair, because the annotation was removed or edited while there was no leader. Otherwise, in the scheme gpuid,
-// the labels were just taken over.
+// is a repair, because the annotation was removed or edited while there was no leader. If the labels are not correct,
+// they were just taken over, which only happens in the scheme gpuid.
 func (t *term) kindOfUnknown(n *node, want nodelabel.Desired) string {
 	switch {
 	case all(n.Labels, n.owned.labels, want.Labels):

@@ -51,7 +51,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestNothingToTakeOver checks that no empty patch is sent to a Node that was taken over before its update has arrived.
+// TestNothingToTakeOver checks that no empty patch is sent to a Node if the Node's labels were taken over but the
+// update of the Node has not arrived yet.
 func TestNothingToTakeOver(t *testing.T) {
 	kube := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	trm := &term{kube: kube, opts: *testOptions(nodelabel.GPUID, "gpuid.github.com")}

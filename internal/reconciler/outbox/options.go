@@ -20,7 +20,8 @@ type Options struct {
 	Cluster string
 	// TokenFile and CAFile may be missing at first, and are read again when they change.
 	TokenFile, CAFile string
-	// CertFile and KeyFile name the files with the client certificate and its key, if the archive requires a certificate.
+	// If the archive requires a client certificate, CertFile and KeyFile name the files that contain the certificate
+	// and its key.
 	CertFile, KeyFile string
 	// If TokenOverHTTP is set, the token is sent even without TLS.
 	TokenOverHTTP bool

@@ -208,8 +208,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestRetry checks that events are sent again after failures until the archive has filed them, but that they are not
-// sent too often.
+// TestRetry checks that, after failures, events are sent again until the archive has filed them. It also checks that
+// events are not sent too often.
 func TestRetry(t *testing.T) {
 	log := run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		a.set(true, nil)
@@ -333,7 +333,8 @@ func TestAsked(t *testing.T) {
 	})
 }
 
-// TestShutdown checks that an outbox ends within a second, and that it sends its queue before if the archive responds.
+// TestShutdown checks that an outbox ends within a second. If the archive responds, the outbox must send its queue
+// before it ends.
 func TestShutdown(t *testing.T) {
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	tests := []struct {

@@ -89,8 +89,8 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// TestOpenToken checks that a token is not sent if other users may read its file, or if the file does not contain a
-// valid token. The log must contain the reason, but not the token.
+// TestOpenToken checks two cases in which the token must not be sent: other users may read the token's file, or the
+// file contains no valid token. The log must contain the reason, but not the token.
 func TestOpenToken(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("sent with the authorization %q", r.Header.Get("Authorization"))

@@ -73,7 +73,7 @@ func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 }
 
 // sweep removes expired spendings. It goes through all spendings only if at least one of them has expired, because
-// there can be many. After an approved change of a whole fleet, there is a spending for each Node.
+// there can be many spendings. After an approved change of a whole fleet, there is a spending for each Node.
 func (b *Budget) sweep(now time.Time) {
 	if now.Unix() < b.expires {
 		return

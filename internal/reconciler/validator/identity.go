@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// identity is the UUID of a GPU or the serial number of a board, which can be on only one Node. Serial numbers are
-// compared as label values, so that different spellings by the driver are equal.
+// identity is either the UUID of a GPU or the serial number of a board. An identity can be on only one Node. Serial
+// numbers are compared as label values, so that different spellings by the driver are equal.
 type identity struct {
 	serial bool
 	id     string
@@ -31,8 +31,8 @@ func (c identity) duplicate() State {
 	return DuplicateUUID
 }
 
-// identitiesOf returns the identities of the GPUs that are present according to a page. It omits lost GPUs, which may
-// be on another Node in the meantime. It includes the serial number of a board with two dies only once.
+// identitiesOf returns the identities of the GPUs that are present according to a page. It omits lost GPUs, because a
+// lost GPU may be on another Node in the meantime. It includes the serial number of a board with two dies only once.
 func identitiesOf(page inventory.Page) []identity {
 	var list []identity
 	for _, g := range page.GPUs {

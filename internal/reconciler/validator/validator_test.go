@@ -94,7 +94,7 @@ func TestTwoEqualReadings(t *testing.T) {
 	c.wants("a", "2")
 }
 
-// TestSameReadingTwice checks that a hanging exporter, which repeats the same reading, confirms nothing.
+// TestSameReadingTwice checks that a hanging exporter confirms nothing. Such an exporter repeats the same reading.
 func TestSameReadingTwice(t *testing.T) {
 	c := newBench(t)
 	p := c.page("1")
@@ -193,8 +193,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// The old node of a moved board counts as reporting the board until its exporter is read again, is deleted, or has been
-// silent for a long time.
+// The old node of a moved board counts as reporting the board until one of three things happens to the exporter on the
+// old node: it is read again, it is deleted, or it has been silent for a long time.
 func TestMovedBoard(t *testing.T) {
 	tests := []struct {
 		name string

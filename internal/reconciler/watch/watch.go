@@ -1,5 +1,5 @@
 // Package watch waits for resources that the API server may not serve. It also logs and counts failed attempts to list
-// or watch a resource, which the informers repeat with backoff.
+// or watch a resource. The informers repeat failed attempts with backoff.
 package watch
 
 import (

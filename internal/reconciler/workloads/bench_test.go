@@ -112,7 +112,7 @@ func watchNothing(context.Context, metav1.ListOptions) (watch.Interface, error) 
 }
 
 // benchOwners derives every Job from its name. The tracker of client-go's fakes would keep every Job and every read in
-// memory, which would change the measured heap.
+// memory, and this would change the measured heap.
 func benchOwners(b *testing.B) *metadatafake.FakeMetadataClient {
 	b.Helper()
 	c := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())

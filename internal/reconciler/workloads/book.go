@@ -102,7 +102,7 @@ func (b *book) put(p *pod) (before *pod, gpu bool) {
 	return before, e.gpu
 }
 
-// remove records the deletion of a pod, and reports whether it requested a GPU.
+// remove records the deletion of a pod, and reports whether the pod requested a GPU.
 func (b *book) remove(p *pod) (gpu bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,9 +170,9 @@ func (b *book) settle(e *entry) bool {
 	return true
 }
 
-// show renders the series of the entry when the owners of its pod are known. If the series were rendered before the
-// owners are known, the series would soon get other labels. The earlier series would then remain as duplicates in the
-// history.
+// show renders the series of the entry when the owners of the entry's pod are known. If the series were rendered before
+// the owners are known, the series would soon get other labels. The earlier series would then remain as duplicates in
+// the history.
 func (b *book) show(e *entry) {
 	if e.pod.owner == (reference{}) {
 		e.workload = b.render.bare(e.pod)
@@ -202,7 +202,7 @@ func (b *book) attachOwner(e *entry) {
 }
 
 // disown detaches an entry from a controller. If the entry's pod was the last pod of the controller, disown removes the
-// controller, which ended with the pod at the given time.
+// controller. The controller then ended with the pod, at the given time.
 func (b *book) disown(e *entry, from reference, at time.Time) {
 	o := b.owners[from]
 	if o == nil {

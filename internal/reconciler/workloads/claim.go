@@ -99,8 +99,8 @@ func (b *book) putClaim(c *claim) []*pod {
 	return fresh
 }
 
-// removeClaim removes a claim to which no pod refers. Other claims are kept, because claims are often deleted before
-// the series of their pod end.
+// removeClaim removes a claim to which no pod refers. Other claims are kept, because a claim is often deleted before
+// the series of the claim's pod end.
 func (b *book) removeClaim(c *claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

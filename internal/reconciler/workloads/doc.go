@@ -7,6 +7,6 @@
 // container, are written as events (event.go, snapshot.go).
 //
 // Pods are never written. A finalizer would delay the deletion of every pod in the cluster until this program responds,
-// without any benefit. The API server sends the last state of a deleted object to its watchers anyway, and the next
-// list shows deletions that were missed.
+// without any benefit. No finalizer is needed, because the API server sends the last state of a deleted object to all
+// watchers, and the next list shows deletions that were missed.
 package workloads

@@ -22,10 +22,10 @@ func eventNames() []string {
 	return []string{eventPhase, eventCondition, eventFailure, eventSpec, eventDeleted, eventSnapshot, eventCreated, eventEnded}
 }
 
-// change is an event of a pod. The id depends on the change and not on the time of its observation, so that an event
-// has the same id if it is written again after a change of leader or a broken watch. The id includes the pod's version
-// only if nothing else distinguishes the events, because a new leader may see a later version of the pod than the
-// version with the change.
+// change is an event of a pod. The id depends on the change and not on the time at which the change is observed.
+// Therefore an event that is written again, after a change of leader or after a broken watch, has the same id. The id
+// includes the pod's version only if nothing else distinguishes the events, because a new leader may see a later
+// version of the pod than the version with the change.
 type change struct {
 	name    string
 	which   []string // distinguishes the events of the pod that have the same name

@@ -50,8 +50,8 @@ func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexIn
 	return nil
 }
 
-// replaced reports whether an update shows another pod with the same name, because a broken watch missed both the
-// deletion and the creation.
+// replaced reports whether an update shows another pod with the same name. This happens if a broken watch missed both
+// the deletion and the creation.
 func replaced(old, obj any) bool {
 	before, ok := old.(*pod)
 	after, still := obj.(*pod)
@@ -116,8 +116,8 @@ func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error 
 	return nil
 }
 
-// repeat makes the archive's sender send the events that lead to the current state. These include events before the
-// first list, and events that an earlier leader did not send.
+// repeat makes the archive's sender send the events that lead to the current state. These events include events before
+// the first list, and events that an earlier leader did not send.
 func (w *Workloads) repeat(b *book, pods cache.Store) {
 	if w.opts.Archive != nil {
 		w.opts.Archive.Repeat(w.current(b, pods))

@@ -37,8 +37,8 @@ func (w *Workloads) WritePage(to io.Writer) error {
 	return page.Flush()
 }
 
-// mustRender panics unless a complete book renders every gauge in the catalogue with its labels. The labels from the
-// allow-lists are not checked.
+// mustRender panics unless a complete book renders every gauge in the catalogue with all labels of the gauge. The
+// labels from the allow-lists are not checked.
 func mustRender() {
 	r := newRenderer(Options{})
 	r.strict = true

@@ -64,7 +64,8 @@ func (b *book) putLocalQueue(of localQueue, cluster string) {
 	b.queues.stale[of.namespace] = true
 }
 
-// setLabelled sets whether the labels of pods determine the ClusterQueue, because LocalQueues cannot be read.
+// setLabelled sets whether the labels of pods determine the ClusterQueue. They determine it if LocalQueues cannot be
+// read.
 func (b *book) setLabelled(labelled bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,7 +122,7 @@ func (w *Workloads) followLocalQueues(ctx context.Context, c Cluster, b *book) e
 	return nil
 }
 
-// reduceLocalQueue removes the status and the managed fields, which are the largest parts.
+// reduceLocalQueue removes the status and the managed fields, because these two are the largest parts.
 func reduceLocalQueue(obj any) (any, error) {
 	if q, ok := obj.(*unstructured.Unstructured); ok {
 		q.SetManagedFields(nil)
@@ -130,7 +131,7 @@ func reduceLocalQueue(obj any) (any, error) {
 	return obj, nil
 }
 
-// mayList waits until the role permits listing LocalQueues. Until then, the labels of pods determine their
+// mayList waits until the role permits listing LocalQueues. Until then, the labels of a pod determine the pod's
 // ClusterQueue. mayList returns false if the context ends first.
 func (w *Workloads) mayList(ctx context.Context, c Cluster, of schema.GroupVersionResource, b *book) bool {
 	for logged := false; ; logged = true {

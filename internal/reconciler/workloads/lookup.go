@@ -49,7 +49,7 @@ type lookup struct {
 	reset time.Time
 }
 
-// scope is a kind in a namespace, which is empty for cluster-scoped kinds.
+// scope is a kind in a namespace. The namespace is empty for cluster-scoped kinds.
 type scope struct {
 	kind      schema.GroupKind
 	namespace string
@@ -130,7 +130,7 @@ func (l *lookup) forget() {
 // ask requests one owner.
 func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 	defer func() {
-		if a.why != failed || ctx.Err() == nil { // the request was interrupted by the end of the term, which is not a failure
+		if a.why != failed || ctx.Err() == nil { // the end of the term interrupted the request; this is not a failure
 			l.count(a.result())
 		}
 	}()
@@ -192,7 +192,7 @@ func (a answer) result() string {
 }
 
 // mapping returns the resource of a kind. A kind that is unknown may have been installed since the served kinds were
-// read, so the served kinds are read again, but not more often than every refusedFor.
+// read. Therefore the served kinds are read again, but at most once in the time refusedFor.
 func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version string) (*meta.RESTMapping, error) {
 	looked := time.Now()
 	m, err := l.kinds.RESTMappingWithContext(ctx, gk, version)

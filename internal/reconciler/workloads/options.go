@@ -21,8 +21,8 @@ const (
 	snapshotsSend = "send"
 )
 
-// These are the default patterns for GPUs. They match the resources of NVIDIA's and AMD's device
-// plugins, and the device classes of their DRA drivers.
+// These are the default patterns for GPUs. They match the resources of the device plugins of NVIDIA and AMD, and the
+// device classes of the DRA drivers of both vendors.
 const (
 	defaultResources     = `^(nvidia\.com/(gpu|gpu\.shared|mig-.+)|amd\.com/(gpu|[a-z]+_nps[0-9]+))$`
 	defaultDeviceClasses = `^((gpu|mig|vfio)\.nvidia|gpu\.amd)\.com$`
@@ -40,8 +40,8 @@ type Options struct {
 	// If OwnerLabels is set, a pod that lacks a label named in PodLabels takes this label from the nearest owner that has
 	// it.
 	OwnerLabels bool
-	// Events enables the event log. Snapshots selects whether, and where, a snapshot of the pod is written with its
-	// events.
+	// Events enables the event log. Snapshots selects whether a snapshot of the pod is written with the pod's events,
+	// and where the snapshot is written.
 	Events    bool
 	Snapshots string
 	// Output receives the events. If it is nil, they go to standard output.

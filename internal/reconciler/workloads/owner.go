@@ -101,9 +101,9 @@ func (l *ownerChain) parent(level int) reference {
 	return reference{}
 }
 
-// replaces reports whether the chain replaces the known chain, which is nil if no chain is known. A chain that ends in
-// an error replaces no chain, because a wrong root would create a separate series in the history. A known chain is also
-// kept if it begins with the new chain and is longer, because owners are often deleted before their pods.
+// replaces reports whether the chain replaces the known chain. The known chain is nil if no chain is known. A chain
+// that ends in an error replaces no chain, because a wrong root would create a separate series in the history. A known
+// chain is also kept if it begins with the new chain and is longer, because owners are often deleted before their pods.
 func (l *ownerChain) replaces(known *ownerChain) bool {
 	switch {
 	case l.stopped == failed:

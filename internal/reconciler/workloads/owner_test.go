@@ -60,7 +60,7 @@ func (w *world) allow() {
 	w.owners.ReactionChain = w.owners.ReactionChain[1:]
 }
 
-// TestNoPathsFromNames checks that a name is not requested if it would lead to another API path.
+// TestNoPathsFromNames checks that an owner is not requested if its name would lead to another API path.
 func TestNoPathsFromNames(t *testing.T) {
 	for _, name := range []string{"../../secrets/s", "a/b", "..", ".", "a%2fb", ""} {
 		t.Run(name, func(t *testing.T) {
@@ -110,8 +110,8 @@ func TestOwnersThatNameNothing(t *testing.T) {
 	}
 }
 
-// TestReadsAreShared checks that a hundred pods, which belong to ten Jobs of one JobSet, cause eleven reads, and no
-// further reads within an hour.
+// TestReadsAreShared checks that a hundred pods of ten Jobs of one JobSet cause eleven reads, and no further reads
+// within an hour.
 func TestReadsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := object("jobset.x-k8s.io/v1alpha2", "JobSet", "team-a", "train", nil)

@@ -19,7 +19,7 @@ func (pg *page) add(m metricID, samples ...sample) {
 }
 
 // addLevel adds a workload once, even if many pods belong to the workload. If two references to the workload have
-// different parents, it selects the same parent at every scrape.
+// different parents, addLevel selects the same parent at every scrape.
 func (pg *page) addLevel(l *level) {
 	if other := pg.levels[l.key]; other == nil || l.before(other) {
 		pg.levels[l.key] = l

@@ -162,7 +162,8 @@ func TestClaimReferredToTwice(t *testing.T) {
 	})
 }
 
-// TestClaimFromTemplate checks a claim that is created after its pod, and that the pod's status then names.
+// TestClaimFromTemplate checks a claim that is created after the claim's pod. After the creation, the pod's status
+// names the claim.
 func TestClaimFromTemplate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gpuPod("p", "0", nil)

@@ -68,8 +68,8 @@ func queueOfPod(p *corev1.Pod) queue {
 	return newQueue(name, labels[kueueClusterQueue], false)
 }
 
-// queueOfOwner returns the queue that the metadata of a pod's owner names. Kueue admits owners, and adds labels to pods
-// only if its feature AssignQueueLabelsForPods is enabled.
+// queueOfOwner returns the queue that the metadata of a pod's owner names. The owner is read because Kueue admits
+// owners. Kueue adds labels to pods only if the feature AssignQueueLabelsForPods is enabled.
 func queueOfOwner(labels map[string]string) queue { return newQueue(labels[kueueQueue], "", true) }
 
 // newQueue returns a queue without invalid names. A queue without a name is not local.

@@ -123,15 +123,15 @@ spec:
 	return &q
 }
 
-// kueuePod returns a pod that Kueue has admitted, with the label of its ClusterQueue.
+// kueuePod returns a pod that Kueue has admitted. The pod has the label with the name of its ClusterQueue.
 func kueuePod(cluster string) *corev1.Pod {
 	p := gpuPod("p", "1", nil)
 	p.Labels = keys{"kueue.x-k8s.io/local-queue-name": "user-queue", "kueue.x-k8s.io/cluster-queue-name": cluster}
 	return p
 }
 
-// TestClusterQueue checks that a pod has the ClusterQueue of the LocalQueue in its namespace. The label of the pod must
-// be used only if the role does not permit listing LocalQueues.
+// TestClusterQueue checks that a pod gets the ClusterQueue of the LocalQueue in the pod's namespace. The pod's label
+// must be used only if the role does not permit listing LocalQueues.
 func TestClusterQueue(t *testing.T) {
 	tests := []struct {
 		name      string

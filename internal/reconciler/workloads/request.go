@@ -17,8 +17,8 @@ type amount struct {
 }
 
 // requests returns the extended resources that the pod requests, counted in the same way as the scheduler counts them.
-// The result is the sum of the requests of all containers and sidecars or, if this is more, of the largest init
-// container and the sidecars before it.
+// The result is the larger of two sums: the requests of all containers and sidecars, and the requests of the largest
+// init container and of the sidecars before it.
 func (w *Workloads) requests(p *corev1.Pod) []amount {
 	var amounts []amount
 	for name, quantity := range resource.PodRequests(p, resource.PodResourcesOptions{}) {

@@ -85,8 +85,8 @@ func TestBarePod(t *testing.T) {
 	})
 }
 
-// TestOneParent checks that a workload has one parent, which is the same at every scrape, even if two references to the
-// workload disagree.
+// TestOneParent checks that a workload has only one parent, even if two references to the workload disagree. The parent
+// must be the same at every scrape.
 func TestOneParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")
@@ -119,7 +119,8 @@ func TestOtherOwners(t *testing.T) {
 	})
 }
 
-// TestStops checks that a walk that stops before the root keeps the owners that it found and the reason.
+// TestStops checks that a walk that stops before the root keeps the owners that it has found, and the reason for the
+// stop.
 func TestStops(t *testing.T) {
 	deployment := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
 	replaced := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")

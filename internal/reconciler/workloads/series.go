@@ -129,7 +129,7 @@ func (r *renderer) belonging(direct, root reference) belonging {
 	}
 }
 
-// bare renders the workload of a pod without a controller, which is the pod itself.
+// bare renders the workload of a pod without a controller. This workload is the pod itself.
 func (r *renderer) bare(p *pod) *level {
 	self := reference{kind: "Pod", namespace: p.namespace, name: p.name, uid: p.uid}
 	l := r.level(self, "", true)

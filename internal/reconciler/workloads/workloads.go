@@ -34,8 +34,8 @@ type Cluster struct {
 	Failures *watch.Failures
 }
 
-// Workloads follows the pods that request GPUs. It is a [prometheus.TransactionalGatherer], which contains pods and
-// workloads while Run runs.
+// Workloads follows the pods that request GPUs. It is a [prometheus.TransactionalGatherer]. While Run runs, it gathers
+// the series of pods and workloads.
 type Workloads struct {
 	opts  Options
 	log   *slog.Logger
@@ -93,8 +93,8 @@ func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	return g.Wait()
 }
 
-// traceQueued traces the queued owner chains. A chain is traced again each time it expires, until its controller has no
-// pods.
+// traceQueued traces the queued owner chains. A chain is traced again each time the chain expires, until the chain's
+// controller has no pods.
 func (w *Workloads) traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reference], look *lookup, b *book) error {
 	for {
 		of, shutdown := queue.Get()

@@ -158,8 +158,8 @@ func TestMissedDeletion(t *testing.T) {
 	}
 }
 
-// TestHandOver checks that a replica has no series before and after its term, and rebuilds them
-// from the list in its next term.
+// TestHandOver checks that a replica has no series before and after its term. In its next term, the replica must
+// rebuild the series from the list.
 func TestHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "jobset.x-k8s.io/v1alpha2 JobSet")
@@ -229,7 +229,7 @@ func TestAdopted(t *testing.T) {
 }
 
 // TestNoSeriesBeforeOwner checks that a pod has no series before its owners are known. Otherwise the labels would
-// change later, which would create a second series.
+// change later, and this change would create a second series.
 func TestNoSeriesBeforeOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")

@@ -1,4 +1,4 @@
-// Report runs the accuracy bench and prints its table, or writes it into a file between two markers. It fails
+// Report runs the accuracy bench. It either prints the tables or writes them into files between two markers. It fails
 // if a book does not balance or if an error exceeds the aim.
 package main
 

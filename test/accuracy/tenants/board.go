@@ -89,7 +89,7 @@ func newBoard(g *GPU, how Driver, seed uint64) *board {
 	return b
 }
 
-// warm updates the power that the board draws without work, which depends on the temperature.
+// warm updates the power that the board draws without work. This power depends on the temperature.
 func (b *board) warm() {
 	b.floor = float64(b.Floor) * (1 + drift*math.Sin(2*math.Pi*float64(b.now)/driftPeriod))
 }
@@ -167,8 +167,8 @@ func (b *board) run(s *slot) (left float64) {
 	return max(left, 0)
 }
 
-// runTogether is [board.run] for clients of an MPS server, which do not wait for each other. Clients that run at the same time
-// divide the busy time in proportion to their work.
+// runTogether is [board.run] for clients of an MPS server. Clients of an MPS server do not wait for each other. Clients
+// that run at the same time divide the busy time in proportion to their work.
 func (b *board) runTogether(s *slot) (left float64) {
 	left = 1
 	sum := 0.

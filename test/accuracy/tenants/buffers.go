@@ -14,8 +14,8 @@ const (
 	busyBuffer  = 99
 )
 
-// buffers contains the driver's buffers of power and utilisation samples, and the state that the NVML
-// source derives from them.
+// buffers contains the driver's buffers of power and utilisation samples, and the state that the NVML source derives
+// from these buffers.
 type buffers struct {
 	power, busy []quiet.Point
 	times       quiet.Times

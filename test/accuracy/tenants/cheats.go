@@ -167,8 +167,8 @@ func (r *Result) Evaded() float64 {
 }
 
 // An Effect is the effect of a cheat in parts of the GPU's energy. Error is the part that mallory is not charged for.
-// Moved is Error minus the part that she is not charged for if she does the same work without the trick; this second
-// part is the general error of sharing.
+// Mallory is also not charged for a part if she does the same work without the trick. This second part is the general
+// error of sharing. Moved is Error minus this second part.
 type Effect struct{ Moved, Error float64 }
 
 // Effect runs a scene with and without its trick.

@@ -61,8 +61,8 @@ func TestConfigured(t *testing.T) {
 	}
 }
 
-// TestPeersHold checks a node with eight GPUs, of which seven rest at times. A tenant who never lets her GPU rest must
-// move only little energy, and her work on a second GPU must have no effect.
+// TestPeersHold checks a node with eight GPUs. Seven of the GPUs rest at times. A tenant who never lets her GPU rest
+// must move only little energy, and her work on a second GPU must have no effect.
 func TestPeersHold(t *testing.T) {
 	second := func() tenants.Load { return tenants.Evenly(0.0099) }
 	for _, c := range tenants.Cheats()[:4] {

@@ -1,6 +1,6 @@
-// Package tenants simulates shared GPUs in steps of a millisecond, and keeps their books with a ledger. It uses no
-// exporter, no files and no driver. A simulated hour takes a fraction of a second. The package can therefore measure
-// loads that are shorter than the steps of package simnode, and attacks that last for days.
+// Package tenants simulates shared GPUs in steps of a millisecond, and keeps the books of these GPUs with a ledger. It
+// uses no exporter, no files and no driver. A simulated hour takes a fraction of a second. The package can therefore
+// measure loads that are shorter than the steps of package simnode, and attacks that last for days.
 //
 // A GPU always draws the floor, and the running tenant adds its own power. Only one tenant runs at a time, by
 // time-slicing. The ledger gets one observation per second with the data that the NVML source would read: the

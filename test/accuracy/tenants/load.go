@@ -53,8 +53,8 @@ func longer(load Load, factor float64) Load {
 	return func(ms int64) float64 { return factor * load(ms) }
 }
 
-// Gathered returns a load that collects the work of each period, in milliseconds, and does it at the end of
-// the period.
+// Gathered returns a load that collects the work of each period and does this work at the end of the period. The period
+// is in milliseconds.
 func Gathered(load Load, period int64) Load {
 	var waits float64
 	return func(ms int64) (work float64) {

@@ -7,12 +7,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A Result contains the energy of a GPU at the end of a simulation, and the idle power that the book has
-// measured (0 if it measured none).
+// A Result contains the energy of a GPU at the end of a simulation, and the idle power that the GPU's book has
+// measured. The idle power is 0 if the book measured none.
 type Result struct {
 	World string
-	// Energy is the true energy of the GPU in millijoules, Booked is the energy in its book, and
-	// Accounts is the energy in the book's accounts.
+	// Energy is the true energy of the GPU, Booked is the energy in the GPU's book, and Accounts is the energy in the
+	// accounts of this book. All are in millijoules.
 	Energy, Booked, Accounts gpu.Millijoules
 	Measured                 gpu.Watts
 	Tenants                  []Share
@@ -34,8 +34,8 @@ var (
 	UserPays    Truth = func(s Share) float64 { return s.UserPays }
 )
 
-// Wrong returns the part of the energy that is in wrong accounts, which is half of the sum of the errors.
-// Energy that is charged to no tenant also counts as wrong.
+// Wrong returns the part of the energy that is in wrong accounts. This part is half of the sum of all errors. Energy
+// that is charged to no tenant also counts as wrong.
 func (r *Result) Wrong(truth Truth) float64 {
 	sum, left := 0.0, 1.0
 	for _, s := range r.Tenants {

@@ -85,7 +85,7 @@ func (s Scene) besideBusy() Scene {
 }
 
 // SharingCheats returns the cheats for a way to share a GPU. In MIG mode the driver provides no samples of processes
-// and no samples of power. Instead, it provides counters, which are read every second.
+// and no samples of power. Instead, the driver provides counters. The exporter reads these counters every second.
 func SharingCheats(how Sharing) (all []Cheat) {
 	all = slices.DeleteFunc(Cheats(), func(c Cheat) bool { return c.Peer != nil || c.Tail > 0 || c.Lifetime > 0 })
 	if how.isMIG() {

@@ -52,8 +52,8 @@ func TestTruth(t *testing.T) {
 	near(t, "second, user pays", second.UserPays, (120+20+70*1./3)/250, 0.001)
 }
 
-// TestTurns checks that work that arrives at the same time shares the GPU's time, and that a load
-// beyond the GPU's time waits.
+// TestTurns checks that tenants share the GPU's time if their work arrives at the same time. Work that the GPU has no
+// time for must wait.
 func TestTurns(t *testing.T) {
 	r := run(t, tenants.World{Name: "saturated", Length: 10 * time.Minute, GPUs: []tenants.GPU{{
 		Model: "A", Limit: 1000, Floor: 100, Tenants: []tenants.Tenant{

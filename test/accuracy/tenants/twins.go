@@ -31,7 +31,7 @@ func Twins() []Twin {
 		describe := func(i int) string { return fmt.Sprintf("idle %v W, work %v W", floors[i], watts[i]) }
 		return Twin{name, [2]string{describe(0), describe(1)}, slow, [2]GPU{world(floors[0], watts[0], load()), world(floors[1], watts[1], load())}}
 	}
-	// warm returns a pair in which the GPU of the other world draws additional power after work.
+	// warm returns a twin. In its second world, the GPU draws additional power after work.
 	warm := func(name string, load func() Load, floors [2]gpu.Watts, watts [2]float64, tail gpu.Watts) Twin {
 		t := powers(name, load, floors, watts)
 		t.gpus[1].Tail = tail

@@ -11,7 +11,7 @@ import (
 )
 
 // TestTwinsReadTheSame checks that the driver reports the same values in both worlds of a twin. The samples of activity
-// are equal. Powers and energies differ by less than the noise, which has a standard deviation of 1 W.
+// are equal. Powers and energies may differ, but by less than the noise. The noise has a standard deviation of 1 W.
 func TestTwinsReadTheSame(t *testing.T) {
 	const noise = 1
 	near := func(a, b float64) bool { return math.Abs(a-b) < noise }

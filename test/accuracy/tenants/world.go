@@ -33,7 +33,7 @@ type GPU struct {
 	// measures the activity of the instances.
 	Slices []int
 	GPM    bool
-	// MPS is set if the processes are clients of an MPS server. Then they run at the same time.
+	// MPS is set if the processes are clients of an MPS server. Such clients run at the same time.
 	MPS MPS
 }
 
@@ -104,7 +104,7 @@ const (
 	// noise is the standard deviation of a sample of power, in watts.
 	noise = 1.0
 	// gpmStep is the time between two updates of the counters of GPM, and gpmOffset is the time of the first update, in
-	// milliseconds. They are not updated together with the counter of energy.
+	// milliseconds. The counters of GPM are not updated together with the counter of energy.
 	gpmStep, gpmOffset = 100, 60
 	// tailTime is the time in which the power after work falls to 1/e, in milliseconds.
 	tailTime = 1000

@@ -47,7 +47,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// binary returns the path of the program. Each test calls it, so that go test runs the test again after a change of the program.
+// binary returns the path of the program. Each test calls this function, so that go test runs the test again after a
+// change of the program.
 func binary() string {
 	path, _ := program.Built("gpuledger-archive") // TestMain has checked it
 	return path

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// This is the size of the history of the benchmark.
+// These flags set the size of the benchmark's history.
 var (
 	benchGPUs = flag.Int("gpus", 0, "number of GPUs in TestCost, in one cluster; 0 skips the test")
 	benchDays = flag.Int("days", 3, "number of days in TestCost")
@@ -31,8 +31,8 @@ var (
 // historyEnv is the environment variable that contains the folder of tools/history.
 const historyEnv = "GPULEDGER_E2E_HISTORY"
 
-// newerDays is the number of days in the history after the filed days. They are needed because the archive
-// reads the last two days differently.
+// newerDays is the number of days in the history after the filed days. These days are needed because the archive reads
+// the last two days of a history in a different way.
 const newerDays = 3
 
 // These are the limits for the measured values.

@@ -25,7 +25,7 @@ const (
 	// tick is the interval of the exporters' readings and of the scrapes. It represents one interval of the
 	// record.
 	tick, interval = 250 * time.Millisecond, 30 * time.Second
-	// ticks is the number of ticks, which represent more than an hour. They begin half an hour after a full
+	// ticks is the number of ticks. The ticks represent more than an hour, and they begin half an hour after a full
 	// hour.
 	ticks = 150
 )
@@ -61,7 +61,7 @@ func (b *books) boot() {
 	check(b.T, err)
 }
 
-// reboot cuts the node's power, which ends its books, and boots the node again.
+// reboot cuts the node's power and boots the node again. The power cut ends the node's books.
 func (b *books) reboot() {
 	b.program.Kill()
 	for account, n := range b.latest {
@@ -121,8 +121,8 @@ func sums(all []*books) map[string]int64 {
 }
 
 // TestBooks checks that a database contains all scraped amounts that the exporters counted, to the millijoule and
-// millisecond. Real exporters run on simulated nodes, and a real Prometheus and Thanos scrape and store their records.
-// One node loses its power twice, another is not scraped for a while, and a third runs Slurm jobs.
+// millisecond. Real exporters run on simulated nodes. A real Prometheus scrapes the exporters' records, and a real
+// Thanos stores them. One node loses its power twice, another is not scraped for a while, and a third runs Slurm jobs.
 func TestBooks(t *testing.T) {
 	t.Parallel()
 	f := fleet.OpenFor(t)

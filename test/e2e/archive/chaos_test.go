@@ -227,8 +227,8 @@ func (a *chaosArchive) awaitEmptyQueues() {
 	}
 }
 
-// allOnce checks that each accepted event is exactly once in each sink. If a stopped archive could not file
-// the event, the dead-letter file must contain it with the name of the sink.
+// allOnce checks that each accepted event is exactly once in each sink. If a stopped archive could not file the event,
+// the dead-letter file must contain the event with the name of the sink.
 func (a *chaosArchive) allOnce(sent map[string]bool, db query) {
 	a.t.Helper()
 	counts := map[string]map[string]int{"folder": {}, "postgres": {}}

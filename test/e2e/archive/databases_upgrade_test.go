@@ -63,8 +63,8 @@ func testUpgrade(t *testing.T, kind databases, server *server, file func(args ..
 	}
 }
 
-// testUnprofiled checks rows from a version without profiled time. After the upgrade, their profiled time must be
-// unknown in all tables and in statements.
+// testUnprofiled checks rows from a version without profiled time. After the upgrade, the profiled time of these rows
+// must be unknown in all tables and in statements.
 func testUnprofiled(t *testing.T, kind databases, server *server, file func(args ...string) (string, error)) {
 	t.Helper()
 	url, db := server.create(t, "unprofiled")

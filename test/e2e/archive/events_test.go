@@ -144,7 +144,7 @@ func (r *receiver) start() {
 	}
 }
 
-// printed returns the rows that all runs printed on standard output, which is part of the log.
+// printed returns the rows that all runs printed on standard output. The log contains the standard output.
 func (r *receiver) printed() string {
 	var rows strings.Builder
 	for _, name := range r.logs {
@@ -161,7 +161,7 @@ func (r *receiver) printed() string {
 
 func (r *receiver) stop() { r.running.Stop() }
 
-// reconciler is a gpuledger-reconciler that sends events, and the logs of its earlier runs.
+// reconciler contains a running gpuledger-reconciler that sends events, and the logs of its earlier runs.
 type reconciler struct {
 	t      *testing.T
 	group  *program.Group

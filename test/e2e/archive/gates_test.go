@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// refused runs the program, and checks that it files the given number of hours in a folder and logs why it
-// refuses other hours.
+// refused runs the program. It checks that the program files the given number of hours in a folder, and that the
+// program logs the reason why it refuses the other hours.
 func refused(t *testing.T, folder string, filed int, want string, args ...string) {
 	t.Helper()
 	out, err := once(t.Context(), binary(), folder, args...)
@@ -30,7 +30,7 @@ func refused(t *testing.T, folder string, filed int, want string, args ...string
 	}
 }
 
-// accepted runs the program, and checks that it files the given number of hours.
+// accepted runs the program, and checks that the program files the given number of hours.
 func accepted(t *testing.T, folder string, filed int, args ...string) {
 	t.Helper()
 	if out, err := once(t.Context(), binary(), folder, args...); err != nil {

@@ -69,8 +69,9 @@ func rowOf(page string, words ...string) ([]string, error) {
 	return nil, fmt.Errorf("no row has the words %q:\n%s", words, page)
 }
 
-// pasted runs the archive until all hours that it does not refuse are filed. It returns the page, and the command in
-// the row that contains all words. It reads the page only once, because the archive caches an answer for a minute.
+// pasted runs the archive until all hours are filed that the archive does not refuse. It returns the page, and the
+// command in the row that contains all words. It reads the page only once, because the archive caches an answer for a
+// minute.
 func (p *hoursPage) pasted(words ...string) (page, command string) {
 	p.Helper()
 	run, base := p.start()

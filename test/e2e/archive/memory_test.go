@@ -18,9 +18,9 @@ import (
 // noCgroup is the exit status of limit-memory if it cannot create a cgroup.
 const noCgroup = 75
 
-// TestMemoryLimit runs the archive with the memory limit of its Deployment, in a cgroup, against stores with
-// endless responses. The kernel must not kill the archive, and the archive must refuse the hour or report an
-// error of the store.
+// TestMemoryLimit runs the archive with the memory limit of its Deployment, in a cgroup, against stores with endless
+// responses. The kernel must not kill the archive. The archive must either refuse the hour or report an error of the
+// store.
 func TestMemoryLimit(t *testing.T) {
 	const begin = `{"status":"success","data":{"resultType":"vector","result":[`
 	series := func(i int) string {

@@ -312,7 +312,7 @@ func compareCommands(t *testing.T, all []engine, month, books string) {
 // unknown replaces null, so that it differs from 0.
 const unknown = -1
 
-// addRow adds the amounts in a row to the sums for the first values of the row, which are texts.
+// addRow adds the amounts in a row to sums. The first values of the row are texts, and name the sums.
 func addRow(t *testing.T, sums map[string][]int64, values []string, texts int) {
 	t.Helper()
 	key := strings.Join(values[:texts], " | ")
@@ -330,7 +330,7 @@ func addRow(t *testing.T, sums map[string][]int64, values []string, texts int) {
 }
 
 // TestModelsOfPruned compares the models for three months with sums that the test computes. The first month is pruned,
-// and the others have corrections.
+// and the other two months have corrections.
 func TestModelsOfPruned(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)

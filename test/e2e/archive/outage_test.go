@@ -22,8 +22,8 @@ var outage = flag.Duration("outage", time.Second, "time for which the database i
 // maxRetry is the maximum delay after a failure of a sink, plus the time to file the missing hours.
 const maxRetry = 6 * time.Minute
 
-// TestDatabaseOutage checks a database that is killed while the archive runs and stays down for a while.
-// Afterwards it must contain all hours, with the same rows as a folder and as an undisturbed run.
+// TestDatabaseOutage checks a database that is killed while the archive runs and stays down for a while. After the
+// outage, the database must contain all hours, with the same rows as a folder and as a database without an outage.
 func TestDatabaseOutage(t *testing.T) {
 	t.Parallel()
 	const past = 48

@@ -49,8 +49,8 @@ const (
 	pageWait = 2 * time.Minute
 )
 
-// fleetHour returns an hour of a fleet. Each node has eight GPUs, which one pod uses for twelve hours. Every tenth node is
-// idle.
+// fleetHour returns an hour of a fleet. Each node has eight GPUs. One pod uses these eight GPUs for twelve hours. Every
+// tenth node is idle.
 func fleetHour(gpus, n int) *table.Hour {
 	start := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Hour)
 	h := &table.Hour{Cluster: "east", Start: start}

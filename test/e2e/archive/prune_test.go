@@ -223,7 +223,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestPruneConcurrent checks that hours are charged only once if they are filed while their month is pruned.
+// TestPruneConcurrent checks that hours are charged only once, even if the hours are filed while the month of these
+// hours is pruned.
 func TestPruneConcurrent(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {

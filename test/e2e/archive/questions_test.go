@@ -29,7 +29,7 @@ const page = "../../../docs/archive.md"
 // kilowattHour is a kilowatt-hour in millijoules.
 const kilowattHour = 3_600_000_000
 
-// november is the start of the example, which has two days and starts with four boards.
+// november is the start of the example. The example covers two days and starts with four boards.
 var november = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 // example returns the n-th hour of the example.
@@ -190,8 +190,8 @@ func (q question) paragraph() string {
 	return strings.Join(lines, "\n")
 }
 
-// questions returns the statements on the page. Each is a paragraph in an SQL block. It contains comments
-// with the question, the statement, and the lines of the answer, which begin with "-->".
+// questions returns the statements on the page. Each is a paragraph in an SQL block. It contains comments with the
+// question, then the statement, and then the lines of the answer. The lines of the answer begin with "-->".
 func questions(t *testing.T, text string) (all []question) {
 	t.Helper()
 	for i, block := range strings.Split(text, "```") {
@@ -217,7 +217,7 @@ func questions(t *testing.T, text string) (all []question) {
 	return all
 }
 
-// older contains queries on the views for users of gpuid and Primus-Lens, which have the columns of these
+// older contains queries on the views for users of gpuid and Primus-Lens. These views have the columns of these two
 // programs.
 var older = []question{
 	{sql: "select gpu, count(distinct machine) as machines from serials group by gpu having count(distinct machine) > 1", answer: []string{"1653924023102 | 2"}},

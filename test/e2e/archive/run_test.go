@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestRun starts two replicas of the command run. They must file the same hours in a database and in a
-// folder, although only one replica can lock the folder, and must end within a second.
+// TestRun starts two replicas of the command run. Both replicas must file the same hours in a database and in a folder,
+// although only one replica can lock the folder. They must end within a second.
 func TestRun(t *testing.T) {
 	const past = 10
 	end := time.Now().UTC().Truncate(time.Hour)

@@ -16,9 +16,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// hotAMD is the machine of the scenario "mi300x", in which the memory of a board fails. From 10 s on, the board has a correctable error every 10 s. After
-// three minutes it has an uncorrectable error, for which the driver retires eight pages, after 10 minutes two deferred errors, and after 12 minutes an
-// uncorrectable error in SRAM. From minute 14 to minute 26, heat limits its clocks for half of the time.
+// hotAMD is the machine of the scenario "mi300x", but the memory of one board fails. From 10 s on, the board has a
+// correctable error every 10 s. After three minutes, the board has an uncorrectable error, and the driver retires eight
+// pages. After 10 minutes, it has two deferred errors. After 12 minutes, it has an uncorrectable error in SRAM. From
+// minute 14 to minute 26, heat limits the board's clocks for half of the time.
 func hotAMD(t *testing.T) (sc simnode.Scenario, board simnode.GPU) {
 	t.Helper()
 	sc, err := simnode.Lookup("mi300x")

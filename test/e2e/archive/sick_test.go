@@ -147,7 +147,7 @@ func (p *patient) step() {
 	check(p.t, p.world.Step(p.now))
 }
 
-// spareOf returns a scenario in which a healthy board from another machine has replaced the board.
+// spareOf returns a scenario in which a healthy board from another machine has replaced the sick board.
 func spareOf(t *testing.T, sc simnode.Scenario) simnode.Scenario {
 	t.Helper()
 	spare, err := sc.On(simnode.Machine{Boot: 1, Boards: map[int]simnode.Board{1: {Machine: 9, Position: 1}}})

@@ -39,7 +39,7 @@ func openFile(t *testing.T, path string) query {
 }
 
 // TestSQLite checks that an SQLite file contains the same hours as a folder, even if the archive is killed at random
-// times, and checks the rows of its views.
+// times. It also checks the rows of the file's views.
 func TestSQLite(t *testing.T) {
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, began, 6, 4, "cluster", "east")

@@ -22,7 +22,7 @@ import (
 
 // TestTruth compares the truth of a simulated node with the archive that is filed from a real exporter and a real
 // Prometheus. It uses the last 50 seconds of an hour, with a scrape every five seconds. Then it doubles a pod's charge,
-// also in the sums for the GPU and the hour, which the comparison must detect.
+// also in the sums for the GPU and the hour. The comparison must detect this change.
 func TestTruth(t *testing.T) {
 	t.Parallel()
 	const scrape, before, after = 5 * time.Second, 50 * time.Second, 15 * time.Second

@@ -21,8 +21,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/upgrade"
 )
 
-// These are the times of an upgrade. The earlier program files hours until the upgrade, which is six hours
-// after the start of a month.
+// These are the times of an upgrade. The earlier program files hours until the upgrade. The upgrade is six hours after
+// the start of a month.
 var (
 	opened   = time.Date(2026, 2, 28, 12, 0, 0, 0, time.UTC)
 	upgraded = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
@@ -67,8 +67,8 @@ func (u *upgrading) statement(t *testing.T, path, books, month string) []map[str
 	return answer.Rows
 }
 
-// equal checks that a statement of this program contains the rows of the statement of the earlier
-// program, with all their columns.
+// equal compares the statements of both programs. The statement of this program must contain all rows of the earlier
+// program's statement, with all columns.
 func (u *upgrading) equal(t *testing.T, when, books, month string) {
 	t.Helper()
 	want, got := u.want[month], u.statement(t, u.now, books, month)
@@ -92,9 +92,9 @@ func sorted(rows []map[string]any) (all []string) {
 	return slices.Sorted(slices.Values(all))
 }
 
-// TestUpgrade checks that this program continues an archive of the earlier program. The statements for the
-// month before the upgrade and for the month of the upgrade must be identical to the statements of the
-// earlier program, which files all hours in a separate folder. The test also checks how the earlier program
+// TestUpgrade checks that this program continues an archive of the earlier program. The statements for the month before
+// the upgrade and for the month of the upgrade must be identical to the statements of the earlier program. For this
+// comparison, the earlier program files all hours in a separate folder. The test also checks how the earlier program
 // behaves with the tables of this program.
 func TestUpgrade(t *testing.T) {
 	s := foldtest.NewStore()

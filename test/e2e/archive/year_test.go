@@ -120,9 +120,9 @@ func manifest(t *testing.T, folder string) string {
 	return fmt.Sprintf("%d | %d", count, sum)
 }
 
-// watch prints the memory of the archive every minute, until it ends, and returns the maximum in MiB. It
-// reads /proc, because the kernel's resource usage of an ended process includes the memory of its parent at
-// the start.
+// watch prints the memory of the archive every minute, until it ends, and returns the maximum in MiB. It reads /proc,
+// because the resource usage that the kernel reports for an ended process includes the parent's memory at the start of
+// the process.
 func watch(t *testing.T, pid int, folder string, ended <-chan error) (most float64, err error) {
 	t.Helper()
 	p, err := procfs.NewProc(pid)

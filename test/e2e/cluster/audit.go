@@ -25,7 +25,7 @@ rules:
 - level: None
 `
 
-// Request is a line in the audit log, which describes a request and its response.
+// Request is a line in the audit log. The line describes a request and its response.
 type Request struct {
 	ID    string    `json:"auditID"`
 	Time  time.Time `json:"requestReceivedTimestamp"`

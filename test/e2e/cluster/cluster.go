@@ -175,8 +175,8 @@ func (c *Cluster) start(name string, args ...string) (*program.Program, error) {
 	return c.group.Start(name, filepath.Join(c.programs, name), args...)
 }
 
-// certificate returns the path of the API server's certificate, which includes the certificate of its
-// authority.
+// certificate returns the path of the API server's certificate. The file also contains the certificate of the authority
+// that signed it.
 func (c *Cluster) certificate() string { return c.path("cert", "apiserver.crt") }
 
 func (c *Cluster) path(name ...string) string { return c.group.Path(name...) }

@@ -41,8 +41,8 @@ func (h *history) board(serial, gpu string, from, to time.Duration, start, watts
 	h.created("board", labels, from, to, start)
 }
 
-// pod adds the charges of a pod that holds a GPU: its energy, of which a quarter is idle, and its seconds, of which
-// half are active. At the first sample, the pod's age equals its seconds.
+// pod adds the charges of a pod that holds a GPU: energy and seconds. A quarter of the energy is idle, and half of the
+// seconds are active. At the first sample, the pod's age equals its seconds.
 func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, watts float64) {
 	namespace, pod, _ := strings.Cut(name, "/")
 	labels := fmt.Sprintf(`{node="a",UUID="%s",serial="%s",namespace="%s",pod="%s",pod_uid="%s"}`, gpu, serial, namespace, pod, pod)
@@ -53,8 +53,8 @@ func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, w
 	h.created("allocation", labels, from, to, start)
 }
 
-// unit adds the charges of a unit that holds a share of a GPU: its energy, of which a quarter is idle, and
-// its seconds, of which half are active.
+// unit adds the charges of a unit that holds a share of a GPU: energy and seconds. A quarter of the energy is idle, and
+// half of the seconds are active.
 func (h *history) unit(serial, gpu, name string, from, to time.Duration, watts, held float64) {
 	manager, unit, _ := strings.Cut(name, "/")
 	labels := fmt.Sprintf(`{node="a",UUID="%s",serial="%s",manager="%s",unit="%s"}`, gpu, serial, manager, unit)
@@ -84,7 +84,7 @@ func backfilled(t *testing.T, name string, length time.Duration, history []byte,
 	}
 	check(t, s.Load(t.Context(), history))
 	for _, file := range rules {
-		// The rules for namespaces read results of the rules for workloads, so they need a second
+		// The rules for namespaces read results of the rules for workloads, so the rules for namespaces need a second
 		// run.
 		for range 2 {
 			check(t, s.Evaluate(t.Context(), file, began, began.Add(length)))

@@ -157,8 +157,8 @@ func (d drawn) history() []byte {
 // present reports whether the driver listed the GPU at a time or later.
 func (g drawnGPU) present(from time.Duration) bool { return g.lost == 0 || g.lost > from }
 
-// held returns the longest time in a range for which one owner held the GPU or a part of it, as a share of
-// the range.
+// held returns the longest time in a range for which one owner held the GPU or a part of the GPU. The time is returned
+// as a share of the range.
 func (g drawnGPU) held(from, to time.Duration) (share float64) {
 	for _, u := range g.uses {
 		share = max(share, (min(to, u.to)-max(from, u.from)).Seconds()/(to-from).Seconds())

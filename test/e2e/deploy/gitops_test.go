@@ -87,8 +87,7 @@ func device(t *testing.T) func(node string) *core.Pod {
 	}
 }
 
-// wantCanary waits until the policy adds the container on gpu-001, which the examples name, but not on
-// gpu-003, which they do not name.
+// wantCanary waits until the policy adds the container on gpu-001 but not on gpu-003. The examples name only gpu-001.
 func wantCanary(t *testing.T, asked func(node string) *core.Pod) {
 	t.Helper()
 	eventually(t, "only the canary is chosen", func() bool { return hasSidecar(asked("gpu-001")) && !hasSidecar(asked("gpu-003")) })

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// helmEnv is the environment variable that contains the folder of helm, which tools/servers builds.
+	// helmEnv is the environment variable that contains the folder of helm. tools/servers builds helm.
 	helmEnv = "GPULEDGER_E2E_HELM"
 	// chart is the folder into which make chart writes the chart.
 	chart = "../../../bin/chart/gpuledger"
@@ -98,8 +98,8 @@ func TestHelm(t *testing.T) {
 	}
 }
 
-// settled returns the objects in the cluster after the controllers, which have just started, have created
-// their accounts.
+// settled waits until the controllers, which have just started, have created their accounts. Then it returns the
+// objects in the cluster.
 func settled(t *testing.T) []object {
 	t.Helper()
 	var objects []object
@@ -228,7 +228,7 @@ func toSidecar(t *testing.T, i installer, command string) {
 		}
 		return true
 	})
-	// The controller still creates pods, which requires the pods' service account.
+	// The controller can create pods only while the pods' service account exists.
 	kubectl(t, "--namespace=gpuledger", "delete", "pod", "--selector=app.kubernetes.io/component=exporter")
 	podsOf(t, "gpuledger", "gpuledger")
 	shell(t, "", removal, command+"'*'")

@@ -67,7 +67,7 @@ func TestInjection(t *testing.T) {
 	}
 }
 
-// policyActs waits until the policy is in force, which takes a moment after its creation.
+// policyActs waits until the policy is in force. This takes a moment after the creation of the policy.
 func policyActs(t *testing.T, i installer, example *core.Pod) {
 	t.Helper()
 	eventually(t, "the policy adds the container", func() bool {
@@ -192,8 +192,8 @@ func TestPatched(t *testing.T) {
 // staticManifest matches the URL of the device plugin's static manifest in the documentation.
 var staticManifest = regexp.MustCompile(`https://raw\.githubusercontent\.com/\S+`)
 
-// TestStandalone checks that pods of the exporter's own DaemonSet have no token, and that the controller
-// deletes them from a node before the driver is replaced.
+// TestStandalone checks that pods of the exporter's own DaemonSet have no token. It also checks that the controller
+// deletes such a pod from a node before the driver is replaced.
 func TestStandalone(t *testing.T) {
 	apply(t, "-k", overlay("operator-standalone"))
 	for _, pod := range podsOf(t, "gpuledger", "gpuledger") {

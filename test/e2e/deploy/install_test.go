@@ -30,8 +30,8 @@ func served(t *testing.T) []string {
 	return []string{byWebhook}
 }
 
-// install applies an overlay that adds the container to the device plugins in some namespaces, with the
-// policy or the webhook, and selects all nodes.
+// install applies an overlay and selects all nodes. The overlay adds the container to the device plugins in some
+// namespaces, with either the policy or the webhook.
 func install(t *testing.T, by, name string, namespaces []string, components ...string) {
 	t.Helper()
 	parent := t.TempDir()

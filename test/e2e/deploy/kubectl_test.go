@@ -28,8 +28,8 @@ func try(t *testing.T, stdin string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// environment returns the environment of a command. Its PATH contains kubectl and helm from tools/servers,
-// which use the cluster of the tests.
+// environment returns the environment of a command. PATH contains kubectl and helm from tools/servers, and both use the
+// cluster of the tests.
 func environment() []string {
 	return append(os.Environ(), "KUBECONFIG="+world.kubeconfig, "HOME="+world.home,
 		"PATH="+os.Getenv(kubectlEnv)+":"+os.Getenv(helmEnv)+":"+os.Getenv("PATH"))

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestLifeCycle checks the commands in docs/install.md for the GPU Operator, from installation to removal.
-// They install the exporter on a canary and then on the other node, upgrade it in place, try an upgrade that
+// TestLifeCycle checks the commands in docs/install.md for the GPU Operator, from installation to removal. The commands
+// install the exporter on a canary and then on the other node, upgrade the exporter in place, try an upgrade that
 // fails, and remove every object.
 func TestLifeCycle(t *testing.T) {
 	operator := installers[2]
@@ -164,7 +164,7 @@ func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	}
 }
 
-// unreachable checks that the upgrade skips unreachable nodes, reports them, and upgrades the rest.
+// unreachable checks that the upgrade skips and reports unreachable nodes, and upgrades all other nodes.
 func unreachable(t *testing.T, i installer, run func(args ...string) (string, error)) {
 	t.Helper()
 	ready := func(status string) {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// kubectlEnv is the environment variable that contains the folder of kubectl, which tools/servers builds.
+// kubectlEnv is the environment variable that contains the folder of kubectl. tools/servers builds kubectl.
 const kubectlEnv = "GPULEDGER_E2E_KUBECTL"
 
 // world is shared by all tests. The tests run one after the other, and each removes the objects that it

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestDryRun checks that the API server accepts every object in every overlay and that its API defines every
-// field.
+// TestDryRun checks that the API server accepts every object in every overlay, and that the API defines every field of
+// the objects.
 func TestDryRun(t *testing.T) {
 	files, err := filepath.Glob("../../../bin/manifests/*.yaml")
 	check(t, err)
@@ -42,7 +42,7 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
-// taken checks that the API server accepts each object in a text, in a dry run with strict validation, which
+// taken checks, in a dry run, that the API server accepts each object in a text. The validation is strict, so it
 // rejects unknown fields.
 func taken(t *testing.T, text string) {
 	t.Helper()

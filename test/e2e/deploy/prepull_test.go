@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestGPUNodes checks that the overlay standalone selects a node with a label that an administrator set, or
-// that a program sets on GPU nodes, and no node without such a label.
+// TestGPUNodes checks that the overlay standalone selects exactly the nodes that have a certain label. Either an
+// administrator sets this label, or a program sets it on GPU nodes.
 func TestGPUNodes(t *testing.T) {
 	kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present-")
 	defer kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present=true")

@@ -338,9 +338,8 @@ func changeParameters(t *testing.T, operation string) {
 	check(t, err)
 }
 
-// TestTypo checks that the API server accepts a policy that sets an unknown field, but then rejects the
-// device plugin's pod, although failures of the policy are ignored. For this reason the policy is generated
-// from Go types.
+// TestTypo checks a policy that sets an unknown field. The API server accepts this policy, but then rejects the device
+// plugin's pod, although failures of the policy are ignored. For this reason the policy is generated from Go types.
 func TestTypo(t *testing.T) {
 	static := installers[0]
 	pod := example(t, static)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestScheduled checks that the scheduler assigns pods to their nodes after the policy has changed them, and
-// that it finds a node for the reconciler.
+// TestScheduled checks that the scheduler assigns pods to their nodes after the policy has changed the pods. The
+// scheduler must also find a node for the reconciler.
 func TestScheduled(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
@@ -24,7 +24,7 @@ func TestScheduled(t *testing.T) {
 	pods := renew(t, operator, first)
 
 	giveRoom(t)
-	// The device plugin tolerates this taint, which every node has.
+	// Every node has this taint, and the device plugin tolerates it.
 	kubectl(t, "taint", "node", "gpu-1", "gpu-2", "nvidia.com/gpu=:NoSchedule")
 	defer kubectl(t, "taint", "node", "gpu-1", "gpu-2", "nvidia.com/gpu:NoSchedule-")
 	stop, err := world.StartScheduler()

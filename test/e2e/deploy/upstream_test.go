@@ -97,7 +97,7 @@ func admitAll(t *testing.T, pods map[string]*core.Pod, injected []string, random
 	}
 	for _, name := range slices.Sorted(maps.Keys(variants)) {
 		parameters := variants[name]
-		// Each variant has its own image, which shows whether the variant is in force.
+		// Each variant has its own image. The image shows whether the variant is in force.
 		image := "registry.example.com/gpuledger:" + strings.ReplaceAll(name, " ", "-")
 		setParameters(t, image, map[string]string{"nodes": "*"})
 		eventually(t, "the image is in force", func() bool { c := container(admit(first)); return c != nil && c.Image == image })

@@ -102,8 +102,8 @@ func chat(s *line) (string, bool) {
 	return key, s.base() == "chat"
 }
 
-// model returns a key with the namespace of a series and the model of its GPU, which is a label of the GPU's
-// placement.
+// model returns a key with the namespace of a series and the model of its GPU. The placement of the GPU contains the
+// model as a label.
 func (p *tape) model(s *line) (string, bool) {
 	for _, place := range p.lines {
 		if place.name == placement && place.labels["UUID"] == s.labels["UUID"] {

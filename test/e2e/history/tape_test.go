@@ -93,7 +93,7 @@ func (s *line) add(minute int, value float64) {
 	s.minutes, s.values = append(s.minutes, minute), append(s.values, value)
 }
 
-// beside adds series about pods from other sources, which are the reconciler and kube-state-metrics.
+// beside adds series about pods from two other sources: the reconciler and kube-state-metrics.
 func (p *tape) beside() {
 	for _, s := range slices.Collect(maps.Values(p.lines)) {
 		if s.name != "gpuledger_allocation_seconds_total" {

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package image_test tests the images that the script run builds. It checks the content of the images, and
-// that their programs start without a driver. The exporter must count the energy of a simulated node with the
-// rights that the manifests grant.
+// Package image_test tests the images that the script run builds. It checks the content of the images, and that the
+// programs in the images start without a driver. The exporter must count the energy of a simulated node with the rights
+// that the manifests grant.
 package image_test
 
 import (
@@ -113,8 +113,8 @@ func libraries(t *testing.T, program string) []string {
 	return names
 }
 
-// checkMachine checks that all programs and libraries of an image are for the same architecture, and that no
-// file is setuid or setgid.
+// checkMachine checks that all programs and libraries of an image are for the same architecture. No file may be setuid,
+// and no file may be setgid.
 func checkMachine(t *testing.T, i image, machine elf.Machine) {
 	t.Helper()
 	check(t, filepath.WalkDir(i.root, func(path string, entry fs.DirEntry, err error) error {

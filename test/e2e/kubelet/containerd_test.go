@@ -64,8 +64,8 @@ func ctr(args ...string) (string, error) {
 	return output("ctr", append([]string{"--namespace=k8s.io"}, args...)...)
 }
 
-// running describes a running container according to containerd. It is compared with the values from
-// gpuledger, which does not use containerd.
+// running describes a running container according to containerd. The tests compare it with the values from gpuledger.
+// gpuledger does not use containerd.
 type running struct {
 	gpu.Owner
 	ID      string

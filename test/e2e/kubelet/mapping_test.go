@@ -88,8 +88,8 @@ func (n *node) testMapping(t *testing.T) {
 	}
 }
 
-// checkProcesses compares the owners that the mapper finds for processes with the containers according to
-// containerd.
+// checkProcesses checks the owner that the mapper finds for each process. The owner must be the container of the
+// process according to containerd.
 func checkProcesses(t *testing.T, m mapper, all []running) {
 	t.Helper()
 	for _, r := range all {
@@ -109,8 +109,8 @@ func checkProcesses(t *testing.T, m mapper, all []running) {
 	}
 }
 
-// checkAllocations compares the allocations with the devices in the containers' environment, which the device
-// plugin set.
+// checkAllocations compares the allocations with the devices that the device plugin listed in the containers'
+// environment.
 func checkAllocations(t *testing.T, m mapper, all []running) {
 	t.Helper()
 	want := []gpu.Allocation{}
@@ -279,9 +279,9 @@ func (n *node) testRestart(t *testing.T) {
 	checkAllocations(t, m, containers(t))
 }
 
-// awaitPolls polls until the mapper has the given number of allocations again. It polls for at most 20 s, in
-// which a production exporter polls twice. A new kubelet responds at once, but its list is empty until it has
-// read its manifests.
+// awaitPolls polls until the mapper has the given number of allocations again. It polls for at most 20 s. In this time,
+// a production exporter polls twice. A new kubelet responds at once, but its list is empty until it has read its
+// manifests.
 func (n *node) awaitPolls(t *testing.T, m mapper, allocations int) {
 	t.Helper()
 	began, polls, empty := time.Now(), 0, 0

@@ -114,8 +114,8 @@ func hierarchies() []string {
 	return found
 }
 
-// removeCgroups removes the cgroups that a kubelet leaves in every hierarchy. It returns an error
-// for a cgroup with processes, which cannot be removed.
+// removeCgroups removes the cgroups that a kubelet leaves in every hierarchy. It returns an error if a cgroup contains
+// processes, because such a cgroup cannot be removed.
 func removeCgroups() error {
 	var errs []error
 	for _, h := range hierarchies() {

@@ -63,8 +63,8 @@ func serveRelease(t *testing.T, dir, crane string) {
 	trust(t, authority, codeHost, imageHost, registryHost)
 }
 
-// trust makes programs that start afterwards find the given hosts at the node's address, and trust the
-// authority of their certificates.
+// trust affects programs that start afterwards. Such a program finds the given hosts at the node's address, and trusts
+// the authority that signed the hosts' certificates.
 func trust(t *testing.T, authority string, names ...string) {
 	t.Helper()
 	for _, variable := range []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"} {

@@ -49,7 +49,7 @@ func (h *history) add(mf *dto.MetricFamily, m *dto.Metric, minute int) {
 	all.Metric = append(all.Metric, &dto.Metric{Label: m.Label, Gauge: m.Gauge, Counter: m.Counter, Untyped: m.Untyped, TimestampMs: &ms})
 }
 
-// openMetrics returns the history in the OpenMetrics format, in which the samples of a series are adjacent.
+// openMetrics returns the history in the OpenMetrics format. In this format, the samples of a series are adjacent.
 func (h *history) openMetrics(t *testing.T) []byte {
 	t.Helper()
 	var text strings.Builder

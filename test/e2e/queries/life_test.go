@@ -44,7 +44,7 @@ func newLife(t *testing.T, w *watched) *life {
 	ctx, client := t.Context(), w.Client
 	_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, metav1.CreateOptions{})
 	check(t, err)
-	// The pods in a namespace need a service account, which no controller creates here.
+	// The pods in a namespace need a service account. Here, no controller creates service accounts.
 	_, err = client.CoreV1().ServiceAccounts(team).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	check(t, err)
 	l.makeJob()

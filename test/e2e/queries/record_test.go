@@ -34,8 +34,8 @@ func TestScrapeConfig(t *testing.T) {
 	}
 }
 
-// beside contains series of the reconciler and of kube-state-metrics, by the path of their page in the test.
-// Only series about teams and workloads must be sent.
+// beside contains series of the reconciler and of kube-state-metrics. The key is the path of the page that serves the
+// series in the test. Only series about teams and workloads must be sent.
 var beside = map[string]string{
 	"/metrics": `gpuledger_pod_info{pod_uid="u1"} 1
 gpuledger_pod_labels{pod_uid="u1",label_team="red"} 1

@@ -112,7 +112,7 @@ func page(node string, gpus ...inventory.GPU) inventory.Page {
 	}
 }
 
-// boards returns a present GPU for each serial number, with a UUID derived from it.
+// boards returns a present GPU for each serial number. The UUID is derived from the serial number.
 func boards(serials ...string) []inventory.GPU {
 	var gpus []inventory.GPU
 	for i, serial := range serials {

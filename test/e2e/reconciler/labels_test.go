@@ -82,8 +82,8 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// TestForeignEdit checks that our labels are restored within five seconds after another client edits them,
-// although the exporter is not read again for a long time.
+// TestForeignEdit checks that our labels are restored within five seconds after another client has edited the labels.
+// The exporter is not read again in this time.
 func TestForeignEdit(t *testing.T) {
 	n := newNode(t, "a", "1654", "1655")
 	lead(t, "--enable=labels", "--resync=1h")
@@ -189,7 +189,7 @@ func TestDeletedNode(t *testing.T) {
 	gone.awaitLabels(serials("3"))
 }
 
-// TestRegisteredAgain checks that a Node that is registered again while its exporter runs gets its
+// TestRegisteredAgain checks a Node that is registered again while the Node's exporter runs. The Node must get its
 // labels at once, although the next regular reading is in an hour.
 func TestRegisteredAgain(t *testing.T) {
 	n := newNode(t, "a", "1")
@@ -260,7 +260,7 @@ func TestChangeBudget(t *testing.T) {
 	}
 }
 
-// annotateLease patches the annotations of the Lease, which contain the change budget.
+// annotateLease patches the annotations of the Lease. These annotations contain the change budget.
 func annotateLease(t testing.TB, annotations string) {
 	t.Helper()
 	_, err := world.Client.CoordinationV1().Leases(namespace).Patch(context.Background(), account, types.MergePatchType,

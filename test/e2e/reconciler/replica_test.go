@@ -35,7 +35,7 @@ type replica struct {
 	err    error // result of Wait, valid after exited is closed
 }
 
-// lead starts a replica with a token of the reconciler's account, and waits until it is the leader.
+// lead starts a replica with a token of the reconciler's account, and waits until the replica is the leader.
 func lead(t testing.TB, flags ...string) *replica {
 	t.Helper()
 	r := start(t, must(world.ServiceAccount(t.Context(), namespace, account))(t), flags...)

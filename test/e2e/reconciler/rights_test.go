@@ -174,8 +174,8 @@ func TestFence(t *testing.T) {
 	})
 }
 
-// TestOneMode checks that each mode works if only its own roles exist, and makes no requests that need other
-// roles.
+// TestOneMode checks each mode while only the roles of this mode exist. The mode must work, and must make no requests
+// that need other roles.
 func TestOneMode(t *testing.T) {
 	newTeam(t)
 	n := newNode(t, "a", "1")

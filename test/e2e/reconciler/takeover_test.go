@@ -80,9 +80,8 @@ func TestOtherRules(t *testing.T) {
 	}
 }
 
-// TestNeverCreates checks that the API server rejects an apply that contains a UID if the Node is missing,
-// even from an account with the right to create Nodes. A test in package nodes checks that the program sends
-// the UID.
+// TestNeverCreates checks an apply that contains the UID of a missing Node. The API server must reject the apply, even
+// from an account that has the right to create Nodes. A test in package nodes checks that the program sends the UID.
 func TestNeverCreates(t *testing.T) {
 	n := newNode(t, "a", "1")
 	r := start(t, world.Admin, "--enable=labels")

@@ -72,8 +72,8 @@ func forge(t *testing.T, tenant kubernetes.Interface, name, serial string) *node
 	return n
 }
 
-// TestTenant checks that a user with rights on the pods of one namespace cannot cause a label, either by
-// default or if a DaemonSet in this namespace is listed.
+// TestTenant checks that a user with rights on the pods of one namespace cannot cause a label. It checks the default,
+// and the case in which a DaemonSet in this namespace is listed.
 func TestTenant(t *testing.T) {
 	flags, _ := reconciler.Flags(os.Getenv)
 	shipped := flags.Lookup("exporter.daemonsets").DefValue

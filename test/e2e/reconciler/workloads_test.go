@@ -86,9 +86,9 @@ func (r *replica) awaitPods(kind, name string, want int) []map[string]string {
 	return pods
 }
 
-// TestWorkloads checks pending pods of a Deployment and of a CronJob, which the real controllers create. The
-// page must show these pods with their roots and every level between. It must not show a pod that requests no
-// GPU. The reconciler must write nothing.
+// TestWorkloads checks pending pods of a Deployment and of a CronJob. The real controllers create these pods. The page
+// must show these pods with their roots and every level between. It must not show a pod that requests no GPU. The
+// reconciler must write nothing.
 func TestWorkloads(t *testing.T) {
 	stop := must(world.StartControllers("deployment-controller", "replicaset-controller", "job-controller"))(t)
 	t.Cleanup(stop)

@@ -93,8 +93,8 @@ func quick(t *testing.T) string {
 	return rules
 }
 
-// record starts a Prometheus that contains the last four hours of two pods, which share a board, and returns
-// its URL.
+// record starts a Prometheus, and returns its URL. The Prometheus contains the last four hours of two pods that share a
+// board.
 func record(t *testing.T, g *program.Group) string {
 	t.Helper()
 	programs, err := prometheus.FromEnv()

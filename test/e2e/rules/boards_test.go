@@ -83,8 +83,8 @@ func clusters() world {
 	}}
 }
 
-// clusterStatements returns a world with two clusters in one store, which have namespaces, nodes and a pod
-// with the same names. The rules are evaluated for both clusters.
+// clusterStatements returns a world with two clusters in one store. Both clusters have namespaces, nodes and a pod with
+// the same names. The rules are evaluated for both clusters.
 func clusterStatements() world {
 	const end = 6 * time.Hour
 	h := worlds.New(time.Minute)

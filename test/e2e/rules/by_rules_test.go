@@ -56,7 +56,7 @@ func askQueries(t *testing.T, url, binary string, args []string) {
 	const namespaces, users = "Energy of each namespace", "Energy of each user"
 	for _, q := range []struct {
 		label  string
-		titles []string // titles of queries, which return one line for all pods and units without the label
+		titles []string // titles of queries; each query returns one line for all pods and units without the label
 		got    map[string]int64
 	}{
 		{"namespace", []string{namespaces, users}, groups("namespace")},

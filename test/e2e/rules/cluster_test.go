@@ -35,7 +35,7 @@ var (
 	dashboard = regexp.MustCompile(`dashboard: "([^"]*)"`)
 )
 
-// inCluster adds the label cluster to the promtool tests in a folder, where it is missing.
+// inCluster adds the label cluster to those series in the promtool tests of a folder that lack this label.
 func inCluster(text, folder string) string {
 	text = ruleFile.ReplaceAllString(text, filepath.Join(filepath.Dir(folder), "$1"))
 	lines := strings.SplitAfter(text, "\n")

@@ -130,7 +130,7 @@ func onBoards(at time.Duration) []question {
 
 var all = []string{"node", "serial", "chassis_serial", "chassis_slot", "UUID"}
 
-// onPods returns the queries about pods, at the end of the history.
+// onPods returns the queries about pods. They are evaluated at the end of the history.
 func onPods() []question {
 	const at = 35 * time.Minute
 	job := func(name string) string { return `workload_kind="Job",workload_name="` + name + `"` }

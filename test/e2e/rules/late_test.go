@@ -29,7 +29,7 @@ func lateQuestions() []question {
 		"joined":   1610,     // excludes the energy before the first scrape
 		"unseen":   59 + 170, // excludes the day in which nothing was scraped
 		"rebooted": 419 + 60 + 1170,
-		"twice":    419 + 15 + 1155, // two restarts, of which the first was not scraped
+		"twice":    419 + 15 + 1155, // two restarts; the first restart was not scraped
 		"renamed":  239 + 1500,
 		"young":    59 + 1500,
 	}

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package rules_test runs the documented queries that need no server, and checks the recording rules and
-// alerts. promtool evaluates the queries and rules on simulated histories, in which boards move, nodes reboot
-// and scrapers are down.
+// Package rules_test runs the documented queries that need no server, and checks the recording rules and alerts.
+// promtool evaluates the queries and rules on simulated histories. In these histories, boards move, nodes reboot and
+// scrapers are down.
 package rules_test
 
 import (

@@ -18,11 +18,11 @@ import (
 )
 
 // TestMoveAlerts compares the alerts about places with the events in 200 random fleets, minute by minute. Each event
-// must have one alert, which begins within six minutes and lasts at most three hours, and there must be no other
-// alerts. As in a real Prometheus, the hourly roll-up is evaluated at a random minute of the hour, and the alerts every
+// must have one alert, and there must be no other alerts. An alert must begin within six minutes and last at most three
+// hours. As in a real Prometheus, the hourly roll-up is evaluated at a random minute of the hour, and the alerts every
 // five minutes from a random minute on. In every fifth history the alerts are evaluated every minute.
 func TestMoveAlerts(t *testing.T) {
-	histories, fleets := 20, 10 // number of fleets in one history, which is cheaper than several histories
+	histories, fleets := 20, 10 // number of fleets in one history; one history is cheaper than several
 	if testing.Short() {
 		histories, fleets = 2, 4
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// TestRandomHistories compares the statements of 200 random fleets (ten in a short run) with sums that a walk through
-// the samples computes, and with the archive's rows. The histories contain reboots, moves, scrape gaps, exporters that
-// are down, fail-over of the scraper, and pods and units of all ages, with and without an allocation and an owner. In
-// every second history, one store contains two clusters with the same nodes, boards and namespaces.
+// TestRandomHistories checks the statements of 200 random fleets (ten in a short run). It compares them with sums that
+// a walk through the samples computes, and with the archive's rows. The histories contain reboots, moves, scrape gaps,
+// exporters that are down, fail-over of the scraper, and pods and units of all ages, with and without an allocation and
+// an owner. In every second history, one store contains two clusters with the same nodes, boards and namespaces.
 func TestRandomHistories(t *testing.T) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)
@@ -47,8 +47,8 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-// rounded rounds values as PromQL does, and omits zeros: before Prometheus 3.0 a range includes its start, so
-// an owner with its last sample at the start has a row with the value 0.
+// rounded rounds values as PromQL does, and omits zeros. Zeros are omitted because, before Prometheus 3.0, a range
+// includes its start. There, an owner with its last sample at the start has a row with the value 0.
 func rounded(values map[string]float64) map[string]float64 {
 	values = maps.Clone(values)
 	for of, v := range values {

@@ -55,7 +55,7 @@ func file(t *testing.T, h *worlds.History, clusters []string, of worlds.Span) (a
 	return all
 }
 
-// sum adds up the amounts that correspond to counters.
+// sum adds up those amounts of the rows that correspond to counters of the record.
 func (r rows) sum(metrics []string, group grouping) map[string]float64 {
 	sums := make(map[string]float64)
 	for _, hour := range r {

@@ -56,7 +56,7 @@ func changed(length time.Duration, change func(s *site)) site {
 	return s
 }
 
-// swapped returns two boards in the same slot, of which the second replaces the first.
+// swapped returns two boards in the same slot. The second board replaces the first.
 func swapped(at, back time.Duration) map[int][]board {
 	return map[int][]board{1: {{"GPU-old", span{From: 0, To: at}}, {"GPU-new", span{From: back, To: 100 * day}}}}
 }

@@ -157,7 +157,7 @@ func running(container string) core.PodStatus {
 
 func ownerName(workload int) string { return fmt.Sprintf("training-%05d", workload) }
 
-// owner returns a ReplicaSet or its Deployment, of which the client reads only the metadata.
+// owner returns either a ReplicaSet or its Deployment. The client reads only the metadata of the object.
 func owner(resource, name string) *meta.PartialObjectMetadata {
 	i := numberOf(name)
 	o := &meta.PartialObjectMetadata{ObjectMeta: meta.ObjectMeta{Namespace: team, Name: name, UID: uid(5, i), ResourceVersion: "1", CreationTimestamp: created}}

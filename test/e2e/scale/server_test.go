@@ -240,8 +240,8 @@ func newEvents(w http.ResponseWriter) *events {
 	return e
 }
 
-// send writes an event. Errors are ignored: they mean that the client has closed the connection, which ends
-// the request.
+// send writes an event. Errors are ignored, because an error means that the client has closed the connection, and the
+// request then ends anyway.
 func (e *events) send(kind watch.EventType, obj runtime.Object) {
 	_ = codec.StreamSerializer.Encode(&meta.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: encode(obj)}}, e.frames)
 }

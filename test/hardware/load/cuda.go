@@ -15,8 +15,7 @@ import (
 //go:embed spin.ptx
 var ptx string
 
-// device represents the context on the GPU. There is only one context, which belongs to the thread that
-// opened it.
+// device represents the context on the GPU. There is only one context. It belongs to the thread that opened it.
 type device struct{}
 
 func open(library, bus string) (device, error) {

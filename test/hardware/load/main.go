@@ -1,6 +1,6 @@
-// Command load opens a context on a GPU and keeps it busy in a known pattern, through the CUDA driver API. It
-// prints a line of JSON when the context is open and another line when the work is done, and keeps the
-// context open until the time set by --keep ends or a signal arrives.
+// Command load opens a context on a GPU and keeps it busy in a known pattern, through the CUDA driver API. It prints a
+// line of JSON when the context is open and another line when the work is done. It then keeps the context open until
+// either the time set by --keep ends or a signal arrives.
 package main
 
 import (

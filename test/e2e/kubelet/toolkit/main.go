@@ -39,7 +39,7 @@ func run(args []string) error {
 	return syscall.Exec(runc, append([]string{"runc"}, args[1:]...), os.Environ())
 }
 
-// change adds the driver to a container's configuration, which is in the format of the OCI runtime
+// change adds the driver to a container's configuration. The configuration is in the format of the OCI runtime
 // specification.
 func change(file string) error {
 	text, err := os.ReadFile(file)
