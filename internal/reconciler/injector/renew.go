@@ -31,7 +31,7 @@ const (
 	fieldManager = "gpuledger"
 )
 
-// Until the context ends, Lead makes and renews the certificates, and writes the authority that signs them into the
+// Lead makes and renews the certificates until the context ends. It also writes the authority that signs them into the
 // webhook's configuration. Only the leader calls Lead.
 func (i *Injector) Lead(ctx context.Context, watches, kube kubernetes.Interface, failures *watch.Failures) {
 	if i.opts.Certificates != "" {
