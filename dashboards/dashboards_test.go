@@ -203,7 +203,7 @@ func TestPanels(t *testing.T) {
 
 // leastWidths contains the minimum width of each column, in pixels, at which Grafana does not cut the longest value of
 // the column. These values are the name of a Deployment, the name of a StatefulSet, a time, a serial number of 13
-// characters, NVIDIA H100 80GB HBM3, and exclusive.
+// characters, and the texts "NVIDIA H100 80GB HBM3" and "exclusive".
 var leastWidths = map[string]float64{
 	"Kind": 100, "From": 165, "Until": 165, "Last reported": 165, "Serial number": 125, "Board": 125, "Chassis": 125, "Model": 195, "UUID": 345,
 	"Held as": 90, "GPU hours": 90, "Active GPU hours": 150, "Energy": 100, "Idle": 90, "Cost": 80, "Fault": 110,

@@ -159,9 +159,9 @@ func (c *checker) checkHeldLess(s *Shot, o *Owner, began time.Duration) {
 	}
 }
 
-// unseen returns the times in which no reading could detect that an owner held its GPU, because of blindness
-// when the owner began or ended. If the exporter detected the owner before and after the blindness, the owner
-// also counts as the holder during the blindness.
+// unseen returns the times in which no reading could detect that an owner held its GPU. The reason is blindness at the
+// time when the owner began or ended. If the exporter detected the owner before and after the blindness, the owner also
+// counts as the holder during the blindness.
 func (c *checker) unseen(o *Owner) spans {
 	var out []span
 	begins := append(c.hidden(hidesOwners, o.GPU), c.unread(o.GPU)...)

@@ -28,7 +28,7 @@ const (
 	groupState    group = "state"
 )
 
-// hides is a set of kinds of data that a spell hides from the exporter.
+// hides is a set of kinds of data. A spell hides these kinds of data from the exporter.
 type hides int
 
 const (

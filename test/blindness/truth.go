@@ -134,8 +134,8 @@ func (o *Owner) hiddenWith() hides {
 	return hidesPods
 }
 
-// learnt returns the time at which the exporter could detect an owner, by its work or by its allocation. This
-// is the time at which the work or the allocation starts or, if the exporter is blind then, the end of the
+// learnt returns the time at which the exporter could detect an owner, by its work or by its allocation. This is the
+// time at which the work or the allocation starts. If the exporter is blind at this time, it is the end of the
 // blindness.
 func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 	after := around + t.slack

@@ -249,7 +249,7 @@ func (d *demo) seam(t *testing.T) {
 	}
 }
 
-// silent lists the panels that must be empty in the demo, with the reason.
+// silent lists the panels that must be empty in the demo. For each panel, it contains the reason.
 var silent = map[string]string{
 	"health/Nodes without exporter":             "all exporters run",
 	"health/Nodes that should have an exporter": "the demo has no reconciler",

@@ -263,8 +263,8 @@ func (b *bench) watch(ctx context.Context, loads [2]*load) (sums [2]float64, bus
 	return sums, median(whole), nil
 }
 
-// charged returns the energies that the exporter has charged to two loads. It first ends the loads, and then
-// waits, because an interval is settled after at most ten seconds.
+// charged returns the energies that the exporter has charged to two loads. It first ends the loads. Then it waits,
+// because it can take ten seconds until an interval is settled.
 func (b *bench) charged(ctx context.Context, loads [2]*load, names [2]string) (joules [2]float64, err error) {
 	for _, l := range loads {
 		l.Stop()

@@ -89,8 +89,7 @@ func (e exporter) scrape(t *testing.T) exposition.Page {
 	return page
 }
 
-// charged scrapes until the energy of every GPU has increased enough since the page before, and returns the
-// last page.
+// charged scrapes until the energy of every GPU has increased enough since the given page. It returns the last page.
 func (e exporter) charged(t *testing.T, before exposition.Page) exposition.Page {
 	t.Helper()
 	const energy, more = "gpuledger_gpu_energy_joules_total", 100_000
@@ -319,7 +318,8 @@ func readers(t *testing.T, exporters ...map[string]string) {
 	}
 }
 
-// absent returns the paths of the values in a document that are missing or different in another document.
+// absent compares two documents. It returns the paths of those values in the first document that are missing or
+// different in the second document.
 func absent(path string, of, in any) (all []string) {
 	switch v := of.(type) {
 	case map[string]any:

@@ -64,7 +64,7 @@ func RandomFleet(random *rand.Rand, cluster string) *Fleet {
 	return f
 }
 
-// own adds the series for the owner of a pod or unit. Owner 0 is unknown.
+// own adds the series that name the owner of a pod or unit. Owner 0 stands for an unknown owner.
 func (f *Fleet) own(p pod, owner int, random *rand.Rand) {
 	if owner == 0 {
 		return

@@ -85,7 +85,7 @@ func now(id, expr string) *prometheus.DataqueryBuilder {
 	return query(id, expr).Instant().Format(prometheus.PromQueryFormatTable)
 }
 
-// over returns a query over the time range.
+// over returns a query that Grafana evaluates at each step of the time range.
 func over(id, expr, legend string) *prometheus.DataqueryBuilder {
 	return query(id, expr).Range().LegendFormat(legend)
 }

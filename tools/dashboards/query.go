@@ -119,8 +119,8 @@ func reported(gpus string) string {
   or 0 * count(gpuledger_gpu_xid_errors_total{cluster=~"$cluster"} and on (cluster, node, UUID) GPUS)`, "GPUS", gpus)
 }
 
-// named replaces empty labels with the text of an empty cell, because Grafana merges a row with an empty
-// label into all other rows.
+// named replaces empty labels with the text of an empty cell. Without this text, Grafana would merge a row with an
+// empty label into all other rows.
 func named(expr string, labels ...string) string {
 	for _, label := range labels {
 		expr = fill(`label_replace(EXPR, "LABEL", "EMPTY", "LABEL", "")`, "EMPTY", emptyCell, "LABEL", label, "EXPR", expr)

@@ -35,13 +35,13 @@ const (
 const (
 	// lifetime is the period for which the server's certificate is valid.
 	lifetime = 90 * 24 * time.Hour
-	// early is the time between the renewal of a certificate and its expiry.
+	// early is the time for which a certificate is still valid when it is renewed.
 	early = 30 * 24 * time.Hour
 	// backdate is the time by which a certificate is backdated, because the clocks of API servers may be slow.
 	backdate = 24 * time.Hour
 )
 
-// never is the expiry time of a certificate that does not expire (RFC 5280, 4.1.2.5).
+// never is the time that stands for "no expiry" in a certificate (RFC 5280, 4.1.2.5).
 var never = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
 // pair is a certificate with its key.

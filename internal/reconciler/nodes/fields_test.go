@@ -73,7 +73,7 @@ func TestBears(t *testing.T) {
 	}
 }
 
-// kept returns the parts of a Node that the reconciler keeps in memory with our own label scheme.
+// kept returns those parts of a Node that the reconciler keeps in memory if the label scheme is gpuledger.
 func kept(t *testing.T, n *corev1.Node) *node {
 	t.Helper()
 	obj, err := testOptions(nodelabel.Own, "gpuledger.io").keep(n)

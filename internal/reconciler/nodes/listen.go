@@ -160,7 +160,7 @@ func (t *term) followAll() {
 	}
 }
 
-// gone removes an exporter, and queues the Node that lost it.
+// gone removes an exporter, and queues the Node that lost the exporter.
 func (t *term) gone(exporter cache.ObjectName) {
 	node, last := t.fleet.remove(exporter, time.Now())
 	t.validator.ForgetExporter(node, exporter.String())

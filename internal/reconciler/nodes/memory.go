@@ -100,8 +100,8 @@ func (r *remembered) like(n *node, want nodelabel.Desired) bool {
 	return r.uid == n.UID && r.want.Equal(want)
 }
 
-// right records that a Node is correct, with its identity. If another client reverts our writes, a Node is correct only
-// briefly after each write.
+// right records that a Node is correct, and records the identity that the Node then has. If another client reverts our
+// writes, a Node is correct only briefly after each write.
 func (m *memory) right(name, identity string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

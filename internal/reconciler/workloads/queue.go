@@ -18,7 +18,7 @@ type queue struct {
 	local bool
 }
 
-// or returns this queue if it has a name, and otherwise the other queue.
+// or returns q if q has a name. If q has no name, or returns the other queue.
 func (q queue) or(other queue) queue {
 	if q.name == "" {
 		other.cluster = cmp.Or(q.cluster, other.cluster)

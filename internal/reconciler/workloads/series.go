@@ -83,8 +83,9 @@ type level struct {
 	of     belonging // labels that identify the workload, for a pod without a controller
 }
 
-// before reports whether l is preferred over another level of the same workload. A level with a parent has precedence,
-// and then a level with a chain that reached the root.
+// before reports whether l is preferred over another level of the same workload. A level with a parent is preferred
+// over a level without a parent. If both levels are equal in this, a level with a chain that reached the root is
+// preferred.
 func (l *level) before(other *level) bool {
 	switch {
 	case (l.parent != "") != (other.parent != ""):

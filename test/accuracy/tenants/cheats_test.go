@@ -21,7 +21,7 @@ func knownLimit(s tenants.Scene) float64 {
 	return cheatLimit
 }
 
-// moved returns the part of the GPU's energy that the trick in a scene moves.
+// moved returns the part of the GPU's energy that mallory's trick in a scene moves to other accounts.
 func moved(t *testing.T, s tenants.Scene) float64 {
 	t.Helper()
 	e, err := s.Effect(20 * time.Minute)

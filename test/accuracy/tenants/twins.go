@@ -83,7 +83,7 @@ func sharingTwins() []Twin {
 	}
 }
 
-// before is the time for which the node runs before the exporter starts. Otherwise the exporter would see the
+// before is the time for which the node runs before the exporter starts. Without this time, the exporter would read the
 // idle power before the first work.
 const before = 2 * time.Second
 

@@ -54,7 +54,7 @@ func binary() string {
 	return path
 }
 
-// once runs the command once of the program.
+// once runs the program's command "once".
 func once(ctx context.Context, binary, folder string, args ...string) ([]byte, error) {
 	args = append([]string{
 		"once", "--log.format=json", "--folder=" + folder, "--folder.format=csv,parquet",

@@ -374,7 +374,7 @@ func checkViews(t *testing.T, db query, url, end string) {
 	}
 }
 
-// until adds an end time to a question without an end time, and returns the question's words.
+// until returns the words of a question. If the question has no end time, it adds one.
 func until(question, end string) []string {
 	words := strings.Fields(question)
 	if strings.Contains(question, "--to=") || strings.Contains(question, "--at=") || strings.Contains(question, "--month=") {

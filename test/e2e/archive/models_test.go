@@ -309,7 +309,7 @@ func compareCommands(t *testing.T, all []engine, month, books string) {
 	}
 }
 
-// unknown replaces null, so that it differs from 0.
+// unknown is the text for null, so that null differs from 0.
 const unknown = -1
 
 // addRow adds the amounts in a row to sums. The first values of the row are texts, and name the sums.

@@ -181,9 +181,9 @@ func TestHelmNodes(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// TestHelmRefusals checks that the chart refuses a second release, and a change of the mode that would leave nodes
-// without an exporter. With the commands in the error messages and the notes, every node must have an exporter at every
-// moment, for both directions of the change.
+// TestHelmRefusals checks that the chart refuses two operations: the installation of a second release, and a change of
+// the mode if this change would leave nodes without an exporter. With the commands in the error messages and the notes,
+// every node must have an exporter at every moment, for both directions of the change.
 func TestHelmRefusals(t *testing.T) {
 	before := settled(t)
 	operator := installers[2]

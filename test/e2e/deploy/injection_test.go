@@ -95,8 +95,8 @@ func fresh(pod *core.Pod) *core.Pod {
 	return n
 }
 
-// without returns a copy of a pod without our container, without fields that differ between pods, and without
-// fields that admission adds.
+// without returns a copy of a pod. The copy lacks our container, the fields that differ between pods, and the fields
+// that admission adds.
 func without(pod *core.Pod) *core.Pod {
 	n := &core.Pod{Spec: *pod.Spec.DeepCopy()}
 	n.Annotations = maps.Clone(pod.Annotations)

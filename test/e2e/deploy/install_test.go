@@ -15,7 +15,8 @@ const (
 	byWebhook = "webhook"
 )
 
-// served returns the ways that the API server supports. Before Kubernetes 1.34 this is only the webhook.
+// served returns the ways that the API server supports. Before Kubernetes 1.34, the API server supports only the
+// webhook.
 func served(t *testing.T) []string {
 	t.Helper()
 	groups, err := world.Client.Discovery().ServerPreferredResources()

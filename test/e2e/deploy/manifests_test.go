@@ -72,8 +72,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestPodMonitor checks for each overlay that the component podmonitor scrapes the pods of the DaemonSet that
-// the reconciler reads, and no other pods.
+// TestPodMonitor checks the component podmonitor in each overlay. The component must scrape exactly those pods that
+// belong to the DaemonSet that the reconciler reads.
 func TestPodMonitor(t *testing.T) {
 	overlays, err := filepath.Glob(manifests + "overlays/*")
 	check(t, err)

@@ -74,7 +74,7 @@ func (p *tape) moments(w window, k key, last bool) map[string]float64 {
 	return found
 }
 
-// several returns the number of values of a label, for each board that has more than one value.
+// several returns the number of values of a label for each board. It omits boards that have only one value.
 func (p *tape) several(boards map[string]float64, label string) map[string]float64 {
 	counts := make(map[string]float64)
 	for serial := range boards {
@@ -85,7 +85,7 @@ func (p *tape) several(boards map[string]float64, label string) map[string]float
 	return counts
 }
 
-// without returns the elements of the first map without the keys of the second map.
+// without removes the keys of the second map from the first map, and returns the first map.
 func without(a, b map[string]float64) map[string]float64 {
 	maps.DeleteFunc(a, func(k string, _ float64) bool { _, there := b[k]; return there })
 	return a

@@ -140,7 +140,7 @@ func checkMachine(t *testing.T, i image, machine elf.Machine) {
 	}))
 }
 
-// TestStart checks that the programs start without a driver, in an emulator if they are for arm64.
+// TestStart checks that the programs start without a driver. Programs for arm64 start in an emulator.
 func TestStart(t *testing.T) {
 	for _, target := range []string{"gpuledger", "gpuledger-reconciler", "gpuledger-archive"} {
 		amd64, arm64 := open(t, target, "amd64"), open(t, target, "arm64")

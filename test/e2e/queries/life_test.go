@@ -32,7 +32,7 @@ type life struct {
 
 // These are the minutes in which the events occur.
 const (
-	atStart    = 10  // all pods run, except the pending one
+	atStart    = 10  // all pods run, except the pending pod
 	atKill     = 70  // the Deployment's pod is killed and runs again
 	atEnd      = 130 // the Job ends
 	lastMoment = 139

@@ -64,7 +64,8 @@ func bench(b *testing.B) {
 	report(b, "peak-MiB", r.status("VmHWM")/1024, maxResident)
 }
 
-// printLine prints a line immediately, because the benchmark's log is printed only at its end, and truncated.
+// printLine prints a line immediately. The log of a benchmark is truncated, and it is printed only when the benchmark
+// ends.
 func printLine(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
 // report prints a measurement, and fails if it exceeds its limit.

@@ -97,7 +97,7 @@ func awaitAllReads(t testing.TB, nodes []*node, more int64) {
 	}
 }
 
-// away responds like an exporter that has just started.
+// away responds like an exporter that has just started and has no reading yet.
 func away(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "not ready: no reading yet", http.StatusServiceUnavailable)
 }

@@ -28,7 +28,7 @@ func TestStatementsByRules(t *testing.T) {
 		t.Skip("long: run it with make e2e")
 	}
 	binary, energy := program.BuiltFor(t, "gpuledger-archive"), rules("energy.yaml")
-	url := serve(t, worlds.Statements().History, []string{energy, energy}) // some rules read the results of others
+	url := serve(t, worlds.Statements().History, []string{energy, energy}) // some rules read the results of other rules
 	args := []string{
 		"--store.read=rules", "--store.url=" + url,
 		"--from=" + began.Add(worlds.Day.From).Format(time.RFC3339), "--to=" + began.Add(worlds.Day.To).Format(time.RFC3339),

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// late returns a world in which the starts of counters were not scraped.
+// late returns a world with counters that started at times without scrapes.
 func late() world {
 	return world{name: "late", history: worlds.Late(), evaluate: 15 * time.Minute, questions: lateQuestions()}
 }

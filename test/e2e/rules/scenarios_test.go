@@ -39,7 +39,7 @@ func between(fromHour, fromMinute, toHour, toMinute int) []span {
 // onward returns a span that begins at the given time and does not end in the test.
 func onward(hour, minute int) []span { return []span{{From: hm(hour, minute), To: 100 * day}} }
 
-// of returns a site with two nodes for a day, with a change to the second node.
+// of returns a site with two nodes for a day. The given function changes the second node.
 func of(change func(n *node)) site {
 	first, second := &node{name: "a", exists: span{From: 0, To: 100 * day}}, &node{name: "b", exists: span{From: 0, To: 100 * day}}
 	if change != nil {
@@ -48,7 +48,7 @@ func of(change func(n *node)) site {
 	return site{length: day, nodes: []*node{first, second}}
 }
 
-// changed returns a site with two nodes for the given time, with a change to the site.
+// changed returns a site with two nodes for the given time. The given function changes the site.
 func changed(length time.Duration, change func(s *site)) site {
 	s := of(nil)
 	s.length = length
