@@ -20,7 +20,7 @@ const flagsHead = `# Flags
 
 <!-- Written by go generate ./docs. Do not edit. -->
 
-` + "`--help`" + ` prints these flags. Set a flag with ` + "`--name=value`" + `. An invalid flag ends the program at once with one line that names it.
+` + "`--help`" + ` prints these flags. Set a flag with ` + "`--name=value`" + `. If a flag is invalid, the program ends at once and prints one line that names the flag.
 `
 
 func flagsPage() ([]byte, error) {
@@ -43,18 +43,18 @@ func flagsPage() ([]byte, error) {
 		rows         []string
 	}{
 		{"Exporter and reconciler", "`gpuledger` and `gpuledger-reconciler` share these flags.", shared},
-		{"gpuledger", "These are the exporter's flags. `gpuledger cleanup` accepts the same flags; it removes the content of `--state.path`, and the directory of `--kubelet.pods-api-socket` if it is empty.", onlyIn(exporter)},
+		{"gpuledger", "These are the exporter's flags. `gpuledger cleanup` accepts the same flags. It removes the content of the directory `--state.path`. If the directory of `--kubelet.pods-api-socket` is empty, it also removes that directory.", onlyIn(exporter)},
 		{"gpuledger status", "Prints the state of the node, as a running exporter reports it.", rows(status)},
-		{"gpuledger explain", "Prints why an owner was charged energy on a GPU, as a running exporter reports it. [bill.md](bill.md) follows a charge.", rows(explain)},
-		{"gpuledger release", "Makes the running exporter close NVIDIA's driver, or a GPU, for a while. Only root and the exporter's user can use it, on the same machine or in the exporter's container.", rows(release)},
+		{"gpuledger explain", "Prints why an owner was charged energy on a GPU, as a running exporter reports it. [bill.md](bill.md) explains a charge step by step.", rows(explain)},
+		{"gpuledger release", "Makes the running exporter close either NVIDIA's driver or one GPU for a while. Only root and the exporter's user can use this command, either on the same machine or in the exporter's container.", rows(release)},
 		{
-			"gpuledger units", "Lists the managers of units, or explains the owner of a process. `--units…`, `--path.procfs` and `--kubelet.pod-resources-socket` are as above; `gpuledger doctor` also accepts them.",
+			"gpuledger units", "Lists the managers of units, or explains the owner of a process. The command also accepts `--units…`, `--path.procfs` and `--kubelet.pod-resources-socket`, which the section [gpuledger](#gpuledger) describes. `gpuledger doctor` also accepts these flags.",
 			slices.DeleteFunc(rows(units), func(row string) bool { return slices.Contains(rows(exporter), row) }),
 		},
 		{"gpuledger-reconciler", "`gpuledger-reconciler cleanup` accepts the same flags.", onlyIn(cluster)},
-		{"gpuledger-archive", "[archive.md](archive.md) describes this program. `--log…`, `--web…` and `--version` are as above, `--web…` for `run` only.", onlyIn(filer)},
-		{"Commands of gpuledger-archive", "[ask.md](ask.md) describes these commands. A flag without a list of commands belongs to all commands.", questionRows(ask.Flags())},
-		{"kubectl gpuledger doctor", "Prints how to install gpuledger on a cluster, and where an exporter is missing: [install.md](install.md). Flags of kubectl are passed on.", rows(doctor.Flags())},
+		{"gpuledger-archive", "[archive.md](archive.md) describes this program. It also accepts `--log…` and `--version`, and its command `run` accepts `--web…`. The section [Exporter and reconciler](#exporter-and-reconciler) describes these flags.", onlyIn(filer)},
+		{"Commands of gpuledger-archive", "[ask.md](ask.md) describes these commands. If the description of a flag does not name commands, all commands accept the flag.", questionRows(ask.Flags())},
+		{"kubectl gpuledger doctor", "Prints how to install gpuledger on a cluster, and on which nodes an exporter is missing. [install.md](install.md) describes the installation. The command passes flags of kubectl on to kubectl.", rows(doctor.Flags())},
 	} {
 		fmt.Fprintf(out, "\n## %s\n\n%s\n\n| flag | default | |\n|---|---|---|\n", table.title, table.about)
 		for _, r := range table.rows {
@@ -67,7 +67,7 @@ func flagsPage() ([]byte, error) {
 
 // sinkTable writes the table of the sinks' URLs.
 func sinkTable(out *bytes.Buffer) {
-	fmt.Fprint(out, "\n## URLs of sinks\n\n`gpuledger-archive --to` may be repeated. A parameter has the meaning of the flag with the same name, for one sink; `--books` reads all sinks except the last two.\n\n"+
+	fmt.Fprint(out, "\n## URLs of sinks\n\n`gpuledger-archive --to` accepts these URLs, and may be repeated. A parameter of a URL has the same meaning as the flag with the same name, but applies only to this sink. `--books` can read all kinds of sinks except the last two in the table.\n\n"+
 		"| URL | rows are | parameters | same as |\n|---|---|---|---|\n")
 	for _, k := range sinks.Kinds() {
 		fmt.Fprintf(out, "| `%s` | %s | %s | `--%s` |\n", k.Example, k.Help, strings.Join(k.Parameters(), ", "), k.Flag)

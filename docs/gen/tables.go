@@ -21,9 +21,9 @@ const tablesTail = `
 ## DuckDB
 
 DuckDB reads the Parquet files of a folder or a bucket. @union_by_name@ is required because files that were written before an upgrade lack later columns.
-Filter by @date@, the name of the folders, to read only the files of some days. Prefer @billed@ to @charges@, because @billed@ contains the
-corrections. If a folder contains no corrections, omit their files from the view. @make e2e-archive@ runs these statements with DuckDB 1.5, on the example in
-[archive.md](archive.md#ten-questions).
+The folders of the files are named by @date@, so filter by @date@ to read only the files of some days. Prefer @billed@ to @charges@, because @billed@ contains the
+corrections. If the folder contains no corrections, remove the second path from the view @billed@. @make e2e-archive@ runs these statements with DuckDB 1.5, on
+the example in [archive.md](archive.md#ten-questions).
 
 @@@sql
 -- Charges and their corrections
@@ -48,7 +48,7 @@ select hour, node, serial, xids from gpu_hours where date >= '2026-11-01' and co
 
 ## pandas and Polars
 
-@make e2e-pandas@ runs this program with Debian's pandas 1.5, on the same example:
+@make e2e-pandas@ runs this program with Debian's pandas 1.5, on the example in [archive.md](archive.md#ten-questions):
 
 @@@python
 import sqlite3
@@ -82,7 +82,7 @@ The files have a column @cluster@, so the folders must not be read as partitions
 
 The folder [manifests/examples/dbt](../manifests/examples/dbt/dbt_project.yml) is a dbt project in plain SQL for PostgreSQL, DuckDB and SQLite:
 @gpu_daily@, @gpu_monthly@, @gpu_monthly_teams@, @gpu_monthly_models@ and @gpu_monthly_idle@. [schema.yml](../manifests/examples/dbt/models/schema.yml)
-documents their columns. Months contain corrections and the sums of pruned hours. Days are in UTC in every time zone of the session.
+documents the columns of these models. The monthly models contain corrections and the sums of pruned hours. Days are in UTC, even if the session has another time zone.
 
 | database | variables |
 |---|---|
@@ -90,15 +90,15 @@ documents their columns. Months contain corrections and the sums of pruned hours
 | DuckDB | @archive_folder@, a folder or a bucket with Parquet files |
 | SQLite | @archive_schema: main@ |
 
-@make e2e-archive@ renders the models and compares their rows on the three databases with simulated fleets, and with @statement@ and @idle@ to
+@make e2e-archive@ renders the models and runs them on the three databases. It compares the rows with simulated fleets, and with the commands @statement@ and @idle@, to
 the millijoule. dbt was not run, because Debian does not package it.
 
 ## Times
 
-The table shows the times of the [documented questions](archive.md#ten-questions) on 10 million charges of 400 GPUs and 10,000 hours, in seconds. They were
-measured in PostgreSQL 15 with its default settings, on two processors that other programs also used. The column "before" shows the times without daily sums.
-@make e2e-archive@ checks that the plans read these sums, or the partitions of the month in the question. @make bench-tables@ printed this table, and fails if
-a question takes more than two seconds.
+The table shows the times of the [documented questions](archive.md#ten-questions) on 10 million charges of 400 GPUs and 10,000 hours, in seconds. The times were
+measured in PostgreSQL 15 with its default settings, on two processors that other programs also used. The column "before" shows the times without the daily sums in the
+tables @days@ and @gpu_days@. @make e2e-archive@ checks that the plan of each question reads either these daily sums or only the partitions of the month in the question.
+@make bench-tables@ printed this table, and fails if a question takes more than two seconds.
 
 | question | before | now | reads |
 |---|---|---|---|
@@ -113,7 +113,7 @@ a question takes more than two seconds.
 | Which boards were in more than one machine? | 15.6 | 1.03 | gpu_days |
 | Which hours are missing? | 0.01 | 0.02 | hours |
 
-The first start with these charges took 78 seconds to add up the sums. In a larger archive, run @set jit = off@, because PostgreSQL may take longer to
+The first start of the archive with these charges took 78 seconds to add up the daily sums. In a larger archive, run @set jit = off@, because PostgreSQL may take longer to
 compile a plan than to run it.
 `
 
