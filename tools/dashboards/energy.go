@@ -38,15 +38,15 @@ func energy() *dashboard.DashboardBuilder {
 			Thresholds(from("text")).Decimals(1)).
 		WithPanel(number(words{"Cost of the pods, full hours", "Charged energy × price × PUE, in the currency of the price.", noRules}, quarter, "none", cost(charged)).
 			Thresholds(from("text")).Decimals(2)).
-		WithPanel(number(words{"Hours counted", "Full hours in the time range that the rules have recorded, for the cluster with the fewest hours. If this is less than the time range, hours are missing in all panels except Pods; see GPULedgerEnergyHourMissing.", noRules}, quarter, "none",
+		WithPanel(number(words{"Hours counted", "Full hours in the time range that the rules have recorded, for the cluster with the fewest hours. If the time range contains more hours, hours are missing in all panels except Pods; see GPULedgerEnergyHourMissing.", noRules}, quarter, "none",
 			fill(`min(count_over_time(group by (cluster) (HOUR)[$__range:1h] offset -61m))`, "HOUR", hour(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`))).
 			Thresholds(from("text"))).
 		WithPanel(number(words{"Power", "Power of all GPUs at the end of the time range.", "no energy readings"}, third, "watt",
 			`sum(rate(gpuledger_board_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).Thresholds(from("text"))).
-		WithPanel(number(words{"Held and idle", "Share of the power of all GPUs that is idle power of GPUs held by pods of the selected namespaces.", "no pod holds a GPU"}, third, "percentunit",
+		WithPanel(number(words{"Held and idle", "Idle power of the GPUs that pods of the selected namespaces hold, as a share of the power of all GPUs.", "no pod holds a GPU"}, third, "percentunit",
 			`sum(rate(gpuledger_allocation_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace"}[$__rate_interval])) / sum(rate(gpuledger_board_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
 			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(1)).
-		WithPanel(number(words{"Free", "Share of the power of all GPUs that is drawn by GPUs without a holder or user.", "no energy readings"}, third, "percentunit",
+		WithPanel(number(words{"Free", "Power of the GPUs without a holder or user, as a share of the power of all GPUs.", "no energy readings"}, third, "percentunit",
 			`sum(rate(gpuledger_board_unattributed_energy_joules_total{cluster=~"$cluster", reason="idle"}[$__rate_interval])) / sum(rate(gpuledger_board_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
 			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(1))
 	return energyWhose(b)

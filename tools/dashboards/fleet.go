@@ -96,7 +96,7 @@ func fleet() *dashboard.DashboardBuilder {
 			{field: "Value #A", title: "XID errors", width: 120},
 			{field: "Value #B", title: "Losses", width: 100},
 		}, failedModel("xid_errors"), failedModel("losses")).SortBy(descending("XID errors")).Decimals(0)).
-		WithPanel(rows(words{"Failures by slot", "The same GPUs, by the node, chassis and slot in which they were at that time. A slot that fails with every board points to the machine.", noFailure}, half, []column{
+		WithPanel(rows(words{"Failures by slot", "GPUs that had XID errors or were lost in the time range, or up to two hours before it, by the node, chassis and slot in which they were at that time. If every board in a slot fails, the cause is probably the machine.", noFailure}, half, []column{
 			{field: "cluster", title: "Cluster", width: 100},
 			{field: "node", title: "Node", link: toNode},
 			{field: "chassis_serial", title: "Chassis", link: toChassis, width: 140},
@@ -105,7 +105,7 @@ func fleet() *dashboard.DashboardBuilder {
 			{field: "Value #B", title: "Losses", width: 80},
 		}, failedSlot("xid_errors"), failedSlot("losses")).
 			SortBy(descending("XID errors")).Decimals(0)).
-		WithPanel(stacked(words{"Power by use", "Power charged to pods and units, the idle part of it, and the remaining power, averaged over each full hour.", noRules}, half, "watt",
+		WithPanel(stacked(words{"Power by use", "Power charged to pods and units, the idle part of this power, and the remaining power of the GPUs. Each value is the average over a full hour.", noRules}, half, "watt",
 			fill(`(PODS - IDLE) / 3600`, "PODS", pods1h, "IDLE", idle1h), "pods at work").
 			WithTarget(over("B", idle1h+` / 3600`, "held by pods, idle")).
 			WithTarget(over("C", fill(`(BOARDS - (PODS or vector(0)) - (UNITS or vector(0))) / 3600`, "BOARDS", board1h, "PODS", pods1h, "UNITS", units1h), "no owner")).

@@ -74,7 +74,7 @@ func healthParts(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			`3600 * sum by (kind) (rate(gpuledger_reconciler_node_writes_total{cluster=~"$cluster"}[$__rate_interval]))`, "{{kind}}").
 			WithTarget(over("B", `3600 * sum by (failure) (rate(gpuledger_reconciler_node_write_failures_total{cluster=~"$cluster"}[$__rate_interval]))`, "failed: {{failure}}")).
 			Height(6)).
-		WithPanel(lines(words{"Hours behind in the archive", "Hours that have ended but are not filed yet, by sink, for the replica with the fewest. At the start of a back-fill there are many.", noArchive}, half, "short",
+		WithPanel(lines(words{"Hours behind in the archive", "Hours that have ended but are not filed yet, by sink, for the replica with the fewest such hours. At the start of a back-fill, there are many such hours.", noArchive}, half, "short",
 			`min by (sink) (gpuledger_archive_hours_behind{cluster=~"$cluster"})`, "{{sink}}").AxisSoftMax(10).
 			Height(6)).
 		WithPanel(rows(words{"Hours refused by the archive", "Hours that are not filed because their samples may be incomplete, by cluster and reason (docs/archive.md).", "none, or no archive is scraped"}, half, []column{

@@ -46,7 +46,7 @@ func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		}, quarter, "short", reported(picked)).
 			Thresholds(from("green", step(1, "red")))).
 		WithPanel(number(words{
-			"Last reading", "Time since the last reading of any selected GPU. More than a minute points to the exporter, the driver or the node.", "no reading in the last hour",
+			"Last reading", "Time since the last reading of any selected GPU. If it is more than a minute, the cause is probably the exporter, the driver or the node.", "no reading in the last hour",
 		}, quarter, "s", fill(`ceil(time() - max(last_over_time(gpuledger_gpu_last_reading_timestamp_seconds{NODE}[1h]) and on (cluster, node, UUID) PICKED))`,
 			"NODE", onNode, "PICKED", picked)).
 			Thresholds(from("green", step(60, "orange"), step(300, "red"))).Decimals(0)).

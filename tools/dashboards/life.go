@@ -37,7 +37,7 @@ func gpuLife() *dashboard.DashboardBuilder {
 		WithVariable(variable("namespace", "Namespace", `label_values(gpuledger_allocation_energy_joules_total{cluster=~"$cluster", serial="$serial"}, namespace)`)).
 		WithVariable(variable("manager", "Manager of units", `label_values(gpuledger_unit_allocation_energy_joules_total{cluster=~"$cluster", serial="$serial"}, manager)`)).
 		WithVariable(variable("unit", "Unit", `label_values(gpuledger_unit_allocation_energy_joules_total{cluster=~"$cluster", serial="$serial", manager=~"$manager"}, unit)`)).
-		WithPanel(number(words{"Places", "Slots of the board in the time range; more than one means that it was moved.", noRecord}, quarter, "short",
+		WithPanel(number(words{"Places", "Slots of the board in the time range. If there is more than one slot, the board was moved.", noRecord}, quarter, "short",
 			fill(`count(group by (cluster, node, chassis_serial, chassis_slot) (present_over_time(PLACE[$__range])))`, "PLACE", boardPlace)).
 			Thresholds(from("text", step(2, "orange")))).
 		WithPanel(number(words{"Energy", "Energy of the board's GPUs in the time range.", noRecord}, quarter, "kwatth",

@@ -54,13 +54,13 @@ func statement() *dashboard.DashboardBuilder {
 		WithVariable(variable("user", "User of units", `label_values(gpuledger:user_energy_joules:increase1h{cluster=~"$cluster", manager=~"$manager"}, user)`)).
 		WithVariable(text("price", "Price of a kWh", "0.20")).
 		WithVariable(text("pue", "PUE", "1.3")).
-		WithPanel(number(words{"Energy of all boards", "Energy of all boards in the full hours of the month. It is the total of the statement.", noRules}, quarter, "kwatth", boards).
+		WithPanel(number(words{"Energy of all boards", "Energy of all boards in the full hours of the month. This energy is the total of the statement.", noRules}, quarter, "kwatth", boards).
 			Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"Unattributed", "Energy of all boards for which no pod or unit is charged. It is the line (unattributed) of the statement.", noRules}, quarter, "kwatth", boards+` - `+charged).
+		WithPanel(number(words{"Unattributed", "Energy of all boards for which no pod or unit is charged. The line (unattributed) of the statement contains this energy.", noRules}, quarter, "kwatth", boards+` - `+charged).
 			Thresholds(from("text")).Decimals(1)).
 		WithPanel(number(words{"Cost of pods and units", "Energy charged to all pods and units × price × PUE, in the currency of the price.", noRules}, quarter, "none", cost(charged)).
 			Thresholds(from("text")).Decimals(2)).
-		WithPanel(number(words{"Hours counted", "Full hours of the month that the rules have recorded, for the cluster with the fewest hours. If this is less than the whole month, the statement is incomplete.", noRules}, quarter, "none",
+		WithPanel(number(words{"Hours counted", "Full hours of the month that the rules have recorded, for the cluster with the fewest hours. If the month contains more hours, the statement is incomplete.", noRules}, quarter, "none",
 			fill(`min(count_over_time(group by (cluster) (HOUR)[$__range:1h] offset -61m))`, "HOUR", hour(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`))).
 			Thresholds(from("text"))).
 		WithPanel(rows(words{"Teams", "Energy, its idle part, GPU hours and cost of each team. The team is the label team of a namespace (from kube-state-metrics), or the account of a Slurm job.", noRules}, full, billed([]column{

@@ -171,7 +171,7 @@ func repeatFiles(t *testing.T, dir string) {
 	}
 }
 
-// fileMonth files the first day by the sink, and copies it to the other days.
+// fileMonth files the first day in the sink, and copies this day to the other days of the month.
 func fileMonth(t *testing.T, sink closer, repeat func()) {
 	t.Helper()
 	began := time.Now()

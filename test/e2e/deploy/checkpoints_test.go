@@ -39,7 +39,7 @@ func checkpointsURL(t *testing.T, config *rest.Config, name string) string {
 }
 
 // TestCheckpoints publishes checkpoints of several archives at the same time in a ConfigMap of a real API server, with
-// the rights in the manifests. With these checkpoints it detects a truncated chain.
+// the rights in the manifests. With these checkpoints, the test then detects a truncated chain.
 func TestCheckpoints(t *testing.T) {
 	ctx := t.Context()
 	created := meta.CreateOptions{}

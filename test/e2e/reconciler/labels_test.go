@@ -23,8 +23,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// nodeWrites returns the requests of the reconciler's account, since a given time, that wrote a Node or tried
-// to.
+// nodeWrites returns those requests of the reconciler's account, since a given time, that wrote a Node or tried to
+// write it.
 func nodeWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	t.Helper()
 	return must(since.Requests(func(r *cluster.Request) bool {
