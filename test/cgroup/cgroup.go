@@ -18,7 +18,8 @@ import (
 // hangTimeout is long enough for a busy machine; a longer wait is a hang.
 const hangTimeout = 5 * time.Minute
 
-// Hierarchies returns the directories of writable cgroup hierarchies by version, v1 or v2, or skips the test.
+// Hierarchies returns the directories of writable cgroup hierarchies. The key is the version, v1 or v2. If there is no
+// writable hierarchy, Hierarchies skips the test.
 func Hierarchies(t *testing.T) map[string]string {
 	t.Helper()
 	if os.Geteuid() != 0 {

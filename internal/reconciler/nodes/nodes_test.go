@@ -33,7 +33,7 @@ func TestLateCertificate(t *testing.T) {
 	})
 }
 
-// certificate is a certificate without a private key that cannot sign other certificates.
+// certificate is a certificate that cannot sign other certificates. Its private key is not in the repository.
 const certificate = `-----BEGIN CERTIFICATE-----
 MIIBdTCCARugAwIBAgIUCUjlnWTaGmCOUjx+/uRBZffU/U4wCgYIKoZIzj0EAwIw
 DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjAyMDA2MTJaGA8yMTI2MTAyNzIwMDYx

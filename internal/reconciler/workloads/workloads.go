@@ -30,7 +30,7 @@ type Cluster struct {
 	// Dynamic lists and watches objects that other programs define.
 	Dynamic dynamic.Interface
 	Pods    cache.SharedIndexInformer
-	// Failures records if resource claims or queues cannot be watched.
+	// Failures records the errors that occur if resource claims or queues cannot be watched.
 	Failures *watch.Failures
 }
 

@@ -101,7 +101,7 @@ func moveTruth(t *testing.T, path string, by time.Duration) string {
 	return rows
 }
 
-// addTo adds energy to the rows of a table that have the given values.
+// addTo adds energy to those rows of a table that have the given values.
 func addTo(t *testing.T, folder, table string, of map[string]string, energy int64) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(folder, table, "*", "*", "*.csv"))

@@ -27,7 +27,8 @@ var (
 	yearHours  = flag.Int("year.hours", 48, "number of hours in TestYear")
 )
 
-// steady returns a fleet with samples from the midnight before the given hours to one hour after them.
+// steady returns a fleet. The samples of the fleet begin at the midnight before the given hours, and end one hour after
+// the given hours.
 func steady(gpus int, from time.Time, hours int) (foldtest.Steady, []string) {
 	until := from.Add(time.Duration(hours) * time.Hour)
 	return foldtest.Steady{GPUs: gpus, Start: from.Add(-time.Hour).Truncate(24 * time.Hour), End: until.Add(time.Hour)}, []string{

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	if library = os.Getenv("GPULEDGER_E2E_NVML"); library != "" { // compiled in advance, for a machine without a compiler
+	if library = os.Getenv("GPULEDGER_E2E_NVML"); library != "" { // the library was compiled in advance, for a machine without a compiler
 		os.Exit(m.Run())
 	}
 	os.Exit(fakes.Main(m, &library, &client))
