@@ -76,8 +76,9 @@ func program(r FilterRules, pid int) []unix.SockFilter {
 		only(unix.SYS_TGKILL, uint32(pid)).
 		only(unix.SYS_PRLIMIT64, 0, uint32(pid)).
 		only(unix.SYS_SOCKET, families...).
-		// A thread may change its own scheduling. A thread must not change the scheduling of other
-		// processes of the same user, which these calls could also do.
+		// With the argument 0, these calls change the scheduling of the calling thread, which is allowed.
+		// With another argument, they could change the scheduling of other processes of the same user,
+		// which is denied.
 		only(unix.SYS_SCHED_SETSCHEDULER, 0).
 		only(unix.SYS_SCHED_SETPARAM, 0).
 		only(unix.SYS_SCHED_SETATTR, 0).
