@@ -60,7 +60,7 @@ func mJ(e gpu.Millijoules) string { return fmt.Sprintf("%.3f", e.Joules()) }
 
 // writeAccounts writes the book of a GPU as the status page shows it.
 func writeAccounts(b *strings.Builder, book *gpu.Book) {
-	fmt.Fprintf(b, "\n## The bill\n\nThe GPU counted %s J. These are its accounts, in joules:\n\n", mJ(book.Energy))
+	fmt.Fprintf(b, "\n## The bill\n\nThe GPU counted %s J. The table shows the charges of all pods, in joules:\n\n", mJ(book.Energy))
 	row(b, "pod", "shared", "allocated", "sum")
 	b.WriteString("|---|--:|--:|--:|\n")
 	for i := range book.Accounts {
@@ -83,12 +83,12 @@ func writeInterval(t *testing.T, b *strings.Builder, iv *gpu.Interval) {
 	idle := gpu.Millijoules(math.Round(1000 * float64(iv.IdlePower.Power) * (1 - share) * took))
 	fmt.Fprintf(b, "\n## One interval\n\nThe last interval began at %s and took %.3f s:\n\n", iv.From.Wall.Format(time.TimeOnly), took)
 	fmt.Fprintf(b, "- The counter increased by %s J.\n", mJ(iv.Energy))
-	fmt.Fprintf(b, "- Samples show %.6f s of work, or a busy share of %.4f.\n", activity.Seconds(), share)
-	fmt.Fprintf(b, "- Idle power is %.4f W (source: %s).\n", float64(iv.IdlePower.Power), iv.IdlePower.Source)
-	fmt.Fprintf(b, "- Pods hold %.0f replicas.\n", replicas)
+	fmt.Fprintf(b, "- The samples show %.6f s of work, so the busy share is %.4f.\n", activity.Seconds(), share)
+	fmt.Fprintf(b, "- The idle power is %.4f W (source: `%s`).\n", float64(iv.IdlePower.Power), iv.IdlePower.Source)
+	fmt.Fprintf(b, "- The pods hold %.0f replicas.\n", replicas)
 	fmt.Fprintf(b, "\nThe idle part is idle power times idle time, and the busy part is the rest:\n\n```\nidle part = %.4f W × (1 − %.4f) × %.3f s = %s J\nbusy part = %s J − %s J = %s J\n```\n\n",
 		float64(iv.IdlePower.Power), share, took, mJ(idle), mJ(iv.Energy), mJ(idle), mJ(iv.Energy-idle))
-	b.WriteString("Holders are charged the idle part by replicas. Owners of work are charged the busy part by activity:\n\n")
+	b.WriteString("The ledger divides the idle part among the pods by replicas, and the busy part by activity:\n\n")
 	row(b, "pod", "replicas", "idle part, J", "activity, s", "busy part, J", "charge, J")
 	b.WriteString("|---|--:|--:|--:|--:|--:|\n")
 	var idles, busies gpu.Millijoules
@@ -125,7 +125,7 @@ func writeSums(t *testing.T, b *strings.Builder, s *gpu.Snapshot, g *gpu.GPU) {
 	if got := (gpu.ByMethod{0, shared, allocated}); got != g.Book.Accounts[i].Energy {
 		t.Errorf("the intervals sum to %v, but the account has %v", got, g.Book.Accounts[i].Energy)
 	}
-	fmt.Fprintf(b, "\n## The sum\n\nThe %d intervals charge `tuner` %s J `allocated` and %s J `shared`, %s J in total, as in the bill. The other pods were charged\n%s J and nothing is unattributed, so all charges are %s J, as the GPU counted.\n\n",
+	fmt.Fprintf(b, "\n## The sum\n\nIn all %d intervals, `tuner` was charged %s J `allocated` and %s J `shared`. The sum is %s J, as in the bill. The other\npods were charged %s J, and no energy is unattributed. So the sum of all charges is %s J, which is the energy that the GPU\ncounted.\n\n",
 		e.Total.Intervals, mJ(allocated), mJ(shared), mJ(shared+allocated), mJ(e.Others), mJ(e.Others+shared+allocated))
 	if e.Others+shared+allocated != g.Book.Energy {
 		t.Errorf("all charges sum to %d mJ, but the GPU counted %d mJ", e.Others+shared+allocated, g.Book.Energy)

@@ -37,9 +37,9 @@ func documented(t *testing.T, pattern string) []float64 {
 // page.
 func TestOutageExample(t *testing.T) {
 	const n = `([\d.]+)`
-	story := documented(t, `\(`+n+` W idle\) for `+n+` s, and the kubelet does not respond for `+n+` s of them`)
+	story := documented(t, `\(`+n+` W idle\) for `+n+` s\. The kubelet does not respond for `+n+` s of`)
 	idle, seconds, silent := story[0], int(story[1]), int(story[2])
-	total := documented(t, `of the `+n+` kJ is`)[0]
+	total := documented(t, `The GPU uses `+n+` kJ\.`)[0]
 	part := documented(t, n+` W × `+n+` s = `+n+` kJ`)
 	if part[0] != idle || part[1]*2 != story[1] || math.Abs(part[0]*part[1]/1000-part[2]) > 0.05 {
 		t.Errorf("idle part of the page: %v", part)
