@@ -167,8 +167,8 @@ func TestArchive(t *testing.T) {
 	})
 }
 
-// TestArchiveAfterHandOver checks that a new leader repeats all previous events with the same ids and times. It checks
-// this after each version of a pod.
+// TestArchiveAfterHandOver checks that a new leader repeats all previous events with the same ids and times. The leader
+// changes after each version of a pod.
 func TestArchiveAfterHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")

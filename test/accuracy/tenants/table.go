@@ -164,7 +164,8 @@ func most(c Cheat, none, configured bool, length time.Duration) (most Effect, wh
 	return mostOf(scenes, configured, length)
 }
 
-// mostOf returns the largest effects in some scenes, and the scene in which the cheat moves most energy.
+// mostOf returns the largest effects of a cheat in the given scenes, and the scene in which the cheat moves most
+// energy.
 func mostOf(scenes []Scene, configured bool, length time.Duration) (most Effect, where string, err error) {
 	where = "–"
 	for _, s := range scenes {

@@ -102,7 +102,7 @@ func (k *kubelet) report(ctx context.Context, pod *core.Pod, image string, resta
 	}
 }
 
-// begin records the pod's image. It reports whether the image is new, so that a new container starts.
+// begin records the pod's image. It reports whether the image is new. In this case, a new container starts.
 func (k *kubelet) begin(pod, image string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

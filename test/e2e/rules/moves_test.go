@@ -19,8 +19,8 @@ import (
 
 // TestMoveAlerts compares the alerts about places with the events in 200 random fleets, minute by minute. Each event
 // must have one alert, and there must be no other alerts. An alert must begin within six minutes and last at most three
-// hours. As in a real Prometheus, the hourly roll-up is evaluated at a random minute of the hour, and the alerts every
-// five minutes from a random minute on. In every fifth history the alerts are evaluated every minute.
+// hours. As in a real Prometheus, the hourly roll-up is evaluated at a random minute of the hour. The alerts are
+// evaluated every five minutes, from a random minute on. In every fifth history the alerts are evaluated every minute.
 func TestMoveAlerts(t *testing.T) {
 	histories, fleets := 20, 10 // number of fleets in one history; one history is cheaper than several
 	if testing.Short() {
