@@ -22,8 +22,8 @@ type corrector interface {
 
 // reader is a sink that lists the nodes of earlier hours.
 type reader interface {
-	// Nodes returns the nodes that have GPUs in the last filed hour of a cluster. It considers only the hours of the
-	// period, which excludes until.
+	// Nodes returns the nodes that have GPUs in the last filed hour of a cluster. It ignores hours that begin before
+	// the time from, and hours that begin at or after the time until.
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 }
 
@@ -62,8 +62,9 @@ type partitioned interface {
 
 // pruner is a sink that can delete hours.
 type pruner interface {
-	// Prune deletes the rows and events of all hours before the given time, which must be the start of a month. It keeps
-	// the monthly sums of charges and the manifest. It calls done after each deletion. In a dry run it only calls done.
+	// Prune deletes the rows and events of all hours before the given time, which must be the start of a month. Prune
+	// keeps the monthly sums of charges and the manifest, and calls done after each deletion. In a dry run, Prune only
+	// calls done.
 	Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestAcceptedAgain checks that an accepted hour that is read again keeps its state and reason, even if late samples
-// arrived. The hour is not replaced while nodes that it contains are missing from the store.
+// TestAcceptedAgain checks that an accepted hour keeps its state and reason when it is read again, even if late
+// samples have arrived. The hour must not be replaced while any of its nodes is missing from the store.
 func TestAcceptedAgain(t *testing.T) {
 	f := newFiling(t, life{machines: pool(6, 0, always)})
 	lost := map[string]bool{"n0-0": true, "n0-1": true, "n0-2": true}

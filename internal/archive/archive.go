@@ -21,8 +21,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 )
 
-// settle is the delay between the end of an hour and its reading, because stores receive samples
-// late and hide the newest samples.
+// settle is the time to wait after the end of an hour before the hour is read. Stores receive
+// samples late, and hide the newest samples.
 const settle = 5 * time.Minute
 
 // ErrIncomplete means that a sink failed, or that hours were refused because their samples may be

@@ -172,8 +172,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestDefaultSink checks that run files in an SQLite file if no sink is set, and that no other
-// command does this.
+// TestDefaultSink checks that the command run files hours in an SQLite file if no sink is set, and
+// that every other command requires a sink.
 func TestDefaultSink(t *testing.T) {
 	for _, tt := range []struct {
 		state, want string

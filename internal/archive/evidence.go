@@ -20,8 +20,8 @@ const (
 )
 
 // The metrics that list Nodes come from kube-state-metrics and the reconciler. The leader of the reconcilers also
-// reports its leadership, in a series without a node. A Node counts as listed while one of these metrics names the
-// Node.
+// reports its leadership, in a series without a node. A Node counts as listed while one of the metrics below names
+// the Node.
 const (
 	leading    = "gpuledger_reconciler_leading"
 	cordon     = "kube_node_spec_unschedulable"
@@ -88,8 +88,8 @@ func removed(node string, earlier, now *listing) bool {
 	return false
 }
 
-// explain determines which silent nodes of an hour are explained, and whether Nodes are listed in
-// the hour.
+// explain finds the silent nodes of an hour that were removed or drained, or that lost all their
+// boards to other nodes. It also determines whether Nodes are listed in the hour.
 func (a *archive) explain(ctx context.Context, cluster string, c *coverage) error {
 	silent := c.silent(c.before)
 	if len(silent) == 0 && !c.empty() {
@@ -112,8 +112,8 @@ func (a *archive) explain(ctx context.Context, cluster string, c *coverage) erro
 	return nil
 }
 
-// allGone reports whether a cluster has no samples after an hour because all its nodes had been
-// removed or drained.
+// allGone reports whether a cluster has no samples after an hour because all its nodes were removed
+// or drained.
 func (a *archive) allGone(ctx context.Context, cluster string, c *coverage) (bool, error) {
 	end := c.start.Add(time.Hour)
 	until := end.Add(time.Hour)

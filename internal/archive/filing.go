@@ -112,7 +112,8 @@ func public(value string) (string, bool) {
 	return u.String(), true
 }
 
-// localURL returns the URL of an absolute path. The parameters of the URL set flags, which contain no secret.
+// localURL returns the URL of an absolute path. It keeps the parameters of the URL. These parameters set
+// flags and contain no secret.
 func localURL(scheme, rest string) (string, bool) {
 	path, parameters, found := strings.Cut(rest, "?")
 	path, err := url.PathUnescape(strings.TrimPrefix(path, "//"))
@@ -126,7 +127,7 @@ func localURL(scheme, rest string) (string, bool) {
 	return u.String(), true
 }
 
-// keep removes all parameters of a URL except some.
+// keep removes all parameters of a URL except the given ones.
 func keep(u *url.URL, names []string) {
 	parameters := u.Query()
 	for name := range parameters {

@@ -14,7 +14,7 @@ type progress struct {
 	show func(text string) // an empty text hides the line; nil if there is no terminal
 
 	mu    sync.Mutex
-	left  map[string]int // hours left by sink
+	left  map[string]int // number of hours that are left, by sink
 	total int            // largest number of hours left in one sink since all sinks were complete
 	marks [2]mark        // the rate is measured from the first mark
 }

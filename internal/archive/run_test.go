@@ -117,7 +117,7 @@ func TestRejectedHour(t *testing.T) {
 	simulate(t, func(w *world) {
 		attempts := 0
 		picky, dir := w.faultyFolder("picky", func(context.Context) error {
-			if attempts++; attempts <= 2 || attempts > 10 { // attempts for the first hour of east and west, and their repetitions
+			if attempts++; attempts <= 2 || attempts > 10 { // fails for the first hour of east and of west, and for all repeated attempts
 				return permanent.Error(errors.New("value too long"))
 			}
 			return nil

@@ -103,8 +103,8 @@ func isReason(text string) bool {
 	return strings.TrimSpace(text) != "" && len(text) <= maxReason && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// validateEvents requires credentials for senders. It rejects passwords in the web configuration,
-// because they apply to all paths, and senders of events do not send a password.
+// validateEvents requires credentials for senders. It rejects passwords in the web configuration.
+// These passwords would apply to all paths, but senders of events do not send a password.
 func (c *Config) validateEvents() error {
 	if !c.Events.Receive {
 		return nil

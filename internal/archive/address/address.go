@@ -1,6 +1,6 @@
-// Package address keeps the secrets in URLs out of errors and logs. These are users, passwords and
-// the values of parameters. The package also reports which addresses other machines cannot reach or
-// read.
+// Package address keeps the secrets in URLs out of errors and logs. The secrets are user names,
+// passwords and parameter values. The package also reports whether only this machine can reach a
+// host, and whether requests to a URL are private.
 package address
 
 import (
@@ -16,9 +16,9 @@ import (
 
 var errInvalid = errors.New("invalid URL: the characters / ? # @ % and spaces in a password must be percent-encoded")
 
-// Parse parses a URL, which may have no host. The error does not contain the URL. An @ after the
-// host is invalid, because the text before it may be part of a password and would be used as the
-// host.
+// Parse parses a URL, which may have no host. The error does not contain the URL. A URL with an @
+// after the host is invalid. In such a URL, the password probably contains one of the characters /
+// ? #, and a part of the password would be used as the host.
 func Parse(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	_, rest, found := strings.Cut(text, "://")
@@ -100,7 +100,7 @@ func Hide(u *url.URL, err error) error {
 	return &hidden{err, strings.NewReplacer(pairs...).Replace(err.Error())}
 }
 
-// hidden wraps an error. In its text, the secrets are replaced.
+// hidden wraps an error, and replaces the secrets in the text of the error.
 type hidden struct {
 	error
 	text string

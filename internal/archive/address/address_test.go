@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzSecrets checks that no public text of a URL contains the URL's secret. The secret may contain any characters.
+// FuzzSecrets checks that no public text of a URL contains the URL's secret. The secret can contain any characters.
 func FuzzSecrets(f *testing.F) {
 	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "=", ";", "\"\\", "é", "\n", "%40", "[", "//", "1/23@"} {
 		f.Add(odd)

@@ -34,8 +34,8 @@ type modelAge struct {
 	months int
 }
 
-// aged contains the boards of a model that have a certain age at the end of the selected time, the time that boards
-// spent at this age, and their failures.
+// aged describes the boards of a model at a certain age. It contains the boards that have this age at the end of
+// the selected time, the time that all boards spent at this age, and the failures of boards at this age.
 type aged struct {
 	modelAge
 	boards   map[string]bool
@@ -89,7 +89,8 @@ func (a *aged) rate() any {
 	return rounded(float64(len(a.failures[lost])+len(a.failures[replaced])) / a.years())
 }
 
-// ages returns the number of boards at each age, and the rate at which such boards were lost or replaced.
+// ages returns the number of boards at each age, and the rate at which boards of this age were lost or
+// replaced.
 func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	if q.Books != "" && !q.since && q.From.IsZero() {
@@ -121,8 +122,9 @@ func ageNotices(unknown, invalid int) (notices []string) {
 	return notices
 }
 
-// begins returns the moment at which each board has age zero: its purchase or, if the purchase is unknown, its first
-// hour. It also returns the number of boards without a purchase date, and the number of boards with an invalid date.
+// begins returns the moment at which each board has age zero. This is the date of purchase or, if that date is
+// unknown, the first hour of the board. begins also returns the number of boards without a purchase date, and the
+// number of boards with an invalid date.
 func (q *question) begins(all []*Stay) (begin map[string]time.Time, unknown, invalid int) {
 	begin = make(map[string]time.Time)
 	for _, s := range all {

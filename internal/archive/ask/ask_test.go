@@ -31,7 +31,8 @@ var october = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 
 const kWh = 3_600_000_000 // mJ
 
-// filed is the folder of the books, which are filed only once.
+// filed is the folder that contains the books. All tests share the folder, so the books are filed
+// only once.
 var filed string
 
 func TestMain(m *testing.M) {
@@ -310,8 +311,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestDocumented checks that docs/ask.md contains every command, column and flag. The flags of the store are the same
-// as those for filing.
+// TestDocumented checks that docs/ask.md contains every command, column and flag. The flags that select the store may
+// be in docs/flags.md instead, because gpuledger-archive has the same flags.
 func TestDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/ask.md")
 	check(t, err)

@@ -160,8 +160,8 @@ func (c *capacity) readLast(ctx context.Context, source books.Source) error {
 	return nil
 }
 
-// states returns the states of a model in a part. A part is identified by its start, except the
-// last hour, which is identified by the end of the selected time.
+// states returns the states of a model in a part. The start of a day identifies the part for this
+// day. The end of the selected time identifies the part for the last hour.
 func (c *capacity) states(start time.Time, model string) *states {
 	key := partModel{start, model}
 	if c.all[key] == nil {
@@ -180,8 +180,8 @@ func (c *capacity) charge(start time.Time, charge table.Charge) {
 	s.idle += max(charge.GPUTime-charge.Active, 0)
 }
 
-// each calls add for each filed hour in a period, and for each part that contains the hour. It
-// passes the states of the GPU's model.
+// For each filed hour in a period, and for each part that contains this hour, each calls add with
+// the states of the GPU's model.
 func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time, to *states)) {
 	hours := c.filed[s.Cluster]
 	first, _ := slices.BinarySearchFunc(hours, from, time.Time.Compare)
@@ -228,8 +228,8 @@ func (c *capacity) countPresent(all []*Stay) {
 }
 
 // countMissing adds the hours in which GPUs were missing. A missing GPU is lost if another GPU of
-// its node was scraped, and silent otherwise. It is no longer missing when it is in any place
-// again, or when another board is in its old place.
+// its node was scraped, and silent otherwise. A GPU is no longer missing after it was scraped in
+// any place, or after another board was scraped in its old place.
 func (c *capacity) countMissing(all []*Stay) {
 	for _, s := range all {
 		if s.End == "" || s.End == "moved" || s.End == replaced {

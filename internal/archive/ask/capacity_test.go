@@ -137,8 +137,8 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestCapacityReplaced checks that a lost board is counted until another board is in its place, and that a moved board
-// is counted only in its new place.
+// TestCapacityReplaced checks that a lost board is counted as lost until another board is in its place, and that a
+// moved board is counted only in its new place.
 func TestCapacityReplaced(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 6 {

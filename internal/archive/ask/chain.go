@@ -20,8 +20,8 @@ func chained(fs *flag.FlagSet, o *options) {
 	fs.StringVar(&o.ChainSink, "chain.sink", "", "`name` of the sink to check, such as postgres, if --witness contains checkpoints of several sinks")
 }
 
-// chainReport is the result of the check of a cluster's chain, with the name of the part of the
-// books.
+// chainReport is the result of checking the chain of a cluster. source is the name of the part of
+// the books that contains the chain, such as a file format.
 type chainReport struct {
 	chain.Report
 	source string

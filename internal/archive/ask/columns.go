@@ -42,7 +42,8 @@ func (c columns[R]) contains(name string) bool {
 	return slices.ContainsFunc(c, func(column column[R]) bool { return column.name == name })
 }
 
-// within converts columns for a part of a row into columns for the row.
+// within converts columns that read a part of a row into columns that read the whole row. The
+// function part returns the part of a row.
 func within[R, Part any](c columns[Part], part func(R) Part) (all columns[R]) {
 	for _, of := range c {
 		all = append(all, column[R]{of.name, of.title, of.kind, func(r R) any { return of.value(part(r)) }})

@@ -26,11 +26,11 @@ type command struct {
 	samples              bool  // rules cannot answer the question
 	reach                reach // smallest scope of a reader that gets an answer
 	since                time.Duration
-	excluded             [][2]string // pairs of time flags that only this question does not allow together
+	excluded             [][2]string // pairs of time flags that exclude each other only in this question
 	extra                func(*flag.FlagSet, *options)
 	answer               func(*question, context.Context) (print.Answer, error)
 	pages                func(*question, context.Context) ([]print.Page, error) // used instead of answer
-	document             func(*options, Terminal) error                         // used instead of answer if there is an argument; it needs no books
+	document             func(*options, Terminal) error                         // used instead of answer if there is an argument; reads no books
 }
 
 func at(fs *flag.FlagSet, o *options) {

@@ -48,8 +48,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestFiling checks that this program lists every command of the archive, and that the archive runs each of these
-// commands.
+// TestFiling checks that the completion lists every command that files or serves an archive, and that none of
+// these commands is a question.
 func TestFiling(t *testing.T) {
 	_, err := archive.Parse([]string{"unknown"})
 	if err == nil {
@@ -68,8 +68,8 @@ func TestFiling(t *testing.T) {
 	}
 }
 
-// TestPrefix checks the suggestions for the start of a name. They contain the only match, or some matches if there are
-// many.
+// TestPrefix checks the suggestions for the start of a name. If only one name matches, only this name is suggested. If
+// many names match, some of them are suggested.
 func TestPrefix(t *testing.T) {
 	h := &table.Hour{}
 	for i := range 12 {
@@ -155,9 +155,9 @@ func TestConnection(t *testing.T) {
 	}
 }
 
-// TestPlugin checks that kubectl's completion offers questions, flags and formats. It runs kubectl_complete-gpuledger
-// with the words after the name of the plugin; the final word is incomplete. It expects one line per completion, and a
-// directive of cobra's protocol.
+// TestPlugin checks that kubectl's completion offers questions, flags and formats. The test runs
+// kubectl_complete-gpuledger with the words after the name of the plugin; the final word is incomplete. The output
+// must contain one line per completion, and then a directive of cobra's protocol.
 func TestPlugin(t *testing.T) {
 	dir := t.TempDir()
 	out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-w", "-o", dir, "../../../cmd/gpuledger-archive").CombinedOutput()

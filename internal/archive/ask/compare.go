@@ -38,7 +38,7 @@ func (q *question) comparedColumns() columns[*line] {
 // compare answers with a statement and with the statement of the previous period.
 func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	if q.Format != "" {
-		return print.Answer{}, Invalid(errors.New("--compare supports no other format: leave out --format"))
+		return print.Answer{}, Invalid(errors.New("--compare and --format exclude each other: leave out --format"))
 	}
 	now, err := q.account(ctx, q.By)
 	if err != nil {
@@ -104,8 +104,9 @@ func asNumber(amount any) float64 {
 	return 0
 }
 
-// pairs pairs the lines of two statements. Groups are paired by their values, and the rest and the total with each
-// other. A missing line is nil.
+// pairs pairs the lines of two statements. Lines of groups form a pair if their values are equal. After the
+// groups, the last lines of the two statements, such as the totals, form pairs. If a group has a line in only one
+// statement, the other line of the pair is nil.
 func pairs(now, old *account) (all []linePair) {
 	both := maps.Clone(old.known)
 	maps.Copy(both, now.known)

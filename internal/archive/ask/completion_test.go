@@ -66,8 +66,8 @@ func TestFish(t *testing.T) {
 	}
 }
 
-// TestZsh checks that an interactive zsh completes. The script is in a folder of functions, or it is read with or
-// without zsh's completion system.
+// TestZsh checks that an interactive zsh completes. Either the script is in a folder of functions, or the shell
+// reads the script, with or without zsh's completion system.
 func TestZsh(t *testing.T) {
 	file := completion(t, "zsh", "_gpuledger-archive")
 	const initialize = "autoload -U compinit; compinit -u -D"

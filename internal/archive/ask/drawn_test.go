@@ -17,7 +17,8 @@ import (
 const (
 	drawnNodes, drawnSlots, drawnBoards = 3, 3, 5
 	drawnTime                           = 14 * time.Hour
-	// retained is the time for which an exporter still serves the series of an owner after its end (--retention).
+	// retained is the time for which an exporter still serves the series of an owner after the owner has ended
+	// (--retention).
 	retained = 5 * time.Minute
 )
 

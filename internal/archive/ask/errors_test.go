@@ -75,9 +75,9 @@ func sickFleet(t *testing.T) map[string]string {
 	return places
 }
 
-// TestErrorsOfStays checks in which place the errors of a board occurred. B1 had two errors before it was moved, and no
-// errors afterwards. The text omits columns without an error, so the text about a board without errors has no such
-// columns.
+// TestErrorsOfStays checks that the errors of a board are listed for the place in which they occurred. B1 had two
+// errors before it was moved, and no errors afterwards. The text omits columns without an error, so the text about a
+// board without errors has no such columns.
 func TestErrorsOfStays(t *testing.T) {
 	tests := map[string]string{
 		"B1": "SERIAL  CLUSTER  NODE  PCI  BEGAN  FIRST SEEN        LAST SEEN         ENDED  KWH    UNCORRECTABLE  LIFETIME  REPLAYS  NVLINK  ACTION\n" +
@@ -146,8 +146,8 @@ func TestErrorsOfPlaces(t *testing.T) {
 }
 
 // TestErrorsOfWeek checks that the question "where" counts only errors from the seven days before the last hour. One
-// error was 180 hours before that hour, and one 168 hours before it, so one error is counted. The question "history"
-// counts both.
+// error occurred 180 hours before the last hour, and another error 168 hours before the last hour, so "where" counts
+// one error. The question "history" counts both errors.
 func TestErrorsOfWeek(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 181 {

@@ -26,8 +26,8 @@ type boardEvent struct {
 	silence silence
 }
 
-// silence is a period in which no GPU of a node is scraped. It begins with a filed hour. until is the hour in which the
-// boards return; until is zero in the event at the start of the silence.
+// silence is a period in which no GPU of a node is scraped. The period begins with a filed hour, from. The boards
+// return in the hour until. In the event at the start of the silence, until is zero.
 type silence struct {
 	cluster, node string
 	from, until   time.Time

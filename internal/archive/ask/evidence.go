@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// These are the samples in evidence. The first three are the days of the board itself: in this slot, in other slots of
-// the node, and in other nodes. The last two are the days of other boards: in this slot, and in other slots of the
-// node.
+// These constants are the indexes of the samples in evidence. The first three samples contain the days of the board
+// itself: in this slot, in other slots of the node, and in other nodes. The last two samples contain the days of other
+// boards: in this slot, and in other slots of the node.
 const (
 	here = iota
 	otherSlots
@@ -60,7 +60,8 @@ func (s *sample) add(failed bool) {
 // 54 days on 16,384 GPUs, which is one fault in 3,500 days of a GPU.
 var fleet = sample{1, 3500}
 
-// causes contains the parts that may be faulty, each with the samples in which a fault of this part shows.
+// causes contains the parts that may be faulty. For each part, with lists the samples in which a fault of
+// the part causes faulty days.
 var causes = []struct {
 	name string
 	with []int
@@ -71,7 +72,8 @@ var causes = []struct {
 }
 
 const (
-	// certain is the ratio of likelihoods from which the most likely part is the only suspect.
+	// certain is a ratio of likelihoods. A part is not a suspect if the most likely part is at
+	// least this many times as likely.
 	certain = 20
 	// maxOdds limits the odds, because consecutive days are not independent.
 	maxOdds = 1000

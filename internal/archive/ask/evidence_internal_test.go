@@ -69,8 +69,8 @@ func drawFaults(random *rand.Rand, part string) (rows []books.Row) {
 	return rows
 }
 
-// TestFaultyPart checks the suspects for the board with the most faulty days. They must consist of the faulty part, or
-// contain it.
+// TestFaultyPart checks the suspects for the board with the most faulty days. In nearly all clusters, the suspects
+// must contain the faulty part. In most clusters, the faulty part must be the only suspect.
 func TestFaultyPart(t *testing.T) {
 	const draws = 200
 	wrong, sole := 0, 0

@@ -192,8 +192,8 @@ func unrecorded(all []*Stay, recorded map[string]bool, from time.Time) int {
 	return len(gpus)
 }
 
-// groupFailures returns the boards of stays by group. A board is counted in each of its slots, and a failure in the
-// slot in which it occurred. The age of a board is its age in its last hour.
+// groupFailures returns the boards of stays by group. A board is counted in each of its slots. A failure is counted
+// in the slot in which it occurred. The age of a board is determined at the last hour of the board.
 func groupFailures(all []*Stay, faults map[string][]books.Fault, begin map[string]time.Time) map[failureGroup]failing {
 	last := make(map[string]time.Time)
 	for _, s := range all {
@@ -265,7 +265,7 @@ func sortedFailures(groups map[failureGroup]failing) (all []groupedFailures) {
 	return all
 }
 
-// compare compares groups by their failure rates and then by their numbers of failed boards. The highest is first.
+// compare orders groups by their failure rates and then by their numbers of failed boards, in descending order.
 func (f failing) compare(other failing) int {
 	failed, others := len(f.failed()), len(other.failed())
 	return cmp.Or(cmp.Compare(others*len(f[""]), failed*len(other[""])), cmp.Compare(others, failed))

@@ -190,7 +190,7 @@ func (p *part) values(currency string, of books.Query, split bool, total float64
 			ratio = p.quantity / total
 		}
 		details, _ := json.Marshal(map[string]any{"Elements": []map[string]any{{"AllocatedRatio": ratio, "UsageUnit": p.sku.unit, "UsageQuantity": p.quantity}}})
-		values["AllocatedMethodDetails"] = string(details) // encoding such a map returns no error
+		values["AllocatedMethodDetails"] = string(details) // encoding a map of texts and numbers returns no error
 		if p.reason == "" {
 			name := owner(p.namespace, p.pod, p.manager, p.unit)
 			values["AllocatedResourceId"], values["AllocatedResourceName"] = cmp.Or(p.podUID, name), name
@@ -208,6 +208,6 @@ func tags(values map[string]string) string {
 			some[name] = value
 		}
 	}
-	text, _ := json.Marshal(some) // encoding such a map returns no error
+	text, _ := json.Marshal(some) // encoding a map of texts and numbers returns no error
 	return string(text)
 }

@@ -119,8 +119,8 @@ func xids(hours []table.GPU) string {
 	return strings.Join(all, " ")
 }
 
-// successors finds the boards that are now in the places of removed boards. It queries them
-// separately, because the stays of the selected boards do not include other boards.
+// successors finds the boards that are now in the places of removed boards. These boards need a
+// separate query, because the stays of the selected boards do not include other boards.
 func (q *question) successors(ctx context.Context, all []*Stay, of books.Query) error {
 	for _, s := range all {
 		if s.PCIBusID == "" {

@@ -95,8 +95,8 @@ func stretches(cluster string, of books.Query, hours []books.Hour) (all []stretc
 	return all
 }
 
-// command returns the command that files or repairs the hours of a stretch, with the given flags. It is empty if no
-// command is needed.
+// command returns the command that files or repairs the hours of a stretch, with the given flags. The result is
+// empty if no command is needed.
 func (s stretch) command(flags string) string {
 	const layout = "2006-01-02T15"
 	span := strings.TrimSpace(fmt.Sprintf("--from=%s --until=%s %s", s.from.UTC().Format(layout), s.until.UTC().Format(layout), flags))

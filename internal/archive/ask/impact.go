@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// impact answers with inputs for the Impact Framework of the Green Software Foundation. They contain the energy of each
-// group and hour in kWh and, with --carbon, the emissions in grams.
+// impact answers with inputs for the Impact Framework of the Green Software Foundation. The inputs contain the energy
+// of each group and hour in kWh and, if --carbon is set, the emissions in grams.
 func (q *question) impact(ctx context.Context) (print.Answer, error) {
 	columns, err := grouping(q.By)
 	if err != nil {

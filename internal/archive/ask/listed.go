@@ -19,7 +19,8 @@ type listed struct {
 	errors *table.GPU
 }
 
-// listed returns the boards that have a given name, once for each of their stays in all.
+// listed returns the boards that have a given name. all contains stays; a board is returned once
+// for each of its stays.
 func (q *question) listed(n named, all []*Stay, until time.Time) (boards []*listed) {
 	if n.unknown != nil {
 		return []*listed{n.unlisted()}
@@ -37,8 +38,8 @@ func (n named) unlisted() *listed {
 	return &listed{n.name, &Stay{Start: unknownState, GPU: table.GPU{Serial: n.asset.Serial}}, n.asset, unknownState, new(detail), new(table.GPU)}
 }
 
-// has reports whether a stay belongs to one of the boards with this name and, if the name is a node or chassis, whether
-// the stay is there.
+// has reports whether a stay belongs to one of the boards with this name. If the name is a node or chassis, the stay
+// must also be in this node or chassis.
 func (n named) has(s *Stay) bool {
 	elsewhere := n.kind == "node" && s.Node != n.value || n.kind == "chassis" && s.ChassisSerial != n.value
 	return !elsewhere && slices.Contains(n.uuids, s.UUID)

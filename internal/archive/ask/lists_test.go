@@ -12,7 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// largest returns books with two hours. One has the largest possible energy and time, and the other the smallest.
+// largest returns books with two hours. One hour has the largest possible energy and time, and the other hour has
+// the smallest.
 func largest(f *testing.F) string {
 	f.Helper()
 	var hours []*table.Hour
@@ -99,8 +100,8 @@ func FuzzCarbon(f *testing.F) {
 	})
 }
 
-// FuzzAssets checks the place of a board for any list of assets. The list may add a tag to the board, but not add
-// boards.
+// FuzzAssets checks the place of a board for any list of assets. The list may add a tag to the board, but must
+// not add boards.
 func FuzzAssets(f *testing.F) {
 	folder := largest(f)
 	f.Add("serial,tag,warranty\nS1,T1,2029-01-01\n")

@@ -28,8 +28,8 @@ type Request struct {
 
 // Library answers the requests from pages. It reads the books of a server.
 type Library struct {
-	// Open opens the books. Label is the flag that selects the books, for notices. If Open is nil, the file in Config
-	// names the books.
+	// Open opens the books. Label is the flag that selects the books; notices contain this flag. If Open is nil, the
+	// file in Config names the books.
 	Open  func(ctx context.Context) (books.Source, error)
 	Label string
 	// Sink is the name of the books in the server's logs and metrics.
@@ -39,8 +39,8 @@ type Library struct {
 	// Filing contains the flags that select the store and the sinks, as shell words, for the commands that the page of
 	// hours shows. Only readers of all books see these flags.
 	Filing string
-	// Locked is a notice that the server locks one of the sinks, so that these commands cannot write to it. It is empty if
-	// no sink is locked.
+	// Locked is a notice that the server locks one of the sinks, so that the commands on the page of hours cannot write
+	// to this sink. Locked is empty if no sink is locked.
 	Locked string
 	Now    func() time.Time
 	// MaxSums is the maximum number of sums of charges that an answer may need. If it is 0, there is no limit. A request

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Stay is a period in which a GPU stays in one place. No filed hour in this period lacks the GPU.
+// Stay is a period in which a GPU stays in one place. Every filed hour in this period contains the
+// GPU.
 type Stay struct {
 	// GPU contains the attributes of the place, and the energy and errors during the stay.
 	table.GPU

@@ -63,7 +63,7 @@ func (c compared) ok() bool {
 type filedUse struct {
 	energy  int64
 	unknown int64 // energy with a reason other than idle and host
-	divided int64 // energy of owners that was divided among them and not measured
+	divided int64 // energy of owners that was not measured, but divided among the owners
 	owners  map[truth.Owner]*table.Charge
 }
 

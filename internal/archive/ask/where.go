@@ -28,8 +28,8 @@ const (
 	someDays   = 14 * day
 )
 
-// xidDays is the length, in days, of the period before the last hour in which errors are read. XID errors are listed,
-// and other errors are added up.
+// xidDays is the number of days, up to the last hour, for which errors are read. XID errors are listed, and other
+// errors are added up.
 const xidDays = 7
 
 // where reports the current or last place of boards.

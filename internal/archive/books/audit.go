@@ -14,7 +14,7 @@ import (
 
 // Auditing is an archive that returns everything that an audit needs. It reads each table once.
 type Auditing interface {
-	// Audit returns the sums of a period that a check compares. Of the query, it uses only the period and the clusters.
+	// Audit returns the sums of a period that a check compares. It uses only the period and the clusters of the query.
 	Audit(ctx context.Context, of Query) (*Audit, error)
 }
 
@@ -200,7 +200,8 @@ type dayDifferences struct {
 	sums        map[ClusterDay][]int64
 }
 
-// add adds amounts multiplied by a factor, if the time is within the part.
+// add adds amounts, multiplied by a factor, to the sums of the day that contains the time at. It
+// ignores times outside the period.
 func (d *dayDifferences) add(cluster string, at time.Time, amounts []table.Cell, factor int64) {
 	if at.Before(d.from) || !at.Before(d.until) {
 		return

@@ -14,7 +14,8 @@ import (
 type Query struct {
 	// From is the start of the first hour. Until is the end of the last hour.
 	From, Until time.Time
-	// Where contains the allowed values of some columns. Values of different columns must all match.
+	// Where contains the allowed values of some columns. A row is selected if each of these columns
+	// has one of its allowed values.
 	Where map[string][]string
 	// Named is a serial number, a UUID, a node or a chassis, or empty. Only [Source.Boards] uses it.
 	Named string

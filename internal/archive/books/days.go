@@ -11,7 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// span is a part of the period of a query. It consists of whole days for which a database contains sums, or of hours.
+// span is a part of the period of a query. A span consists either of whole days for which a database contains sums,
+// or of hours.
 type span struct {
 	daily       bool
 	from, until time.Time
@@ -33,8 +34,8 @@ func (d *database) spans(ctx context.Context, of Query, days table.Table) ([]spa
 }
 
 // filled reports whether a table contains sums of days. A database that an earlier version created may lack the table.
-// In MySQL the table is empty while a program adds up the hours from an earlier version, and remains empty if this
-// fails.
+// In MySQL, the table is empty while a program adds up the hours that an earlier version filed. If the program fails,
+// the table remains empty.
 func (d *database) filled(ctx context.Context, days table.Table) (found bool, err error) {
 	if !d.known[days.Name+".day"] {
 		return false, nil

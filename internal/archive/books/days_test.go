@@ -149,7 +149,8 @@ func boards(t *testing.T, s books.Source, of books.Query) map[books.Board]int {
 	return all
 }
 
-// places returns, for each GPU and place, the hours with scrapes and their number of scrapes.
+// For each GPU and place, places returns the hours with scrapes, followed by the total number of
+// scrapes.
 func places(t *testing.T, s books.Source, of books.Query) map[string][]time.Time {
 	t.Helper()
 	of.Places = true

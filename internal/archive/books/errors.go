@@ -52,8 +52,9 @@ const faultSums = ", max(case when recovery_action not in ('', 'none') then 1 el
 	", max(case when dram_uncorrectable > 0 or sram_uncorrectable > 0 then 1 else 0 end)" +
 	", max(lifetime_uncorrectable) - min(lifetime_uncorrectable)"
 
-// eachUUID is an SQL expression for the UUID that no index covers. A database that groups by it reads the table once.
-// With the index of the UUID, SQLite would read each row at a random position, which takes several times as long.
+// eachUUID is an SQL expression that returns the UUID but matches no index. A database that groups by this expression
+// reads the table once. If a query grouped by the column uuid, SQLite would use the index of this column and read
+// each row at a random position, which takes several times as long.
 const eachUUID = "coalesce(uuid, '')"
 
 // maxValues is the maximum number of values in a list within an SQL statement.

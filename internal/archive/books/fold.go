@@ -203,7 +203,7 @@ func (s *samples) gpus(ctx context.Context, of Query) ([]fold.Labels, error) {
 	return s.store.Series(ctx, selector(boardMetric, boards...), of.From, of.Until)
 }
 
-// owner is a metric that names owners. Its label contains the values of column.
+// owner is a metric that names owners. The label of the metric has the same values as the column.
 type owner struct{ metric, label, column string }
 
 // owners contains the metrics that name pods, teams, machines and users.

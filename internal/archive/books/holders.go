@@ -36,7 +36,7 @@ const (
 // Holders implements [Momentary].
 func (s *samples) Holders(ctx context.Context, of Query) (all []Holder, err error) {
 	seconds := of
-	seconds.Until = of.Until.Add(time.Second) // the API that lists series takes its limits in seconds
+	seconds.Until = of.Until.Add(time.Second) // the API that lists series requires a period in whole seconds
 	groups, err := s.groups(ctx, seconds)
 	if err != nil {
 		return nil, err
@@ -94,8 +94,8 @@ func tracksOf(cluster string, series []fold.Series) tracks {
 
 // ended reports whether a holder has left a GPU. This is the case if the GPU is not in its place,
 // or if the holder has no sample since the second-last scrape of the GPU. An exporter serves the
-// counters of a holder for some minutes after its end. A holder has therefore also left if its GPU
-// time does not change while the energy of the GPU rises.
+// counters of a holder for some minutes after the holder has ended. A holder has therefore also
+// left if its GPU time does not change while the energy of the GPU rises.
 func (t tracks) ended(h Holder, metric string) bool {
 	gpu := Holder{Cluster: h.Cluster, Node: h.Node, UUID: h.UUID}
 	places := t[trackKey{gpu, placementMetric}]

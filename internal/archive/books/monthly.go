@@ -19,7 +19,8 @@ type clusterMonth struct {
 }
 
 // months returns the first month that begins within the period of a query, and the month in which
-// the period ends. The months from the first until before the last are complete.
+// the period ends. The query includes whole months from the first month on, up to the month before
+// the last one.
 func (s Query) months() (first, end time.Time) {
 	first, end = table.Month(s.From), table.Month(s.Until)
 	if first.Before(s.From) {

@@ -23,8 +23,8 @@ type sums struct {
 	all    map[string]*hours // entries by their texts
 	limit  int               // 0 means no limit
 	count  int               // number of sums in all entries
-	// key contains the texts of the last charge, joined contains the same texts as bytes, and of is the entry for them.
-	// They are kept because charges with the same texts often follow each other.
+	// key contains the texts of the last charge, joined contains the same texts as bytes, and of is the entry for these
+	// texts. All three are kept because charges with the same texts often follow each other.
 	key    table.Charge
 	joined []byte
 	of     *hours

@@ -14,7 +14,8 @@ import (
 
 // Checkpoint is the published state of a chain.
 type Checkpoint struct {
-	// Sink is the name of the sink that contains the chain, as in logs and metrics. It is not signed.
+	// Sink is the name of the sink that contains the chain, as in logs and metrics. The signature
+	// does not cover this name.
 	Sink      string    `json:"sink"`
 	Cluster   string    `json:"cluster"`
 	Sequence  int64     `json:"sequence"` // sequence number of the last entry

@@ -32,8 +32,9 @@ func TestPublishRedirected(t *testing.T) {
 	}
 }
 
-// TestTornLine checks that a line that a crash or a full disk cut at any byte hides no other checkpoint, before and
-// after the next checkpoint is published. A line that is not a cut checkpoint must still cause an error.
+// TestTornLine cuts a line at every byte, as a crash or a full disk could. The cut line must hide no other
+// checkpoint, either before or after the next checkpoint is published. A line that is invalid for another reason
+// must still cause an error.
 func TestTornLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoints.jsonl")
 	of := func(sequence int64) chain.Checkpoint {

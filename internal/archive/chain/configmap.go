@@ -34,8 +34,8 @@ const (
 	maxKept = 1000
 	// recent is the period for which all checkpoints are kept. For each earlier day, only the last checkpoint is kept.
 	recent = 48 * time.Hour
-	// conflictsEnd is the time after which conflicts with other writers cause an error. Until then, each attempt waits for
-	// a random part of a delay, which doubles from minConflict to maxConflict.
+	// conflictsEnd is the time after which conflicts with other writers cause an error. Until then, the update is tried
+	// again after a random part of a delay. The delay doubles after each attempt, from minConflict to maxConflict.
 	conflictsEnd = time.Minute
 	minConflict  = 20 * time.Millisecond
 	maxConflict  = 2 * time.Second

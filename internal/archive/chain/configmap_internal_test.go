@@ -104,7 +104,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// start starts the API server, and returns the ConfigMap, which reads the account's files in dir.
+// start starts the API server, and returns a configMap that reads the account's files in dir.
 func (o *object) start(t *testing.T, dir string) (m *configMap, stop func()) {
 	t.Helper()
 	certificate.Write(t, dir, "api.example.com")

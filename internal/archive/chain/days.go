@@ -42,7 +42,7 @@ func (v *verification) daySums(ctx context.Context, day time.Time, hours map[tim
 			}
 		}
 		if !maps.EqualFunc(sums, want, slices.Equal) {
-			v.problem(day, "the sums of the day in %s differ from the hours", of.Name)
+			v.problem(day, "the daily sums in %s do not match the sums of the hourly rows", of.Name)
 		}
 	}
 	return nil

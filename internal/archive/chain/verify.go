@@ -176,7 +176,7 @@ func (v *verification) day(ctx context.Context, day time.Time) error {
 		for _, row := range rows {
 			at := row[1].(time.Time).UTC()
 			if row[0] != v.report.Cluster || !table.Day(at).Equal(day) {
-				v.problem(day, "rows of cluster %q and hour %s are stored in place of its rows in %s", row[0], at.Format("2006-01-02T15"), t.Name)
+				v.problem(day, "rows of cluster %q and hour %s are stored in place of the hour's own rows in %s", row[0], at.Format("2006-01-02T15"), t.Name)
 				break
 			}
 			if hours[at] == nil {
@@ -233,8 +233,8 @@ func digest(e table.Entry, rows hour) string {
 	return table.AdoptedDigest(of)
 }
 
-// pruned compares a pruned hour with the chain. Its entry, or a later entry for the sums of its
-// month, must record that the hour is pruned.
+// pruned compares a pruned hour with the chain. The entry for the hour, or a later entry for the
+// sums of the month, must record that the hour is pruned.
 func (v *verification) pruned(at time.Time, e table.Entry, rows hour) {
 	if sums, ok := v.sums[table.Month(at).Unix()]; !ok || e.State != table.Pruned && sums.Sequence < e.Sequence {
 		v.problem(at, "the hour was marked as pruned, but no entry in the chain records this")

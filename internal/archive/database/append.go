@@ -10,13 +10,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The hour and the id follow the cluster in the key of each of [table.Appended].
+// In each table of [table.Appended], the key begins with the cluster, followed by the hour and the
+// id.
 const (
 	hourColumn = 1
 	idColumn   = 3
 )
 
-// Append adds rows to one of [table.Appended]. It skips a row if the table already contains its key.
+// Append adds rows to one of the tables in [table.Appended]. It skips a row if the table already
+// contains the key of the row.
 func (d *Database) Append(ctx context.Context, of table.Table, rows [][]any) error {
 	var months []time.Time
 	for _, row := range rows {

@@ -61,7 +61,8 @@ func (t *transaction) link(ctx context.Context, cluster string, entries ...table
 	return nil
 }
 
-// adopt returns entries for the filed hours of a cluster, without the hours that have an entry in except.
+// adopt returns entries for the filed hours of a cluster, except the hours for which the argument except
+// contains an entry.
 func (t *transaction) adopt(ctx context.Context, cluster string, except []table.Entry) ([]table.Entry, error) {
 	filed, err := t.rows(ctx, table.Hours, SQL(" where cluster = ? order by hour", cluster))
 	if err != nil {

@@ -84,8 +84,8 @@ func TestSQLiteChainDays(t *testing.T) {
 		"delete from days where team = 'red'",
 		"update days set day = '2026-03-02'",
 		"update gpu_days set cluster = 'west'",
-		"update days set tensor_active_ms = 0 where team = 'blue'",   // it is unknown
-		"update days set tensor_active_ms = null where team = 'red'", // it is 0
+		"update days set tensor_active_ms = 0 where team = 'blue'",   // the correct value is null
+		"update days set tensor_active_ms = null where team = 'red'", // the correct value is 0
 	} {
 		path := t.TempDir() + "/archive.db"
 		d := openSQLite(t, path)

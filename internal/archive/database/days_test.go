@@ -93,7 +93,7 @@ func TestUncounted(t *testing.T) {
 }
 
 // TestRepairOfCorrections checks that a program that opens a database does not add up corrected days again, although
-// the manifest of a corrected hour gives other numbers than its rows. It also checks that the program finds a
+// the numbers in the manifest differ from the rows of a corrected hour. It also checks that the program finds a
 // correction that is missing from a daily sum.
 func TestRepairOfCorrections(t *testing.T) {
 	d, path := fresh(t)

@@ -138,8 +138,8 @@ func copyPostgres(ctx context.Context, t *transaction, of table.Table, rows [][]
 	})
 }
 
-// createSchema creates an empty schema, unless it exists. It checks this first, because "if not
-// exists" requires the right to create a schema even if the schema exists.
+// createSchema creates an empty schema, unless it exists. It first checks whether the schema
+// exists, because "create schema if not exists" always requires the right to create a schema.
 const createSchema = `do $$ begin
   if to_regnamespace('` + schemaName + `') is null then
     create schema ` + schemaName + `;

@@ -36,8 +36,8 @@ func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done f
 	return d.dropPartitions(ctx, before)
 }
 
-// prunable returns the numbers of rows to prune, by cluster and month. In the manifest, it counts the rows of hours
-// that are not pruned yet.
+// prunable returns the numbers of rows to prune, by cluster and month. For the manifest, prunable counts only the
+// rows of hours that are not pruned yet.
 func (d *Database) prunable(ctx context.Context, before time.Time) (map[table.ClusterMonth][]table.Deleted, error) {
 	found := make(map[table.ClusterMonth][]table.Deleted)
 	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {

@@ -82,7 +82,7 @@ func (t *transaction) renameSums(ctx context.Context, from, to string) error {
 	return t.linkBoth(ctx, from, to, old, renamed)
 }
 
-// linkBoth appends entries to the chains of two names. It does nothing without entries.
+// linkBoth appends entries to the chains of two names. It does nothing if there are no entries.
 func (t *transaction) linkBoth(ctx context.Context, from, to string, old, renamed []table.Entry) error {
 	if len(old) == 0 {
 		return nil

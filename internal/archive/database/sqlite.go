@@ -30,8 +30,8 @@ var SQLite = &Dialect{
 		return value
 	},
 	skip: insertion{"insert into", " on conflict do nothing"},
-	// The time that the driver needs grows with the square of the number of values, so this number is far below SQLite's
-	// limit of 32,766.
+	// The time that the driver needs grows with the square of the number of values. The maximum is therefore far below
+	// SQLite's limit of 32,766.
 	maxValues: 1000,
 	columns:   "select tables.name, columns.name from sqlite_schema as tables join pragma_table_info(tables.name) as columns where tables.type = 'table'",
 	lock:      func(context.Context, *transaction, lock) error { return nil },

@@ -39,8 +39,8 @@ from (
 ) as summed
 group by cluster, day, namespace, workload_kind, workload_name, team, reason, manager, unit, username, queue, cluster_queue, labels;
 
--- The use of each GPU by each pod or unit, from the first to the last hour. Began and ended are the times of the first and
--- last scrape. In rows from earlier versions, they are full hours.
+-- The use of each GPU by each pod or unit, from the first to the last hour. The columns began and ended contain the
+-- times of the first and the last scrape. In rows from earlier versions, both times are full hours.
 create or replace view allocations as
 select cluster, node, uuid, max(serial) as serial, namespace, pod, pod_uid,
   max(workload_kind) as workload_kind, max(workload_name) as workload_name, max(workload_uid) as workload_uid, max(team) as team,
@@ -56,10 +56,10 @@ from days
 where reason = ''
 group by cluster, node, uuid, namespace, pod, pod_uid, manager, unit;
 
--- The stays of each GPU in a place, numbered. A stay ends when the GPU is in another place, or is
--- missing from a filed hour of its cluster. missing_since is this hour, or null while the GPU is
--- present. The event at the start of a stay is seen, moved or returned. An attribute of a place may
--- become known during a stay.
+-- The numbered stays of each GPU in a place. A stay ends when the GPU is in another place, or is
+-- missing from a filed hour of its cluster. missing_since is the first filed hour without the GPU in
+-- this place, or null while the GPU is present. The event at the start of a stay is seen, moved or
+-- returned. An attribute of a place may become known during a stay.
 create or replace view placements as
 with readings as (
   select gpu_days.*, lag(last_hour) over gpu as left_hour, lag(cluster) over gpu as last_cluster, lag(node) over gpu as last_node,
@@ -95,8 +95,8 @@ select cluster, node, system_uuid, machine, chassis_serial, chassis_slot, tray_i
   (select min(hour) from hours where hours.cluster = summed.cluster and hours.hour > summed.last_hour) as missing_since, energy_mj
 from summed;
 
--- The events of boards. replaced: another board was in this place before. lost: the board is in no
--- place in a filed hour. silent: the board is lost, and its node has no other board in this hour.
+-- The events of boards. replaced means that another board was in this place before. lost means that the board is in no
+-- place in a filed hour. silent means that the board is lost, and that its node has no other board in this hour.
 create or replace view board_events as
 with stays as (
   select placements.*, lead(first_seen) over gpu as seen_again, lag(cluster) over gpu as last_cluster, lag(node) over gpu as last_node,

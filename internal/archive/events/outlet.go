@@ -36,8 +36,8 @@ type batch struct {
 	arrived time.Time
 }
 
-// outlet consists of a sink and of the batches that wait because this sink failed. Waiting batches are already in
-// another sink.
+// outlet consists of a sink and of the batches that wait because this sink failed. Another sink has already filed
+// these batches.
 type outlet struct {
 	Destination
 	log    *slog.Logger

@@ -33,7 +33,8 @@ const (
 
 // Sink stores events.
 type Sink interface {
-	// Append adds rows to one of [table.Appended]. It skips a row if its key is already filed.
+	// Append adds rows to one of the tables in [table.Appended]. It skips a row if the key of the
+	// row is already filed.
 	Append(ctx context.Context, t table.Table, rows [][]any) error
 	Close() error
 }
@@ -55,7 +56,8 @@ type Receiver struct {
 	stop     context.CancelFunc
 
 	mu sync.Mutex
-	// repeated contains the clusters from which the state has been requested since a sink may last have lost events.
+	// A sink loses its queue if the program stops, and may drop events. repeated contains the clusters from which
+	// the state has been requested since the last such loss.
 	repeated map[string]bool
 }
 
@@ -74,7 +76,7 @@ func New(c Config, destinations []Destination, log *slog.Logger) *Receiver {
 }
 
 // repeat requests that every cluster repeats its state. It is called at the start, because the queues of the last run
-// were lost, and after events were dropped.
+// were lost. It is also called after events were dropped.
 func (r *Receiver) repeat() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -145,8 +145,8 @@ func TestNoDeadLetters(t *testing.T) {
 	}
 }
 
-// TestLongCluster files events of a cluster in a real folder. Between its requests, it sends requests for clusters with
-// names that are invalid for a folder. These must not delay the other requests.
+// TestLongCluster files events of a cluster in a real folder. Between these requests, the test sends requests for
+// clusters with names that are invalid for a folder. The invalid requests must not delay the other requests.
 func TestLongCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

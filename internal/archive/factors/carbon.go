@@ -154,9 +154,9 @@ func segments(rows []intensity, intervals bool) (all []segment) {
 
 // ends returns a function that returns the end of a row that has only a start. A row in a file with
 // hourly data is valid for an hour, so that gaps are visible. In a file of intervals, a row is
-// valid for a year, a month or a day. This is the longest of these that does not exceed the
-// smallest distance between two rows; if all are longer, the row is valid for an hour. Other rows
-// have no end, like prices.
+// valid for a year, a month or a day: the longest of these periods that does not exceed the
+// smallest distance between two rows. If this distance is less than a day, the row is valid for an
+// hour. Rows in other files have no end, and neither do prices.
 func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
 	step := smallestStep(rows)
 	days := int(step / (24 * time.Hour))

@@ -83,7 +83,7 @@ func TestGrams(t *testing.T) {
 		{ours, "east", "2026-10-01T23:00:00Z", 300, true},
 		{ours, "east", "2026-10-02T00:00:00Z", 0, false},
 		{ours, "west", "2026-10-20T00:00:00Z", 50, true},
-		{ours, "west", "2026-12-20T00:00:00Z", 50, true}, // no end, like prices
+		{ours, "west", "2026-12-20T00:00:00Z", 50, true}, // the row has no end
 		{ours, "north", "2026-10-01T00:00:00Z", 0, false},
 		{maps, "east", "2026-10-01T00:00:00Z", 300, true},
 		{maps, "east", "2026-10-01T01:00:00Z", 400, true},

@@ -14,7 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These columns follow the cluster and the hour in each table of [table.Appended].
+// These are the indexes of two columns in each table of [table.Appended]. The columns follow the
+// cluster and the hour.
 const (
 	atColumn = 2
 	idColumn = 3
@@ -25,8 +26,8 @@ const (
 // request.
 const maxPart = 512 << 10
 
-// Append adds rows to one of [table.Appended]. It skips a row if its key is already filed. Each hour has its own files.
-// A CSV file in a folder is extended. Any other file is replaced until it is full.
+// Append adds rows to one of the tables in [table.Appended]. It skips a row if the key of the row is already filed.
+// Each hour has its own files. A CSV file in a folder is extended. Any other file is replaced until it is full.
 func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	hours := make(map[string][][]any)
 	for _, row := range rows {

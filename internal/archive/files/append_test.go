@@ -47,7 +47,7 @@ func TestAppendCrash(t *testing.T) {
 		return sink.Append(context.Background(), table.Events, rows)
 	}
 	first, second, third := changes(0, 2), changes(2, 2), changes(4, 1)
-	second[0][9] = "a \"name\",\nwith lines\n" // the owner
+	second[0][9] = "a \"name\",\nwith lines\n" // the name of the owner
 	check(t, add(first))
 	begin, err := os.ReadFile(path)
 	check(t, err)

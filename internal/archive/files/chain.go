@@ -128,7 +128,8 @@ func (s *Sink) extendChain(ctx context.Context, cluster string, f file, known []
 	return err
 }
 
-// adopt returns entries for the filed hours of a cluster, without the hours that have an entry in except.
+// adopt returns entries for the filed hours of a cluster, except the hours for which the argument except
+// contains an entry.
 func (s *Sink) adopt(ctx context.Context, cluster string, except []table.Entry) ([]table.Entry, error) {
 	var read chained
 	var filed [][]any

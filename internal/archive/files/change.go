@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	errChanged   = errors.New("another program changes it at the same time")
+	errChanged   = errors.New("another program changes the file at the same time")
 	errUnchanged = errors.New("the rows do not change")
 	errContended = errors.New("another program files other data of the same hour at the same time")
 )

@@ -13,7 +13,7 @@ import (
 
 // format is a file format. The values of rows have the types in [table.Table].
 type format struct {
-	name  string // it is also the extension of the files
+	name  string // also used as the extension of the files
 	write func(w io.Writer, t table.Table, rows [][]any) error
 	open  func(in content, t table.Table) (decoder, error)
 }

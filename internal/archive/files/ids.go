@@ -54,7 +54,7 @@ func (x *index) of(name string) *hourIDs {
 	return h
 }
 
-// forget drops the ids of an hour. Its files are read again when needed.
+// forget drops the ids of an hour. The files of the hour are read again when its ids are needed.
 func (x *index) forget(name string) {
 	x.size -= x.hours[name].size
 	delete(x.hours, name)

@@ -81,9 +81,9 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestStray checks that a reader ignores other files among the archive's files. It also checks that a folder with an
-// invalid date is an error that names the folder. The same applies to a folder that encodes the name of a cluster
-// differently, because the days of this cluster would be read twice.
+// TestStray checks that a reader ignores other files among the archive's files. It also checks two errors that name
+// a folder. The first folder has an invalid date. The second folder encodes the name of a cluster in another way;
+// without the error, the days of this cluster would be read twice.
 func TestStray(t *testing.T) {
 	dir := t.TempDir()
 	check(t, open(t, dir).Replace(t.Context(), hour(noon, 7)))

@@ -142,8 +142,8 @@ func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error
 	return hours, nil
 }
 
-// format writes the hours of a day and the sums of a month under the new name. It ignores rows that a crash left, which
-// belong to hours that the manifest lacks.
+// format writes the hours of a day and the sums of a month under the new name. A crash can leave rows of hours that are
+// missing from the manifest. format ignores these rows.
 func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours int, err error) {
 	filed, err := r.rows(ctx, dayFile(as, table.Hours, r.from, day))
 	if err != nil {
@@ -291,7 +291,7 @@ func (r *renaming) readSums(ctx context.Context, month time.Time) (e table.Entry
 	return e, nil
 }
 
-// linkBoth appends entries to the chains of both names. It does nothing without entries.
+// linkBoth appends entries to the chains of both names. It does nothing if there are no entries.
 func (r *renaming) linkBoth(ctx context.Context, old, renamed []table.Entry) error {
 	if len(old) == 0 {
 		return nil

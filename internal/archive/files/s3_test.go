@@ -31,8 +31,8 @@ type fakeS3 struct {
 	objects map[string]string // content by path, which includes the bucket
 	puts    int
 	written int // number of bytes in all writes
-	// fail returns the status of a write that fails before it changes anything, or 0 if writes do not
-	// fail.
+	// fail returns the status with which a write fails before it changes anything, or 0 if the write
+	// succeeds.
 	fail func(put int) int
 	// careless makes the store ignore If-Match and If-None-Match.
 	careless bool
@@ -434,8 +434,8 @@ func TestOtherProgram(t *testing.T) {
 	}
 }
 
-// TestMixed checks, in each format, that rows of another program's data are detected. The hour's own rows and
-// corrections must not be mistaken for such rows.
+// TestMixed checks, in each format, that Intact detects rows that another program wrote for an hour. Intact
+// must not report the correct rows of the hour, or its corrections.
 func TestMixed(t *testing.T) {
 	s, other := newS3(t), newS3(t)
 	c := s.config()
@@ -451,7 +451,7 @@ func TestMixed(t *testing.T) {
 			t.Errorf("intact: %t, error %v, want %t", got, err, want)
 		}
 	}
-	intact(true) // not filed
+	intact(true) // the hour is not filed yet
 	h := sinktest.Hour(noon, 7)
 	h.GPUs[0].First = time.Time{}
 	h.Digest = table.Digest(h)

@@ -66,7 +66,7 @@ func newSerials(s *Sink) *Serials {
 	return &Serials{at, s}
 }
 
-// below limits a storage to one of its folders. It lists names that include the folder.
+// below limits a storage to one of its folders. The names in its lists include the folder.
 type below struct {
 	storage
 	folder string
@@ -141,7 +141,7 @@ func fileName(h *table.Hour) string {
 	return h.Start.UTC().Format("20060102-150405") + "-gpuledger.csv"
 }
 
-// put writes a file, and retries if another program changes it at the same time.
+// put writes a file, and retries if another program changes the file at the same time.
 func (s *Serials) put(ctx context.Context, name string, readings []gpuid.Reading) error {
 	var data bytes.Buffer
 	out := csv.NewWriter(&data)

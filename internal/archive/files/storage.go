@@ -53,7 +53,7 @@ func (o object) Size() (int64, error) { return o.Reader.Size(), nil }
 // Close does nothing.
 func (o object) Close() error { return nil }
 
-// find returns the files in a folder, or its folders.
+// find returns either the files or the folders in a folder.
 func find(ctx context.Context, s storage, name string, folders bool) (all []info, err error) {
 	err = s.list(ctx, listing{folder: name}, func(found info) {
 		if found.folder == folders {

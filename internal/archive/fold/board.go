@@ -239,8 +239,8 @@ func (b *board) createdAt(c *counter, a Account) timeline {
 // isNew reports whether the whole first value of an account belongs to this hour, because no earlier hour contains a
 // part of it. The account has no opening value.
 //   - On a GPU that was scraped before, a new counter began at 0.
-//   - The counters of a GPU that appears count from 0, unless they are older than Lookback: the GPU
-//     returned, or the record begins.
+//   - On a GPU that was not scraped before, the counters began at 0 if they are younger than Lookback.
+//     Older counters mean that the GPU returned, or that the record begins.
 func (b *board) isNew(a Account, first int64) bool {
 	if b.seen < first {
 		return true
@@ -266,8 +266,8 @@ func (b *board) sum() error {
 	return nil
 }
 
-// overlap is the time, in milliseconds, by which the GPU times of all owners may exceed the elapsed time. They can
-// exceed it because the node's clock determines when their counters start and end.
+// overlap is the time, in milliseconds, by which the GPU times of all owners may exceed the elapsed time. The sum
+// can exceed the elapsed time, because the clock of the node determines when the counters start and end.
 const overlap = 10 * 60 * 1000
 
 // name returns the name of an account for error texts.

@@ -124,7 +124,8 @@ func TestErrorsOfReboot(t *testing.T) {
 }
 
 // TestRASErrors checks that the errors of an AMD GPU are filed in the same columns as the memory errors of other
-// boards. Its counters restart with each boot, so the errors over its life must be unknown.
+// boards. The counters of an AMD GPU restart with each boot, so the errors over the life of the GPU must be
+// unknown.
 func TestRASErrors(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	labels := []string{"node", "a", "UUID", "GPU-1"}

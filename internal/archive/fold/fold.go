@@ -44,8 +44,8 @@ type Input struct {
 	Series []Series
 }
 
-// Unrecorded is the reason under which energy is charged if its pods or units have no series in the record, because
-// they began and were retired while the exporter was not scraped.
+// Unrecorded is the reason for energy of pods or units that have no series in the record. Such pods or units began
+// and were retired while the exporter was not scraped.
 const Unrecorded = "unrecorded"
 
 // These errors state why a record cannot be folded.

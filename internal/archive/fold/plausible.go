@@ -87,7 +87,7 @@ type point struct {
 	// moved is the first time at which the counter had this value. It is earlier than the sample if the counter stopped
 	// because the driver did not respond.
 	moved int64
-	// isNew is set if the point is the start of a new counter, for which there is no sample.
+	// isNew is set if the point is the start of a new counter. There is no sample of such a point.
 	isNew bool
 }
 

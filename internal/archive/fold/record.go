@@ -98,7 +98,8 @@ var profiled = []struct {
 	{"dram_active_seconds_total", func(c *table.Charge) **int64 { return &c.DRAMActive }},
 }
 
-// owned returns the counters of an owner, such as a pod, that the given labels identify.
+// owned returns the counters of one kind of owner, such as pods. The labels in by identify an owner
+// on a GPU.
 func owned(prefix string, by []string, created string, charge func(*rows, Account) *table.Charge) (all []counter) {
 	for _, amount := range amounts {
 		all = append(all, counter{prefix + amount.name, by, 1000, amount.kind, created, func(r *rows, a Account, n int64) { *amount.of(charge(r, a)) += n }})

@@ -86,9 +86,10 @@ func (t *track) longest(all []*candidate, based bool) []*candidate {
 	return kept
 }
 
-// explain returns an error unless all points that are not kept are wrong. A point is wrong if it is
-// a single point at the beginning, at the end or before a restart, or if it is impossible between
-// the kept points around it. Other points mean that the counter jumped and stayed there.
+// explain checks that all points that are not kept are wrong. A point is wrong if it is a single
+// point at the beginning, at the end or before a restart, or if it is impossible between the kept
+// points around it. If another point was not kept, the counter jumped to a value and stayed there,
+// and explain returns an error.
 func (t *track) explain(all, kept []*candidate) error {
 	var before *candidate
 	var run []*candidate

@@ -50,7 +50,8 @@ func (c *Config) webhook() webhook.Config {
 }
 
 const (
-	// window is the period before the filed hours in which events are read again, because late samples may add some.
+	// window is the length of the period before the filed hours for which events are read again, because late
+	// samples may reveal further events.
 	window = 7 * 24 * time.Hour
 	// lookback is the length of the period before the window that is also read. A board that was in its place in this
 	// period is not new.
@@ -144,7 +145,7 @@ func (p *Pusher) repeat(ctx context.Context, until time.Time) {
 	}
 }
 
-// push sends to each outlet the events that the outlet lacks.
+// push sends to each outlet the events that the outlet has not received yet.
 func (p *Pusher) push(ctx context.Context, until time.Time) (err error) {
 	source, err := p.open(ctx)
 	if err != nil {
@@ -164,8 +165,8 @@ func (p *Pusher) push(ctx context.Context, until time.Time) (err error) {
 	return err
 }
 
-// send sends the events since a moment that the outlet lacks. If the receiver rejects an event, the event is logged and
-// not sent again.
+// send sends the events since a moment, except events that the outlet has already received. If the receiver rejects an
+// event, the event is logged and not sent again.
 func (o *outlet) send(ctx context.Context, rows [][]any, since time.Time, log *slog.Logger) error {
 	var waiting [][]any
 	for _, row := range rows {

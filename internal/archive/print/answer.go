@@ -139,7 +139,7 @@ func (a Answer) csv(w io.Writer) error {
 	for _, c := range a.Columns {
 		head = append(head, c.Name)
 	}
-	_ = out.Write(head) // Error returns the error
+	_ = out.Write(head) // out.Error returns the error of the write
 	for _, row := range a.Rows {
 		fields := make([]string, len(row))
 		for i, value := range row {

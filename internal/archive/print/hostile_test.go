@@ -19,7 +19,7 @@ import (
 // characters such as direction marks, and line and paragraph separators.
 var acts = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Bidi_Control}
 
-// page writes an answer that contains a label in all places where labels can be.
+// page writes an answer that contains a label in all places where labels can occur.
 func page(t *testing.T, format, label string) string {
 	t.Helper()
 	a := print.Answer{

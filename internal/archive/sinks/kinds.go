@@ -22,7 +22,7 @@ type Kind struct {
 	Name string
 	// Flag is the flag that names a place of this kind. Other flags with the same prefix are the parameters of its URLs.
 	Flag string
-	// Schemes contains the schemes of its URLs, the most common one first.
+	// Schemes contains the URL schemes of this kind, with the most common one first.
 	Schemes []string
 	// Example is a URL of this kind. Help describes what is filed there.
 	Example, Help string
@@ -46,8 +46,8 @@ type Kind struct {
 	layout func(o *Options) string
 	// keepsEvents reports whether a place stores events. It is nil if all places of this kind store events.
 	keepsEvents func(o *Options) bool
-	// books opens a place for reading. It is nil if places of this kind cannot be read. unreadable then contains the
-	// reason.
+	// books opens a place for reading. If places of this kind cannot be read, books is nil, and unreadable contains
+	// the reason.
 	books      func(ctx context.Context, o *Options) (books.Source, error)
 	unreadable string
 }
@@ -180,7 +180,7 @@ func Flags(readable bool) (names []string) {
 	return names
 }
 
-// Help lists an example of each kind.
+// Help returns an example URL of each kind, separated by commas.
 func Help() string {
 	var all []string
 	for _, k := range kinds {
@@ -189,7 +189,8 @@ func Help() string {
 	return strings.Join(all, ", ")
 }
 
-// Schemes lists the schemes of URLs. If readable is set, it lists only the schemes of kinds that can be read.
+// Schemes returns the URL schemes of all kinds, separated by commas. If readable is set, it returns only the
+// schemes of kinds that can be read.
 func Schemes(readable bool) string {
 	var all []string
 	for _, k := range kinds {

@@ -45,8 +45,8 @@ type Place struct {
 
 // Options contains the values of the flags of all kinds.
 type Options struct {
-	// Folder, Postgres, MySQL and SQLite name places, with a folder, the URLs of databases, and a file. MySQLPassword
-	// names the file with the MySQL password.
+	// Each of these fields names a place. Folder is the path of a folder, Postgres and MySQL are the URLs of
+	// databases, and SQLite is the path of a file. MySQLPassword is the path of the file with the MySQL password.
 	Folder, Postgres, MySQL, MySQLPassword, SQLite string
 	// Formats and Layout apply to the files in the folder.
 	Formats cli.List
@@ -123,7 +123,7 @@ func Parse(name, text string, fs *flag.FlagSet) (Place, error) {
 	case k.books == nil:
 		return Place{}, fmt.Errorf("%s cannot be read: %s", label, k.unreadable)
 	case !k.tables(of):
-		return Place{}, fmt.Errorf("%s cannot be read: with the layout gpuid it has serial numbers only", label)
+		return Place{}, fmt.Errorf("%s cannot be read: with the layout gpuid, its files contain only serial numbers", label)
 	}
 	return k.place(of, label), nil
 }

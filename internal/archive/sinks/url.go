@@ -96,7 +96,7 @@ func (k *Kind) splitLocal(text string) (parts, error) {
 		return parts{}, errors.New("invalid URL: the characters % ? # and spaces in a path must be percent-encoded")
 	}
 	if at.Host != "" && at.Host != "localhost" || at.User != nil {
-		return parts{}, fmt.Errorf("a path must follow %s:// with a third slash, or %s: without slashes", at.Scheme, at.Scheme)
+		return parts{}, fmt.Errorf("must be %s:///PATH for an absolute path, or %s:PATH for a relative path", at.Scheme, at.Scheme)
 	}
 	path := at.Path
 	if at.Opaque != "" {
@@ -148,7 +148,7 @@ func (k *Kind) options(at parts, defaults *flag.FlagSet) (*Options, error) {
 	for name, all := range values {
 		if !slices.Contains(names, name) {
 			if len(names) == 0 {
-				return nil, errors.New("unknown parameter: such a URL has none")
+				return nil, errors.New("unknown parameter: a URL of this kind has no parameters")
 			}
 			return nil, fmt.Errorf("unknown parameter: must be %s", strings.Join(names, ", "))
 		}

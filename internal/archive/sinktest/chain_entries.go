@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// entry returns a random entry, and the hours that a problem with it may name. These are the hours of this entry and of
-// the next one.
+// entry returns a random entry, and the hours that a problem with this entry may name: the hour of the entry itself,
+// and the hour of the next entry.
 func (c *chainTest) entry() (i int, at []place) {
 	entries := c.rows[table.Chain.Name]
 	i = c.random.IntN(len(entries))

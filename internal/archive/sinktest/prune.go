@@ -187,7 +187,7 @@ func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 		}
 	}
 	all := rows.all()
-	if found := prune(t, s, before, true); len(found) != 2*8 { // for each cluster, the tables that have rows and the manifest
+	if found := prune(t, s, before, true); len(found) != 2*8 { // for each cluster: the manifest, and the tables that have rows
 		t.Errorf("a dry run found %+v", found)
 	}
 	if diff := cmp.Diff(all, rows.all()); diff != "" {
@@ -255,7 +255,7 @@ func pruned(t *testing.T, rows Rows, all map[string][][]string, before time.Time
 		}
 		want := slices.DeleteFunc(slices.Clone(all[of.Name]), func(row []string) bool { return row[1] < table.Format(before) })
 		if diff := cmp.Diff(sorted(want), sorted(rows(of))); diff != "" {
-			t.Errorf("%s (-later rows before +rows after):\n%s", of.Name, diff)
+			t.Errorf("%s (-rows to keep +rows after prune):\n%s", of.Name, diff)
 		}
 	}
 }

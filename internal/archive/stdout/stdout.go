@@ -142,7 +142,8 @@ func (s *Sink) Replace(_ context.Context, h *table.Hour) error {
 	return s.filed.Add(h)
 }
 
-// Append prints rows of one of [table.Appended]. After an error, the next call prints all rows again.
+// Append prints rows of one of the tables in [table.Appended]. After an error, the next call prints
+// all rows again.
 func (s *Sink) Append(_ context.Context, t table.Table, rows [][]any) error {
 	printing.Lock()
 	defer printing.Unlock()

@@ -50,7 +50,8 @@ const (
 // Kept returns the memory, in bytes, for the rows of an hour and the last values of its counters.
 func Kept(rows, accounts int) int { return rows*rowCost + accounts*accountCost }
 
-// CheckKept returns an error if the data that is kept of a cluster's hours takes too much memory.
+// CheckKept returns an error if the data that is kept for the hours of a cluster takes too much
+// memory.
 func CheckKept(bytes int) error {
 	if limit := max(memoryLimit()/keptPart, minBudget); bytes > limit {
 		return fmt.Errorf("%w: the rows need more than %d MiB, a third of the memory limit: check the store, or raise the limit of the container, or GOMEMLIMIT", ErrTooLarge, limit>>20)

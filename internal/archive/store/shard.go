@@ -18,7 +18,7 @@ type Shard string
 // shardSize is the number of GPUs in a shard. An hour of a GPU takes about 30 kB.
 const shardSize = 1024
 
-// maxShards is the maximum number of shards, because two hexadecimal digits of the UUIDs distinguish them.
+// maxShards is the maximum number of shards. Two hexadecimal digits of the UUIDs distinguish the shards.
 const maxShards = 256
 
 // Shards divides GPUs into shards of similar size by the first digits of their UUIDs, which are

@@ -141,7 +141,7 @@ func only(cluster string, labels []string) ([]string, error) {
 	case len(others) > 3:
 		others = append(others[:3], "...")
 	}
-	return nil, fmt.Errorf("series in the store have the label cluster=%q, which is not --cluster=%q: leave out --cluster, and if hours are filed as %[2]q, rename them by gpuledger-archive rename-cluster",
+	return nil, fmt.Errorf("series in the store have the label cluster=%q, which is not --cluster=%q: leave out --cluster; if hours are already filed as %[2]q, rename this cluster with gpuledger-archive rename-cluster",
 		strings.Join(others, ", "), cluster)
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Charge is a part of a board's energy in an hour. It is charged to a pod or to a unit outside pods, such as a Slurm
-// job, or is unattributed for a reason. A Charge can also be the sum of such parts.
+// Charge is a part of a board's energy in an hour. Either it is charged to a pod or to a unit outside pods, such as
+// a Slurm job, or it is unattributed for a reason. A Charge can also be the sum of such parts.
 type Charge struct {
 	// Cluster and Hour are empty in the charges of an [Hour] and in sums over several clusters or hours.
 	Cluster                string
@@ -51,15 +51,15 @@ var charge = []Field[Charge]{
 	text("pod", "name of the pod", func(c *Charge) *string { return &c.Pod }),
 	text("pod_uid", "UID of the pod", func(c *Charge) *string { return &c.PodUID }),
 	text("workload_kind", "kind of the workload at the root of the pod's owner chain", func(c *Charge) *string { return &c.WorkloadKind }).inSums("kind of the workload at the root of the owner chain of the pods"),
-	text("workload_name", "name of that workload", func(c *Charge) *string { return &c.WorkloadName }).inSums("name of that workload"),
-	text("workload_uid", "UID of that workload", func(c *Charge) *string { return &c.WorkloadUID }),
+	text("workload_name", "name of the workload", func(c *Charge) *string { return &c.WorkloadName }).inSums("name of the workload"),
+	text("workload_uid", "UID of the workload", func(c *Charge) *string { return &c.WorkloadUID }),
 	text("team", "team, from a label of the pod or its namespace, or the account of a unit", func(c *Charge) *string { return &c.Team }).inSums("team, as in charges"),
 	text("reason", "reason for unattributed energy, empty for a pod or a unit", func(c *Charge) *string { return &c.Reason }).inSums("reason for unattributed energy, empty for pods and units"),
 	integer("energy_mj", "energy in millijoules", func(c *Charge) *int64 { return &c.Energy }).inSums("energy in millijoules"),
 	integer("exclusive_mj", "measured part of the energy", func(c *Charge) *int64 { return &c.Exclusive }).inSums("measured part of the energy"),
 	integer("idle_mj", "idle part of the energy", func(c *Charge) *int64 { return &c.Idle }).inSums("idle part of the energy"),
 	integer("held_ms", "time that the pod or unit held the GPU, in milliseconds, summed over its containers and instances", func(c *Charge) *int64 { return &c.Held }).inSums("time that pods or the unit held GPUs, in milliseconds"),
-	integer("gpu_ms", "the same time, weighted by the share of the GPU", func(c *Charge) *int64 { return &c.GPUTime }).inSums("the same time, weighted by the share of the GPU"),
+	integer("gpu_ms", "held_ms, weighted by the share of the GPU", func(c *Charge) *int64 { return &c.GPUTime }).inSums("held_ms, weighted by the share of the GPU"),
 	integer("active_ms", "time that the pod or unit worked on the GPU", func(c *Charge) *int64 { return &c.Active }).inSums("time that pods or the unit worked on GPUs"),
 	text("manager", "manager of the unit outside pods, such as slurm, empty for a pod or a reason", func(c *Charge) *string { return &c.Manager }).addedIn(4).inSums("manager of the unit outside pods"),
 	text("unit", "name of the unit, such as a job id", func(c *Charge) *string { return &c.Unit }).addedIn(4).inSums("name of the unit"),
@@ -75,7 +75,7 @@ var charge = []Field[Charge]{
 	text("queue", "queue of the pod in Kueue (LocalQueue), Volcano or YuniKorn", func(c *Charge) *string { return &c.Queue }).addedIn(15).inSums("queue of the pods"),
 	text("cluster_queue", "ClusterQueue of the pod in Kueue", func(c *Charge) *string { return &c.ClusterQueue }).addedIn(15).inSums("ClusterQueue of the pods"),
 	long("labels", labelsHelp, func(c *Charge) *string { return &c.Labels }).addedIn(16).inSums(labelsHelp),
-	optional("profiled_ms", "time in which the activity below was measured, while the pod or unit was alone on the GPU; null if it was not measured", func(c *Charge) **int64 { return &c.Profiled }).addedIn(19).inSums("time in which the activity below was measured; null if it was not measured"),
+	optional("profiled_ms", "time in which tensor_active_ms and dram_active_ms were measured, while the pod or unit was alone on the GPU; null if they were not measured", func(c *Charge) **int64 { return &c.Profiled }).addedIn(19).inSums("time in which tensor_active_ms and dram_active_ms were measured; null if they were not measured"),
 	optional("tensor_active_ms", "time in which the tensor cores were active, part of profiled_ms", func(c *Charge) **int64 { return &c.TensorActive }).addedIn(19).inSums("time in which the tensor cores were active, part of profiled_ms"),
 	optional("dram_active_ms", "time weighted by the part of the memory's bandwidth in use, part of profiled_ms", func(c *Charge) **int64 { return &c.DRAMActive }).addedIn(19).inSums("time weighted by the part of the memory's bandwidth in use, part of profiled_ms"),
 }
@@ -98,8 +98,8 @@ var Amounts = slices.DeleteFunc(slices.Clone(charge), func(f Field[Charge]) bool
 // It returns false if there is no such column.
 func ChargeField(name string) (Field[Charge], bool) { return named(ofCharge, name) }
 
-// Charges contains a row for each GPU, hour and pod, unit or reason. The rows of a GPU and hour add up to the GPU's
-// energy in the hour.
+// For each GPU and hour, Charges contains one row per pod, unit or reason. The rows of a GPU and hour add up to the
+// GPU's energy in the hour.
 var Charges = build("charges", "a part of the energy of a GPU in an hour: charged to a pod, charged to a unit outside pods, or unattributed for a reason", chargeKey,
 	func(h *Hour) []Charge { return h.Charges }, charge...)
 
@@ -186,8 +186,8 @@ func (c *Charge) subtract(d *Charge) {
 	}
 }
 
-// ChargeIn converts a row of charges or corrections. The charge includes the team and the workload. If a charge was
-// removed, its correction bills this team and workload less.
+// ChargeIn converts a row of charges or corrections. The charge includes the team and the workload, because the
+// correction of a removed charge reduces the bill of this team and workload.
 func ChargeIn(t Table, row []any) (c Charge) {
 	for _, f := range charge {
 		f.set(&c, t.value(row, f.Name))

@@ -28,8 +28,8 @@ var Pods = build("pods", "a pod that requested GPUs in an hour, with its owners"
 	text("owner_kind", "kind of the pod's controller", func(p *Pod) *string { return &p.OwnerKind }),
 	text("owner_name", "name of the controller", func(p *Pod) *string { return &p.OwnerName }),
 	text("workload_kind", "kind of the workload at the root of the owner chain", func(p *Pod) *string { return &p.WorkloadKind }),
-	text("workload_name", "name of that workload", func(p *Pod) *string { return &p.WorkloadName }),
-	text("workload_uid", "UID of that workload", func(p *Pod) *string { return &p.WorkloadUID }),
+	text("workload_name", "name of the workload", func(p *Pod) *string { return &p.WorkloadName }),
+	text("workload_uid", "UID of the workload", func(p *Pod) *string { return &p.WorkloadUID }),
 	text("team", "team, from a label of the pod or its namespace", func(p *Pod) *string { return &p.Team }),
 	counts("requests", "requested GPUs as resource=count, separated by spaces", func(p *Pod) *Counts { return &p.Requests }),
 	text("queue", "queue in Kueue (LocalQueue), Volcano or YuniKorn", func(p *Pod) *string { return &p.Queue }).addedIn(15),
@@ -44,5 +44,5 @@ var Workloads = build("workloads", "an owner of GPU pods in an hour, at any leve
 	text("namespace", "namespace, empty for a workload without one", func(w *Workload) *string { return &w.Namespace }),
 	text("name", "name", func(w *Workload) *string { return &w.Name }),
 	text("uid", "UID", func(w *Workload) *string { return &w.UID }),
-	text("parent_uid", "UID of its controller, empty if it has none or if the controller is unknown", func(w *Workload) *string { return &w.ParentUID }),
+	text("parent_uid", "UID of the workload's controller, empty if there is no controller or if it is unknown", func(w *Workload) *string { return &w.ParentUID }),
 )

@@ -38,8 +38,8 @@ func Renamed(rows [][]any, cluster string) [][]any {
 }
 
 // RenamedHour returns the row of an hour in the manifest with the cluster and the digest replaced. The function data
-// returns the rows of the hour in each table of [Data], in any order. If the digest does not match the rows, because
-// the hour was corrected or pruned, it is not changed.
+// returns the rows of the hour in each table of [Data], in any order. If the hour was corrected or pruned, its
+// digest does not match the rows. In this case the digest is not changed.
 func RenamedHour(row []any, cluster string, data func(t Table) [][]any) []any {
 	rows := make(map[string][][]any)
 	for _, t := range Data {

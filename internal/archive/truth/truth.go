@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// These are the maximum delays of an exporter by its design (see docs/energy.md). In a scrape, a counter contains at
-// least the energy that was used until the duration settled before the scrape. noticed is the time from the start or
-// end of a container to the first interval that is charged to the right owners: a poll of the kubelet and two ticks.
+// These are the maximum delays of an exporter by its design (see docs/energy.md). settled is the maximum age of a
+// scraped value: a scraped counter contains at least the energy that was used up to this time before the scrape.
+// noticed is the time from the start or end of a container to the first interval that is charged to the right
+// owners: a poll of the kubelet and two ticks.
 const (
 	settled = 10 * time.Second
 	noticed = 12 * time.Second
@@ -174,7 +175,7 @@ func (p Period) moments(first row) ([]moment, error) {
 	if begin.After(p.From.Add(-p.lag())) {
 		for _, g := range first.GPUs {
 			if g.Energy != 0 {
-				return nil, fmt.Errorf("begins at %s: select a later period with --from, or prepend the file that ends there", stamp(time.Duration(first.Time)))
+				return nil, fmt.Errorf("begins at %s: select a later period with --from, or prepend the file that ends at this time", stamp(time.Duration(first.Time)))
 			}
 		}
 		if late = p.From.Add(p.lag()); begin.After(p.From) {

@@ -1,5 +1,6 @@
-// Package web serves answers from the books as pages. A page answers the question of a command,
-// and its query string contains the flags of the command, so both always have the same rows.
+// Package web serves answers from the books as pages. A page answers the question of a command, and
+// the query string of the page contains the flags of the command. So the page and the command
+// always show the same rows.
 package web
 
 import (

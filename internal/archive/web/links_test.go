@@ -14,8 +14,8 @@ import (
 )
 
 // TestFromBillToBoard follows the links from a line of a statement to the hours of its pod or unit, and from these
-// hours to the board. The hours must lie in the period of the statement, and the page must show the command that
-// explains them on the node.
+// hours to the board. The hours must lie in the period of the statement. The page must show the command that
+// explains these hours on the node.
 func TestFromBillToBoard(t *testing.T) {
 	path := archive(t, func(h *table.Hour) {
 		for i := range h.Charges {

@@ -192,7 +192,7 @@ func sees(t *testing.T, body string, teams ...string) {
 	}
 }
 
-// forged contains headers with which a client may try to be taken for a member of the group finance.
+// forged contains headers with which a client may pretend to be a member of the group finance.
 var forged = map[string]http.Header{
 	"other group":  {"X-Forwarded-Groups": {"finance"}},
 	"two headers":  {"X-Forwarded-Groups": {"users-a", "finance"}},
@@ -278,8 +278,8 @@ func TestOAuth2ProxyHeaders(t *testing.T) {
 	}
 }
 
-// TestOAuth2ProxyPreserved checks that the warning in docs/web.md is right: a client can add groups if this flag is
-// set.
+// TestOAuth2ProxyPreserved checks the warning in docs/web.md about the flag --skip-auth-strip-headers=false: if it
+// is set, a client can add groups.
 func TestOAuth2ProxyPreserved(t *testing.T) {
 	o := openOAuth(t, "--skip-auth-strip-headers=false")
 	b := o.open(t, "alice")

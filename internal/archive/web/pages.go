@@ -35,7 +35,7 @@ var pages = []page{
 	{path: "missing", command: "missing", title: "Missing", about: "Boards without a place", nav: true},
 	{path: "errors", command: "errors", title: "Errors", about: "Boards with errors, the worst first", nav: true},
 	{path: "hours", command: "hours", title: "Hours", about: "Hours that are filed, missing, accepted, corrected or refused", monthly: true, nav: true},
-	{path: "verify", command: "verify", title: "Verify", about: "Missing hours of a month, and its charges against its boards", monthly: true, nav: true},
+	{path: "verify", command: "verify", title: "Verify", about: "Missing hours of a month, and a comparison of its charges with the energy of its boards", monthly: true, nav: true},
 	{path: "ran", command: "ran", title: "Use", about: "Pods and units, and the boards that they used"},
 	{path: "board", command: "report", title: "Board", about: "The life of a board", named: true},
 	{path: "where", command: "where", title: "Place", about: "The current or last place of boards", named: true},

@@ -56,11 +56,11 @@ func (r *readers) validate() error {
 	case len(r.Readers) == 0:
 		return errors.New("readers must have the name of a user or group")
 	case r.Header != "" && proxies == 0:
-		return errors.New("header needs proxy.addresses or proxy.certificates: any client could set it")
+		return errors.New("header requires proxy.addresses or proxy.certificates: otherwise every client could set the header")
 	case r.Header == "" && proxies > 0:
-		return errors.New("proxy needs header, such as X-Forwarded-Groups")
+		return errors.New("proxy requires header: set it to a name such as X-Forwarded-Groups")
 	case strings.EqualFold(r.Header, "Authorization"):
-		return errors.New("header must be the user or the groups, not Authorization")
+		return errors.New("header must name a header with the user or the groups, not Authorization")
 	}
 	for name, reader := range r.Readers {
 		values := slices.Concat(reader.Teams, reader.Namespaces, reader.Clusters)
@@ -68,7 +68,7 @@ func (r *readers) validate() error {
 			return fmt.Errorf("readers: %q must be the name of a user or group", name)
 		}
 		if reader.All == (len(values) > 0) || slices.Contains(values, "") {
-			return fmt.Errorf("readers: %s must have either all: true, or some of teams, namespaces and clusters", name)
+			return fmt.Errorf("readers: %s must have either all: true, or at least one of teams, namespaces and clusters", name)
 		}
 	}
 	return nil

@@ -176,8 +176,9 @@ func marksOf(teams []string) (marks []string) {
 }
 
 // TestOthersHidden requests random pages with random parameters, and checks that no response to a reader contains a
-// team, namespace, pod, workload, unit, user or queue of others. Only names in the request itself may occur. The
-// response must then be the same as for a name that does not exist, except for the name.
+// team, namespace, pod, workload, unit, user or queue of others. Only names in the request itself may occur. If the
+// request contains such a name, the response must be the same as for a name that does not exist, except for the
+// name itself.
 func TestOthersHidden(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

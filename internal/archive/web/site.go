@@ -187,7 +187,7 @@ func (s *Site) download(v *visit, r ask.Request, output string) error {
 	case reply.Pages != nil && !paged:
 		return invalid("o=%q: must be markdown or html", output)
 	case reply.Pages == nil && output == "html":
-		return invalid("o=html is for the report of a board")
+		return invalid("o=html is valid only for the report of a board")
 	}
 	h := v.w.Header()
 	h.Set("Content-Type", contentTypes[output])

@@ -19,8 +19,8 @@ func OpenEvents(c Config) (*Sink, error) {
 	return Open(c)
 }
 
-// Append posts rows of one of [table.Appended]. After an error, the next call sends all rows again, and may divide them
-// into other batches. A receiver detects duplicates by the key of each row.
+// Append posts rows of one of the tables in [table.Appended]. After an error, the next call sends all rows again, and
+// may divide them into other batches. A receiver detects duplicates by the key of each row.
 func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	lines := make([][]byte, len(rows))
 	for i, row := range rows {

@@ -118,7 +118,7 @@ func TestOrder(t *testing.T, open func() books.Source, of books.Query, n, hours 
 		source := open()
 		for i, m := range order {
 			if diff := cmp.Diff(alone[m], methods[m].call(t, source, of)); diff != "" {
-				t.Fatalf("%s after %v (-alone +now):\n%s", methods[m].name, order[:i], diff)
+				t.Fatalf("%s after %v differs from a new source (-new source +now):\n%s", methods[m].name, order[:i], diff)
 			}
 		}
 		must(t, source.Close())
@@ -139,7 +139,7 @@ func again(t *testing.T, open func() books.Source, of books.Query, alone []strin
 			before.call(t, source, other)
 			for range 2 {
 				if diff := cmp.Diff(alone[i], m.call(t, source, of)); diff != "" {
-					t.Fatalf("%s after %s of another place (-alone +now):\n%s", m.name, before.name, diff)
+					t.Fatalf("%s after %s for another place differs from a new source (-new source +now):\n%s", m.name, before.name, diff)
 				}
 			}
 		}

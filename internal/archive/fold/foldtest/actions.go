@@ -6,7 +6,8 @@ import "slices"
 // number of full hours in the period.
 type absence struct{ from, until, hours int }
 
-// short draws an absence that contains no full hour, and long draws an absence that contains some.
+// short draws an absence that contains no full hour. long draws an absence that contains from least
+// to most full hours.
 func (p *Places) short(block int) absence {
 	from := 60*(block+2) + p.IntN(120)
 	return absence{from, from + 1 + p.IntN(58), 0}

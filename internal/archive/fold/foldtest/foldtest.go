@@ -358,7 +358,7 @@ func (f *Fleet) wrong(value float64) float64 {
 	return all[f.rand.IntN(len(all))]
 }
 
-// isUnit reports whether a name belongs to a Slurm job. Every third name does.
+// isUnit reports whether a name belongs to a Slurm job. Every third name belongs to a job.
 func isUnit(name string) bool {
 	_, number, _ := strings.Cut(name, "-")
 	n, _ := strconv.Atoi(number)

@@ -31,7 +31,8 @@ const (
 type steady struct {
 	labels fold.Labels
 	node   int
-	// first and last are the minutes of its first and last sample, counted from the start.
+	// first and last are the minutes of the first and the last sample, counted from the start of
+	// the fleet.
 	first, last int
 	// value returns the value at a minute, in thousandths. If value is nil, the series is constant.
 	value    func(minute int) int64
