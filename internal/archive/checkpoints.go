@@ -54,7 +54,7 @@ func (p publisher) head(ctx context.Context, cluster string, places []string) (l
 func (p publisher) all(ctx context.Context, clusters []string) (failed error) {
 	for _, cluster := range clusters {
 		if _, err := p.head(ctx, cluster, p.config.Publish); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("the hours were changed, but the checkpoint of cluster %s was not published; it is published with the next filed hour: %w", cluster, err))
+			failed = errors.Join(failed, fmt.Errorf("the hours were changed, but the checkpoint of cluster %s was not published; the next filed hour publishes a new checkpoint: %w", cluster, err))
 		}
 	}
 	return failed

@@ -160,8 +160,8 @@ func (f *filer) do(ctx context.Context, j *job) error {
 	return err
 }
 
-// clusters returns the clusters with boards in an hour, and the clusters that had boards before,
-// because their samples may be missing.
+// clusters returns the clusters with boards in an hour. It also returns the clusters that had
+// boards before, because samples of these clusters may be missing.
 func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) {
 	found, err := f.store.Clusters(ctx, hour)
 	if err != nil {

@@ -114,8 +114,8 @@ func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error)
 	return h, nil
 }
 
-// keep stores a sequence for the next request. If all sequences together take too much memory, it
-// drops the other sequences, and their hours are then read again.
+// keep stores a sequence for the next request. If all sequences together take too much memory, keep
+// drops the other sequences. The hours of these sequences are then read again.
 func (a *archive) keep(s *sequence) {
 	bytes := s.kept() + kept(s.closings)
 	for _, other := range a.sequences {

@@ -151,7 +151,7 @@ search          9.600   50.0 %  100.0 %   25.0 %     24.00      12.00         3.
 vision          9.600   0.0 %   100.0 %   0.0 %      24.00      12.00         3.00        51.60     4.32
 (unattributed)  28.800  0.0 %   0.0 %     0.0 %      0.00       0.00          0.00        10.80     12.96
 TOTAL           48.000  10.0 %  40.0 %    5.0 %      48.00      24.00         6.00        114.00    21.60
-! incomplete: 696 of 744 hours of east are missing, the first one is 2026-10-03 00:00: file them with gpuledger-archive once --from
+! incomplete: 696 of 744 hours of east are missing (first hour: 2026-10-03 00:00): file them with gpuledger-archive once --from
 `
 	if diff := cmp.Diff(want, r.out); diff != "" || r.status != 0 {
 		t.Errorf("exit status %d, %s (-want +got):\n%s", r.status, r.err, diff)

@@ -82,7 +82,7 @@ func TestPrefix(t *testing.T) {
 		"GPU-b0c1":     "did you mean GPU-b0c1d2e3f-77?",
 		"gpu-B0C1":     "did you mean GPU-b0c1d2e3f-77?",
 		"165392402311": "did you mean 1653924023110, 1653924023111?",
-		"1653924":      "did you mean 1653924023100, 1653924023101, 1653924023102, 1653924023103, 1653924023104, or one of 7 more names that begin with it?",
+		"1653924":      "did you mean 1653924023100, 1653924023101, 1653924023102, 1653924023103, 1653924023104, or one of 7 more names that begin with \"1653924\"?",
 		"nod":          "did you mean node-a?",
 	} {
 		if r := run(t, "where", name, "--books="+folder); r.status != 1 || !strings.Contains(r.err, want) {

@@ -121,7 +121,7 @@ func (q *question) notices(a *account, name string, c *filedHours) {
 	of := ofCluster(name)
 	expected := int(a.of.Until.Sub(a.of.From) / time.Hour)
 	if n := expected - len(c.hours); n > 0 {
-		a.notice("incomplete: %d of %d hours%s are missing, the first one is %s: %s", n, expected, of, stamp(firstMissing(a.of, c.hours)), q.remedy())
+		a.notice("incomplete: %d of %d hours%s are missing (first hour: %s): %s", n, expected, of, stamp(firstMissing(a.of, c.hours)), q.remedy())
 	}
 	if c.refused > 0 {
 		a.notice("incomplete: %d of %d hours%s are refused and left out, because their record is impossible", c.refused, expected, of)

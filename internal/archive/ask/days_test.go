@@ -34,7 +34,7 @@ func TestVerifyDays(t *testing.T) {
 	check(t, err)
 	check(t, db.Close())
 	r := run(t, verify...)
-	if want := "the sums of 1 days differ from their hours, the first one is 2026-10-02 of east"; r.status != 1 || !strings.Contains(r.out, want) {
+	if want := "the sums of 1 days differ from the sums of their hours (first day: 2026-10-02 of east)"; r.status != 1 || !strings.Contains(r.out, want) {
 		t.Errorf("exit status %d, want 1 and %q:\n%s%s", r.status, want, r.out, r.err)
 	}
 }

@@ -37,7 +37,7 @@ type scrape struct {
 }
 
 // drawn is a random history of boards that move between places and of the holders of these boards. The embedded store
-// contains its record.
+// contains the record of this history.
 type drawn struct {
 	*foldtest.Store
 	random  *rand.Rand

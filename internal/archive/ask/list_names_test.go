@@ -90,7 +90,7 @@ func TestList(t *testing.T) {
 		{"S5\nSX\n", "history -", "S5 SX", 1, `"SX" is unknown`},
 		{"a,b\n1,S2\n2,S1\n", "where - --names.column=b", "S2 S1", 0, ""},
 		{"a,b\n1,S2\n", "where -", "", 2, "--names=-: there is no column with serial numbers: name it with --names.column=HEADER"},
-		{"a,b\n1,S2\n", "where - --names.column=c", "", 2, `there is no column "c": it has "a", "b"`},
+		{"a,b\n1,S2\n", "where - --names.column=c", "", 2, `there is no column "c": the list has the columns "a", "b"`},
 		{"", "where -", "", 2, "empty"},
 		{"serial\n", "where -", "", 2, "contains no names"},
 		{"", "where --names=/nowhere/list.csv", "", 2, "--names"},

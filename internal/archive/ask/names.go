@@ -37,7 +37,7 @@ func (e *UnknownError) advice() string {
 	names := strings.Join(e.Similar, ", ")
 	switch {
 	case e.More > 0:
-		return fmt.Sprintf("did you mean %s, or one of %d more names that begin with it?", names, e.More)
+		return fmt.Sprintf("did you mean %s, or one of %d more names that begin with %q?", names, e.More, e.Name)
 	case names != "":
 		return "did you mean " + names + "?"
 	}
@@ -191,7 +191,7 @@ func (n *named) set(found []books.Board) (notice string) {
 	case len(all) > 1:
 		return fmt.Sprintf("%s is the name of a %s: all its boards are listed", n.name, strings.Join(all, " and of a "))
 	case n.kind == "node" && len(clusters) > 1:
-		return fmt.Sprintf("%s is a node in the clusters %s: select one with --of-cluster", n.name, strings.Join(slices.Sorted(maps.Keys(clusters)), ", "))
+		return fmt.Sprintf("%s is a node in the clusters %s: select one of the clusters with --of-cluster", n.name, strings.Join(slices.Sorted(maps.Keys(clusters)), ", "))
 	}
 	return ""
 }

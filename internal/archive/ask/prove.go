@@ -269,7 +269,7 @@ func (q *question) prove(ctx context.Context) (print.Answer, error) {
 	}
 	some := slices.DeleteFunc(slices.Clone(all), func(p *proof) bool {
 		if len(p.sums) == 0 {
-			a.Notices = append(a.Notices, fmt.Sprintf("%s has no hours of this time, so it is not compared", p.name))
+			a.Notices = append(a.Notices, fmt.Sprintf("%s has no hours in this time and is not compared", p.name))
 		}
 		return len(p.sums) == 0
 	})

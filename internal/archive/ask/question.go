@@ -65,7 +65,7 @@ func (q *question) period() books.Query {
 }
 
 // moment returns the period that the question covers, until the exact moment in --at or --to, or
-// until now. Unlike period, it does not end at a full hour.
+// until now. The period need not end at a full hour, unlike the result of the method period.
 func (q *question) moment() books.Query {
 	of, end := q.period(), q.now
 	for _, given := range []moment{q.To, q.At} {

@@ -31,9 +31,9 @@ func (u unread) Rows(ctx context.Context, of reading.Query) iter.Seq2[reading.Ro
 	return u.Source.Rows(ctx, of)
 }
 
-// TestScopeOfErrors checks that a reader of clusters receives the same errors and failures from a database, which adds
-// them up, as from files. The database must not return rows of GPUs with errors for this reader. A board was moved from
-// a cluster outside the scope into the scope.
+// TestScopeOfErrors checks that a reader of clusters receives the same errors and failures from a database as from
+// files. The database adds up the errors itself. The database must not return rows of GPUs with errors for this reader.
+// A board was moved from a cluster outside the scope into the scope.
 func TestScopeOfErrors(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 4 {

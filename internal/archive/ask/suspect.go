@@ -140,8 +140,8 @@ func gather(all iter.Seq2[books.Row, error]) (rows []books.Row, err error) {
 	return rows, nil
 }
 
-// fails reports whether a GPU failed in an hour. This is the case if it was lost, or if its memory
-// errors or an XID show a hardware fault.
+// fails reports whether a GPU failed in an hour. This is the case if the GPU was lost, or if its
+// memory errors or an XID show a hardware fault.
 func fails(g table.GPU) bool {
 	return g.Losses > 0 || g.RemappedUncorrectable > 0 || slices.ContainsFunc(hardwareXIDs, func(code string) bool { return g.XIDs[code] > 0 })
 }

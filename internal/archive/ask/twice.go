@@ -88,7 +88,7 @@ func (q *question) markTwice(all map[pair]*shared, checks map[string]*check) (no
 			continue
 		}
 		s := all[key]
-		notices = append(notices, fmt.Sprintf("%d boards, such as %s, are in %s and %s at the same time in %d hours, the first one is %s: the same samples are filed under two names, so delete the hours of one name as described in docs/dba.md",
+		notices = append(notices, fmt.Sprintf("%d boards, such as %s, are in %s and %s at the same time in %d hours (first hour: %s): the same samples are filed under two names, so delete the hours of one name as described in docs/dba.md",
 			len(s.boards), s.board, key.a, key.b, len(s.hours), stamp(s.first)))
 		for _, name := range []string{key.a, key.b} {
 			if c := checks[name]; c != nil {

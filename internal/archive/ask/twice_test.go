@@ -42,7 +42,7 @@ func TestVerifyTwice(t *testing.T) {
 		folder := bookstest.File(t, "csv", hours...)
 		for _, of := range []string{"", tt.clusters[0]} {
 			r := run(t, "verify", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T03", "--of-cluster="+of)
-			want := fmt.Sprintf("1 boards, such as S1, are in east and %s at the same time in 1 hours, the first one is 2026-10-01 01:00", tt.clusters[1])
+			want := fmt.Sprintf("1 boards, such as S1, are in east and %s at the same time in 1 hours (first hour: 2026-10-01 01:00)", tt.clusters[1])
 			if (r.status == 0) != tt.ok || strings.Contains(r.out, want) == tt.ok {
 				t.Errorf("%v of %v: exit status %d:\n%s%s", of, tt, r.status, r.out, r.err)
 			}

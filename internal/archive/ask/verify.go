@@ -168,7 +168,7 @@ func (q *question) wrongDays(wrong []books.ClusterDay) []string {
 	}
 	first := wrong[0]
 	q.failed = true
-	return []string{fmt.Sprintf("the sums of %d days differ from their hours, the first one is %s%s: delete their rows in days and gpu_days, and start gpuledger-archive run or once, which adds them up again",
+	return []string{fmt.Sprintf("the sums of %d days differ from the sums of their hours (first day: %s%s): delete the rows of these days in days and gpu_days, and start gpuledger-archive run or once, which adds up the days again",
 		len(wrong), first.Day.Format(time.DateOnly), ofCluster(first.Cluster))}
 }
 
@@ -206,7 +206,7 @@ func dropped(found *books.Audit, checks map[string]*check) (notices []string) {
 		n += len(c.rows)
 	}
 	if n > 0 {
-		notices = append(notices, fmt.Sprintf("the rows of %d hours are missing although the manifest lists them: were partitions or files removed? gpuledger-archive prune marks such hours", n))
+		notices = append(notices, fmt.Sprintf("the rows of %d hours are missing although the manifest lists them: were partitions or files removed? gpuledger-archive prune would have marked the hours as pruned", n))
 	}
 	return notices
 }

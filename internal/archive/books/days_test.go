@@ -19,8 +19,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestDays compares statements, boards and places for random periods. A database computes them from daily sums, and
-// files compute them from hours. The database lacks the hours of whole days, so it must read the sums.
+// TestDays compares statements, boards and places for random periods. A database computes the answers from daily
+// sums, and a folder of files computes the answers from hours. The database lacks the hours of whole days, so it
+// must read the sums.
 func TestDays(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 9))
 	var hours []*table.Hour

@@ -51,8 +51,8 @@ var (
 
 const exclusive = "exclusive_energy_joules"
 
-// ruled contains the amounts that rules record. name is the name of an amount in the rules. of returns the field of a
-// charge that contains this amount, in thousandths.
+// ruled contains the amounts that rules record. name is the name of an amount in the rules. The function of returns
+// the field of a charge that contains this amount, in thousandths.
 var ruled = []struct {
 	name string
 	of   func(*table.Charge) *int64

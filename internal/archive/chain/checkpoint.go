@@ -44,8 +44,8 @@ func (c Checkpoint) line() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// parseCheckpoints parses JSON objects, one per line. It ignores a line that a crash or a full disk cut, because its
-// checkpoint was published again or is covered by a later checkpoint.
+// parseCheckpoints parses JSON objects, one per line. A crash or a full disk can cut a line. parseCheckpoints
+// ignores such a line, because the checkpoint in the line was published again or is covered by a later checkpoint.
 func parseCheckpoints(text []byte) (all []Checkpoint, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {

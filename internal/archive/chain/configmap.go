@@ -44,7 +44,7 @@ const (
 )
 
 // errConflict means that another writer updated the ConfigMap.
-var errConflict = errors.New("another writer updated it")
+var errConflict = errors.New("another writer updated the ConfigMap")
 
 // configMap is a Kubernetes ConfigMap that contains checkpoints.
 type configMap struct {
@@ -103,8 +103,8 @@ func (m *configMap) publish(ctx context.Context, c Checkpoint) error {
 	}
 }
 
-// update reads the ConfigMap and replaces it. If another writer updated the ConfigMap in the meantime, it returns
-// errConflict.
+// update reads the ConfigMap and replaces it. If another writer updated the ConfigMap in the meantime, update
+// returns errConflict.
 func (m *configMap) update(ctx context.Context, client *http.Client, c Checkpoint) error {
 	object, data, err := m.read(ctx, client)
 	if err != nil {

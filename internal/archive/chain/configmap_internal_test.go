@@ -76,7 +76,7 @@ func TestConflicts(t *testing.T) {
 	}{
 		"alone":   {},
 		"some":    {others: 30},
-		"endless": {others: 1 << 30, err: "another writer updated it"},
+		"endless": {others: 1 << 30, err: "another writer updated the ConfigMap"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestConflicts(t *testing.T) {
 				if took := time.Since(began); took > 2*time.Minute || o.puts > 1000 {
 					t.Errorf("%d updates in %v", o.puts, took)
 				}
-				want := o.version // updates by other archives; each version adds one checkpoint
+				want := o.version // number of updates by other archives; each update added one checkpoint
 				all, err := m.published(t.Context())
 				check(t, err)
 				if diff := cmp.Diff(want, len(all)); diff != "" {

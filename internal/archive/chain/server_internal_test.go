@@ -32,7 +32,7 @@ var sample = Checkpoint{Sink: "postgres", Cluster: "east", Sequence: 7, Hash: "0
 const password = "hunter2-secret"
 
 // receiver is a server that requires a password. It first responds with the given statuses, and afterwards with 204.
-// The status 0 means that it never responds.
+// The status 0 means that the receiver never responds.
 type receiver struct {
 	t        *testing.T
 	statuses []int

@@ -46,7 +46,7 @@ type Dialect struct {
 	// rejects reports whether an error means that the database rejects the values of rows.
 	rejects func(err error) bool
 	// rolledBack reports whether an error means that the database rolled back a transaction so that
-	// another one could continue. It is nil if there is only one writer.
+	// another transaction could continue. It is nil if there is only one writer.
 	rolledBack func(err error) bool
 
 	// addColumns returns the statements that add columns to a table if the table lacks them. space precedes the

@@ -78,7 +78,8 @@ func locksOf(m table.ClusterMonth) (all []lock) {
 	return all
 }
 
-// prune prunes a month of a cluster. Programs that file hours of the month wait until it has finished.
+// prune prunes a month of a cluster. Programs that file hours of the month wait until prune has
+// finished.
 func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 	filed, err := t.unpruned(ctx, m)
 	if err != nil {

@@ -94,7 +94,7 @@ func (t *transaction) linkBoth(ctx context.Context, from, to string, old, rename
 }
 
 // renameDay changes the cluster in the rows of the given hours, which all belong to one day. Programs that file these
-// hours wait until it has finished.
+// hours wait until renameDay has finished.
 func (t *transaction) renameDay(ctx context.Context, from, to string, hours []time.Time) error {
 	day := table.Day(hours[0])
 	entries, err := t.entries(ctx, from, SQL(" and hour >= ? and hour < ?", day, day.AddDate(0, 0, 1)))

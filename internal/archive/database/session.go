@@ -142,7 +142,7 @@ type transaction struct {
 	session
 	conn   *sql.Conn
 	signer *chain.Signer
-	locks  []lock // the locks that it holds
+	locks  []lock // locks that the transaction holds
 }
 
 // lock waits for a lock, which is held until the end of the transaction.
@@ -151,8 +151,8 @@ func (t *transaction) lock(ctx context.Context, of lock) error {
 	return t.dialect.lock(ctx, t, of)
 }
 
-// attempts is the maximum number of times that a transaction is tried if the database rolls it back in favour of
-// another one.
+// attempts is the maximum number of times that a transaction is run if the database repeatedly rolls the
+// transaction back in favour of another transaction.
 const attempts = 5
 
 // transaction runs a function in a transaction that holds locks. Programs that need one of these locks wait.

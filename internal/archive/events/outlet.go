@@ -46,7 +46,8 @@ type outlet struct {
 	// repeat is called after batches were dropped and the sink has filed all waiting batches.
 	repeat func()
 
-	// While batches wait, only run uses sink and logged. Otherwise, one request at a time uses them.
+	// While batches wait, only run uses sink and logged. Otherwise, one request at a time uses these
+	// two fields.
 	sink   Sink   // nil while the sink is not open
 	logged string // text of the last failure that was logged
 
@@ -256,7 +257,8 @@ func (o *outlet) fail(err error) {
 	}
 }
 
-// reject writes events to the dead-letter file, and counts them. If it cannot write them, it drops them.
+// reject writes events to the dead-letter file, and counts them. If reject cannot write the events, it
+// drops them.
 func (o *outlet) reject(cluster string, events []table.Event, reason error) {
 	n := float64(len(events))
 	if err := o.dead.write(o.Name, cluster, events, reason); err != nil {

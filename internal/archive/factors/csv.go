@@ -37,8 +37,8 @@ func newReader(r io.Reader) *csv.Reader {
 	return in
 }
 
-// parseCSV reads a file with a header, and calls row for each row after it, with the line number. The fields are valid
-// only during the call.
+// parseCSV reads a file with a header. For each row after the header, it calls the function row with the line number.
+// The fields are valid only during the call.
 func parseCSV(r io.Reader, header func([]string) error, row func(fields []string, line int) error) error {
 	in := newReader(r)
 	for n := 0; ; n++ {

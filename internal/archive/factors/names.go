@@ -41,7 +41,7 @@ func ReadNames(in io.Reader, column string) (names []string, err error) {
 			place = found
 			return nil
 		case column != "":
-			return fmt.Errorf(`there is no column %q: it has "%s"`, column, strings.Join(l.header, `", "`))
+			return fmt.Errorf(`there is no column %q: the list has the columns "%s"`, column, strings.Join(l.header, `", "`))
 		case len(header) > 1:
 			return errors.New("there is no column with serial numbers: name it with --names.column=HEADER")
 		}

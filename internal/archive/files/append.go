@@ -156,7 +156,7 @@ func (f file) grown(in content, known *hourIDs) (rows [][]any, full bool, err er
 	if err != nil {
 		return nil, false, err
 	}
-	if size >= maxPart { // the file is full; an earlier version may have written an even larger one
+	if size >= maxPart { // the file is full; an earlier version may have written an even larger file
 		return nil, true, f.scan(in, []string{f.table.Columns[idColumn].Name}, func(row []table.Cell) { known.add(row[0].Text) })
 	}
 	if rows, err = f.decode(in); err != nil || sizeOf(rows) < maxPart {

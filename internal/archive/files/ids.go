@@ -15,7 +15,7 @@ import (
 const maxIDs = 1 << 20
 
 // ErrFull is the error for an hour that has more ids than fit in memory.
-var ErrFull = permanent.Error(errors.New("the hour has too many events: new ones are rejected"))
+var ErrFull = permanent.Error(errors.New("the hour has too many events: new events are rejected"))
 
 // index holds the ids of the most recently used hours. The files of another hour are read when rows are added to this
 // hour.

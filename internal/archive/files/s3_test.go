@@ -394,8 +394,8 @@ func TestCredentials(t *testing.T) {
 }
 
 // TestOtherProgram checks that an hour is filed completely if another program files an hour of the same day before one
-// of the writes. If the other program filed another hour, that hour must be kept. If it filed other data for the same
-// hour, that data must be replaced.
+// of the writes. If the other program filed another hour, that hour must be kept. If the other program filed other
+// data for the same hour, that data must be replaced.
 func TestOtherProgram(t *testing.T) {
 	next := noon.Add(time.Hour)
 	tests := []struct {

@@ -261,7 +261,7 @@ func (b *board) sum() error {
 		}
 	}
 	if sum > 0 && sum > end-begin+overlap {
-		return fmt.Errorf("pods and units held it for %.0f s within %.0f s: %w", float64(sum)/1000, float64(end-begin)/1000, ErrImplausible)
+		return fmt.Errorf("pods and units held the GPU for %.0f s within %.0f s: %w", float64(sum)/1000, float64(end-begin)/1000, ErrImplausible)
 	}
 	return nil
 }

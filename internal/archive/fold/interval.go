@@ -22,9 +22,9 @@ func (t *track) grow(b *board, from, to *point, n int64) {
 }
 
 // opened returns the time when a new counter was 0. The created timestamp comes from the node's clock, so opened limits
-// it to the time between two scrapes of the board: the last scrape without the counter and the first scrape with it. If
-// there is no created timestamp, opened returns the time of the last scrape without the counter in this hour, or the
-// start of the hour.
+// this timestamp to the time between two scrapes of the board: the last scrape without the counter and the first scrape
+// with it. If there is no created timestamp, opened returns the time of the last scrape without the counter in this
+// hour, or the start of the hour.
 func (b *board) opened(first *point) int64 {
 	before := b.start - b.lookback
 	for _, s := range b.series[boardEnergy] {

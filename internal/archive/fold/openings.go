@@ -9,8 +9,8 @@ import (
 // Board identifies a GPU on a node.
 type Board struct{ Node, UUID string }
 
-// Closings returns the last plausible sample of each account, which is its opening value in the next hour. The time of
-// a sample is the earliest time at which the series had this value.
+// Closings returns the last plausible sample of each account. This sample is the opening value of the account in the
+// next hour. The time of a sample is the earliest time at which the series had this value.
 func (in *Input) Closings() Openings {
 	o := make(Openings, len(in.Series))
 	doubtful := make(map[gpuKey]bool)

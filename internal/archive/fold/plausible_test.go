@@ -237,7 +237,7 @@ func TestGPUTime(t *testing.T) {
 		share   float64 // increase in seconds per second
 		refused string
 	}{
-		"together the clock": {0.25, ""}, "together twice the clock": {0.5, "pods and units held it for"}, "each more than the clock": {1.1, "above the limit of 1 s in each second"},
+		"together the clock": {0.25, ""}, "together twice the clock": {0.5, "pods and units held the GPU for"}, "each more than the clock": {1.1, "above the limit of 1 s in each second"},
 	} {
 		s := history{foldtest.NewStore()}
 		for minute := 20.0; minute <= 120; minute++ {

@@ -155,7 +155,7 @@ func (r *rows) close(h *table.Hour) error {
 		switch {
 		case r.refused[k] != nil:
 		case rest < 0:
-			r.refused[k] = &BoardError{k.node, k.uuid, g.Serial, fmt.Errorf("%d mJ are charged, the board used %d mJ: %w", charged[k], g.Energy, ErrOvercharged)}
+			r.refused[k] = &BoardError{k.node, k.uuid, g.Serial, fmt.Errorf("%d mJ are charged, but the board used %d mJ: %w", charged[k], g.Energy, ErrOvercharged)}
 		case rest > 0:
 			r.charge(chargeKey{gpuKey: k, reason: Unrecorded}).Energy += rest
 		}

@@ -20,7 +20,8 @@ import (
 type Kind struct {
 	// Name identifies the first sink of this kind in logs and metrics.
 	Name string
-	// Flag is the flag that names a place of this kind. Other flags with the same prefix are the parameters of its URLs.
+	// Flag is the flag that names a place of this kind. Other flags with the same prefix are the parameters of the URLs
+	// of this kind.
 	Flag string
 	// Schemes contains the URL schemes of this kind, with the most common one first.
 	Schemes []string
@@ -40,7 +41,7 @@ type Kind struct {
 	target func(o *Options) *string // returns the option that names the place
 	valid  func(o *Options) error
 	open   func(ctx context.Context, o *Options) (Sink, error)
-	// events opens a place for events. It is nil if open also opens it for events.
+	// events opens a place for events. events is nil if open also opens the place for events.
 	events func(ctx context.Context, o *Options) (events.Sink, error)
 	// layout returns the layout of the files. It is nil if there is only one layout.
 	layout func(o *Options) string

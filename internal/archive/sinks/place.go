@@ -51,7 +51,8 @@ type Options struct {
 	// Formats and Layout apply to the files in the folder.
 	Formats cli.List
 	Layout  string
-	// S3 configures a bucket in which the archive is filed. HTTP configures a server that receives its rows.
+	// S3 configures a bucket in which the archive is filed. HTTP configures a server that receives the rows
+	// of the archive.
 	S3   files.S3
 	HTTP webhook.Config
 	// Stdout configures how rows are printed.
@@ -170,7 +171,7 @@ func (k *Kind) distinct(o *Options, label string, known map[string]string) error
 	if k.Name == "http" && o.HTTP.Manifest != "" {
 		manifest := "manifest " + o.HTTP.Manifest
 		if other, ok := known[manifest]; ok {
-			return fmt.Errorf("%s and %s have the same manifest: each must have its own", other, label)
+			return fmt.Errorf("%s and %s have the same manifest: each sink must have its own manifest", other, label)
 		}
 		known[manifest] = label
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 // TestDays makes random changes, and checks after each change that the daily sums equal the sums of the hours. Hours
-// are filed, filed again and corrected, months are pruned, and clusters are renamed. Unless compare is nil, it also
-// runs after each change.
+// are filed, filed again and corrected, months are pruned, and clusters are renamed. If compare is not nil, TestDays
+// also calls compare after each change.
 func TestDays(t *testing.T, open func(t *testing.T) (Renamer, Rows), compare func(t *testing.T)) {
 	seeds, changes := draws.Of(1, 3), 60
 	if testing.Short() {
@@ -236,7 +236,7 @@ func joinCharges(rows []map[string]string) (joined []map[string]string) {
 	return joined
 }
 
-// joinPlaces joins consecutive rows of a GPU if it stays in the same place within a day.
+// joinPlaces joins consecutive rows of a GPU if the GPU stays in the same place within a day.
 func joinPlaces(rows []map[string]string) (joined []map[string]string) {
 	slices.SortFunc(rows, func(a, b map[string]string) int {
 		return slices.Compare([]string{a["first_hour"], a["first_seen"], a["node"]}, []string{b["first_hour"], b["first_seen"], b["node"]})

@@ -101,7 +101,7 @@ func sums(t *testing.T, rows [][]string) statement {
 	return found
 }
 
-// history contains the history of two clusters and its sums by month.
+// history contains the history of two clusters, and the sums of this history by month.
 type history struct {
 	random *rand.Rand
 	want   statement

@@ -72,7 +72,7 @@ func (d *decoder) decodeLabels(body io.Reader, add func(fold.Labels)) error {
 	})
 }
 
-// response reads a response, and calls data to read its field data.
+// response reads a response, and calls the function data to read the value of the field "data".
 func (d *decoder) response(body io.Reader, data func() error) error {
 	d.reset(body)
 	var status, failure string

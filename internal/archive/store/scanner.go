@@ -12,7 +12,7 @@ import (
 // valid JSON text, and some invalid texts.
 type scanner struct {
 	in  io.Reader
-	buf []byte // bytes that were read; those before the index at have been consumed
+	buf []byte // bytes that were read; the bytes before the index at have been consumed
 	at  int
 }
 

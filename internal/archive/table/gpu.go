@@ -13,8 +13,8 @@ type GPU struct {
 	Hour                                                                                   time.Time
 	Node, UUID, Serial, ChassisSerial, ChassisSlot, TrayIndex, PCIBusID, Model, SystemUUID string
 	Machine                                                                                string // name of the machine at its provider
-	// First and Last are the times of the first and the last scrape of the placement, or zero if it was not scraped.
-	// Scrapes is the number of scrapes.
+	// First and Last are the times of the first and the last scrape of the placement, or zero if the placement was
+	// not scraped. Scrapes is the number of scrapes.
 	First, Last time.Time
 	Scrapes     int64
 	Energy      int64 // mJ
@@ -29,8 +29,8 @@ type GPU struct {
 	// estimated idle power. Both are in mJ.
 	Uncounted, Estimated int64
 	// The errors below are nil if the record does not contain them, because the GPU does not report
-	// them or an earlier exporter did not record them. Corrected and uncorrected memory errors are in
-	// DRAM, the GPU's memory, or SRAM, its caches and registers.
+	// them or an earlier exporter did not record them. Corrected and uncorrected memory errors occur
+	// either in DRAM (the memory of the GPU) or in SRAM (its caches and registers).
 	DRAMCorrectable, DRAMUncorrectable, SRAMCorrectable, SRAMUncorrectable *int64
 	// LifetimeUncorrectable is the number of uncorrectable errors over the life of the board.
 	LifetimeUncorrectable *int64

@@ -55,8 +55,8 @@ func SetPruned(row []any) {
 	row[Hours.index("state")] = string(Pruned)
 }
 
-// Unsummed reports whether an hour has no charges although its row in the manifest counts some. Such charges were
-// removed by hand and cannot be added up. charged is the number of rows that the hour has in charges.
+// Unsummed reports whether an hour has no charges although its row in the manifest counts charges. These charges
+// were removed by hand and cannot be added up. charged is the number of rows that the hour has in charges.
 func Unsummed(row []any, charged int64) bool {
 	return charged == 0 && Hours.value(row, "charges").(int64) > 0
 }

@@ -114,8 +114,8 @@ func TestAmounts(t *testing.T) {
 }
 
 // TestVanishedCharge checks the correction of a charge that no longer exists. The correction must contain the team and
-// workload of the charge, so that they are billed less. Without a team, it would reduce the bill for pods without a
-// team.
+// workload of the charge, so that they are billed less. A correction without a team would reduce the bill for pods
+// without a team.
 func TestVanishedCharge(t *testing.T) {
 	filed := table.Charge{
 		Node: "gpu-1", UUID: "GPU-1", Serial: "1", Namespace: "ml", Pod: "train-0", PodUID: "u", WorkloadKind: "Job", WorkloadName: "train", WorkloadUID: "w",

@@ -20,7 +20,7 @@ func NewSums(cluster string, month time.Time, models map[string]string) *Sums {
 }
 
 // Models adds the models of the GPUs in rows of gpu_hours, by UUID. If a GPU has several models, it selects the same
-// one as the databases.
+// model as the databases.
 func Models(rows [][]any, to map[string]string) {
 	for _, row := range rows {
 		uuid := GPUHours.value(row, "uuid").(string)

@@ -201,7 +201,8 @@ func downloads(page *http.Request, r ask.Request, reply *ask.Reply) (links []lin
 	return links
 }
 
-// newSection returns the section that shows an answer. Its pods and units link to their uses in the period.
+// newSection returns the section that shows an answer. The pods and units in the section link to their uses
+// in the period.
 func newSection(title string, a print.Answer, of print.Style, period url.Values) section {
 	columns, rows := a.Shown(of)
 	links := newLinker(columns, period)

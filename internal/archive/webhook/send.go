@@ -113,7 +113,7 @@ func check(host string, response *http.Response, body []byte) error {
 	err := fmt.Errorf("%s returns %s: %.200q", host, response.Status, text)
 	switch {
 	case status/100 == 3:
-		return fmt.Errorf("%s redirects to another URL: set --http.url to it", host)
+		return fmt.Errorf("%s redirects to another URL: set --http.url to that URL", host)
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status == http.StatusTooManyRequests, status/100 == 5:
 		// A conflict with an earlier request that has the same key is temporary. A conflict with an existing row is
 		// permanent.

@@ -131,8 +131,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestGpuid checks the arrays of serial numbers. A receiver with gpuid's unique key must accept them, so the second GPU
-// of a board, which is seen later, must not add a reading.
+// TestGpuid checks the arrays of serial numbers. A receiver with gpuid's unique key must accept these arrays. So the
+// second GPU of a board, which is scraped later, must not add a reading.
 func TestGpuid(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewServer(r)
