@@ -129,7 +129,7 @@ func TestParse(t *testing.T) {
 		{"once", "--folder=x", "--web.pages"},
 		{"serve", "--web.listen-address=127.0.0.1:0"},
 		{"serve", "--web.listen-address=127.0.0.1:0", "--http.url=http://127.0.0.1"},
-		{"serve", "--folder=x"}, // without credentials for readers
+		{"serve", "--folder=x"}, // the flags set no credentials for readers
 		{"run", "--folder=x", "--web.pages"},
 		{"run", "--folder=x", "--web.pages.log-reads"},
 		{"--from=yesterday"},

@@ -194,7 +194,7 @@ func (w *world) digests(dir, cluster string) map[int]string {
 	return digests
 }
 
-// manifest returns the filed hours of a folder, which must not be in use.
+// manifest returns the filed hours of a folder. No sink may use the folder at the same time.
 func (w *world) manifest(dir, cluster string) map[int]table.Filed {
 	w.Helper()
 	s, err := files.Open(dir, []string{"csv"})

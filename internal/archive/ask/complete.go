@@ -134,7 +134,7 @@ func (q *question) notices(a *account, name string, c *filedHours) {
 	}
 }
 
-// unsummed contains the columns by which the sums of pruned hours are not grouped.
+// unsummed contains the columns that the sums of pruned hours do not have.
 var unsummed = []string{"node", "uuid", "serial", "pod"}
 
 // summedNotices adds the notices about pruned months that the account contains as sums.

@@ -41,7 +41,7 @@ func rows(t *testing.T, folder string, args ...string) []map[string]any {
 	return r.rows(t)
 }
 
-// most is the largest possible amount: 2^63 mJ and 2^63 ms, which are 2.6e9 kWh and 2.6e12 hours, at the largest price
+// most is the largest possible cost: the cost of 2^63 mJ (2.6e9 kWh) and 2^63 ms (2.6e12 hours) at the largest price
 // and a PUE of 10.
 const most = (2.6e9*10 + 2.6e12) * 1e9
 

@@ -57,7 +57,7 @@ type options struct {
 	flags      *flag.FlagSet // contains the default for the URL of the books
 	archives   []string      // all values of --books; Books contains the first value
 	filing     string        // flags for commands that file hours
-	locked     string        // notice about the commands in hours, or empty
+	locked     string        // notice about the commands in the answer to the question hours, or empty
 	storeGiven bool          // whether --store.url was set
 	since      bool          // whether Since was set
 	names      []string      // names of boards, nodes or chassis

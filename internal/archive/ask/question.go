@@ -65,7 +65,8 @@ func (q *question) period() books.Query {
 }
 
 // moment returns the period that the question covers, until the exact moment in --at or --to, or
-// until now. The period need not end at a full hour, unlike the result of the method period.
+// until now. This period need not end at a full hour, unlike the period that the method period
+// returns.
 func (q *question) moment() books.Query {
 	of, end := q.period(), q.now
 	for _, given := range []moment{q.To, q.At} {

@@ -50,7 +50,7 @@ type check struct {
 	sums            map[time.Time]int64 // energy of the boards in pruned hours minus the sums of charges, by month
 	rests           map[time.Time]int64 // energy that is charged to no pod and no unit
 	gaps, corrected int64
-	refused, pods   int64 // pods counts unknown pods
+	refused, pods   int64 // pods is the number of unknown pods
 	pruned, lost    int64
 	boards, charged int64
 	uncounted       *int64 // nil if unknown

@@ -19,9 +19,9 @@ type owned struct {
 	owner bool
 }
 
-// TestAudit checks that the audits of files and of a database contain the sums of the filed hours, which were counted
-// by hand. One hour has a correction, and all hours have unknown pods and uncounted energy. The audit covers one of two
-// clusters. The database lacks the GPUs of one hour.
+// TestAudit checks that the audits of files and of a database contain the sums of the filed hours. The expected sums
+// were counted by hand. One hour has a correction, and all hours have unknown pods and uncounted energy. The audit
+// covers one of two clusters. The database lacks the GPUs of one hour.
 func TestAudit(t *testing.T) {
 	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "archive.db")
 	csv, err := files.Open(folder, []string{"csv"})

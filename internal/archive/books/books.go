@@ -19,7 +19,8 @@ type Query struct {
 	Where map[string][]string
 	// Named is a serial number, a UUID, a node or a chassis, or empty. Only [Source.Boards] uses it.
 	Named string
-	// If Places is set, only the places of GPUs are read, without their energy and health, which is faster.
+	// If Places is set, the places of GPUs are read without their energy and health. Such a query is
+	// faster.
 	Places bool
 
 	// Only [Source.Statement] uses By and the fields below. By contains the columns by which charges are grouped.

@@ -92,8 +92,9 @@ const (
 // insertion describes an insert statement by its text before the name of the table and its text after the rows.
 type insertion struct{ into, end string }
 
-// lock identifies a day of a cluster, which only one program changes at a time. Without a day, it identifies the chain
-// of the cluster. The zero lock is for changes of the schema. A transaction acquires the lock of a chain last.
+// lock identifies a day of a cluster. Only one program changes this day at a time. A lock without a day identifies
+// the chain of the cluster. The zero lock is for changes of the schema. A transaction acquires the lock of a chain
+// last.
 type lock struct {
 	cluster string
 	day     time.Time

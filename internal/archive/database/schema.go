@@ -19,8 +19,9 @@ import (
 //go:embed views.sql
 var views string
 
-// dateOf matches an expression for the date of a moment in the views. jsonValue and jsonPart match MySQL's functions
-// for a JSON value as text and as JSON, which other dialects lack.
+// dateOf matches an expression for the date of a moment in the views. jsonValue and jsonPart match two functions of
+// MySQL that other dialects lack. The first function returns a JSON value as text, and the second returns it as
+// JSON.
 var (
 	dateOf    = regexp.MustCompile(`\bdate\((\w+)\)`)
 	jsonValue = regexp.MustCompile(`json_value\(([a-z.]+), '\$\.(\w+)'\)`)

@@ -166,9 +166,9 @@ func (s *Sink) seen(ctx context.Context, cluster string, hour time.Time) (all []
 	return all, nil
 }
 
-// Intact reports whether the rows of a filed hour have the digest in the manifest. It checks only a bucket, which
-// several programs can share. If two programs file different data for an hour and are killed before their last check,
-// rows of both programs may be left. Corrections are not part of the digest.
+// Intact reports whether the rows of a filed hour have the digest in the manifest. It checks only rows in a bucket,
+// because several programs can share a bucket. If two programs file different data for an hour and are killed before
+// their last check, rows of both programs may be left. Corrections are not part of the digest.
 func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool, error) {
 	if !s.shared {
 		return true, nil
@@ -190,8 +190,8 @@ func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool
 	return true, nil
 }
 
-// Charges returns the charges and the corrections that are filed for an hour. It ignores corrections with a later
-// revision than the manifest, which a crash can leave.
+// Charges returns the charges and the corrections that are filed for an hour. A crash can leave corrections with
+// a later revision than the manifest. Charges ignores these corrections.
 func (s *Sink) Charges(ctx context.Context, cluster string, hour time.Time) (charges []table.Charge, err error) {
 	filed, err := s.Filed(ctx, cluster, hour)
 	if err != nil {

@@ -34,8 +34,8 @@ type hourIDs struct {
 	ids   map[id]struct{}
 	limit int // maximum number of ids
 	parts int // number of full files
-	// end is the offset of the end of the complete rows in the last file, which grows. It is -1 before the file is read,
-	// and 0 if there is no file.
+	// end is the offset of the end of the complete rows in the last file. New rows are added to this file. end is -1
+	// before the file is read, and 0 if there is no file.
 	end int64
 
 	used int // value of index.uses at the last use

@@ -147,7 +147,8 @@ func (r *Reader) Read(ctx context.Context, of File, columns []string, each func(
 	return nil
 }
 
-// cache is a bucket that caches the list and the content of the manifest's files, which every query reads again.
+// cache is a bucket that caches the list and the content of the manifest's files, because every query reads
+// these files again.
 type cache struct {
 	storage
 	place  string

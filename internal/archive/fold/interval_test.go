@@ -8,7 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// joined extends a span by the interval of a charge, which must lie within its hour.
+// joined extends a span by the interval of a charge. The interval must lie within the hour of the
+// charge.
 func joined(t *testing.T, s foldtest.Span, c *table.Charge, hour time.Time) foldtest.Span {
 	t.Helper()
 	end := hour.Add(time.Hour)

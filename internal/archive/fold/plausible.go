@@ -11,7 +11,7 @@ import (
 const DefaultMaxPower = 2000
 
 const (
-	// slack is the maximum time, in milliseconds, between a scrape and the moment to which its counters belong.
+	// slack is the maximum age, in milliseconds, of the counters in a scrape.
 	slack = 2 * 60 * 1000
 	// skew is the time, in milliseconds, by which a node's clock may be slow or fast. Created timestamps come from this
 	// clock.

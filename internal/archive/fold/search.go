@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// maxPoints limits the search for plausible samples, which compares each sample with all others.
+// maxPoints limits the search for plausible samples, because the search compares each sample with
+// all other samples.
 const maxPoints = 5000
 
 // candidate is a point in the search for plausible points.

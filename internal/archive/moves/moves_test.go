@@ -171,7 +171,8 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// TestConfig checks the errors about invalid flags, and about a file without events, which must not be changed.
+// TestConfig checks the errors about invalid flags, and about a file that contains other data than events. Such
+// a file must not be changed.
 func TestConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "other")
 	check(t, os.WriteFile(path, []byte("hello\n"), 0o600))

@@ -98,7 +98,7 @@ func (c *chainTest) replace(h *history, cluster string, start time.Time, change 
 	if change != nil {
 		change(hour)
 	}
-	hour.Join() // Join sorts the rows, which is the order in every filed hour
+	hour.Join() // Join sorts the rows, because the rows of every filed hour are sorted
 	hour.Digest = table.Digest(hour)
 	check(c.T, c.Sink.Replace(c.Context(), hour))
 	return hour

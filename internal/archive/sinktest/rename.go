@@ -31,7 +31,7 @@ func FileForRename(t *testing.T, s Renamer, rows Rows) map[string][][]string {
 	for _, cluster := range []string{Cluster, "west"} {
 		for n, start := range []time.Time{january, january.Add(50 * time.Hour), march, march.Add(time.Hour), march.Add(30 * time.Hour)} {
 			hour := h.hour(cluster, start)
-			hour.Join() // Join sorts the rows, which is the order in every filed hour
+			hour.Join() // Join sorts the rows, because the rows of every filed hour are sorted
 			hour.Digest = table.Digest(hour)
 			check(t, s.Replace(t.Context(), hour))
 			if n == 3 {

@@ -185,8 +185,8 @@ func (s *Store) Targets(ctx context.Context, cluster string, hour time.Time) ([]
 const recordJob = `job="gpuledger-record"`
 
 func (s *Store) nodes(ctx context.Context, selector string, hour time.Time) (nodes []string, err error) {
-	// Prometheus 2 includes a sample at the beginning of the window, which belongs to the previous
-	// hour.
+	// Prometheus 2 includes a sample at the beginning of the window. This sample belongs to the
+	// previous hour.
 	err = s.ask(ctx, "group by (node) (last_over_time("+selector+"[3599999ms]))", hour.Add(time.Hour), func(found fold.Series) {
 		nodes = append(nodes, found.Labels.Get("node"))
 	})

@@ -65,15 +65,16 @@ func TestRead(t *testing.T) {
 		period truth.Period
 		want   map[string]*truth.GPU
 	}{
-		// In the first hour the exporter may be scraped late. The pods begin in this hour, which adds 12 seconds at the
-		// highest power.
+		// In the first hour the exporter may be scraped late. The pods begin in this hour, so the use of each pod may
+		// differ by up to 12 seconds at the highest power.
 		{hour(12), map[string]*truth.GPU{
 			"GPU-1": {between(100, 1800-70-70, 1800, 1800), map[truth.Owner]truth.Use{a: {
 				between(60, 1800-70-70, 1800, 1800).Widen(12 * 140 * w), held(1800-70-70, 1800, 1800).Widen(12_000),
 			}}},
 			"GPU-2": {between(100, 1800-70-70, 1800, 1800), map[truth.Owner]truth.Use{unit: {between(100, 1800-70-70, 1800, 1800).Widen(12 * 100 * w), truth.Range{}.Widen(12_000)}}},
 		}},
-		// Pod b begins and ends in this hour. It begins 40 minutes after the start of the simulation.
+		// Pod b begins and ends in this hour. Pod b begins 40 minutes after the start of the
+		// simulation.
 		{hour(13), map[string]*truth.GPU{
 			"GPU-1": {between(100, 3600-70, 3600, 3600+70), map[truth.Owner]truth.Use{
 				a: {between(60, 3600-70, 3600, 3600+70), held(3600-70, 3600, 3600+70)},

@@ -63,7 +63,8 @@ func failures(r ask.Request) []question {
 	return []question{{title: "Boards that failed", Request: r}}
 }
 
-// request returns the question that a request asks, and the output format, which it removes from the parameters.
+// request returns the question that a request asks. It also returns the output format, and removes the format
+// from the parameters.
 func (p *page) request(r *http.Request, now time.Time) (question ask.Request, output string, err error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

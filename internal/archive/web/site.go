@@ -122,8 +122,8 @@ func (s *Site) read(show func(*visit) error) http.Handler {
 	})
 }
 
-// hold extends the deadline of a response, which the server sets to 15 seconds. The new deadline allows time for
-// answering two questions and for sending their answers.
+// hold extends the deadline of a response. The server sets this deadline to 15 seconds. The new deadline allows
+// time for answering two questions and for sending their answers.
 func (v *visit) hold() {
 	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(2*(maxTime+maxWait) + maxWait)) // the response recorder in tests does not support deadlines
 }

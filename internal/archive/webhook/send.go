@@ -20,7 +20,7 @@ import (
 const (
 	// attempts is the maximum number of times that a batch is sent.
 	attempts = 8
-	// maxBackoff is the longest wait between two attempts, unless the server requests another one.
+	// maxBackoff is the longest wait between two attempts, unless the server requests another wait.
 	maxBackoff = time.Minute
 	// maxRetryAfter is the longest wait that a server can request.
 	maxRetryAfter = 5 * time.Minute

@@ -33,7 +33,7 @@ func (p *parted) scrape(truth *Parts) {
 }
 
 // Span is the time from the start of a pod's or unit's counters to the last scrape at which one of
-// them had increased.
+// these counters had increased.
 type Span struct{ Began, Ended time.Time }
 
 // scraped adds the increase of all amounts of a node and its pods to the true amounts.
