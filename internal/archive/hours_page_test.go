@@ -155,8 +155,8 @@ func TestCommandsOfHours(t *testing.T) {
 	check("complete complete complete")
 }
 
-// TestFlagsOfHours checks the flags in the commands on the hours page. They must contain no secrets, no flags that only
-// run uses, and no paths that depend on the working directory.
+// TestFlagsOfHours checks the flags in the commands on the hours page. The commands must contain no secrets, no flags
+// that only run uses, and no paths that depend on the working directory.
 func TestFlagsOfHours(t *testing.T) {
 	t.Chdir("/var")
 	for _, tt := range []struct{ args, want string }{

@@ -114,8 +114,8 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// faults contains faults of the store that begin 125 minutes after noon, while machines run. Some happen together with
-// an ordinary change. The function lost reports whether the store lost a series.
+// faults contains faults of the store that begin 125 minutes after noon, while machines run. Some of these faults
+// happen together with an ordinary change. The function lost reports whether the store lost a series.
 var faults = []struct {
 	name string
 	life life

@@ -55,8 +55,9 @@ type request struct {
 	sink    filedHours
 }
 
-// requestKey identifies requests that can share a result. They ask for the same hour, with the same
-// reason for an acceptance, and either all or none of their sinks contain the hour.
+// requestKey identifies requests that can share a result. Such requests ask for the same hour, with
+// the same reason for an acceptance. Either all or none of the sinks in these requests contain the
+// hour.
 type requestKey struct {
 	cluster string
 	hour    int64 // seconds since the epoch
@@ -285,9 +286,9 @@ func (a *archive) sampledAfter(ctx context.Context, cluster string, c *coverage)
 	return a.allGone(ctx, cluster, c)
 }
 
-// acceptance determines whether missing samples are accepted. They are accepted if the command is
-// "accept", if an operator accepted the filed hour, or if the cluster was not scraped since an
-// accepted hour.
+// acceptance determines whether missing samples are accepted. Missing samples are accepted if the
+// command is "accept", if an operator accepted the filed hour, or if the cluster was not scraped
+// since an accepted hour.
 func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err error) {
 	if a.config.Accept != "" {
 		c.accepted = a.config.Reason

@@ -76,7 +76,7 @@ var eastAndWest = sync.OnceValue(func() *foldtest.Store {
 })
 
 // simulate runs a test in simulated time, half an hour after the clusters east and west have run for
-// five hours. Their fleets continue until an hour after midnight.
+// five hours. The fleets of both clusters continue until an hour after midnight.
 func simulate(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, begin: time.Now().UTC(), samples: eastAndWest(), conns: make(chan net.Conn), log: &lockedBuffer{}}

@@ -60,8 +60,8 @@ func (s *sample) add(failed bool) {
 // 54 days on 16,384 GPUs, which is one fault in 3,500 days of a GPU.
 var fleet = sample{1, 3500}
 
-// causes contains the parts that may be faulty. For each part, with lists the samples in which a fault of
-// the part causes faulty days.
+// causes contains the parts that may be faulty. For each part, the field with lists the samples in which
+// a fault of this part causes faulty days.
 var causes = []struct {
 	name string
 	with []int

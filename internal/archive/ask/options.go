@@ -266,8 +266,8 @@ func variable(name string) string {
 	return "GPULEDGER_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(name))
 }
 
-// inConfig contains the flags that environment variables and the configuration file can set. They
-// select the books and the form of the answers.
+// inConfig contains the flags that environment variables and the configuration file can set. These
+// flags select the books and the form of the answers.
 var inConfig = []string{
 	"books", "s3.endpoint", "s3.region", "s3.lookup", "mysql.password-file", "store.url", "store.type", "store.http.config.file", "store.timeout", "store.read", "gpu.max-power", "cluster", "of-cluster", "team.label", "tz",
 	"assets", "assets.columns", "prices", "carbon", "pue", "rma",

@@ -202,7 +202,7 @@ func (p *proof) compare(first *proof, of books.Query) {
 	}
 }
 
-// of returns the proof for a cluster.
+// The method of returns the proof for a cluster.
 func (p *proof) of(cluster string) clusterProof {
 	sums, sum := make(map[string]amounts), sha256.New()
 	for _, key := range slices.SortedFunc(maps.Keys(p.sums), accountDay.compare) {

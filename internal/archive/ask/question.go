@@ -65,8 +65,7 @@ func (q *question) period() books.Query {
 }
 
 // moment returns the period that the question covers, until the exact moment in --at or --to, or
-// until now. This period need not end at a full hour, unlike the period that the method period
-// returns.
+// until now. Unlike the method period, moment does not round the end of the period to a full hour.
 func (q *question) moment() books.Query {
 	of, end := q.period(), q.now
 	for _, given := range []moment{q.To, q.At} {

@@ -63,7 +63,7 @@ func TestDays(t *testing.T) {
 	of := books.Query{From: begin, Until: begin.AddDate(0, 0, 3)}
 	in := bookstest.Open(t, lose(t, file, of))
 	defer func() { check(t, in.Close()) }()
-	of.By = []string{"hour"} // places do not depend on By
+	of.By = []string{"hour"} // the places in the answer do not depend on the field By of the query
 	if diff := cmp.Diff(places(t, from, of), places(t, in, of)); diff != "" {
 		t.Errorf("places (-hours +days):\n%s", diff)
 	}

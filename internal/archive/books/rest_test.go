@@ -10,8 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestOvercharged checks rules that charge more energy than the boards used. They must cause an error that contains the
-// hour and the namespace, even if the sums over the whole period balance. Correct rules must cause no error.
+// TestOvercharged checks rules that charge more energy than the boards used. Such rules must cause an error that
+// contains the hour and the namespace, even if the sums over the whole period balance. Correct rules must cause no
+// error.
 func TestOvercharged(t *testing.T) {
 	second := begin.Add(time.Hour)
 	result := func(hour int) time.Time { return begin.Add(time.Duration(hour)*time.Hour + 100*time.Minute) } // time of a rule's result

@@ -52,8 +52,9 @@ func Publish(ctx context.Context, to, httpConfig string, c Checkpoint) error {
 	return at.publish(ctx, c)
 }
 
-// Published reads the published checkpoints of a sink. They are JSON objects, one per line, in a file, in a ConfigMap
-// or in the response to a GET request. The name of the sink may be empty if all checkpoints are from the same sink.
+// Published reads the published checkpoints of a sink. The checkpoints are JSON objects, one per line, in a file, in
+// a ConfigMap or in the response to a GET request. The name of the sink may be empty if all checkpoints are from the
+// same sink.
 func Published(ctx context.Context, from, httpConfig, sink string) ([]Checkpoint, error) {
 	at, err := parsePlace(from, httpConfig)
 	if err != nil {

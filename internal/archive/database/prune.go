@@ -109,7 +109,8 @@ func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 	return t.link(ctx, m.Cluster, sums)
 }
 
-// unpruned returns the manifest's rows for the hours of a month that are not pruned yet. Their state is set to pruned.
+// unpruned returns the manifest's rows for the hours of a month that are not pruned yet. In these rows, unpruned sets
+// the state to pruned.
 func (t *transaction) unpruned(ctx context.Context, m table.ClusterMonth) ([][]any, error) {
 	filed, err := t.rows(ctx, table.Hours, in(m).Add(" and state <> ?", string(table.Pruned)))
 	for _, row := range filed {

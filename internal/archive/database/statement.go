@@ -88,7 +88,8 @@ func (d *Dialect) columnNames(of table.Table) []string {
 	return of.Names()
 }
 
-// isNumbered reports whether the rows of a table are numbered. Tables with short keys are not.
+// isNumbered reports whether the rows of a table are numbered. The rows of tables with short keys
+// are not numbered.
 func (d *Dialect) isNumbered(of table.Table) bool {
 	return d.numbered && of.Name != table.Hours.Name && of.Name != table.MonthlyCharges.Name && of.Name != table.Chain.Name && !of.IsAppended()
 }

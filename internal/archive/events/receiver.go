@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// readTime limits the time to read a request, and fileTime limits the time to file it. Their sum is shorter than the
-	// sender's timeout.
+	// readTime limits the time to read a request, and fileTime limits the time to file it. The sum of both times is
+	// shorter than the sender's timeout.
 	readTime = 8 * time.Second
 	fileTime = 20 * time.Second
 	// At shutdown, farewell is the timeout for the last request, and lastTry is the timeout for filing the waiting

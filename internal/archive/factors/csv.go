@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// These are the limits of a file. They allow more than a year of hourly data for a hundred zones, or a million boards.
+// These are the limits of a file. The limits allow more than a year of hourly data for a hundred zones, or a million
+// boards.
 const (
 	maxBytes   = 128 << 20
 	maxRows    = 1_000_000

@@ -19,8 +19,8 @@ var tags = map[table.Type]string{table.Text: "dict,zstd", table.Int: "zstd", tab
 
 var goTypes = map[table.Type]reflect.Type{table.Text: reflect.TypeFor[string](), table.Int: reflect.TypeFor[int64](), table.OptionalInt: reflect.TypeFor[int64](), table.Time: reflect.TypeFor[time.Time]()}
 
-// kinds contains the physical types of columns. They are checked, because a damaged file can
-// contain values of other types, and the library would read these from an invalid address.
+// kinds contains the physical types of columns. The types are checked, because a damaged file can
+// contain values of other types, and the library would read such values from an invalid address.
 var kinds = map[table.Type]parquet.Kind{table.Text: parquet.ByteArray, table.Int: parquet.Int64, table.OptionalInt: parquet.Int64, table.Time: parquet.Int64}
 
 // schemaOf returns the Parquet schema of a table. It builds the schema from a struct, because the library sorts the

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// These metrics name owners. They are exported by the reconciler, kube-state-metrics and the exporter.
+// These metrics name owners. The reconciler, kube-state-metrics and the exporter export these metrics.
 const (
 	podInfo         = "gpuledger_pod_info"
 	podRequests     = "gpuledger_pod_gpu_requests"
@@ -24,7 +24,8 @@ const (
 	kubePodInfo = "kube_pod_info"
 )
 
-// Owners returns the metrics that name the owners of pods, units and machines. All are optional.
+// Owners returns the metrics that name the owners of pods, units and machines. All of these metrics
+// are optional.
 func Owners() []string {
 	return []string{podInfo, podRequests, podLabelValues, workloadInfo, machineInfo, namespaceLabels, UnitInfo}
 }

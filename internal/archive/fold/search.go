@@ -57,7 +57,7 @@ func (t *track) search(b *board, bad map[int64]bool) error {
 }
 
 // longest returns the longest sequence of points in which each point continues the previous point.
-// It begins with the point before the samples, if there is one.
+// If there is a point before the samples, the sequence begins with this point.
 func (t *track) longest(all []*candidate, based bool) []*candidate {
 	last := all[0]
 	for j, c := range all {

@@ -20,7 +20,7 @@ type Appender interface {
 }
 
 // Events returns an event, a snapshot of the same version, events in other hours, days and months, and events without a
-// time. Their texts require quotes. All events arrive at the time of the first event.
+// time. The texts of the events require quotes. All events arrive at the time of the first event.
 func Events() []table.Event {
 	at := Noon.Add(30*time.Minute + 5*time.Millisecond)
 	e := event.Event{

@@ -145,8 +145,8 @@ func only(cluster string, labels []string) ([]string, error) {
 		strings.Join(others, ", "), cluster)
 }
 
-// maxClusters and maxBoards are much higher than any real number of clusters and boards. They limit the number of
-// queries, because each cluster and each shard requires several queries.
+// maxClusters and maxBoards are much higher than any real number of clusters and boards. These constants limit
+// the number of queries, because each cluster and each shard requires several queries.
 const maxClusters, maxBoards = 10_000, 10_000_000
 
 const boardEnergy = "gpuledger_board_energy_joules_total"

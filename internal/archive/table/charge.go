@@ -36,9 +36,9 @@ type Charge struct {
 	// Profiled is the time, in ms, in which the GPU was profiled while the pod or unit was alone on it. TensorActive and
 	// DRAMActive measure the activity in this time. All three are nil if they are unknown.
 	Profiled, TensorActive, DRAMActive *int64
-	// Began and Ended are the times of the scrapes between which the counters of a pod or unit grew. Began may
-	// be before the hour if new counters have their first sample in the hour. Both times are zero for unattributed energy.
-	// They do not identify the charge.
+	// Began and Ended are the times of the scrapes between which the counters of a pod or unit grew. Began may be
+	// before the hour if new counters have their first sample in the hour. Both times are zero for unattributed energy.
+	// The times do not identify the charge.
 	Began, Ended time.Time
 }
 

@@ -10,8 +10,8 @@ const dayHelp = "day in UTC"
 
 const dayColumn = "day"
 
-// Days and GPUDays contain daily sums, so that queries about long periods read few rows of a database. They always
-// equal the sums of the hours of the day. Sinks that cannot be queried do not have these tables.
+// Days and GPUDays contain daily sums, so that queries about long periods read few rows of a database. The daily
+// sums always equal the sums of the hours of the day. Sinks that cannot be queried do not have these tables.
 var (
 	Days = Table{
 		Name: "days",

@@ -153,7 +153,7 @@ func parse(t *testing.T, page string) (all []element) {
 	}
 }
 
-// tables returns the rows of each table on a page. The first row is the heading.
+// tables returns the rows of each table on a page. The first row of each table is the heading.
 func tables(t *testing.T, page string) (all [][][]string) {
 	t.Helper()
 	for _, e := range parse(t, page) {

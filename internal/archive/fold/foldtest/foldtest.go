@@ -175,7 +175,7 @@ func series(of fold.Labels) string {
 }
 
 // Fleet is a simulated cluster of nodes with one GPU each. The nodes sometimes reboot or are not scraped for a while,
-// and their serial numbers become known late. They run pods and units, often only for minutes.
+// and their serial numbers become known late. The nodes run pods and units, often only for minutes.
 type Fleet struct {
 	Nodes []*Node
 	// If Wrong is n, one scrape in n has a wrong value on average; 0 means that all values are right. The truth does not
