@@ -29,9 +29,9 @@ type sparse struct {
 	samples     int
 }
 
-// add adds a series. By chance, raw scrapes can also be at the last millisecond of a window. Then
-// all series of the target have this phase. Therefore a sample counts as downsampled only if it is
-// far from the previous sample.
+// add adds a series. By chance, raw scrapes can also be at the last millisecond of a window. In
+// this case, all series of the target have this phase. Therefore a sample counts as downsampled
+// only if it is far from the previous sample.
 func (s *spacing) add(series fold.Series) {
 	var distances []int64
 	far, onGrid := 0, 0

@@ -304,7 +304,7 @@ var tensorColumns = columns[*line]{
 	}},
 }
 
-// costColumn returns a column with money in the currency of the prices.
+// costColumn returns a column for amounts of money in the currency of the prices.
 func (q *question) costColumn(name string, cost func(*line) float64) column[*line] {
 	title := strings.TrimSpace("COST " + q.factors.Prices.Currency())
 	return column[*line]{name, title, print.Number, func(l *line) any { return rounded(cost(l)) }}

@@ -88,8 +88,8 @@ func keyOf(row []any) string {
 	return key.String()
 }
 
-// extreme returns the earlier of two times for a column such as first_hour, and the later of them for a column such as
-// last_hour. Unknown times are 0.
+// extreme returns the earlier of two times for a column such as first_hour, and the later of two times for a column
+// such as last_hour. Unknown times are 0.
 func extreme(column string, known int64, value time.Time) int64 {
 	switch at := value.UnixMilli(); {
 	case value.IsZero():

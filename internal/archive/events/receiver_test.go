@@ -321,7 +321,8 @@ func counted(t *testing.T, r *events.Receiver) map[string]float64 {
 	return all
 }
 
-// metrics returns the values of a metric by the values of some labels, separated by slashes.
+// metrics returns the values of a metric. The key of each value consists of the values of some
+// labels, separated by slashes.
 func metrics(t *testing.T, r *events.Receiver, name string, by ...string) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
