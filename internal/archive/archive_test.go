@@ -173,7 +173,7 @@ func TestParse(t *testing.T) {
 }
 
 // TestDefaultSink checks that the command run files hours in an SQLite file if no sink is set, and
-// that every other command requires a sink.
+// that no other command files hours in an SQLite file by default.
 func TestDefaultSink(t *testing.T) {
 	for _, tt := range []struct {
 		state, want string

@@ -48,7 +48,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestFiling checks that the completion lists every command that files or serves an archive, and that none of
+// TestFiling checks that the completion lists every command that [archive.Parse] accepts, and that none of
 // these commands is a question.
 func TestFiling(t *testing.T) {
 	_, err := archive.Parse([]string{"unknown"})

@@ -156,7 +156,7 @@ func segments(rows []intensity, intervals bool) (all []segment) {
 // hourly data is valid for an hour, so that gaps are visible. In a file of intervals, a row is
 // valid for a year, a month or a day: the longest of these periods that does not exceed the
 // smallest distance between two rows. If this distance is less than a day, the row is valid for an
-// hour. Rows in other files have no end, and neither do prices.
+// hour. In other files, a row without an end applies without a limit, as in a file of prices.
 func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
 	step := smallestStep(rows)
 	days := int(step / (24 * time.Hour))
