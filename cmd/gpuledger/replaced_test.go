@@ -95,7 +95,7 @@ func TestReplacedDriver(t *testing.T) {
 	n.install(newDriver.Version)
 	n.upgrade()
 	n.awaitNotReady(e)
-	const planned = "it executes itself again at "
+	const planned = "the process executes itself again at "
 	if s := downStage(e); !strings.Contains(s, planned) {
 		t.Errorf("the stage driver is down with the reason %q, want %q", s, planned)
 	}

@@ -13,8 +13,8 @@ import (
 // reading is dropped, because it would combine old energy with current processes.
 const MaxLate = 2500 * time.Millisecond
 
-// Latest returns the newer of two readings of a GPU, with the samples from both readings. One of
-// the readings may be nil.
+// Latest returns the newer of two readings of a GPU, after adding the samples of the other reading
+// to it. One of the readings may be nil.
 func Latest(old, young *gpu.Reading) *gpu.Reading {
 	if old == nil || young == nil {
 		return cmp.Or(young, old)
@@ -27,8 +27,8 @@ func Latest(old, young *gpu.Reading) *gpu.Reading {
 	return young
 }
 
-// Health is the health of a GPU that was last logged. The zero value means that the GPU has no
-// reading yet.
+// Health is a GPU's state of health, as it was last logged. The zero value means that the GPU has
+// no reading yet.
 type Health int
 
 // These are the possible values of a GPU's health.
@@ -40,7 +40,8 @@ const (
 	Failing               // the GPU cannot be read
 )
 
-// Log stores the current health. If the health has changed, Log logs it with the reason.
+// Log stores the current health. If the health has changed, Log logs the new health with the
+// reason.
 func (h *Health) Log(log *slog.Logger, now Health, err error) {
 	before := *h
 	*h = now

@@ -19,16 +19,16 @@ type Source interface {
 	// Read returns the latest readings. It returns an error if the driver as a whole does not
 	// respond. If a single GPU does not respond, there is no reading of this GPU.
 	Read(ctx context.Context) (gpu.Report, error)
-	// Close waits for calls in flight. If they do not return in time, it leaves the driver open. The
-	// source cannot be read afterwards.
+	// Close waits for calls in flight. If the calls do not return in time, Close leaves the driver
+	// open. The source cannot be read afterwards.
 	Close(wait time.Duration) error
 }
 
 // An Enricher adds values from another program to a report about the same boards. It does not
 // change values in the report. Only one goroutine at a time may use it.
 type Enricher interface {
-	// Enrich adds values to the report, which is empty while no source responds. After an error the
-	// report may contain only some of the values.
+	// Enrich adds values to the report. The report is empty while no source responds. After an error
+	// the report may contain only some of the values.
 	Enrich(ctx context.Context, report *gpu.Report) error
 	Close(wait time.Duration) error
 }
@@ -50,8 +50,8 @@ type Member struct {
 	Stage  stage.Name
 	Source Source
 	// Needed reports whether the node has GPUs for the source. Until a source was read successfully, it
-	// is read only while such GPUs exist, because otherwise the stage of a vendor without GPUs would
-	// fail. If Needed is nil, the source is always read.
+	// is read only while Needed returns true, because otherwise the stage of a vendor without GPUs
+	// would fail. If Needed is nil, the source is always read.
 	Needed func() bool
 }
 
@@ -62,7 +62,7 @@ type Group struct {
 	readers []*reader
 }
 
-// A reader reads one member. Its lane runs at most one Read at a time, which may hang.
+// A reader reads one member. The reader's lane runs at most one Read at a time. The Read may hang.
 type reader struct {
 	Member
 	lane  lane.Lane[outcome]
@@ -87,9 +87,10 @@ func NewGroup(cfg Config) *Group {
 
 var errLate = errors.New("source call timed out, still waiting for it to return")
 
-// Read returns one report with the results of all sources that respond. It returns an error if no
-// source responds; the report then contains at most a field page. The result of a late source is
-// returned by the next Read. This is correct, because each reading contains its own time.
+// Read returns one report with the results of all sources that respond. If no source responds, it
+// returns an error, and the report contains at most a field page. The result of a late source is
+// returned by the next Read. A late result is still correct, because each reading contains its own
+// time.
 func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 	timeout, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
 	defer cancel()

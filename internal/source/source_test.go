@@ -139,7 +139,7 @@ func TestGroup(t *testing.T) {
 }
 
 // TestHang checks that a source that hangs delays the others only once. Its late report is returned
-// by a later Read, and no other Read of this source begins before that.
+// by a later Read, and no other Read of this source begins before the hanging Read has ended.
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup()
@@ -185,7 +185,7 @@ func TestEnded(t *testing.T) {
 }
 
 // TestNeeded checks that a source without GPUs is not read and has no stage until it was read
-// successfully once. After that it is always read, because its driver may be reloaded.
+// successfully once. After that the source is always read, because its driver may be reloaded.
 func TestNeeded(t *testing.T) {
 	one, two := new(vendor{name: "one"}), new(vendor{name: "two", err: errDown})
 	oneHas, twoHas := false, false

@@ -21,7 +21,7 @@ func sumsOf(m metrics, at gpu.Instant) sums {
 }
 
 // average returns the average activity between two sums over the given number of samples, from 0 to
-// 1. It is unknown if the sum decreased or increased too much.
+// 1. The average is unknown if the sum decreased or increased too much.
 func average(from, to value, samples uint64) (float64, bool) {
 	if !from.ok || !to.ok || samples == 0 || to.n < from.n {
 		return 0, false
@@ -42,8 +42,9 @@ func (s sums) count(later sums) uint64 {
 	return later.samples.n - s.samples.n
 }
 
-// readActivity adds the activity of the GPU and of its partitions or processes since the last
-// reading.
+// readActivity adds the activity of the GPU since the last reading. If the GPU has partitions,
+// readActivity also adds the activity of each partition; otherwise it adds the activity of each
+// process.
 func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy, uses map[uint32]use) {
 	samples := r.last.count(now)
 	if share, known := average(r.last.activity, now.activity, samples); known {
@@ -89,8 +90,8 @@ func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, 
 // compute.
 const engines = 2
 
-// noise is the maximum difference between the GPU's activity and the busy times of its clients, as
-// a share of the time, that is not attributed to other work.
+// noise is a share of the time. If the GPU's activity and the busy times of its clients differ by
+// at most this share, the difference is not attributed to other work.
 const noise = 0.05
 
 // weigh divides the GPU's activity among its processes. DRM clients get their busy time. The rest

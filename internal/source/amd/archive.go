@@ -118,7 +118,7 @@ func (a *archive) write(h tar.Header, content []byte) {
 // the node's GPU and hive, in decimal.
 var topologyID = regexp.MustCompile(`(?m)^(unique_id|hive_id) [1-9][0-9]*$`)
 
-// masked returns the content of a file with replaced unique ids and serial numbers.
+// masked returns the content of a file, after replacing the unique ids and serial numbers.
 func (a *archive) masked(name string, content []byte) []byte {
 	text := strings.TrimSpace(string(content))
 	switch name {

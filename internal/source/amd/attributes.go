@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Revision 1.9 has no fixed layout. It contains a u32 count. For each attribute, a u64 code
-// follows, and then the values, without padding. Bits 24 to 31 of the code are the unit, bits 20 to
-// 23 the type, bits 10 to 19 the id, and bits 0 to 9 the number of values (Linux, smu_cmn.h).
+// Revision 1.9 has no fixed layout. The header is followed by the number of attributes (u32). Each attribute
+// consists of a code (u64) and its values, without padding. Bits 24 to 31 of the code are the unit, bits 20 to 23
+// the type, bits 10 to 19 the id, and bits 0 to 9 the number of values (Linux, smu_cmn.h).
 
 // attribute contains the parts of a code.
 type attribute struct {

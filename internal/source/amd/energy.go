@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A meter selects the source of a GPU's energy, which rarely changes. It always integrates power,
-// so that the ledger can continue if the source changes.
+// A meter selects the source of a GPU's energy. The source rarely changes. The meter always
+// integrates power, so that the ledger can continue if the source changes.
 type meter struct {
 	kind gpu.EnergySource
 	// missed is the number of readings since the last reading with a counter. found is the number of
@@ -16,14 +16,14 @@ type meter struct {
 	integral      gpu.PowerIntegral
 }
 
-// patience is the number of successive readings without a counter after which the integral of power
-// is used, and the number of successive readings with a counter after which the counter is used
-// again.
+// patience is a number of successive readings. After this number of readings without a counter, the
+// meter uses the integral of power. After the same number of readings with a counter, it uses the
+// counter again.
 const patience = 3
 
 // read returns the energy for a reading and the integral of power, as far as they are known. power
-// is in W; a negative value means unknown. definite is set if gpu_metrics was read, because a
-// missing counter then means that the GPU reports none.
+// is in W; a negative value means unknown. If definite is set, gpu_metrics was read, so a missing
+// counter means that the GPU reports no counter.
 func (m *meter) read(counter value, power float64, definite bool, at gpu.Instant) (energy, sum *gpu.Millijoules) {
 	if power >= 0 {
 		sum = new(m.integral.Add(uint32(min(power*1000, math.MaxUint32)), at.Boot))

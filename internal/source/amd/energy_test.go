@@ -11,7 +11,7 @@ import (
 )
 
 // step describes one reading of a meter, with the counter in 2⁻¹⁶ J and the power in W. A power of
-// -1 means that there is none.
+// -1 means that the power is unknown.
 type step struct {
 	counter  uint64 // 0 if there is none
 	power    float64

@@ -14,7 +14,7 @@ import (
 
 // Graphics, media and Vulkan programs use a GPU through DRM, so amdkfd does not list them.
 // /proc/<pid>/fdinfo describes this use for each device node that a process has opened (Linux,
-// drm-usage-stats). Reading these files for processes of other users requires CAP_SYS_PTRACE.
+// drm-usage-stats). Reading the fdinfo files of other users' processes requires CAP_SYS_PTRACE.
 // Landlock denies reading them.
 
 // A clientFile is a device node that a process has opened.

@@ -81,8 +81,8 @@ func usesOf(t *testing.T, d *tree, step func()) (memory map[uint32]uint64, activ
 	return memory, activity
 }
 
-// TestClients checks which processes count as DRM clients, and that these get their busy time while
-// the processes that amdkfd lists share the rest.
+// TestClients checks which processes count as DRM clients. It also checks that each DRM client gets
+// its own busy time, and that the processes that amdkfd lists share the rest of the activity.
 func TestClients(t *testing.T) {
 	tests := map[string]struct {
 		step func(*tree)

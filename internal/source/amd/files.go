@@ -38,7 +38,7 @@ func readUpTo(limit int, path ...string) ([]byte, error) {
 // at most a page.
 const page = 4 << 10
 
-// readAll reads a file with a buffer of at least a page in each call. The driver returns only whole lines of
+// readAll reads a file. Each read uses a buffer of at least a page, because the driver returns only whole lines of
 // gpu_vram_bad_pages. If a line does not fit into the buffer, the driver returns no data, as if the file had ended.
 func readAll(r io.Reader, limit int) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(bufio.NewReaderSize(r, page), int64(limit)+1))

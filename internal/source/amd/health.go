@@ -37,8 +37,8 @@ func (v value) below(limit uint64) value { return value{v.n, v.ok && v.n < limit
 
 type healthValues []gpu.HealthValue
 
-// add adds a value, if it is known, in base units. The value is divided by the number of its units
-// per base unit.
+// add adds a value in base units if the value is known. v is in the driver's unit, and units is the number of driver's
+// units in one base unit.
 func (h *healthValues) add(metric gpu.HealthMetric, v value, units float64, labels ...string) {
 	if v.ok {
 		*h = append(*h, gpu.HealthValue{Metric: metric, Labels: labels, Value: float64(v.n) / units})
@@ -202,7 +202,7 @@ type limitMeter struct {
 	thermal time.Duration
 }
 
-// A limit measures the time for one reason.
+// A limit measures the time for which one reason limited the clocks.
 type limit struct {
 	cycles, all  uint64 // limited cycles and all cycles at the last reading
 	at           gpu.Instant
@@ -222,7 +222,7 @@ func (x *limitMeter) add(m metrics, at gpu.Instant) {
 }
 
 // add adds the limited time since the last reading and returns it in seconds. It adds nothing if a count decreased, or
-// if there were more limited cycles than cycles.
+// if there were more limited cycles than cycles in total.
 func (l *limit) add(cycles, all value, at gpu.Instant) (grown float64) {
 	if l.known = cycles.ok && all.ok; !l.known {
 		return 0

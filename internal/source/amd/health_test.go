@@ -75,8 +75,8 @@ func healthAfter(t *testing.T, d *tree, steps ...func()) (got []map[string]float
 	return got
 }
 
-// TestHealth checks the values from all files. It also checks that a value is absent if its file is missing,
-// and that no values are read unless health is enabled.
+// TestHealth checks the values from all files. It also checks that a value is absent if its file is missing, and that
+// no values are read if health is disabled.
 func TestHealth(t *testing.T) {
 	d := healthy(t)
 	got := healthAfter(t, d, func() {}, func() {
@@ -311,8 +311,8 @@ func TestMemoryCounters(t *testing.T) {
 }
 
 // TestThrottled checks the time for which heat limited the clocks. The limits of socket, voltage regulator and HBM may
-// overlap, so only the longest of them is added between two readings. PROCHOT and the power limit are not thermal.
-// Without thermal residencies there is no time.
+// overlap, so only the longest of them is added between two readings. PROCHOT and the power limit are not thermal. If
+// the file contains no thermal residencies, the time is absent.
 func TestThrottled(t *testing.T) {
 	d := one(t)
 	clock := gputest.NewClock()

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// hwmon contains the values from the driver's hwmon folder, which contains no energy.
+// hwmon contains the values from the driver's hwmon folder. The folder contains no energy.
 type hwmon struct {
 	power, limit       value // µW
 	temperature        value // m°C
@@ -31,7 +31,8 @@ func (r *reader) findHwmon() {
 }
 
 // readHwmon reads the power limit. It reads other values only if gpu_metrics lacks them, because
-// reading some files of hwmon queries the firmware. Older firmware reports the average power.
+// reading some files of hwmon queries the firmware. Older firmware reports the average power
+// instead of the current power.
 func (r *reader) readHwmon(m metrics) (hwmon, error) {
 	if r.hwmon == "" {
 		return hwmon{}, errNoHwmon

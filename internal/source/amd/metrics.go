@@ -17,9 +17,9 @@ type metrics struct {
 	activity      value            // percentage of time with busy compute units, averaged by the firmware
 	energy        value            // 2⁻¹⁶ J since the driver was loaded
 	activitySum   value            // sum of the activity in all samples of the firmware; 32 bits, wraps
-	samples       value            // number of these samples; 32 bits, wraps
+	samples       value            // number of samples in activitySum; 32 bits, wraps
 	clock, memory value            // MHz
-	limits        [numLimits]value // residencies of clock limits, in the same firmware cycles as samples
+	limits        [numLimits]value // residencies of clock limits, in the firmware cycles that samples counts
 	// busy contains a sum like activitySum for each partition and compute die (XCC), but with 64
 	// bits.
 	busy [maxPartitions]busySums
@@ -33,8 +33,7 @@ type value struct {
 
 const (
 	maxPartitions = 8
-	// numLimits is the number of residencies, which are prochot, ppt, socket, voltage regulator and
-	// HBM.
+	// numLimits is the number of residencies: PROCHOT, PPT, socket, voltage regulator and HBM.
 	numLimits = 5
 	maxXCC    = 8
 )
@@ -59,10 +58,9 @@ type revision struct {
 	size            int
 }
 
-// layouts contains the layouts of the known revisions that have a fixed layout (Linux,
-// kgd_pp_interface.h). No layout extends another layout. The energy counter in revision 1.0 is not
-// read, because it has 32 bits and wraps within minutes. Formats 2 and 3 are omitted, because they
-// belong to processors with graphics.
+// layouts contains the layouts of the known revisions that have a fixed layout (Linux, kgd_pp_interface.h). No
+// layout extends another layout. The energy counter in revision 1.0 is not read, because it has 32 bits and wraps
+// within minutes. Formats 2 and 3 are omitted, because they are used only by processors with integrated graphics.
 var layouts = map[revision]layout{
 	{1, 0, 80}: {
 		edge: u16(16), hotspot: u16(18), activity: u16(28), power: u16(34), clock: u16(54), memClock: u16(58),

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// models contains model names by PCI device id. They are used for GPUs without a product name, for
-// example in virtual machines.
+// models contains model names by PCI device id. The names are used for GPUs without a product name,
+// for example in virtual machines.
 var models = map[string]string{
 	"0x738c": "AMD Instinct MI100",
 	"0x7408": "AMD Instinct MI250X",
@@ -21,7 +21,7 @@ var models = map[string]string{
 
 // shared contains the PCI device ids of modules that report power and energy for more than one GPU.
 // An MI250 has two GPUs; its firmware reports the module's values on the first GPU and 0 on the
-// other (Linux, aldebaran_ppt.c). The values of an MI300A include its processor cores.
+// other (Linux, aldebaran_ppt.c). The power and energy of an MI300A include its processor cores.
 var shared = []string{"0x7408", "0x740c", "0x74a0"}
 
 // scopeOf returns the scope of a GPU's energy according to the PCI device id.

@@ -69,8 +69,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestNumberedByMinor checks partitions whose numbers are not in their locations, so that their
-// minor numbers are used.
+// TestNumberedByMinor checks that partitions are numbered by the minor numbers of their render nodes if their
+// locations contain no partition numbers.
 func TestNumberedByMinor(t *testing.T) {
 	d := one(t)
 	d.divide("DPX", 2)

@@ -30,8 +30,8 @@ const (
 )
 
 // errorCount is the state of one count. A new number is accepted if its increase over the last
-// accepted number is plausible. Otherwise it is kept as pending, and accepted if the next number
-// continues from it, as after a reload of the driver.
+// accepted number is plausible. Otherwise the new number is kept in held. If the next number is a
+// plausible successor of held, as after a reload of the driver, the next number is accepted.
 type errorCount struct {
 	accepted uint64
 	held     *uint64

@@ -44,9 +44,9 @@ type reader struct {
 	logged map[string]bool
 }
 
-// identityAge is the time after which the identity is read again, because a part of it may have
-// been unreadable and power limits can change. Error counts are read at the same interval and not
-// at each tick, because this queries registers of the GPU.
+// identityAge is the time after which the identity is read again, because a part of it may have been unreadable
+// and power limits can change. Error counts are read at the same interval and not at each tick, because reading
+// them queries registers of the GPU.
 const identityAge = 10 * time.Second
 
 // look identifies the GPU if necessary, and reads it.

@@ -157,7 +157,7 @@ func TestHive(t *testing.T) {
 }
 
 // TestModule checks an MI250. Both GPUs have the serial number of the module, but only the first
-// GPU has energy, which is the energy of the module.
+// GPU reports an energy. This energy is the energy of the whole module.
 func TestModule(t *testing.T) {
 	for _, device := range []string{"0x740c", "0xffff"} {
 		d := one(t)
@@ -238,8 +238,8 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestProcessesUnknown checks that processes are unknown without amdkfd, and if amdkfd lists too
-// many.
+// TestProcessesUnknown checks that processes are unknown if amdkfd is missing, and if it lists too
+// many processes.
 func TestProcessesUnknown(t *testing.T) {
 	tests := map[string]func(*tree){
 		"no amdkfd": func(d *tree) { d.remove("sys/class/kfd") },

@@ -39,7 +39,7 @@ var (
 type card struct {
 	address string // address on the PCI bus, such as 0000:1b:00.0
 	folder  string // folder of its files
-	number  int    // in card<number>
+	number  int    // number in the file name card<number>
 }
 
 // scan lists the GPUs, sorted by the number of their card.

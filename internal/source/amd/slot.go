@@ -37,8 +37,8 @@ type look struct {
 	err     error
 }
 
-// drain accepts the result of a late call, which arrived after its Read had ended. It reports
-// whether there was such a result.
+// drain accepts a result that arrived after its Read had ended. It reports whether there was
+// such a result.
 func (x *slot) drain(now time.Duration) bool {
 	x.reading = nil
 	if !x.lane.Busy() {

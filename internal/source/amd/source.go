@@ -42,7 +42,8 @@ type Source struct {
 	// topology.
 	platforms map[string]string
 	// files contains the device nodes that processes had opened at the last reading of the topology,
-	// by node. unread is set once some of them could not be listed.
+	// by the name of the device node. unread is set once some of the opened device nodes could not be
+	// listed.
 	files  map[string][]clientFile
 	unread bool
 	closed bool
@@ -56,8 +57,8 @@ var errLate = errors.New("call timed out")
 
 // Read returns the current readings of all GPUs. It takes at most about [Config.CallTimeout]. It
 // returns an error if the driver is not loaded or if no GPU responds. If only some GPUs do not
-// respond, the report has no readings of them. GPUs that the driver no longer lists are not among
-// the report's devices.
+// respond, the report has no readings of these GPUs. GPUs that the driver no longer lists are not
+// among the report's devices.
 func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

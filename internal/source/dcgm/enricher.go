@@ -142,8 +142,9 @@ func enrichReadings(report *gpu.Report, activity map[string][]gpu.InstanceSample
 	}
 }
 
-// measured reports whether the samples belong to exactly the given instances. They may differ,
-// because driver and engine may have listed the instances at different times.
+// measured reports whether the samples belong to exactly the given instances. The samples may
+// belong to other instances, because driver and engine may have listed the instances at different
+// times.
 func measured(m *gpu.Partitioning, samples []gpu.InstanceSample) bool {
 	return m != nil && len(m.Instances) == len(samples) && !slices.ContainsFunc(samples, func(s gpu.InstanceSample) bool {
 		return !slices.ContainsFunc(m.Instances, func(i gpu.Partition) bool { return i.ID == s.Instance })

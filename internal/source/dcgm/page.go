@@ -15,8 +15,9 @@ import (
 // pageEvery is the interval at which the engine reads the fields for the page.
 const pageEvery = 10 * time.Second
 
-// maxAttempts is the maximum number of requests for labels if the engine does not return all of them.
-// It is low, because the engine logs a line for every field that the driver does not support.
+// maxAttempts is the maximum number of requests for labels if the engine does not return all labels.
+// The maximum is low, because the engine logs a line for every field that the driver does not
+// support.
 const maxAttempts = 3
 
 // fieldPage is the state of the field page in a session.
@@ -57,8 +58,8 @@ func (d *session) watchPage() {
 	p.latest, p.attempts = nil, maxAttempts
 }
 
-// ids returns the distinct numbers of fields. They may repeat, because an old and a new name may
-// stand for the same field.
+// ids returns the distinct numbers of fields. The numbers of fields may repeat, because an old and a
+// new name may stand for the same field.
 func ids(fields []Field) (out []field) {
 	for _, f := range fields {
 		if !slices.Contains(out, f.id) {

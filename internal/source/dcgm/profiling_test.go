@@ -16,7 +16,8 @@ import (
 )
 
 // TestActivity checks that the activity of MIG instances, as measured by the engine, is added to
-// readings without activity if it covers all instances that the driver lists.
+// readings without activity. It is added only if the engine measured all instances that the driver
+// lists.
 func TestActivity(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Busy(1), gputest.Busy(2), gputest.Full(3))
 	e.cfg.Profiling = true

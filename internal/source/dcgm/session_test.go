@@ -140,7 +140,7 @@ func TestLateAnswer(t *testing.T) {
 }
 
 // TestClockStep checks the values after the wall clock was set back. The engine's newest values are
-// then older than this change. They are used until they expire.
+// then older than this change, and are used until they expire.
 func TestClockStep(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -189,7 +189,7 @@ func TestSkew(t *testing.T) {
 	e.fields = "\tversion=4.5.2"
 	s := e.open()
 	_, err := s.Read(t.Context())
-	if want := "libdcgm 4.6.1 is newer than the host engine, 4.5.2, which does not support its requests"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "libdcgm 4.6.1 is newer than host engine 4.5.2, so the host engine does not support the requests of libdcgm"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error is %v, want %q", err, want)
 	}
 	e.fields = "\tversion=4.5.2\tlibrary=4.4.0\tgeneration=1"
@@ -208,8 +208,8 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// TestNoDriver checks that an engine that was started without a driver counts as down until the
-// driver is loaded. Such an engine responds to every call, but has no GPUs.
+// TestNoDriver checks that an engine counts as down if no driver was loaded when it started, until
+// the driver is loaded. Such an engine responds to every call, but has no GPUs.
 func TestNoDriver(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.node.Down = true

@@ -11,8 +11,9 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// A watch makes the engine periodically read fields of some entities and keep their values. It
-// needs one of the engine's 64 groups and one of its 64 field groups, which all clients share.
+// A watch makes the engine periodically read fields of some entities and keep their values. A watch
+// needs one of the engine's 64 groups and one of the engine's 64 field groups. All clients share
+// these groups and field groups.
 type watch struct {
 	name   string // part of the names of the groups in the engine
 	of     []entity
@@ -39,7 +40,7 @@ const unwatchCall = "dcgmUnwatchFields"
 const shortest = 100 * time.Millisecond
 
 // full reports whether an error means that the engine has no free group. It compares texts, because
-// for DCGM_ST_MAX_LIMIT the binding returns only the library's text.
+// the binding returns only the library's text if the return code is DCGM_ST_MAX_LIMIT.
 func full(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "Max limit reached")
 }
@@ -78,7 +79,7 @@ func (w *watch) establish(e *engine) error {
 		return err
 	}
 	w.holds(e, "dcgmFieldGroupDestroy", func() error { return godcgm.FieldGroupDestroy(w.set) })
-	// This is recorded before the watch is created, because a failed watch may be partly active.
+	// The call is recorded before the watch is created, because a failed watch may be partly active.
 	w.holds(e, unwatchCall, func() error { return godcgm.UnwatchFields(w.set, w.group) })
 	return e.do("dcgmWatchFields", func() error {
 		return godcgm.WatchFieldsWithGroupEx(w.set, w.group, max(w.every, shortest).Microseconds(), w.keep.Seconds(), 0)
@@ -109,7 +110,7 @@ func (w *watch) covers(of []entity) bool {
 }
 
 // endGroups removes the groups of the watch but does not unwatch its fields, because another watch
-// has taken them over.
+// now reads these fields.
 func (w *watch) endGroups() error {
 	w.held = slices.DeleteFunc(w.held, func(h holding) bool { return h.name == unwatchCall })
 	return w.end()
@@ -123,7 +124,7 @@ const (
 )
 
 // retention returns the time for which the engine keeps values that it reads at the given interval.
-// It is longer than two intervals, because one update may be late.
+// The result is longer than two intervals, because one update may be late.
 func retention(every time.Duration) time.Duration { return max(10*time.Second, 3*every) }
 
 // replace replaces a watch, which may be nil, by another watch. It returns nil if the new watch is

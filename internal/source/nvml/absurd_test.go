@@ -12,9 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestAbsurdNumbers changes every number that the driver reports for one of eight GPUs: to all
-// ones, to the largest value of its type, and to NaN, before and after the first reading. It checks
-// that the GPU is still read, and that impossible values are absent.
+// TestAbsurdNumbers changes every number that the driver reports for one of eight GPUs. Each number
+// becomes all ones, the largest value of its type, or NaN, before or after the first reading. The
+// test checks that the GPU is still read, and that impossible values are absent.
 func TestAbsurdNumbers(t *testing.T) {
 	for name, i := range map[string]int{"whole": plain, "in MIG mode": parted, "with a scope": scoped} {
 		for _, absurd := range []string{"4294967295", "18446744073709551615", "9223372036854775807", "-1", "x"} {
@@ -38,8 +38,7 @@ func TestAbsurdNumbers(t *testing.T) {
 	}
 }
 
-// TestAbsurdPartition checks that only a limited number of MIG devices is read if a GPU has too
-// many.
+// TestAbsurdPartition checks that the source reads only a limited number of MIG devices of a GPU.
 func TestAbsurdPartition(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, eight())

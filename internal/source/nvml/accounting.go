@@ -10,18 +10,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accounts contains the driver's accounts of the processes on a GPU at one reading. Only forget
-// changes it afterwards.
+// accounts contains the driver's accounts of the processes on a GPU at one reading. After the
+// reading, only the method forget changes the accounts.
 //
 // Since R610, accounting keeps running sums over the driver's own samples. Unlike the samples in
-// the ring, these sums do not expire, and they can be read for ended processes. Accounting is
-// therefore the better source if an administrator has enabled it. The accounting mode is a setting
-// of the host, which this package never changes.
+// the ring, these sums do not expire, and the sums of ended processes can still be read. Therefore,
+// if an administrator has enabled accounting, it is the better source. The accounting mode is a
+// setting of the host, which this package never changes.
 //
 // The functions and the units of the sums are documented (nvml.h). Older drivers update accounting
 // once a second from the ring's samples (NVIDIA open-gpu-kernel-modules, gpu_acct.c). Three facts
 // are inferred and not verified on hardware: sampleCount counts all samples during the life of a
-// process and not only samples that name the process, startTime is wall-clock time, and the last
+// process, even samples that do not name the process; startTime is wall-clock time; and the last
 // samples of a process may be added after its end.
 type accounts struct {
 	at time.Duration // boot-clock time at which the sums end
@@ -44,8 +44,9 @@ const fullSample = 100 * 100
 // half of this period old.
 const accountingPeriod = time.Second
 
-// readAccounts reads the activity since the last reading from the accounts. If it returns false,
-// all activity must be read from the ring. The next reading starts from the current accounts.
+// readAccounts reads the activity since the last reading from the accounts. If readAccounts returns
+// false, the caller must read all activity from the ring. The next reading starts from the current
+// accounts.
 func (g *gpuReader) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	before := g.accounts
 	g.accounts = nil
@@ -72,8 +73,8 @@ func (g *gpuReader) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	return true
 }
 
-// accounting reports whether the driver keeps accounts of the GPU's processes. In MIG mode it keeps
-// none.
+// accounting reports whether the driver keeps accounts of the GPU's processes. In MIG mode the
+// driver keeps no accounts.
 func (g *gpuReader) accounting(q *inquiry) bool {
 	if g.device.Partitions != nil || !q.lib.has("nvmlDeviceGetAccountingStats_v2") {
 		return false
@@ -83,8 +84,8 @@ func (g *gpuReader) accounting(q *inquiry) bool {
 }
 
 // account reads the accounts of processes that are present, that were present at the last reading,
-// or that began and ended since then. It returns an error if an account is missing. A process has
-// no account if it started before accounting was enabled.
+// or that began and ended since the last reading. If an account is missing, it returns an error. A
+// process has no account if it started before accounting was enabled.
 func (g *gpuReader) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, missing error) {
 	now = &accounts{of: make(map[uint32]account), all: make(map[uint32]bool)}
 	all, err := query(q, "nvmlDeviceGetAccountingPids", func() ([]uint32, ret) { return accountingPIDs(g.handle) })
@@ -158,8 +159,9 @@ func (a *accounts) since(before *accounts, now gpu.Instant) (map[uint32]account,
 	return done, true
 }
 
-// mostSamples returns the number of samples that the driver took. This is the largest number in an
-// account, because the account of a process that was always present counts all samples.
+// mostSamples returns the number of samples that the driver took. This number is the largest number
+// of samples in any account, because the account of a process that was always present counts all
+// samples.
 func mostSamples(done map[uint32]account) (n uint32) {
 	for _, d := range done {
 		n = max(n, d.samples)

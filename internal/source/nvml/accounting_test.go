@@ -25,8 +25,8 @@ type kept struct {
 	sm, mem int
 }
 
-// An office is a test of a GPU with accounting. The samples in the GPU's ring name PID 99, so that
-// they differ from the accounts.
+// An office runs tests of one GPU with accounting. The samples in the GPU's ring name PID 99, so
+// that they differ from the accounts.
 type office struct {
 	t      *testing.T
 	clock  *gputest.Clock
@@ -128,8 +128,8 @@ func TestAccounting(t *testing.T) {
 	o.want(time.Second, gpu.Sample{PID: 7}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// TestAccountingStandsStill checks that readings cover no time until the driver updates the
-// accounts, up to a limit.
+// TestAccountingStandsStill checks that, while the driver does not update the accounts, readings
+// cover no time. After a limit, they cover time again.
 func TestAccountingStandsStill(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))
@@ -147,7 +147,7 @@ func TestAccountingStandsStill(t *testing.T) {
 	o.want(3 * time.Second) // no activity
 }
 
-// TestAccountingComesAndGoes checks processes that begin and end.
+// TestAccountingComesAndGoes checks the activity of processes that begin or end between readings.
 func TestAccountingComesAndGoes(t *testing.T) {
 	o := newOffice(t, two(1000, 0, 0))
 	accounts := two(1010, 500, 0)
@@ -207,8 +207,8 @@ func TestAccountingPIDReuse(t *testing.T) {
 	o.want(time.Second+ringLate-stale, gpu.Sample{PID: 7, SM: 0.5}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// TestAccountingFallsBack checks that the ring is used while accounts are incomplete. The next
-// reading also uses the ring, because there are no earlier accounts.
+// TestAccountingFallsBack checks that the ring is used while accounts are incomplete. The reading
+// after an incomplete one also uses the ring, because there are no earlier accounts.
 func TestAccountingFallsBack(t *testing.T) {
 	failing := func(call, do string) func(*office) {
 		return func(o *office) { o.driver.fault(o.uuid, call, do) }
@@ -308,8 +308,8 @@ func TestAccountingAfterReload(t *testing.T) {
 	}
 }
 
-// TestStaleAccounts checks that, after a reading that was too late, the next reading contains its
-// activity.
+// TestStaleAccounts checks that the activity is not lost if a reading is too late to be used. The
+// next reading must contain the activity of the late reading.
 func TestStaleAccounts(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))

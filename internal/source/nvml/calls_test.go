@@ -35,7 +35,7 @@ func eight() gputest.Node {
 	return n
 }
 
-// An effect removes those values of a GPU that are unknown while a call fails.
+// An effect changes the expected GPU: it removes the values that are unknown while a call fails.
 type effect func(*gputest.GPU)
 
 // nothing is the effect of a failing call if it changes no value in the report.
@@ -46,16 +46,17 @@ type call struct {
 	// gpu is the UUID of a GPU for which the call is made, or empty if the call does not concern a
 	// GPU.
 	gpu int
-	// first is the effect if the call fails for a new GPU, or nil if the call is not made for a new
-	// GPU. later is the effect if it fails for a known GPU, or nil if the call is not repeated.
+	// first is the effect if the call fails for a new GPU, or nil if the call is not made for a new GPU. later is the
+	// effect if the call fails for a known GPU, or nil if the call is not repeated.
 	first, later effect
 }
 
-// calls lists every function of the driver that the program calls, except seven functions that this test cannot break: nvmlErrorString;
-// nvmlDeviceGetGpuFabricInfo, which is called only with older libraries (TestOldDriver); nvmlDeviceGetHandleByPciBusId, which is called only during a
-// release (TestReleaseGPU); nvmlDeviceGetAccountingPids and nvmlDeviceGetAccountingStats, which are called only in accounting mode
-// (TestAccountingFallsBack); nvmlGpmSampleGet, which is called only for profiling (TestProfileFails); nvmlDeviceGetFanSpeed, which is called only for
-// fans (TestDetailCallFails).
+// calls lists every function of the driver that the program calls, except seven functions that this test cannot break:
+// nvmlErrorString; nvmlDeviceGetGpuFabricInfo, which is called only with older libraries (TestOldDriver);
+// nvmlDeviceGetHandleByPciBusId, which is called only during a release (TestReleaseGPU); nvmlDeviceGetAccountingPids
+// and nvmlDeviceGetAccountingStats, which are called only in accounting mode (TestAccountingFallsBack);
+// nvmlGpmSampleGet, which is called only for profiling (TestProfileFails); and nvmlDeviceGetFanSpeed, which is called
+// only for fans (TestDetailCallFails).
 var calls = withTables(map[string]call{
 	"nvmlInit":                   {gpu: none},
 	"nvmlShutdown":               {gpu: none},
@@ -67,7 +68,7 @@ var calls = withTables(map[string]call{
 	"nvmlEventSetWait":           {gpu: none},
 
 	"nvmlSystemGetConfComputeState": {gpu: none},
-	"nvmlDeviceValidateInforom":     {plain, nothing, nil}, // it is called once a day
+	"nvmlDeviceValidateInforom":     {plain, nothing, nil}, // the call is made once a day
 
 	"nvmlDeviceGetHandleByIndex":                   {plain, lost, nil},
 	"nvmlDeviceGetUUID":                            {plain, lost, nil},
@@ -112,8 +113,8 @@ var calls = withTables(map[string]call{
 	"nvmlGpmMetricsGet":                   {parted, nil, nothing},
 })
 
-// healthCalls contains the calls that read health values. No GPU in this test supports them, so
-// they are repeated only after reaskAfter.
+// healthCalls contains the calls that read health values. No GPU in this test supports these calls, so the program
+// repeats the calls only after reaskAfter.
 var healthCalls = []string{
 	"nvmlDeviceGetMemoryErrorCounter", "nvmlDeviceGetSramEccErrorStatus", "nvmlDeviceGetRowRemapperHistogram",
 	"nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth",

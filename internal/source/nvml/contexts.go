@@ -12,9 +12,10 @@ import (
 )
 
 // readContexts reads the processes that have a context on the GPU. In MIG mode it reads the lists
-// of each MIG device, because the lists of the whole GPU then require privileges and do not name
-// instances. If one list cannot be read or is too long, all processes are unknown, because
-// otherwise the processes in this list would seem to have ended.
+// of each MIG device instead of the lists of the whole GPU. In this mode, the lists of the whole
+// GPU require privileges and do not name instances. If one list cannot be read or is too long, all
+// processes are unknown, because otherwise all processes in the missing list would seem to have
+// ended.
 func (g *gpuReader) readContexts(q, mig *inquiry, r *gpu.Reading) {
 	contexts := make(map[uint32]gpu.Context)
 	g.oversized = nil

@@ -8,14 +8,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A detail contains the values of a call until the next call.
+// A detail holds the values that a call returned, until the next call.
 type detail struct {
 	values []gpu.HealthValue
 	// again is the boot-clock time of the next call.
 	again time.Duration
 }
 
-// details contains the details of the health of one GPU.
+// details contains the health details of one GPU.
 type details struct {
 	// read has an element for each of detailCalls.
 	read []detail

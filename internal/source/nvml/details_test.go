@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// detailValues contains values of the driver, each with the expected value of a metric. The numbers of fields, modes and units were
-// copied from nvml.h. A value that is read only together with others is in another test.
+// detailValues contains values of the driver, each with the expected value of a metric. The numbers of fields, modes
+// and units were copied from nvml.h. Values that can be read only together with other values are in TestDetailGroups.
 var detailValues = map[string]struct {
 	metric string
 	value  float64
@@ -34,14 +34,14 @@ var detailValues = map[string]struct {
 	"compute=3":                    {"mode_info compute exclusive_process", 1},
 }
 
-// A detailReader reads the details of the health of one GPU.
+// A detailReader reads the health details of one GPU.
 type detailReader struct {
 	*driver
 	clock *gputest.Clock
 	s     *nvml.Source
 }
 
-// newDetailReader returns a reader of a GPU with these fields of the state file.
+// newDetailReader returns a reader for a GPU that has these fields in the state file.
 func newDetailReader(t *testing.T, fields ...string) *detailReader {
 	node := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
 	node.GPUs[0].Reading.RowRemap, node.GPUs[0].Device.ReportsEvents = nil, false // calls that some tests need, with other values
@@ -81,7 +81,8 @@ func (r *detailReader) want(after time.Duration, want map[string]float64) {
 	}
 }
 
-// TestDetails reads all values together, and each value alone. A value that a GPU does not report is missing.
+// TestDetails reads all values together, and each value alone. It checks that a value is missing if the GPU does not
+// report it.
 func TestDetails(t *testing.T) {
 	all := make(map[string]float64)
 	for field, v := range detailValues {
@@ -186,7 +187,8 @@ func TestDetailsAbsurd(t *testing.T) {
 	}
 }
 
-// TestDetailCallFails makes each call fail. Only its own values are missing, and they return when the call works again and is due.
+// TestDetailCallFails makes each call fail. It checks that only the values of this call are missing. The values must
+// return when the call works again and is due.
 func TestDetailCallFails(t *testing.T) {
 	const day = 24 * time.Hour
 	for call, tt := range map[string]struct {
@@ -221,8 +223,8 @@ func TestDetailCallFails(t *testing.T) {
 	}
 }
 
-// TestDetailIntervals checks the times between two calls in two days, in which the driver is loaded again and the GPU is lost. A check of
-// the InfoROM reads its flash memory, so it is not repeated for these events.
+// TestDetailIntervals checks the times between calls over two days. During these days the driver is loaded again, and
+// the GPU is lost. A check of the InfoROM reads its flash memory, so these events must not cause another check.
 func TestDetailIntervals(t *testing.T) {
 	r := newDetailReader(t, "margin=20", "persistence=1", "inforom=1")
 	r.read(0)

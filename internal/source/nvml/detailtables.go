@@ -54,8 +54,8 @@ var detailCalls = []detailCall{
 	{"nvmlSystemGetConfComputeState", seldom, confidentialComputing},
 }
 
-// inforomCheck reads the flash memory of the InfoROM, so it is rare. Its result belongs to the memory of the GPU, so that it is not
-// repeated after a GPU was lost or the driver was loaded again.
+// inforomCheck reads the flash memory of the InfoROM, so the check is rare. The result of the check is kept in the type
+// memory, so that the check is not repeated after a GPU was lost or the driver was loaded again.
 var inforomCheck = detailCall{"nvmlDeviceValidateInforom", 24 * time.Hour, func(_ *library, h device) ([]gpu.HealthValue, ret) {
 	r := h.ValidateInforom()
 	if r == gonvml.ERROR_CORRUPTED_INFOROM {
@@ -64,13 +64,14 @@ var inforomCheck = detailCall{"nvmlDeviceValidateInforom", 24 * time.Hour, func(
 	return single(gpu.InfoROMValid, 1), r
 }}
 
-// The names of settings by number (nvml.h, nvmlEnableState_t, nvmlComputeMode_t). The driver no longer supports compute mode 1.
+// These are the names of settings, in the order of their numbers (nvml.h, nvmlEnableState_t, nvmlComputeMode_t). The
+// driver no longer supports compute mode 1.
 var (
 	switches     = []string{"disabled", "enabled"}
 	computeModes = []string{"default", "", "prohibited", "exclusive_process"}
 )
 
-// mode returns a mode. A setting without a name is unknown.
+// mode returns the name of a mode. A setting without a name is unknown.
 func mode(name string, settings []string, n int, r ret) ([]gpu.HealthValue, ret) {
 	if r != gonvml.SUCCESS {
 		return nil, r
@@ -81,7 +82,8 @@ func mode(name string, settings []string, n int, r ret) ([]gpu.HealthValue, ret)
 	return labelled(gpu.Modes, 1, name, settings[n]), r
 }
 
-// confidentialComputing reads the state of the machine. With developer tools, confidential data are not protected.
+// confidentialComputing reads the state of confidential computing on the machine. If developer tools are enabled,
+// confidential data are not protected.
 func confidentialComputing(lib *library, _ device) ([]gpu.HealthValue, ret) {
 	state, r := lib.SystemGetConfComputeState()
 	settings := switches
@@ -91,7 +93,7 @@ func confidentialComputing(lib *library, _ device) ([]gpu.HealthValue, ret) {
 	return mode("confidential_computing", settings, int(state.CcFeature), r)
 }
 
-// firmware reads a version.
+// firmware returns a function that reads the version of one firmware part.
 func firmware(part string, read func(device) (string, ret)) func(*library, device) ([]gpu.HealthValue, ret) {
 	return func(_ *library, h device) ([]gpu.HealthValue, ret) {
 		version, r := read(h)
@@ -102,7 +104,7 @@ func firmware(part string, read func(device) (string, ret)) func(*library, devic
 	}
 }
 
-// maxMargin is more than the difference between two temperatures of a GPU, in °C.
+// maxMargin is greater than any real difference between two temperatures of a GPU, in °C.
 const maxMargin = 200
 
 func temperatureMargin(_ *library, h device) ([]gpu.HealthValue, ret) {
@@ -124,7 +126,7 @@ func highestClock(name string, which gonvml.ClockType) func(*library, device) ([
 	}
 }
 
-// clockReasonBits contains the bits of the reasons in the order of nvml.h (nvmlClocksEventReason*).
+// clockReasonBits contains the bit and the label of each reason, in the order of nvml.h (nvmlClocksEventReason*).
 var clockReasonBits = []struct {
 	name string
 	bit  uint64
@@ -142,10 +144,10 @@ var clockReasonBits = []struct {
 	{"reliability", gonvml.ClocksEventReasonReliability},
 }
 
-// maxReasons is a bit that is far above the bits of all reasons.
+// maxReasons is higher than the bits of all reasons.
 const maxReasons = 1 << 24
 
-// clockReasons reads the present reasons. A reason that the GPU does not report is missing.
+// clockReasons returns a value for each reason that the GPU supports: whether the reason is currently active.
 func clockReasons(lib *library, h device) ([]gpu.HealthValue, ret) {
 	if !lib.has("nvmlDeviceGetSupportedClocksEventReasons") {
 		return nil, gonvml.ERROR_FUNCTION_NOT_FOUND
@@ -170,13 +172,13 @@ func clockReasons(lib *library, h device) ([]gpu.HealthValue, ret) {
 	return values, r
 }
 
-// These are higher than the number of fans of a GPU, and than the speed of a fan in percent.
+// Each constant is higher than the real value: the number of fans of a GPU, and the speed of a fan in percent.
 const (
 	maxFans     = 16
 	maxFanSpeed = 300
 )
 
-// fanSpeeds reads the speed of each fan in percent. A fan without a speed is missing.
+// fanSpeeds reads the speed of each fan in percent. A fan is omitted if its speed is unknown.
 func fanSpeeds(lib *library, h device) ([]gpu.HealthValue, ret) {
 	if !lib.has("nvmlDeviceGetFanSpeed_v2") {
 		return nil, gonvml.ERROR_FUNCTION_NOT_FOUND
@@ -208,8 +210,9 @@ func remappedRows(_ *library, h device) ([]gpu.HealthValue, ret) {
 // maxC2CLinks is higher than the number of NVLink-C2C links of a GPU. GPM has metrics for 14 links (nvml.h).
 const maxC2CLinks = 64
 
-// c2cLinks reads the number of links, and the number of active links. The scope of the status is assumed to be the number of the link,
-// as for NVLink, because nvml.h does not define it. If a link has no status, the number of active links is unknown.
+// c2cLinks reads the number of C2C links, and the number of active links. It assumes that the scope of the status field
+// is the number of the link, as for NVLink, because nvml.h does not define the scope. If a link has no status, the
+// number of active links is unknown.
 func c2cLinks(_ *library, h device) ([]gpu.HealthValue, ret) {
 	count, r := readField(h, gonvml.FI_DEV_C2C_LINK_COUNT, wholeGPU)
 	if r == gonvml.SUCCESS && (count == 0 || count > maxC2CLinks) {

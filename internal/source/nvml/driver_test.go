@@ -40,11 +40,12 @@ type driver struct {
 	fields map[string]string // additional fields by UUID, separated by tabs
 	system string            // additional fields of the driver record, separated by tabs
 	proc   string            // procfs with the memory of the machine, or empty
-	// profiling is set if the sources read profiles, and plain if they do not read the details of health.
+	// profiling is set if the sources read profiles. plain is set if the sources do not read the details
+	// of health.
 	profiling, plain bool
 
 	logged bytes.Buffer // log of the source that was opened last
-	stages *stage.Set   // stages of this source
+	stages *stage.Set   // stages of the source that was opened last
 }
 
 // newDriver makes the fake library of this process report the node.

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A meter is the chosen way to read a GPU's energy. A counter is chosen once per session, because
-// the energy would jump if values of several counters were mixed. Power is integrated in addition,
-// so that the ledger can continue from the integral if a counter fails at first and works later.
+// A meter describes the chosen way to read a GPU's energy. A counter is chosen once per session,
+// because the energy would jump if values of several counters were mixed. The meter also integrates
+// power. If a counter fails at first and works later, the ledger can continue from this integral.
 type meter struct {
 	kind  meterKind
 	tries int // readings without a counter
@@ -28,8 +28,8 @@ const (
 	noMeter
 )
 
-// maxTries is the number of readings for which a failing counter has precedence over the next best
-// way, as long as the driver may support the counter.
+// maxTries is the number of readings for which a failing counter is tried before the next best way
+// is chosen, as long as the driver may support the counter.
 const maxTries = 3
 
 // retryAfter is the interval, in readings, at which a failed counter is tried again.
@@ -103,9 +103,9 @@ func (g *gpuReader) chooseCounter(q *inquiry) bool {
 	return g.settle(err, boardCounter, gpu.EnergyCounter, scope)
 }
 
-// settle chooses the given way if reading it returned no error. It reports whether no other way
-// should be tried at this reading: because this way was chosen, or because it failed with an error
-// other than "not supported" and will be tried again.
+// settle chooses the given way if reading it returned no error. It returns true if no other way
+// should be tried at this reading. This is so if the given way was chosen, or if it failed with an
+// error other than "not supported" and will be tried again.
 func (g *gpuReader) settle(err error, kind meterKind, source gpu.EnergySource, scope gpu.EnergyScope) bool {
 	if err != nil {
 		failed := !unsupported(err)

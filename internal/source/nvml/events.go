@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// eventInterval is the interval between two calls for an event while there are none. These calls
-	// do not wait in the driver. A thread that waits in the driver would keep Go's monitor thread
-	// awake, which took a third of the processor time of an idle exporter. Shutting down the driver
-	// would also wait for this thread.
+	// eventInterval is the interval between two calls for an event while there are no events. The calls do
+	// not wait in the driver, for two reasons. A thread that waits in the driver keeps Go's monitor thread
+	// awake, and the monitor thread then took a third of the processor time of an idle exporter. Shutting
+	// down the driver would also wait for the waiting thread.
 	eventInterval = 250 * time.Millisecond
 	// eventRetry is the pause after a failure, and while the driver is not open.
 	eventRetry = time.Second
@@ -61,8 +61,8 @@ func (e *eventSet) retire() bool {
 	return true
 }
 
-// renewEvents replaces the event set by an empty set, or by nil if it cannot create one. It must
-// not run during a wait for events, so it runs when the session starts and between two waits.
+// renewEvents replaces the event set by an empty set, or by nil if it cannot create one. renewEvents
+// must not run during a wait for events, so it runs when the session starts and between two waits.
 func (d *session) renewEvents() error {
 	set, err := query(&inquiry{lib: d.lib}, "nvmlEventSetCreate", d.lib.EventSetCreate)
 	if err != nil {
@@ -82,7 +82,7 @@ func (d *session) freeEvents(set *eventSet) {
 }
 
 // subscribe makes the current event set receive a GPU's XID errors. It skips a GPU that supports no
-// events. After a failure it is called again later. It runs in the GPU's lane.
+// events. After a failure the caller calls subscribe again later. It runs in the GPU's lane.
 func (d *session) subscribe(g *gpuReader) {
 	set := d.events.Load()
 	if g.events == set && g.device.ReportsEvents {
@@ -164,8 +164,8 @@ func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[
 }
 
 // waitEvent takes an event from the driver if there is one. If this fails, it replaces the event set,
-// because the driver rejects a whole set if one of its GPUs is lost. The other GPUs are registered with
-// the new set at their next reading. waitEvent runs in a lane.
+// because the driver rejects a whole set if one of its GPUs is lost. Every other GPU is registered with
+// the new set when the GPU is next read. waitEvent runs in a lane.
 func (d *session) waitEvent() event {
 	if d.events.Load() == nil {
 		if err := d.renewEvents(); err != nil {

@@ -74,8 +74,8 @@ func TestXIDRefused(t *testing.T) {
 	wantXIDs(t, s, gpu.DriverEvent{UUID: two, Code: 64})
 }
 
-// TestXIDRefusedLater checks a GPU that supports no events any longer after the driver was
-// reloaded.
+// TestXIDRefusedLater checks a GPU that supports events at first, but no longer after a driver
+// reload.
 func TestXIDRefusedLater(t *testing.T) {
 	d, clock := newDriver(t, pair()), gputest.NewClock()
 	s := d.open(clock.Now)
@@ -121,7 +121,7 @@ func TestXIDStage(t *testing.T) {
 }
 
 // TestXIDOfTheOthers checks that events of the other GPUs are reported after one GPU was lost,
-// although the wait for the events of all GPUs then fails.
+// although the driver rejects the event set of all GPUs if one GPU is lost.
 func TestXIDOfTheOthers(t *testing.T) {
 	const register = "nvmlDeviceRegisterEvents"
 	d := newDriver(t, pair())

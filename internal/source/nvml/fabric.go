@@ -54,9 +54,9 @@ func fabric(state uint8, status ret, cluster [16]uint8, clique uint32) *gpu.Fabr
 	return &gpu.Fabric{State: word, ClusterUUID: clusterUUID(cluster), CliqueID: clique}
 }
 
-// maskFields contains the fields of the health mask in which 1 means that there is a problem and 2
-// means that there is none. Two other fields are omitted, in which 1 means good: the partition and
-// the connection to the fabric manager. A GPU without a partition may be a spare GPU.
+// maskFields contains the fields of the health mask in which 1 means a problem and 2 means no
+// problem. Two other fields are omitted, because their value 1 is good: the partition and the
+// connection to the fabric manager. A GPU without a partition may be a spare GPU.
 var maskFields = []struct {
 	shift uint
 	name  string

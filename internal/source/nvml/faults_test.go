@@ -12,8 +12,8 @@ import (
 )
 
 // TestCallFails makes each call fail for one of eight GPUs, with error codes after which the
-// program repeats the call. It checks that only the values of this call are missing, and that all
-// of them return when the call works again.
+// program repeats the call. It checks that only the values of the failing call are missing, and
+// that all these values return when the call works again.
 func TestCallFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -42,8 +42,8 @@ func TestCallFails(t *testing.T) {
 	}
 }
 
-// wantEight reads until each of the eight GPUs has had time to respond. Then it checks the report,
-// in which one GPU is affected by the fault.
+// wantEight reads until each of the eight GPUs has had time to respond. Then it checks the report.
+// One GPU in the report is affected by the fault.
 func wantEight(t *testing.T, when string, s *nvml.Source, affected int, e effect) {
 	t.Helper()
 	n := eight()
@@ -74,9 +74,9 @@ func checkEight(t *testing.T, when string, report gpu.Report, affected int, e ef
 	}
 }
 
-// TestDriverCallFails makes the calls fail that do not concern a single GPU. If the driver can be
-// opened in spite of the failing call, all GPUs must be reported. Otherwise the driver must be
-// opened as soon as the call works again.
+// TestDriverCallFails makes each call fail that does not concern a single GPU. If the driver can be
+// opened although the call fails, all GPUs must be reported. Otherwise the driver must be opened as
+// soon as the call works again.
 func TestDriverCallFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -163,7 +163,8 @@ func TestOthersAreUnharmed(t *testing.T) {
 	}
 }
 
-// answered returns a function that reports whether all GPUs have a reading. It can except one GPU.
+// answered returns a function that reports whether all GPUs have a reading. The given GPU may lack
+// a reading.
 func answered(one string) func(gpu.Report, error) bool {
 	return func(r gpu.Report, err error) bool {
 		others := slices.DeleteFunc(slices.Clone(r.Readings), func(r gpu.Reading) bool { return r.UUID == one })
@@ -171,8 +172,8 @@ func answered(one string) func(gpu.Report, error) bool {
 	}
 }
 
-// others checks all GPUs except the given GPU. Their indices depend on whether the driver counts
-// this GPU.
+// others checks all GPUs except the given GPU. The indices of the other GPUs depend on whether the
+// driver counts the given GPU.
 func others(t *testing.T, when string, report gpu.Report, one string) {
 	t.Helper()
 	if t.Failed() {

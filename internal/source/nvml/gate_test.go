@@ -7,8 +7,8 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// TestGate checks a gate that closes right before a call. This test and the next are inside the
-// package, because the order of events cannot be produced from outside.
+// TestGate checks a gate that closes right before a call. This test and TestRetiredSet are in
+// package nvml, because a test outside the package cannot produce this order of events.
 func TestGate(t *testing.T) {
 	var g gate
 	first, second := new(session), new(session)

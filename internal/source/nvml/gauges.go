@@ -62,7 +62,8 @@ func clock(which gonvml.ClockType) func(*gpuReader) ([3]float64, ret) {
 	}
 }
 
-// rates is the result of nvmlDeviceGetUtilizationRates in a look, which both gauges and health values need.
+// rates is the result of nvmlDeviceGetUtilizationRates in a look. Both the gauges and the health values use
+// this result.
 type rates struct {
 	known bool
 	value gonvml.Utilization

@@ -15,15 +15,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source"
 )
 
-// A gpm measures the activity of a GPU's MIG instances through the driver's GPU performance
-// monitoring (GPM), which Hopper and newer GPUs support. It exists as long as the session, even if
-// the GPU is lost in between, and is used only in the GPU's lanes.
+// A gpm measures the activity of a GPU's MIG instances through the driver's GPU performance monitoring (GPM). Hopper
+// and newer GPUs support GPM. A gpm exists as long as the session, even if the GPU is lost in between. It is used only
+// in the GPU's lanes.
 //
-// The metric is SM activity, which is the part of the time in which the multiprocessors have a
-// warp. It is used because energy depends on the amount of work, and the activity of the graphics
-// engine does not distinguish a small kernel from a large kernel. It is assumed, but not verified
-// on hardware, that the metric is relative to the instance and not to the GPU. GPM streaming is a
-// setting of the host, which this package does not change.
+// The metric is SM activity, which is the part of the time in which the multiprocessors have a warp. SM activity is
+// used because energy depends on the amount of work. The activity of the graphics engine would not distinguish a small
+// kernel from a large kernel. It is assumed, but not verified on hardware, that the metric is relative to the instance
+// and not to the GPU. GPM streaming is a setting of the host, which this package does not change.
 type gpm struct {
 	offered *bool // nil before the first call
 	// pairs contains the samples of each instance. The key includes all properties of the instance,
@@ -32,11 +31,12 @@ type gpm struct {
 	moved bool // set if the last measurement took samples
 	// profiling is set if the profiles of instances are measured.
 	profiling bool
-	// whole is the pair of the GPU itself, or nil if it is not profiled. While the lane is busy, whole and offered belong to the lane.
+	// whole is the pair of the GPU itself, or nil if the GPU is not profiled. While the lane is busy, whole and offered
+	// belong to the lane.
 	whole *pair
 	lane  lane.Lane[profiled]
-	// instances is the lane in which instances are measured. While it is busy, pairs, moved and offered belong to it.
-	// At most one of the two lanes is busy.
+	// instances is the lane in which instances are measured. While this lane is busy, the fields pairs, moved and offered
+	// belong to it. At most one of the lanes instances and lane is busy.
 	instances lane.Lane[measured]
 }
 
@@ -56,8 +56,8 @@ func (p *pair) swap() {
 	p.taken[0], p.taken[1] = p.taken[1], p.taken[0]
 }
 
-// gpmRefresh is the interval at which the driver reads its counters (nvml.h). The time between two
-// samples must be longer.
+// gpmRefresh is the interval at which the driver reads its counters (nvml.h). The time between two samples must be
+// longer than this interval.
 const gpmRefresh = 100 * time.Millisecond
 
 // measured is the result of a measurement of all instances of a GPU.
@@ -69,15 +69,15 @@ type measured struct {
 	profiles []gpu.InstanceProfile
 }
 
-// readInstances reads the activity of each instance since the last reading. It does this in a separate lane, so that a
-// hanging GPM call does not delay the other values of the GPU, and waits for only a part of [Config.CallTimeout]. While
-// a call hangs, the activity is unknown.
+// readInstances reads the activity of each instance since the last reading. It reads in a separate lane, so that a
+// hanging GPM call does not delay the other values of the GPU. It waits for the lane for only a part of
+// [Config.CallTimeout]. While a call hangs, the activity is unknown.
 func (d *session) readInstances(g *gpuReader, q *inquiry, r *gpu.Reading) {
 	pairs := g.gpm
 	if m, ok := pairs.instances.Poll(); ok { // result of a late call
 		pairs.accept(g, m, r)
 	}
-	if pairs.instances.Busy() || pairs.lane.Busy() || q.lost != nil { // lane may run a call that began before MIG mode was enabled
+	if pairs.instances.Busy() || pairs.lane.Busy() || q.lost != nil { // the lane may still run a call that began before MIG mode was enabled
 		return
 	}
 	if g.device.Partitions == nil {
@@ -114,7 +114,7 @@ func (g *gpm) accept(of *gpuReader, m measured, r *gpu.Reading) {
 }
 
 // measureInstances takes a sample of each instance, so that all activities cover the same time. A failure does not
-// affect the other values of the GPU. It runs in the lane of instances.
+// affect the other values of the GPU. measureInstances runs in the lane instances.
 func (g *gpuReader) measureInstances(instances []gpu.Partition) measured {
 	q, pairs, m := &inquiry{lib: g.lib}, g.gpm, measured{of: g, began: g.now().Boot}
 	pairs.keep(q, instances)
@@ -146,7 +146,7 @@ func (g *gpuReader) measureInstances(instances []gpu.Partition) measured {
 	return m
 }
 
-// offers reports whether the GPU supports GPM. It calls the driver only until the answer is known.
+// offers reports whether the GPU supports GPM. It calls the driver only until it knows whether the GPU supports GPM.
 func (g *gpm) offers(q *inquiry, h device) bool {
 	if g.offered == nil {
 		s, err := query(q, "nvmlGpmQueryDeviceSupport", h.GpmQueryDeviceSupport)
@@ -239,7 +239,7 @@ func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	return gpu.InstanceSample{Instance: i.ID, Span: span, SM: min(percent/100, 1)}, err
 }
 
-// profileInstances returns the profiles of the instances, without instances that have no profile.
+// profileInstances returns the profiles of all instances that have a profile.
 func (g *gpm) profileInstances(q *inquiry) (all []gpu.InstanceProfile) {
 	for _, p := range g.pairs {
 		metrics, err := query(q, "nvmlGpmMetricsGet", p.metrics)
@@ -280,8 +280,8 @@ func (g *gpm) settle() {
 	}
 }
 
-// undo removes the samples that the last reading took, so that the next reading also covers the
-// time of the last one.
+// undo removes the samples that the last reading took, so that the next reading also covers the time of the last
+// reading.
 func (g *gpm) undo() {
 	if g.instances.Busy() || !g.moved {
 		return
@@ -294,7 +294,7 @@ func (g *gpm) undo() {
 	}
 }
 
-// forget discards all samples, so that the next sample of every instance is its first.
+// forget discards all samples, so that the next sample of every instance counts as the instance's first sample.
 func (g *gpm) forget() {
 	for _, p := range g.pairs {
 		p.taken = [2]time.Duration{}
@@ -314,8 +314,8 @@ func (g *gpm) keep(q *inquiry, instances []gpu.Partition) {
 	g.pairs = left
 }
 
-// free frees the pairs of all instances. It must be called before the driver is shut down, because
-// the driver does not free them.
+// free frees the pairs of all instances. free must be called before the driver is shut down, because the driver does
+// not free the pairs.
 func (g *gpm) free(q *inquiry) {
 	for _, p := range g.pairs {
 		p.free(q)

@@ -268,8 +268,8 @@ func TestInstancesAfterReload(t *testing.T) {
 	}
 }
 
-// TestStaleInstances checks that, after a reading that was too late, the next successful reading
-// contains its activity.
+// TestStaleInstances checks that the activity is not lost if a reading is too late to be used. The
+// next successful reading must contain the activity of the late reading.
 func TestStaleInstances(t *testing.T) {
 	for _, call := range []string{"nvmlGpmMetricsGet", "nvmlDeviceGetMaxMigDeviceCount"} {
 		t.Run("after "+call, func(t *testing.T) {
@@ -334,8 +334,8 @@ func TestLateInstances(t *testing.T) {
 	}
 }
 
-// readLate reads after one more second, while the first GPU hangs in the given call, near the end
-// of its reading.
+// readLate reads after one more second. The given call for the first GPU hangs near the end of this
+// reading.
 func readLate(t *testing.T, d *driver, s gputest.Source, clock *gputest.Clock, call string) {
 	t.Helper()
 	calls := d.calls(call)

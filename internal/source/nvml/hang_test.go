@@ -42,7 +42,7 @@ func TestCallHangs(t *testing.T) {
 }
 
 // TestLostInCall removes one of eight GPUs during each call. It checks that the seven other GPUs are still read,
-// and that all eight GPUs are read after the GPU has returned.
+// and that all eight GPUs are read after the removed GPU has returned.
 func TestLostInCall(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none {

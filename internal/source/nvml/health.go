@@ -17,22 +17,22 @@ const reaskAfter = 10 * time.Minute
 
 // A healthReader reads the health of one GPU.
 type healthReader struct {
-	// fields contains the fields that the GPU has not rejected, and the counters of links that it has once returned, in
-	// the order of healthFields.
+	// fields contains the fields that the GPU has not rejected, and the counters of links that the GPU has returned at
+	// least once. The order is the order of healthFields.
 	fields []fieldReader
 	// refused is set for each call in healthCalls that the GPU does not support.
 	refused []bool
 	// constants contains the results of constantCalls, in the order of healthCalls.
 	constants [][]gpu.HealthValue
-	// since is the boot-clock time since which rejected fields and calls, and calls with constant
-	// results, are omitted, or 0 before the first reading.
+	// since is the boot-clock time since which known results are not requested again, or 0 before the first reading.
+	// Rejected fields, rejected calls and calls with constant results are then omitted.
 	since time.Duration
 	// values and counters contain the values from the last reading. The slices are replaced and
 	// never modified.
 	values   []gpu.HealthValue
 	counters []gpu.Counter
-	// traffic is the number of bytes over NVLink at the last reading, and sent is the boot-clock time
-	// of this reading. Both are 0 if there was none.
+	// traffic is the number of bytes over NVLink at the last reading, and sent is the boot-clock time of this reading.
+	// Both are 0 before the first reading.
 	traffic float64
 	sent    time.Duration
 	// rate is the NVLink rate between the last two readings, in bytes per second, or nil if it is
@@ -48,8 +48,7 @@ type fieldReader struct {
 	// last is the last value that was read. known is set if the current reading returned it.
 	last  uint64
 	known bool
-	// name is the name under which the counter of a link is reported, or empty before its first
-	// value.
+	// name is the name under which the counter of a link is reported, or empty before the counter was first read.
 	name string
 }
 
@@ -68,8 +67,8 @@ func allFields() (all []fieldReader) {
 	return all
 }
 
-// ask makes the next reading request all fields and calls again, including rejected ones and calls
-// with constant results.
+// ask makes the next reading request all fields and make all calls again, including rejected fields, rejected calls,
+// and calls with constant results.
 func (x *healthReader) ask(now time.Duration) {
 	x.since = now
 	x.refused, x.constants = make([]bool, len(healthCalls)), make([][]gpu.HealthValue, len(healthCalls))
@@ -83,7 +82,7 @@ func (x *healthReader) ask(now time.Duration) {
 	}
 }
 
-// forget removes the fields that the GPU has rejected. This saves time, because most GPUs support
+// forget removes the fields that the GPU has rejected. Dropping these fields saves time, because most GPUs support
 // only a sixth of the fields.
 func (x *healthReader) forget() {
 	refused := func(f fieldReader) bool { return f.refused && f.name == "" }

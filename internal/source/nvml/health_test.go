@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// healthValues contains values in the driver, each with the metric and the value that are expected. The
-// numbers of the fields were copied from nvml.h (NVML_FI_DEV_*), not from a Go binding.
+// healthValues contains driver's values, each with the expected metric and the expected value. The numbers of the
+// fields were copied from nvml.h (NVML_FI_DEV_*), not from a Go binding.
 var healthValues = map[string]struct {
 	driver uint64
 	metric string
@@ -182,7 +182,7 @@ func TestHealthValues(t *testing.T) {
 	}
 }
 
-// TestNVLink5 checks that the counters and states of single links are added up.
+// TestNVLink5 checks that the counters and states of the single links are added up for the whole GPU.
 func TestNVLink5(t *testing.T) {
 	r := newHealthReader(t)
 	r.want(map[string]float64{
@@ -225,8 +225,8 @@ func TestNVLinkRate(t *testing.T) {
 	}
 }
 
-// TestNVLinkFails checks that the sum of the counters increases only by new errors: while a link is not
-// reported, after its counter has restarted, and after the link is reported again.
+// TestNVLinkFails checks that the sum of the counters increases only by new errors. A link must not change the sum
+// while it is not reported, after its counter has restarted, or when it is reported again.
 func TestNVLinkFails(t *testing.T) {
 	r := newHealthReader(t)
 	want := func(symbol float64, fields ...string) {
@@ -313,9 +313,9 @@ func (d *driver) callsOf(uuid string, run func()) map[string]int {
 	return calls
 }
 
-// TestHealthCalls checks the calls that a health read adds to a tick, if the GPU supports all values: a call for all fields, and a
-// call for each value without a field. The largest link and the utilisation of the memory need no new call. The recovery action, the fabric and
-// the power samples are read at the same interval without health.
+// TestHealthCalls checks the calls that a health read adds to a tick, if the GPU supports all values: a call for all
+// fields, and a call for each value without a field. The largest link and the utilisation of the memory need no new
+// call. The recovery action, the fabric and the power samples are read at the same interval even if health is disabled.
 func TestHealthCalls(t *testing.T) {
 	r := newHealthReader(t)
 	r.plain = true // details need more calls

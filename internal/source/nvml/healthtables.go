@@ -8,16 +8,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// These are the scopes of fields (nvml.h, nvmlFieldValue_t): no scope, all links together, and each
-// link.
+// Each constant is a scope of a field (nvml.h, nvmlFieldValue_t): no scope, all links together, or each link
+// separately.
 const (
 	wholeGPU uint32 = 0
 	allLinks uint32 = math.MaxUint32
 	eachLink uint32 = math.MaxUint32 - 1
 )
 
-// A healthField is a field of nvmlDeviceGetFieldValues. Its value divided by unit is one value of a
-// metric. Values of links with the same labels are added up.
+// A healthField is a field of nvmlDeviceGetFieldValues. Its value divided by unit is one value of a metric. If several
+// links have the same labels, their values are added up.
 type healthField struct {
 	metric gpu.HealthMetric
 	labels []string

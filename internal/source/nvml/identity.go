@@ -42,7 +42,7 @@ func (g *gpuReader) identify() {
 	g.incomplete = q.retryable
 }
 
-// assign sets *to to the result of a call. After an error it leaves *to unchanged.
+// assign sets *to to the result of a call. If the call fails, assign leaves *to unchanged.
 func assign[T any](q *inquiry, to *T, symbol string, call func() (T, ret)) {
 	if v, err := query(q, symbol, call); err == nil {
 		*to = v
@@ -55,9 +55,9 @@ func (g *gpuReader) maxPower() (gpu.Watts, ret) {
 	return watts(mw), r
 }
 
-// platform converts the driver's response. go-nvml requests version 1 of the struct, which has the
-// same layout and length as version 2, but calls the chassis serial number the GUID of the rack. A
-// byte of 0xff means unknown.
+// platform converts the driver's response. go-nvml requests version 1 of the struct. Version 1 has
+// the same layout and length as version 2, but its field for the chassis serial number is called
+// rack GUID. A byte of 0xff means unknown.
 func platform(info gonvml.PlatformInfo) gpu.Platform {
 	return gpu.Platform{
 		ChassisSerial: chassis(info.ChassisSerialNumber[:]),

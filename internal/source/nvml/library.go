@@ -34,8 +34,8 @@ func initialise(lib gonvml.Interface, path string) (*library, error) {
 }
 
 // version returns the version of the driver to which the library belongs, or an empty text if it is
-// unknown. It is the part after the CUDA version in the version of NVML. The call requires no
-// initialisation, so it also works after nvmlInit has failed.
+// unknown. The driver's version is the part after the CUDA version in the version of NVML. The call
+// requires no initialisation, so it also works after nvmlInit has failed.
 func (l *library) version() string {
 	version, _ := query(&inquiry{lib: l}, "nvmlSystemGetNVMLVersion", l.SystemGetNVMLVersion)
 	_, driver, _ := strings.Cut(version, ".")
@@ -43,8 +43,8 @@ func (l *library) version() string {
 }
 
 // probe checks that the library can be loaded and that it contains the functions that are called
-// without a lookup. It is needed because go-nvml does not return the reason why loading fails, and
-// calls nvmlInit even if the library is not NVML.
+// without a lookup. probe is needed because go-nvml does not return the reason why loading fails.
+// go-nvml also calls nvmlInit even if the library is not NVML.
 func probe(path string) error {
 	library := dl.New(path, dl.RTLD_LAZY)
 	if err := library.Open(); err != nil {
@@ -80,8 +80,8 @@ func (l *library) exact(symbol string) bool {
 // the object as a whole.
 type inquiry struct {
 	lib *library
-	// answered is set after a call has succeeded. NOT_SUPPORTED does not count as an answer, because
-	// drivers also return it for lost GPUs.
+	// answered is set after a call has succeeded. The code NOT_SUPPORTED does not count as an answer,
+	// because drivers also return this code for lost GPUs.
 	answered bool
 	// retryable is set if a failed call may succeed later.
 	retryable bool
@@ -136,8 +136,8 @@ func (q *inquiry) note(err error) {
 	}
 }
 
-// err returns the error if the GPU is lost, and the first error if no call has succeeded.
-// Otherwise, and if the GPU supports none of the calls, it returns nil.
+// err returns the error lost if the GPU is lost. If the GPU is not lost and no call has succeeded,
+// err returns the first error. Otherwise, or if the GPU supports none of the calls, it returns nil.
 func (q *inquiry) err() error {
 	if q.lost != nil {
 		return q.lost
@@ -153,14 +153,15 @@ func hasCode(err error, codes ...gonvml.Return) bool {
 	return slices.ContainsFunc(codes, func(code gonvml.Return) bool { return errors.Is(err, code) })
 }
 
-// unsupported reports whether a call would return the error as long as this driver is loaded.
+// unsupported reports whether a call that returned this error will fail as long as this driver is
+// loaded.
 func unsupported(err error) bool {
 	return hasCode(err, gonvml.ERROR_NOT_SUPPORTED, gonvml.ERROR_FUNCTION_NOT_FOUND, gonvml.ERROR_INVALID_ARGUMENT,
 		gonvml.ERROR_ARGUMENT_VERSION_MISMATCH, gonvml.ERROR_NO_PERMISSION, gonvml.ERROR_DEPRECATED)
 }
 
-// gone reports whether an error concerns the driver as a whole, so that it must be initialised
-// again.
+// gone reports whether an error concerns the driver as a whole, so that the driver must be
+// initialised again.
 func gone(err error) bool {
 	return hasCode(err, gonvml.ERROR_UNINITIALIZED, gonvml.ERROR_DRIVER_NOT_LOADED, gonvml.ERROR_LIB_RM_VERSION_MISMATCH)
 }

@@ -53,9 +53,9 @@ import (
 // The functions in this file read lists of limited length. go-nvml is not used for lists, because
 // it allocates as many rows as the driver reports.
 
-// maxRows is the maximum number of rows in a list. A GPU has room for hundreds of contexts, and
-// accounting keeps 4,000 processes. A longer list is rejected with ERROR_INSUFFICIENT_SIZE, because
-// processes that are missing in a truncated list would seem to have ended.
+// maxRows is the maximum number of rows in a list. A GPU has room for hundreds of contexts, and accounting keeps
+// 4,000 processes. A longer list is rejected with ERROR_INSUFFICIENT_SIZE and not truncated, because the missing
+// processes would seem to have ended.
 const maxRows = 4096
 
 // fewRows is the initial number of rows, which is enough for most lists.
@@ -102,7 +102,7 @@ func listOf[T any](function unsafe.Pointer, h device) ([]T, ret) {
 	})
 }
 
-// processUtilization reads the samples after the given time. NOT_FOUND means that there are none.
+// processUtilization reads the samples after the given time. If the driver returns NOT_FOUND, there are no samples.
 func processUtilization(h device, since uint64) ([]gonvml.ProcessUtilizationSample, ret) {
 	function := find("nvmlDeviceGetProcessUtilization")
 	if function == nil {

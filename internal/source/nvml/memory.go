@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A memory contains data about a GPU that do not depend on the driver's handle: its identity, and
-// the state that is kept between readings.
+// A memory contains the data about a GPU that do not depend on the driver's handle: the GPU's identity, and the
+// state that is kept between readings.
 type memory struct {
 	device   gpu.Device
 	meter    meter
@@ -21,18 +21,17 @@ type memory struct {
 	position
 }
 
-// A position describes up to which time the samples were already read.
+// A position describes which samples were already read.
 type position struct {
 	sampled  time.Duration // boot-clock time up to which samples were read
 	newest   int64         // wall-clock time of the newest sample in the ring, in µs
 	asked    gpu.Instant   // time at which samples were last read
-	mixed    time.Duration // boot-clock time until which the ring may contain samples from before the wall clock was set back; 0 if there are none
+	mixed    time.Duration // the ring may contain samples from before the wall clock was set back until this boot-clock time; 0 if it contains none
 	accounts *accounts     // accounts at the last reading; nil if they were not read then
 }
 
-// memories contains the memory of every GPU. A memory is kept when the GPU's index changes, when
-// the GPU is lost and when the driver is reloaded, so that known values are neither read again nor
-// lost.
+// memories contains the memory of every GPU. A memory is kept when the GPU's index changes, when the GPU is lost
+// and when the driver is reloaded, so that known values are not lost and need not be read again.
 type memories struct {
 	mu     sync.Mutex
 	byUUID map[string]memory
@@ -40,7 +39,7 @@ type memories struct {
 
 func newMemories() *memories { return &memories{byUUID: make(map[string]memory)} }
 
-// recall returns the memory of a GPU. It is empty for a new GPU.
+// recall returns the memory of a GPU. The memory of a new GPU is empty.
 func (m *memories) recall(uuid string) memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -65,8 +64,8 @@ func (m *memories) keep(x memory) {
 }
 
 // reopened drops the meters, the accounts, the quiet times and the MIG layout, because a reloaded driver counts
-// from zero and has new MIG instances. It may also be a newer version with a better energy counter. The integrals
-// are kept, because this package computes them.
+// from zero and has new MIG instances. The reloaded driver may also be a newer version with a better energy
+// counter. The integrals are kept, because this package computes them.
 func (m *memories) reopened() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

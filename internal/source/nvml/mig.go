@@ -20,15 +20,15 @@ type migDevice struct {
 }
 
 // same reports whether two readings of a MIG index returned the same device. Comparing the UUID is
-// not enough, because the driver derives it from the ids of the instances (NVIDIA
-// open-gpu-kernel-modules, gpu_uuid.c), which are reused for other profiles.
+// not enough, because the driver derives the UUID from the ids of the instances (NVIDIA
+// open-gpu-kernel-modules, gpu_uuid.c), and reuses these ids for instances with other profiles.
 func (p migDevice) same(q migDevice) bool {
 	return p.index == q.index && p.uuid == q.uuid && p.name == q.name
 }
 
-// readMIG updates the partitioning of the GPU, which may change at any time. After an error it
-// keeps the old partitioning. If nothing has changed, it makes two calls for the GPU and three
-// calls for each MIG device.
+// readMIG updates the GPU's partitioning. The partitioning may change at any time. After an error
+// readMIG keeps the old partitioning. If nothing has changed, it makes two calls for the GPU and
+// three calls for each MIG device.
 func (g *gpuReader) readMIG(q *inquiry) error {
 	mode, err := query(q, "nvmlDeviceGetMigMode", func() (int, ret) {
 		current, _, r := g.handle.GetMigMode()
@@ -87,7 +87,7 @@ func (g *gpuReader) listDevices(q *inquiry) (devices []migDevice, err error) {
 	return devices, nil
 }
 
-// divide reads the GPU instances of new MIG devices. It fails if it cannot read all instances,
+// divide reads the GPU instances of new MIG devices. divide fails if it cannot read all instances,
 // because the slices of a missing instance would count as free.
 func (g *gpuReader) divide(q *inquiry, devices []migDevice) error {
 	total, err := g.slices(q)
@@ -116,8 +116,8 @@ func (g *gpuReader) divide(q *inquiry, devices []migDevice) error {
 	return nil
 }
 
-// slices returns the number of slices in the largest GPU instance that the GPU offers, which is the
-// whole GPU. It returns 0 if the driver does not permit reading this number.
+// slices returns the number of slices in the largest GPU instance that the GPU offers. This
+// instance is the whole GPU. It returns 0 if the driver does not permit reading this number.
 func (g *gpuReader) slices(q *inquiry) (most int, err error) {
 	for profile := range gonvml.GPU_INSTANCE_PROFILE_COUNT {
 		info, err := query(q, "nvmlDeviceGetGpuInstanceProfileInfo", func() (gonvml.GpuInstanceProfileInfo, ret) {

@@ -15,8 +15,8 @@ func divided() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Divided(0), gputest.Full(1)}}
 }
 
-// TestMIGCallFails makes one function after the other fail. It checks that neither GPU is lost,
-// that no process seems to have ended, and that every reported instance is correct.
+// TestMIGCallFails makes one function after another fail. It checks that neither GPU is lost, that
+// no process seems to have ended, and that every reported instance is correct.
 func TestMIGCallFails(t *testing.T) {
 	calls := []string{
 		"nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex",

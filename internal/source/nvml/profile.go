@@ -9,10 +9,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A profiler integrates the profile of a GPU or of a MIG instance, which is measured through GPM. A GPU that is not in
-// MIG mode is measured in a lane of its own, and MIG instances are measured in the lane of instances. The buffers
-// belong to the session. The profiler of a GPU belongs to its reader, and the profiler of an instance belongs to its
-// pair.
+// A profiler integrates the profile of a GPU or of a MIG instance. The profile is measured through GPM. A GPU that is
+// not in MIG mode is measured in a lane of its own, and MIG instances are measured in the lane of instances. The
+// buffers belong to the session. The profiler of a GPU belongs to its reader, and the profiler of an instance belongs
+// to its pair.
 type profiler struct {
 	// retryAt is the boot-clock time until which the driver is not called after an error.
 	retryAt time.Duration
@@ -64,9 +64,9 @@ type profiled struct {
 	result profiler
 }
 
-// readProfile measures the profile of a GPU. It does this in a separate lane, so that a hanging GPM call does not delay
-// the other values of the GPU, and waits for only a part of [Config.CallTimeout]. While a call hangs, there is no
-// profile.
+// readProfile measures the profile of a GPU. It measures in a separate lane, so that a hanging GPM call does not delay
+// the other values of the GPU. It waits for the lane for only a part of [Config.CallTimeout]. While a call hangs, there
+// is no profile.
 func (d *session) readProfile(g *gpuReader) {
 	pairs := g.gpm
 	if p, ok := pairs.lane.Poll(); ok && p.of == g { // result of a late call
@@ -91,8 +91,8 @@ func (d *session) readProfile(g *gpuReader) {
 	}
 }
 
-// measureProfile takes a sample and adds the interval since the last sample. After an error it calls the driver
-// again only after reaskAfter. It runs in the lane of the GPU's profile.
+// measureProfile takes a sample and adds the interval since the last sample. After an error it calls the driver again
+// only after reaskAfter. measureProfile runs in the lane for the GPU's profile.
 func (g *gpuReader) measureProfile(x profiler) profiler {
 	now := g.now().Boot
 	if now < x.retryAt {
@@ -182,7 +182,8 @@ func (x *profiler) integrate(metrics []metric, span gpu.Span) {
 	x.latest = p
 }
 
-// average returns the average over the engines that the GPU has. It is unknown if the value of an engine is impossible.
+// average returns the average over the engines that the GPU has. The average is unknown if the value of an engine is
+// impossible.
 func average(engines []metric, unit, limit float64) (float64, bool) {
 	sum, n := 0.0, 0
 	for _, e := range engines {

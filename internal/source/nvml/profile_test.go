@@ -109,8 +109,8 @@ func TestProfileAbsurd(t *testing.T) {
 	}
 }
 
-// TestProfileFails makes each GPM call fail. It checks that GPM is not called again for ten minutes while other values
-// of the GPU are read, that the sums continue afterwards, and that no buffer leaks.
+// TestProfileFails makes each GPM call fail. It checks that GPM is not called again for ten minutes, and that the other
+// values of the GPU are still read. It also checks that the sums continue afterwards, and that no buffer leaks.
 func TestProfileFails(t *testing.T) {
 	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"} {
 		t.Run(call, func(t *testing.T) {
@@ -178,9 +178,9 @@ func TestProfileNotOffered(t *testing.T) {
 }
 
 // TestProfileOfInstances checks the profiles of two MIG instances. One instance is busy for half of the time, the other
-// for all of the time. In the fake driver the tensor cores are active for a quarter of the busy time, and the memory
-// for half of it. The profile of a dropped reading must be contained in the next reading, and must be counted once. If
-// only the profile fails, the activity of the instances must still be known.
+// for all of the time. In the fake driver the tensor cores are active for a quarter of the busy time, and the memory is
+// active for half of the busy time. If a reading is dropped, the next reading must contain its profile, and the profile
+// must be counted once. If only the profile fails, the activity of the instances must still be known.
 func TestProfileOfInstances(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)
@@ -241,8 +241,7 @@ func TestProfileHangs(t *testing.T) {
 					t.Fatalf("during the call: energy %d, want %d; profile %+v", *reading.Energy, *r.node.GPUs[0].Reading.Energy, reading.Profile)
 				}
 			}
-			// One goroutine of an earlier reading may be about to end. A leak would have fifty
-			// goroutines.
+			// One goroutine of an earlier reading may be about to end. A leak would show fifty more goroutines.
 			if n := runtime.NumGoroutine(); n > goroutines+10 || r.calls("nvmlGpmSampleAlloc") != samples {
 				t.Errorf("%d goroutines after 50 readings, %d before; %d buffers, %d before", n, goroutines, r.calls("nvmlGpmSampleAlloc"), samples)
 			}

@@ -14,7 +14,7 @@ import (
 type quietTimes struct {
 	quiet.Times
 	unsupported bool
-	sampled     bool          // set if the samples of the last look can show quiet times
+	sampled     bool          // set if the power samples of the last look can be used to find quiet times
 	due         time.Duration // boot-clock time of the next look
 	scope       agreement
 }

@@ -22,7 +22,7 @@ func every(random *rand.Rand, work, period int) pattern {
 	}
 }
 
-// bursts returns a pattern with work and pauses of random lengths, of which the means are given in
+// bursts returns a pattern with work and pauses of random lengths. The mean lengths are given in
 // ms.
 func bursts(random *rand.Rand, work, pause float64) pattern {
 	on, until := false, 0
@@ -60,7 +60,7 @@ func sharers(run int, averaging int) *quietWorld {
 }
 
 // TestIdlePowerOfSharedGPUs checks, for each kind of power sensor, that the idle power of GPUs with
-// two to ten owners is measured although such GPUs are rarely quiet for seconds.
+// two to ten owners is measured. Such GPUs are rarely quiet for seconds.
 func TestIdlePowerOfSharedGPUs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it")

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// A quietWorld is a model of one shared GPU in steps of 1 ms, which shares no code with the
-// program. The true energy of an owner is the energy in the milliseconds in which the owner works,
-// plus an equal share of the energy in idle milliseconds.
+// A quietWorld simulates one shared GPU in steps of 1 ms. The model shares no code with the program.
+// The true energy of an owner is the energy in the milliseconds in which the owner works, plus an
+// equal share of the energy in idle milliseconds.
 type quietWorld struct {
 	random *rand.Rand
 	idle   float64   // W

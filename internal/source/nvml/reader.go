@@ -20,9 +20,9 @@ type gpuReader struct {
 	now    gpu.Clock
 	procFS string
 	memory
-	// incomplete is set while a part of the identity is missing, or while the GPU is not registered
-	// for events, if another attempt may succeed. again is the boot-clock time of the next attempt,
-	// which also reads the fabric and the recovery action.
+	// incomplete is set while a part of the identity is missing or the GPU is not registered for
+	// events, if another attempt may succeed. again is the boot-clock time of the next attempt. The
+	// attempt also reads the fabric and the recovery action.
 	incomplete bool
 	again      time.Duration
 	// recovery is the recovery action that the driver requires, or empty if it is unknown.
@@ -33,13 +33,13 @@ type gpuReader struct {
 	rates      rates
 	details    details
 	profile    profiler
-	// devices contains the MIG devices of the GPU. divided is set when all of them were read; they
-	// are not read again until they change.
+	// devices contains the MIG devices of the GPU. divided is set when all of them were read; the
+	// devices are not read again until they change.
 	devices []migDevice
 	divided bool
 	// gpm belongs to the session, so an earlier reader of this GPU may also have used it.
 	gpm *gpm
-	// oversized is the error if there are too many processes.
+	// oversized is the error for a GPU with too many processes, or nil.
 	oversized error
 	// events is the event set with which the GPU is registered.
 	events *eventSet

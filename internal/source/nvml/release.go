@@ -10,8 +10,8 @@ import (
 )
 
 // A Release closes the driver or some of its GPUs until a given time, because a driver cannot be
-// unloaded and a GPU cannot be reset while a process has it open. While the whole driver is
-// released, Read returns the Release as an error.
+// unloaded while a process uses the driver, and a GPU cannot be reset while a process has opened
+// the GPU. While the whole driver is released, Read returns the Release as an error.
 type Release struct {
 	// GPU is the UUID, the serial number or the PCI address of the GPUs. It is empty if the whole
 	// driver is released.
@@ -41,9 +41,9 @@ func (r *Release) same(other *Release) bool {
 	return r != nil && other != nil && r.GPU == other.GPU && r.By == other.By && r.Until.Equal(other.Until)
 }
 
-// Release begins a release, which the next Read performs, or ends the current release if r is nil.
-// It reports whether the release was performed. NVML cannot close a single GPU, so the driver is
-// closed and opened again without this GPU.
+// Release requests a release. The next Read performs the release. If r is nil, Release ends the
+// current release. It reports whether the release was performed. NVML cannot close a single GPU, so
+// the driver is closed and opened again without this GPU.
 func (s *Source) Release(r *Release) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,8 @@ func named(d gpu.Device, name string) bool {
 	return d.UUID == name || d.Serial == name || d.PCIBusID != "" && strings.EqualFold(address(d.PCIBusID), address(name))
 }
 
-// inForce returns the current release, or nil if there is none or it has expired.
+// inForce returns the current release. It returns nil if there is no release or if the release has
+// expired.
 func (s *Source) inForce() *Release {
 	if s.release != nil && s.cfg.Now().Boot >= s.release.Ends {
 		s.release = nil

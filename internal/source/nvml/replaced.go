@@ -46,8 +46,8 @@ type replacement struct {
 	ended   bool          // set when a restart is due
 }
 
-// loaded records the file of the library when the library is first loaded. After a restart this is
-// the new file, so each change of the file causes at most one restart.
+// loaded records the file of the library when the library is first loaded. After a restart the
+// recorded file is the new file, so each change of the file causes at most one restart.
 func (m *replacement) loaded(s *Source) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,8 +71,8 @@ func mappedLibrary() string {
 	return ""
 }
 
-// check examines the error of a reading. If the driver was replaced, it adds this and the program's
-// next step to the error. Timeouts between mismatches are ignored.
+// check examines the error of a reading. If the driver was replaced, it adds the two versions and
+// the program's next step to the error. Timeouts between mismatches are ignored.
 func (m *replacement) check(s *Source, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +98,7 @@ func (m *replacement) compare(s *Source, err error) *Replaced {
 		return nil
 	}
 	// In a container /proc/driver/nvidia/version is a copy that was made when the container was created
-	// (libnvidia-container, nvc_mount.c), so this file is not read.
+	// (libnvidia-container, nvc_mount.c), so the copy is not read.
 	module, _ := os.ReadFile(filepath.Join(s.cfg.SysFS, "module/nvidia/version"))
 	r := &Replaced{Kernel: strings.TrimSpace(string(module)), Library: (&library{Interface: s.nvml}).version(), Path: m.path}
 	if r.Kernel == "" || r.Library == "" || r.Kernel == r.Library {
@@ -116,15 +116,15 @@ func (m *replacement) plan(wait, boot time.Duration, wall time.Time) string {
 	when := wall.Add(at - boot).Format(time.TimeOnly)
 	switch {
 	case wait == 0:
-		return "restart it to load the new library"
+		return "restart this process to load the new library"
 	case m.current.NewFile:
-		return fmt.Sprintf("it executes itself again at %s to load the new file %s", when, m.path)
+		return fmt.Sprintf("the process executes itself again at %s to load the new file %s", when, m.path)
 	case err != nil:
-		return "it waits for the new library: " + err.Error()
+		return "the process waits for the new library: " + err.Error()
 	case m.used:
-		return fmt.Sprintf("it exits at %s, because %s has not changed and only a new container gets the new library", when, m.path)
+		return fmt.Sprintf("the process exits at %s, because %s has not changed and only a new container gets the new library", when, m.path)
 	}
-	return m.path + " has not changed: load the driver of its version (or reboot), install the library of this driver, or replace the pod"
+	return m.path + " has not changed: load a driver of the library's version (or reboot), install the library of the loaded driver, or replace the pod"
 }
 
 // due returns the replacement if a restart is due, otherwise nil.

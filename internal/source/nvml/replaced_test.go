@@ -39,35 +39,35 @@ func TestReplaced(t *testing.T) {
 	}{
 		{name: "the old file", kernel: "575.57.08", steps: []step{
 			{0, "", "", false},
-			{time.Second, mismatch, plan + "it exits at 14:01:01, because ", false},
-			{59 * time.Second, mismatch, plan + "it exits at 14:01:01, because ", false},
+			{time.Second, mismatch, plan + "the process exits at 14:01:01, because ", false},
+			{59 * time.Second, mismatch, plan + "the process exits at 14:01:01, because ", false},
 			{time.Second, mismatch, plan, true},
 		}},
 		{name: "a new file", kernel: "575.57.08", install: true, newFile: true, steps: []step{
 			{0, "", "", false},
-			{time.Second, mismatch, plan + "it exits at 14:01:01, because ", false},
-			{time.Minute, mismatch, plan + "it executes itself again at 14:01:01 to load the new file ", true},
+			{time.Second, mismatch, plan + "the process exits at 14:01:01, because ", false},
+			{time.Minute, mismatch, plan + "the process executes itself again at 14:01:01 to load the new file ", true},
 		}},
 		{name: "a new file of a driver that never responded", kernel: "575.57.08", install: true, newFile: true, steps: []step{
-			{0, mismatch, "has not changed: load the driver of its version (or reboot), ", false},
-			{time.Hour, mismatch, plan + "it executes itself again at 14:01:00 to load the new file ", true},
+			{0, mismatch, "has not changed: load a driver of the library's version (or reboot), ", false},
+			{time.Hour, mismatch, plan + "the process executes itself again at 14:01:00 to load the new file ", true},
 		}},
 		{name: "the old file of a driver that never responded", kernel: "575.57.08", steps: []step{
-			{0, mismatch, "has not changed: load the driver of its version (or reboot), ", false},
-			{time.Hour, mismatch, "has not changed: load the driver of its version (or reboot), ", false},
+			{0, mismatch, "has not changed: load a driver of the library's version (or reboot), ", false},
+			{time.Hour, mismatch, "has not changed: load a driver of the library's version (or reboot), ", false},
 		}},
 		{name: "no file", kernel: "575.57.08", remove: true, steps: []step{
 			{0, "", "", false},
-			{time.Second, mismatch, plan + "it exits at 14:01:01, because ", false},
-			{time.Minute, mismatch, plan + "it waits for the new library: ", false},
+			{time.Second, mismatch, plan + "the process exits at 14:01:01, because ", false},
+			{time.Minute, mismatch, plan + "the process waits for the new library: ", false},
 		}},
 		{name: "a mismatch that ends", kernel: "575.57.08", steps: []step{
 			{0, "", "", false},
 			{time.Second, mismatch, plan, false},
 			{59 * time.Second, "", "", false},
-			{time.Second, mismatch, plan + "it exits at 14:02:01, because ", false},
+			{time.Second, mismatch, plan + "the process exits at 14:02:01, because ", false},
 			{59 * time.Second, "fail:9", "Driver Not Loaded", false},
-			{time.Second, mismatch, plan + "it exits at 14:03:01, because ", false},
+			{time.Second, mismatch, plan + "the process exits at 14:03:01, because ", false},
 		}},
 		{name: "the same version", kernel: "570.86.15", steps: []step{
 			{0, "", "", false},

@@ -17,8 +17,8 @@ const ringSpan = 10 * time.Second
 // for samples with a time in the future.
 const slack = time.Second
 
-// settling is the maximum time, two sample periods, until a sample appears in the ring. The ring
-// contains all samples that are older than this.
+// settling is the maximum time, two sample periods, until a sample appears in the ring. All samples
+// that are older than this time are in the ring.
 const settling = 250 * time.Millisecond
 
 // readSamples reads the activity of processes since the last reading, either from accounting or
@@ -35,9 +35,9 @@ func (g *gpuReader) readSamples(q *inquiry, r *gpu.Reading) {
 }
 
 // readRing reads the samples since the last reading. NVML returns one row per process, averaged
-// over all samples after a requested time. This time must be the end of the last reading, so that
-// averages contain only new samples. Samples that left the ring before they were read are lost.
-// Times are kept on the boot clock, because the wall clock may be set.
+// over all samples after a requested time. The requested time must be the end of the last reading,
+// so that averages contain only new samples. Samples that left the ring before they were read are
+// lost. Times are kept on the boot clock, because the wall clock may be set.
 func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 	began := g.now()
 	if g.sampled == 0 {
@@ -82,8 +82,8 @@ func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 }
 
 // noteClock detects that the wall clock was set back. Samples have wall-clock times, so the times
-// of earlier samples in the ring are then in the future. Because these times are later than the
-// time in any request, such samples are part of each average.
+// of earlier samples in the ring are then in the future. These times are later than the time in any
+// request, so the earlier samples are part of each average.
 func (g *gpuReader) noteClock() {
 	now := g.now()
 	if last := g.asked; last.Boot > 0 && now.Wall.Sub(last.Wall) < now.Boot-last.Boot-slack {
@@ -93,8 +93,9 @@ func (g *gpuReader) noteClock() {
 }
 
 // isMixed reports whether the ring contains samples from before the wall clock was set back. A ring
-// may be longer than [ringSpan], so it counts as mixed as long as it contains samples with a time
-// in the future. Samples that remain for more than twice that span are invalid and are ignored.
+// may cover more time than [ringSpan], so the ring counts as mixed as long as it contains samples
+// with a time in the future. If samples remain for more than twice ringSpan, they are invalid and
+// are ignored.
 func (g *gpuReader) isMixed(q *inquiry, now gpu.Instant) (bool, error) {
 	rows, err := g.rowsSince(q, now.Wall.Add(slack).UnixMicro())
 	return now.Boot < g.mixed || len(rows) > 0 && now.Boot < g.mixed+ringSpan, err
@@ -107,10 +108,10 @@ func (g *gpuReader) rowsSince(q *inquiry, since int64) ([]gonvml.ProcessUtilizat
 	})
 }
 
-// since returns the wall-clock time after which samples are requested, in µs. This is the time of
-// the newest sample, unless the wall clock was set. Converting a boot-clock time would be inexact,
-// because the two clocks are not read at the same moment, and the newest sample could be returned
-// again.
+// since returns the wall-clock time after which samples are requested, in µs. The returned time is
+// the time of the newest sample, unless the wall clock was set. Converting a boot-clock time would
+// be inexact, because the two clocks are not read at the same moment, and the newest sample could
+// be returned again.
 func (g *gpuReader) since(at time.Time) int64 {
 	const noise = 10_000
 	since := at.UnixMicro()

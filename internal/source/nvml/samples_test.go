@@ -90,8 +90,8 @@ func (r *ring) lines(now time.Duration) (lines []string) {
 }
 
 // TestClockSetBack checks that readings cover no time while the ring contains samples that were
-// taken before the wall clock was set back. The first reading afterwards must cover the whole time,
-// divided by the activity since the clock was set.
+// taken before the wall clock was set back. The first reading after such samples have left the ring
+// must cover the whole time. The time is divided by the activity since the clock was set.
 func TestClockSetBack(t *testing.T) {
 	for _, by := range []time.Duration{-2 * time.Second, -time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {

@@ -28,7 +28,7 @@ const firstRetry = identityRetry / 20
 var errLate = errors.New("call timed out")
 
 // A session is the state between one nvmlInit and the next. Only the goroutine in [Source.Read]
-// uses a session, except for the fields that are marked below.
+// uses a session. The fields that other goroutines can also use are marked below.
 type session struct {
 	cfg      Config
 	gate     *gate
@@ -142,7 +142,7 @@ func (d *session) observeLists(began gpu.Instant) {
 	d.cfg.Stages.Observe(stage.GPUProcesses, began, err)
 }
 
-// tally counts the results of one tick. They show whether the driver as a whole responds.
+// tally counts the results of one tick. The counts show whether the driver as a whole responds.
 type tally struct {
 	answers, gone int
 	err           error // first error that concerns the driver as a whole
@@ -165,8 +165,9 @@ func (d *session) countDevices() census {
 }
 
 // renumber creates the slots again if the number of GPUs has changed, because the driver's indices
-// shift when a GPU disappears. It does this only when no call is in flight, because otherwise there
-// could be two calls for a GPU at the same time. The old handles continue to work until then.
+// shift when a GPU disappears. It creates the slots only when no call is in flight, because
+// otherwise there could be two calls for a GPU at the same time. Until no call is in flight, the
+// old handles continue to work.
 func (d *session) renumber() {
 	inFlight := func(s *slot) bool { return s.lane.Busy() }
 	if d.count < 0 || d.count == len(d.slots) || slices.ContainsFunc(d.slots, inFlight) {

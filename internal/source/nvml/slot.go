@@ -23,7 +23,7 @@ type slot struct {
 	reader *gpuReader
 	device gpu.Device // device at the last look
 	err    error      // error of the last look
-	// oversized is the error if there are too many processes.
+	// oversized is the error for a GPU with too many processes, or nil.
 	oversized error
 	again     time.Duration // boot-clock time until which a slot without a reader makes no call
 	pause     time.Duration // length of the last pause before a call; 0 while there is a reader
@@ -75,8 +75,8 @@ func (l *look) drop() {
 	}
 }
 
-// drain accepts the results of late calls, which arrived after their Read had ended, so that the
-// next calls can start at once. It drops readings that are too old.
+// drain accepts the results that arrived after their Read had ended, so that the next calls can start at once. It drops
+// readings that are too old.
 func (d *session) drain(t *tally) {
 	now := d.cfg.Now().Boot
 	for _, s := range d.slots {
@@ -162,9 +162,8 @@ func (s *slot) condition() source.Health {
 	return source.Well
 }
 
-// handle returns the handle of the GPU with an index or a PCI address. Getting the handle opens the
-// GPU. The UUID is not used, because the driver would then open other GPUs until it finds the right
-// GPU (nvml.h).
+// handle returns the handle of the GPU with an index or a PCI address. Getting the handle opens the GPU. The UUID is
+// not used, because to find a UUID the driver opens other GPUs until it finds the right GPU (nvml.h).
 func (d *session) handle(q *inquiry, index int, bus string) (device, error) {
 	if bus != "" {
 		return query(q, "nvmlDeviceGetHandleByPciBusId", func() (device, ret) { return d.lib.DeviceGetHandleByPciBusId(bus) })
@@ -206,8 +205,8 @@ func (g *gpuReader) pause() time.Duration {
 	return identityRetry - time.Duration(g.device.Index)*time.Second%identityRetry
 }
 
-// complete reads the missing parts of a GPU's identity, its fabric and its recovery action, each time after a pause. It
-// also registers the GPU for events. It runs in a lane.
+// complete reads the missing parts of a GPU's identity, the GPU's fabric and the GPU's recovery action. After each
+// attempt it pauses. It also registers the GPU for events. It runs in a lane.
 func (d *session) complete(g *gpuReader) {
 	due := g.now().Boot >= g.again
 	incomplete := due && g.incomplete

@@ -14,8 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// PCIClasses match NVIDIA's GPUs on the PCI bus, which are the display controllers that the driver
-// supports.
+// PCIClasses match NVIDIA's GPUs on the PCI bus: the display controllers that the driver supports.
 var PCIClasses = []gpu.PCIClass{
 	{Vendor: "0x10de", Class: "0x0300", Driver: "nvidia"},
 	{Vendor: "0x10de", Class: "0x0302", Driver: "nvidia"},
@@ -44,7 +43,8 @@ type Config struct {
 	// Now may be called by several goroutines at the same time.
 	Now gpu.Clock
 	Log *slog.Logger
-	// Stages records the health of the wait for XID events. The caller records the health of reading.
+	// Stages receives the stage that shows whether waiting for XID events works. The caller records the
+	// stage that shows whether reading works.
 	Stages *stage.Set
 }
 
@@ -80,10 +80,10 @@ func New(cfg Config) *Source {
 	return &Source{cfg: cfg, nvml: gonvml.New(gonvml.WithLibraryPath(cfg.LibraryPath)), memories: newMemories()}
 }
 
-// Read returns the current readings of all GPUs, and opens the driver if necessary. It takes at
-// most about [Config.CallTimeout]. It returns an error if the driver as a whole does not respond.
-// If a single GPU does not respond, the report contains no reading of this GPU. If the GPU is lost,
-// it is also missing from the devices.
+// Read returns the current readings of all GPUs, and opens the driver if necessary. It takes at most
+// about [Config.CallTimeout]. It returns an error if the driver as a whole does not respond. If a
+// single GPU does not respond, the report contains no reading of this GPU. If this GPU is lost, it
+// is also missing from the report's devices.
 func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +110,9 @@ func (s *Source) read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// open returns the open session. If there is none, or if the driver was reloaded, it opens a
-// session. If this takes longer than the current Read, the next Read continues to wait for it.
+// open returns the open session. If there is no open session, or if the driver was reloaded, open
+// starts to open a session. If opening takes longer than the current Read, the next Read continues
+// to wait.
 //
 // NVML counts initialisations, and only the last shutdown releases a driver that was unloaded.
 // Therefore a new session cannot start before the old session is shut down. A session must not be
@@ -148,8 +149,8 @@ func (s *Source) open(ctx context.Context) (*session, error) {
 	return o.session, nil
 }
 
-// reopen shuts down the old session, in which no call may be in flight, and opens a new session
-// unless the whole driver is released. It runs in a lane.
+// reopen shuts down the old session and opens a new session, unless the whole driver is released. No
+// call may be in flight in the old session. reopen runs in a lane.
 func (s *Source) reopen(old *session, release *Release) opened {
 	if old != nil {
 		if err := old.close(); err != nil {

@@ -24,8 +24,8 @@ func pair() gputest.Node {
 
 const anyGPU = "*"
 
-// TestOneCallFails makes one function after the other fail, before and after the driver was opened.
-// It checks that no GPU is lost, and that every reported value is correct.
+// TestOneCallFails makes one function after another fail, before and after the driver was opened. It checks that no GPU
+// is lost, and that every reported value is correct.
 func TestOneCallFails(t *testing.T) {
 	identity := []string{
 		"nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlEventSetCreate",
@@ -150,8 +150,8 @@ func TestLostIsTriedNowAndThen(t *testing.T) {
 	}
 }
 
-// TestIdentityIsCompleted checks that the serial number is read again if it could not be read at
-// first, and the fabric is read again if the GPU had not joined it yet.
+// TestIdentityIsCompleted checks that the serial number is read again if it could not be read at first. It also checks
+// that the fabric is read again if the GPU had not joined the fabric yet.
 func TestIdentityIsCompleted(t *testing.T) {
 	clock := gputest.NewClock()
 	n := pair()
@@ -162,7 +162,7 @@ func TestIdentityIsCompleted(t *testing.T) {
 	n.GPUs[1].Device.Serial = ""
 	gputest.Check(t, gputest.Read(t, s), n)
 	d.change(pair())
-	gputest.Check(t, gputest.Read(t, s), n) // not yet
+	gputest.Check(t, gputest.Read(t, s), n) // the GPU has not joined the fabric yet
 	clock.Advance(time.Minute)
 	gputest.Check(t, gputest.Read(t, s), pair())
 }
@@ -221,7 +221,7 @@ func TestRecovery(t *testing.T) {
 func TestFabricHealth(t *testing.T) {
 	type problems = []gpu.FabricProblem
 	tests := map[string]struct {
-		mask uint32 // from the lowest bit: two bits each for bandwidth, recovery, route and timeout, four for the configuration, two each for partition and manager
+		mask uint32 // two bits each for bandwidth, recovery, route and timeout, beginning with the lowest bit; then four bits for the configuration, and two bits each for partition and manager
 		want problems
 	}{
 		"unsupported":              {0x0, nil},
@@ -266,8 +266,8 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// TestNoLibrary checks that each reading of a node without a driver returns an error that contains
-// the remedy, and does not crash.
+// TestNoLibrary checks a node without a driver: each reading returns an error that contains the remedy, and does not
+// crash.
 func TestNoLibrary(t *testing.T) {
 	missing := t.TempDir() + "/libnvidia-ml.so.1"
 	notALibrary := t.TempDir() + "/libnvidia-ml.so.1"
@@ -427,8 +427,8 @@ func TestMemoryOfAnOldGPU(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, d.open(gputest.NewClock().Now)), n)
 }
 
-// TestSharedMemory checks a GPU that shares the machine's memory, and a GPU with its own memory,
-// which cannot be read for a while.
+// TestSharedMemory checks a GPU that shares the machine's memory. It also checks a GPU that has its own memory, while
+// this memory cannot be read.
 func TestSharedMemory(t *testing.T) {
 	n := pair()
 	for i := range n.GPUs {

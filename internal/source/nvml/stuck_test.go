@@ -51,7 +51,7 @@ func TestLateReading(t *testing.T) {
 	}
 }
 
-// TestStaleReading checks that a reading is dropped if it takes too long to describe one moment,
+// TestStaleReading checks that a reading is dropped if its values were read over too long a time,
 // even if the next reading is also late. The next reading must contain the samples of the dropped
 // reading.
 func TestStaleReading(t *testing.T) {
@@ -112,7 +112,7 @@ func TestLateSamples(t *testing.T) {
 	}
 }
 
-// TestOpeningHangs checks the calls that open the driver while they hang.
+// TestOpeningHangs makes each call hang that opens the driver.
 func TestOpeningHangs(t *testing.T) {
 	for _, call := range []string{"nvmlInit", "nvmlSystemGetDriverVersion", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"} {
 		t.Run(call, func(t *testing.T) {
@@ -138,7 +138,8 @@ func TestOpeningHangs(t *testing.T) {
 	}
 }
 
-// TestStuckFromTheStart checks that a GPU is not reported if it hangs before it is identified.
+// TestStuckFromTheStart checks that a GPU is not reported if its calls hang before it is
+// identified.
 func TestStuckFromTheStart(t *testing.T) {
 	n := pair()
 	n.GPUs[0].Stuck = true

@@ -30,13 +30,13 @@ var throttleReasons = [gpu.NumThrottles]uint64{
 const throttleGap = 5 * time.Second
 
 // A throttle counts the time for which a GPU was throttled. It uses the driver's counters. Older
-// drivers report only the current reasons. In this case the time between two readings counts as
-// throttled for a reason if both readings contain this reason.
+// drivers report only the current reasons. With such a driver, the time between two readings counts
+// as throttled for a reason if both readings contain this reason.
 type throttle struct {
 	times    gpu.ThrottledTimes
 	counters [len(throttleCounters)]*uint64 // values at the last reading; nil if they are unknown
-	// uncounted is set if the driver has no counters, and unsupported is set if it has no reasons
-	// either.
+	// uncounted is set if the driver has no counters. unsupported is set if the driver also reports no
+	// reasons.
 	uncounted, unsupported bool
 	reasons                uint64
 	at                     time.Duration // boot-clock time at which the reasons were last read, or 0

@@ -64,8 +64,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledAfterPause checks that a minute without a reading does not count even if there are reasons at both of
-// its ends, and that a driver reload does not restart the counted times.
+// TestThrottledAfterPause checks that a minute without a reading does not count as throttled, even if there are
+// reasons at both ends of this minute, and that a driver reload does not restart the counted times.
 func TestThrottledAfterPause(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})

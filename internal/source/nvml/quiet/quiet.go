@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Times measures the power of one GPU in quiet times. The buffers should be read only at the
-// interval that Pause returns, because reading each buffer requires a call.
+// Times measures the power of one GPU in quiet times. The buffers should be read only at the interval that
+// Pause returns, because the driver must be called to read each buffer.
 type Times struct {
 	looks     int   // number of looks so far
 	found     int   // number of looks that found a quiet time
@@ -24,8 +24,8 @@ type Times struct {
 }
 
 const (
-	// A look is one reading of the buffers. The interval between looks is eager until enoughQuiet
-	// looks have found a quiet time or enoughLooks looks were made. After that it is patient.
+	// A look is one reading of the buffers. The interval between looks is eager until enoughQuiet looks have
+	// found a quiet time or enoughLooks looks were made. After that the interval is patient.
 	eager       = 2 * time.Second
 	patient     = 10 * time.Second
 	enoughQuiet = 60
@@ -117,16 +117,15 @@ func inGaps(power, busy []Point, averaging time.Duration) (quiet []float64) {
 	return quiet
 }
 
-// averaging contains an upper bound for the time over which the driver averages power. The average
-// of a power between 0 and the limit cannot fall by more than the limit within the averaging time,
-// so steep falls show that this time is short. The third steepest fall is used, because single
-// samples may be invalid.
+// averaging contains an upper bound for the time over which the driver averages power. The average of a power
+// between 0 and the limit cannot fall by more than the limit within the averaging time, so a steep fall shows
+// that the averaging time is short. The third steepest fall is used, because single samples may be invalid.
 type averaging struct {
 	time  time.Duration
 	falls [3]float64 // W/s, steepest fall first
 }
 
-// longestAveraging is the averaging time that is assumed without steep falls (nvml.h: "the average
+// longestAveraging is the averaging time that is assumed if there are no steep falls (nvml.h: "the average
 // power draw over 1 sec").
 const longestAveraging = time.Second
 
@@ -153,11 +152,11 @@ func (a *averaging) learn(power []Point, maxPower float64) {
 	}
 }
 
-// mixedTimes measures the idle power of a GPU if the gaps between its work are shorter than a
-// utilisation sample. This is possible if the driver reports momentary power: the share of high
-// power samples then equals the busy share of the utilisation samples, and low power samples show
-// the idle power. If the driver averages power over a mix of work and gaps, the shares differ,
-// because the average is neither high nor low.
+// mixedTimes measures the idle power of a GPU if the gaps between its work are shorter than a utilisation
+// sample. This is possible if the driver reports momentary power. In this case the share of high power
+// samples equals the busy share of the utilisation samples, and low power samples show the idle power. If the
+// driver averages power over a mix of work and gaps, the shares differ, because the average is neither high
+// nor low.
 type mixedTimes struct {
 	power []float64
 	busy  float64 // sum of the busy shares for all power samples
@@ -169,12 +168,12 @@ const (
 	momentary = 60 * time.Millisecond
 	// enoughMixed is the number of power samples that are needed to compare the shares.
 	enoughMixed = 300
-	// These are the limits for the busy share of a utilisation sample that is used.
+	// A utilisation sample is used only if its busy share is between these limits.
 	leastMixed, mostMixed = 0.03, 0.9
 	// aboveFloor is the minimum factor by which the power of work exceeds the idle power.
 	aboveFloor = 1.1
-	// shareTolerance is the tolerance for the busy share. The driver rounds it, and the share of high
-	// samples varies if there are few samples.
+	// shareTolerance is the tolerance for the busy share. The driver rounds the busy share, and the share of
+	// high samples varies if there are few samples.
 	shareTolerance = 0.15
 )
 

@@ -33,8 +33,8 @@ func (r *recording) add(ms int, share float64, watts func(i int) float64) {
 
 func constant(w float64) func(int) float64 { return func(int) float64 { return w } }
 
-// steep adds work after which the power falls by 400 W within 20 ms, which shows that the driver
-// averages power only over a short time.
+// steep adds work after which the power falls by 400 W within 20 ms, so that the program detects that
+// the driver averages power only over a short time.
 func (r *recording) steep(times int) {
 	for range times {
 		r.add(100, 1, constant(500))
@@ -60,7 +60,7 @@ func TestGap(t *testing.T) {
 }
 
 // TestAveraging checks that a gap shorter than a second is used only if three steep falls show that the
-// driver does not average power over a second. A single steep fall may come from an invalid sample.
+// driver averages power over less than a second. A single steep fall may come from an invalid sample.
 func TestAveraging(t *testing.T) {
 	for steep, want := range map[int]float64{0: 0, 1: 0, 2: 0, 3: 110} {
 		var r recording
