@@ -7,9 +7,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accounting simulates the driver's accounting mode. For every process on a GPU it contains the
-// number of samples during the life of the process, and the sums of the samples that name the
-// process. The values are updated once a second.
+// accounting simulates the driver's accounting mode. For every process on a GPU, it contains the
+// number of samples that were taken while the process existed. It also contains the sums of the
+// samples that name the process. The values are updated once a second.
 type accounting struct {
 	kept  []sums
 	shown []sums // values at the last update
@@ -24,7 +24,7 @@ type sums struct {
 }
 
 // accountingPeriod is the update interval. accountingSpan is the time for which an account is kept
-// after its process has ended; real drivers limit the number of accounts instead.
+// after its process has ended. Real drivers do not limit this time, but the number of accounts.
 const (
 	accountingPeriod = time.Second
 	accountingSpan   = time.Minute
@@ -59,8 +59,8 @@ func (a *accounting) sumsOf(id gpu.ProcessID) *sums {
 	return &a.kept[i]
 }
 
-// writeAccounts adds the accounts that the driver reports for a board. A process's start time is in
-// hundredths of a second since boot.
+// writeAccounts adds the accounts that the driver reports for a board. The start time of a process
+// is stored in hundredths of a second since boot.
 func writeAccounts(r *record, w *world, b *board) {
 	boot := w.start.Wall.Add(-w.start.Boot)
 	for _, k := range b.accounts.shown {

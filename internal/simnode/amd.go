@@ -23,7 +23,7 @@ type AMD struct {
 	// Hive is the id of the GPU's XGMI hive, as 16 hex digits. It is empty for a GPU that is not in
 	// a hive.
 	Hive string
-	// MemoryErrors is the interval between correctable memory errors, or 0 if there are none.
+	// MemoryErrors is the interval between correctable memory errors, or 0 if there are no errors.
 	MemoryErrors time.Duration
 }
 
@@ -48,8 +48,8 @@ func (g *GPU) mode() string {
 	return g.MIG.Instances[0].Profile
 }
 
-// amdResource returns the extended resource under which AMD's device plugin offers a GPU with
-// resource_naming_strategy=mixed.
+// amdResource returns the extended resource under which AMD's device plugin offers a GPU if resource_naming_strategy is
+// mixed.
 func (g *GPU) amdResource() string {
 	if g.AMD.Dies == 1 {
 		return "amd.com/gpu"
@@ -57,12 +57,12 @@ func (g *GPU) amdResource() string {
 	return "amd.com/" + strings.ToLower(g.mode()) + "_nps1"
 }
 
-// drmDevice is a device of the kernel's graphics subsystem, which has two device nodes.
+// drmDevice is a device of the kernel's graphics subsystem. The device has two device nodes.
 type drmDevice struct {
 	card, minor int
-	// name is the PCI address of a GPU, or the name of a platform device. The driver creates a
-	// platform device for each part into which a GPU can be divided, except the first part. It
-	// creates them even if the GPU is not divided.
+	// name is the PCI address of a GPU, or the name of a platform device. The driver creates a platform device for each
+	// part into which a GPU can be divided, except the first part. The driver creates the platform devices even if the GPU
+	// is not divided.
 	name string
 }
 

@@ -164,7 +164,7 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// kfdProcesses returns the names of the files that amdkfd has for each process on each node.
+// kfdProcesses returns the names of the files in which amdkfd describes each process on each node.
 func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
 	t.Helper()
 	root := filepath.Join(n.Dir(), "sys/class/kfd/kfd/proc") + "/"
@@ -187,8 +187,8 @@ func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
 	return out
 }
 
-// TestKFD checks that amdkfd lists the processes in the truth, with the nodes of its topology that
-// they use, and that it also lists a monitoring program that has no queues.
+// TestKFD checks that amdkfd lists the processes in the truth, with the topology nodes that each
+// process uses. It also checks that amdkfd lists a monitoring program that has no queues.
 func TestKFD(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, time.Second, time.Second)

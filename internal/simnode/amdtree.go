@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// amdTree contains the changing files of amdgpu and amdkfd. A changed file is replaced and not
-// rewritten, so that a reader gets a complete value at each open, as with the kernel's files. In
-// real time the files can be as late as the step; see [maxLate].
+// amdTree contains the changing files of amdgpu and amdkfd. A changed file is replaced and not rewritten, so
+// that a reader gets a complete value at each open, as with the kernel's files. In real time the files can be
+// late if a step is late; see [maxLate].
 type amdTree struct {
 	sys string
 	kfd kfdTree
-	// hung contains the paths of the files that hang, which are FIFOs. written contains the contents of the other
-	// files, by path.
+	// hung contains the paths of the files that hang. These files are FIFOs. written contains the contents of the
+	// other files, by path.
 	hung    map[string]bool
 	written map[string]string
 }
@@ -27,9 +27,8 @@ func newAMDTree(dir string) amdTree {
 	}
 }
 
-// update writes the state of the world to the files. In a fault for an AMD GPU, the call is the
-// name of a file in the GPU's folder. The fault can make the file hang, remove it, or set all bits
-// of its content.
+// update writes the state of the world to the files. In a fault for an AMD GPU, Call is the name of a file in
+// the GPU's folder. The fault can make the file hang, remove the file, or set all bits of the file's content.
 func (t *amdTree) update(w *world, faults []Fault) error {
 	for i, b := range w.boards {
 		if b.AMD == nil {

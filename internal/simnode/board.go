@@ -19,7 +19,7 @@ type board struct {
 	GPU
 	index int  // index and minor number in the driver
 	lost  bool // lost from the bus
-	gone  bool // lost; the driver was reloaded since then
+	gone  bool // the GPU is lost, and the driver was reloaded after the loss
 
 	energy, idle, retired gpu.Millijoules // energy since the start
 	containers, processes tally
@@ -37,8 +37,8 @@ type board struct {
 	// throttled is the time for which the GPU was throttled, by cause.
 	throttled gpu.ThrottledTimes
 
-	// health contains the conditions; it is nil for a GPU without defects. healthAtLoad contains the
-	// conditions at the time of the driver's last load.
+	// health contains the conditions. The map is nil for a GPU without defects. healthAtLoad contains
+	// the conditions at the time of the driver's last load.
 	health, healthAtLoad map[Condition]int64
 
 	power int // mean power of the last step in mW
@@ -122,7 +122,8 @@ func (b *board) addBusyTime(loads []load) {
 }
 
 // chargeFloor charges a share of the floor to the containers that hold a part. If no container
-// holds it, chargeFloor charges the share to the loads on the part, and if there are none, to idle.
+// holds the part, chargeFloor charges the share to the loads on the part. If there are no loads
+// either, it charges the share to idle.
 func (b *board) chargeFloor(now int64, p part, floor gpu.Millijoules) {
 	switch {
 	case len(p.holders) > 0:
@@ -166,15 +167,16 @@ func (b *board) parts(t time.Duration, holders []holder, loads []load) []part {
 	return append(parts, part{slices: free})
 }
 
-// charge adds energy to a process and to its container, if it has one.
+// charge adds energy to a process. If the process is in a container, it also adds the energy to the
+// container.
 func (b *board) charge(now int64, p *process, e gpu.Millijoules) {
 	b.energy += e
 	b.containers.add(now, ProcessTruth{Owner: p.owner, Energy: e})
 	b.processes.add(now, ProcessTruth{ProcessID: p.id, Command: p.comm, Owner: p.owner, Energy: e})
 }
 
-// chargeHolder charges a share of the floor to a container, divided equally among its processes
-// on the board.
+// chargeHolder charges a share of the floor to a container. It divides the share equally among the
+// container's processes on the board.
 func (b *board) chargeHolder(now int64, h holder, loads []load, e gpu.Millijoules) {
 	var own []*process
 	for _, l := range loads {
@@ -205,7 +207,7 @@ type accountKey struct {
 }
 
 // add adds energy to the account with the same key, and creates the account if necessary. The host
-// is not a container, so it has no account among the containers.
+// is not a container, so there is no account for the host among the containers.
 func (t *tally) add(now int64, e ProcessTruth) {
 	key := accountKey{e.ProcessID, e.Owner}
 	if key == (accountKey{}) {
@@ -234,8 +236,8 @@ func (b *board) retire(before int64) {
 	})
 }
 
-// hold adds a step to the held time of each container that holds an instance, once per container
-// even if it holds several replicas. All these containers have accounts.
+// hold adds a step to the held time of each container that holds an instance. If a container holds
+// several replicas, the step is added only once. All these containers have accounts.
 func (t *tally) hold(holders []holder) {
 	for i, h := range holders {
 		if !slices.ContainsFunc(holders[:i], func(o holder) bool { return o.container == h.container }) {

@@ -5,16 +5,18 @@ import (
 	"time"
 )
 
-// These are the sizes of the driver's sample buffers (nvmlDeviceGetSamples). The driver keeps the
-// last powerBuffer power samples, which it takes at the interval powerEvery, and the last
-// busyBuffer utilisation samples, which it takes at the same times as the samples in the ring.
+// These are the sizes of the driver's sample buffers (nvmlDeviceGetSamples). The driver takes a
+// power sample at the interval powerEvery and keeps the last powerBuffer samples. It takes a
+// utilisation sample whenever it takes a sample for the ring, and keeps the last busyBuffer
+// samples.
 const (
 	powerBuffer = 120
 	powerEvery  = 20 * time.Millisecond
 	busyBuffer  = 99
 )
 
-// A point is a sample in a buffer. Its value is in mW or percent.
+// A point is a sample in a buffer. The value is in mW for power samples, and in percent for
+// utilisation samples.
 type point struct {
 	at    time.Duration // time since the start
 	value int
@@ -58,9 +60,9 @@ func (b *board) buffer(how Sampling, from time.Duration, loads []load, taken []s
 	b.worked += step * time.Duration(b.busy) / 100
 }
 
-// averaged returns the power in mW, averaged over the time over, which ends at a moment in this
-// step. If the time is shorter than a step, the result depends on whether a load runs at this
-// moment.
+// averaged returns the mean power over a period, in mW. The period has the length over and ends
+// at moment in this step. If the period is shorter than a step, the result is the power of the
+// load that runs at this moment.
 func (b *board) averaged(over, moment time.Duration, loads []load) int {
 	if over < step {
 		watts, at := b.Floor, b.random.IntN(100)

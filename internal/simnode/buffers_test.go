@@ -9,9 +9,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestBuffers checks the driver's sample buffers for a GPU that draws 70 W, and 400 W more during
-// half of every second. Momentary power must be high in half of the samples, and power averaged
-// over a second must equal their mean. Power averaged over 100 ms takes 100 ms to rise or fall.
+// TestBuffers checks the driver's sample buffers. The GPU draws 70 W in one half of every second
+// and 470 W in the other half. If the driver reports momentary power, half of the samples must be
+// high. If it averages power over a second, every sample must equal the mean power. If it averages
+// power over 100 ms, the power must rise and fall within 100 ms.
 func TestBuffers(t *testing.T) {
 	for _, tt := range []struct {
 		over      time.Duration
@@ -36,9 +37,10 @@ func TestBuffers(t *testing.T) {
 	}
 }
 
-// checkBuffers checks that a GPU has 120 power samples, of which the given number lies between two
-// values and the others lie near them. It also checks that the GPU was busy for half of the time
-// according to the utilisation samples.
+// checkBuffers checks that a GPU has 120 power samples. The given number of samples must lie
+// between the values low and high, and the other samples must lie near one of these values.
+// checkBuffers also checks that, according to the utilisation samples, the GPU was busy for half
+// of the time.
 func checkBuffers(t *testing.T, state map[string][]fields, uuid string, low, high, between int) {
 	t.Helper()
 	count := func(name string, most, value int) (n int) {

@@ -12,9 +12,9 @@ func cheats() Scenario {
 	return cheating
 }
 
-// Cheats returns a machine with one trick on each GPU, by which a tenant tries to be charged less.
-// It also returns the same machine with the same work but without the tricks, and the names of the
-// tricks in the order of the GPUs.
+// Cheats returns a machine on which a tenant tries one trick on each GPU to be charged less. It also
+// returns a machine with the same work but without the tricks, and the names of the tricks in the
+// order of the GPUs.
 func Cheats() (cheating, honest Scenario, names []string) {
 	return playing("cheats", tricks)
 }
@@ -34,7 +34,7 @@ func FleetingCheats() (cheating, honest Scenario, names []string) {
 // playing returns the results of [Cheats] for a list of tricks.
 func playing(name string, tricks []trick) (cheating, honest Scenario, names []string) {
 	cheating = hgxH100(name, len(tricks))
-	cheating.Description = "8 H100; on each GPU a tenant tries another trick to pay for less than it uses"
+	cheating.Description = "8 H100; on each GPU a tenant tries a different trick to pay for less than it uses"
 	cheating.Sampling.Even = true
 	for i, trick := range tricks {
 		if !trick.exclusive {
@@ -80,7 +80,7 @@ var tricks = []trick{
 		}
 		sc.addPods(p, neighbour(g))
 	}},
-	{name: "a worker without an allocation as the server of an idle client", play: func(g int, sc *Scenario, cheating bool) {
+	{name: "a worker without an allocation that poses as the MPS server of an idle client", play: func(g int, sc *Scenario, cheating bool) {
 		p := worker("daemon", g)
 		if cheating {
 			p.Containers[0].Devices = nil
@@ -128,7 +128,8 @@ var tricks = []trick{
 }
 
 // namedAsPod returns a trick in which a process on the host runs in a cgroup with the name of a pod's
-// cgroup. This cgroup is below the given cgroup, which belongs to the process's service or user.
+// cgroup. The process's cgroup is below the given cgroup. The given cgroup belongs to the service or
+// user of the process.
 func namedAsPod(name, cgroup string) trick {
 	return trick{name: name, exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
 		victim := neighbour(g)
@@ -141,7 +142,8 @@ func namedAsPod(name, cgroup string) trick {
 	}}
 }
 
-// hostTricks contains the cgroups below which users other than root can create cgroups of any name.
+// hostTricks contains one trick for each place in which a user other than root can create cgroups
+// with any name.
 var hostTricks = []trick{
 	namedAsPod("a system service", "/system.slice/mallory.service"),
 	namedAsPod("an LXC container", "/lxc.payload.mallory/system.slice"),
@@ -175,7 +177,7 @@ var fleetingTricks = []trick{
 	}},
 }
 
-// fleeting limits the lifetime of a pod's processes to 300 ms if cheating is set.
+// If cheating is set, fleeting limits the lifetime of the pod's processes to 300 ms.
 func fleeting(p Pod, cheating bool) Pod {
 	for i := range p.Containers[0].Processes {
 		if cheating {
@@ -205,7 +207,7 @@ func idler(g int, kind Context) Process {
 	return Process{Comm: "python3", Work: []Work{{GPU: g, Memory: gib / 2, Context: kind}}}
 }
 
-// addPods adds pods to the scenario. On a GPU that is not shared, the pods hold part 0.
+// addPods adds pods to the scenario. If a GPU is not shared, the pods hold part 0 of the GPU.
 func (sc *Scenario) addPods(pods ...Pod) {
 	for _, p := range pods {
 		for _, c := range p.Containers {

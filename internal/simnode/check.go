@@ -67,8 +67,8 @@ type busyTime struct {
 	percent int
 }
 
-// most returns the maximum total activity on a device in percent. It is reached at the beginning of
-// a span.
+// most returns the maximum total activity on a device in percent. The maximum is reached at the
+// beginning of a span.
 func (b busyTimes) most(d Device) (most int) {
 	for _, begins := range b[d] {
 		sum := 0

@@ -1,10 +1,11 @@
 package simnode
 
-// margin is the difference between the temperature at which the driver reduces the clocks and the temperature of the GPU, in °C.
+// margin returns the margin in °C: the temperature at which the driver reduces the clocks, minus the GPU's current
+// temperature.
 func (b *board) margin() int { return 87 - b.temperature() }
 
-// The reasons for low clocks (nvml.h, nvmlClocksEventReason*). Turing and Ampere GPUs do not report the limits of the board and of its
-// reliability.
+// These are the reasons for low clocks (nvml.h, nvmlClocksEventReason*). Turing and Ampere GPUs do not report the
+// reasons board limit and reliability limit.
 const (
 	reasonIdle            = 0x1
 	reasonSlowdown        = 0x8
@@ -14,7 +15,7 @@ const (
 	newerReasons          = 0x7ff
 )
 
-// clockReasons returns the bits of the present reasons.
+// clockReasons returns the bits of the reasons that are currently active.
 func (b *board) clockReasons() (bits int) {
 	if b.busy == 0 {
 		bits |= reasonIdle
@@ -56,13 +57,13 @@ func writeDetails(r *record, w *world, b *board) {
 	}
 }
 
-// inforomImages contains the version of the InfoROM's image of each generation.
+// inforomImages contains the version of the InfoROM image by generation.
 var inforomImages = map[Generation]string{Turing: "G183.0200.00.02", Ampere: "G506.0200.00.04", Hopper: "G520.0200.00.05", Blackwell: "G548.0201.00.06"}
 
 // c2cLinks is the number of NVLink-C2C links of a GPU on a board with a Grace CPU.
 const c2cLinks = 10
 
-// writeC2CLinks adds the NVLink-C2C links, which are all active.
+// writeC2CLinks adds the NVLink-C2C links. All links are active.
 func writeC2CLinks(r *record, b *board) {
 	fields := healthRecord{"gpu", b.UUID}
 	fields.field(170, c2cLinks)
@@ -72,7 +73,8 @@ func writeC2CLinks(r *record, b *board) {
 	r.line("health", fields...)
 }
 
-// confidentialComputing returns the state of confidential computing, which is off; nil if the GPUs do not support it.
+// confidentialComputing returns the state of confidential computing. The state is off, or nil if the GPUs do not
+// support confidential computing.
 func confidentialComputing(boards []*board) any {
 	for _, b := range boards {
 		if b.AMD == nil && (b.Generation == Hopper || b.Generation == Blackwell) {

@@ -13,8 +13,8 @@ type MIG struct {
 	Instances []Instance
 }
 
-// Instance is a GPU instance with one compute instance of the same size. Another instance can have
-// the same id at another time.
+// Instance is a GPU instance with one compute instance of the same size. After the instance was
+// removed, another instance can have the same id.
 type Instance struct {
 	ID      int    // id of the GPU instance in the driver
 	Profile string // such as 3g.40gb
@@ -39,8 +39,8 @@ type Device struct {
 type Claim struct {
 	Namespace, Name string
 	Devices         []Device
-	// Admin is set for a claim with admin access. Its pod may monitor devices of other owners and
-	// is not charged for them. The kubelet lists the claim like any other claim.
+	// Admin is set for a claim with admin access. The claim's pod may monitor devices of other owners,
+	// and is not charged for these devices. The kubelet lists the claim like any other claim.
 	Admin bool
 }
 
@@ -62,8 +62,8 @@ func Parts(position int, parts ...int) []Device {
 	return out
 }
 
-// partCount returns the number of MIG instances or replicas of a GPU, including instances that are
-// offered only at another time.
+// partCount returns the number of MIG instances or replicas of a GPU, including instances that do
+// not exist all the time.
 func (g *GPU) partCount() int {
 	if g.MIG != nil {
 		return len(g.MIG.Instances)
@@ -91,8 +91,7 @@ func (g *GPU) instance(part int) int {
 }
 
 // resource returns the extended resource under which the vendor's device plugin offers a part. The
-// plugin is configured with the strategy mixed for MIG and with the default renaming for shared
-// GPUs.
+// plugin uses the strategy mixed for MIG, and the default names for shared GPUs.
 func (g *GPU) resource(part int) string {
 	switch {
 	case g.AMD != nil:
@@ -106,7 +105,7 @@ func (g *GPU) resource(part int) string {
 	}
 }
 
-// deviceID returns the id that the vendor's device plugin gives a device.
+// deviceID returns the id that the vendor's device plugin uses for a device.
 func (sc *Scenario) deviceID(d Device) string {
 	g, part := &sc.GPUs[d.GPU], d.Part
 	switch {
@@ -121,7 +120,7 @@ func (sc *Scenario) deviceID(d Device) string {
 	}
 }
 
-// nodeID returns the id that Google's device plugin on GKE gives a part. This plugin names parts
+// nodeID returns the id that Google's device plugin on GKE uses for a part. This plugin names parts
 // after device nodes and offers all of them as nvidia.com/gpu.
 func (g *GPU) nodeID(minor, part int) string {
 	id := "nvidia" + strconv.Itoa(minor)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Devices returns the directory with the device files of NVIDIA's driver. The fake library locks
-// each file that it opens.
+// Devices returns the directory with the device files of NVIDIA's driver. The fake driver
+// library locks each device file that it opens.
 func (n *Node) Devices() string { return filepath.Join(n.dir, "dev") }
 
 // control is the device file that every process opens if it uses a GPU.
@@ -29,8 +29,8 @@ func (n *Node) writeDevices() error {
 	return writeFiles(n.Devices(), files)
 }
 
-// ErrInUse is returned for an operation that is not possible because a process has opened the
-// driver or the GPU.
+// ErrInUse is returned if an operation is not possible, because a process has opened the driver
+// or the GPU.
 var ErrInUse = errors.New("in use by another client")
 
 // Unload unloads NVIDIA's driver, unless a process has opened it.

@@ -92,9 +92,9 @@ func writeBuffers(r *record, w *world, b *board) {
 	}
 }
 
-// writeProcesses adds the contexts on a board. If the exporter has a private PID namespace, the
-// driver lists no processes, because it omits processes that are not visible in the namespace
-// (NVIDIA open-gpu-kernel-modules, gpu_rmapi.c). Samples still contain the PIDs of these processes
+// writeProcesses adds the contexts on a board. If the exporter has a private PID namespace, the driver lists no
+// processes, because the driver omits processes that are not visible in the caller's namespace (NVIDIA
+// open-gpu-kernel-modules, gpu_rmapi.c). Samples nevertheless contain the PIDs of the omitted processes
 // (kern_perf_ctrl.c).
 func writeProcesses(r *record, w *world, gpu int) {
 	if w.scenario.PrivatePIDs {
@@ -127,7 +127,7 @@ func kind(c Context) string {
 	}
 }
 
-// writeInstance adds a MIG device, which is a GPU instance with its only compute instance.
+// writeInstance adds a MIG device. The MIG device consists of a GPU instance and its only compute instance.
 func writeInstance(r *record, b *board, position int) {
 	i := b.MIG.Instances[position]
 	fields := []any{
@@ -201,8 +201,8 @@ func state(b *board) []any {
 		"throttled_power_brake", b.throttled[gpu.ThrottlePowerBrake].Nanoseconds()+b.sinceLoad(PowerBrake))
 }
 
-// zeroFields contains the DCGM fields that are always 0 here: replays, encoder and decoder
-// utilisation, violations, ECC errors, retired pages and NVLink traffic.
+// zeroFields contains the DCGM fields that are 0 in all scenarios: replays, encoder and decoder utilisation,
+// violations, ECC errors, retired pages and NVLink traffic.
 var zeroFields = []int{202, 206, 207, 240, 241, 242, 243, 310, 311, 312, 313, 390, 391, 449}
 
 // counters returns the fields for a board's energy counters.

@@ -15,8 +15,8 @@ import (
 // firstFile is the number of the first open file of a process.
 const firstFile = 8
 
-// addFiles adds the open files of a process. For each AMD GPU there are two files, of which the
-// second is a duplicate of the first.
+// addFiles adds the open files of a process. For each AMD GPU there are two files. The second file is
+// a duplicate of the first file.
 func (sc *Scenario) addFiles(dir string, p *process) error {
 	for i, k := range p.work {
 		if sc.GPUs[k.GPU].AMD == nil {

@@ -32,8 +32,8 @@ func writeFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// link creates a relative symbolic link, as the kernel does in /sys. The path of the link and the
-// path of the target are below the given directory.
+// link creates a relative symbolic link, like the links that the kernel creates in /sys. The path
+// of the link and the path of the target are below the given directory.
 func link(dir, from, to string) error {
 	relative, err := filepath.Rel(filepath.Dir(from), filepath.Dir(to))
 	if err != nil {

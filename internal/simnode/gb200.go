@@ -15,12 +15,12 @@ func gb200() Scenario {
 	return sc
 }
 
-// gb200Module returns the same tray with a driver that counts the energy of whole modules, so that
-// each GPU reports the energy of both GPUs in its module. The pods hold whole modules, so the
-// larger of a board's two readings is the energy that its pod used.
+// gb200Module returns the tray of gb200 with a driver that counts the energy of whole modules. Each
+// GPU reports the energy of both GPUs in its module. The pods hold whole modules, so the larger of
+// a module's two readings is the energy that the module's pod used.
 func gb200Module() Scenario {
 	sc := gb200Tray("gb200-module", CountsModule)
-	sc.Description = "the same tray; each GPU shows the energy of its whole module"
+	sc.Description = "as gb200, but each GPU shows the energy of its whole module"
 	pod := infer("infer-0", 2, 700)
 	second := infer("", 3, 640).Containers[0]
 	c := &pod.Containers[0]

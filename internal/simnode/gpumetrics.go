@@ -26,8 +26,8 @@ func (b blob) u32(at int, v int64) { binary.NativeEndian.PutUint32(b[at:], uint3
 
 func (b blob) u64(at int, v uint64) { binary.NativeEndian.PutUint64(b[at:], v) }
 
-// accumulator converts energy to the unit of the driver's counter, 2⁻¹⁶ J. It rounds up, so that a
-// reader that rounds down gets the original millijoules.
+// accumulator converts energy to the unit of the driver's counter, 2⁻¹⁶ J. The result is rounded
+// up, so that a reader that rounds down gets the original millijoules.
 func accumulator(e gpu.Millijoules) uint64 { return (uint64(e)*65536 + 999) / 1000 }
 
 // metrics returns the content of a board's gpu_metrics file.

@@ -10,8 +10,8 @@ import (
 // reports.
 type Generation int
 
-// These are the generations. A Turing GPU retires pages instead of remapping rows, and has no
-// NVLink (T4). A Blackwell GPU counts the NVLink errors of each link, in other fields (nvml.h,
+// These are the generations. A Turing GPU retires pages instead of remapping rows, and has no NVLink (T4). A
+// Blackwell GPU counts the NVLink errors separately for each link, in other fields than older GPUs (nvml.h,
 // NVML_FI_DEV_NVLINK_COUNT_*).
 const (
 	Hopper Generation = iota
@@ -20,7 +20,7 @@ const (
 	Blackwell
 )
 
-// Condition identifies a value of a GPU's health, which is an integer: a count, a number of banks or
+// Condition identifies a value of a GPU's health. Each value is an integer: a count, a number of banks or
 // links, or a state. The constant is the name of the condition in the truth.
 type Condition string
 
@@ -28,10 +28,10 @@ type Condition string
 const (
 	DRAMCorrectable   Condition = "dram_correctable"
 	DRAMUncorrectable Condition = "dram_uncorrectable"
-	DRAMDeferred      Condition = "dram_deferred" // uncorrectable, in data of an AMD GPU that was not used yet
+	DRAMDeferred      Condition = "dram_deferred" // deferred uncorrectable errors of an AMD GPU, in data that was not used yet
 	SRAMUncorrectable Condition = "sram_uncorrectable"
 	RowsCorrectable   Condition = "rows_correctable"   // remapped rows, or retired pages on Turing
-	RowsUncorrectable Condition = "rows_uncorrectable" // the same, and retired pages on AMD GPUs
+	RowsUncorrectable Condition = "rows_uncorrectable" // remapped rows, or retired pages on Turing and on AMD GPUs
 	RowPending        Condition = "row_pending"        // 1 if a row will be remapped at the next reset
 	BanksMax          Condition = "banks_max"          // memory banks with the maximum number of spare rows
 	BanksHigh         Condition = "banks_high"
@@ -130,7 +130,7 @@ func writeHealth(r *record, w *world, b *board) {
 	}
 }
 
-// addLink adds the state of the PCIe link, which is slow while the GPU is idle.
+// addLink adds the state of the PCIe link. The link is slow while the GPU is idle.
 func (r *healthRecord) addLink(b *board) {
 	most := map[Generation]int{Turing: 3, Ampere: 4, Hopper: 5, Blackwell: 5}[b.Generation]
 	generation, state := 1, 8
@@ -148,8 +148,8 @@ func (r *healthRecord) addLink(b *board) {
 	}
 }
 
-// addMemory adds the memory errors since the driver was loaded, and the memory errors over the life
-// of the board.
+// addMemory adds two kinds of counts: the memory errors since the driver was loaded, and the memory errors
+// over the life of the board.
 func (r *healthRecord) addMemory(b *board) {
 	r.field(11, b.sinceLoad(DRAMCorrectable))
 	r.field(12, b.sinceLoad(DRAMUncorrectable))

@@ -10,7 +10,8 @@ import (
 )
 
 // kfdTree is the directory of amdkfd's processes, /sys/class/kfd/kfd/proc. Processes appear and
-// disappear atomically, as in [procTree]. The PIDs in it are PIDs in the initial namespace.
+// disappear atomically, as in [procTree]. The PIDs in the directory are PIDs in the initial
+// namespace.
 type kfdTree struct {
 	dir, scratch string
 	// running contains the paths of the occupancy files with a value other than 0.

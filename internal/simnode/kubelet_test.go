@@ -95,8 +95,8 @@ func TestKubeletGet(t *testing.T) {
 	}
 }
 
-// TestKubeletNames checks the kubelet's entries for every way in which a GPU or a part of a GPU can
-// be allocated. GPUs are numbered in the order of the scenario.
+// TestKubeletNames checks the kubelet's entries for every way to allocate a GPU or a part of a GPU.
+// GPUs are numbered in the order of the scenario.
 func TestKubeletNames(t *testing.T) {
 	tests := []struct {
 		scenario string

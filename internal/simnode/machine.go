@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// A Machine is one of several machines with the same scenario, which together simulate a fleet. The
+// A Machine is one of several machines with the same scenario. Together they simulate a fleet. The
 // zero Machine leaves the scenario unchanged.
 type Machine struct {
 	// Number changes every identity in the scenario: the node name, serial numbers, UUIDs and pods.
@@ -49,8 +49,8 @@ func (sc Scenario) On(m Machine) (Scenario, error) {
 	return sc, nil
 }
 
-// boards returns the GPUs of a machine. A moved board keeps its identity, but has the place of its
-// position in the new machine.
+// boards returns the GPUs of a machine. A moved board keeps its identity. Its place is the place of
+// its position in the new machine.
 func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 	for position, b := range m.Boards {
 		for _, p := range []int{position, b.Position} {
@@ -85,7 +85,7 @@ func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 	return gpus, nil
 }
 
-// uuidOn returns the UUID of the GPU at the same position in another machine.
+// uuidOn returns the UUID of the GPU that has the same position in the given machine.
 func (g *GPU) uuidOn(machine int) string {
 	if g.AMD != nil {
 		return hexID(g.UUID, strconv.Itoa(machine))[:16]
@@ -93,8 +93,8 @@ func (g *GPU) uuidOn(machine int) string {
 	return "GPU-" + uuid(g.UUID, strconv.Itoa(machine))
 }
 
-// dmi returns the DMI files of the nth machine. If the GPUs report the chassis, all machines share
-// it.
+// dmi returns the DMI files of the nth machine. If the GPUs report a chassis, all machines are in
+// this chassis.
 func (sc *Scenario) dmi(n int) map[string]string {
 	dmi := maps.Clone(sc.DMI)
 	dmi["product_uuid"] = uuid(dmi["product_uuid"], strconv.Itoa(n))

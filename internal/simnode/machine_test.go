@@ -58,8 +58,8 @@ func TestMachinesDiffer(t *testing.T) {
 	}
 }
 
-// TestChassis checks that the trays of a rack share a chassis and have different places in it, and
-// that other machines each have their own chassis.
+// TestChassis checks that the trays of a rack share a chassis and have different places in the
+// chassis. It also checks that all other machines have different chassis.
 func TestChassis(t *testing.T) {
 	rack, tray := on(t, "gb200", simnode.Machine{}), on(t, "gb200", simnode.Machine{Number: 2})
 	want := *rack.GPUs[0].Place

@@ -64,7 +64,7 @@ func mi300x() Scenario {
 // pod of NVIDIA's device plugin.
 func mixed() Scenario {
 	sc := hgxH100("mixed", 2)
-	sc.Description = "2 H100 and 2 MI210; a pod on each kind, a pod with a container on each, an idle MI210"
+	sc.Description = "2 H100 and 2 MI210; a pod on each kind of GPU, a pod with one container on each kind, an idle MI210"
 	sc.Devices = append(sc.Devices, managementController())
 	for i, bus := range []string{"A3", "E3"} {
 		sc.GPUs = append(sc.GPUs, instinctMI210(i, bus))
@@ -88,11 +88,11 @@ func mixed() Scenario {
 	return sc
 }
 
-// vulkan returns a machine with an AMD GPU that a graphics program and a ROCm program share. The
-// GPU is not allocated to their pods, which mount its device nodes instead.
+// vulkan returns a machine with an AMD GPU that a graphics program and a ROCm program share. The GPU
+// is not allocated to the pods of these programs. The pods mount the GPU's device nodes instead.
 func vulkan() Scenario {
 	sc := withoutNVIDIA("vulkan")
-	sc.Description = "1 MI210 that no pod holds; graphics in one pod, and a ROCm program in another one"
+	sc.Description = "1 MI210 that no pod holds; graphics in one pod, and a ROCm program in another pod"
 	sc.GPUs = []GPU{instinctMI210(0, "A3")}
 	sc.Pods = []Pod{
 		amdDevicePlugin(true),
@@ -156,7 +156,8 @@ func instinctMI210(n int, bus string) GPU {
 	}
 }
 
-// amdDevicePlugin returns the pod of AMD's device plugin, with or without the exporter.
+// amdDevicePlugin returns the pod of AMD's device plugin, If injected is set, the exporter is added
+// to this pod.
 func amdDevicePlugin(injected bool) Pod {
 	p := Pod{Namespace: "kube-system", Name: "amdgpu-device-plugin-daemonset-m4t9z", QoS: "besteffort", Containers: []Container{
 		{Name: "amdgpu-dp-cntr", Processes: []Process{{Comm: "k8s-device-plug"}}},
@@ -167,8 +168,8 @@ func amdDevicePlugin(injected bool) Pod {
 	return p
 }
 
-// metricsExporter returns a monitoring program that has opened all GPUs. It has an open file for
-// each part of a GPU.
+// metricsExporter returns a monitoring program that has opened all GPUs. The program has an open file
+// for each part of a GPU.
 func metricsExporter(gpus int) Pod {
 	watch := Process{Comm: "amd-metrics-exp"}
 	for i := range gpus {

@@ -3,8 +3,8 @@ package simnode
 import "time"
 
 // mig returns a machine with one GPU in MIG mode and one whole GPU. After 20 s the second instance
-// is replaced by an instance with fewer slices and the same id, and the pod on this instance is
-// replaced by another pod.
+// is replaced by an instance with the same id and fewer slices. The pod on the second instance is
+// then also replaced by another pod.
 func mig() Scenario {
 	const change = 20 * time.Second
 	sc := hgxH100("mig", 2)
@@ -60,8 +60,8 @@ func migA100() Scenario {
 	return sc
 }
 
-// These functions return instances with profiles of an H100 with 80 GB. Their arguments are the GPU
-// instance id and the start.
+// These functions return instances with the profiles of an H100 with 80 GB. The arguments of each
+// function are the GPU instance id and the first memory slice.
 func mig3g40gb(id, start int) Instance {
 	return Instance{ID: id, Profile: "3g.40gb", ProfileID: 9, Slices: 3, Start: start, Size: 4, Memory: 40320}
 }

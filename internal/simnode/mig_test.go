@@ -23,7 +23,7 @@ func TestMIGFloor(t *testing.T) {
 		"small-0":    150*70*140 + 2*slice,
 		"reserved-0": slice,
 	}
-	// The floor of each step is divided into whole millijoules, which causes a rounding error.
+	// The floor of each step is divided into whole millijoules. This division causes a rounding error.
 	for pod, e := range want {
 		if off := pods[pod] - e; off < -140 || off > 140 {
 			t.Errorf("%s used %d mJ, want %d", pod, pods[pod], e)
@@ -34,8 +34,8 @@ func TestMIGFloor(t *testing.T) {
 	}
 }
 
-// TestMIGDevices checks that the driver reports a MIG device for each instance, and for each
-// process the instance on which it runs.
+// TestMIGDevices checks that the driver reports a MIG device for each instance. It also checks
+// that, for each process, the driver reports the instance on which the process runs.
 func TestMIGDevices(t *testing.T) {
 	n := open(t, "mig")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -92,7 +92,7 @@ func instance(g, got fields, id, profile, slices, number, start, size, memory st
 }
 
 // TestMIGInstanceReplaced checks that after 20 s the second instance is replaced by an instance
-// with the same id, which another pod holds. The first instance keeps its UUID.
+// with the same id. Another pod must hold the new instance. The first instance must keep its UUID.
 func TestMIGInstanceReplaced(t *testing.T) {
 	n := open(t, "mig")
 	before := driverState(t, n)["instance"]
@@ -126,7 +126,7 @@ func TestMIGInstanceReplaced(t *testing.T) {
 }
 
 // TestMIGWithoutGPM checks that the driver of an A100 does not measure the activity of instances,
-// but its host engine does.
+// but that the host engine measures it.
 func TestMIGWithoutGPM(t *testing.T) {
 	n := open(t, "mig-a100")
 	run(t, n, 0, time.Second, time.Second)

@@ -28,12 +28,12 @@ type Node struct {
 	live    bool
 	faults  []Fault
 	engine  Engine
-	module  string // version of NVIDIA's kernel module in /sys; empty if it is not loaded
+	module  string // version of NVIDIA's kernel module in /sys; empty if the module is not loaded
 }
 
-// Open creates a node in a directory, which must be empty or not exist, and serves the kubelet's
-// sockets until the node is closed. When Open returns, the first state is on disk. The path of a
-// socket is limited to 107 bytes, so the directory's path should be short.
+// Open creates a node in a directory. The directory must be empty or must not exist. Open serves the
+// kubelet's sockets until the node is closed. When Open returns, the first state is on disk. The path
+// of a socket is limited to 107 bytes, so the directory's path should be short.
 func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
 	sc = sc.withUnits()
 	if err := sc.validate(); err != nil {
@@ -59,7 +59,8 @@ func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
 	return n, nil
 }
 
-// emptyDir creates the directory of a node, which must be empty, and returns its absolute path.
+// emptyDir creates the directory of a node and returns the absolute path of the directory. If the
+// directory exists, it must be empty.
 func emptyDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -140,11 +141,12 @@ func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	return n.publish()
 }
 
-// maxLate is the maximum delay of a step in real time. If a step is later than this, driver calls
-// for a GPU wait for it, because a real board's counter does not stop and then jump. AMD's files
-// cannot make a reader wait, so on a busy machine the counters in these files can stop and then
-// jump. Each file is complete, but two files of a GPU may belong to different steps. Therefore a
-// test in real time must compare such counters by value and not by time.
+// maxLate is the maximum delay of a step in real time. If a step is later than maxLate, driver calls
+// for a GPU wait for the step, because the counter of a real board does not stop and then jump. The
+// files of an AMD GPU cannot make a reader wait, so on a busy machine the counters in these files can
+// stop and then jump. Each file is complete, but two files of a GPU may belong to different steps.
+// Therefore a test in real time must look up an AMD counter by its value and not by the time of its
+// reading.
 const maxLate = 150 * time.Millisecond
 
 // RunLive steps the node in real time until the context ends. The node's start must have been read
@@ -226,7 +228,7 @@ func (n *Node) startProcesses(p *pod) error {
 	return nil
 }
 
-// startProcess adds a process to /proc, and then to the files of drivers that list processes in
+// startProcess adds a process to /proc, and then to the files of the drivers that list processes in
 // files.
 func (n *Node) startProcess(p *process) error {
 	return errors.Join(n.proc.start(&n.world.scenario, p), n.amd.kfd.start(&n.world.scenario, p))
@@ -253,9 +255,9 @@ func (n *Node) end(p *pod) error {
 	return nil
 }
 
-// publish updates the kubelet's pods, stops or starts the kubelet, and writes first the truth and
-// then the driver's state. Because of this order, the truth contains every counter value that can
-// be read through the driver.
+// publish updates the kubelet's pods, and stops or starts the kubelet if necessary. Then it writes
+// the truth, and after it the driver's state. Because of this order, the truth contains every counter
+// value that can be read through the driver.
 func (n *Node) publish() error {
 	n.kubelet.set(n.world.pods, n.world.at)
 	if err := n.kubelet.setRunning(n.world.kubelet); err != nil {
@@ -363,8 +365,8 @@ func (n *Node) Env() []string {
 	}
 }
 
-// EngineFlags returns additional flags that make the exporter also read the node's DCGM host
-// engine, through the given fake library. The library accepts any address.
+// EngineFlags returns additional flags. They make the exporter also read the node's DCGM host engine
+// through the given fake library. The library accepts any address of an engine.
 func (n *Node) EngineFlags(library string) []string {
 	return []string{
 		"--dcgm.address=127.0.0.1:5555", "--dcgm.library=" + library, "--dcgm.profiling", "--dcgm.fields=default",

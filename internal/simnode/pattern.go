@@ -4,7 +4,7 @@ import "time"
 
 // Pattern describes the activity of a process on a GPU over time, in percent. Without a period, the
 // activity is always High. If On is set, the activity is High in the first part of every period and
-// Low in the rest. Otherwise it rises from Low to High in every period.
+// Low in the rest. If On is not set, the activity rises from Low to High in every period.
 type Pattern struct {
 	Low, High  int // percent
 	On, Period time.Duration

@@ -10,7 +10,7 @@ import (
 )
 
 // podsAPI implements the kubelet's Pods API (Kubernetes 1.37, feature gate PodsAPI), except the
-// watch, which the exporter does not use.
+// watch. The exporter does not use the watch.
 type podsAPI struct {
 	podsapi.UnimplementedPodsServer
 	*kubelet
@@ -41,8 +41,8 @@ func (k *podsAPI) GetPod(_ context.Context, r *podsapi.GetPodRequest) (*podsapi.
 }
 
 // marshal encodes the few fields that identify the pod as a core/v1 Pod in protobuf
-// (k8s.io/api/core/v1/generated.proto). The module that contains the type is not used, because it
-// is large and not needed otherwise.
+// (k8s.io/api/core/v1/generated.proto). The module k8s.io/api, which contains the type, is not
+// used, because the module is large and nothing else here needs it.
 func (p *pod) marshal() []byte {
 	meta := appendField(nil, 1, p.name)           // ObjectMeta.name
 	meta = appendField(meta, 3, p.spec.Namespace) // ObjectMeta.namespace

@@ -113,8 +113,8 @@ func logLinks(t *testing.T, node string) map[string]string {
 	return links
 }
 
-// TestNoPodsAPI checks that a kubelet without the Pods API has neither its socket nor its
-// directory.
+// TestNoPodsAPI checks that neither the socket of the Pods API nor its directory exists if the
+// kubelet does not serve the Pods API.
 func TestNoPodsAPI(t *testing.T) {
 	n := open(t, "mig")
 	_, socket, _ := strings.Cut(flagOf(n, "--kubelet.pods-api-socket="), "=")

@@ -14,8 +14,8 @@ import (
 // /proc, because their directories are prepared in a neighbouring directory and then renamed.
 type procTree struct {
 	dir, scratch string
-	// private is set if the tree shows the private PID namespace of the exporter's container, which
-	// has one process.
+	// private is set if the tree shows the private PID namespace of the exporter's container. This
+	// namespace has one process.
 	private bool
 }
 
@@ -45,7 +45,8 @@ func (t procTree) write(boot string, start gpu.Instant) error {
 }
 
 // view returns a process as it appears in the tree, and reports whether the tree shows the process.
-// In its private PID namespace the exporter is PID 1, in the root of its cgroup namespace.
+// If the exporter has a private PID namespace, the exporter is PID 1, and its cgroup is the root of
+// its cgroup namespace.
 func (t procTree) view(p *process) (shown *process, ok bool) {
 	if !t.private {
 		return p, true
@@ -116,8 +117,8 @@ func (p *process) cgroupFile() string {
 	return p.cgroup
 }
 
-// stat returns the line in /proc/<pid>/stat, which has 52 fields (proc(5)). Field 2 is the name,
-// which is not quoted. Field 22 is the start time.
+// stat returns the line in /proc/<pid>/stat, which has 52 fields (proc(5)). Field 2 is the process
+// name without quotes. Field 22 is the start time.
 func (p *process) stat() string {
 	return fmt.Sprintf("%d (%s) S %d %d %d 0 -1 4194560 "+ // 1-9
 		"1450 0 3 0 12 7 0 0 20 0 1 0 "+ // 10-21

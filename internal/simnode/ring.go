@@ -7,8 +7,8 @@ import (
 )
 
 // Sampling configures the driver's utilisation samples. The zero value is the most favourable
-// setting for rules that use samples. It has the same sampling rate as NVIDIA's ring, which is 72
-// samples in 10 seconds (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h).
+// setting for rules that use samples. With the zero value, the sampling rate equals the rate of
+// NVIDIA's ring: 72 samples in 10 seconds (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h).
 type Sampling struct {
 	// PerSecond is the sampling rate in hertz; 0 means 7.2. NVIDIA documents rates from 1 to 6 Hz,
 	// depending on the product.
@@ -18,16 +18,16 @@ type Sampling struct {
 	Even bool
 	// Idle selects the process that a sample names on an idle GPU.
 	Idle Names
-	// Power is the time over which the driver averages its power samples, at most a second. If it is 0,
-	// the driver keeps no power samples.
+	// Power is the time over which the driver averages its power samples. The maximum is one second. If
+	// it is 0, the driver keeps no power samples.
 	Power time.Duration
 }
 
 // Names selects the process that a sample names while no work runs. The text in the driver's header
-// allows three interpretations, and public traces do not show which interpretation is right.
+// allows three interpretations, and public traces do not show the right interpretation.
 type Names int
 
-// These are the interpretations of the header.
+// These are the three interpretations of the text in the driver's header.
 const (
 	NamesActive Names = iota // a process with a context, with 0 %
 	NamesLast                // the last process that ran, selected at random from the active processes
@@ -37,8 +37,8 @@ const (
 // ringSpan is the length of the driver's sample ring.
 const ringSpan = 10 * time.Second
 
-// ring contains the process utilisation samples of one GPU. A sample contains the busy percentage
-// and the one process that was active at the time of the sample.
+// ring contains the process utilisation samples of one GPU. A sample contains the busy percentage,
+// and the only process that was active at the time of the sample.
 type ring struct {
 	samples []sample
 	next    int64 // number of the next sample since the start
@@ -61,9 +61,9 @@ func (s Sampling) at(k int64) time.Duration {
 	return time.Duration(float64(k) / s.PerSecond * float64(time.Second))
 }
 
-// record takes the samples that are due until the given time, while the given loads run, and drops
-// samples that are older than the ring. It returns all samples that it took, including samples that
-// name no process, which are not in the ring.
+// record takes the samples that are due until the given time while the given loads run. It then
+// drops samples that are older than ringSpan. It returns all samples that it took. Samples that name
+// no process are returned, but are not added to the ring.
 func (r *ring) record(how Sampling, until time.Duration, loads []load, random *rand.Rand) (taken []sample) {
 	for ; how.at(r.next) <= until; r.next++ {
 		s := r.take(how, loads, random)
@@ -119,8 +119,8 @@ func pick(loads []load, point int) uint32 {
 	return 0
 }
 
-// sampledAs returns the load that a load's samples name. The samples of an MPS client name its
-// server.
+// sampledAs returns the load that a load's samples name. A sample of an MPS client names the
+// client's server.
 func sampledAs(l load, loads []load) load {
 	if l.context != MPSClient {
 		return l

@@ -26,12 +26,12 @@ type Scenario struct {
 	Files map[string]string
 	// NoKubelet is set on a machine without Kubernetes.
 	NoKubelet bool
-	// Claims contains the resource claims for which DRA has allocated devices. A node has either a
-	// device plugin or a DRA driver, so if there are claims, the device plugin offers no GPUs.
+	// Claims contains the resource claims for which DRA has allocated devices. A node has either a device plugin or a DRA
+	// driver. Therefore the device plugin offers no GPUs if there are claims.
 	Claims []Claim
 	// GooglePlugin selects Google's device plugin on GKE instead of NVIDIA's plugin.
 	GooglePlugin bool
-	// PodsAPI is set if the kubelet serves its Pods API, which exists since Kubernetes 1.37.
+	// PodsAPI is set if the kubelet serves its Pods API. The API exists since Kubernetes 1.37.
 	PodsAPI bool
 	// PrivatePIDs is set if the exporter's container has its own PID namespace, because hostPID is not
 	// set.
@@ -40,8 +40,8 @@ type Scenario struct {
 	Events []Event
 	// Sampling configures the driver's utilisation samples.
 	Sampling Sampling
-	// If NoTruth is set, only the first row of the truth is written. It is set for scenarios with
-	// thousands of short-lived processes, because the rows would be long.
+	// If NoTruth is set, only the first row of the truth is written. NoTruth is set for scenarios with thousands of
+	// short-lived processes, because each row would be long.
 	NoTruth bool
 }
 
@@ -63,23 +63,21 @@ type GPU struct {
 	Limit    int    // enforced power limit in watts
 	MaxLimit int    // highest limit that can be set, in watts
 	Memory   uint64 // bytes
-	// Counter is the value of the board's energy counter at the start of the simulation.
+	// Counter is the value of the board's energy counter when the simulation starts.
 	Counter gpu.Millijoules
 	Counts  Counts
 	// Replicas is the number of replicas that the device plugin offers, through time-slicing or
 	// MPS. It is 0 if the GPU is not shared.
 	Replicas int
 	MIG      *MIG // nil if the GPU is not in MIG mode
-	// GPM is set if the driver reports the busy time of instances, as it does for Hopper and newer
-	// GPUs.
+	// GPM is set if the driver reports the busy time of instances. Drivers report this time for Hopper and newer GPUs.
 	GPM bool
-	// Throttle contains the percentage of the time for which the driver throttles the GPU, by
-	// cause.
+	// Throttle contains, for each cause, the percentage of time for which the driver throttles the GPU.
 	Throttle [gpu.NumThrottles]int
 	// Generation determines the health values that an NVIDIA GPU reports.
 	Generation Generation
-	// Defects change the health of a GPU over time. An AMD GPU has the errors of memory, RowsUncorrectable, HardwareThermal, ClockReduction
-	// and Heat.
+	// Defects change the health of a GPU over time. An AMD GPU supports only the conditions for memory errors,
+	// RowsUncorrectable, HardwareThermal, ClockReduction and Heat.
 	Defects []Defect
 	// Accounting is set if an administrator has enabled the driver's accounting of processes.
 	Accounting bool
@@ -100,7 +98,7 @@ type Fabric struct {
 	Clique  int
 }
 
-// Counts identifies which energy counters a GPU's driver offers.
+// Counts identifies the energy counters that the driver offers for a GPU.
 type Counts int
 
 // These are the possible sets of energy counters. On a board with two GPUs,
@@ -132,21 +130,21 @@ type Process struct {
 	Title string
 	UID   int
 	Work  []Work
-	// Below is the path of a cgroup below the container's cgroup, as a runtime inside the container
-	// creates it. It is usually empty.
+	// Below is the path of the process's cgroup, relative to the container's cgroup. It is usually empty. It is set if a
+	// runtime inside the container has created the cgroup.
 	Below string
-	// Lifetime, if set, is the time after which a process in a container is replaced by another
-	// process.
+	// Lifetime is the time after which a process in a container is replaced by another process. If it is 0, the process is
+	// not replaced.
 	Lifetime time.Duration
 }
 
-// Work describes the use of one GPU by a process. The process has a context on this GPU.
+// Work describes the use of one GPU by a process. The process has a context on the GPU.
 type Work struct {
 	GPU int // position in the scenario's list of GPUs
 	// Instance is the position of the process's MIG instance in the GPU's list of instances.
 	Instance int
-	// Watts is the power that the process adds to the floor while it keeps the GPU, or the instance,
-	// completely busy. This power differs between processes; an exporter cannot measure it.
+	// Watts is the power that the process adds to the floor while it keeps the GPU or the instance completely busy. The
+	// power differs between processes, and an exporter cannot measure the power of a single process.
 	Watts   int
 	Load    Pattern
 	Memory  uint64 // bytes
@@ -172,8 +170,8 @@ type Pod struct {
 	Namespace, Name string
 	QoS             string // burstable, besteffort, or empty for guaranteed
 	Containers      []Container
-	// Lifetime, if set, is the time after which a pod ends. After a pause, it is replaced by
-	// another pod with the same GPUs but another name, UID and processes.
+	// Lifetime is the time after which the pod ends. If it is 0, the pod does not end. After Pause, the pod is replaced by
+	// another pod with the same GPUs but with another name, another UID and other processes.
 	Lifetime, Pause time.Duration
 	Span
 	Unit *Unit // set if the pod represents a unit
@@ -210,10 +208,9 @@ type Event struct {
 // Action is the kind of an event.
 type Action int
 
-// These are the actions. A GPU that was lost draws no power and counts no energy. It remains on the
-// PCI bus, and in the driver as a lost GPU, until the driver is reloaded. While no driver is loaded
-// no work runs, but processes survive, unlike on a real machine. Pods start and end even while the
-// kubelet is stopped.
+// These are the actions. A GPU that was lost draws no power and counts no energy. Until the driver is reloaded, a lost
+// GPU remains on the PCI bus, and the driver reports it as lost. While no driver is loaded, no work runs, but processes
+// survive. On a real machine the processes would end. Pods start and end even while the kubelet is stopped.
 const (
 	FallOff      Action = iota // the GPU is lost, XID 79; not for AMD
 	UnloadDriver               // every call of NVIDIA's driver fails

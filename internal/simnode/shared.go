@@ -36,7 +36,7 @@ func accounted() Scenario {
 }
 
 // mps returns a machine with a device plugin that offers ten replicas of a GPU through MPS. The
-// plugin's control daemon runs the MPS server in a separate pod, which has no allocation.
+// plugin's control daemon runs the MPS server in a separate pod. This pod has no allocation.
 func mps() Scenario {
 	sc := hgxH100("mps", 1)
 	sc.Description = "1 H100 shared by MPS; 3 client pods and the server in the pod of the control daemon"

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// used returns the energy that a GPU has used after a number of seconds: by pod, in total and idle.
+// used returns the energy that a GPU has used after the given number of seconds: the energy of each
+// pod, the total energy and the idle energy.
 func used(t *testing.T, n *simnode.Node, position, seconds int) (pods map[string]gpu.Millijoules, total, idle gpu.Millijoules) {
 	t.Helper()
 	g := history(t, n)[10*seconds].GPUs[position]
@@ -77,8 +78,8 @@ func TestMPS(t *testing.T) {
 	}
 }
 
-// TestDRA checks that two pods that share a claim both hold its devices, and that a claim with
-// admin access holds none.
+// TestDRA checks that two pods that share a claim both hold the devices of the claim, and that a
+// claim with admin access holds no device.
 func TestDRA(t *testing.T) {
 	n := open(t, "dra")
 	run(t, n, 0, 10*time.Second, time.Second)

@@ -63,7 +63,8 @@ func throttled() Scenario {
 	return sc
 }
 
-// during returns the defects that change a condition for a limited time.
+// during returns two defects: the first adds by to a condition at the start of span, and the second subtracts it at the
+// end.
 func during(span Span, c Condition, by int64) []Defect {
 	return []Defect{{Condition: c, Span: Span{From: span.From}, By: by}, {Condition: c, Span: Span{From: span.Until}, By: -by}}
 }

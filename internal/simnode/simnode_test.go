@@ -47,7 +47,8 @@ func openScenario(t *testing.T, sc simnode.Scenario) *simnode.Node {
 	return n
 }
 
-// run steps a node up to a time after the start, once per tick.
+// run steps a node once per tick, until the simulated time since the start is
+// to.
 func run(t *testing.T, n *simnode.Node, from, to, tick time.Duration) {
 	t.Helper()
 	for d := from + tick; d <= to; d += tick {

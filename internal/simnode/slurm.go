@@ -78,7 +78,7 @@ func SlurmJob(id, sluid string, uid int, devices []Device, work ...Work) Unit {
 	return u
 }
 
-// onV1 moves a job to cgroup v1, where not every controller contains Slurm's cgroups.
+// onV1 moves a job to cgroup v1. There, only some controllers contain Slurm's cgroups.
 func onV1(u Unit) Unit {
 	uid := u.Processes[len(u.Processes)-1].UID
 	job := fmt.Sprintf("/slurm_gpu-a/uid_%d/job_%s%%s", uid, u.Name)

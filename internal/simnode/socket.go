@@ -34,8 +34,8 @@ func openSocket(path string, register func(grpc.ServiceRegistrar)) (*socket, err
 	return s, nil
 }
 
-// close stops the server and removes the socket. If the server was stopped before it served, the
-// resulting error is ignored.
+// close stops the server and removes the socket. If the server was stopped before it began to
+// serve, close ignores the error of this case.
 func (s *socket) close() error {
 	s.server.Stop()
 	if err := <-s.served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {

@@ -51,7 +51,7 @@ func (n *Node) writeModule() error {
 	return writeFiles(dir, map[string]string{"version": version})
 }
 
-// writePCI adds a PCI device. As in the kernel's /sys, the entry of the bus is a link to the
+// writePCI adds a PCI device. As in the kernel's /sys, the directory of the bus contains a link to the
 // device's folder below the PCI root.
 func writePCI(dir string, d PCIDevice) error {
 	err := writeFiles(filepath.Join(dir, pciFolder(d.Address)), map[string]string{
@@ -92,8 +92,8 @@ func pciFolder(address string) string {
 // is card0.
 const managementDisplay = "0x030000"
 
-// sysfsAddress converts a PCI address from NVML's format to the kernel's format, which has a four-digit
-// domain and is in lower case.
+// sysfsAddress converts a PCI address from NVML's format to the kernel's format. The kernel's format
+// has a four-digit domain and lower-case letters.
 func sysfsAddress(bus string) string {
 	return strings.ToLower(strings.TrimPrefix(bus, "0000"))
 }

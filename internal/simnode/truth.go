@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Truth is one row of the truth, which describes the state of the model after one step.
+// Truth is one row of the truth. It describes the state of the model after one step.
 type Truth struct {
 	// Time is in nanoseconds since the Unix epoch. Boot is in nanoseconds since boot.
 	Time int64 `json:"time_unix_ns"`
@@ -30,9 +30,9 @@ type Truth struct {
 type GPUTruth struct {
 	UUID   string `json:"uuid"`
 	Serial string `json:"serial"`
-	// Counter is the energy counter that the driver reports for this GPU: the GPU's own counter or,
-	// if it has none, the counter of its module. It is nil while the GPU is lost or the driver is
-	// not loaded.
+	// Counter is the energy counter that the driver reports for this GPU. If the GPU has no counter
+	// of its own, it is the counter of the GPU's module. Counter is nil while the GPU is lost or the
+	// driver is not loaded.
 	Counter *gpu.Millijoules `json:"counter_mj"`
 	Energy  gpu.Millijoules  `json:"energy_mj"`
 	// Peak is the highest power of a step until now, in mW.
@@ -115,7 +115,7 @@ func (t *Truth) GPU(uuid string) *GPUTruth {
 type History []Truth
 
 // Find returns the newest row in which a GPU's counter has the given value, or nil if there is
-// none. The value may have been read through the driver, for example.
+// none. For example, the value was read through the driver.
 func (h History) Find(uuid string, counter gpu.Millijoules) *Truth {
 	for i := len(h) - 1; i >= 0; i-- {
 		if g := h[i].GPU(uuid); g != nil && g.Counter != nil && *g.Counter == counter {

@@ -135,8 +135,8 @@ func TestCounterHasRow(t *testing.T) {
 	}
 }
 
-// TestModuleCounter checks that the GPUs of a module report the same counter, and that this counter
-// increases by the energy of both GPUs.
+// TestModuleCounter checks that the GPUs of a module report the same counter, and that the counter increases by
+// the energy of both GPUs.
 func TestModuleCounter(t *testing.T) {
 	n := open(t, "gb200-module")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -276,7 +276,7 @@ func TestTruthSparse(t *testing.T) {
 }
 
 // TestTruthHeld checks the time for which containers hold a GPU, including containers with two replicas. It also
-// checks the highest power of the GPU, on which two processes each draw 500 W for 40 % of the time.
+// checks the highest power of the GPU. Two processes on the GPU each draw 500 W for 40 % of the time.
 func TestTruthHeld(t *testing.T) {
 	sc, err := simnode.Lookup("timeslice")
 	if err != nil {

@@ -34,8 +34,8 @@ func openTruthLog(dir string) (*truthLog, error) {
 	return &truthLog{newest: filepath.Join(dir, "truth.json"), dense: dense, sparsely: sparsely}, err
 }
 
-// add keeps the row of a step until the next flush. It flushes the rows if there are many, so that a
-// long jump in time needs little memory. Rows in the sparse history have no processes.
+// add keeps the row of a step until the next flush. If there are many rows, add flushes them, so
+// that a long jump in time needs little memory. Rows in the sparse history have no processes.
 func (l *truthLog) add(t Truth, n int64) error {
 	row, err := json.Marshal(t)
 	if err != nil {
@@ -68,7 +68,7 @@ func (l *truthLog) flush() error {
 
 func (l *truthLog) close() error { return errors.Join(l.dense.file.Close(), l.sparsely.file.Close()) }
 
-// growing is a file to which rows are appended. The file before the last rotation is kept, too.
+// growing is a file to which rows are appended. The previous file is also kept after a rotation.
 type growing struct {
 	path, older string
 

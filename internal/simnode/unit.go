@@ -14,8 +14,9 @@ import (
 // Unit is a job, a container outside pods, a service or a user.
 type Unit struct {
 	gpu.Unit
-	// Cgroup is the unit's path in the unified hierarchy, to which the field Below of each process is
-	// appended. It may also consist of the lines of a cgroup file with %s in place of Below.
+	// Cgroup is the path of the unit's cgroup in the unified hierarchy. The field Below of each
+	// process is appended to this path. Alternatively, Cgroup contains the lines of a cgroup file,
+	// with %s in place of Below.
 	Cgroup    string
 	Processes []Process
 	Devices   []Device // devices that the unit holds

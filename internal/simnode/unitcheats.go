@@ -8,11 +8,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// UnitCheats is a variant of [Cheats] on a machine without Kubernetes. On each GPU a job, container
-// or user tries to be charged less, or tries to cause charges for a job on the same GPU.
+// UnitCheats is a variant of [Cheats] on a machine without Kubernetes. On each GPU, one unit tries
+// to be charged less or tries to cause charges for a job on the same GPU. The unit is a job, a
+// container or a user.
 func UnitCheats() (cheating, honest Scenario, names []string) { return playTricks(unitTricks) }
 
-// ManagerCheats is a variant of [UnitCheats] in which owners imitate units of other managers.
+// ManagerCheats is a variant of [UnitCheats] in which units imitate the units of other managers.
 func ManagerCheats() (cheating, honest Scenario, names []string) { return playTricks(managerTricks) }
 
 // playTricks returns a machine with tricks, the same machine without the tricks, and the names of

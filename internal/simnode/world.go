@@ -73,15 +73,15 @@ func newWorld(sc Scenario, start gpu.Instant) *world {
 	return w
 }
 
-// beforeStart returns the boot-clock time that is the given duration before the start, but at least
-// 0.
+// beforeStart returns the boot-clock time at the given duration before the start, or 0 if that time
+// is before the boot.
 func (w *world) beforeStart(d time.Duration) time.Duration { return max(w.start.Boot-d, 0) }
 
 // elapsed returns the simulated time since the start.
 func (w *world) elapsed() time.Duration { return time.Duration(w.steps) * step }
 
-// change is the result of one step: the pods that ended and the pods that started, and the
-// processes that ended and started in the remaining pods.
+// change is the result of one step. It lists the pods that ended and the pods that started. It also
+// lists the processes that ended or started in the remaining pods.
 type change struct {
 	endedPods, startedPods           []*pod
 	endedProcesses, startedProcesses []*process
@@ -213,7 +213,7 @@ func (w *world) applyEvent(e Event) {
 	}
 }
 
-// reportXID adds an XID error of a board, which the driver reports to its clients.
+// reportXID adds an XID error of a board. The driver reports the error to its clients.
 func (w *world) reportXID(b *board, code int) {
 	w.driver.xids = append(w.driver.xids, xid{b.UUID, code})
 	if b.health != nil {
@@ -279,7 +279,7 @@ func (w *world) held(c *Container) []Device {
 }
 
 // loads returns the processes with a context on each board, and their current activity. On a lost
-// GPU, or without a driver, no process is active.
+// GPU, or while no driver is loaded, no process is active.
 func (w *world) loads() [][]load {
 	loads := make([][]load, len(w.boards))
 	for _, p := range w.processes() {

@@ -2,8 +2,9 @@
 //
 // They are written in C because they replace the driver at its C ABI. The production code loads
 // them with dlopen through the unchanged bindings. The tests therefore cover the released code,
-// including struct layouts, sizing calls and return codes. A fake behind a Go interface would prove
-// none of this, and a shared library written in Go would add a second Go runtime to the process.
+// including struct layouts, sizing calls and return codes. A fake behind a Go interface would test
+// none of these. A shared library that is written in Go would add a second Go runtime to the
+// process.
 package fakes
 
 import (
@@ -36,10 +37,10 @@ var (
 	cuda = library{name: "libcuda.so.1", source: "cuda.c"}
 )
 
-// Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path of the library. It
-// requires gcc, which cgo also needs, and the go command, which finds the header of the binding. It
-// must be called from within this module. The header comment of nvml.c describes how the library is
-// configured.
+// Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path of the library.
+// Compile requires gcc, because cgo needs it, and the go command, because it finds the header of
+// the binding. Compile must be called from within this module. The header comment of nvml.c
+// describes how the library is configured.
 func Compile(dir string) (path string, err error) {
 	return nvml.compile(dir)
 }
@@ -55,9 +56,9 @@ func CompileCUDA(dir string) (path string, err error) {
 }
 
 // Without copies a compiled library into another directory and returns the path of the copy. The
-// copy lacks the given functions, like the library of an older driver. Without renames the
-// functions. The loader does not find the new names, because it looks up symbols by a hash of the
-// name.
+// copy lacks the given functions, like the library of an older driver. The function Without renames
+// them in the copy. The loader does not find the renamed functions, because it looks up symbols by
+// a hash of the name.
 func Without(library, dir string, functions ...string) (path string, err error) {
 	content, err := os.ReadFile(library)
 	if err != nil {
@@ -70,8 +71,8 @@ func Without(library, dir string, functions ...string) (path string, err error) 
 	return path, os.WriteFile(path, content, 0o755)
 }
 
-// OfVersion copies a compiled driver library to a path. The copy belongs to one version of the
-// driver, and fails with every other version.
+// OfVersion copies a compiled driver library to a path. The copy works only with the given version
+// of the driver.
 func OfVersion(library, path, version string) error {
 	content, err := os.ReadFile(library)
 	if err != nil {
@@ -112,7 +113,8 @@ func (l library) build(path string) error {
 	if err := os.CopyFS(src, sources); err != nil {
 		return err
 	}
-	// The library must not contain the temporary folder: equal sources give equal libraries.
+	// The library must not contain the path of the temporary folder, so that equal sources result in
+	// equal libraries.
 	args := []string{
 		"-shared", "-fPIC", "-O1", "-g", "-ffile-prefix-map=" + src + "=.", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
 		"-DNVML_NO_UNVERSIONED_FUNC_DEFS",
@@ -134,7 +136,8 @@ func (l library) includes() ([]string, error) {
 	return []string{"-I" + filepath.Join(module, l.headers)}, nil
 }
 
-// output runs a command. Its error contains the command's standard error output.
+// output runs a command. If the command fails, the error contains the command's standard error
+// output.
 func output(cmd *exec.Cmd) (string, error) {
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {

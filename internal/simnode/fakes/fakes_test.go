@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 )
 
-// TestCompile compiles the libraries against the binding's headers, which detects a changed ABI,
-// and checks their exported symbols.
+// TestCompile compiles the libraries against the binding's headers and checks their exported
+// symbols. If the ABI has changed, the compilation fails.
 func TestCompile(t *testing.T) {
 	path, err := fakes.Compile(t.TempDir() + "/new")
 	if err != nil {
@@ -31,12 +31,12 @@ func TestCompile(t *testing.T) {
 	}
 	for _, s := range symbols {
 		if elf.ST_BIND(s.Info) == elf.STB_GLOBAL && s.Section != elf.SHN_UNDEF && !strings.HasPrefix(s.Name, "nvml") {
-			t.Errorf("exports %s, which could shadow another library's", s.Name)
+			t.Errorf("exports %s, which could shadow a symbol of another library", s.Name)
 		}
 	}
 }
 
-// TestNoCompiler checks that the error of a missing compiler names it.
+// TestNoCompiler checks that the error names the compiler if the compiler is missing.
 func TestNoCompiler(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Fatal("this machine has no gcc, which cgo needs:", err)

@@ -1,5 +1,5 @@
 // Package nodestate writes a node of package gputest as the state file of the fake driver
-// libraries, which nvml.c describes.
+// libraries. The header comment of nvml.c describes this file.
 package nodestate
 
 import (
@@ -88,7 +88,8 @@ func healthMask(problems []gpu.FabricProblem) (mask uint32) {
 }
 
 // instances returns the records of a GPU's MIG devices. If a GPU instance has several MIG devices,
-// these share its slices, which is visible in their names.
+// the MIG devices share the slices of the instance. The name of each MIG device shows its number
+// of slices.
 func instances(g gputest.GPU) (lines []string) {
 	if g.Device.Partitions == nil {
 		return nil
