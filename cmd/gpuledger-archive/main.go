@@ -1,7 +1,7 @@
-// Command gpuledger-archive files the long-term record of GPU fleets as tables. The tables contain
-// the place of each GPU in each hour, and the pods that used its energy. It reads a
+// Command gpuledger-archive files the long-term record of GPU fleets as tables. The tables contain the
+// place of each GPU in each hour, and the pods that used its energy. The command reads a
 // Prometheus-compatible store and does not access GPUs. It accesses the Kubernetes API only to publish
-// checkpoints in a ConfigMap; its command doctor runs the user's kubectl.
+// checkpoints in a ConfigMap. Its subcommand doctor runs the user's kubectl.
 package main
 
 import (
@@ -74,7 +74,7 @@ func main() {
 	}
 }
 
-// question answers a question from the command line, and returns the exit status.
+// question answers a question that is given on the command line, and returns the exit status.
 func question(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -92,7 +92,8 @@ func examine(args []string) int {
 	return doctor.Run(ctx, args, doctor.Process{Out: os.Stdout, Err: os.Stderr, Program: name(), Kubectl: os.Getenv("KUBECTL")})
 }
 
-// name is the name by which the program was called, such as kubectl gpuledger for a kubectl plugin.
+// name returns the name by which the program was called, such as kubectl gpuledger for a kubectl
+// plugin.
 func name() string {
 	return strings.Replace(filepath.Base(os.Args[0]), "kubectl-", "kubectl ", 1)
 }

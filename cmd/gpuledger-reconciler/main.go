@@ -49,7 +49,7 @@ func usage() {
 	fmt.Print(`gpuledger-reconciler labels Nodes with the identity of their GPUs and exports the workload of each GPU pod.
 
 usage: gpuledger-reconciler [flags]
-       gpuledger-reconciler cleanup [flags]   remove everything it wrote, and end
+       gpuledger-reconciler cleanup [flags]   remove everything that the reconciler wrote, and exit
 
 `)
 	flags.PrintDefaults()

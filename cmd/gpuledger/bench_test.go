@@ -11,8 +11,8 @@ import (
 )
 
 // BenchmarkScrape runs the real binary on a simulated node with eight GPUs and scrapes it over HTTP.
-// It reports the processor time per scrape, which includes the exporter's own ticks, and the size of
-// the response.
+// It reports the processor time per scrape and the size of the response. The processor time includes
+// the exporter's own ticks.
 func BenchmarkScrape(b *testing.B) {
 	e := start(b, newNode(b, "dgx-h100"))
 	p := e.scrapeUntil("every process has an account", func(p page) bool {

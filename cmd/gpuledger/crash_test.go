@@ -21,17 +21,17 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// kills is the number of times that TestKilled kills the exporter, in all scenarios together.
+// kills is the number of times that TestKilled kills the exporter, summed over all scenarios.
 var kills = flag.Int("kills", 20, "number of times that TestKilled kills the exporter")
 
-// longestLife is the maximum time from an exporter's first page with books until it is killed. In a
-// third of the runs, chosen at random, the time begins at the start of the exporter and may be too
-// short for books.
+// longestLife is the maximum time from an exporter's first page with books until the exporter is killed. In a
+// random third of the runs, the time begins at the start of the exporter. In these runs the exporter may be killed
+// before it has books.
 const longestLife = time.Second
 
-// TestKilled kills the exporter at random moments, including during its start. It checks that on
-// every later page no counter has decreased, restarted or disappeared, that the books balance, and
-// that they contain the energy that each board used between two readings exactly once.
+// TestKilled kills the exporter at random moments, including during its start. It checks every later page. No
+// counter may have decreased, restarted or disappeared. The books must balance, and must contain exactly once the
+// energy that each board used between two readings.
 func TestKilled(t *testing.T) {
 	seed := seeded(t)
 	nodes := []struct {
@@ -64,7 +64,7 @@ type victim struct {
 	engine bool
 	seen   map[string]sample // last scraped sample of every counter, by series
 	last   page
-	// first contains the readings at which the books may have begun.
+	// first contains, for each board, the readings from which its book may have begun.
 	first map[string][]gpu.Millijoules
 
 	lives, scrapes, compared int
@@ -103,8 +103,8 @@ func newVictim(t *testing.T, scenario string, engine bool) *victim {
 	return v
 }
 
-// flags returns the flags of the exporter. They keep every account, so that a missing account is an
-// error.
+// flags returns the flags of the exporter. With these flags, the exporter keeps every account, so that a missing
+// account is an error.
 func (v *victim) flags() []string {
 	flags := []string{"--tick=200ms", "--retention=1h", unhurried}
 	if v.engine {
@@ -168,7 +168,7 @@ func (v *victim) outlive() {
 		v.t.Name(), v.lives+1, v.scrapes, v.compared, total.Joules(), gap.Joules())
 }
 
-// look compares a page with earlier pages. It reports whether there are books, because there are no
+// look compares a page with earlier pages. It returns false if the page contains no books, because there are no
 // books before the first reading.
 func (v *victim) look(p page) bool {
 	v.t.Helper()
@@ -195,7 +195,7 @@ func (v *victim) look(p page) bool {
 }
 
 // counters returns the counters of a page that continue after a restart of the exporter. Counters of GPU health are
-// kept by the driver and restart when it is loaded, so they are omitted.
+// omitted. The driver keeps these counters, and they restart when the driver is loaded.
 func counters(p page) map[string]sample {
 	out := make(map[string]sample)
 	for name, f := range p {
@@ -222,9 +222,9 @@ func seriesOf(name string, m *dto.Metric) string {
 	return b.String()
 }
 
-// checkBoards checks that the last scraped energy of every board is exactly the increase of its
-// counter from one of its first readings to a later reading, and that this first reading is the
-// same in every check.
+// checkBoards checks the last scraped energy of every board. The energy must be exactly the increase of the board's
+// counter from one of the first readings to a later reading. The same first reading must explain the energy in
+// every check.
 func (v *victim) checkBoards() {
 	v.t.Helper()
 	for uuid, read := range readCounters(v.t, v.node) {
@@ -238,15 +238,15 @@ func (v *victim) checkBoards() {
 			}
 		}
 		if len(first) == 0 {
-			v.t.Errorf("%s: the book holds %d mJ, which is no difference between a reading and one of the first readings %d; the counter is at %d", uuid, energy, v.first[uuid], read[len(read)-1])
+			v.t.Errorf("%s: the book holds %d mJ, but no reading differs by this energy from one of the first readings %d; the counter is at %d", uuid, energy, v.first[uuid], read[len(read)-1])
 			return
 		}
 		v.first[uuid] = first
 	}
 }
 
-// scrapeCounters scrapes both pages in the format with created timestamps. It returns them as one
-// page, because their metric names differ.
+// scrapeCounters scrapes both pages in the format with created timestamps. It returns both pages as one page. This
+// is possible because their metric names differ.
 func (e *exporter) scrapeCounters() (page, error) {
 	return e.scrapeCountersBy(http.DefaultClient)
 }

@@ -42,7 +42,7 @@ func (e *exporter) ends() {
 }
 
 // TestDeadState checks that only the books stop if the file system of the state file does not
-// respond. When it responds again, no energy is lost or counted twice.
+// respond. When the file system responds again, no energy may be lost or counted twice.
 func TestDeadState(t *testing.T) {
 	n := newNode(t, "timeslice")
 	dir := filepath.Join(t.TempDir(), "state")

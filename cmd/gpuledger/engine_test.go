@@ -96,8 +96,8 @@ func (e *exporter) scrapeUntilRising(last page, what string, ok func(page) bool)
 	})
 }
 
-// TestNoEngine checks that without a client library or without an engine the error is logged once,
-// and the field page is empty.
+// TestNoEngine checks an exporter whose client library or engine is missing. The error must be
+// logged once, and the field page must be empty.
 func TestNoEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	tests := map[string]struct{ library, want string }{
@@ -134,7 +134,7 @@ func TestOldEngine(t *testing.T) {
 		t.Error("the engine's stage is up")
 	}
 	lines := slices.DeleteFunc(e.logged(), func(line string) bool {
-		return !strings.Contains(line, "libdcgm 4.6.1 is newer than the host engine, 4.2.3")
+		return !strings.Contains(line, "libdcgm 4.6.1 is newer than host engine 4.2.3")
 	})
 	if len(lines) != 1 {
 		t.Errorf("the reason is logged %d times", len(lines))
@@ -176,7 +176,7 @@ func TestEngineFaults(t *testing.T) {
 var engineFaults = []string{"fail:-3", "fail:-21", "fail:-20", "hang", tooLate}
 
 // engineCalls lists the calls that open a connection, watch fields and read values. The names are
-// those of the fake library.
+// names in the call log of the fake library.
 var engineCalls = []string{
 	"dcgmConnectTCP", "dcgmHostengineVersionInfo", "dcgmGetAllSupportedDevices", "dcgmGetGpuInstanceHierarchy",
 	"dcgmFieldGroupCreate", "dcgmGroupCreate", "dcgmGroupAddEntity", "dcgmWatch", "dcgmWatchFields", "dcgmUpdateAllFields",

@@ -13,9 +13,10 @@ import (
 // everyGPU selects all GPUs in a fault.
 const everyGPU = "*"
 
-// TestDriverFaults makes one driver call after the other hang or return late. It checks that the
-// other GPUs are read during the fault and that the books balance, and that afterwards every GPU is
-// read again without a restart. The tests of internal/app cover the faults that need no real time.
+// TestDriverFaults makes one driver call after another hang or return late. It checks that the
+// other GPUs are read during the fault, and that the books balance. After the fault, every GPU must
+// be read again without a restart of the exporter. The tests of internal/app cover the faults that
+// need no real time.
 func TestDriverFaults(t *testing.T) {
 	seed := seeded(t)
 	for _, scenario := range []string{"dgx-h100", "mig"} {
@@ -45,16 +46,17 @@ func TestDriverFaults(t *testing.T) {
 	}
 }
 
-// callTimeout is the timeout in tests with calls that hang. tooLate is a fault that delays a call
-// for longer than the timeout.
+// callTimeout is the flag that sets the timeout in tests with hanging calls. tooLate is a fault
+// that delays a call for longer than the timeout.
 const (
 	callTimeout = "--nvml.call-timeout=1s"
 	tooLate     = "delay:1500"
 )
 
-// driverFaults returns the faults to inject; calls for a GPU fail for one GPU only. Readings, the
-// identification of a GPU and opening the driver consist of several calls each. Of these, the first
-// call, some calls in the middle and the last call have faults.
+// driverFaults returns the faults to inject. Calls for a GPU fail for only one GPU. Reading a GPU,
+// identifying a GPU and opening the driver each consist of several calls. For each of these
+// operations, there are faults for the first call, for some calls in the middle and for the last
+// call.
 func driverFaults(one string) []simnode.Fault {
 	return []simnode.Fault{
 		{GPU: one, Call: "nvmlDeviceGetUUID"},

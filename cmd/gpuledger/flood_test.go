@@ -24,9 +24,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// attackers is the number of connections in an attack, which is more than --web.max-connections.
-// The connections come from several addresses, because a single address cannot occupy all
-// connections.
+// attackers is the number of connections in an attack. It is higher than --web.max-connections. The
+// connections come from several addresses, because a single address cannot occupy all connections.
 const (
 	attackers = 1024
 	addresses = 8
@@ -240,7 +239,8 @@ func windowZero(c *tls.Conn) error {
 	return nil
 }
 
-// longHello sends most of a 64 KiB ClientHello, which is the largest that crypto/tls accepts.
+// longHello sends most of a ClientHello of 64 KiB. This is the largest ClientHello that crypto/tls
+// accepts.
 func longHello(c net.Conn) error {
 	hello := append([]byte{1, 0, 0xff, 0xff}, make([]byte, 65_000)...)
 	for len(hello) > 0 {
@@ -322,8 +322,8 @@ func TestManyScrapers(t *testing.T) {
 }
 
 // TestNewScraperAmongIdleConnections checks that a new scraper is served even if many idle
-// connections come from its own address. Idle connections are closed to make room. They are
-// counted, and logged in one line.
+// connections come from its own address. Idle connections are closed to make room. The closed
+// connections are counted, and logged in one line.
 func TestNewScraperAmongIdleConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)

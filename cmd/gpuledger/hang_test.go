@@ -14,9 +14,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestHungGPU checks that a call that never returns (the first, a middle or the last call of a
-// tick) removes only the gauges of one GPU. Other GPUs, the server and the shutdown are not
-// affected, and the GPU is read again when the call returns.
+// TestHungGPU checks a call that never returns. The call is the first, a middle or the last call
+// of a tick. Only the gauges of one GPU may be missing, and the other GPUs, the server and the
+// shutdown must not be affected. When the call returns, the GPU must be read again.
 func TestHungGPU(t *testing.T) {
 	tests := []struct{ scenario, call string }{
 		{"dgx-h100", "nvmlDeviceGetPowerUsage"},
@@ -61,8 +61,8 @@ func gauges(n int) func(page) bool {
 	return func(p page) bool { return len(p["gpuledger_gpu_power_watts"].GetMetric()) == n }
 }
 
-// quarantined returns a function that reports whether a page has gauges for seven of the node's
-// eight GPUs.
+// quarantined returns a function that reports whether a page has no gauges for the given GPU, but
+// gauges for the node's seven other GPUs.
 func quarantined(uuid string) func(page) bool {
 	return func(p page) bool {
 		return len(p.Matches("gpuledger_gpu_power_watts", map[string]string{"UUID": uuid})) == 0 && gauges(7)(p)

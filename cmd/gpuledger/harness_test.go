@@ -34,9 +34,9 @@ var binary, library, client string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Tests run one after the other. Some of their subtests run in parallel. Each of these subtests
-	// waits for real time to pass and needs little processor time. With more parallel subtests,
-	// exporters on a busy machine would be so late that their books have gaps.
+	// Tests run one after another. Some subtests run in parallel. Each parallel subtest waits for real time to
+	// pass and needs little processor time. With more than ten parallel subtests, exporters on a busy machine
+	// would be so late that their books have gaps.
 	if err := flag.Set("test.parallel", "10"); err != nil {
 		panic(err)
 	}
@@ -72,7 +72,7 @@ func seeded(t *testing.T) uint64 {
 	return s
 }
 
-// hangTimeout limits the time that a test waits for an event. It is so long that only a hang exceeds
+// hangTimeout limits the time that a test waits for an event. The limit is so high that only a hang exceeds
 // it, even on a busy machine.
 const hangTimeout = 10 * time.Minute
 
@@ -152,7 +152,7 @@ type exporter struct {
 	err error
 }
 
-// unhurried is a flag with a timeout that no GPU exceeds, even on a busy machine.
+// unhurried is a flag that sets a timeout which no GPU exceeds, even on a busy machine.
 const unhurried = "--nvml.call-timeout=1m"
 
 // start runs the exporter on a node and waits until it is ready.
@@ -303,8 +303,8 @@ func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 }
 
 // atOneMoment returns pages and the status from the same snapshot. It repeats the requests until the
-// snapshot's time is the same before and after them. The caller parses the pages afterwards, because parsing
-// takes longer than the requests.
+// snapshot's time is the same before and after the requests. The caller parses the pages afterwards, because
+// parsing takes longer than the requests.
 func (e *exporter) atOneMoment(paths ...string) (s status.Page, bodies [][]byte) {
 	e.t.Helper()
 	eventually(e.t, "all pages show the same snapshot", func() bool {

@@ -94,9 +94,9 @@ func manyLogs(t *testing.T, links int) string {
 	return dir
 }
 
-// TestHostileInputs runs the exporter within the memory limit of its container. Kubelet, log folder
-// and driver return far more data than the exporter's limits allow. It checks that the exporter
-// continues to run, logs the inputs that it ignores, and charges energy.
+// TestHostileInputs runs the exporter within the memory limit of its container. The kubelet, the
+// log folder and the driver return far more data than the exporter accepts. The test checks that
+// the exporter continues to run, logs the inputs that it ignores, and charges energy.
 func TestHostileInputs(t *testing.T) {
 	long := wire(1, make([]byte, 63<<20))
 	empty := []byte(strings.Repeat("\x0a\x00", 7<<20))

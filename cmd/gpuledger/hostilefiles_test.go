@@ -13,8 +13,8 @@ import (
 const hostilePeak = 40 << 20
 
 // TestHostileContainerFiles runs the exporter within the memory limit of its container, on a
-// machine with Docker and Podman. Their files have the largest size and number of elements that the
-// exporter accepts, or more.
+// machine with Docker and Podman. The files of Docker and Podman have the largest size and number
+// of elements that the exporter accepts, or exceed this limit.
 func TestHostileContainerFiles(t *testing.T) {
 	const file, list = 1 << 20, 4 << 20 // largest accepted sizes of a file and of Podman's list
 	many := func(size int, before, element, after string) string {

@@ -70,7 +70,8 @@ func ask(t *testing.T, c net.Conn, path string) {
 func withLimits(env []string) []string { return append(slices.Clone(env), "GOMEMLIMIT=100MiB") }
 
 // TestIdleConnections opens a thousand connections that each make one request and then stay idle.
-// It checks that a scraper immediately gets its page, over an existing or a new connection.
+// It checks that a scraper immediately gets its page, both over an existing connection and over a
+// new connection.
 func TestIdleConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -135,7 +136,8 @@ func TestSlowReaders(t *testing.T) {
 	var slow []net.Conn
 	eventually(t, "requests from its address are rejected", func() bool {
 		// The connections are opened one at a time, until their requests occupy all slots of the address.
-		// If several requests were sent at once, some might be rejected and would occupy no slot.
+		// If several requests were sent at once, some requests might be rejected, and a rejected request
+		// occupies no slot.
 		slow = append(slow, e.dial(1)...)
 		askInVain(t, slow[len(slow)-1])
 		response, err := newClient().Get(e.url + "/metrics")
@@ -181,7 +183,7 @@ func askInVain(t *testing.T, c net.Conn) {
 	}
 }
 
-// isCut reports whether the server has closed a connection, because writes then fail.
+// isCut reports whether the server has closed a connection. Writes to a closed connection fail.
 func isCut(c net.Conn) bool {
 	_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 	_, err := io.WriteString(c, "\r\n")

@@ -23,7 +23,8 @@ import (
 func TestLost(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, unhurried)
-	// Six stages are optional: release, kernel log, AMD GPUs, Pods API, host engine and unit files.
+	// The stages of six optional parts are missing: release, kernel log, AMD GPUs, Pods API, host
+	// engine and unit files.
 	stages := float64(len(stage.Names) - 6)
 	before := e.scrapeUntil("every book has begun", func(p page) bool {
 		energy := p["gpuledger_gpu_energy_joules_total"].GetMetric()
@@ -79,8 +80,9 @@ func deadInfo(p page, dead map[string]string) []map[string]string {
 	return out
 }
 
-// othersSame checks that no series appeared or disappeared, except for the lost GPU. Only
-// gpuledger_gpu_info has labels with the driver's numbering, which may change in a reload.
+// othersSame checks that no series appeared or disappeared, except series of the lost GPU. The
+// labels of gpuledger_gpu_info contain the driver's numbering, so they may change in a reload.
+// Other series do not contain the numbering.
 func othersSame(t *testing.T, before, after page, dead string, renumbered bool) {
 	t.Helper()
 	others := func(p page) []string {
@@ -108,13 +110,13 @@ func othersSame(t *testing.T, before, after page, dead string, renumbered bool) 
 	}
 }
 
-// attempts is the number of readings after a load of the driver among which the first charged
-// reading must be. The exporter first tests which calls the driver supports, and starts again if
-// GPUs are renumbered.
+// attempts is a number of readings. After the driver was loaded, one of the first readings, up to
+// this number, must be charged. The exporter first tests which calls the driver supports, and
+// starts again if GPUs are renumbered.
 const attempts = 8
 
 // checkResets checks that a book after a reload contains the increases of the counter before and
-// after the reload, without the decrease at its restart.
+// after the reload. The decrease when the counter restarts must not be included.
 func checkResets(t *testing.T, readings map[string][]reading, s status.Page, p page, dead string) {
 	t.Helper()
 	for uuid, read := range readings {

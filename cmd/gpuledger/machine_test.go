@@ -32,8 +32,8 @@ func unitFlags(t *testing.T) []string {
 	return nil
 }
 
-// machineCommands returns the commands of docs/machine.md. The first command starts the exporter, and
-// two commands are for a second terminal.
+// machineCommands returns the commands in docs/machine.md. The first command starts the exporter. The
+// other two commands run in a second terminal.
 func machineCommands(t *testing.T) []string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/machine.md")
@@ -53,8 +53,9 @@ func machineCommands(t *testing.T) []string {
 }
 
 // TestWithoutKubernetes checks the exporter on a machine without Kubernetes, with the flags of the
-// systemd unit: every board and joule is reported, the energy of a service is charged to its unit,
-// no stage has failed, the log contains no warning, and the commands in docs/machine.md work.
+// systemd unit. Every board and joule must be reported, and the energy of a service must be charged
+// to its unit. No stage may fail, and the log may contain no warning. The commands in docs/machine.md
+// must work.
 func TestWithoutKubernetes(t *testing.T) {
 	if _, err := app.Parse(unitFlags(t), os.Getenv); err != nil {
 		t.Error(err)
@@ -95,9 +96,9 @@ func TestWithoutKubernetes(t *testing.T) {
 	}
 }
 
-// TestDefaultsFile checks the defaults file of the packages. The file sets no flag. It contains one
-// line in a comment, also shown in docs/machine.md, that makes the exporter listen on loopback
-// only.
+// TestDefaultsFile checks the defaults file of the packages. The file sets no flag. One comment in
+// the file contains a line that makes the exporter listen on loopback only. docs/machine.md also
+// shows this line.
 func TestDefaultsFile(t *testing.T) {
 	file, err := os.ReadFile("../../packages/gpuledger.default")
 	if err != nil {

@@ -62,8 +62,8 @@ func main() {
 	}
 }
 
-// question returns the function that runs a command which asks the running exporter or reads the
-// machine. It returns nil for other commands.
+// Some commands send a request to the running exporter, or read the machine and exit. For such a
+// command, question returns the function that runs it. For other commands, question returns nil.
 func question(cfg app.Config) func(context.Context, io.Writer) error {
 	switch cfg.Command {
 	case app.Status:
@@ -94,8 +94,8 @@ func enterSandbox(cfg *app.Config, log *slog.Logger) {
 }
 
 // filter installs the first system call filter immediately, and the second filter when all
-// addresses are served. With Landlock, the first filter allows execve, because Landlock then allows
-// only this program to be executed.
+// addresses are served. If Landlock is active, the first filter allows execve, because Landlock
+// allows executing only this program.
 func filter(cfg *app.Config, landlock bool, log *slog.Logger) bool {
 	const without = "running without the system call filter (--sandbox.seccomp=false disables this warning)"
 	rules := cfg.FilterRules()
@@ -125,7 +125,7 @@ func usage(command string) {
 		return
 	case app.ReleaseCommand:
 		flags, _ := app.ReleaseFlags()
-		commandUsage(flags, "gpuledger release makes the running exporter close NVIDIA's driver, so that it can be unloaded or a GPU reset.\n"+
+		commandUsage(flags, "gpuledger release makes the running exporter close NVIDIA's driver, so that the driver can be unloaded or a GPU can be reset.\n"+
 			"Example: gpuledger release --gpu=1652923000017 --for=10m")
 		return
 	case app.UnitsCommand:
@@ -135,7 +135,7 @@ func usage(command string) {
 		return
 	case app.DoctorCommand:
 		flags, _ := app.UnitsFlags(command)
-		commandUsage(flags, "gpuledger doctor looks for a running unit of each manager. It fails if a source cannot be read or a unit has no name. It needs no GPU.")
+		commandUsage(flags, "gpuledger doctor looks for a running unit of each manager. The command fails if a source cannot be read or a unit has no name. It needs no GPU.")
 		return
 	}
 	flags, _ := app.Flags(os.Getenv)

@@ -22,7 +22,7 @@ type memoryGroup struct {
 	v2  bool
 }
 
-// newMemoryGroup creates a group, in which the test's exporters run, and removes it at the end of
+// newMemoryGroup creates a group for the exporters of a test, and removes the group at the end of
 // the test. If it cannot create a group, it skips the test.
 func newMemoryGroup(t testing.TB) *memoryGroup {
 	t.Helper()

@@ -50,8 +50,8 @@ func driverReadings(t *testing.T, n *simnode.Node) map[string][]reading {
 	return out
 }
 
-// allReadings returns the readings of each GPU in a scenario. Reads of AMD's files are not logged,
-// so all values of an AMD GPU's counter count as readings.
+// allReadings returns the readings of each GPU in a scenario. The fake does not log reads of AMD's
+// files. Therefore every value that the counter of an AMD GPU ever had counts as a reading.
 func allReadings(t *testing.T, n *simnode.Node, scenario string) map[string][]reading {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -91,8 +91,9 @@ func readCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
 	return values(driverReadings(t, n))
 }
 
-// aside is the maximum difference between the times of a reading in the driver's log and in the
-// exporter. The real difference depends on the load of the machine.
+// aside is the maximum difference between two times of the same reading: the time in the driver's
+// log, and the time according to the exporter. The real difference depends on the load of the
+// machine.
 const aside = time.Minute
 
 // offBy returns the absolute difference between the reading's time and another time.

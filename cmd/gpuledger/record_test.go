@@ -15,9 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// checkRecord compares the record with the main page from the same snapshot: the sums over pods and
-// boards, the places and the serial numbers. It also checks that the main page has a source for
-// every metric of the record.
+// checkRecord compares the record with the main page from the same snapshot. It compares the sums over pods and
+// boards, the places and the serial numbers. It also checks that the main page has a source for every metric of
+// the record.
 func checkRecord(t *testing.T, e *exporter) {
 	t.Helper()
 	_, bodies := e.atOneMoment("/metrics", "/metrics/record")

@@ -52,9 +52,9 @@ func up(p page, name stage.Name) bool {
 	return p.Sum("gpuledger_stage_up", map[string]string{"stage": string(name)}) == 1
 }
 
-// TestRelease checks that a driver can be replaced during a release, because the exporter has
-// closed it. No energy is counted during a release. A release ends at its time or by a command, and
-// continues after a restart of the exporter.
+// TestRelease checks that the driver can be replaced during a release, because the exporter has
+// closed the driver. No energy is counted during a release. A release ends at its time or by a
+// command, and continues after a restart of the exporter.
 func TestRelease(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, "--sandbox", unhurried)
@@ -103,8 +103,8 @@ func TestRelease(t *testing.T) {
 	checkGrown(t, back, after)
 }
 
-// TestReleaseGPU checks that one GPU can be reset during its release, because the exporter has
-// closed it. The other GPUs are read meanwhile.
+// TestReleaseGPU checks that a GPU can be reset during its release, because the exporter has closed
+// the GPU. The other GPUs are read meanwhile.
 func TestReleaseGPU(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	sc, err := simnode.Lookup("dgx-h100")

@@ -24,8 +24,7 @@ import (
 // newDriver replaces the driver of a scenario.
 var newDriver = simnode.Driver{Version: "999.10.01", NVML: "12.999.10.01"}
 
-// upgradable is a node with a driver that can be upgraded, and with the library of the driver's
-// version.
+// upgradable is a node on which the driver can be upgraded. The node also contains a driver library.
 type upgradable struct {
 	*simnode.Node
 	t       *testing.T
@@ -81,8 +80,8 @@ func (n *upgradable) awaitNotReady(e *exporter) {
 }
 
 // TestReplacedDriver replaces the driver and its library while an exporter runs. It checks that the exporter executes
-// itself again in the same process and sandbox and with the same socket, that no scrape fails, and that no counter
-// decreases.
+// itself again in the same process and in the same sandbox, and keeps its socket. No scrape may fail, and no counter
+// may decrease.
 func TestReplacedDriver(t *testing.T) {
 	needLandlock(t)
 	n := newUpgradable(t)
@@ -113,10 +112,9 @@ func TestReplacedDriver(t *testing.T) {
 	e.stop() // the process is the same
 }
 
-// TestReplacedDriverInContainer replaces the driver while the exporter still sees the old file of
-// the library, as in a container. It checks that the exporter exits with the reason, and that the
-// exporter in the next container continues the books. The next exporter does not exit, even if it
-// has loaded the old library, too.
+// TestReplacedDriverInContainer replaces the driver while the exporter still sees the old file of the library, as in a
+// container. It checks that the exporter logs the reason and exits, and that the exporter in the next container
+// continues the books. The exporter in the next container must not exit, even if it has also loaded the old library.
 func TestReplacedDriverInContainer(t *testing.T) {
 	needLandlock(t)
 	n := newUpgradable(t)
@@ -133,7 +131,7 @@ func TestReplacedDriverInContainer(t *testing.T) {
 
 	again := launch(t, n.Env(), onNode(n.Node, "--sandbox", unhurried, "--nvml.library="+n.library(), "--nvml.restart-after=200ms")...)
 	again.url = "http://" + <-again.listening
-	eventually(t, "the next exporter has the old library, too", func() bool {
+	eventually(t, "the next exporter has also loaded the old library", func() bool {
 		_, body := again.get("/metrics")
 		p, err := exposition.Parse(strings.NewReader(string(body)))
 		return err == nil && p.Sum("gpuledger_stage_failures_total", map[string]string{"stage": "driver"}) > 5

@@ -58,8 +58,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestNothingThere checks that the exporter continues to run without a driver, a kubelet, /proc,
-// /sys and a state directory, logs each missing part once, and stops on a signal.
+// TestNothingThere checks an exporter without a driver, a kubelet, /proc, /sys and a state
+// directory. The exporter must continue to run, log each missing part once, and stop on a signal.
 func TestNothingThere(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(root, "file")
@@ -115,8 +115,8 @@ func (e *exporter) stop() {
 	}
 }
 
-// TestSecondExporter checks that a second exporter on the same state directory publishes the GPUs,
-// charges no energy, and logs that it charges none.
+// TestSecondExporter checks a second exporter that uses the same state directory. The second
+// exporter must publish the GPUs, charge no energy, and log once that it charges no energy.
 func TestSecondExporter(t *testing.T) {
 	n := newNode(t, "gb200")
 	first := start(t, n)

@@ -20,10 +20,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// TestSandbox checks that the exporter works in the sandbox, with and without a host engine, even
-// if the libraries are installed after it started. It charges containers, continues after restarts
-// of the kubelet and the driver, and ends when it receives SIGTERM. The next exporter continues the
-// books.
+// TestSandbox checks that the exporter works in the sandbox, both with and without a host engine,
+// even if the libraries are installed after the exporter has started. The exporter must charge
+// containers, continue after restarts of the kubelet and the driver, and end when it receives
+// SIGTERM. The next exporter continues the books.
 func TestSandbox(t *testing.T) {
 	needLandlock(t)
 	for _, driver := range []string{"nvml", "dcgm"} {
@@ -100,8 +100,9 @@ func TestCertificateInSandbox(t *testing.T) {
 	}
 }
 
-// checkSandbox checks that the exporter runs in the sandbox, that the process is the started
-// process and has the name gpuledger, and that all its threads have the system call filters.
+// checkSandbox checks that the exporter runs in the sandbox. The exporter must run in the process
+// that was started, the process must have the name gpuledger, and all threads of the process must
+// have the system call filters.
 func (e *exporter) checkSandbox(filters int) {
 	e.t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", e.cmd.Process.Pid))

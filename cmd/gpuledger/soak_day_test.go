@@ -13,7 +13,8 @@ import (
 // A day describes the events of a simulated day. Times are relative to the start of the node.
 type day struct {
 	hours int
-	// troubles is the end of the first hour, in which there are only pods.
+	// troubles is the end of the first hour. In the first hour there are only pods, and no other
+	// events.
 	troubles  time.Duration
 	end       time.Duration
 	restarts  int // restarts of the kubelet

@@ -30,8 +30,8 @@ const (
 
 	// calm is the time before the first pod of the day.
 	calm = 20 * time.Second
-	// accelerated is the real duration of a simulated hour. Each simulated hour has as many events
-	// as can be expected in the worst hour.
+	// accelerated is the real duration of a simulated hour. Each simulated hour contains as many
+	// events as the worst real hour.
 	accelerated = 25 * time.Second
 	// stormSize is the number of processes in a storm.
 	stormSize = 1000
@@ -40,13 +40,13 @@ const (
 	// storm begins, as on a real node. It is not a multiple of an hour, so storms sometimes
 	// coincide with other events.
 	stormPause = 70 * time.Second
-	// rest is the time after the day in which all of its data expire: accounts after the retention
-	// time, processes after one minute, and names of containers after five minutes.
+	// rest is the time after which all data of the day have expired. Accounts expire after the
+	// retention time, processes after one minute, and names of containers after five minutes.
 	rest = 330 * time.Second
 
 	scrapers    = 10
 	scrapeEvery = 5 * time.Second
-	// unstable is the time for which an unstable stage must succeed before this is logged.
+	// unstable is the time for which an unstable stage must succeed before its recovery is logged.
 	unstable = time.Minute
 	// mostResident limits the resident memory, in MiB.
 	mostResident = 40
@@ -59,9 +59,9 @@ const (
 	mebi     = 1 << 20
 )
 
-// TestSoak runs an exporter with ten scrapers for a simulated day with short pods, storms of
-// processes, restarts of the kubelet and reloads of the driver. It checks that the exporter does
-// not grow, that it releases the memory of ended pods, that its books balance, and that it logs
+// TestSoak runs an exporter with ten scrapers for a simulated day. The day contains short pods,
+// storms of processes, restarts of the kubelet and reloads of the driver. The test checks that the
+// exporter does not grow, releases the memory of ended pods, keeps its books balanced, and logs
 // nothing in quiet hours. docs/performance.md contains the results of the last run.
 func TestSoak(t *testing.T) {
 	d := newDay(*hours)
@@ -145,8 +145,8 @@ func (s *soak) every(d time.Duration, call func()) {
 	}
 }
 
-// scraper runs one scraper. It scrapes at the same moments as the others, keeps its connection
-// open, and compares every page with its previous page.
+// scraper runs one scraper. All scrapers scrape at the same moments. Each scraper keeps its
+// connection open, and compares every page with the previous page that it received.
 func (s *soak) scraper(i int) {
 	// Each scraper has its own address, like a separate machine.
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}}

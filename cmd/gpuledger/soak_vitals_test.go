@@ -52,8 +52,8 @@ func (s *soak) measure() {
 	})
 }
 
-// mallocked returns the resident size of malloc's heap, in MiB. The fake driver parses its state
-// file into this heap after each change.
+// mallocked returns the resident size of malloc's heap, in MiB. After each change of its state
+// file, the fake driver parses the file into this heap.
 func mallocked(pid int) (float64, error) {
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", pid))
 	if err != nil {
@@ -69,8 +69,8 @@ func mallocked(pid int) (float64, error) {
 	return kib / 1024, err
 }
 
-// checkVitals checks that the exporter is small, does not grow in the second half of the day, and
-// uses no more memory after the day than before.
+// checkVitals checks that the exporter uses little memory, does not grow in the second half of
+// the day, and uses no more memory after the day than before the day.
 func (s *soak) checkVitals(d day) {
 	s.t.Helper()
 	quarter := (d.end - calm) / 4

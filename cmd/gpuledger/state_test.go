@@ -17,8 +17,8 @@ import (
 )
 
 // TestUnusableState corrupts the state file of a killed exporter. It checks that the next exporter
-// logs and counts the failure once and begins new books at its own first reading, and that these
-// books continue after another restart.
+// logs the failure once and counts it once. This exporter must begin new books at its own first
+// reading, and the new books must continue after another restart.
 func TestUnusableState(t *testing.T) {
 	n := newNode(t, "timeslice")
 	good := leftBehind(t, n)
@@ -62,8 +62,9 @@ func TestUnusableState(t *testing.T) {
 }
 
 // TestUnwritableState checks that the exporter keeps its books when it can no longer save its
-// state, that it logs the failure once, and that it counts every attempt. The next exporter must
-// not continue from a state older than the served values, so it begins new books.
+// state, that it logs the failure once, and that it counts every attempt. The last saved state is
+// older than the served values, so the next exporter must not continue from it, but must begin new
+// books.
 func TestUnwritableState(t *testing.T) {
 	tests := map[string]func(dir string) error{
 		"full": func(dir string) error {
@@ -116,8 +117,8 @@ func (e *exporter) cannotSave() {
 	}
 }
 
-// leftBehind returns the state file of an exporter that was killed after it had charged energy on
-// every GPU.
+// leftBehind runs an exporter, kills it after it has charged energy on every GPU, and returns its
+// state file.
 func leftBehind(t *testing.T, n *simnode.Node) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -146,11 +147,11 @@ func charged(least gpu.Millijoules) func(page) bool {
 	}
 }
 
-// withoutBooks lists the counters that are not part of the books, so they do not restart with new
-// books.
+// withoutBooks lists the counters that do not restart with new books, because they are not part of
+// the books.
 var withoutBooks = []string{
 	"gpuledger_gpu_xid_errors_total", "gpuledger_board_xid_errors_total", "gpuledger_board_losses_total",
-	"gpuledger_board_remapped_rows_total", // counts over the life of the board and has no created timestamp
+	"gpuledger_board_remapped_rows_total", // counts since the board was made and has no created timestamp
 }
 
 // cleanStart starts an exporter on a state directory and checks that its books are new. They must

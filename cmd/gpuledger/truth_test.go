@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// A span is the part of a GPU's counter that its book covers.
+// A span is a range of a GPU's counter: the range that the GPU's book covers.
 type span struct{ from, to gpu.Millijoules }
 
 // checkCounters checks that the energy in every book is exactly the difference between two values
@@ -56,7 +56,7 @@ func bookOf(t *testing.T, s status.Page, uuid string) status.Energy {
 	return *s.GPUs[i].Energy
 }
 
-// checkNothingLeft checks that on a quiet node all unattributed energy has the reason idle.
+// checkNothingLeft checks that, on a quiet node, idle is the only reason for unattributed energy.
 func checkNothingLeft(t *testing.T, p page) {
 	t.Helper()
 	for _, reason := range []string{"gap", "unmapped", "unknown"} {
@@ -70,8 +70,8 @@ func checkNothingLeft(t *testing.T, p page) {
 // the board's energy.
 const tolerance = 0.01
 
-// twoSamples is the part of a board's energy in ten seconds that belongs to two samples. At each
-// end of a book, the driver may have one more sample of one process than of another.
+// twoSamples is the part of a board's energy that two samples represent in ten seconds. At each
+// end of a book, one process may have one sample more than another process.
 const twoSamples = 2.0 / 72
 
 // checkTruth compares every account with the true energy of its container.

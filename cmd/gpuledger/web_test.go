@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// These are a password and its bcrypt hash, which has the lowest cost.
+// These are a password and its bcrypt hash. The hash has the lowest cost.
 const (
 	password = "swordfish"
 	hashed   = "$2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG"
@@ -112,8 +112,9 @@ func (e *exporter) status(stdin string, flags ...string) string {
 	return stdout.String() + stderr.String()
 }
 
-// TestTLSAndBasicAuth checks that a web configuration protects every page with TLS and a password,
-// and that the exporter stays within the container's limits with a thousand connections.
+// TestTLSAndBasicAuth checks that a web configuration protects every page with TLS and a password.
+// It also checks that the exporter stays within the container's limits while a thousand connections
+// are open.
 func TestTLSAndBasicAuth(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e, roots := startSecure(t, n)

@@ -17,7 +17,7 @@ import (
 
 // startExporter starts the exporter on a node. When the context ends, the exporter receives SIGTERM
 // and, five seconds later, SIGKILL. If simnode is killed, the kernel also kills the exporter. The
-// exporter has its own process group, so Ctrl-C on the terminal stops only simnode, which then
+// exporter has its own process group, so Ctrl-C on the terminal stops only simnode. simnode then
 // stops the exporter.
 func startExporter(ctx context.Context, opts options, node *simnode.Node, out output) (*exec.Cmd, error) {
 	library, err := libraryPath(opts.library)
@@ -44,8 +44,8 @@ func startExporter(ctx context.Context, opts options, node *simnode.Node, out ou
 	return cmd, cmd.Start()
 }
 
-// checkAddress returns an error if another program uses the exporter's address. The exporter would
-// wait until the address is free, and users would meanwhile see the other program's pages.
+// checkAddress returns an error if another program uses the exporter's address. Without this check,
+// the exporter would wait until the address is free, and users would see the other program's pages.
 func checkAddress(address string) error {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {

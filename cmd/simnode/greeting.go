@@ -30,8 +30,8 @@ Ctrl-C stops both.
 `, opts.scenario.Name, opts.scenario.Description, url, filepath.Join(dir, "truth.json"), statusCommand(opts.exporter, url), fields)
 }
 
-// statusCommand returns the command that shows the node's status. The path in the command is short
-// if possible.
+// statusCommand returns the command that shows the node's status. The path in the command is
+// relative if this is shorter.
 func statusCommand(exporter, url string) string {
 	here, _ := os.Getwd()
 	if near, err := filepath.Rel(here, exporter); err == nil && filepath.IsLocal(near) && filepath.Base(near) != near {

@@ -68,7 +68,7 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 	return opts, opts.check(*scenario, machine)
 }
 
-// check validates values that the flag package accepts.
+// check validates the values that package flag does not validate.
 func (o *options) check(scenario string, machine simnode.Machine) (err error) {
 	if o.scenario, err = simnode.Lookup(scenario); err != nil {
 		return fmt.Errorf("--scenario: %w", err)

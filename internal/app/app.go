@@ -30,15 +30,15 @@ import (
 )
 
 const (
-	// driverGrace is the time for which the shutdown waits for driver calls in flight. It is short
-	// because a driver upgrade waits for this pod.
+	// driverGrace is the time for which the shutdown waits for driver calls in flight. The time is
+	// short, because a driver upgrade waits for the exporter's pod.
 	driverGrace = 500 * time.Millisecond
-	// firstPoll limits how long the first tick waits for the kubelet. It waits because the first
-	// snapshot should contain the allocations.
+	// firstPoll limits how long the first tick waits for the kubelet. The tick waits so that the first
+	// snapshot contains the allocations.
 	firstPoll = 2 * time.Second
 )
 
-// Node is the exporter without its HTTP server. It contains all parts from the driver to the
+// Node is the exporter without its HTTP server. It contains all parts between the driver and the
 // snapshot. The parts are exported for tests that run them step by step.
 type Node struct {
 	NVML    *nvml.Source
@@ -87,8 +87,9 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	})}
 }
 
-// Run executes the command. Without a command it serves until the context ends. A dependency that
-// is missing on the node does not end Run, but a replaced driver does ([Restart], [nvml.Replaced]).
+// Run executes the command. Without a command it serves until the context ends. If a dependency is
+// missing on the node, Run continues. If the driver was replaced, Run ends with [Restart] or
+// [nvml.Replaced].
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	switch cfg.Command {
 	case Cleanup: // a call to the file system may hang

@@ -7,8 +7,8 @@ import (
 )
 
 // BenchmarkTick measures one tick on a simulated node with eight GPUs: read, map, settle, save,
-// publish. The result includes the work of the fake driver. The second sub-benchmark keeps no
-// intervals for explain.
+// publish. The result includes the work of the fake driver. In the second sub-benchmark, the
+// exporter keeps no intervals for the command explain.
 func BenchmarkTick(b *testing.B) {
 	for name, flags := range map[string][]string{"default": nil, "unexplained": {"--explain.period=0"}} {
 		b.Run(name, func(b *testing.B) {

@@ -23,7 +23,8 @@ const (
 )
 
 // TestBill checks every number in docs/bill.md. It recomputes each result from the inputs on the
-// page, as a reader would. Each result must equal the charge in the book to the millijoule.
+// page, as a reader would. Each result must be equal to the charge in the book, to the
+// millijoule.
 func TestBill(t *testing.T) {
 	b := play(t, "timeslice", false)
 	s := b.node.Sampler.Latest()

@@ -16,8 +16,8 @@ import (
 // near is the tolerance for a share of a GPU's energy.
 const near = 0.03
 
-// share is the part of a GPU's energy that a pod should be charged, or that should be unattributed
-// for a reason.
+// share is the expected charge of a pod, or the expected unattributed energy for a reason, as a part
+// of the GPU's energy.
 type share struct {
 	// payer is the name of a pod, or a reason for unattributed energy in parentheses.
 	payer  string
@@ -26,8 +26,9 @@ type share struct {
 	method string
 }
 
-// TestBills checks how the energy of a GPU is divided between pods that hold it, work steadily or
-// in bursts, or only have a context. It covers the path from the driver's library to the page.
+// TestBills checks how the energy of a GPU is divided among pods. Some pods hold the GPU, some work
+// steadily or in bursts, and some only have a context. The test covers the path from the driver's
+// library to the page.
 func TestBills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -152,7 +153,7 @@ func TestModules(t *testing.T) {
 }
 
 // TestPartitions checks how the energy of an AMD GPU is divided if the work is distributed evenly over
-// its partitions. The GPU is never idle, so its idle power is estimated from an idle GPU on the same
+// the GPU's partitions. The GPU is never idle, so its idle power is taken from an idle GPU on the same
 // node.
 func TestPartitions(t *testing.T) {
 	b := newBench(t, "mi300x", false)
@@ -201,7 +202,8 @@ func fleeting(p simnode.Process) simnode.Process {
 	return p
 }
 
-// onH100 returns a machine with one H100, which the device plugin offers whole or as replicas.
+// onH100 returns a machine with one H100. The device plugin offers the H100 as the given number of
+// replicas, or whole if the number is 0.
 func onH100(replicas int, pods []simnode.Pod, daemons []simnode.Process) simnode.Scenario {
 	sc := simnode.Scenario{
 		Name: "bills", Node: "bills-0", PodsAPI: true, Pods: pods,

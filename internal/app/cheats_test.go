@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// cheatLimit is the largest part of a GPU's energy by which a trick may change a charge.
+// cheatLimit limits how much a trick may change a charge, as a part of the GPU's energy.
 const cheatLimit = 0.02
 
 // TestCheats checks that tricks of a pod change neither its own charge nor the charge of any other

@@ -34,9 +34,9 @@ const (
 	AMDFiles = "amd-files"
 )
 
-// cleanup removes the state directory, which must not be locked by an exporter. It also removes the
-// directory of the Pods API if that directory is empty. The container runtime creates this
-// directory for the mount if the kubelet has no Pods API.
+// cleanup removes the state directory. It returns an error if an exporter has locked the state
+// directory. It also removes the directory of the Pods API if that directory is empty. If the
+// kubelet has no Pods API, the container runtime creates that directory for the mount.
 func cleanup(cfg Config, log *slog.Logger) error {
 	if err := state.Remove(cfg.StatePath); err != nil {
 		return fmt.Errorf("cleanup: %w", err)

@@ -52,10 +52,10 @@ type Config struct {
 	// AMDClients makes the AMD source read DRM clients.
 	AMDClients bool
 	// Sandbox enables the restrictions in [Config.SandboxRules]. If Seccomp is also set, the
-	// restrictions in [Config.FilterRules] are enabled, too.
+	// restrictions in [Config.FilterRules] are also enabled.
 	Sandbox, Seccomp bool
-	// Serving is called after the exporter has opened all its addresses; no address is opened later.
-	// Serving may be nil.
+	// Serving is called after the exporter has opened all its addresses. The exporter opens no
+	// address after the call. Serving may be nil.
 	Serving func()
 	// replaced returns an error if the loaded driver library was replaced.
 	replaced func() error
@@ -76,7 +76,8 @@ const (
 	podResourcesUsage = "`socket` of the kubelet's pod-resources API; empty disables everything that needs Kubernetes; auto is " + kubeletSocket + " in a pod and where " + kubelet + " exists, else empty"
 )
 
-// Flags returns the exporter's flag set, bound to a configuration that contains the defaults.
+// Flags returns the exporter's flag set and a configuration that contains the defaults. Parsing
+// the flags changes this configuration.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c := &Config{Collector: collector.Options{Gauges: true, Health: true}}
 	fs := flag.NewFlagSet("gpuledger", flag.ContinueOnError)
@@ -198,7 +199,8 @@ func (c *Config) validate() error {
 	// The board refreshes its counter every 100 ms. With shorter ticks the counter would appear not
 	// to change.
 	atLeast("tick", 200*time.Millisecond, c.Tick)
-	// An ended process is cached for half a minute, so the next tick must begin within this time.
+	// An ended process remains in a cache for half a minute, so the next tick must begin within half
+	// a minute.
 	if c.Tick > 30*time.Second {
 		errs = append(errs, fmt.Errorf("--tick=%v: must be at most 30s", c.Tick))
 	}

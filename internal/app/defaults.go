@@ -42,9 +42,9 @@ func ThisMachine() Machine {
 }
 
 // Adapt replaces the value auto in the flags. In a pod, and on a machine with the kubelet's
-// directory, it enables what needs Kubernetes. Elsewhere the node name defaults to the host name.
-// The state of a user other than root who does not own the system's directory is kept in
-// $XDG_RUNTIME_DIR.
+// directory, Adapt enables the parts that need Kubernetes. On other machines the node name
+// defaults to the host name. If the user is not root and does not own the system's state
+// directory, the state is stored in $XDG_RUNTIME_DIR.
 func (c *Config) Adapt(m Machine) {
 	if c.PodResources == auto {
 		c.PodResources = kubeletSocket

@@ -15,7 +15,7 @@ func TestAdapt(t *testing.T) {
 		flags       string
 		environment map[string]string
 		uid         int
-		// owners contains the user ID that owns each existing path.
+		// owners contains the existing paths, each with the user ID of its owner.
 		owners map[string]int
 		want   [3]string // values of socket, node and state
 	}{

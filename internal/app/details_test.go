@@ -16,8 +16,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// TestDetails compares the series of --collector.health.details at the first tick with the file from which the fake driver reads its
-// values, checks the number of series of a GPU, and checks the series after half a minute with a golden file.
+// TestDetails checks the series of --collector.health.details. At the first tick it compares them with the file from
+// which the fake driver reads its values, and checks the number of series of a GPU. After half a minute it compares
+// them with a golden file.
 func TestDetails(t *testing.T) {
 	for scenario, series := range map[string]int{"dgx-h100": 26, "gb200": 28, "mig-a100": 19} {
 		t.Run(scenario, func(t *testing.T) {
@@ -83,7 +84,8 @@ func valuesOf(t *testing.T, lines string) map[string]float64 {
 	return values
 }
 
-// These are the names of settings and reasons by number or bit (nvml.h: nvmlEnableState_t, nvmlComputeMode_t, nvmlClocksEventReason*).
+// These are the names of settings by number, and the names of reasons by bit (nvml.h: nvmlEnableState_t,
+// nvmlComputeMode_t, nvmlClocksEventReason*).
 var (
 	statedSwitches = []string{"disabled", "enabled"}
 	statedModes    = []string{"default", "exclusive_thread", "prohibited", "exclusive_process"}
@@ -93,7 +95,8 @@ var (
 	}
 )
 
-// statedDetails returns the series that follow from the keys in the driver's file, which nvml.c describes.
+// statedDetails returns the series that are expected for the keys in the fake driver's state file. The header comment
+// of nvml.c describes these keys.
 func statedDetails(t *testing.T, state string) map[string]float64 {
 	t.Helper()
 	gpus, system := stated(state)
@@ -148,7 +151,7 @@ func statedDetails(t *testing.T, state string) map[string]float64 {
 	return want
 }
 
-// stated returns the keys of each GPU, and of the driver.
+// stated returns the keys and values that the state file contains for each GPU, and for the driver.
 func stated(state string) (gpus map[string]map[string]string, system map[string]string) {
 	gpus = make(map[string]map[string]string)
 	for line := range strings.Lines(state) {

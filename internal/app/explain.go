@@ -49,7 +49,8 @@ func ShowExplanation(ctx context.Context, cfg ExplainConfig, out io.Writer) erro
 	return show(ctx, cfg.StatusConfig, out, get, status.WriteExplanation)
 }
 
-// explanationPage serves an explanation, or the error in a query, as an HTML page.
+// explanationPage serves an explanation as an HTML page. If the query is invalid, the page
+// shows the error.
 func explanationPage(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler {
 	return explanations(latest, func(w http.ResponseWriter, e *status.Explanation) {
 		respond(w, log, http.StatusOK, htmlType, func(body *bytes.Buffer) error { return status.ExplanationHTML(body, e, version.Info()) })
@@ -58,15 +59,17 @@ func explanationPage(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler
 	})
 }
 
-// explanationJSON serves an explanation as JSON, or the error in a query as text.
+// explanationJSON serves an explanation as JSON. If the query is invalid, it serves the error
+// as text.
 func explanationJSON(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler {
 	return explanations(latest, func(w http.ResponseWriter, e *status.Explanation) {
 		respond(w, log, http.StatusOK, jsonType, func(body *bytes.Buffer) error { return writeJSON(body, e) })
 	}, func(w http.ResponseWriter, e status.QueryError) { e.Respond(w) })
 }
 
-// explanations calls show with an explanation, or refuse with the error in a query. It decodes
-// intervals for one response at a time, so clients occupy at most one processor.
+// explanations calls show with an explanation. If the query is invalid, it calls refuse with
+// the error. It decodes the intervals of only one response at a time, so clients occupy at
+// most one processor.
 func explanations(latest func() *gpu.Snapshot, show func(http.ResponseWriter, *status.Explanation), refuse func(http.ResponseWriter, status.QueryError)) http.Handler {
 	return serve.OneAtATime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {

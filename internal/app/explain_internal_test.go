@@ -17,7 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// chargedNode returns a node with one GPU and one owner. It calls read when its intervals are read.
+// chargedNode returns a snapshot of a node with one GPU and one owner. When the intervals of the
+// snapshot are read, they call read.
 func chargedNode(read func()) *gpu.Snapshot {
 	owner := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid", Part: "main"}
 	end := gpu.Instant{Wall: time.Unix(1_800_000_000, 0), Boot: time.Hour}

@@ -12,9 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// explained checks that the kept intervals of every GPU add up to its book: by owner and method, by
-// reason, and in total. This holds only if the exporter has kept all intervals and no account was
-// retired.
+// explained checks that the kept intervals of every GPU add up to the GPU's book: by owner and
+// method, by reason, and in total. The sums are equal only if the exporter has kept all intervals
+// and has retired no account.
 func (b *bench) explained() {
 	b.t.Helper()
 	type sums struct {

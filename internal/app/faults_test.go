@@ -57,7 +57,7 @@ var (
 	driverFaults = []string{"fail:1", "fail:3", "fail:999"}
 )
 
-// TestDriverFaults checks the exporter while one driver call after the other fails or returns no
+// TestDriverFaults checks the exporter while one driver call after another fails or returns no
 // values. While one GPU has a fault, the other GPUs must be read, and the books must always
 // balance. After the faults every GPU must be read again, and its book must contain the energy that
 // its counter counted. Calls that hang or are late need real time, so internal/source/nvml and

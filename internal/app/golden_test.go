@@ -31,9 +31,9 @@ var library, client string
 
 func TestMain(m *testing.M) { os.Exit(fakes.Main(m, &library, &client)) }
 
-// bench is a simulated node and an exporter without its HTTP server. The exporter makes the same
-// driver calls and gRPC calls and reads the same files as in production. A simulated clock makes
-// the results reproducible.
+// bench is a simulated node and an exporter without its HTTP server. The exporter makes the same driver
+// calls and gRPC calls as in production, and reads the same files. A simulated clock makes the results
+// reproducible.
 type bench struct {
 	t     testing.TB
 	clock sync.Mutex // locked while now changes
@@ -194,8 +194,8 @@ func (b *bench) render(c prometheus.Collector) string {
 }
 
 // TestGolden compares both pages with golden files, for every scenario, after half a minute of
-// simulated time. To update the golden files, run go test ./internal/app -update and review the diff. A
-// short test runs only one scenario of each kind.
+// simulated time. To update the golden files, run go test ./internal/app -update and review the diff.
+// With -short, only one scenario of each kind runs.
 func TestGolden(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		if testing.Short() && !slices.Contains([]string{"lost", "mig", "slurm", "mixed"}, sc.Name) {
@@ -300,7 +300,7 @@ func play(t *testing.T, scenario string, engine bool) *bench {
 	return b
 }
 
-// balanced checks that the accounts of every book add up to its energy.
+// balanced checks that the accounts of every book add up to the energy of the book.
 func (b *bench) balanced() {
 	b.t.Helper()
 	for _, g := range b.node.Sampler.Latest().GPUs {

@@ -9,8 +9,8 @@ import (
 
 const module = "github.com/gpuledger/gpuledger/"
 
-// never lists the packages of this module that other packages must not import. Each entry includes
-// the packages below it. A new package needs no entry.
+// never lists the packages of this module that other packages must not import. Each entry includes the packages below
+// the listed packages. A new package needs no entry.
 var never = []struct {
 	importers, imports []string
 	why                string
@@ -74,8 +74,8 @@ func below(pkg string, of []string) bool {
 	return slices.ContainsFunc(of, func(p string) bool { return p == "" || pkg == p || strings.HasPrefix(pkg, p+"/") })
 }
 
-// importers maps each restricted external package to the package of this module that may import it. Packages below this
-// package may also import it.
+// importers maps each restricted external package to the package of this module that may import it. Packages below the
+// mapped package may also import the external package.
 var importers = map[string]string{
 	"github.com/NVIDIA/go-nvml": "internal/source/nvml",
 	"github.com/NVIDIA/go-dcgm": "internal/source/dcgm",
@@ -139,8 +139,8 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestNothingSimulated checks that the exporter links no simulation, no API server client and no
-// test library. The exception is the test helpers that go-dcgm imports in files that are not tests.
+// TestNothingSimulated checks that the exporter links no simulation, no API server client and no test library. The only
+// exceptions are the test helpers that go-dcgm imports in files that are not tests.
 func TestNothingSimulated(t *testing.T) {
 	for _, line := range goList(t, "-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./cmd/gpuledger") {
 		fields := strings.Fields(line)

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// readLinks sets a driver that reports the receive errors of the first two links of each GPU (nvml.h,
-// NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS is 208). It reads the node and returns the number of errors that the
-// record contains for a GPU.
+// readLinks makes the driver report the given receive errors for the first two links of each GPU (nvml.h,
+// NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS is 208). It reads the node and returns the number of errors that the record
+// contains for a GPU.
 func (b *bench) readLinks(uuid string, errors [2]int) float64 {
 	b.t.Helper()
 	for range 11 { // health values are read every ten seconds
@@ -42,8 +42,8 @@ func (b *bench) readLinks(uuid string, errors [2]int) float64 {
 }
 
 // TestLinkErrorsContinue checks that the total of all links' errors does not decrease if the counter of one link
-// restarts, even if the exporter restarts afterwards. If it decreased, the archive would count the errors of all links
-// again.
+// restarts, even if the exporter restarts afterwards. If the total decreased, the archive would count the errors of
+// all links again.
 func TestLinkErrorsContinue(t *testing.T) {
 	b := newBench(t, "gb200", false)
 	b.run(1)
@@ -71,7 +71,7 @@ func TestLinkErrorsContinue(t *testing.T) {
 }
 
 // TestLinkErrorsOfOldState checks that the errors continue from the state file of a version that did not save the
-// counts of each link. The first values are added to the total, as in that version.
+// counts of each link. The first values after the restart are added to the total, as in the old version.
 func TestLinkErrorsOfOldState(t *testing.T) {
 	b := newBench(t, "gb200", false)
 	b.run(1)

@@ -130,10 +130,10 @@ func Doctor(ctx context.Context, c UnitsConfig, out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	var errs []error
 	for _, r := range m.Checks() {
-		state, text := "-", "none runs here"
+		state, text := "-", "no unit runs here"
 		switch {
 		case !r.Enabled:
-			text = "--units omits it"
+			text = "--units omits this manager"
 		case r.Problem != "":
 			state, text = "!", r.Problem
 			errs = append(errs, fmt.Errorf("%s: %s", r.Manager, r.Problem))

@@ -13,14 +13,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// These are the containers on the inspected machine. Docker has a file only for the first
+// These are the containers on the inspected machine. Docker's directory contains a file only for the first
 // container.
 const (
 	namedContainer   = "5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e5d0e"
 	unnamedContainer = "abababababab0123456789abababababababababababababababababababab99"
 )
 
-// inspected is a machine on which the commands units and doctor run.
+// inspected is the machine that the commands units and doctor inspect.
 type inspected struct {
 	t   *testing.T
 	dir string
@@ -54,8 +54,7 @@ func (m *inspected) start(pid int, name, cgroup string) {
 	m.write(dir+"status", "Name:\t"+name+"\nUid:\t1001\t1001\t1001\t1001\n")
 }
 
-// run executes a command and returns its output, in which DIR replaces the directory of the
-// machine.
+// run executes a command and returns its output. In the output, DIR replaces the path of the machine's directory.
 func (m *inspected) run(args ...string) (string, error) {
 	m.t.Helper()
 	args = append(args, "--path.procfs="+m.dir+"/proc", "--kubelet.pod-resources-socket=", "--units.managers="+m.dir+"/managers.d",
@@ -75,7 +74,8 @@ func (m *inspected) run(args ...string) (string, error) {
 }
 
 // TestUnitsCommand checks the list of managers and the explanation of a process's owner. An explanation contains the
-// rule that determines the owner, and for each other rule the reason why it does not apply.
+// rule that determines the owner, and for each other rule the reason why
+// the rule does not apply.
 func TestUnitsCommand(t *testing.T) {
 	m := newInspected(t)
 	own := "/user.slice/user-500.slice/user@500.service"
@@ -132,12 +132,12 @@ func TestDoctor(t *testing.T) {
 			}
 		}
 	}
-	check("", "- batchd none runs here - condor none", "- pbs none runs here")
+	check("", "- batchd no unit runs here - condor none", "- pbs none runs here")
 	m.start(20, "python3", "/batchd/grace_78")
 	m.start(10, "python3", "/batchd/grace_77")
 	m.start(11, "python3", "/batchd/grace_77")
 	m.start(30, "python3", "/docker/"+namedContainer)
-	check("", "ok docker units: 1, such as docker/train with the process 30", "ok batchd units: 2, such as batchd/77 with the process 10", "- slurm none runs here")
+	check("", "ok docker units: 1, such as docker/train with the process 30", "ok batchd units: 2, such as batchd/77 with the process 10", "- slurm no unit runs here")
 	m.start(40, "python3", "/system.slice/slurmstepd.scope/s7PQRSTVWXYZ01/step_0/user/task_0")
 	check("slurm: s7PQRSTVWXYZ01 has no name: no slurmstepd", "! slurm s7PQRSTVWXYZ01 has no name")
 	m.start(41, "slurmstepd", "/system.slice/slurmstepd.scope/s7PQRSTVWXYZ01/step_0/slurm")

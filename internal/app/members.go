@@ -12,10 +12,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// members returns the sources that the flags select. With auto, the exporter does not read a vendor
-// without a GPU on the PCI bus. It reads NVIDIA nevertheless if the bus has no AMD GPU, because
-// NVIDIA's GPUs may be invisible on the bus. Therefore the stage driver is down on a node without a
-// GPU.
+// members returns the sources that the flags select. With auto, the exporter reads only the vendors
+// that have a GPU on the PCI bus. If there is no AMD GPU on the bus, the exporter always reads
+// NVIDIA, because NVIDIA's GPUs may be invisible on the bus. Therefore the stage driver is down on
+// a node without a GPU.
 func (c *Config) members(library *nvml.Source, machine host.Host, now gpu.Clock, log *slog.Logger) []source.Member {
 	nvidia := source.Member{Stage: stage.Driver, Source: library}
 	other := source.Member{Stage: stage.AMDGPU, Source: amd.New(amd.Config{
@@ -57,8 +57,8 @@ type bus struct {
 	at     time.Duration // boot clock
 }
 
-// count returns the number of GPUs with the given classes, which belong to one vendor, or 0 if the
-// bus cannot be read.
+// count returns the number of GPUs with the given PCI classes. All classes must belong to one
+// vendor. If the bus cannot be read, count returns 0.
 func (b *bus) count(classes []gpu.PCIClass) int {
 	if now := b.now().Boot; b.counts == nil || now-b.at >= busAge {
 		b.counts, b.at = make(map[string]int), now

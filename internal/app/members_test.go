@@ -80,8 +80,8 @@ func (b *bench) driverStages() (out []string) {
 	return out
 }
 
-// TestTwoVendors checks a node with GPUs of two vendors: each vendor has its own stage, the GPUs of
-// both vendors are counted, and all books balance.
+// TestTwoVendors checks a node with GPUs of two vendors. Each vendor must have its own stage, the
+// GPUs of both vendors must be counted, and all books must balance.
 func TestTwoVendors(t *testing.T) {
 	b := newBench(t, "dgx-h100", false)
 	b.addInstinct()

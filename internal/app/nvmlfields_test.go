@@ -11,7 +11,8 @@ import (
 )
 
 // TestFieldsEqualEngine compares the field page from NVML with the field page from the simulated host engine, for each
-// series that both sources report. It uses the first tick, in which all values are from the same moment.
+// series that both sources report. It uses the first tick, because all values of the first tick are from the same
+// moment.
 func TestFieldsEqualEngine(t *testing.T) {
 	b := newBench(t, "dgx-h100", true)
 	b.run(1)

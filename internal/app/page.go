@@ -25,8 +25,8 @@ var links = []status.Link{
 	{Path: "/-/ready", Text: "Ready", About: "after the first reading"},
 }
 
-// withStatus serves the state of the node, as show writes it. It sends the response only when the
-// response is complete.
+// withStatus serves a page with the state of the node. The function show writes the page.
+// withStatus sends the page only when it is complete.
 func withStatus(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger, contentType string, show func(*bytes.Buffer, *status.Page) error) http.Handler {
 	return withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {
 		respond(w, log, http.StatusOK, contentType, func(body *bytes.Buffer) error { return show(body, new(status.New(s, now()))) })

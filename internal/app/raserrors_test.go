@@ -16,7 +16,7 @@ import (
 )
 
 // readErrors makes the driver report the given counts of memory errors for an AMD GPU and reads the node for half a
-// minute. It returns the GPU's correctable and uncorrectable errors in a metric family.
+// minute. It returns the numbers of the GPU's correctable and uncorrectable errors according to a metric family.
 func (b *bench) readErrors(bus, family string, ce, ue, de int) (values [2]float64) {
 	b.t.Helper()
 	file := filepath.Join(b.world.Dir(), "sys/bus/pci/devices", bus, "ras/umc_err_count")
@@ -43,9 +43,9 @@ func (b *bench) readErrors(bus, family string, ce, ue, de int) (values [2]float6
 	return values
 }
 
-// TestRASErrorsContinue checks that the memory errors of an AMD GPU in the record neither decrease nor count twice if
-// the exporter restarts, if the driver is reloaded, or both. The main page contains the driver's own counts, without
-// deferred errors.
+// TestRASErrorsContinue checks that the memory errors of an AMD GPU in the record neither decrease nor count twice. It
+// checks a restart of the exporter, a reload of the driver, and both together. The main page contains the driver's own
+// counts, without deferred errors.
 func TestRASErrorsContinue(t *testing.T) {
 	b := newBench(t, "mi300x", false)
 	b.run(1)
@@ -98,8 +98,9 @@ func (b *bench) rasCreated() (all []time.Time) {
 	return slices.CompactFunc(all, time.Time.Equal)
 }
 
-// TestRASErrorsCreated checks that the memory errors of AMD GPUs in the record were created at the boot, when the driver was not loaded. This
-// time stays the same if the exporter restarts after the clock was set.
+// TestRASErrorsCreated checks that the memory errors of AMD GPUs in the record have the time of the boot as their
+// created timestamp, because no driver was loaded before. If the exporter restarts after the clock was set, the
+// timestamp must stay the same.
 func TestRASErrorsCreated(t *testing.T) {
 	b := newBench(t, "mi300x", false)
 	want := []time.Time{time.Date(2026, 2, 19, 12, 0, 0, 0, time.UTC)} // ten days before the start

@@ -64,8 +64,8 @@ type release struct {
 	GPU   string    `json:"gpu,omitempty"`
 	Until time.Time `json:"until"`
 	By    string    `json:"by"`
-	// Done is set while the exporter has none of the driver's files open or, if only a GPU is
-	// released, none of the GPU's files.
+	// Done is set while the exporter has no file of the driver open. If only a GPU is released, Done
+	// is set while the exporter has no file of this GPU open.
 	Done  bool   `json:"done,omitempty"`
 	Error string `json:"error,omitempty"`
 }
@@ -90,8 +90,8 @@ func (r *release) isIn(dir *state.Dir) bool {
 	return dir.LoadTable(state.Release, &now, now.check) == nil && now.GPU == r.GPU && now.Until.Equal(r.Until)
 }
 
-// ReleaseDriver makes the exporter with the configured state directory release the driver, and
-// waits until the driver is released.
+// ReleaseDriver makes the exporter that uses the configured state directory release the driver,
+// and waits until the driver is released.
 func ReleaseDriver(ctx context.Context, cfg Config, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()

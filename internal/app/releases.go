@@ -24,8 +24,8 @@ type releases struct {
 	now    gpu.Clock
 	log    *slog.Logger
 	stages *stage.Set
-	// last is the last request, inForce is set while the driver or a GPU is released, and logged is
-	// the last error that was logged.
+	// last is the last request. inForce is set while the driver or a GPU is released. logged is the
+	// last error that was logged.
 	last    nvml.Release
 	inForce bool
 	logged  string
@@ -87,8 +87,8 @@ func (r *releases) apply() {
 	}
 }
 
-// request converts the content of the release file to a request. The request's end is on the boot
-// clock, so it does not move if the wall clock is set.
+// request converts the content of the release file to a request. The end of the request is a time
+// on the boot clock, so it does not change if the wall clock is set.
 func (r *releases) request(file release, now gpu.Instant) nvml.Release {
 	if r.last.GPU != file.GPU || r.last.By != file.By || !r.last.Until.Equal(file.Until) {
 		r.last = nvml.Release{GPU: file.GPU, Until: file.Until, By: file.By, Ends: now.Boot + file.Until.Sub(now.Wall)}
@@ -99,7 +99,7 @@ func (r *releases) request(file release, now gpu.Instant) nvml.Release {
 // errEnded reports that a request has expired.
 var errEnded = errors.New("the release expired")
 
-// end ends a release, if one is in force, and logs a new error.
+// end ends the release that is in force, if there is one. It logs err if the error is new.
 func (r *releases) end(began gpu.Instant, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errEnded) && err.Error() != r.logged {
 		r.logged = err.Error()
@@ -108,7 +108,7 @@ func (r *releases) end(began gpu.Instant, err error) {
 	if r.inForce {
 		r.inForce = false
 		_, _ = r.source.Release(nil)
-		r.stages.Observe(stage.Release, began, nil) // logs it
+		r.stages.Observe(stage.Release, began, nil) // logs the end of the release
 		r.stages.Forget(stage.Release)
 	}
 }

@@ -21,8 +21,8 @@ func (r Restart) Error() string { return r.Cause.Error() }
 // firstReading is the time for which clients that connected before a restart wait for readings.
 const firstReading = 5 * time.Second
 
-// runNVML collects the driver's events. If the driver was replaced, it returns a [Restart], or an
-// error that ends the program if a restart is not possible.
+// runNVML collects the driver's events. If the driver was replaced, it returns a [Restart]. If a
+// restart is not possible, it returns another error that ends the program.
 func runNVML(ctx context.Context, source *nvml.Source, server *serve.Server) error {
 	err := source.Run(ctx)
 	replaced, ok := errors.AsType[nvml.Replaced](err)
@@ -49,8 +49,9 @@ func awaitReading(ctx context.Context, ready func() bool) {
 	}
 }
 
-// withoutRestart replaces a restart by its cause, so that the program ends instead. An execve waits
-// for all threads, and a hanging driver call may block a thread forever.
+// withoutRestart replaces the error [Restart] by its cause, so that the program ends and does not
+// execute itself again. An execve would wait for all threads, and a hanging driver call may block a
+// thread forever.
 func withoutRestart(err error) error {
 	if r, ok := errors.AsType[Restart](err); ok {
 		return r.Cause

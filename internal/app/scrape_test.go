@@ -23,7 +23,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// TestScrapesCallNoDriver requests each page and checks in the driver's call log that no function was called. The
+// TestScrapesCallNoDriver requests each page. It checks the driver's call log: no function may have been called. The
 // fields on /gpu/metrics come from NVML, including fields that need profiling.
 func TestScrapesCallNoDriver(t *testing.T) {
 	sc, err := simnode.Lookup("dgx-h100")
@@ -66,7 +66,7 @@ func TestScrapesCallNoDriver(t *testing.T) {
 }
 
 // TestScrapesAreFresh compares the metrics pages after every tick with the pages of a server that has not rendered a
-// page before. It does not compare the metrics of the Go runtime, because they differ.
+// page before. The metrics of the Go runtime differ, so they are not compared.
 func TestScrapesAreFresh(t *testing.T) {
 	sc, err := simnode.Lookup("sick")
 	if err != nil {

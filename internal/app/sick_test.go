@@ -41,7 +41,7 @@ func (s scraped) of(uuid, series string) (value float64, ok bool) {
 	return 0, false
 }
 
-// patient is a bench that is scraped at the scrape interval.
+// patient is a bench whose pages are scraped at the scrape interval.
 type patient struct {
 	*bench
 	scrapes []scraped
@@ -153,12 +153,12 @@ type report struct {
 	unit   float64
 }
 
-// noSeries contains conditions without a series of their own. They change a gauge that the test
-// does not check.
+// noSeries contains conditions without a series of their own. These conditions change a gauge that the test does not
+// check.
 var noSeries = []simnode.Condition{simnode.ClockReduction, simnode.Heat}
 
-// otherReports contains the reports that differ in other generations. A GPU does not report a condition for
-// which the list is nil.
+// otherReports contains, for other generations, the reports that differ from reports. If the list for a condition is
+// nil, GPUs of this generation do not report the condition.
 var otherReports = map[simnode.Generation]map[simnode.Condition][]report{
 	simnode.Turing: {
 		"row_pending":        {{`gpu_retired_pages_pending{}`, 1}},
@@ -174,8 +174,8 @@ var otherReports = map[simnode.Generation]map[simnode.Condition][]report{
 	},
 }
 
-// check compares the last page with the truth about a GPU. Series that the GPU's generation does not report
-// must be absent.
+// check compares the last page with the truth about a GPU. If the GPU's generation does not report a series, the
+// series must be absent.
 func (p *patient) check(g *simnode.GPUTruth, of simnode.Generation) {
 	p.t.Helper()
 	want, got := make(scraped), make(scraped)
@@ -229,7 +229,8 @@ func newPatient(t *testing.T, name string, of simnode.Generation) *patient {
 }
 
 // TestSick checks that each count and state in the truth is on the page, for each generation of GPUs. It also
-// compares the series that the alerts query with golden files, with which test/e2e/rules evaluates the alerts.
+// compares the series that the alerts query with golden files. test/e2e/rules evaluates the alerts with these golden
+// files.
 func TestSick(t *testing.T) {
 	tests := []struct {
 		scenario string
@@ -267,8 +268,8 @@ func TestSick(t *testing.T) {
 }
 
 // TestThrottledFindings compares the findings in the scenario "throttled" with the description of the scenario. From
-// the first to the 17th minute, heat limits the third GPU for 90 % of the time, and the power brake limits the fourth
-// GPU for 70 % of the time. Both GPUs run at least 800 MHz slower than the other two.
+// minute 1 to minute 17, heat limits the third GPU for 90 % of the time. During the same minutes, the power brake
+// limits the fourth GPU for 70 % of the time. Both GPUs run at least 800 MHz slower than the other two.
 func TestThrottledFindings(t *testing.T) {
 	p := newPatient(t, "throttled", simnode.Hopper)
 	found := make(map[time.Duration][]string)

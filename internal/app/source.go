@@ -16,7 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// These are the values of --source. The last value is no longer valid and is rejected with advice.
+// These are the values of --source. The last value is no longer valid. The exporter rejects it with an
+// error that contains advice.
 const (
 	sourceAuto = "auto"
 	sourceNVML = "nvml"
@@ -41,8 +42,8 @@ type DCGM struct {
 	// The following fields are derived from the fields above.
 	address dcgm.Address
 	fields  []dcgm.Field
-	// byNVML is set if the values of the field page come from NVML. In this case selected contains the fields
-	// on the page, and missing lists the fields in the file that NVML does not provide.
+	// byNVML is set if the values of the field page come from NVML. If byNVML is set, selected contains the
+	// fields on the page, and missing lists the fields in the field file that NVML does not provide.
 	byNVML   bool
 	selected collector.FieldSelection
 	missing  []string
@@ -123,8 +124,8 @@ func (d *DCGM) validatePage() error {
 	return nil
 }
 
-// selectFields selects the fields in the file that NVML provides. Without a file, it selects the
-// default fields.
+// selectFields selects those fields in the field file that NVML provides. If there is no field file, it
+// selects the default fields.
 func (d *DCGM) selectFields() {
 	if d.Fields == "" {
 		d.selected = collector.DefaultSelection()
@@ -138,7 +139,7 @@ func (d *DCGM) selectFields() {
 	d.fields = nil // address of the host engine
 }
 
-// needing returns the selected fields that have no values without a flag.
+// needing returns the selected fields that have values only if the given flag is set.
 func (d *DCGM) needing(flag string) []string {
 	if d.Fields == "" {
 		return nil
@@ -174,8 +175,8 @@ func (d *DCGM) readFields() error {
 	return nil
 }
 
-// enricher returns the host engine, which adds values to the readings, or nil if none is
-// configured.
+// enricher returns the host engine as an enricher that adds values to the readings. If no host engine is
+// configured, it returns nil.
 func (c *Config) enricher(now gpu.Clock, log *slog.Logger) source.Enricher {
 	if c.DCGM.useless != nil {
 		log.Error("ignoring invalid rows in --dcgm.fields", "file", c.DCGM.Fields, "err", c.DCGM.useless)

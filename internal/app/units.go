@@ -37,7 +37,7 @@ type Units struct {
 	Known []unit.Manager
 }
 
-// These values of --units stand for a list.
+// These values of --units represent lists of managers.
 const (
 	unitsAuto = auto
 	unitsNone = "none"

@@ -88,7 +88,8 @@ func checkUnits(t *testing.T, g *gpu.GPU, history simnode.History) {
 }
 
 // TestMPSInJobs checks which owner is charged for the work of MPS clients in jobs. The driver reports
-// this work for the MPS server, which belongs to the job or to a service of the node.
+// the work of the clients as work of the MPS server. The server belongs to the job or to a service of
+// the node.
 func TestMPSInJobs(t *testing.T) {
 	client := func(percent int) simnode.Work {
 		return simnode.Work{Watts: 300, Load: simnode.Constant(percent), Memory: 1 << 30, Context: simnode.MPSClient}
@@ -148,13 +149,13 @@ func TestMPSInJobs(t *testing.T) {
 	}
 }
 
-// TestJobsOnAMD checks which AMD GPUs are held by jobs according to prologs. A prolog identifies a
-// partition, or a GPU without partitions, by the number of its render node or by its position.
+// TestJobsOnAMD checks the AMD GPUs that jobs hold according to prologs. A prolog identifies a GPU or
+// a partition of a GPU either by the number of its render node or by its position.
 func TestJobsOnAMD(t *testing.T) {
 	for _, tt := range []struct {
 		numbers, whole, partition string
 	}{
-		{"index", "136", "186"}, {"amd", "1", "9"}, // each GPU before the GPU with partitions has one position
+		{"index", "136", "186"}, {"amd", "1", "9"}, // each GPU before the GPU with partitions occupies one position
 	} {
 		t.Run(tt.numbers, func(t *testing.T) {
 			sc, err := simnode.Lookup("mi300x")

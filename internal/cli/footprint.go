@@ -20,14 +20,14 @@ const (
 )
 
 // processors is the number of threads that run Go code at the same time. By default Go uses all
-// processors of the machine. Each processor needs memory: on a GPU node with 224 processors, this
-// is 8 of the 34 MiB of an idle exporter. Garbage collection would also run on all processors and
-// delay the workload.
+// processors of the machine. Each processor needs memory. On a GPU node with 224 processors, the
+// processors would need 8 of the 34 MiB of an idle exporter. Garbage collection would also run on
+// all processors and delay the workload.
 const processors = 2
 
-// LimitFootprint reduces the memory and the number of processors that a program uses, because its
-// node exists for other workloads. It sets the heap growth unless $GOGC is set, and GOMAXPROCS
-// unless $GOMAXPROCS is set.
+// LimitFootprint reduces the memory and the number of processors that a program uses, because the
+// node's resources are meant for other workloads. If $GOGC is not set, LimitFootprint sets the
+// heap growth. If $GOMAXPROCS is not set, it sets GOMAXPROCS.
 func LimitFootprint(growth int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(growth)

@@ -39,7 +39,8 @@ func (c *LogConfig) Validate() error {
 // JSON elsewhere.
 func NewLogger(c LogConfig) *slog.Logger { return NewLoggerTo(os.Stderr, c) }
 
-// NewLoggerTo is like [NewLogger], but writes through the given writer, which must write to stderr.
+// NewLoggerTo is like [NewLogger], but writes through the given writer. The writer must write to
+// stderr.
 func NewLoggerTo(w io.Writer, c LogConfig) *slog.Logger {
 	terminal := isTerminal(os.Stderr)
 	if c.Format == "text" || c.Format == "auto" && terminal {
@@ -48,8 +49,8 @@ func NewLoggerTo(w io.Writer, c LogConfig) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.Level}))
 }
 
-// printable escapes control characters in a text. Labels may contain control characters, which a
-// terminal would interpret.
+// printable escapes control characters in a text. Labels may contain control characters, and a
+// terminal would interpret them.
 func printable(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString, slog.KindAny:

@@ -17,9 +17,10 @@ import (
 // library, the driver's library and their data.
 const reserve = 28 << 20
 
-// LimitMemory makes Go collect garbage more often before the program reaches the memory limit of
-// its cgroup, so that the kernel does not kill it. Go's limit is an eighth lower than the cgroup's
-// limit, but at least the reserve lower. $GOMEMLIMIT overrides Go's limit.
+// LimitMemory makes Go collect garbage more often before the program reaches the memory limit of its
+// cgroup, so that the kernel does not kill the program. Go's limit is lower than the cgroup's limit.
+// The difference is an eighth of the cgroup's limit, but at least reserve. $GOMEMLIMIT overrides Go's
+// limit.
 func LimitMemory() {
 	limit := GroupLimit(procfs.DefaultMountPoint, "/sys/fs/cgroup")
 	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
@@ -27,8 +28,9 @@ func LimitMemory() {
 	}
 }
 
-// MemoryLimit returns the program's memory limit in bytes, or 0 if it has none. The result is the
-// lowest of $GOMEMLIMIT and the limits of the program's cgroup and its parents.
+// MemoryLimit returns the program's memory limit in bytes, or 0 if there is no limit. The result is
+// the lowest of these limits: $GOMEMLIMIT, the limit of the program's cgroup, and the limits of the
+// cgroup's parents.
 func MemoryLimit() int64 {
 	limit := GroupLimit(procfs.DefaultMountPoint, "/sys/fs/cgroup")
 	if soft := debug.SetMemoryLimit(-1); soft < math.MaxInt64 && (limit == 0 || soft < limit) {
@@ -37,10 +39,10 @@ func MemoryLimit() int64 {
 	return limit
 }
 
-// GroupLimit returns the lowest memory limit of the program's cgroups and their parents in bytes,
-// or 0 if there is none. The arguments are the mount points of procfs and of the cgroup file
-// systems. In a container, the parents of the container's cgroup are not mounted, so their limits
-// are unknown.
+// GroupLimit returns the lowest memory limit among the program's cgroups and their parents, in bytes.
+// If there is no limit, it returns 0. The arguments are the mount points of procfs and of the cgroup
+// file systems. In a container, the parents of the container's cgroup are not mounted, so their
+// limits are unknown.
 func GroupLimit(proc, mount string) (limit int64) {
 	groups, err := cgroups(proc)
 	if err != nil {

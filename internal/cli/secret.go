@@ -66,9 +66,10 @@ func checkMode(path string, mode fs.FileMode) error {
 	return fmt.Errorf("%s has the mode %04o, so other users may %s it: set 0600, or 0640 for a group", path, mode.Perm(), rights)
 }
 
-// inVolume reports whether a file is in a Secret volume. Files in such a volume have the mode 0644
-// by default, which a program without fsGroup needs, but only the pod can read the volume. The
-// kubelet creates these files as links into a folder such as ..2026_11_01_12_00_00.123456789.
+// inVolume reports whether a file is in a Secret volume. By default, files in a Secret volume have
+// the mode 0644, because a program without fsGroup could not read them otherwise. The mode is safe,
+// because only the pod can read the volume. The kubelet creates these files as links into a folder
+// such as ..2026_11_01_12_00_00.123456789.
 func inVolume(path string) bool {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestSecret checks which file modes are rejected, on a host and in a Secret volume. If root runs
-// the test, it also proves that the mode is checked, because root may read all files.
+// the test, the test also shows that the mode itself is checked, because root may read all files.
 func TestSecret(t *testing.T) {
 	tests := []struct {
 		mode         os.FileMode

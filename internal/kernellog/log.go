@@ -20,7 +20,7 @@ const (
 	// maxRecord is the size of the read buffer in bytes. It is larger than any record
 	// (CONSOLE_EXT_LOG_MAX is 8 KiB).
 	maxRecord = 16 << 10
-	// maxWaiting is the maximum number of errors that are kept until the sampler takes them.
+	// maxWaiting is the maximum number of errors that wait until the sampler takes them.
 	maxWaiting = 4096
 	// retry is the pause after an error before the log is opened again.
 	retry = 10 * time.Second
@@ -70,7 +70,7 @@ func (l *Log) read(ctx context.Context) error {
 	began := l.Now()
 	fd, err := unix.Open(l.Path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("open %s: %w (it needs CAP_SYSLOG)", l.Path, err)
+		return fmt.Errorf("open %s: %w (reading the kernel log needs CAP_SYSLOG)", l.Path, err)
 	}
 	file := os.NewFile(uintptr(fd), l.Path) // the descriptor is non-blocking, so Close ends a read
 	defer context.AfterFunc(ctx, func() { _ = file.Close() })()
@@ -79,9 +79,9 @@ func (l *Log) read(ctx context.Context) error {
 	return l.records(file)
 }
 
-// records reads records until an error occurs; each read returns one record. EPIPE means that
-// records were overwritten before they were read. The next read then returns the oldest remaining
-// record.
+// records reads the log until an error occurs. Each read returns one record. The error EPIPE means
+// that some records were overwritten before they were read. The next read then returns the oldest
+// remaining record.
 func (l *Log) records(r io.Reader) error {
 	buffer := make([]byte, maxRecord)
 	for {

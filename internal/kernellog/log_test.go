@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// instant is a time at which the machine has been running for an hour.
+// instant returns a time one hour after the boot.
 func instant() gpu.Instant {
 	return gpu.Instant{Wall: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC), Boot: time.Hour}
 }
@@ -94,8 +94,8 @@ func (r *reads) Read(p []byte) (int, error) {
 	return copy(p, next.(string)), nil
 }
 
-// TestRecords reads a log in which the oldest records were overwritten. The log contains an error from
-// 10 minutes ago.
+// TestRecords reads a log in which the oldest records were overwritten. The log also contains an error
+// from 10 minutes ago.
 func TestRecords(t *testing.T) {
 	l := newLog("kmsg")
 	log := reads{

@@ -21,18 +21,17 @@ var xid = regexp.MustCompile(`^NVRM: Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F
 //
 //	nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 MC TS crumbstore MCTO (First)
 //
-// The driver logs details in the following lines, which do not match because they do not contain
-// the severity as a word.
+// The driver logs details in further lines. These lines do not match sxid, because they do not
+// contain the severity as a word.
 var sxid = regexp.MustCompile(`^nvidia-nvswitch[0-9]{1,3}: SXid \(PCI:([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\): ([0-9]{1,9}), (Non-fatal|Fatal)\b`)
 
 // severities maps the driver's words for severities to the label values.
 var severities = map[string]gpu.Severity{"Fatal": gpu.SeverityFatal, "Non-fatal": gpu.SeverityNonFatal}
 
-// Parse returns the error of a record of /dev/kmsg and its time on the boot clock. A record has
-// comma-separated numbers (priority, sequence number, microseconds), a semicolon and the message
-// (Documentation/ABI/testing/dev-kmsg). Records of user programs have a priority of 8 or higher,
-// because the kernel sets it for everything that is written to /dev/kmsg. Therefore a program
-// cannot forge an error.
+// Parse returns the error that a record of /dev/kmsg reports, and the time of the record on the boot
+// clock. A record has comma-separated numbers (priority, sequence number, microseconds), a semicolon
+// and the message (Documentation/ABI/testing/dev-kmsg). If a user program writes to /dev/kmsg, the
+// kernel sets the priority of the record to 8 or higher. Therefore a program cannot forge an error.
 func Parse(record []byte) (x gpu.KernelError, at time.Duration, ok bool) {
 	head, message, _ := bytes.Cut(record, []byte(";"))
 	match := xid.FindSubmatch(message)

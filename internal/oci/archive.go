@@ -27,7 +27,7 @@ const (
 // Image describes the image for one architecture.
 type Image struct {
 	Architecture string // the value of GOARCH
-	// Path returns the path on this machine of a file or folder that the stage copies.
+	// Path returns the local path of a file or folder that the stage copies.
 	Path func(Copy) string
 }
 
@@ -78,8 +78,8 @@ type root struct {
 }
 
 // WriteArchive writes the images of a stage as an OCI archive: a tar file with an image layout. The
-// layout contains one index of all architectures, which is named by tag. The same input gives the
-// same bytes, because all files have the image's creation time.
+// layout contains one index of all architectures. The name of the index is tag. The same input
+// results in the same bytes, because the time of every file is the image's creation time.
 func WriteArchive(w io.Writer, s *Stage, images []Image, tag string, created time.Time) error {
 	a := archive{tar: tar.NewWriter(w), time: created.UTC().Truncate(time.Second)}
 	a.write("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
@@ -262,9 +262,9 @@ func (a *archive) tree(w *tar.Writer, from, to string, made map[string]bool) err
 }
 
 // Source returns a function that finds files of the Dockerfile's builder stages on this machine. It
-// maps /src to the repository, /src/bin to the folder with the programs for an architecture, and
-// /root-filesystem to a folder in that folder. Other files, such as Debian's certificate
-// authorities, have the same path on this machine.
+// maps /src to the repository. It maps /src/bin to the folder with the programs for an
+// architecture, and /root-filesystem to the folder root-filesystem in that folder. The path of
+// every other file, such as Debian's certificate authorities, is the same on this machine.
 func Source(repository, programs string) func(Copy) string {
 	return func(c Copy) string {
 		if program, ok := strings.CutPrefix(c.From, "/src/bin/"); ok {

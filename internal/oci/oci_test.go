@@ -63,8 +63,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// unpack returns the contents of the files and the targets of the links in a tar file, by name. The
-// names end with the mode, and names of folders contain a slash before it.
+// unpack returns the contents of the files and the targets of the links in a tar file, by name.
+// Each name ends with a space and the mode. In the name of a folder, a slash precedes the space.
 func unpack(t *testing.T, r io.Reader) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -120,8 +120,8 @@ func items(value any) (list []map[string]any) {
 	return list
 }
 
-// TestArchive checks the digests, platforms, configuration and files in the archive of the image
-// gpuledger-archive.
+// TestArchive checks the OCI archive of the image gpuledger-archive: its digests, platforms,
+// configuration and files.
 func TestArchive(t *testing.T) {
 	l := layout(unpack(t, bytes.NewReader(archive(t, "gpuledger-archive"))))
 	if l["oci-layout 644"] != `{"imageLayoutVersion":"1.0.0"}` {

@@ -28,7 +28,7 @@ type Copy struct {
 	To   string // path in the image
 }
 
-// Folder reports whether From is a folder, so that its content is copied.
+// Folder reports whether From is a folder. If From is a folder, its content is copied.
 func (c Copy) Folder() bool { return strings.HasSuffix(c.To, "/") }
 
 // ParseStage returns a stage of a Dockerfile with the given values for the build arguments. The
@@ -128,7 +128,8 @@ func (s *Stage) copy(rest string) error {
 	return nil
 }
 
-// pairs parses name=value and name="value" and replaces build arguments in the values.
+// pairs parses pairs of the form name=value or name="value". It replaces build arguments in the
+// values.
 func (s *Stage) pairs(text string) (pairs [][2]string, err error) {
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
 		name, rest, ok := strings.Cut(text, "=")

@@ -28,12 +28,13 @@ type mount struct {
 	writable   bool
 }
 
-// hostFolders lists the folders that the exporter reads, and the one folder to which it writes.
+// hostFolders lists the folders that the exporter reads, and the only folder to which the exporter
+// writes.
 var hostFolders = []mount{
 	{name: "pod-resources", path: "/var/lib/kubelet/pod-resources"}, // allocated devices by container
-	{name: "pods-api", path: "/var/lib/kubelet/pods-api"},           // UIDs of pods, from Kubernetes 1.37
+	{name: "pods-api", path: "/var/lib/kubelet/pods-api"},           // UIDs of pods, since Kubernetes 1.37
 	{name: "container-logs", path: "/var/log/containers"},           // UIDs of pods, from the names of links
-	{name: "pod-logs", path: "/var/log/pods"},                       // UIDs of pods without links
+	{name: "pod-logs", path: "/var/log/pods"},                       // UIDs of pods that have no link
 	{name: "state", path: "/run/gpuledger", writable: true},         // the state file, kept until the node reboots
 }
 
@@ -57,8 +58,8 @@ var NVIDIAEnv = []corev1.EnvVar{
 // NVIDIAEnvAt is the index of [NVIDIAEnv] in the container's list of variables.
 const NVIDIAEnvAt = 1
 
-// PlainContainer returns the exporter's container for AMD's device plugin. It does not get NVIDIA's
-// driver, because the exporter reads AMD's GPUs in /sys.
+// PlainContainer returns the exporter's container for AMD's device plugin. The container does not get
+// NVIDIA's driver. The exporter reads AMD's GPUs in /sys.
 func PlainContainer(image string) corev1.Container {
 	return corev1.Container{
 		Name:  Name,
@@ -94,10 +95,10 @@ func volumeMounts() []corev1.VolumeMount {
 
 // Volumes returns the volumes of [Container].
 //
-// The volumes of host folders have no type. The kubelet would check the type before it starts the
-// pod, and a failed check would keep the device plugin from starting. Without a type, the container
-// runtime creates a missing folder. If it cannot create the folder, only the exporter's container
-// fails.
+// The volumes of host folders have no type. The kubelet would check the type before it starts the pod,
+// and a failed check would keep the device plugin from starting. If the volume has no type, the
+// container runtime creates a missing folder. If the runtime cannot create the folder, only the
+// exporter's container fails.
 func Volumes() []corev1.Volume {
 	var volumes []corev1.Volume
 	for _, m := range hostFolders {
@@ -110,8 +111,8 @@ func Volumes() []corev1.Volume {
 	}})
 }
 
-// These constants describe the exporter's web configuration with TLS and basic auth, which is
-// stored in a Secret under the key web-config.yml.
+// These constants describe the exporter's web configuration with TLS and basic auth. The configuration
+// is stored in a Secret under the key web-config.yml.
 const (
 	webFolder = "/etc/gpuledger"
 	WebArg    = "--web.config.file=" + webFolder + "/web-config.yml"

@@ -11,10 +11,10 @@ import (
 // manifest with health checks, and in its Helm chart.
 var AMDContainers = []string{"amdgpu-dp-cntr", "amdgpu-dp-cntr-health", "amd-gpu-dp-cntr"}
 
-// Pod contains the fields of a pod on which the patch depends. It is decoded from JSON that any
-// client in the cluster can send, so it needs little more memory than the JSON text. For a list of
-// empty containers, the type in the Kubernetes API would need hundreds of times as much memory as
-// the text.
+// Pod contains the fields of a pod on which the patch depends. Any client in the cluster can send the
+// JSON from which a Pod is decoded. Therefore a Pod must not need much more memory than the JSON
+// text. The Pod type of the Kubernetes API would need hundreds of times as much memory as the text of
+// a list of empty containers.
 type Pod struct {
 	Metadata struct {
 		Annotations filled `json:"annotations"`

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// TestParse checks the separators in the parameters, which docs/install.md describes.
+// TestParse checks the separators in the parameters. docs/install.md describes these separators.
 func TestParse(t *testing.T) {
 	got := sidecar.Parse(map[string]string{
 		"image": "\tregistry.example.com/gpuledger:1\r\n", "arguments": "--a=b c\n\n  --d \r\n", "pullSecrets": "one, two\nthree,,four",
@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestRefuse checks with which parameters and nodes a pod does not get the container.
+// TestRefuse checks the parameters and nodes for which a pod does not get the container.
 func TestRefuse(t *testing.T) {
 	all := map[string]string{"image": "i", "nodes": "*"}
 	tests := []struct {

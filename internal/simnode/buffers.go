@@ -7,7 +7,7 @@ import (
 
 // These are the sizes of the driver's sample buffers (nvmlDeviceGetSamples). The driver takes a
 // power sample at the interval powerEvery and keeps the last powerBuffer samples. It takes a
-// utilisation sample whenever it takes a sample for the ring, and keeps the last busyBuffer
+// utilisation sample each time it takes a sample for the ring, and keeps the last busyBuffer
 // samples.
 const (
 	powerBuffer = 120
@@ -61,8 +61,8 @@ func (b *board) buffer(how Sampling, from time.Duration, loads []load, taken []s
 }
 
 // averaged returns the mean power over a period, in mW. The period has the length over and ends
-// at moment in this step. If the period is shorter than a step, the result is the power of the
-// load that runs at this moment.
+// at moment in this step. If the period is shorter than a step, the result is the floor plus the
+// power of the load that runs at that moment.
 func (b *board) averaged(over, moment time.Duration, loads []load) int {
 	if over < step {
 		watts, at := b.Floor, b.random.IntN(100)

@@ -1,7 +1,7 @@
 //go:build ignore
 
 /*
- * Accounting mode, in which the driver keeps accounts of processes. Included by nvml.c.
+ * In accounting mode the driver keeps accounts of processes. nvml.c includes this file.
  */
 
 nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t device, nvmlEnableState_t *mode)
@@ -14,7 +14,7 @@ nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t device, nvmlEnableState_t 
     return end(&c, ret);
 }
 
-/* Returns the newest account with a PID, which is the last record, or NULL. */
+/* Returns the newest account with a PID, or NULL. The newest account is the last record. */
 static struct record *account_of(const struct nvmlDevice_st *device, unsigned int pid)
 {
     struct record *newest = NULL;

@@ -2,9 +2,9 @@
 
 /*
  * A fake libcuda.so.1 with the functions of the CUDA driver API that test/hardware/load calls. It
- * computes nothing. A kernel lasts as long as its iterations take at a fixed rate. As a simple model
- * of time-slicing, the kernels of all programs run one after the other, in the order of their
- * launches.
+ * computes nothing. The duration of a kernel is the number of its iterations times a fixed time per
+ * iteration. As a simple model of time-slicing, the kernels of all programs run one after another, in
+ * the order of their launches.
  *
  * Environment: GPULEDGER_FAKE_CUDA_DIR is the directory of the programs' files, which live.h
  * describes. If it is not set, cuInit returns CUDA_ERROR_NO_DEVICE. A program is an MPS client if
@@ -53,7 +53,7 @@ static void note(const char *line)
     close(fd);
 }
 
-/* Reserves the GPU for ns after the end of all earlier kernels. Returns the beginning of this time. */
+/* Reserves the GPU for ns nanoseconds after the end of all earlier kernels. Returns the start of the reserved time. */
 static long long reserve(long long ns)
 {
     char path[PATH_MAX], text[32] = "";

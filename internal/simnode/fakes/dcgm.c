@@ -10,12 +10,12 @@
  *
  *   GPULEDGER_FAKE_DCGM_STATE  the state file; while it does not exist, no connection
  *                              succeeds
- *   GPULEDGER_FAKE_DCGM_LOG    optional; the call log in the format of nvml.c. It has
- *                              additional lines for each field that a call starts or
- *                              stops to watch: dcgmWatch or dcgmUnwatch, uuid, 0,
- *                              kind/entity/field; and for each field that a call
- *                              requests although it is not watched:
- *                              dcgmNotWatched, uuid, -16, kind/entity/field.
+ *   GPULEDGER_FAKE_DCGM_LOG    optional; the call log in the format of nvml.c, with
+ *                              additional lines. If a call starts or stops to watch
+ *                              a field: dcgmWatch or dcgmUnwatch, uuid, 0,
+ *                              kind/entity/field. If a call requests a field that
+ *                              is not watched: dcgmNotWatched, uuid, -16,
+ *                              kind/entity/field.
  *
  * The state file contains these records in addition to the driver's records:
  *
@@ -46,13 +46,15 @@
  *   - Live reads return values in another order, NVML's own fields last. They succeed or
  *     fail as a whole.
  *   - A field that NVML does not support is blank with status 0.
- *   - Names of groups, and the limit of 64 groups of each kind, apply to the engine.
+ *   - Group names are unique in the whole engine. The limit of 64 groups of each kind also
+ *     applies to the whole engine.
  *   - A watch continues after its group was removed. All objects end with the connection.
- *   - A watch fails if one pair is invalid, but is then partly in effect.
+ *   - A watch fails if one pair of entity and field is invalid. The other pairs may then
+ *     be watched nevertheless.
  *   - There is no data before the first XID.
  *   - Global fields belong to the system.
- *   - A read allocates a message of 4 MB in the thread of its caller, and receives one of
- *     the same size.
+ *   - A read allocates a message of 4 MB in the thread of its caller, and receives a
+ *     message of the same size.
  *   - An engine that was started without a driver has no GPUs and blank versions of the
  *     driver, with status 0.
  */
@@ -95,13 +97,13 @@ struct watch {
     long long every; /* us; 0 if no client watches it */
     struct sample last;
     unsigned long long seq;    /* sequence number of the last XID */
-    long long busy, busy_time; /* of an instance: busy time at the last update, and time of the update, ns */
+    long long busy, busy_time; /* only for an instance: busy time at the last update, and time of the update, ns */
 };
 
 /* Guarded by the lock, like the state. */
 static const char *log_path;
 static int initialised;
-static dcgmHandle_t connection; /* 0 while there is none */
+static dcgmHandle_t connection; /* 0 while there is no connection */
 static dcgmHandle_t connections;
 static char engine_seen[64]; /* the generations when the connection was opened */
 static struct group *groups[DCGM_MAX_NUM_GROUPS];
@@ -687,8 +689,8 @@ static int of_entity(const struct record *xid, dcgmGroupEntityPair_t pair)
     return pair.entityGroupId == DCGM_FE_GPU_I ? gi && is(entity(pair), "gi", gi) : !gi;
 }
 
-/* XIDs are events, so each XID becomes a sample when it occurs. There is no data before the first XID,
- * and none for a GPU without events. */
+/* XIDs are events, so each XID becomes a sample when it occurs. There is no data before the first XID.
+ * For a GPU without events there is never any data. */
 static void update_xids(struct watch *w, int first)
 {
     if (first) {

@@ -1,9 +1,9 @@
 //go:build ignore
 
 /*
- * The fields of the fake host engine, with the key of each field in the driver's state. A
- * GPU does not support a field of the library that is missing here, unless its gpu record
- * has a key with the field's number, such as f409=17.
+ * The table contains the fields of the fake host engine, with the key of each field in the
+ * driver's state. If a field of the library is missing in the table, a GPU supports the field
+ * only if the GPU's record contains a key with the field's number, such as f409=17.
  */
 #ifndef FIELDS_H
 #define FIELDS_H

@@ -1,8 +1,8 @@
 //go:build ignore
 
 /*
- * GPM, which measures how busy a GPU or its instances are. Included by nvml.c. A metric is
- * computed from the difference between two samples.
+ * GPM measures how busy a GPU or its instances are. A metric is computed from the difference
+ * between two samples. nvml.c includes this file.
  */
 
 /* A sample buffer. It belongs to a GPU after the first sample. */
@@ -84,7 +84,7 @@ nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned int gi, nvmlGpmSa
     return end(&c, ret);
 }
 
-/* Adds the metrics in a health record. If a metric has several values, the first is used. */
+/* Adds the metrics in a health record. If a metric has several values, the first value is used. */
 static void take_metrics(struct nvmlGpmSample_st *s, const struct record *health)
 {
     for (int i = 0; i < health->fields; i++) {
@@ -127,8 +127,8 @@ static void whole_metric(nvmlGpmMetric_t *m, const struct nvmlGpmSample_st *s, i
     m->value = isnan(value) ? 0 : blank ? NAN : value;
 }
 
-/* Computes a metric of an instance. Its memory is active for half of the time in which its multiprocessors are active, and
- * its tensor cores for a quarter of this time. If no time has elapsed, the metric is NaN. */
+/* Computes a metric of an instance. The memory is active for half of the time in which the multiprocessors are active. The
+ * tensor cores are active for a quarter of that time. If no time has elapsed, the metric is NaN. */
 static void gpm_metric(nvmlGpmMetric_t *m, const struct nvmlGpmSample_st *a, const struct nvmlGpmSample_st *b, int blank)
 {
     int part = m->metricId == NVML_GPM_METRIC_SM_UTIL ? 1 : m->metricId == NVML_GPM_METRIC_DRAM_BW_UTIL ? 2 : m->metricId == NVML_GPM_METRIC_ANY_TENSOR_UTIL ? 4 : 0;

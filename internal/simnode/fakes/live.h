@@ -1,9 +1,9 @@
 //go:build ignore
 
 /*
- * A GPU with work from real programs. The values of its records are computed at the time of each
- * call, from the files that the fake libcuda.so.1 (cuda.c) writes. The times are exact even if a
- * busy machine delays the caller.
+ * This file simulates a GPU with work from real programs. The values of the GPU's records are
+ * computed at the time of each call, from the files that the fake libcuda.so.1 (cuda.c) writes. The
+ * times are exact even if a busy machine delays the caller.
  *
  * A state file with the following record describes such a GPU. The gpu record of this GPU has only
  * the constant keys.
@@ -12,10 +12,10 @@
  *            floor context busy  mW: always; while a context is open; while a kernel runs
  *            average instant     ms: power and field 186 average over these times
  *            buffer              ms between power samples, if the driver keeps them
- *            buffer_average buffer_delay  ms over which they average; ms until one is visible
+ *            buffer_average buffer_delay  ms over which these samples average; ms until a sample is visible
  *            refresh             ms: steps of the energy counters
  *            sample delay ring   ms between samples; ms until a sample is visible; ms that it is kept
- *            late                ms by which the counters are behind
+ *            late                ms by which the counters lag behind
  *            names               which context a sample names while nothing runs: context (each in turn), last, or none
  *            scope               percent of the GPU's energy in the plain counter
  *            scoped=1            field 191 has the GPU's energy
@@ -115,7 +115,7 @@ static struct work read_work(const char *dir)
     return w;
 }
 
-/* Returns how much of a time the stretches cover. Overlapping stretches count once. */
+/* Returns how much of a period the stretches cover. Overlapping stretches count once. */
 static long long covered(const struct stretches *s, long long from, long long to)
 {
     long long sum = 0, done = from;
@@ -130,7 +130,7 @@ static long long covered(const struct stretches *s, long long from, long long to
     return sum;
 }
 
-/* Returns the energy that was used in a time, in mJ. */
+/* Returns the energy that was used in a period, in mJ. */
 static double energy_of(const struct record *live, const struct work *w, long long from, long long to)
 {
     return 1e-9 * ((double)number(live, "floor", 0) * (double)(to - from) +
@@ -138,7 +138,7 @@ static double energy_of(const struct record *live, const struct work *w, long lo
                    (double)number(live, "busy", 0) * (double)covered(&w->runs, from, to));
 }
 
-/* Returns the PID that samples of a program's work name. Samples of an MPS client name the server. */
+/* Returns the PID that is named in the samples of a program's work. For an MPS client, this is the PID of the server. */
 static unsigned int sampled_pid(const struct record *live, const struct work *w, unsigned int pid)
 {
     const struct stretch *own = NULL, *server = NULL;
@@ -171,7 +171,7 @@ static unsigned int first_worker(const struct work *w, long long at)
     return 0;
 }
 
-/* Returns the PID that sample k names, or 0. */
+/* Returns the PID that is named in sample k, or 0. */
 static unsigned int named(const struct record *live, const struct work *w, long long at, long long k, int busy)
 {
     const struct stretch *last = NULL;

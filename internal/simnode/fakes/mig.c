@@ -5,7 +5,7 @@
  * an instance. A call returns NOT_SUPPORTED if its key is missing in the instance.
  */
 
-/* A handle of a GPU instance. It outlives the records. */
+/* A handle of a GPU instance. The handle outlives the records. */
 struct nvmlGpuInstance_st {
     const struct nvmlDevice_st *device;
     unsigned int id;

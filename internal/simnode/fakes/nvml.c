@@ -16,7 +16,7 @@
  *                              requested
  *   GPULEDGER_FAKE_NVML_LOG    optional; every call appends one line:
  *                              unix ns, function, uuid, return code, value,
- *                              separated by tabs, "-" if there is none. Only
+ *                              separated by tabs; "-" for a missing item. Only
  *                              energy calls have a value, in mJ; a field value
  *                              is written as <field>/<scope>=<mJ>. For a wait without
  *                              an event, the value is the timeout, in ms.
@@ -132,7 +132,7 @@ struct nvmlDevice_st {
     struct nvmlDevice_st *next;
 };
 
-/* An event set. done contains the events that the set has delivered and older events, as lines "uuid seq". */
+/* An event set. done contains, as lines "uuid seq", the delivered events and the events that are older than the set. */
 struct nvmlEventSet_st {
     char *done;
     char *devices; /* lines with the UUIDs of the registered GPUs */
@@ -381,7 +381,7 @@ nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, u
     return small_call("nvmlDeviceGetClockInfo", device, key, out);
 }
 
-/* In MIG mode the call is not supported, because the GPU's record does not have the keys. */
+/* In MIG mode the call is not supported, because the GPU's record does not contain the keys of this call. */
 nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *correctable, unsigned int *uncorrectable,
                                        unsigned int *pending, unsigned int *failed)
 {
@@ -777,8 +777,8 @@ static int plain_field(struct call *c, nvmlFieldValue_t *v)
     return 1;
 }
 
-/* Logs one line for each value of energy, power, throttled time and recovery. If there is none of these, it logs one line
- * for the call. Therefore it does not use end() on success. */
+/* Logs one line for each value of energy, power, throttled time and recovery. If there is no such value, it logs one
+ * line for the call. Therefore it does not call end() on success. */
 nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
 {
     struct call c;
@@ -1107,8 +1107,8 @@ static nvmlProcessUtilizationSample_t row_of(const struct record *s)
 enum { MAX_SAMPLED = 128 };
 
 /* Collects the samples of the ring that are newer than since, with one row per process. A row contains the busy time of the
- * process, averaged over all these samples, so that the rows add up to the device's utilisation. Its time is the time of
- * the newest sample of the process. Row records are returned unchanged. Returns the number of rows. */
+ * process, averaged over all these samples, so that the rows add up to the device's utilisation. The time of a row is the
+ * time of the newest sample of the process. Row records are returned unchanged. Returns the number of rows. */
 static unsigned int list_samples(const struct call *c, unsigned long long since, unsigned int size,
                                  nvmlProcessUtilizationSample_t *out)
 {
@@ -1166,7 +1166,7 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
 
 /* ---- buffers of samples ---- */
 
-/* Fills the caller's list with buffered samples, oldest first. They come from records with the given name. */
+/* Fills the caller's list with buffered samples, oldest first. The samples come from records with the given name. */
 static unsigned int list_buffer(const struct call *c, const char *name, unsigned long long since, unsigned int size, nvmlSample_t *out)
 {
     unsigned int n = 0;

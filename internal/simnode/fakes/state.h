@@ -57,7 +57,7 @@ static int is(const struct record *r, const char *key, const char *value)
     return v && strcmp(v, value) == 0;
 }
 
-/* Returns the number with the given key, or the argument otherwise if the key is absent. */
+/* Returns the number with the given key. If the key is absent, it returns the argument otherwise. */
 static unsigned long long number(const struct record *r, const char *key, unsigned long long otherwise)
 {
     const char *v = get(r, key);
@@ -226,7 +226,7 @@ static void await_fresh(void)
     }
 }
 
-/* Returns a copy, because setenv may move the original. It is never freed. */
+/* Returns a copy, because setenv may move the original. The copy is never freed. */
 static const char *environment(const char *name)
 {
     const char *v = getenv(name);

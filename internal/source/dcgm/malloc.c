@@ -1,14 +1,15 @@
 /*
  * libdcgm allocates messages of 4 MB for each read, in the thread of its caller. By default
  * glibc gives each thread its own arena and keeps freed memory there. Because Go makes calls
- * from any of its threads, this is about 8 MiB for every thread that ever made a call. With
- * one arena for all threads, a read reuses the memory of the previous read.
+ * from any of its threads, the freed memory is about 8 MiB for every thread that ever made a
+ * call. With one arena for all threads, a read reuses the memory of the previous read.
  *
  * A thread keeps the arena of its first allocation, so this function runs before Go starts any
  * thread.
  *
- * The thresholds keep the messages, three of which may exist at the same time, from being returned
- * to the kernel after each read, because allocating them again costs more than the read itself.
+ * Up to three messages may exist at the same time. The thresholds keep the memory of the messages
+ * from being returned to the kernel after each read, because allocating the memory again costs more
+ * than the read itself.
  */
 #include <malloc.h>
 

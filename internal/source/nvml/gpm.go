@@ -146,7 +146,7 @@ func (g *gpuReader) measureInstances(instances []gpu.Partition) measured {
 	return m
 }
 
-// offers reports whether the GPU supports GPM. It calls the driver only until it knows whether the GPU supports GPM.
+// offers reports whether the GPU supports GPM. It calls the driver only until the driver has answered.
 func (g *gpm) offers(q *inquiry, h device) bool {
 	if g.offered == nil {
 		s, err := query(q, "nvmlGpmQueryDeviceSupport", h.GpmQueryDeviceSupport)
