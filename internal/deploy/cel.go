@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// literal formats a value of the Kubernetes API as an expression in the Common Expression Language (CEL). Its
-// type in CEL is the path of fields from the object to the value, such as Object.spec.containers.
+// literal formats a value of the Kubernetes API as an expression in the Common Expression Language (CEL). The
+// CEL type of the value is the path of fields from the object to the value, such as Object.spec.containers.
 //
-// A string "${name}" becomes the policy's variable with this name. literal panics if CEL does not support the
-// value, so an invalid policy is never generated.
+// A string "${name}" becomes a reference to the policy's variable with this name. literal panics if CEL does
+// not support the value, so an invalid policy is never generated.
 func literal(typ string, value any) string {
 	return celValue(typ, reflect.ValueOf(value))
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestChartServiceMonitor checks that the ServiceMonitor scrapes as the PodMonitor does, and selects
-// the Service, in both modes.
+// TestChartServiceMonitor checks that the ServiceMonitor has the same scrape settings as the
+// PodMonitor, and selects the Service. It checks both modes of the exporter.
 func TestChartServiceMonitor(t *testing.T) {
 	for _, mode := range []string{"standalone", "operator"} {
 		render := func(kind string) map[string]any {

@@ -19,7 +19,8 @@ const (
 	chartSource = "../../charts/gpuledger/"
 	// chart is the folder into which make chart writes the chart.
 	chart = "../../bin/chart/gpuledger"
-	// helmEnv is the environment variable that contains the folder of helm, which tools/servers builds.
+	// helmEnv is the environment variable that contains the folder of the program helm. tools/servers
+	// builds helm.
 	helmEnv = "GPULEDGER_E2E_HELM"
 )
 
@@ -51,8 +52,8 @@ func template(t *testing.T, args ...string) (string, error) {
 // valuesOf returns the option for helm that names a file of values in charts/gpuledger/ci.
 func valuesOf(name string) string { return "--values=" + chartSource + "ci/" + name + "-values.yaml" }
 
-// TestChart checks that the chart renders the objects of the overlays and of the kustomizations in
-// charts/gpuledger/ci, with the values beside these kustomizations.
+// TestChart checks that the chart renders the same objects as the overlays, and as the kustomizations in
+// charts/gpuledger/ci. Each kustomization has a file of values beside it.
 func TestChart(t *testing.T) {
 	names, err := filepath.Glob(chartSource + "ci/*-values.yaml")
 	check(t, err)
@@ -80,8 +81,8 @@ func TestChart(t *testing.T) {
 var hashOfArchive = regexp.MustCompile(`(gpuledger-archive)-[0-9a-z]{10}\b`)
 
 // objects returns the objects of a text by kind, namespace and name, without the expected differences between
-// the chart and the overlays. Helm creates the namespace and adds its labels. In place of a hash in the name
-// of the ConfigMap, the archive's pods have an annotation.
+// the chart and the overlays. Helm creates the namespace and adds its labels. In the overlays, the name of
+// the archive's ConfigMap contains a hash. In the chart, the archive's pods have an annotation instead.
 func objects(t *testing.T, text string) map[string]any {
 	t.Helper()
 	all := make(map[string]any)
@@ -116,8 +117,8 @@ func TestChartLint(t *testing.T) {
 	}
 }
 
-// TestChartNamespace checks that in another namespace no object is in the namespace gpuledger or
-// refers to it.
+// TestChartNamespace checks the chart in another namespace. No object may be in the namespace gpuledger or
+// refer to this namespace.
 func TestChartNamespace(t *testing.T) {
 	for _, base := range []string{"everything", "sidecar-everything"} {
 		text, err := template(t, valuesOf(base), "--set=dashboards.enabled=false", "--set=prometheusRule.enabled=false", "--set=namespaceOverride=elsewhere")

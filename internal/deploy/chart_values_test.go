@@ -12,9 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/deploy"
 )
 
-// TestChartValues checks for both modes of the exporter that every value changes the objects, or is rejected with an
-// error that names it. An unknown key beside the value must be an error, except in global, which may contain keys for
-// other charts of the release.
+// TestChartValues checks every value of the chart, for both modes of the exporter. The value must change the objects,
+// or must be rejected with an error that names the value. An unknown key beside the value must be an error. Only
+// global may contain unknown keys, because they may be for other charts of the release.
 func TestChartValues(t *testing.T) {
 	text, err := os.ReadFile(chartSource + "values.yaml")
 	check(t, err)

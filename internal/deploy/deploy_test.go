@@ -20,7 +20,7 @@ import (
 
 const manifests = "../../manifests/"
 
-// TestYAML checks that the unmarshalled output equals the input, because pruning must not remove a
+// TestYAML checks that unmarshalling the output results in the input, because the function prune must not remove a
 // significant field.
 func TestYAML(t *testing.T) {
 	want := deploy.DaemonSet()
@@ -65,8 +65,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestTarget checks that the patches' target matches the device plugin's DaemonSet and no other DaemonSet of
-// its chart. Kustomize matches the whole name against the target.
+// TestTarget checks that the target of the patches matches the device plugin's DaemonSet, and no other DaemonSet of the
+// device plugin's chart. Kustomize matches the whole name against the target.
 func TestTarget(t *testing.T) {
 	target := regexp.MustCompile("^(" + deploy.DevicePluginName + ")$")
 	for name, want := range map[string]bool{
@@ -88,8 +88,8 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// TestNamespaces checks that the documentation lists every place that contains the device plugin's namespace,
-// for clusters in which the namespace differs.
+// TestNamespaces checks that the documentation lists every place in the manifests that contains the device plugin's
+// namespace. In some clusters the namespace differs, and users must change these places.
 func TestNamespaces(t *testing.T) {
 	page, err := os.ReadFile("../../docs/platforms.md")
 	check(t, err)
@@ -163,8 +163,8 @@ func TestKubeletRoot(t *testing.T) {
 	}
 }
 
-// TestVariables checks that each documented command stops if one of its variables is not set, for example
-// because the shell is a new one.
+// TestVariables checks that each documented command stops if one of its variables is not set. For example, a new shell
+// does not have the variables.
 func TestVariables(t *testing.T) {
 	page, err := os.ReadFile("../../docs/install.md")
 	check(t, err)

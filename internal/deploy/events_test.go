@@ -66,7 +66,8 @@ func TestEventsToken(t *testing.T) {
 	}
 }
 
-// mountedKey returns the path of a Secret's first key in a pod's container, and the keys that it can read.
+// mountedKey returns the path of a Secret's first key in a pod's container, and all keys of the Secret that
+// the container can read.
 func mountedKey(t *testing.T, pod *corev1.PodSpec, secret string) (path string, keys []string) {
 	t.Helper()
 	for _, volume := range pod.Volumes {
@@ -181,8 +182,8 @@ func TestSecretModes(t *testing.T) {
 	}
 }
 
-// TestChartToken checks that an installation creates a random token, that an upgrade keeps the token of the
-// Secret in the cluster, and that the archive accepts the token only for this cluster.
+// TestChartToken checks that an installation creates a random token, that an upgrade keeps the token that the
+// Secret in the cluster contains, and that the archive accepts the token only for the events of this cluster.
 func TestChartToken(t *testing.T) {
 	secret := func(chart string, args ...string) (token, tokens string) {
 		text, err := helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--skip-tests", "--kube-version=1.37.0", withEvents}, args...)...)

@@ -6,11 +6,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// HostPatches returns kustomize patches for the policy. Each adds the exporter to the pods of another program
-// instead of the device plugin's pods. The keys are the programs' names in the chart's values.
+// HostPatches returns kustomize patches for the policy. With each patch, the policy adds the exporter to the
+// pods of another program instead of the device plugin's pods. The keys are the programs' names in the
+// chart's values.
 //
-// DCGM Exporter's chart names its container "exporter", but so do the charts of other programs, so the image
-// is compared as well.
+// In DCGM Exporter's chart, the name of the container is "exporter". The charts of other programs use the
+// same name, so the policy also checks the image.
 func HostPatches() map[string][]sidecar.Operation {
 	return map[string][]sidecar.Operation{
 		"dcgm-exporter": hostPatch("is-dcgm-exporter",

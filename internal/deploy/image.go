@@ -5,7 +5,8 @@ import "github.com/gpuledger/gpuledger/internal/sidecar"
 // Name is the name of the container, and of most objects.
 const Name = sidecar.Name
 
-// partOf contains the labels of every generated object, by which the removal finds all objects.
+// partOf contains the labels of every generated object. The commands that remove gpuledger find all objects
+// by these labels.
 var partOf = map[string]string{"app.kubernetes.io/part-of": Name}
 
 // Image is the exporter's image without a tag. The manifests name a version, because the digest is known only

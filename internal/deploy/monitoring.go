@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Rules returns the Prometheus operator's object for a file of rules. The file's text is copied unchanged, so
-// that the object contains the comments on the rules.
+// Rules returns a PrometheusRule object for a file of rules. The file's text is copied unchanged, so that the
+// object contains the comments on the rules.
 func Rules(name string, file []byte) ([]byte, error) {
 	var rules map[string]any
 	if err := yaml.UnmarshalStrict(file, &rules); err != nil {

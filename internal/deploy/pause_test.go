@@ -19,8 +19,8 @@ const pluginLabel = "nvidia.com/gpu.deploy.device-plugin"
 var pauses = []string{"paused-for-driver-upgrade", "paused-for-mig-change"}
 
 // TestPausedNodes checks that the exporter's own DaemonSet does not run on nodes on which the GPU Operator
-// pauses the driver's clients. Each of the labels that select a node is tried. The DaemonSet must run on
-// other nodes.
+// pauses the driver's clients. It tries each label that selects a node. On nodes that are not paused, the
+// DaemonSet must run.
 func TestPausedNodes(t *testing.T) {
 	checked := 0
 	rendered(t, func(t *testing.T, w *workload) {
@@ -55,7 +55,8 @@ func TestPausedNodes(t *testing.T) {
 	}
 }
 
-// nodeTerms returns the alternatives of a pod's node affinity, or one empty alternative if it has none.
+// nodeTerms returns the alternatives of a pod's node affinity, or one empty alternative if the pod has no
+// node affinity.
 func nodeTerms(pod corev1.PodSpec) []corev1.NodeSelectorTerm {
 	if pod.Affinity == nil {
 		return []corev1.NodeSelectorTerm{{}}

@@ -15,19 +15,20 @@ import (
 // ParametersNamespace is the namespace of the ConfigMap with the policy's parameters.
 const ParametersNamespace = "gpuledger"
 
-// pluginContainers are the names of the device plugins' containers: for NVIDIA, the names in the static
-// manifest, in the Helm chart and in the GPU Operator, and for AMD, all names.
+// pluginContainers contains the names of the device plugins' containers. For NVIDIA, these are the names in
+// the static manifest, in the Helm chart and in the GPU Operator. For AMD, these are all names in
+// [sidecar.AMDContainers].
 var pluginContainers = slices.Concat([]string{"nvidia-device-plugin-ctr", "nvidia-device-plugin"}, sidecar.AMDContainers)
 
-// creators are the users as which the DaemonSet controller creates pods: its own account, or the account of
-// the controller manager.
+// creators contains the users that may create the pods of DaemonSets: the account of the DaemonSet
+// controller, and the account of the controller manager.
 var creators = []string{"system:serviceaccount:kube-system:daemon-set-controller", "system:kube-controller-manager"}
 
 // Policy returns the policy that adds the container to the device plugin's pods.
 //
-// Errors in the policy's expressions are ignored, so that they do not keep a device plugin from starting.
-// However, the API server rejects a pod that the policy makes invalid. Each condition therefore excludes a
-// kind of pod to which the container cannot be added.
+// Errors in the policy's expressions are ignored, so that an error does not keep a device plugin from
+// starting. However, the API server rejects a pod that the policy makes invalid. Each condition therefore
+// excludes a kind of pod to which the container cannot be added.
 func Policy() *admissionv1.MutatingAdmissionPolicy {
 	return &admissionv1.MutatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicy"},
@@ -62,9 +63,9 @@ func Binding() *admissionv1.MutatingAdmissionPolicyBinding {
 	}
 }
 
-// matchConstraints restricts the policy to pods in one namespace. Here this is gpuledger's own namespace,
-// which contains no device plugin. Each overlay with the policy replaces it with the namespace of the
-// overlay's device plugin.
+// matchConstraints restricts the policy to pods in one namespace. The returned constraints name gpuledger's
+// own namespace, in which there is no device plugin. Each overlay that contains the policy replaces this
+// namespace by the namespace of its device plugin.
 func matchConstraints() *admissionv1.MatchResources {
 	return &admissionv1.MatchResources{
 		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
@@ -82,7 +83,7 @@ func matchConstraints() *admissionv1.MatchResources {
 // pluginCondition is the name of the condition that selects the device plugin's pods.
 const pluginCondition = "is-a-device-plugin"
 
-// matchConditions select the pods that get the container, together with [parameterConditions]. All conditions
+// Together with [parameterConditions], matchConditions select the pods that get the container. All conditions
 // must be true.
 func matchConditions() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{
@@ -96,8 +97,8 @@ func matchConditions() []admissionv1.MatchCondition {
 			"object.spec.?nodeSelector[?'" + corev1.LabelOSStable + "'].orValue('linux') == 'linux'"},
 		// shareProcessNamespace cannot be combined with hostPID.
 		{Name: "shares-no-processes", Expression: "!object.spec.?shareProcessNamespace.orValue(false)"},
-		// In the host's network the exporter's port would be a port of the node. A pod that already
-		// uses it, such as the replaced pod, would keep the device plugin from being scheduled.
+		// In the host's network the exporter's port would be a port of the node. If another pod already uses this
+		// port, such as the pod that is being replaced, the device plugin could not be scheduled.
 		{Name: "has-a-network-of-its-own", Expression: "!object.spec.?hostNetwork.orValue(false)"},
 		{Name: "has-users-of-the-host", Expression: "!has(object.spec.hostUsers) || object.spec.hostUsers"},
 		// The sum of the containers' requests must not exceed the requests of the pod.
@@ -111,7 +112,7 @@ func matchConditions() []admissionv1.MatchCondition {
 // parameters, so [sidecar.Parameters.Refuse] implements the same rules.
 func parameterConditions() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{
-		// A container without an image, or with a space in its name, would make the pod invalid.
+		// If the container had no image, or if the name of the image contained a space, the pod would be invalid.
 		{Name: "has-an-image", Expression: trimmed("image") + ".matches('^" + sidecar.ImageName + "$')"},
 		// The kubelet cannot read a Secret with an invalid name and does not start the pod. An
 		// optional Secret may be missing, but its name must be valid.
@@ -126,14 +127,14 @@ func parameterConditions() []admissionv1.MatchCondition {
 	}
 }
 
-// parameter returns the expression for a parameter's value, which is empty if the parameter is missing.
+// parameter returns the expression for a parameter's value. If the parameter is missing, the value is empty.
 func parameter(key string) string { return fmt.Sprintf("params.?data.?%s.orValue('')", key) }
 
 // trimmed returns the expression for a parameter's value without leading and trailing white space.
 func trimmed(key string) string { return parameter(key) + ".trim()" }
 
-// words returns the expression for a parameter's value as a list. Its items are separated by commas, spaces
-// and line ends.
+// words returns the expression for a parameter's value as a list. The items of the list are separated by
+// commas, spaces and line ends.
 func words(key string) string {
 	return parameter(key) + `.replace(',', ' ').replace('\n', ' ').split(' ').filter(w, w != '')`
 }
@@ -159,8 +160,8 @@ func (o operation) String() string {
 	return fmt.Sprintf("JSONPatch{op: 'add', path: %s, value: %s}", o.path, o.value)
 }
 
-// mutation returns the expression for the JSON patch. It concatenates lists of operations, some of which are
-// empty for some pods.
+// mutation returns the expression for the JSON patch. The expression concatenates lists of operations. Some
+// of these lists are empty for some pods.
 func mutation() string {
 	always := []operation{
 		annotate(sidecar.InjectedBy, "MutatingAdmissionPolicy "+Name),

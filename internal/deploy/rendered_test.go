@@ -104,7 +104,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// arguments returns a container's arguments after it replaced $(NAME) like the kubelet.
+// arguments returns a container's arguments after replacing each $(NAME) in the same way as the kubelet.
 func arguments(c *corev1.Container) []string {
 	args := slices.Clone(c.Args)
 	for i := range args {
@@ -295,8 +295,8 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
-// TestOneImage checks that an overlay names the exporter's image once, in the field images of the
-// kustomization, and that the policy's parameters and the prepull DaemonSet use this image.
+// TestOneImage checks that an overlay names the exporter's image only once, in the field images of the
+// kustomization. The policy's parameters and the prepull DaemonSet must use this image.
 func TestOneImage(t *testing.T) {
 	overlay, err := os.ReadFile(manifests + "overlays/example/kustomization.yaml")
 	check(t, err)

@@ -24,9 +24,9 @@ type scrape struct {
 	Metrics     []any // relabeling rules for samples
 }
 
-// TestScrape checks that the configuration for Prometheus alone equals the PodMonitors, including the
-// defaults of the Prometheus operator. The configuration need not drop the labels that only the operator
-// adds.
+// TestScrape checks that the configuration for Prometheus without the Prometheus operator has the same
+// settings as the PodMonitors, including the defaults of the operator. The configuration need not drop the
+// labels that only the operator adds.
 func TestScrape(t *testing.T) {
 	monitors := podMonitors(t)
 	for _, config := range scrapeConfigs(t) {
@@ -48,7 +48,7 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// TestScrapedDaemonSet checks that the configuration for Prometheus alone scrapes exactly the
+// TestScrapedDaemonSet checks that the configuration for Prometheus without the operator scrapes only the
 // exporter's own DaemonSet.
 func TestScrapedDaemonSet(t *testing.T) {
 	for _, config := range scrapeConfigs(t) {
@@ -91,8 +91,9 @@ func scrapedDaemonSets(t *testing.T, namespaces, endpoints []any, rules string) 
 	return daemonSets
 }
 
-// TestHandOver checks that the cluster's series keep the same instance after a change of leader, and that
-// each replica's own series have separate instances. Two targets must not write the same series.
+// TestHandOver checks the label instance. The series about the cluster must keep their instance after a
+// change of leader. The series about each replica must have an instance of their own. Two targets must not
+// write the same series.
 func TestHandOver(t *testing.T) {
 	rule, _ := podMonitors(t)["gpuledger-reconciler"].Metrics[0].(map[string]any)
 	shared := regexp.MustCompile("^(?:" + rule["regex"].(string) + ")$")
@@ -163,8 +164,9 @@ func scrapeConfigsOf(t *testing.T, text []byte, want int) []map[string]any {
 	return config.ScrapeConfigs
 }
 
-// TestScrapeMachine checks that the configuration for machines without Kubernetes in docs/machine.md differs
-// from the configuration for a cluster only in the discovery and naming of targets, and sets the same labels.
+// TestScrapeMachine checks the configuration for machines without Kubernetes in docs/machine.md. It may
+// differ from the configuration for a cluster only in the discovery and naming of targets, and must set the
+// same labels.
 func TestScrapeMachine(t *testing.T) {
 	page, err := os.ReadFile("../../docs/machine.md")
 	check(t, err)
@@ -211,7 +213,7 @@ func snake(value any) any {
 	return value
 }
 
-// at returns the value at a path. In a list it uses the first item.
+// at returns the value at a path. If a part of the path is a list, at uses the first item of the list.
 func at(value any, path ...string) any {
 	for _, key := range path {
 		if items := list(value); len(items) > 0 {

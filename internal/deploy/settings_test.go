@@ -58,8 +58,8 @@ var everyPod = []string{
 	"--set=image.pullPolicy=Never",
 }
 
-// TestChartRegistry checks that one value moves every image to another registry, by the usual rule for image
-// references: the first part is a registry if it contains a dot or a port, or is localhost.
+// TestChartRegistry checks that a single value moves every image to another registry. The rule for image references
+// applies: the first part of a reference is a registry if it contains a dot or a port, or if it is localhost.
 func TestChartRegistry(t *testing.T) {
 	digest := "@sha256:" + strings.Repeat("0a", 32)
 	tests := []struct {
@@ -106,8 +106,8 @@ func TestChartRegistry(t *testing.T) {
 	}
 }
 
-// TestChartPullSecrets checks that all pods have the pull secrets from the chart's values and from the global
-// values, in both forms that charts use.
+// TestChartPullSecrets checks that all pods have the pull secrets from the chart's values and from the global values.
+// Both forms in which charts write pull secrets must be accepted.
 func TestChartPullSecrets(t *testing.T) {
 	set := []string{"--set-json=imagePullSecrets=" + `[{"name": "ours"}]`, "--set-json=global.imagePullSecrets=" + `["theirs", {"name": "ours"}, {"name": "more"}]`}
 	want := []corev1.LocalObjectReference{{Name: "ours"}, {Name: "theirs"}, {Name: "more"}}

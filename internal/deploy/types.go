@@ -15,7 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// Schemas of strings with a format. An empty string is valid where it is the default.
+// These are the schemas of strings with a format. Where the default is an empty string, an empty string is
+// also valid.
 type (
 	absolutePath string
 	duration     string // duration in the format of Prometheus
@@ -23,7 +24,7 @@ type (
 	name         string // name of a Kubernetes object
 )
 
-// Types of objects of the Prometheus operator and of this chart.
+// These are types of objects of the Prometheus operator and of this chart.
 type (
 	namedSecret struct {
 		Name name `json:"name"`
@@ -66,9 +67,9 @@ type (
 	}
 )
 
-// settingTypes contains the types of settings for which the default does not show the type. The key is the
-// last key of the setting or, if that is ambiguous, the whole name. The value is a schema or a value of a Go
-// type.
+// settingTypes contains the types of those settings whose default does not show the type. The key is the
+// last key of the setting. If the last key is ambiguous, the key is the whole name. The value is a schema or
+// a value of a Go type.
 var settingTypes = map[string]any{
 	"additionalLabels":            map[string]string{},
 	"affinity":                    corev1.Affinity{},
@@ -121,10 +122,10 @@ var settingTypes = map[string]any{
 	"updateStrategy":              appsv1.DaemonSetUpdateStrategy{},
 }
 
-// quantity is the format of a resource.Quantity without signs, because no setting may be negative.
+// quantity is the format of a resource.Quantity. It excludes signs, because no setting may be negative.
 const quantity = `^([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$`
 
-// leaves contains the schemas of Go types that are not built from their fields.
+// leaves contains the schemas of those Go types for which the schema is not derived from the fields.
 var leaves = map[reflect.Type]*schema{
 	reflect.TypeFor[absolutePath]():       {Type: "string", Pattern: `^/`},
 	reflect.TypeFor[duration]():           {Type: "string", Pattern: `^(0|([0-9]+y)?([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$`},

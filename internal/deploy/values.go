@@ -94,12 +94,12 @@ type schema struct {
 	Definitions types              `json:"definitions,omitempty"`
 }
 
-// rejected lists settings that other charts support, but that a template of this chart rejects with an error
+// rejected lists settings that other charts support. A template of this chart rejects them with an error
 // message.
 var rejected = []string{"nameOverride", "fullnameOverride"}
 
-// Schema returns the JSON schema of the chart's values. It rejects unknown keys, except in maps such as
-// labels and in global, which Helm passes to all charts of a release.
+// Schema returns the JSON schema of the chart's values. The schema rejects unknown keys. The exceptions are
+// maps such as labels, and global, because Helm passes global to all charts of a release.
 func Schema(values []Value) ([]byte, error) {
 	root := section("")
 	root.Version = "http://json-schema.org/draft-07/schema#"

@@ -11,8 +11,8 @@ import (
 // reconciler serves it.
 //
 // Like the policy, the webhook does not keep a device plugin from starting, because the API server waits at
-// most two seconds for it and ignores its failure. The kustomize components copy the namespace and the
-// selection of pods from the policy.
+// most two seconds for the webhook and ignores a failure of the webhook. The kustomize components copy the
+// namespace and the selection of pods from the policy.
 func Webhook() *admissionv1.MutatingWebhookConfiguration {
 	constraints := matchConstraints()
 	return &admissionv1.MutatingWebhookConfiguration{

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/deploy"
 )
 
-// TestFence checks that the policy that limits the reconciler compares every field of a webhook configuration
-// except caBundle.
+// TestFence checks the policy that limits the changes of the reconciler. The policy must compare every field
+// of a webhook configuration except caBundle.
 func TestFence(t *testing.T) {
 	text, err := os.ReadFile(manifests + "components/webhook/fence.yaml")
 	check(t, err)

@@ -28,7 +28,7 @@ type options struct {
 	passed    []string // flags that are passed to kubectl
 }
 
-// kubectlFlags contains the flags that are passed to kubectl, with their help texts.
+// kubectlFlags contains the flags that are passed to kubectl, each with its help text.
 var kubectlFlags = [][2]string{
 	{"kubeconfig", "kubeconfig `file`"},
 	{"context", "`name` of the context in the kubeconfig"},
@@ -119,12 +119,13 @@ func (p Process) fail(err error) int {
 }
 
 func usage(p Process) {
-	fmt.Fprintf(p.Out, `%s doctor: the row of docs/install.md for a cluster, the Nodes without an exporter, and why
+	fmt.Fprintf(p.Out, `%s doctor prints the row of docs/install.md that fits a cluster, the Nodes without an exporter, and the reasons.
 
-It runs kubectl get --raw, and changes nothing. It reads Nodes, DaemonSets and their pods and events,
+The command runs kubectl get --raw, and changes nothing. It reads Nodes, DaemonSets and their pods and events,
 ResourceSlices, Deployments, and gpuledger's admission policy and ConfigMap.
 
-Exit status: 0 each Node with GPUs has a ready exporter, 1 something to do, 2 the cluster cannot be read.
+Exit status: 0 if each Node with GPUs has a ready exporter, 1 if something must be done, 2 if the cluster cannot be
+read.
 
 `, p.Program)
 	fs, _ := flags()

@@ -1,6 +1,6 @@
-// Package nfd writes the labels of a node to a feature file, which Node Feature Discovery's worker applies. In this
-// way, the Node gets its labels although the exporter has no access to the API server. Node Feature Discovery's
-// documentation of the local feature source describes the file.
+// Package nfd writes the labels of a node to a feature file. Node Feature Discovery's worker reads this file and
+// labels the Node. Therefore the Node gets its labels although the exporter has no access to the API server. Node
+// Feature Discovery's documentation of the local feature source describes the file.
 package nfd
 
 import (
@@ -24,8 +24,8 @@ const (
 	name = "gpuledger"
 	// period is the interval between two readings. A change of labels requires two equal readings.
 	period = time.Minute
-	// validity is the time after which Node Feature Discovery ignores a file that is no longer
-	// written, because the exporter was removed.
+	// validity is the time after which Node Feature Discovery ignores a file that is no longer written, for example
+	// because the exporter was removed.
 	validity = time.Hour
 	// refresh is the age at which an unchanged file is written again.
 	refresh = 20 * time.Minute
@@ -62,8 +62,8 @@ func (f *File) Run(ctx context.Context) error {
 	}
 }
 
-// update writes the file if two equal readings result in labels that differ from the file, or if the file will expire.
-// While the driver does not respond, the file keeps its labels.
+// update writes the file in two cases: two equal readings result in labels that differ from the file, or the file will
+// expire soon. While the driver does not respond, the file keeps its labels.
 func (f *File) update(now time.Time) error {
 	labels, want := f.labels(), f.written
 	if labels != nil {

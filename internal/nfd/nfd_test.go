@@ -25,8 +25,8 @@ func node(serial string, drivers ...gpu.Driver) *gpu.Snapshot {
 	return s
 }
 
-// TestFile checks that the file changes after two equal readings and before it expires, but not while the driver does
-// not respond.
+// TestFile checks that the file is written after two equal readings with other labels, and before the file expires.
+// While the driver does not respond, the labels in the file must not change.
 func TestFile(t *testing.T) {
 	up := gpu.Driver{}
 	synctest.Test(t, func(t *testing.T) {
@@ -91,7 +91,8 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// run runs a file until the test ends. The file's timer fires before the timers of the test.
+// run runs the loop of a File until the test ends. If timers are due at the same time, the timer of the loop fires
+// before the timers of the test.
 func run(t *testing.T, f *nfd.File) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

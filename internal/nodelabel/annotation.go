@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxAnnotation is the maximum size of the annotation, in bytes. It is small, because every program that watches Nodes
-	// holds the annotations of all Nodes in memory.
+	// maxAnnotation is the maximum size of the annotation, in bytes. The maximum is small, because every program that
+	// watches Nodes holds the annotations of all Nodes in memory.
 	maxAnnotation = 4000
 	// maxRaw is the maximum length of a string from the driver. NVML's longest serial number has 30 bytes, and its longest
 	// UUID has 96 bytes.
@@ -19,7 +19,7 @@ const (
 )
 
 // record is the content of the annotation. It contains the values from which the labels are made, as the driver and the
-// firmware report them. Nothing in it changes while the GPUs stay the same.
+// firmware report them. The content does not change while the GPUs stay the same.
 type record struct {
 	Version int           `json:"v"`
 	Chassis string        `json:"chassis,omitempty"`

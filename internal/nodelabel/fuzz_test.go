@@ -21,8 +21,9 @@ var (
 	legalValue = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
 )
 
-// FuzzDesired checks that any inventory without contradictions results in legal keys and values, with the prefix in the
-// rules, and in an annotation of at most 4 kB. The result must not depend on the order of the GPUs.
+// FuzzDesired checks the labels and the annotation for any inventory without contradictions. All keys and values must
+// be legal, every key must have the prefix of the rules, and the annotation must have at most 4 kB. The result must not
+// depend on the order of the GPUs.
 func FuzzDesired(f *testing.F) {
 	f.Add("1653924020800 1653924020801", "1821225190819", "00000000:1B:00.0 00000000:43:00.0", "gpu-node-17", uint64(1))
 	f.Add("N/A \xff\x00< 0000000000000", "N/A \"c\" /", "a A a", "", uint64(2))

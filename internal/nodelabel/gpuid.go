@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// unknown is the value that gpuid uses where a string in the inventory is empty. nvidia-smi, which gpuid calls, prints
-// this value if NVML returns an error.
+// unknown is the value that gpuid uses if a string in the inventory is empty. gpuid calls nvidia-smi, and nvidia-smi
+// prints this value if NVML returns an error.
 const unknown = "N/A"
 
 // gpuid returns the labels of mchmarny/gpuid without their prefix. Boards are numbered in the order of their serial
@@ -24,7 +24,7 @@ func gpuid(gpus []inventory.GPU) map[string]string {
 		}
 		c := cmp.Or(g.Platform.ChassisSerial, unknown)
 		if orNA(c) == "na" {
-			c = unknown // there is only one group; gpuid has several groups, which overwrite each other
+			c = unknown // here there is only one group; gpuid has several groups, and they overwrite each other
 		}
 		if boards[c] == nil {
 			boards[c] = make(map[string]bool)

@@ -29,7 +29,7 @@ func machine(n int, edit func(i int, g *inventory.GPU)) inventory.Page {
 	return p
 }
 
-// gb200 returns the page of a compute tray with four GPUs on two boards. Its chassis spans nine
+// gb200 returns the page of a compute tray with four GPUs on two boards. The chassis of the tray contains nine
 // Nodes.
 func gb200() inventory.Page {
 	return machine(4, func(i int, g *inventory.GPU) {
@@ -126,7 +126,7 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestGPUID checks that the labels equal gpuid's labels for the same machines.
+// TestGPUID checks that the labels are equal to gpuid's labels for the same machines.
 func TestGPUID(t *testing.T) {
 	place := func(chassis, serial []string) inventory.Page {
 		return machine(len(serial), func(i int, g *inventory.GPU) { g.Platform.ChassisSerial, g.Serial = chassis[i], serial[i] })
@@ -235,8 +235,8 @@ func TestAnnotationIsCut(t *testing.T) {
 	}
 }
 
-// TestInventoryKey checks that the annotation has the same prefix as the labels, except in the scheme that has no
-// annotation.
+// TestInventoryKey checks that the key of the annotation has the same prefix as the labels. The scheme gpuid
+// defines no annotation, so its key has our prefix.
 func TestInventoryKey(t *testing.T) {
 	for scheme, want := range map[nodelabel.Scheme]string{nodelabel.Own: "gpus.example.com/inventory", nodelabel.GPUID: "gpuledger.io/inventory"} {
 		if got := (nodelabel.Rules{Scheme: scheme, Prefix: "gpus.example.com"}).InventoryKey(); got != want {

@@ -10,8 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// ordered returns the GPUs sorted by PCI address. Only this order does not change when a GPU fails or is replaced. The
-// driver's indexes change when a GPU fails, and the order of serial numbers changes when a GPU is replaced.
+// ordered returns the GPUs sorted by PCI address. This order is used because it does not change when a GPU fails or is
+// replaced. The driver's indexes change when a GPU fails, and the order of serial numbers changes when a GPU is
+// replaced.
 func ordered(gpus []inventory.GPU) []inventory.GPU {
 	return slices.SortedFunc(slices.Values(gpus), func(a, b inventory.GPU) int {
 		return cmp.Or(
@@ -69,8 +70,8 @@ func number(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// unanimous returns the value that all GPUs with a value have in common. It returns an empty string if the values
-// differ, because a Node is in only one place.
+// unanimous returns the common value of all GPUs that have a value. If the values differ, it returns an empty string,
+// because a Node is in only one place.
 func unanimous(gpus []inventory.GPU, of func(inventory.GPU) string) string {
 	common := ""
 	for _, g := range gpus {

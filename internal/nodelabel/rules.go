@@ -33,11 +33,11 @@ type Rules struct {
 	// Prefix is the part of every label key before the slash.
 	Prefix string
 	// ChassisFallback is the value of the label chassis on Nodes on which no GPU reports a chassis. In this value, {node}
-	// is replaced by the Node's name. If it is empty, such Nodes get no label. Kueue ignores a Node that lacks the label
-	// for any level of the topology.
+	// is replaced by the Node's name. If ChassisFallback is empty, such Nodes get no label chassis. Kueue ignores a Node
+	// if the label for one of the topology's levels is missing.
 	ChassisFallback string
-	// DMIChassis adds the chassis serial from the machine's firmware with a separate key, because for a tray it often
-	// differs from the chassis serial that the GPUs report.
+	// DMIChassis adds a label with the chassis serial from the machine's firmware. The label has a separate key, because
+	// the firmware of a tray often reports another chassis serial than the GPUs.
 	DMIChassis bool
 }
 
@@ -86,11 +86,11 @@ func (r Rules) Desired(node string, p inventory.Page) Desired {
 	return d
 }
 
-// shared returns the interned copy of a string. This saves memory, because the desired state of thousands of Nodes
-// mostly equals their actual state.
+// shared returns the interned copy of a string. Interning saves memory, because the desired state of thousands of
+// Nodes is mostly equal to their actual state.
 func shared(s string) string { return unique.Make(s).Value() }
 
-// Validate checks the rules. Its errors do not name a flag.
+// Validate checks the rules. The returned errors do not name a flag.
 func (r Rules) Validate() error {
 	var errs []error
 	if r.Scheme != Own && r.Scheme != GPUID {

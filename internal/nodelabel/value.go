@@ -9,9 +9,10 @@ import (
 // maxValue is the maximum length of a label value that the API server accepts.
 const maxValue = 63
 
-// legal converts any string to a valid label value. It replaces illegal characters by dashes, removes other characters
-// than letters and digits from both ends, and shortens a value that is too long to its start and a hash of the whole
-// value. The result may be empty. The API server would reject all labels because of one invalid value.
+// legal converts any string to a valid label value, because the API server rejects all labels if one value is invalid.
+// It replaces illegal characters by dashes, and removes all characters except letters and digits from both ends. If a
+// value is too long, legal shortens it to the start of the value and a hash of the whole value. The result may be
+// empty.
 func legal(raw string) string {
 	v := strings.Map(func(c rune) rune {
 		if alphanumeric(c) || c == '.' || c == '_' || c == '-' {

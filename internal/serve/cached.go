@@ -6,15 +6,16 @@ import "net/http"
 // always sends the same request.
 const maxCached = 4
 
-// cached caches the responses of a handler until revision returns another number. It serves only
-// one request at a time, so it must be used below [shared].
+// cached caches the responses of a handler until revision returns another number. The returned
+// handler serves only one request at a time, so it must be used below [shared].
 func cached(revision func() uint64, handler http.Handler) http.Handler {
 	answers := make(map[string]*answer)
 	var of uint64 // revision of the cached responses
 	var size int  // size of the last response, in bytes
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The revision is read before the page is rendered. If the page changes in between, it is
-		// rendered again unnecessarily, but an old page is never cached for a new revision.
+		// The revision is read before the page is rendered. If the page changes between these two
+		// moments, the new page is later rendered again unnecessarily, but an old page is never cached for
+		// a new revision.
 		now := revision()
 		if now != of || len(answers) == maxCached {
 			clear(answers)

@@ -30,8 +30,8 @@ func (g *gathered) Gather() ([]*dto.MetricFamily, func(), error) {
 	}}, func() {}, nil
 }
 
-// TestCached checks that a page is rendered once for each revision and encoding, and again after a
-// return to an earlier revision.
+// TestCached checks that a page is rendered once for each revision and encoding. After a return to
+// an earlier revision, the page must be rendered again.
 func TestCached(t *testing.T) {
 	page, revision := new(gathered), uint64(0)
 	h := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Cached(page, func() uint64 { return revision })

@@ -1,5 +1,5 @@
 // Package serve implements the HTTP server of all programs: its flags, TLS and basic auth through
-// the exporter toolkit, limits for clients, and retries while its address is in use.
+// the exporter toolkit, limits for clients, and retries while an address of the server is in use.
 package serve
 
 import (
@@ -21,7 +21,7 @@ type Config struct {
 	ListenAddresses []string
 	WebConfigFile   string
 	// MaxConnections limits the number of open connections, and MaxRequests limits the number of
-	// concurrent requests. One client address may use half of each limit.
+	// concurrent requests. A single client address may use only half of each limit.
 	MaxConnections int
 	MaxRequests    int
 }

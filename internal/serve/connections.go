@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// connections limits the number of a server's open connections, and limits each client address to
-// half of this number. At a limit, a new connection replaces a connection that waits for its
-// client, because it is idle or has not sent a request yet. The replaced connection belongs to the
-// address with the most connections, so a scraper cannot be displaced by many connections from
-// another address. If no connection waits for its client, the new connection is refused.
+// connections limits the number of a server's open connections. Each client address may have at
+// most half of this number. If a limit is reached, a new connection replaces a connection that
+// waits for its client. A connection waits for its client if it is idle or if the client has not
+// sent a request yet. The replaced connection belongs to the address with the most connections, so
+// many connections from one address cannot displace a scraper at another address. If no connection
+// waits for its client, the new connection is refused.
 type connections struct {
 	max      int
 	overload *overload
@@ -27,7 +28,7 @@ type connection struct {
 	address string
 	// The lock of connections guards the following fields.
 	answering bool
-	since     time.Time // time at which the wait for the client began; not used while answering
+	since     time.Time // time at which the wait for the client began; not used while answering is set
 }
 
 // listener applies the limits to accepted connections.
@@ -51,8 +52,8 @@ func (l listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit adds a connection, and closes another one if necessary. It reports whether the limits allow
-// the new connection.
+// admit adds a connection, and closes another connection if necessary. It reports whether the
+// limits allow the new connection.
 func (cs *connections) admit(c *connection) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -75,9 +76,9 @@ func (cs *connections) admit(c *connection) bool {
 }
 
 // toClose returns the connection that a new connection from the given address replaces, or nil.
-// This is the connection of the address with the most connections that has waited longest. A
-// connection from another address is replaced only if that address has more connections than the
-// given address.
+// Among the connections of the address with the most connections, it returns the connection that
+// has waited longest. It returns a connection from another address only if the other address has
+// more connections than the given address.
 func (cs *connections) toClose(address string, of map[string]int) *connection {
 	var found *connection
 	for o := range cs.open {

@@ -47,8 +47,9 @@ func checkOpen(t *testing.T, conns []net.Conn, want ...bool) {
 
 var page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") })
 
-// TestIdleConnections checks that a new connection above a limit is served, and that it replaces
-// the connection that has been idle longest. An address may have half of all connections.
+// TestIdleConnections checks that a new connection is served if a limit is reached, and that the
+// new connection replaces the connection that has been idle longest. An address may have half of
+// all connections.
 func TestIdleConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 16}, page)
@@ -129,8 +130,8 @@ func TestSilentConnections(t *testing.T) {
 	})
 }
 
-// TestBusyConnections checks that a new connection is refused if all connections of its address are
-// busy, and that other addresses are served.
+// TestBusyConnections checks that a new connection is refused if its address has reached the limit
+// and all connections of the address are busy. Other addresses must still be served.
 func TestBusyConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

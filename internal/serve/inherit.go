@@ -11,13 +11,14 @@ import (
 )
 
 // sockets is the environment variable in which a program that executes itself again passes the file
-// descriptors of its listening sockets, in the order of its addresses. The systemd convention,
-// LISTEN_FDS, uses fixed file descriptors, which Go's runtime may already use.
+// descriptors of its listening sockets, in the order of its addresses. The systemd convention
+// LISTEN_FDS is not used, because it requires fixed file descriptors, and Go's runtime may already
+// use them.
 const sockets = "GPULEDGER_SOCKETS"
 
 // Bequeath keeps the listening sockets open for the image that this process executes next. The new
-// image must get the returned environment and call Inherit. Clients that connect in the meantime
-// wait for the new image.
+// image must get the returned environment and call Inherit. Clients that connect before the new
+// image runs wait for the new image.
 func (s *Server) Bequeath() (environment []string, err error) {
 	listeners := s.listening.Load()
 	if listeners == nil {
@@ -47,8 +48,8 @@ func duplicate(l net.Listener) (fd int, err error) {
 	return fd, err
 }
 
-// Inherit takes over the sockets of the previous image and reports whether there are any. The
-// sockets are used only if there is one for each address. Inherit must be called before Run.
+// Inherit takes over the sockets of the previous image and reports whether it found sockets. It
+// uses the sockets only if there is a socket for each address. Inherit must be called before Run.
 func (s *Server) Inherit() bool {
 	numbers := strings.FieldsFunc(os.Getenv(sockets), func(r rune) bool { return r == ',' })
 	_ = os.Unsetenv(sockets)

@@ -12,32 +12,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These constants limit the time and memory of one connection. Because the number of connections is
-// also limited (see [connections]), the total memory of all connections is limited.
+// These constants limit the time and memory of one connection. The number of connections is also
+// limited (see [connections]). Therefore the total memory of all connections is limited.
 const (
 	// readHeaderTime limits the TLS handshake and the header. readTime limits reading a whole
 	// request. The few handlers that read a body set their own limit.
 	readHeaderTime = 5 * time.Second
 	readTime       = 10 * time.Second
-	// writeTime limits the time for a response. It is queueTime plus ten seconds in which the
-	// client reads the response; ten seconds is the default scrape timeout of Prometheus.
+	// writeTime limits the time for a response. It is the sum of queueTime and ten seconds for the
+	// client to read the response. Ten seconds is the default scrape timeout of Prometheus.
 	writeTime = queueTime + 10*time.Second
 	// idleTime is longer than usual scrape intervals, so that a scraper can keep its connection.
 	idleTime = 150 * time.Second
-	// maxHeaderBytes limits the header; net/http adds 4 KiB to this limit. When it is parsed, a
-	// header of 8 KiB with thousands of short lines takes 300 KiB.
+	// maxHeaderBytes limits the header; net/http adds 4 KiB to this limit. A parsed header of 8 KiB
+	// with thousands of short lines takes 300 KiB.
 	maxHeaderBytes = 4 << 10
-	// sendBuffer and receiveBuffer limit the kernel memory of a connection, which cgroup v2 charges
-	// to the container. The kernel doubles both values.
+	// sendBuffer and receiveBuffer limit the kernel memory of a connection. cgroup v2 charges this
+	// memory to the container. The kernel doubles both values.
 	sendBuffer    = 64 << 10
 	receiveBuffer = 16 << 10
 )
 
 // newServer returns a server for one listener.
 //
-// The server supports only HTTP/1.1. An HTTP/2 client could, even without authentication, make the
-// server hold eight or more responses per connection that it does not read. HTTP/2 would need a
-// second set of limits, for streams, and a scraper does not benefit from streams.
+// The server supports only HTTP/1.1. Even without authentication, an HTTP/2 client could request
+// eight or more responses over one connection and not read them, and the server would have to hold
+// all of them. HTTP/2 would need additional limits for streams, and a scraper does not benefit from
+// streams.
 func (s *Server) newServer(handler http.Handler) *http.Server {
 	server := &http.Server{
 		Handler:           handler,
@@ -48,16 +49,16 @@ func (s *Server) newServer(handler http.Handler) *http.Server {
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ConnState:         s.connections.note,
-		// Any client can cause errors here, because each failed handshake is an error. Therefore
-		// they are logged at level debug.
+		// Any client can cause errors in this log, because each failed handshake is an error. Therefore
+		// the errors are logged at level debug.
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	server.Protocols.SetHTTP1(true)
 	return server
 }
 
-// withoutHTTP2 removes the attribute http2 from the toolkit's log lines, because the setting http2
-// in the web configuration has no effect here.
+// withoutHTTP2 removes the attribute http2 from the toolkit's log lines, because this server
+// ignores the setting http2 in the web configuration.
 type withoutHTTP2 struct{ slog.Handler }
 
 // Handle implements [slog.Handler].
@@ -72,7 +73,7 @@ func (h withoutHTTP2) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, kept)
 }
 
-// limitBuffers sets the buffer sizes of a listening socket, which accepted sockets inherit.
+// limitBuffers sets the buffer sizes of a listening socket. Accepted sockets inherit these sizes.
 func limitBuffers(_, _ string, socket syscall.RawConn) error {
 	var err error
 	if controlErr := socket.Control(func(fd uintptr) {
@@ -85,7 +86,8 @@ func limitBuffers(_, _ string, socket syscall.RawConn) error {
 	return err
 }
 
-// underTLS returns the connection below TLS, or the connection itself if it does not use TLS.
+// underTLS returns the connection below TLS. If the connection does not use TLS, it returns the
+// connection itself.
 func underTLS(c net.Conn) net.Conn {
 	if t, ok := c.(*tls.Conn); ok {
 		return t.NetConn()

@@ -12,14 +12,13 @@ import (
 type Metrics struct {
 	registry *prometheus.Registry
 	log      *slog.Logger
-	// making is a semaphore that allows only one response to be rendered at a time. Therefore the
-	// memory for rendering and compressing is needed only once, even if several pages are requested
-	// at the same time.
+	// making is a semaphore: only one response can be rendered at a time. Therefore only one response at a time needs
+	// memory for rendering and compressing, even if several pages are requested at the same time.
 	making chan struct{}
 }
 
-// NewMetrics returns the metrics pages of a program with the given registry. A scraper that
-// disconnects is counted but not logged.
+// NewMetrics returns the metrics pages of a program with the given registry. If a scraper disconnects, this is
+// counted but not logged.
 func NewMetrics(registry *prometheus.Registry, log *slog.Logger) *Metrics {
 	return &Metrics{registry: registry, log: log, making: make(chan struct{}, 1)}
 }
@@ -29,15 +28,15 @@ func (m *Metrics) Main(more ...prometheus.TransactionalGatherer) http.Handler {
 	return m.Page(m.all(more))
 }
 
-// all returns a gatherer of the registry and further gatherers.
+// all returns a gatherer that combines the registry and further gatherers.
 func (m *Metrics) all(more []prometheus.TransactionalGatherer) prometheus.TransactionalGatherer {
 	all := append([]prometheus.TransactionalGatherer{prometheus.ToTransactionalGatherer(m.registry)}, more...)
 	return prometheus.NewMultiTRegistry(all...)
 }
 
 // MainAfter is like Main, but the page begins with a part that the program itself writes in the text format. The
-// written part comes first because a page in OpenMetrics differs only at its end. The page is never in the protobuf
-// format.
+// written part can come first, because the OpenMetrics format differs from the text format only at the end of the
+// page. The page is never in the protobuf format.
 func (m *Metrics) MainAfter(write func(io.Writer) error, more ...prometheus.TransactionalGatherer) http.Handler {
 	return shared(m.making, after(write, m.handler(m.all(more))))
 }

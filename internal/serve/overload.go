@@ -57,7 +57,8 @@ func newOverload(log *slog.Logger) *overload {
 	return o
 }
 
-// add counts an action, and logs it with the client address if an overload begins.
+// add counts an action. If an overload begins, add logs the action with the client
+// address.
 func (o *overload) add(action, address string) {
 	o.WithLabelValues(action).Inc()
 	o.mu.Lock()

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// queueTime is the maximum time for which a request waits. It is shorter than the default
-	// scrape timeout of Prometheus, so that a scraper receives the reason.
+	// queueTime is the maximum time for which a request waits. The time is shorter than the default
+	// scrape timeout of Prometheus, so that a scraper receives the reason for the refusal.
 	queueTime = 5 * time.Second
 	// retryAfter is the value of the header Retry-After, in seconds.
 	retryAfter = "5"
@@ -23,9 +23,9 @@ const (
 // keptHeaders contains the headers that handlers may read, including the header for basic auth.
 var keptHeaders = []string{"Accept", "Accept-Encoding", "Authorization", "Content-Encoding"}
 
-// guard limits concurrent requests before their passwords are checked. Probes have a separate
-// limit, so that requests for pages do not delay probes. For a path that the multiplexer would
-// redirect, guard responds with 404, because a redirect would cause a second request.
+// guard limits concurrent requests, and applies the limit before it checks passwords. Probes have a
+// separate limit, so that requests for pages do not delay probes. For a path that the multiplexer
+// would redirect, guard responds with 404, because a redirect would cause a second request.
 func (s *Server) guard(handler http.Handler) http.Handler {
 	refusal := fmt.Sprintf("too many concurrent requests: --web.max-requests=%d, half of them for one client address", s.cfg.MaxRequests)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +60,7 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 }
 
 // keep returns only the headers that handlers may read, because all headers together may take 300
-// KiB for the duration of the request.
+// KiB until the request ends.
 func (s *Server) keep(header http.Header) http.Header {
 	kept := make(http.Header, len(s.kept))
 	for _, name := range s.kept {
@@ -72,8 +72,8 @@ func (s *Server) keep(header http.Header) http.Header {
 }
 
 // queue limits the number of concurrent requests, and limits each client address to half of this
-// number. Further requests wait in order. The number of waiting requests is limited by the number
-// of connections.
+// number. Requests above a limit wait in the order of their arrival. The number of waiting requests
+// is limited by the number of connections.
 type queue struct {
 	max int
 	all *semaphore.Weighted

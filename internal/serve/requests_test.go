@@ -120,7 +120,7 @@ func TestRefusal(t *testing.T) {
 	})
 }
 
-// TestHungUp checks that a waiting request is not served if its client has closed the connection.
+// TestHungUp checks that a waiting request is not served if the client has closed the connection.
 func TestHungUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

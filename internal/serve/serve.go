@@ -19,8 +19,8 @@ import (
 const (
 	// listenAgain is the pause between two attempts to listen.
 	listenAgain = 5 * time.Second
-	// grace is the maximum time for open requests at shutdown. It is short because a driver upgrade
-	// waits for the exporter's pod.
+	// grace is the maximum time for open requests at shutdown. The time is short, because a driver
+	// upgrade waits for the exporter's pod.
 	grace = 300 * time.Millisecond
 )
 
@@ -79,15 +79,15 @@ func (s *Server) Keep(header string) {
 	}
 }
 
-// Serving sets a function that is called once all addresses are served. After that, the function
-// may have prevented the program from opening addresses, so Run returns later errors instead of
-// retrying. Serving must be called before Run.
+// Serving sets a function that is called once all addresses are served. The function may prevent
+// the program from opening addresses, so after the call, Run returns errors instead of retrying.
+// Serving must be called before Run.
 func (s *Server) Serving(do func()) { s.serving = do }
 
 // Collector returns a collector of the server's overload metric.
 func (s *Server) Collector() prometheus.Collector { return s.overload }
 
-// Run serves until the context ends. While an address is in use it retries and does not exit,
+// Run serves until the context ends. While an address is in use, Run retries and does not return,
 // because a sidecar that exits would make its pod not ready.
 func (s *Server) Run(ctx context.Context, handler http.Handler) error {
 	logged := ""
@@ -111,8 +111,8 @@ func (s *Server) Run(ctx context.Context, handler http.Handler) error {
 	}
 }
 
-// listenAndServe opens all addresses and serves on them. If it cannot open one of them, it closes
-// the others.
+// listenAndServe opens all addresses and serves on them. If it cannot open one of the addresses,
+// it closes the other addresses.
 func (s *Server) listenAndServe(ctx context.Context, handler http.Handler) error {
 	listeners := s.inherited
 	s.inherited = nil
@@ -133,7 +133,7 @@ func (s *Server) listenAndServe(ctx context.Context, handler http.Handler) error
 	return s.serve(ctx, handler, listeners)
 }
 
-// serve serves on all listeners until the context ends or one of them fails.
+// serve serves on all listeners until the context ends or one of the listeners fails.
 func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
 	log := slog.New(withoutHTTP2{s.log.Handler()})

@@ -39,8 +39,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestPage checks that a separate page contains only the metrics of its gatherer, and that its
-// failures are counted on the main page.
+// TestPage checks that a separate page contains only the metrics of its gatherer, and that
+// failures of the separate page are counted on the main page.
 func TestPage(t *testing.T) {
 	main, own := prometheus.NewRegistry(), prometheus.NewRegistry()
 	own.MustRegister(prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
@@ -103,8 +103,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestServing checks that the function set by Serving is called once, when all addresses are
-// served, and that it is not called while the web configuration is invalid.
+// TestServing checks that the function that Serving sets is called once, when all addresses
+// are served. While the web configuration is invalid, the function must not be called.
 func TestServing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "web.yml")
 	for _, tt := range []struct {

@@ -14,12 +14,12 @@ import (
 // maxSpare is the maximum size of a buffer that is kept for the next response, in bytes.
 const maxSpare = 8 << 20
 
-// shared renders one response at a time. Identical requests that arrive meanwhile share the
-// response, so many scrapers need little more processor time than one scraper. A response is
-// complete before it is sent, so a slow reader does not delay other readers.
+// shared renders one response at a time. Identical requests that arrive meanwhile share the response, so
+// many scrapers need little more processor time than one scraper. A response is complete before it is
+// sent, so a slow reader does not delay other readers.
 //
-// [promhttp.HandlerOpts.CoalesceGather] is not suitable: a request would join an earlier one until
-// all clients have read the response, so overlapping scrapes would see an old page.
+// [promhttp.HandlerOpts.CoalesceGather] is not suitable. It would use the response of an earlier request
+// until all clients have read this response, so overlapping scrapes would see an old page.
 func shared(making chan struct{}, handler http.Handler) http.Handler {
 	var flights singleflight.Group
 	var spare atomic.Pointer[answer] // buffer of a response that has been sent
@@ -54,7 +54,7 @@ func shared(making chan struct{}, handler http.Handler) http.Handler {
 // the response. The response must not depend on headers other than Accept and Accept-Encoding.
 func OneAtATime(handler http.Handler) http.Handler { return shared(make(chan struct{}, 1), handler) }
 
-// keyOf returns a key that is equal for requests with the same response.
+// keyOf returns a key. Requests with equal keys get the same response.
 func keyOf(r *http.Request) string {
 	return strings.Join([]string{
 		strings.Join(r.Header["Accept"], ","), strings.Join(r.Header["Accept-Encoding"], ","), r.URL.RawQuery,
@@ -67,8 +67,8 @@ type made struct {
 	size int // in bytes
 }
 
-// answer is a response in memory. It embeds a buffer because the encoder detects the buffer's
-// methods; otherwise the encoder would add a small buffer of its own.
+// answer is a response in memory. It embeds the buffer, so that the encoder finds the buffer's methods
+// and does not add a small buffer of its own.
 type answer struct {
 	bytes.Buffer
 	header http.Header
@@ -76,7 +76,7 @@ type answer struct {
 }
 
 // newAnswer returns an answer with a buffer that is slightly larger than the given size, because a
-// buffer that is too small doubles when it grows.
+// buffer that is too small doubles its size when it grows.
 func newAnswer(room int) *answer {
 	return &answer{Buffer: *bytes.NewBuffer(make([]byte, 0, room+room/16))}
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// maxTexts is the maximum size of the encoded families that are kept for a page, in bytes. On larger
-// pages, most families change between scrapes, so keeping more would not help.
+// maxTexts is the maximum size of the encoded families that are kept for a page, in bytes. On larger pages, most
+// families change between scrapes, so keeping more families would not help.
 const maxTexts = 256 << 10
 
 // texts serves a gatherer in the text formats. Most values do not change between scrapes, so the text of an
 // unchanged family is reused. Compression is optimised for speed, not for size. The gatherer must not modify label
-// pairs that it has returned. texts serves only one request at a time, so it must be used below [shared]. Requests
-// for other formats and failed gatherings are served by promhttp.
+// pairs that it has returned. texts serves only one request at a time, so it must be used below [shared]. If a
+// request needs another format, or if gathering fails, promhttp serves the request.
 type texts struct {
 	gatherer prometheus.TransactionalGatherer
 	others   http.Handler // serves result
@@ -152,8 +152,9 @@ func (t *texts) write(w io.Writer, format expfmt.Format, families []*dto.MetricF
 	}
 }
 
-// encode encodes a family into a text that is kept, overwriting the text of an earlier response. It returns false if
-// the family cannot be kept, for example because its estimated size exceeds room, in bytes.
+// encode encodes a family into a text that is kept. It overwrites the text of an earlier response. If the family
+// cannot be kept, it returns false. For example, a family cannot be kept if its estimated size in bytes exceeds
+// room.
 func (t *texts) encode(to *familyText, f *dto.MetricFamily, room int) bool {
 	if leastSize(f) > room || !to.take(f) {
 		return false
@@ -164,7 +165,7 @@ func (t *texts) encode(to *familyText, f *dto.MetricFamily, room int) bool {
 	return true
 }
 
-// leastSize estimates the size of a family's text in bytes, from the first series.
+// leastSize estimates the size of a family's text in bytes from the size of the first series.
 func leastSize(f *dto.MetricFamily) int {
 	if len(f.Metric) == 0 {
 		return 0
@@ -176,7 +177,8 @@ func leastSize(f *dto.MetricFamily) int {
 	return size * len(f.Metric)
 }
 
-// encodeTo encodes a family. If this fails, it counts the failure, and the rest of the page is still served.
+// encodeTo encodes a family. If the encoding fails, encodeTo counts the failure, and the rest of the page is still
+// served.
 func (t *texts) encodeTo(encoder expfmt.Encoder, f *dto.MetricFamily) {
 	if err := encoder.Encode(f); err != nil {
 		t.log.Debug("encode metric family", "err", err)
@@ -213,8 +215,8 @@ func (t *familyText) take(f *dto.MetricFamily) bool {
 	return true
 }
 
-// matches reports whether the text is still valid for a family. It compares values, and labels by identity. It
-// ignores created timestamps, because the text does not contain them.
+// matches reports whether the text is still valid for a family. It compares the values of series, and compares
+// labels by identity. It ignores created timestamps, because the text does not contain them.
 func (t *familyText) matches(f *dto.MetricFamily) bool {
 	if len(t.text) == 0 || t.help != f.GetHelp() || t.kind != f.GetType() || len(t.series) != len(f.Metric) {
 		return false

@@ -16,8 +16,8 @@ type TLS struct {
 }
 
 // Beside returns a second server for another address, with TLS 1.3 and without the web configuration.
-// It has the same limits as s, but counts its own connections and requests. Overload is counted in the
-// metric of s.
+// The second server has the same limits as s, but counts its connections and requests separately. Its
+// overload is counted in the metric of s.
 func (s *Server) Beside(address string, t TLS) *Server {
 	cfg := s.cfg
 	cfg.ListenAddresses, cfg.WebConfigFile = []string{address}, ""
@@ -36,7 +36,8 @@ func (s *Server) serveTLS(l net.Listener, server *http.Server) error {
 }
 
 // handshakes receives the error log of a server and discards it, because any client can cause log
-// lines. It calls rejected for each TLS alert from a client that rejects the certificate.
+// lines. If a client rejects the certificate, it sends a TLS alert. For each such alert, Write calls
+// rejected.
 type handshakes struct{ rejected func() }
 
 // Write implements [io.Writer].

@@ -19,7 +19,7 @@ import (
 // thousand containers.
 const maxBytes = 16 << 20
 
-// Get requests the page from the exporter at a base URL. Its errors contain advice.
+// Get requests the page from the exporter at a base URL. The returned errors contain advice.
 func Get(ctx context.Context, client *http.Client, base string) (*Page, error) {
 	var p Page
 	if err := get(ctx, client, base, &url.URL{Path: Path}, &p, &p.Version); err != nil {
@@ -28,8 +28,8 @@ func Get(ctx context.Context, client *http.Client, base string) (*Page, error) {
 	return &p, nil
 }
 
-// GetExplanation requests an explanation from the exporter at a base URL. Its errors contain
-// advice.
+// GetExplanation requests an explanation from the exporter at a base URL. The returned errors
+// contain advice.
 func GetExplanation(ctx context.Context, client *http.Client, base string, q Query) (*Explanation, error) {
 	var e Explanation
 	if err := get(ctx, client, base, &url.URL{Path: ExplainPath, RawQuery: q.Values().Encode()}, &e, &e.Version); err != nil {
@@ -78,8 +78,8 @@ func get(ctx context.Context, client *http.Client, base string, page *url.URL, v
 	return nil
 }
 
-// QueryError describes an invalid query. It names the parameter, which is also a flag of the
-// command.
+// QueryError describes an invalid query. The error names the parameter of the request. The command
+// has a flag with the same name.
 type QueryError string
 
 // Error implements error.

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// TestGet checks that a response is rejected if it is not an exporter's page, and that the error
+// TestGet checks that Get rejects a response that is not an exporter's page, and that the error
 // contains the remedy.
 func TestGet(t *testing.T) {
 	tests := []struct {

@@ -64,8 +64,8 @@ func (g *GPU) Charge() string {
 	return "the GPU"
 }
 
-// Remark returns an explanation if the GPU's counter covers a whole module, otherwise an empty
-// text.
+// If the GPU's counter covers a whole module, Remark returns an explanation. Otherwise it returns
+// an empty text.
 func (g *GPU) Remark() string {
 	switch {
 	case g.wholeModule():
@@ -76,7 +76,7 @@ func (g *GPU) Remark() string {
 	return ""
 }
 
-// wholeModule reports whether the energy includes the energy of the rest of the module.
+// wholeModule reports whether the GPU's energy includes the energy of the rest of the module.
 func (g *GPU) wholeModule() bool {
 	return g.EnergyScope == gpu.ScopeModule && g.EnergySource != gpu.EnergyDivided
 }
@@ -95,7 +95,7 @@ func (p *Page) NoEnergy(g *GPU) string {
 	return "No energy is charged yet."
 }
 
-// span returns a description of the time that a book covers.
+// span describes the time that a book covers.
 func (e *Energy) span() string {
 	from, to := e.From.UTC(), e.To.UTC()
 	layout := time.DateTime

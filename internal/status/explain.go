@@ -12,7 +12,7 @@ const (
 	ExplainPagePath = "/explain.html"
 )
 
-// Explanation describes the charge of one owner on one GPU over some time, and the causes of this
+// Explanation describes the charge to one owner for one GPU during a period, and the causes of this
 // charge. Amounts are in millijoules, so that sums are exact.
 type Explanation struct {
 	Version int       `json:"version"`
@@ -21,8 +21,8 @@ type Explanation struct {
 	GPU     Board     `json:"gpu"`
 	// Owner is the owner's name: namespace/pod, namespace/pod/container or manager/unit.
 	Owner string `json:"owner"`
-	// Since is the start of the requested time. From is the start of the first interval, and To is the
-	// end of the last. From is later than Since if older intervals are not kept.
+	// Since is the start of the requested period. From is the start of the first interval, and To is
+	// the end of the last interval. If older intervals are not kept, From is later than Since.
 	Since time.Time `json:"since"`
 	From  time.Time `json:"from"`
 	To    time.Time `json:"to"`
@@ -42,8 +42,8 @@ type Explanation struct {
 	// owner, by reason.
 	Others       gpu.Millijoules            `json:"others_millijoules"`
 	Unattributed map[string]gpu.Millijoules `json:"unattributed_millijoules"`
-	// Times contains the intervals, or longer spans of several intervals. The charges add up to the
-	// total.
+	// Times contains one element for each interval, or for each span of several intervals. The charges
+	// of all elements add up to the total.
 	Times []ExplainedTime `json:"times"`
 }
 
@@ -63,15 +63,16 @@ type ExplainedTime struct {
 	Intervals int       `json:"intervals"`
 	// Energy is the energy of the whole GPU.
 	Energy gpu.Millijoules `json:"gpu_millijoules"`
-	// Idle and Busy are the parts of the energy of the whole GPU, or of the owner's MIG instances.
+	// Idle and Busy are the idle part and the busy part of the energy. They describe the whole GPU or,
+	// if the owner has MIG instances, these instances.
 	Idle gpu.Millijoules `json:"idle_millijoules"`
 	Busy gpu.Millijoules `json:"busy_millijoules"`
-	// BusyShare is the GPU's mean busy share over the time for which it is known. BusySource is the
-	// source of the busy share, or mixed.
+	// BusyShare is the GPU's mean busy share over the time for which the busy share is known.
+	// BusySource is the source of the busy share, or "mixed" if there are several sources.
 	BusyShare  *float64 `json:"busy_share,omitempty"`
 	BusySource string   `json:"busy_source"`
-	// IdlePower is the idle power that was last used, or nil if none was used. IdlePowerSource is
-	// the source of the idle power.
+	// IdlePower is the idle power that was last used, or nil if no idle power was used. IdlePowerSource
+	// is the source of the idle power.
 	IdlePower       *float64 `json:"idle_power_watts,omitempty"`
 	IdlePowerSource string   `json:"idle_power_source,omitempty"`
 	// Activity is the owner's sampled busy time. AllActivity is the sum over all owners.
@@ -82,7 +83,7 @@ type ExplainedTime struct {
 	Charged ChargedExactly  `json:"charged"`
 	OwnIdle gpu.Millijoules `json:"own_idle_millijoules"`
 
-	known, busy time.Duration // time with a known busy share, and busy part of it
+	known, busy time.Duration // time with a known busy share, and the busy part of this time
 }
 
 // ChargedExactly contains the energy by method in millijoules.
@@ -106,28 +107,30 @@ type CauseKind string
 
 // These are the kinds of causes.
 const (
-	// CauseSole is all energy of a GPU or instance that no other owner held or used.
+	// CauseSole stands for all energy of a GPU or instance that no other owner held or used.
 	CauseSole CauseKind = "sole"
-	// CauseIdle is a share of the idle part, by allocation.
+	// CauseIdle stands for a share of the idle part, in proportion to the allocation.
 	CauseIdle CauseKind = "idle"
-	// CauseActivity is a share of the busy part, by sampled activity.
+	// CauseActivity stands for a share of the busy part, in proportion to the sampled activity.
 	CauseActivity CauseKind = "activity"
-	// CauseRecent is a share of the busy part that no sample names, by the activity of the last
-	// minutes.
+	// CauseRecent stands for a share of the busy part for which no sample names a process. The share is
+	// proportional to the activity of the last minutes.
 	CauseRecent CauseKind = "recent"
-	// CauseHolding is a share of the busy part by allocation, because no activity was sampled.
+	// CauseHolding stands for a share of the busy part in proportion to the allocation, because no
+	// activity was sampled.
 	CauseHolding CauseKind = "holding"
-	// CauseService is a share of an MPS server's work, by allocation.
+	// CauseService stands for a share of an MPS server's work, in proportion to the allocation.
 	CauseService CauseKind = "service"
-	// CauseVanished is the work of processes that ended before they were identified.
+	// CauseVanished stands for the work of processes that ended before they were identified.
 	CauseVanished CauseKind = "vanished"
 )
 
 // Cause describes the part of a charge that results from one rule.
 type Cause struct {
 	Kind CauseKind `json:"kind"`
-	// The owner's share is Own divided by All, both in replicas, contexts or seconds of activity.
-	// Held is set for replicas. All is 0 if the shares differ between intervals.
+	// The owner's share is Own divided by All. Both are counted in replicas, contexts or seconds of
+	// activity. If they are counted in replicas, Held is set. If the shares differ between intervals,
+	// All is 0.
 	Own  float64 `json:"own,omitempty"`
 	All  float64 `json:"all,omitempty"`
 	Held bool    `json:"held,omitempty"`

@@ -25,7 +25,8 @@ var (
 	host = gpu.Owner{Kind: gpu.OwnerHost}
 )
 
-// seconds returns intervals of one second each until now. The holdings repeat every few seconds.
+// seconds returns intervals of one second each until now. The holding of the first owner changes in
+// each interval, and repeats after the given number of intervals.
 func seconds(n, holdings int) iter.Seq[gpu.Interval] {
 	return func(yield func(gpu.Interval) bool) {
 		for i := range n {
@@ -88,7 +89,7 @@ func TestExplanation(t *testing.T) {
 	checkPage(t, page.Bytes())
 }
 
-// TestUnnamedWork checks that a charge for work that no sample names has a separate cause.
+// TestUnnamedWork checks that there is a separate cause for work for which no sample names a process.
 func TestUnnamedWork(t *testing.T) {
 	s := explainedNode(20, 1)
 	all := s.GPUs[1].Intervals
@@ -168,8 +169,8 @@ func TestRefusedHTML(t *testing.T) {
 	checkPage(t, page.Bytes())
 }
 
-// TestExplanationBounds checks that the explanation for many different intervals is short, and that
-// its sums are still exact to the millijoule.
+// TestExplanationBounds checks that the explanation of many different intervals is short. The sums in
+// the explanation must still be exact to the millijoule.
 func TestExplanationBounds(t *testing.T) {
 	e, err := status.Explain(explainedNode(3000, 997), status.Query{GPU: "1", Owner: "team-a/notebook-ada/main", Since: time.Hour})
 	if err != nil {
@@ -237,8 +238,8 @@ func TestExplainSelects(t *testing.T) {
 	}
 }
 
-// TestGetExplanation checks that the client sends the query, and that it returns the exporter's
-// error for an invalid query unchanged.
+// TestGetExplanation checks that the client sends the query. If the query is invalid, the client must
+// return the exporter's error unchanged.
 func TestGetExplanation(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

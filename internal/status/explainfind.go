@@ -19,11 +19,11 @@ type Query struct {
 	// Owner is namespace/pod, namespace/pod/container, manager/unit, a UID, or the name of a pod or
 	// unit if it is unique. A unit can also be named as on the page, such as job 4711.
 	Owner string
-	// Since is the length of the time to explain. This time ends at the end of the book.
+	// Since is the length of the period to explain. The period ends at the end of the book.
 	Since time.Duration
 }
 
-// DefaultSince is the time that is explained by default.
+// DefaultSince is the length of the period that is explained by default.
 const DefaultSince = 10 * time.Minute
 
 // ParseQuery returns the query with the parameters of a request.
@@ -104,7 +104,8 @@ func (q Query) beginsGPU(g *gpu.GPU) bool {
 	return strings.HasPrefix(name, prefix) || strings.HasPrefix(strings.TrimPrefix(name, "gpu-"), prefix)
 }
 
-// findOwner returns the full name of the selected owner, and whether it is an owner of charges.
+// findOwner returns the full name of the selected owner. It also returns a function that reports
+// whether a charge belongs to this owner.
 func (q Query) findOwner(g *gpu.GPU) (name string, owns func(gpu.Owner) bool, err error) {
 	owners := ownersOf(g)
 	for _, by := range []func(gpu.Owner) []string{

@@ -15,7 +15,7 @@ const (
 	maxCauses = 8
 )
 
-// Explain explains the charge of an owner. Its errors contain suggestions.
+// Explain explains the charge of an owner. The returned errors contain suggestions.
 func Explain(s *gpu.Snapshot, q Query) (*Explanation, error) {
 	g, err := q.findGPU(s)
 	if err != nil {
@@ -57,8 +57,8 @@ func newBoard(g *gpu.GPU) Board {
 	return b
 }
 
-// steps returns the shortest length of a row with which there are at most maxTimes rows. The value
-// 0 means one row for each interval.
+// steps returns the length of time that one row covers. It is the shortest length for which there
+// are at most maxTimes rows. The value 0 means one row for each interval.
 func steps(g *gpu.GPU, since time.Duration) time.Duration {
 	n, first, last := 0, time.Duration(0), time.Duration(0)
 	for iv := range g.Intervals {
@@ -208,8 +208,8 @@ func (c Cause) shared(own, all float64, held bool) Cause {
 	return c
 }
 
-// cause adds a cause to the cause of the same kind. Causes with shares by allocation remain
-// separate if their shares differ.
+// cause adds the amounts of a cause to the cause of the same kind. If two causes by allocation
+// have different shares, they remain separate.
 func (e *Explanation) cause(c Cause) {
 	if c.Charged == 0 {
 		return
@@ -236,7 +236,7 @@ func (e *Explanation) cause(c Cause) {
 	d.Charged += c.Charged
 }
 
-// plus adds the amounts of a later time.
+// plus adds the amounts of a later row.
 func (t *ExplainedTime) plus(u *ExplainedTime) {
 	if t.Intervals == 0 {
 		t.From, t.BusySource = u.From, u.BusySource

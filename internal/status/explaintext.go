@@ -91,7 +91,7 @@ var idleSources = [gpu.NumIdleSources]string{
 	gpu.IdleLimit:      "that is estimated from the power limit",
 }
 
-// About returns a description of the cause's rule and the owner's share.
+// About describes the rule of the cause, and the owner's share.
 func (c *Cause) About() string {
 	switch c.Kind {
 	case CauseSole:
@@ -153,7 +153,8 @@ type Amount struct {
 	Amount gpu.Millijoules
 }
 
-// Amounts returns the parts of the GPU's energy. The last amount is the sum of the others.
+// Amounts returns the parts of the GPU's energy. The last amount is the sum of all other
+// amounts.
 func (e *Explanation) Amounts() []Amount {
 	c := e.Total.Charged
 	out := []Amount{

@@ -73,8 +73,8 @@ func newCard(p *Page, g *GPU, u unit) card {
 	return c
 }
 
-// class returns the CSS class of a card, which is empty for a healthy GPU. The text in the card has
-// the same meaning as the class.
+// class returns the CSS class of a card. The class of a healthy GPU is empty. The text in the card
+// has the same meaning as the class.
 func class(g *GPU) string {
 	switch {
 	case !g.Present:

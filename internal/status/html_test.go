@@ -15,8 +15,8 @@ import (
 )
 
 // checkPage checks the rules for every HTML page and returns the names of its elements in order. A
-// page must be well-formed XML. It must not contain scripts, inline styles or external references,
-// and its ids must be unique.
+// page must be well-formed XML. The page must not contain scripts, inline styles or external
+// references, and the ids in the page must be unique.
 func checkPage(t testing.TB, page []byte) (elements []string) {
 	t.Helper()
 	ids := make(map[string]bool)

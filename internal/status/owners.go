@@ -13,8 +13,8 @@ import (
 // maxOwners is the maximum number of containers that have a colour of their own.
 const maxOwners = 6
 
-// owner is a row in the table of owners and a segment in the bar above the table. It stands for a
-// container, or for energy that is charged to no container.
+// owner is a row in the table of owners and a segment in the bar above the table. The row describes
+// a container, or the energy that is charged to no container for one reason.
 type owner struct {
 	Name, Container, How string
 	// Stray is set if the owner uses the GPU without an allocation.
@@ -54,8 +54,8 @@ func containerRow(c Container, how, why string) owner {
 	return o
 }
 
-// methods lists the methods by which energy was charged, with their shares if there are
-// several.
+// methods lists the methods by which energy was charged. If there are several methods, it adds the
+// share of each method.
 func (c Charged) methods() string {
 	var out []string
 	amounts := []float64{c.Exclusive, c.Shared, c.Allocated}

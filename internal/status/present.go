@@ -199,7 +199,8 @@ func (g *GPU) Others() string {
 	return strings.Join(others, "; ")
 }
 
-// holders returns the containers that hold or use the GPU, and the containers that did so earlier.
+// holders returns the containers that hold or use the GPU now. It also returns the ended containers
+// that held or used the GPU earlier.
 func (g *GPU) holders() (holders, ended []Container) {
 	for _, c := range g.Containers {
 		if c.Holds {
@@ -211,7 +212,7 @@ func (g *GPU) holders() (holders, ended []Container) {
 	return holders, ended
 }
 
-// NoHolder returns a text for the case that no owner is known to hold the GPU.
+// NoHolder returns a text that is shown if no owner is known to hold the GPU.
 func (g *GPU) NoHolder() string {
 	if g.HoldersKnown {
 		return "no owner"
@@ -264,8 +265,8 @@ func (c *Container) Who() string {
 	return c.PodName() + " (" + strings.Join(known, ", ") + ")"
 }
 
-// several formats the number of owners in a list. It calls them containers, or owners if the list
-// contains a unit.
+// several formats the number of owners in a list. The result uses the noun containers. If the list
+// contains a unit, it uses the noun owners.
 func several(list []Container, n int) string {
 	if slices.ContainsFunc(list, func(c Container) bool { return c.Unit != "" }) {
 		return plural(n, "owner", "owners")

@@ -23,7 +23,7 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 		if t.IsZero() {
 			return nil, nil
 		}
-		// Without this limit, the age could be negative after the wall clock was set back.
+		// Without max, the age could be negative after the wall clock was set back.
 		return new(t.UTC()), new(max(0, s.At.Wall.Sub(t)+age).Seconds())
 	}
 	for i := range s.GPUs {
@@ -111,7 +111,7 @@ func (g *GPU) measure(r *gpu.Reading) {
 	}
 }
 
-// newEnergy adds up a book. It sums in millijoules, so that the sums are exact.
+// newEnergy adds up the accounts of a book. It adds whole millijoules, so that the sums are exact.
 func newEnergy(b *gpu.Book) *Energy {
 	var charged gpu.ByMethod
 	for i := range b.Accounts {
@@ -176,10 +176,11 @@ func newContainer(k gpu.AccountKey) Container {
 }
 
 // shown returns a string as it appears in labels: valid UTF-8 of limited length. The output
-// functions escape it.
+// functions escape the string.
 func shown(s string) string { return labelvalue.Valid(s) }
 
 func identity(s string) string { return shown(gpu.Identity(s)) }
 
-// reason returns an error message. It may be longer than a label, because the advice is at its end.
+// reason returns an error message as valid UTF-8. The message may be longer than a label, because
+// the advice is at the end of the message.
 func reason(s string) string { return strings.ToValidUTF8(s[:min(len(s), 1024)], "\uFFFD") }

@@ -1,6 +1,6 @@
-// Package status summarises a node for people: its GPUs, their owners, their power and the
-// energy charged to each owner. The exporter serves it as the page / and as JSON on /status,
-// and the command "gpuledger status" prints it on a terminal.
+// Package status summarises a node for people: its GPUs, their owners, their power and the energy
+// charged to each owner. The exporter serves this summary as the page / and as JSON on /status. The
+// command "gpuledger status" prints the summary on a terminal.
 package status
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// Version is increased when a field of the page changes its meaning. It is not increased for new
-// fields.
+// Version is increased when a field of the page changes its meaning. The version is not increased
+// for new fields.
 const Version = 1
 
 // Path is the path of the JSON page.
@@ -46,8 +46,8 @@ type Page struct {
 // GPU describes one GPU of the node.
 type GPU struct {
 	UUID string `json:"uuid"`
-	// Index is the driver's index. It is nil for a lost GPU, because another GPU may now have its
-	// index.
+	// Index is the driver's index. It is nil for a lost GPU, because another GPU may now have the
+	// index of the lost GPU.
 	Index           *int   `json:"index,omitempty"`
 	PCIBusID        string `json:"pci_bus_id"`
 	Model           string `json:"model"`
@@ -62,8 +62,8 @@ type GPU struct {
 	Advice   health.Advice     `json:"advice"`
 	Evidence []health.Evidence `json:"evidence,omitempty"`
 
-	// Present is false after the GPU was lost. Answers is false if there is no recent reading. In this
-	// case all measurements are absent.
+	// Present is false after the GPU was lost. Answers is false if there is no recent reading of the
+	// GPU. If Answers is false, all measurements are absent.
 	Present bool `json:"present"`
 	Answers bool `json:"answers"`
 	// LastReading is the time of the last reading, or nil if there was none.
@@ -78,7 +78,7 @@ type GPU struct {
 	MemoryTotalBytes   *uint64  `json:"memory_total_bytes,omitempty"`
 
 	// XIDErrors is the number of XID errors since the boot. It is nil if the driver does not report
-	// them.
+	// XID errors.
 	XIDErrors *uint64 `json:"xid_errors,omitempty"`
 	// LastXID is the code of the last XID error.
 	LastXID     *uint64    `json:"last_xid,omitempty"`
@@ -146,8 +146,8 @@ type Container struct {
 	JobName      string `json:"job_name,omitempty"`
 	ArrayElement string `json:"array_element,omitempty"`
 	GPUInstance  string `json:"gpu_instance,omitempty"`
-	// Holds is set while the container holds or uses the GPU. The next four fields are set only if
-	// Holds is set. Sharing is set only if it is known whether the container has an allocation.
+	// Holds is set while the container holds or uses the GPU. The four fields after Holds are set only
+	// if Holds is set. Sharing is set only if it is known whether the container has an allocation.
 	Holds    bool        `json:"holds"`
 	Sharing  gpu.Sharing `json:"sharing,omitempty"`
 	Resource string      `json:"resource,omitempty"`
@@ -163,8 +163,8 @@ type Charged struct {
 	Exclusive float64 `json:"exclusive_joules"`
 	Shared    float64 `json:"shared_joules"`
 	Allocated float64 `json:"allocated_joules"`
-	// Idle is the owner's share of the GPU's idle energy, in joules. The amounts by method include
-	// this share, so it must not be added to their sum.
+	// Idle is the owner's share of the GPU's idle energy, in joules. The amounts by method already
+	// include this share, so the share must not be added to the sum of these amounts.
 	Idle float64 `json:"idle_joules,omitempty"`
 }
 

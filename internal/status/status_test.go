@@ -259,7 +259,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestParts checks that the parts of a GPU's energy add up to its total.
+// TestParts checks that the parts of a GPU's energy add up to the total energy.
 func TestParts(t *testing.T) {
 	p := status.New(busyNode(), now)
 	for _, g := range p.GPUs {
@@ -289,8 +289,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzStrings checks that, for any string in the page, the HTML has the same elements and the
-// terminal output has the same lines as for a harmless string.
+// FuzzStrings compares the page for any string with the page for a harmless string. The HTML must
+// have the same elements, and the terminal output must have the same lines.
 func FuzzStrings(f *testing.F) {
 	for _, s := range []string{"", "</style><script>", "\"'>", "\x00\x1b]0;\a", "\u2028\u202e", "\xf0\x28", "a\tb\r\n", "{{.}}", "&lt;", strings.Repeat("€", 300)} {
 		f.Add(s)

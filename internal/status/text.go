@@ -43,7 +43,7 @@ func Write(w io.Writer, p *Page) error {
 }
 
 // gpuTable returns a table with a row for each GPU. Facts that would not fit into 80 columns follow
-// in separate lines.
+// in separate lines after the row.
 func gpuTable(p *Page) *table {
 	t := newTable("GPU", "STATE", "READ", ">POWER", "SERIAL", "PCI ADDRESS")
 	for i := range p.GPUs {
@@ -92,8 +92,7 @@ func (g *GPU) what() string {
 	return strings.Join(parts, ", ")
 }
 
-// load returns a description of the GPU's activity, or an empty text if the activity is not
-// reported.
+// load describes the GPU's activity. If the activity is not reported, it returns an empty text.
 func (g *GPU) load() string {
 	var parts []string
 	for _, part := range []struct{ name, value string }{{"busy ", g.busy()}, {"memory ", g.memory()}, {"", g.temperature()}} {
@@ -117,8 +116,8 @@ func (g *GPU) profiles() string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// energyTable returns a table with a row for each GPU, each followed by the components of its
-// energy.
+// energyTable returns a table with a row for each GPU. The row of a GPU is followed by the
+// components of the GPU's energy.
 func energyTable(p *Page) *table {
 	u := unitFor(*p)
 	t := newTable("ENERGY IN "+u.Name, ">TOTAL", ">EXCLUSIVE", ">SHARED", ">ALLOCATED")

@@ -12,8 +12,8 @@ import (
 // none is shown for an unknown value.
 const none = "–"
 
-// stale is the age at which a snapshot counts as old. It is much longer than a tick with its
-// timeouts.
+// stale is the age at which a snapshot counts as old. This age is much longer than a tick takes,
+// even if calls time out.
 const stale = 15 * time.Second
 
 // or returns a printable string, or a dash if it is empty.
@@ -67,8 +67,8 @@ func watts(w *float64) string {
 	return fmt.Sprintf("%.0f W", *w)
 }
 
-// unit is a unit of energy. All amounts on a page have the same unit, because a mixture of joules
-// and megajoules is easy to misread.
+// unit is a unit of energy. All amounts on a page have the same unit, because readers could
+// overlook that some amounts are in joules and some in megajoules.
 type unit struct {
 	Name   string
 	joules float64

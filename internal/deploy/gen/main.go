@@ -1,4 +1,4 @@
-// Gen writes the files in manifests/ that contain the exporter's container or the rules, and it writes the
+// Gen writes the files in manifests/ that contain the exporter's container or the rules. It also writes the
 // schema and the table of the Helm chart's values. The rules become objects of the Prometheus operator.
 package main
 

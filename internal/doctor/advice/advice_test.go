@@ -23,7 +23,7 @@ type server struct {
 	Version, Policies string
 	Groups            map[string][]string
 	Objects           []map[string]any
-	// page is the maximum number of objects on a page. It is small, so that lists have several
+	// page is the maximum number of objects on a page. The maximum is small, so that lists have several
 	// pages.
 	page int
 }
@@ -125,7 +125,8 @@ func selected(o, m map[string]any, query url.Values) bool {
 
 var options = advice.Options{Namespace: "gpuledger", Release: "0.1.0"}
 
-// clusters lists the clusters in testdata, with the rows in docs/install.md that fit them.
+// clusters lists the clusters in testdata, with the rows of the table in docs/install.md that fit each
+// cluster.
 var clusters = map[string]struct {
 	rows, overlays string
 	// values are the chart values for the first row.
@@ -199,7 +200,7 @@ const (
 )
 
 // TestClusters checks the row, the overlay, the values, the exit status and the report for each cluster in
-// testdata. Only the cluster "well" needs no action.
+// testdata. In every cluster except "well", the user must do something.
 func TestClusters(t *testing.T) {
 	files, err := filepath.Glob("testdata/clusters/*.yaml")
 	check(t, err)
@@ -263,8 +264,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestUnread checks that documents that cannot be read are listed in the report and change the exit
-// status. Without the version or the Nodes there is an error instead of a report.
+// TestUnread checks that documents that cannot be read are listed in the report, and that they change the
+// exit status. If the version or the Nodes cannot be read, there must be an error instead of a report.
 func TestUnread(t *testing.T) {
 	for _, tt := range []struct {
 		path string
@@ -305,8 +306,8 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestMany checks that the report lists ten Nodes of a group of a thousand, and that it lists all
-// of them with --all.
+// TestMany checks that the report lists only ten of a thousand Nodes in a group, and that it lists all of
+// these Nodes with --all.
 func TestMany(t *testing.T) {
 	s := load(t, "own-states")
 	s.page = 500

@@ -10,8 +10,8 @@ import (
 // pods with one of these containers.
 var pluginContainers = []string{"nvidia-device-plugin-ctr", "nvidia-device-plugin", "amdgpu-dp-cntr", "amdgpu-dp-cntr-health", "amd-gpu-dp-cntr"}
 
-// hostConditions are the conditions on the containers in a pod. A policy has one of these
-// conditions.
+// hostConditions are the conditions on the containers in a pod. Each policy has exactly one of
+// these conditions.
 var hostConditions = map[string]func(s *podSpec) bool{
 	"is-a-device-plugin": func(s *podSpec) bool { return slices.ContainsFunc(pluginContainers, s.has) },
 	"is-dcgm-exporter": func(s *podSpec) bool {
@@ -21,8 +21,8 @@ var hostConditions = map[string]func(s *podSpec) bool{
 	"is-an-mps-control-daemon": func(s *podSpec) bool { return s.has("mps-control-daemon-ctr") },
 }
 
-// otherHost reports whether the pods belong to a program other than a device plugin to which the
-// exporter can be added.
+// otherHost reports whether the exporter can be added to the pods, although the pods belong to a
+// program that is not a device plugin.
 func otherHost(s *podSpec) bool {
 	return hostConditions["is-dcgm-exporter"](s) || hostConditions["is-an-mps-control-daemon"](s)
 }
@@ -50,8 +50,8 @@ type check struct {
 	fix       fixKind
 }
 
-// checks contains the policy's conditions by name. Tests compare them with the policy, and with the
-// decisions of a real API server about the same pods.
+// checks contains the policy's conditions by name. Tests compare the names with the names in the
+// policy, and the results with the decisions of a real API server about the same pods.
 var checks = map[string]check{
 	// A pod does not show which user created it, so its owner is checked instead.
 	"created-by-the-daemonset-controller": {holds: ofDaemonSet, reason: "the DaemonSet controller did not create the pod"},
@@ -65,16 +65,16 @@ var checks = map[string]check{
 	}, reason: "the exporter runs only on Linux"},
 	"shares-no-processes": {holds: func(p *pod, _ *injector) bool {
 		return !p.Spec.ShareProcessNamespace
-	}, reason: "shareProcessNamespace (time-slicing, MPS or another configuration file)", permanent: true},
+	}, reason: "the pod sets shareProcessNamespace (time-slicing, MPS or another configuration file)", permanent: true},
 	"has-a-network-of-its-own": {holds: func(p *pod, _ *injector) bool {
 		return !p.Spec.HostNetwork
-	}, reason: "hostNetwork", permanent: true},
+	}, reason: "the pod sets hostNetwork", permanent: true},
 	"has-users-of-the-host": {holds: func(p *pod, _ *injector) bool {
 		return p.Spec.HostUsers == nil || *p.Spec.HostUsers
-	}, reason: "hostUsers: false", permanent: true},
+	}, reason: "the pod sets hostUsers: false", permanent: true},
 	"has-no-resources-of-its-own": {holds: func(p *pod, _ *injector) bool {
 		return len(p.Spec.Resources) == 0 || string(p.Spec.Resources) == "null"
-	}, reason: "resources at the pod level", permanent: true},
+	}, reason: "the pod sets resources at the pod level", permanent: true},
 	"not-yet": {holds: func(p *pod, _ *injector) bool {
 		return !p.Spec.has(containerName) && !slices.ContainsFunc(p.Spec.InitContainers, func(c container) bool { return c.Name == containerName }) &&
 			!slices.ContainsFunc(p.Spec.Volumes, func(v volume) bool { return strings.HasPrefix(v.Name, "gpuledger-") })
@@ -113,7 +113,7 @@ func (i *injector) words(key string) []string {
 }
 
 // leaves returns the reason why the current policy or webhook does not add the container to a pod,
-// and whether there is one.
+// and whether there is such a reason.
 func (i *injector) leaves(p *pod) (check, bool) {
 	switch {
 	case i.unbound != "":
@@ -121,16 +121,16 @@ func (i *injector) leaves(p *pod) (check, bool) {
 	case i.parameters == nil:
 		return check{reason: "the ConfigMap " + i.namespace + "/" + i.name + " is missing: install again"}, true
 	case !slices.Contains(i.namespaces(), p.Metadata.Namespace):
-		return check{reason: "the exporter is added to pods in " + strings.Join(i.namespaces(), ", ") + " only"}, true
+		return check{reason: "the exporter is added only to pods in " + strings.Join(i.namespaces(), ", ")}, true
 	}
 	for _, name := range i.conditions {
 		c, known := checks[name]
 		if !known {
-			return check{reason: "this version of the program does not know the condition " + name}, true
+			return check{reason: "this version of the program does not support the condition " + name}, true
 		}
 		if !c.holds(p, i) {
 			if c.permanent {
-				c.reason = "the pod is left alone: " + c.reason + ". Use another program's pods, or the exporter's own DaemonSet"
+				c.reason = "the exporter cannot be added to the pod: " + c.reason + ". Use the pods of another program, or the exporter's own DaemonSet"
 			}
 			return c, true
 		}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// These types contain the fields that the advice needs from the API server's objects. They have no
-// JSON tags, because encoding/json ignores case in field names.
+// These types contain the fields that the advice needs from the API server's objects. The fields
+// have no JSON tags, because encoding/json ignores case in field names.
 
 // list is one page of a list of objects, or the list of API groups.
 type list struct {

@@ -17,9 +17,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/doctor/advice"
 )
 
-// commandLine matches a line of a command or its continuation. It consists of words without
-// characters that a shell interprets and of the program's quoted constants, and may end with a
-// backslash.
+// commandLine matches a line of a command or its continuation. The line consists of words and of
+// the program's quoted constants. The words contain no character that a shell interprets. The
+// line may end with a backslash.
 var commandLine = regexp.MustCompile(`^ +(\$ )?([A-Za-z0-9._/=:-]+|"github\.com/gpuledger/gpuledger//manifests/overlays/[a-z-]+\?ref=v0\.1\.0"|'\{"data":\{"nodes":"\*"\}\}'|sidecar\.nodes='\*'| )+( \\)?$`)
 
 // FuzzRead checks that, for any objects, the report contains only printable characters, and that

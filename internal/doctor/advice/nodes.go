@@ -117,12 +117,12 @@ func (p *pod) livesOn(n *node) bool {
 // state determines the state of the exporter on a Node.
 func (c *Cluster) state(n *node) state {
 	if n.Metadata.Labels["kubernetes.io/os"] == "windows" {
-		return state{level: other, text: "no exporter: a Windows Node"}
+		return state{level: other, text: "no exporter: the Node runs Windows"}
 	}
 	present, absent := c.exporters(n)
 	switch {
 	case len(present) > 1:
-		return state{level: todo, text: "two exporters (" + present[0].from + ", " + present[1].from + "): every series appears twice. Remove one form"}
+		return state{level: todo, text: "two exporters (" + present[0].from + ", " + present[1].from + "): every series appears twice. Remove one of the two"}
 	case len(present) == 1:
 		return present[0].state(n)
 	case !c.installed():
@@ -135,7 +135,7 @@ func (c *Cluster) state(n *node) state {
 			return s
 		}
 	}
-	return state{level: todo, text: "no exporter: no DaemonSet that contains the exporter, or that the policy adds it to, has a pod there"}
+	return state{level: todo, text: "no exporter: the Node has no pod of a DaemonSet that contains the exporter or to which the policy adds the exporter"}
 }
 
 // refusals returns 0 if the DaemonSet's template allows a pod on the Node, otherwise 1.
@@ -152,8 +152,8 @@ type exporter struct {
 	pod  *pod
 }
 
-// exporters returns the exporters on a Node, and the DaemonSets that could have an exporter there but have
-// none. Of these, the exporter's own DaemonSet is first.
+// exporters returns the exporters on a Node. It also returns the DaemonSets that could have an exporter on
+// the Node but have no exporter there. Of these DaemonSets, the exporter's own DaemonSet is first.
 func (c *Cluster) exporters(n *node) (present []exporter, absent []*host) {
 	for i := range c.hosts {
 		h := &c.hosts[i]
@@ -215,8 +215,8 @@ func (s *containerStatus) problem() string {
 	return "the container is not ready"
 }
 
-// last describes how the container's previous run ended. It returns an empty text if there was
-// none.
+// last describes how the container's previous run ended. If there was no previous run, it returns
+// an empty text.
 func last(s containerStatus) string {
 	if s.LastState.Terminated == nil {
 		return ""
@@ -248,8 +248,8 @@ func (n *node) ready() string {
 	return ""
 }
 
-// missing returns a state with the reason why a DaemonSet has no exporter on a Node. The text is empty
-// if the DaemonSet is not meant to have the exporter.
+// missing returns a state with the reason why a DaemonSet has no exporter on a Node. If the DaemonSet
+// should not have the exporter, the text is empty.
 func (c *Cluster) missing(h *host, n *node) state {
 	spec := &h.set.Spec.Template.Spec
 	with := spec.has(containerName)
@@ -263,13 +263,13 @@ func (c *Cluster) missing(h *host, n *node) state {
 	p := &h.pods[i]
 	s := state{level: todo, fix: h.fix(fixRestart), pod: p.Metadata.Name}
 	if with {
-		s.text = "no exporter: the pod is older than the exporter in its DaemonSet: replace it"
+		s.text = "no exporter: the pod is older than the exporter in the pod's DaemonSet. Replace the pod"
 	} else if left, is := c.injector.leaves(p); is {
 		s.text, s.fix = "no exporter in the pods of DaemonSet "+h.set.Metadata.full()+": "+left.reason, h.fix(left.fix)
 	} else if p.Metadata.CreationTimestamp.After(c.injector.changed()) {
-		s.text = "no exporter, though the policy applies to the pod: see \"If a container is missing\" of docs/install.md"
+		s.text = "no exporter, although the policy applies to the pod: see section \"If a container is missing\" in docs/install.md"
 	} else {
-		s.text = "no exporter: the pod is older than the policy or webhook, or its parameters: replace it"
+		s.text = "no exporter: the pod is older than the policy, the webhook or the parameters. Replace the pod"
 	}
 	return s
 }
@@ -292,7 +292,7 @@ func (i *injector) changed() time.Time {
 func (c *Cluster) noPod(h *host, n *node) state {
 	r := h.set.Spec.Template.Spec.refuses(n)
 	s := state{level: todo}
-	why := "the Node is selected. Read the events of the DaemonSet"
+	why := "the DaemonSet selects the Node. Read the events of the DaemonSet"
 	if r.reason != "" {
 		why = r.reason
 		if r.labels != "" && h.own {
@@ -300,7 +300,7 @@ func (c *Cluster) noPod(h *host, n *node) state {
 		}
 	} else if len(h.events) > 0 {
 		last := slices.MaxFunc(h.events, func(a, b event) int { return a.LastTimestamp.Compare(b.LastTimestamp) })
-		why = "its last warning is: " + reason(last.Message, "")
+		why = "the last warning of the DaemonSet is: " + reason(last.Message, "")
 	} else if ready := n.ready(); ready != "" {
 		why = ready
 	}

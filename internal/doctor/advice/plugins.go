@@ -22,8 +22,8 @@ type plugin struct {
 	matches func(d *daemonSet) bool
 }
 
-// These are the known device plugins. They are identified by containers, labels and owners that
-// their installers set.
+// These are the known device plugins. A device plugin is identified by the containers, labels and owners
+// that its installer sets.
 var (
 	operatorPlugin = &plugin{"the GPU Operator's device plugin", nvidia, func(d *daemonSet) bool {
 		return d.Spec.Template.Spec.has("nvidia-device-plugin") && (d.Metadata.Labels["app"] == "nvidia-device-plugin-daemonset" || d.ownedBy("ClusterPolicy"))
@@ -39,7 +39,7 @@ var (
 		return d.Spec.Template.Spec.has("device-plugin") && d.Metadata.Labels["app.kubernetes.io/component"] == "hami-device-plugin"
 	}}
 	// GKE has DaemonSets such as nvidia-gpu-device-plugin-small-cos. OKE's add-on has the same name without
-	// a suffix, so the two are distinguished by the platform of the Nodes.
+	// a suffix, so GKE and OKE are distinguished by the platform of the Nodes.
 	cloudPlugin = &plugin{"the cloud's device plugin", nvidia, func(d *daemonSet) bool {
 		return d.Metadata.Namespace == "kube-system" && strings.HasPrefix(d.Metadata.Name, "nvidia-gpu-device-plugin")
 	}}
@@ -82,8 +82,8 @@ type found struct {
 
 func (f *found) is(one ...*plugin) bool { return f != nil && slices.Contains(one, f.plugin) }
 
-// shares reports whether the containers in a pod share a process namespace, as they do if the
-// device plugin has a configuration file.
+// shares reports whether the containers in a pod share a process namespace. They share it if the device
+// plugin has a configuration file.
 func (f *found) shares() bool { return f != nil && f.set.Spec.Template.Spec.ShareProcessNamespace }
 
 // onHostNetwork reports whether the pods use the network of their Node.
@@ -112,8 +112,8 @@ func (f *found) kubelet() string {
 	return ""
 }
 
-// pluginFor returns a vendor's device plugin. It prefers DaemonSets that select a Node, because GKE
-// has several that select none.
+// pluginFor returns a vendor's device plugin. It prefers DaemonSets that select a Node, because GKE has
+// several DaemonSets that select no Node.
 func (c *Cluster) pluginFor(v vendor) (best *found) {
 	for i := range c.daemonSets {
 		d := &c.daemonSets[i]
@@ -154,8 +154,8 @@ var gpuLabels = map[vendor]map[string]string{
 	},
 }
 
-// gpus returns the evidence for a vendor's GPUs on a Node, such as "8 nvidia.com/gpu", or an empty
-// text if there is none.
+// gpus returns the evidence for a vendor's GPUs on a Node, such as "8 nvidia.com/gpu". If there is no
+// evidence, it returns an empty text.
 func (c *Cluster) gpus(n *node, v vendor) string {
 	var resources, labels []string
 	for name, count := range n.Status.Capacity {
@@ -206,8 +206,8 @@ func osImage(prefix string) func(*node) bool {
 	return func(n *node) bool { return strings.HasPrefix(n.Status.NodeInfo.OSImage, prefix) }
 }
 
-// bottlerocket reports whether a Node runs Bottlerocket, which is also the operating system of EKS
-// Auto Mode.
+// bottlerocket reports whether a Node runs Bottlerocket. Bottlerocket is also the operating system of
+// EKS Auto Mode.
 func bottlerocket(n *node) bool {
 	return osImage("Bottlerocket")(n) || n.Metadata.Labels["eks.amazonaws.com/compute-type"] == "auto"
 }

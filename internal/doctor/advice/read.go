@@ -29,8 +29,8 @@ type Cluster struct {
 	unread     []string // one line for each document that could not be read
 }
 
-// host is a DaemonSet with the exporter's container, or one to which a policy may add it, with its
-// pods and warnings.
+// host describes a DaemonSet that has the exporter's container, or to which a policy may add this
+// container. It contains the DaemonSet's pods and warnings.
 type host struct {
 	set    *daemonSet
 	own    bool // the exporter's own DaemonSet
@@ -45,7 +45,7 @@ type injector struct {
 	metadata   meta
 	conditions []string // names of the conditions
 	selector   []requirement
-	unbound    string // reason why it is not in force, or empty
+	unbound    string // reason why the policy or webhook is not in force, or empty
 	parameters *configMap
 	namespace  string // namespace of the ConfigMap with the parameters
 	name       string
@@ -190,7 +190,7 @@ func (c *Cluster) readWebhook(r *reader) {
 		hook := w.Webhooks[0]
 		i := &injector{form: "a webhook", metadata: w.Metadata, selector: hook.NamespaceSelector.MatchExpressions, namespace: hook.ClientConfig.Service.Namespace, name: "gpuledger-sidecar"}
 		if hook.ClientConfig.CABundle == "" {
-			i.unbound = `the webhook has no caBundle, so the API server ignores it: "Without the policy API" of docs/platforms.md`
+			i.unbound = `the webhook has no caBundle, so the API server ignores the webhook: see section "Without the policy API" in docs/platforms.md`
 		}
 		for _, condition := range hook.MatchConditions {
 			i.conditions = append(i.conditions, condition.Name)
@@ -225,7 +225,7 @@ func (i *injector) namespaces() (names []string) {
 }
 
 // readHosts reads the pods and warnings of the DaemonSets that contain the exporter, and of the
-// DaemonSets to which a policy may add it, such as device plugins.
+// DaemonSets to which a policy may add the exporter, such as device plugins.
 func (c *Cluster) readHosts(r *reader) {
 	for i := range c.daemonSets {
 		d := &c.daemonSets[i]
@@ -274,8 +274,8 @@ func (r *reader) fail(kind string, err error) {
 	}
 }
 
-// read reads all pages of a list, but each list only once. It counts and omits objects with an
-// unexpected form.
+// read reads all pages of a list. It reads each list only once. If an object has an unexpected form,
+// read counts the object and omits it.
 func read[T any](r *reader, kind, path string) []T {
 	if all, known := r.lists[path].([]T); known {
 		return all

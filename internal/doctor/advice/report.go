@@ -12,7 +12,7 @@ import (
 
 // Options are the options for a report.
 type Options struct {
-	// Namespace is the namespace in which gpuledger is, or is to be, installed.
+	// Namespace is the namespace in which gpuledger is installed, or in which it should be installed.
 	Namespace string
 	// Release is the version in the commands, such as 0.1.0. Released is false if this version is
 	// not released yet.
@@ -29,8 +29,8 @@ const (
 	Unreadable = 2 // a document could not be read
 )
 
-// Width is the maximum number of characters in a line of the report. Only lines with long names
-// exceed it.
+// Width is the maximum number of characters in a line of the report. Only lines with long names are
+// longer.
 const Width = 100
 
 // Write writes the report and returns the exit status.
@@ -42,7 +42,7 @@ func (c *Cluster) Write(w io.Writer, o Options) (int, error) {
 	if len(groups) == 0 {
 		status = ToDo
 		r.line("")
-		r.text("", "No Node has GPUs: none in a capacity, in a ResourceSlice or by a label. Install the device plugin or the DRA driver first, "+
+		r.text("", "No Node has GPUs: no capacity, ResourceSlice or label of a Node shows a GPU. Install the device plugin or the DRA driver first, "+
 			"or label the Nodes: kubectl label node NODE nvidia.com/gpu.present=true")
 	}
 	if !c.installed() {
@@ -65,7 +65,7 @@ func (c *Cluster) Write(w io.Writer, o Options) (int, error) {
 	if len(c.unread) > 0 {
 		status = Unreadable
 		r.line("")
-		r.line("Not read, so the report may be wrong:")
+		r.line("These objects could not be read, so the report may be wrong:")
 		for _, u := range c.unread {
 			r.text("  ", reason("", u))
 		}
@@ -93,7 +93,8 @@ func (r *report) fact(name, text string) {
 	r.wrap(fmt.Sprintf("%-*s", column, name), strings.Repeat(" ", column), text)
 }
 
-// wrap writes words in lines of at most Width characters. The first line has its own indent.
+// wrap writes words in lines of at most Width characters. The indent of the first line is first, and
+// the indent of all other lines is indent.
 func (r *report) wrap(first, indent, text string) {
 	line, indented := first, true
 	for word := range strings.FieldsSeq(labelvalue.Printable(strings.ReplaceAll(text, "\n", " "))) {
@@ -199,9 +200,9 @@ func (c *Cluster) driversOf(v vendor) string {
 	return strings.Join(names, ", ")
 }
 
-// describe writes the row of docs/install.md and its overlay.
+// describe returns a text with the row of docs/install.md and the overlay of the row.
 func (o *Choice) describe() string {
-	row := "none of docs/install.md"
+	row := "no row of docs/install.md fits"
 	if o.Row != "" {
 		row = `"` + o.Row + `" of docs/install.md`
 	}
@@ -252,7 +253,7 @@ func (r *report) installations(groups []*group, choices []Choice) {
 	r.line("")
 	switch {
 	case len(choices) > 1:
-		r.text("", "Install both overlays as one, \"Two forms in one cluster\" of docs/platforms.md: of two overlays, the one applied last wins.")
+		r.text("", "Install both overlays as one overlay (section \"Two forms in one cluster\" in docs/platforms.md). If you apply two overlays separately, the overlay that is applied last wins.")
 	case choices[0].impossible != "":
 		r.text("", "gpuledger cannot be installed: "+choices[0].impossible+".")
 		return
@@ -264,17 +265,17 @@ func (r *report) installations(groups []*group, choices []Choice) {
 		r.install(&choices[0], canary)
 	}
 	if !r.Released {
-		r.text("", "Version "+r.Release+" is not released yet: use images and manifests of your own, \"Before there is a release\" of docs/images.md.")
+		r.text("", "Version "+r.Release+" is not released yet: build your own images and manifests (section \"Before there is a release\" in docs/images.md).")
 	}
 }
 
 // install writes the commands of a choice.
 func (r *report) install(o *Choice, canary string) {
 	if o.sidecar {
-		r.text("", "Install, with the exporter in the device plugin's pods. Select one or two Nodes first (\"Canary\" of docs/install.md):")
+		r.text("", "To install the exporter in the device plugin's pods, run this command. Select one or two Nodes first (section \"Canary\" in docs/install.md):")
 		r.helm(append(o.Values(), "sidecar.nodes="+canary))
 	} else {
-		r.text("", "Install, with the exporter as its own DaemonSet:")
+		r.text("", "To install the exporter as its own DaemonSet, run this command:")
 		r.helm(o.Values())
 	}
 	if o.named() && len(o.Components) == 0 {
@@ -282,19 +283,19 @@ func (r *report) install(o *Choice, canary string) {
 		r.apply(o.Overlay)
 	}
 	if o.sidecar {
-		r.text("", "Without a change of the device plugin's pods, as its own DaemonSet:")
+		r.text("", "To install the exporter without a change to the device plugin's pods, as its own DaemonSet:")
 		r.helm(o.apart().Values())
 	}
 	if slices.Contains(o.Also, rowWebhook) {
-		r.text("", "Or in the device plugin's pods, by a webhook, \"Without the policy API\" of docs/platforms.md:")
+		r.text("", "To install the exporter in the device plugin's pods by a webhook (section \"Without the policy API\" in docs/platforms.md):")
 		r.helm(append(o.beside().Values(), "sidecar.nodes="+canary))
 	}
 	if slices.Contains(o.Also, rowDCGM) {
-		r.text("", "Or in DCGM Exporter's pods, \"In the pods of another program\" of docs/platforms.md:")
+		r.text("", "To install the exporter in DCGM Exporter's pods (section \"In the pods of another program\" in docs/platforms.md):")
 		r.helm(append(slices.Clone(values["operator-dcgm-exporter"]), "sidecar.nodes="+canary))
 	}
 	if slices.Contains(o.Also, rowPatch) {
-		r.text("", "Or in them by a patch: \"Without an admission policy\" of docs/platforms.md.")
+		r.text("", "To install the exporter in the device plugin's pods by a patch, see section \"Without an admission policy\" in docs/platforms.md.")
 	}
 }
 
@@ -373,7 +374,7 @@ func (c *Cluster) warnings() (texts []string) {
 	for _, h := range c.hosts {
 		has := slices.ContainsFunc(h.pods, func(p pod) bool { return p.Spec.has(containerName) })
 		if full := h.set.Metadata.full(); has && len(named) > 0 && !slices.Contains(named, full) {
-			texts = append(texts, "The reconciler reads the exporters of "+strings.Join(named, ", ")+", and not of "+full+": set EXPORTERS (\"Another namespace or release name\" of docs/platforms.md).")
+			texts = append(texts, "The reconciler reads the exporters of "+strings.Join(named, ", ")+", but not the exporters of "+full+": set EXPORTERS (section \"Another namespace or release name\" in docs/platforms.md).")
 		}
 	}
 	return texts

@@ -41,10 +41,11 @@ func Rows() []string {
 	}
 }
 
-// Choice is the row that fits a cluster, or that fits the Nodes with GPUs of one vendor.
+// Choice is the row that fits a cluster. If the cluster has GPUs of two vendors, there is a Choice for
+// the Nodes of each vendor.
 type Choice struct {
 	Row        string // one of Rows, or empty
-	Overlay    string // overlay of the row, or empty if it has none
+	Overlay    string // overlay of the row, or empty if the row has no overlay
 	Components []string
 	Also       []string // other rows that fit
 	plugin     *found
@@ -72,7 +73,7 @@ var values = map[string][]string{
 	"amd-sidecar":            {"platform=amd", "exporter.mode=sidecar"},
 }
 
-// sidecars maps each overlay with the policy to the DaemonSet that it names.
+// sidecars maps each overlay with the policy to the DaemonSet that the overlay names.
 var sidecars = map[string]string{
 	"operator":               "gpu-operator/nvidia-device-plugin-daemonset",
 	"operator-dcgm-exporter": "gpu-operator/nvidia-dcgm-exporter",
@@ -81,7 +82,8 @@ var sidecars = map[string]string{
 	"amd-sidecar":            "kube-system/amdgpu-device-plugin-daemonset",
 }
 
-// alternative maps each overlay with the policy to an overlay with the exporter's own DaemonSet.
+// alternative maps each overlay that contains the policy to an overlay that contains the exporter's own
+// DaemonSet instead.
 var alternative = map[string]string{"operator": "operator-standalone", "helm": "standalone", "static": "standalone", "amd-sidecar": "amd"}
 
 // Choices returns a row for each vendor that has GPUs or a device plugin in the cluster.
@@ -120,7 +122,7 @@ func (c *Cluster) complete(o *Choice) {
 		o.kubelet = k0sKubelet
 	}
 	if c.minor < 30 {
-		o.impossible = "it needs Kubernetes 1.30 or newer"
+		o.impossible = "gpuledger needs Kubernetes 1.30 or newer"
 	}
 }
 
@@ -132,7 +134,8 @@ func (o *Choice) addRuntimeClass() {
 	}
 }
 
-// apart returns the choice changed from a sidecar to the exporter's own DaemonSet.
+// apart returns a changed copy of the choice: the exporter runs in its own DaemonSet, and not as a
+// sidecar.
 func (o *Choice) apart() *Choice {
 	a := *o
 	a.Overlay, a.sidecar, a.Components = alternative[o.Overlay], false, nil
@@ -140,8 +143,8 @@ func (o *Choice) apart() *Choice {
 	return &a
 }
 
-// beside returns the choice changed from the exporter's own DaemonSet to a sidecar in the device
-// plugin's pods.
+// beside returns a changed copy of the choice: the exporter runs as a sidecar in the device plugin's
+// pods, and not in its own DaemonSet.
 func (o *Choice) beside() *Choice {
 	b := *o
 	b.Overlay = map[*plugin]string{operatorPlugin: "operator", helmPlugin: "helm", staticPlugin: "static"}[o.plugin.plugin]
@@ -224,8 +227,8 @@ func (c *Cluster) dra(nodes []*node) bool {
 	return all(nodes, func(n *node) bool { return strings.HasPrefix(c.gpus(n, nvidia), "ResourceSlices") })
 }
 
-// isK0s reports whether the cluster is k0s, according to the kubelet's root directory in the device
-// plugin's volume or, without such a volume, to the version.
+// isK0s reports whether the cluster is k0s. It decides by the kubelet's root directory in the device
+// plugin's volume. If there is no such volume, it decides by the Kubernetes version.
 func (c *Cluster) isK0s(p *found) bool {
 	if root := p.kubelet(); root != "" {
 		return root == k0sKubelet
@@ -255,8 +258,8 @@ func (o *Choice) Values() (all []string) {
 	return all
 }
 
-// named reports whether the overlay can be used unchanged: it has no sidecar, or it names the
-// cluster's device plugin.
+// named reports whether the overlay can be used unchanged. It can be used unchanged if it has no
+// sidecar, or if it names the cluster's device plugin.
 func (o *Choice) named() bool {
 	return !o.sidecar || o.plugin != nil && sidecars[o.Overlay] == o.plugin.set.Metadata.full()
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The GPU Operator deploys and pauses clients of the driver by a label. While it replaces the driver or
-// changes MIG, the label's value has the prefix paused.
+// The GPU Operator deploys and pauses clients of the driver by a label. While the operator replaces the
+// driver or changes MIG, the label's value has the prefix paused.
 const (
 	deployLabel = "nvidia.com/gpu.deploy.device-plugin"
 	paused      = "paused-for-"
@@ -22,7 +22,7 @@ const nodeName = "metadata.name"
 // refusal is the reason why the DaemonSet controller creates no pod on a Node.
 type refusal struct {
 	reason string
-	labels string // arguments of kubectl label, if labels alone would make the Node selected
+	labels string // arguments of kubectl label; they are set if labels alone would make the DaemonSet select the Node
 }
 
 // refuses returns the reason why a DaemonSet's pod is not created on a Node, or an empty refusal.
@@ -30,7 +30,7 @@ type refusal struct {
 func (s *podSpec) refuses(n *node) refusal {
 	labels := n.Metadata.Labels
 	if value := labels[deployLabel]; strings.HasPrefix(value, paused) && !s.selects(n, labels) {
-		return refusal{reason: "the GPU Operator has paused the driver's clients (" + deployLabel + "=" + value + "): wait until it is done"}
+		return refusal{reason: "the GPU Operator has paused the driver's clients (" + deployLabel + "=" + value + "): wait until the operator has finished"}
 	}
 	if !s.selects(n, labels) {
 		return s.unselected(n)

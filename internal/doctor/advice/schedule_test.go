@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/doctor/advice"
 )
 
-// TestScheduled compares the decisions for random pods and Nodes with the library that the scheduler
-// and the DaemonSet controller use.
+// TestScheduled compares the program's decisions for random pods and Nodes with the decisions of the
+// library that the scheduler and the DaemonSet controller use.
 func TestScheduled(t *testing.T) {
 	const seed = 20261129
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -40,7 +40,7 @@ func table(t *testing.T) (rows [][]string) {
 	return rows[1:] // without the table's heading
 }
 
-// unreached contains the rows that fit no cluster in testdata, with the reason.
+// unreached contains the rows that fit no cluster in testdata, with the reason why no cluster fits.
 var unreached = map[string]string{
 	"Helm chart or static manifest, Kubernetes ≥ 1.30":       "the report names it beside the row without a change of the pods",
 	"one of these, Kubernetes ≥ 1.30 without the policy API": "likewise",
@@ -119,8 +119,8 @@ func TestOverlays(t *testing.T) {
 	}
 }
 
-// TestNamed checks, for each overlay with a policy, that the device plugin's DaemonSet is the one in
-// the reconciler's argument in the overlay.
+// TestNamed checks the program's table of DaemonSets. For each overlay with a policy, the table must contain
+// the DaemonSet that the overlay sets in the reconciler's argument.
 func TestNamed(t *testing.T) {
 	exporters := regexp.MustCompile(`name: EXPORTERS\n\s+value: (\S+)`)
 	got := make(map[string]string)
@@ -152,8 +152,9 @@ func TestLabels(t *testing.T) {
 			want[string(match[1])] = true
 		}
 	}
-	// These keys are not labels for Nodes with GPUs. They belong to taints, the reconciler's Nodes and the
-	// policy's namespaces, or identify the type of a Node with GPUs in its capacity.
+	// These keys are not labels for Nodes with GPUs. Some of these keys belong to taints, to the reconciler's
+	// Nodes and to the policy's namespaces. The other keys identify the type of a Node whose capacity contains
+	// GPUs.
 	for _, key := range []string{"amd.com/gpu", "nvidia.com/gpu", "node-role.kubernetes.io/control-plane", "kubernetes.io/metadata.name", "node.kubernetes.io/instance-type"} {
 		delete(want, key)
 	}
@@ -170,7 +171,8 @@ func TestLabels(t *testing.T) {
 }
 
 // conditions contains the policy's expressions that conditions.go implements. If an expression in the policy
-// changes, change conditions.go first. test/e2e/deploy compares both on pods.
+// changes, change conditions.go first. test/e2e/deploy compares the results of conditions.go and of the
+// policy for real pods.
 var conditions = map[string]string{
 	"created-by-the-daemonset-controller": "request.userInfo.username in ['system:serviceaccount:kube-system:daemon-set-controller', 'system:kube-controller-manager']",
 	"owned-by-a-daemonset":                "object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet' && o.?controller.orValue(false))",
@@ -193,8 +195,8 @@ var conditions = map[string]string{
 		`params.?data.?nodes.orValue('').replace(',', ' ').replace('\n', ' ').split(' ').filter(w, w != ''))))`,
 }
 
-// TestConditions checks that the program implements each condition of the policy, and that no
-// expression has changed since.
+// TestConditions checks that the program implements each condition of the policy, and that no expression of
+// the policy has changed.
 func TestConditions(t *testing.T) {
 	got := make(map[string]string)
 	var names []string
