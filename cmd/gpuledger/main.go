@@ -1,6 +1,6 @@
 // Command gpuledger is the node exporter: it reads the GPUs of a node, finds the pods that use
-// them, keeps their energy books and serves the result to Prometheus. It needs no Kubernetes
-// credentials.
+// the GPUs, keeps an energy book for each GPU, and serves the result to Prometheus. It needs no
+// Kubernetes credentials.
 package main
 
 import (

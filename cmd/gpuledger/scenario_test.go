@@ -112,7 +112,8 @@ func checkChurn(e *exporter) {
 	})
 }
 
-// checkWho checks that exactly the containers that used a GPU are charged for it.
+// checkWho checks that the energy of each GPU is charged to exactly the containers that used the
+// GPU.
 func checkWho(t *testing.T, n *simnode.Node, p page) {
 	t.Helper()
 	rows := truth(t, n)

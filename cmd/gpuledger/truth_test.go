@@ -123,8 +123,8 @@ func checkModules(t *testing.T, n *simnode.Node, s status.Page, p page) {
 		book := bookOf(t, s, g.UUID)
 		want := at(book.To).GPU(g.UUID).Energy - at(book.From).GPU(g.UUID).Energy
 		got := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": g.UUID})
-		// The counter is updated ten times a second, so at each end of ten seconds it may be late
-		// by a tenth of a second.
+		// The counter is updated ten times a second. Therefore it may be late by a tenth of a second,
+		// both at the start and at the end of the ten seconds.
 		if off := float64(got-want) / float64(want); math.Abs(off) > 0.04 {
 			t.Errorf("%s is charged %d mJ, but used %d mJ: off by %.1f %%", g.UUID, got, want, 100*off)
 		}

@@ -9,9 +9,9 @@ import (
 // These are limits for the growth of the heap between two garbage collections, in percent of the
 // live heap. Go's default is 100.
 const (
-	// ExporterGrowth is the limit for the exporter. A garbage collection of its heap of a few
-	// megabytes takes milliseconds. With Go's default, the garbage from a page with ten thousand
-	// series would double the heap.
+	// ExporterGrowth is the limit for the exporter. The exporter's heap has a few megabytes, so a
+	// garbage collection takes only milliseconds. With Go's default, the garbage from a page with
+	// ten thousand series would double the heap.
 	ExporterGrowth = 15
 	// ReconcilerGrowth is the limit for the reconciler, which keeps the data about a large cluster
 	// in memory and produces little garbage. Half of Go's default saves a quarter of the memory at

@@ -43,7 +43,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 }
 
 // template renders the chart in the namespace gpuledger. The Kubernetes version is set, because a Helm 3 that
-// was not built with its own scripts assumes 1.20.
+// was built without Helm's build scripts assumes Kubernetes 1.20.
 func template(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	return helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--skip-tests", "--kube-version=1.37.0"}, args...)...)

@@ -182,8 +182,8 @@ func TestSecretModes(t *testing.T) {
 	}
 }
 
-// TestChartToken checks that an installation creates a random token, that an upgrade keeps the token that the
-// Secret in the cluster contains, and that the archive accepts the token only for the events of this cluster.
+// TestChartToken checks that an installation creates a random token. An upgrade must keep the token that the
+// Secret in the cluster contains. The archive must accept the token only for the events of this cluster.
 func TestChartToken(t *testing.T) {
 	secret := func(chart string, args ...string) (token, tokens string) {
 		text, err := helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--skip-tests", "--kube-version=1.37.0", withEvents}, args...)...)

@@ -246,7 +246,7 @@ func resources(t *testing.T) map[string][][]byte {
 	return documents
 }
 
-// TestPartOf checks that every object has the label by which the removal finds it.
+// TestPartOf checks that every object has the label that the commands for the removal select.
 func TestPartOf(t *testing.T) {
 	objects, all := 0, files(t)
 	maps.Copy(all, resources(t))

@@ -62,8 +62,8 @@ func TestScrapedDaemonSet(t *testing.T) {
 	}
 }
 
-// scrapedDaemonSets returns the DaemonSets, as namespace/name, to which the endpoints' relabeling rules
-// restrict the discovered pods.
+// scrapedDaemonSets returns DaemonSets as namespace/name. The relabeling rules of the endpoints keep only
+// the pods of these DaemonSets.
 func scrapedDaemonSets(t *testing.T, namespaces, endpoints []any, rules string) []string {
 	t.Helper()
 	owner := []any{"__meta_kubernetes_namespace", "__meta_kubernetes_pod_controller_name"}

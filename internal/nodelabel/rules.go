@@ -45,7 +45,7 @@ type Rules struct {
 type Desired struct {
 	Labels      map[string]string
 	Annotations map[string]string
-	// Lost contains the label keys of lost GPUs, which may now be on another Node.
+	// Lost contains the label keys of lost GPUs. These GPUs may now be in another Node.
 	Lost []string
 }
 

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockets is the environment variable in which a program that executes itself again passes the file
-// descriptors of its listening sockets, in the order of its addresses. The systemd convention
-// LISTEN_FDS is not used, because it requires fixed file descriptors, and Go's runtime may already
-// use them.
+// sockets is an environment variable. A program that executes itself again uses the variable to
+// pass the file descriptors of its listening sockets, in the order of its addresses. The systemd
+// convention LISTEN_FDS is not used, because it requires fixed file descriptors, and Go's runtime
+// may already use them.
 const sockets = "GPULEDGER_SOCKETS"
 
 // Bequeath keeps the listening sockets open for the image that this process executes next. The new

@@ -118,9 +118,9 @@ const (
 	WebArg    = "--web.config.file=" + webFolder + "/web-config.yml"
 )
 
-// WebVolume returns the volume for the named Secret, which contains a web configuration. The volume
-// is optional, so that the device plugin starts even if the Secret is missing. The name must be a
-// valid name of a Secret.
+// WebVolume returns the volume for the named Secret. The Secret contains a web configuration. The volume
+// is optional, so that the device plugin starts even if the Secret is missing. The name must be a valid
+// name of a Secret.
 func WebVolume(secret string) corev1.Volume {
 	return corev1.Volume{Name: volumeName("web"), VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, Optional: new(true)},

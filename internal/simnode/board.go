@@ -30,8 +30,8 @@ type board struct {
 	// busyTime contains the busy time of each instance, by position. It has one element if the
 	// board has no instances.
 	busyTime []time.Duration
-	// running contains the PID of the process that runs on each instance of an AMD GPU at the end
-	// of the step, or 0 if none runs.
+	// running contains the PID of the process that runs on each instance of an AMD GPU at the end of
+	// the step, or 0 if no process runs.
 	running []uint32
 
 	// throttled is the time for which the GPU was throttled, by cause.
@@ -269,7 +269,7 @@ func (b *board) truth() GPUTruth {
 	return t
 }
 
-// split divides an amount into n nearly equal parts, which add up to the amount.
+// split divides an amount into n nearly equal parts. The parts add up to the amount.
 func split(e gpu.Millijoules, n int) []gpu.Millijoules {
 	parts := make([]gpu.Millijoules, n)
 	for i := range parts {

@@ -188,7 +188,7 @@ func hostDaemons() []Daemon {
 	}
 }
 
-// devicePlugin returns the device plugin's pod, to which the exporter is added.
+// devicePlugin returns the device plugin's pod. The exporter is added to this pod.
 func devicePlugin() Pod {
 	return Pod{Namespace: "kube-system", Name: "nvidia-device-plugin-daemonset-x7k2p", QoS: "besteffort", Containers: []Container{
 		{Name: "nvidia-device-plugin-ctr", Processes: []Process{{Comm: "nvidia-device-p"}}},

@@ -49,8 +49,8 @@ func (sc Scenario) On(m Machine) (Scenario, error) {
 	return sc, nil
 }
 
-// boards returns the GPUs of a machine. A moved board keeps its identity. Its place is the place of
-// its position in the new machine.
+// boards returns the GPUs of a machine. A moved board keeps its identity. The place of a moved
+// board belongs to its new position in the new machine.
 func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 	for position, b := range m.Boards {
 		for _, p := range []int{position, b.Position} {

@@ -56,7 +56,7 @@ func TestMIGDevices(t *testing.T) {
 		delete(i, "sm_busy")
 	}
 	// The busy times are ten seconds at 45 % plus six seconds at 50 %, then ten seconds at 70 %, and
-	// then none.
+	// then no busy time.
 	if diff := cmp.Diff([]string{"7500000000", "7000000000", "0"}, busy); diff != "" {
 		t.Errorf("busy time of instances (-want +got):\n%s", diff)
 	}

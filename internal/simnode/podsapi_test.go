@@ -56,8 +56,8 @@ func decodePod(t *testing.T, data []byte) apiPod {
 	return p
 }
 
-// TestPodsAPI checks that the Pods API reports the same containers as the log links, which exist
-// for every container.
+// TestPodsAPI checks that the Pods API reports the same containers as the log links. There is a
+// log link for every container.
 func TestPodsAPI(t *testing.T) {
 	n := open(t, "timeslice")
 	run(t, n, 0, time.Second, time.Second)

@@ -114,8 +114,8 @@ func (t *Truth) GPU(uuid string) *GPUTruth {
 // History is a sequence of rows, oldest first.
 type History []Truth
 
-// Find returns the newest row in which a GPU's counter has the given value, or nil if there is
-// none. For example, the value was read through the driver.
+// Find returns the newest row in which a GPU's counter has the given value, or nil if there is no
+// such row. For example, the value was read through the driver.
 func (h History) Find(uuid string, counter gpu.Millijoules) *Truth {
 	for i := len(h) - 1; i >= 0; i-- {
 		if g := h[i].GPU(uuid); g != nil && g.Counter != nil && *g.Counter == counter {

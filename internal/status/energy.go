@@ -16,8 +16,8 @@ type Part struct {
 	Joules      float64
 }
 
-// Parts returns the components of the energy, which add up to the total. The most certain component
-// comes first.
+// Parts returns the components of the energy. The components add up to the total energy. The most
+// certain component comes first.
 func (e *Energy) Parts() []Part {
 	var unattributed float64
 	for _, joules := range e.Unattributed {

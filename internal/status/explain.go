@@ -28,8 +28,8 @@ type Explanation struct {
 	To    time.Time `json:"to"`
 
 	Total ExplainedTime `json:"total"`
-	// Causes contains the causes, which add up to the total charge. Causes with a charge of 0 are
-	// omitted.
+	// Causes contains the causes of the charge. The amounts of the causes add up to the total charge.
+	// Causes with a charge of 0 are omitted.
 	Causes []Cause `json:"causes"`
 	// Estimated contains the parts of the charge that were divided with an estimated idle power, by the
 	// source of the idle power.

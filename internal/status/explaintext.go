@@ -215,5 +215,5 @@ func joules(m gpu.Millijoules) string {
 
 func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 1, 64) }
 
-// number formats a number of replicas, which may be fractional.
+// number formats a number of replicas. The number may be fractional.
 func number(n float64) string { return strconv.FormatFloat(n, 'g', 4, 64) }

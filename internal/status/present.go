@@ -129,7 +129,7 @@ func (p *Page) onBoardOf(g *GPU) string {
 	return strings.Join(others, ", ")
 }
 
-// Errors returns a summary of the XID errors, or an empty text if there are none.
+// Errors returns a summary of the XID errors, or an empty text if there are no errors.
 func (g *GPU) Errors() string {
 	if g.XIDErrors == nil || g.LastXID == nil || g.LastXIDTime == nil {
 		return ""
@@ -153,13 +153,13 @@ func (g *GPU) Rows() string {
 	return rowsGood
 }
 
-// RAS lists the RAS errors by type and block. The list is empty if there are none.
+// RAS lists the RAS errors by type and block. The list is empty if there are no errors.
 func (g *GPU) RAS() string {
 	return g.counted(gpu.RASUncorrectable, gpu.RASDeferred, gpu.RASCorrectable)
 }
 
-// Uncorrectable lists the RAS errors that could not be corrected. The list is empty if there are
-// none.
+// Uncorrectable lists the RAS errors that could not be corrected. The list is empty if there are no
+// such errors.
 func (g *GPU) Uncorrectable() string {
 	errors := g.counted(gpu.RASUncorrectable, gpu.RASDeferred)
 	if errors == "" {

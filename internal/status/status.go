@@ -66,7 +66,7 @@ type GPU struct {
 	// GPU. If Answers is false, all measurements are absent.
 	Present bool `json:"present"`
 	Answers bool `json:"answers"`
-	// LastReading is the time of the last reading, or nil if there was none.
+	// LastReading is the time of the last reading, or nil if there was no reading.
 	LastReading       *time.Time `json:"last_reading,omitempty"`
 	ReadingAgeSeconds *float64   `json:"reading_age_seconds,omitempty"`
 

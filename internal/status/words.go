@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// none is shown for an unknown value.
+// none is the text for an unknown value.
 const none = "–"
 
 // stale is the age at which a snapshot counts as old. This age is much longer than a tick takes,

@@ -92,7 +92,8 @@ func rules(component, folder string) error {
 // tableMark is the line in the chart's README after which the table of values begins.
 const tableMark = "<!-- The rest is written by go generate ./internal/deploy from values.yaml. -->\n"
 
-// chart writes the schema of the chart's values, and their table at the end of the README.
+// chart writes the schema of the chart's values. It also writes the table of these values at the end of the
+// README.
 func chart(folder string) error {
 	text, err := os.ReadFile(filepath.Join(folder, "values.yaml"))
 	if err != nil {

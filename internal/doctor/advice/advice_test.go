@@ -269,7 +269,7 @@ func TestRequests(t *testing.T) {
 func TestUnread(t *testing.T) {
 	for _, tt := range []struct {
 		path string
-		// want is a part of the report or, if there is none, of the error.
+		// want is a part of the report. If there is no report, it is a part of the error.
 		want string
 		fail bool
 	}{

@@ -14,7 +14,7 @@ import (
 // Get returns the document at a path of the API server, such as /api/v1/nodes?limit=500.
 type Get func(path string) ([]byte, error)
 
-// Cluster contains everything about a cluster on which the advice depends.
+// Cluster contains all data about a cluster that the advice needs.
 type Cluster struct {
 	version    string // Kubernetes version, such as v1.36.2+k3s1
 	minor      int
@@ -38,8 +38,8 @@ type host struct {
 	events []event
 }
 
-// injector describes the admission policy or the webhook that adds the exporter to pods, and its
-// parameters.
+// injector describes the admission policy or the webhook that adds the exporter to pods. It also
+// contains the parameters of the policy or webhook.
 type injector struct {
 	form       string // name in the report: "an admission policy" or "a webhook"
 	metadata   meta
@@ -177,8 +177,8 @@ func (c *Cluster) readPolicy(r *reader) {
 	}
 }
 
-// readWebhook reads the reconciler's webhook, which adds the container on clusters that do not serve
-// the policy API.
+// readWebhook reads the reconciler's webhook. On clusters that do not serve the policy API, the
+// webhook adds the container.
 func (c *Cluster) readWebhook(r *reader) {
 	if c.injector != nil || !c.serves(admission, "v1") {
 		return

@@ -33,8 +33,9 @@ var ofDevice = []string{
 
 // Archive writes a tar archive with the files that the source reads on this machine, so that a test
 // can replay them. It replaces unique ids (including the ids of hives) and serial numbers by
-// invented values, which are numbered in the order in which they are found. It omits files that
-// cannot be read. Archive fails if the driver is not loaded, and hangs if a GPU hangs.
+// invented values. The invented values are numbered in the order in which the originals are found.
+// It omits files that cannot be read. Archive fails if the driver is not loaded, and hangs if a GPU
+// hangs.
 func Archive(w io.Writer, sys, proc string) error {
 	cards, err := scan(sys)
 	if err != nil {

@@ -25,8 +25,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// unplaced removes the GPUs' positions, which depend on other GPUs; TestPositions checks the
-// positions.
+// unplaced removes the GPUs' positions from a report, because a position depends on other GPUs.
+// TestPositions checks the positions.
 type unplaced struct{ *amd.Source }
 
 func (s unplaced) Read(ctx context.Context) (gpu.Report, error) {
@@ -37,7 +37,7 @@ func (s unplaced) Read(ctx context.Context) (gpu.Report, error) {
 	return report, err
 }
 
-// asAMD changes a GPU that the contract describes to an AMD GPU.
+// asAMD converts a GPU from the contract to an AMD GPU.
 func asAMD(g *gputest.GPU) {
 	g.Reading.Gauges[gpu.MemoryReserved] = nil
 	d, r := &g.Device, &g.Reading

@@ -25,7 +25,7 @@ type metrics struct {
 	busy [maxPartitions]busySums
 }
 
-// value is a number from the driver, which may be missing.
+// value is a number from the driver. The number may be missing.
 type value struct {
 	n  uint64
 	ok bool
@@ -98,7 +98,7 @@ func u16(at int) field { return field{at, 2} }
 func u32(at int) field { return field{at, 4} }
 func u64(at int) field { return field{at, 8} }
 
-// limitsAt returns the fields for the residencies, which are consecutive.
+// limitsAt returns the fields for the residencies. The fields are consecutive.
 func limitsAt(at int) (limits [numLimits]field) {
 	for i := range limits {
 		limits[i] = u32(at + 4*i)

@@ -24,8 +24,7 @@ type place struct {
 	n         uint64
 }
 
-// build returns a blob of a revision. All bits outside the given places are ones, which means
-// missing values.
+// build returns a blob of a revision. All bits outside the given places are ones, so all other values are missing.
 func build(format, content uint8, size int, places ...place) []byte {
 	b := make([]byte, size)
 	for i := range b {

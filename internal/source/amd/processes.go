@@ -60,7 +60,7 @@ func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	return occupied
 }
 
-// context returns the context of a process if it has one on the GPU. A context can name only one
+// If a process has a context on the GPU, context returns this context. A context can name only one
 // instance, so if the process uses several partitions, the context names the partition on which it
 // has the most memory.
 func (r *reader) context(folder string, pid uint32) (c gpu.Context, on bool, err error) {

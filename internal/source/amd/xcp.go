@@ -25,8 +25,8 @@ const (
 // busySums contains the activity sum of each compute die in a partition.
 type busySums = [maxXCC]value
 
-// readPartitions reads the activity sums of the partitions from their files if gpu_metrics contains
-// none.
+// If gpu_metrics contains no activity sums of the partitions, readPartitions reads the sums from
+// the partitions' files.
 func (r *reader) readPartitions(m *metrics) {
 	p := r.device.Partitions
 	if p == nil || m.busy != [maxPartitions]busySums{} {

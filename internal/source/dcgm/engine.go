@@ -104,7 +104,7 @@ func (e *engine) meta(f field) (meta godcgm.FieldMeta, ok bool) {
 }
 
 // build returns the version in a list of key:value pairs, or an empty string if the list contains
-// none.
+// no version.
 func (e *engine) build(name string, get func() (godcgm.VersionInfo, error)) (version string) {
 	_ = e.do(name, func() error {
 		info, err := get()

@@ -146,8 +146,8 @@ func (s enriched) Read(ctx context.Context) (gpu.Report, error) {
 	return report, err
 }
 
-// driver returns the report from the node's driver, which does not measure the activity of MIG
-// instances.
+// driver returns the report from the node's driver. This driver does not measure the activity of
+// MIG instances.
 func (e *engine) driver() gpu.Report {
 	r := gpu.Report{Drivers: []gpu.Driver{{Vendor: "NVIDIA", Name: "nvml", Details: map[string]string{"nvml_version": "13"}}}}
 	for _, g := range e.node.GPUs {
@@ -196,7 +196,8 @@ func (e *engine) watched() map[string]bool {
 }
 
 // checkLeaks checks that all groups were removed, that no call was made without a connection, and
-// that no unwatched value was requested, which the engine would log as an error.
+// that no unwatched value was requested. The engine would log a request for an unwatched value as
+// an error.
 func (e *engine) checkLeaks() {
 	e.t.Helper()
 	if n := e.count("dcgmNotWatched -16"); n > 0 {

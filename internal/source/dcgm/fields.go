@@ -18,8 +18,8 @@ import (
 //go:embed fields.csv
 var DefaultFields string
 
-// A Field is one row of the field file, which defines a metric on the field page or a label for all
-// metrics on the page.
+// A Field is one row of the field file. The row defines a metric on the field page, or a label for
+// all metrics on the page.
 type Field struct {
 	Name string // name in the spelling of the file, which is also the name of the metric
 	Type FieldType
@@ -38,9 +38,9 @@ const (
 	Label   FieldType = "label"
 )
 
-// ParseFields parses a field file in the format of dcgm-exporter, which has lines with name, type
-// and help, and comments that start with #. Invalid lines do not affect other lines. The error
-// lists all invalid lines in one line.
+// ParseFields parses a field file in the format of dcgm-exporter. Each line of the file contains a
+// name, a type and a help text. Comments start with #. Invalid lines do not affect other lines. The
+// error lists all invalid lines in one line.
 func ParseFields(r io.Reader) ([]Field, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {

@@ -67,7 +67,7 @@ func TestParseFields(t *testing.T) {
 	}
 }
 
-// TestManyFields checks the maximum number of fields, which is the limit of the engine for one
+// TestManyFields checks the maximum number of fields. The maximum is the engine's limit for one
 // request.
 func TestManyFields(t *testing.T) {
 	for n, want := range map[int]string{128: "", 129: "129 gauge and counter fields, but a host engine accepts at most 128"} {

@@ -117,9 +117,9 @@ func entities(list []instance) (out []entity) {
 	return out
 }
 
-// activity is the field with the part of the time in which the multiprocessors had a warp, as in
-// the driver's GPM. It is assumed, but not verified on hardware, that the value for an instance is
-// relative to the instance and not to the GPU.
+// activity is the field for the part of the time in which the multiprocessors had a warp. It
+// corresponds to the metric of the driver's GPM. It is assumed, but not verified on hardware, that
+// the value for an instance is relative to the instance and not to the GPU.
 const activity = godcgm.DCGM_FI_PROF_SM_UTIL_RATIO
 
 // watchInstances makes the engine measure the activity of all instances if profiling is enabled.

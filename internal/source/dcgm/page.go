@@ -114,7 +114,7 @@ func (d *session) refuse(f field, err error) {
 // kept.
 func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	next, err := d.replace(old, w)
-	// The engine usually rejects a field either for all entities or for none, so one entity is
+	// The engine usually rejects a field either for all entities or for no entity, so one entity is
 	// tried first.
 	for _, of := range [][]entity{w.of[:min(1, len(w.of))], w.of} {
 		if err == nil || full(err) {
@@ -136,8 +136,8 @@ func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	return next
 }
 
-// readTexts reads the labels, which do not change. It retries failures a few times. A blank is a
-// valid value.
+// readTexts reads the labels. The labels do not change. It retries failures a few times. A blank is
+// a valid value.
 func (d *session) readTexts() error {
 	p := &d.page
 	if p.attempts == 0 {

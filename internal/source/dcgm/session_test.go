@@ -208,8 +208,8 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// TestNoDriver checks that an engine counts as down if no driver was loaded when it started, until
-// the driver is loaded. Such an engine responds to every call, but has no GPUs.
+// TestNoDriver starts an engine while no driver is loaded. It checks that the engine counts as down
+// until the driver is loaded. Such an engine responds to every call, but has no GPUs.
 func TestNoDriver(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.node.Down = true

@@ -162,8 +162,9 @@ func (d *session) replace(old, w *watch) (*watch, error) {
 	return w, nil
 }
 
-// latest reads the newest values of the given fields. It omits fields that are not watched for all
-// entities, because the engine logs a line for each value that is not watched.
+// latest reads the newest values of the given fields. If no watch reads a field for all the given
+// entities, latest omits the field, because the engine logs a line for each value that is not
+// watched.
 func (d *session) latest(of []entity, fields []field) (values, error) {
 	return d.engine.latest(of, slices.DeleteFunc(slices.Clone(fields), func(f field) bool {
 		return !slices.ContainsFunc(d.watches, func(w *watch) bool { return slices.Contains(w.fields, f) && w.covers(of) })

@@ -16,7 +16,7 @@ import (
 // Since R610, accounting keeps running sums over the driver's own samples. Unlike the samples in
 // the ring, these sums do not expire, and the sums of ended processes can still be read. Therefore,
 // if an administrator has enabled accounting, it is the better source. The accounting mode is a
-// setting of the host, which this package never changes.
+// setting of the host. This package never changes the mode.
 //
 // The functions and the units of the sums are documented (nvml.h). Older drivers update accounting
 // once a second from the ring's samples (NVIDIA open-gpu-kernel-modules, gpu_acct.c). Three facts
@@ -107,8 +107,8 @@ func (g *gpuReader) account(q *inquiry, contexts []gpu.Context, before *accounts
 	return now, missing
 }
 
-// accountOf reads the account of a process. It rejects unavailable sums, in which the driver sets
-// all bits.
+// accountOf reads the account of a process. If a sum is not available, the driver sets all bits of
+// the sum. accountOf rejects such sums.
 func accountOf(h device, pid uint32) (gonvml.AccountingStats_v2, ret) {
 	s, r := h.GetAccountingStats_v2(pid)
 	if r == gonvml.SUCCESS && (s.SumGpuUtil > math.MaxInt64 || s.SumFbUtil > math.MaxInt64) {

@@ -24,7 +24,7 @@ const (
 	none   = -1
 )
 
-// eight returns a node with eight GPUs, and its driver, into which faults can be injected.
+// eight returns a node with eight GPUs.
 func eight() gputest.Node {
 	var n gputest.Node
 	for i := range 8 {

@@ -34,8 +34,8 @@ type driver struct {
 	t    *testing.T
 	path string
 	node gputest.Node
-	// lines contains additional lines in the state file, and fields contains additional fields in its
-	// gpu records.
+	// lines contains additional lines in the state file, and fields contains additional fields in the
+	// gpu records of this file.
 	lines  []string
 	fields map[string]string // additional fields by UUID, separated by tabs
 	system string            // additional fields of the driver record, separated by tabs

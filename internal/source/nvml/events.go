@@ -134,8 +134,8 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// awaitEvent takes an event from a session. If there is none, it returns after eventInterval without an
-// error.
+// awaitEvent takes an event from a session. If there is no event, it returns after eventInterval
+// without an error.
 func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[event]) error {
 	pace := time.After(eventInterval)
 	call(d, waiting, d.waitEvent)
@@ -163,9 +163,9 @@ func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[
 	return nil
 }
 
-// waitEvent takes an event from the driver if there is one. If this fails, it replaces the event set,
-// because the driver rejects a whole set if one of its GPUs is lost. Every other GPU is registered with
-// the new set when the GPU is next read. waitEvent runs in a lane.
+// waitEvent takes an event from the driver if there is one. If the driver's call fails, it replaces the
+// event set, because the driver rejects a whole set if one of its GPUs is lost. Every other GPU is
+// registered with the new set when the GPU is next read. waitEvent runs in a lane.
 func (d *session) waitEvent() event {
 	if d.events.Load() == nil {
 		if err := d.renewEvents(); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// gaugeCalls contains the calls that read gauges, with the gauges that each call returns, in base
-// units. It does not contain power, which is read together with the energy.
+// gaugeCalls contains the calls that read gauges, with the gauges that each call returns, in base units. It
+// does not contain power, because power is read together with the energy.
 var gaugeCalls = [...]struct {
 	gauges []gpu.Gauge
 	read   func(*gpuReader) ([3]float64, ret) // values in the order of gauges; NaN means unknown
@@ -31,8 +31,8 @@ var gaugeCalls = [...]struct {
 	{[]gpu.Gauge{gpu.MemoryClock}, clock(gonvml.CLOCK_MEM)},
 }
 
-// memoryInfo reads the used, total and reserved memory. Old drivers and some GPUs support only the
-// first version of the call, in which the used memory includes the reserved memory.
+// memoryInfo reads the used, total and reserved memory. Old drivers and some GPUs support only the first
+// version of the call. In this version, the used memory includes the reserved memory.
 func memoryInfo(g *gpuReader) ([3]float64, ret) {
 	lib, h := g.lib, g.handle
 	if lib.exact("nvmlDeviceGetMemoryInfo_v2") {

@@ -22,7 +22,7 @@ import (
 // The metric is SM activity, which is the part of the time in which the multiprocessors have a warp. SM activity is
 // used because energy depends on the amount of work. The activity of the graphics engine would not distinguish a small
 // kernel from a large kernel. It is assumed, but not verified on hardware, that the metric is relative to the instance
-// and not to the GPU. GPM streaming is a setting of the host, which this package does not change.
+// and not to the GPU. GPM streaming is a setting of the host. This package does not change the setting.
 type gpm struct {
 	offered *bool // nil before the first call
 	// pairs contains the samples of each instance. The key includes all properties of the instance,
@@ -227,8 +227,8 @@ var errNoBase = errors.New("no earlier sample")
 // maxInterval is the longest time over which activity may be averaged.
 const maxInterval = 10 * time.Second
 
-// measure returns the activity of an instance between the two samples of its pair. It returns an
-// error if the time between them exceeds maxInterval.
+// measure returns the activity of an instance between the two samples of its pair. It returns an error if the time
+// between the samples exceeds maxInterval.
 func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	p := g.pairs[identity(i)]
 	span := gpu.Span{From: p.taken[1], To: p.taken[0]}

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// working returns a node with a GPU in MIG mode, which has active instances, and a GPU that is not
-// in MIG mode.
+// working returns a node with two GPUs. One GPU is in MIG mode and has active instances. The other
+// GPU is not in MIG mode.
 func working() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Busy(0), gputest.Full(1)}}
 }

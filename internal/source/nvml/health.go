@@ -45,7 +45,7 @@ type fieldReader struct {
 	*healthField
 	scopeID uint32
 	refused bool
-	// last is the last value that was read. known is set if the current reading returned it.
+	// last is the last value that was read. known is set if the current reading returned a value.
 	last  uint64
 	known bool
 	// name is the name under which the counter of a link is reported, or empty before the counter was first read.
@@ -214,8 +214,8 @@ func (f *fieldReader) isCounterOfLink() bool {
 	return f.scope == eachLink && gpu.HealthInfos[f.metric].Counter
 }
 
-// healthInteger returns the integer value of a field. It rejects a double without a time, which drivers return for
-// ECC fields while ECC is disabled.
+// healthInteger returns the integer value of a field. It rejects a double without a time, because drivers return such
+// a value for ECC fields while ECC is disabled.
 func healthInteger(v gonvml.FieldValue) (uint64, ret) {
 	if r := ret(v.NvmlReturn); r != gonvml.SUCCESS {
 		return 0, r

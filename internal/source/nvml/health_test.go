@@ -203,8 +203,9 @@ func TestMemoryUtilization(t *testing.T) {
 	}
 }
 
-// TestNVLinkRate checks the rate over all links between two readings, which are eleven seconds apart. The rate must be
-// unknown until there are two readings, and after the counters have restarted. The counters are in KiB (nvml.h).
+// TestNVLinkRate checks the rate over all links between two readings. The readings are eleven seconds apart. The rate
+// must be unknown until there are two readings, and after the counters have restarted. The counters are in KiB
+// (nvml.h).
 func TestNVLinkRate(t *testing.T) {
 	r := newHealthReader(t)
 	for i, tt := range []struct {

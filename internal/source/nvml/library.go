@@ -136,8 +136,9 @@ func (q *inquiry) note(err error) {
 	}
 }
 
-// err returns the error lost if the GPU is lost. If the GPU is not lost and no call has succeeded,
-// err returns the first error. Otherwise, or if the GPU supports none of the calls, it returns nil.
+// If the GPU is lost, err returns the error in lost. If the GPU is not lost and no call has
+// succeeded, err returns the first error. Otherwise, or if the GPU supports none of the calls, it
+// returns nil.
 func (q *inquiry) err() error {
 	if q.lost != nil {
 		return q.lost

@@ -58,7 +58,7 @@ import (
 // processes would seem to have ended.
 const maxRows = 4096
 
-// fewRows is the initial number of rows, which is enough for most lists.
+// fewRows is the initial number of rows. This number is enough for most lists.
 const fewRows = 64
 
 // bounded returns the rows that fill writes into a buffer. If the buffer is too small, it repeats

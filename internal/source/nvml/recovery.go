@@ -9,7 +9,8 @@ import (
 )
 
 // readRecovery reads the action that the driver requires to recover the GPU. After an error the
-// action is unknown. If the driver or the GPU does not support the value, it is not read again.
+// action is unknown. If the driver or the GPU does not support the recovery action, it is not
+// read again.
 func (g *gpuReader) readRecovery(q *inquiry) {
 	g.recovery = ""
 	if g.unreported {

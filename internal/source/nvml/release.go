@@ -17,7 +17,7 @@ type Release struct {
 	// driver is released.
 	GPU   string
 	Until time.Time
-	// Ends is the same time as Until on the boot clock, which cannot be set.
+	// Ends is the same time as Until, but on the boot clock. The boot clock cannot be set.
 	Ends time.Duration
 	// By is the user who requested the release.
 	By string

@@ -17,8 +17,8 @@ import (
 )
 
 // identityRetry is the longest pause before the program again reads a GPU that is lost or
-// incompletely identified. For a broken GPU, such a call may take seconds, and the driver writes to
-// the kernel log each time.
+// incompletely identified. Reading a broken GPU may take seconds, and the driver writes to the
+// kernel log each time.
 const identityRetry = 10 * time.Second
 
 // firstRetry is the first pause before a lost GPU is read again. Each further pause is twice as

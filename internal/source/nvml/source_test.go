@@ -288,8 +288,8 @@ func TestNoLibrary(t *testing.T) {
 	}
 }
 
-// TestNotLoaded checks a library without a loaded kernel driver. The program must not call
-// nvmlShutdown, which would end the process.
+// TestNotLoaded checks a library without a loaded kernel driver. The program must not call nvmlShutdown, because this
+// call would end the process.
 func TestNotLoaded(t *testing.T) {
 	n := pair()
 	n.Down = true

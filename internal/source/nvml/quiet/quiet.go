@@ -95,9 +95,9 @@ func lowQuantile(values []float64, share float64) float64 {
 	return values[int(math.Round(share*float64(len(values)-1)))]
 }
 
-// inGaps returns the power samples in gaps between the GPU's work. It omits the beginning of each
-// gap, in which the driver's average still includes work. A gap is a sequence of utilisation
-// samples of 0 %. Each utilisation sample covers the time since the preceding sample.
+// inGaps returns the power samples in gaps between the GPU's work. It omits the beginning of each gap,
+// because the driver's average still includes work there. A gap is a sequence of utilisation samples of 0 %.
+// Each utilisation sample covers the time since the preceding sample.
 func inGaps(power, busy []Point, averaging time.Duration) (quiet []float64) {
 	for i := 1; i < len(busy); i++ {
 		if busy[i].Value > 0 {
