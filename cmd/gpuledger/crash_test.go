@@ -194,8 +194,8 @@ func (v *victim) look(p page) bool {
 	return true
 }
 
-// counters returns the counters of a page that continue after a restart of the exporter. Counters of GPU health are
-// omitted. The driver keeps these counters, and they restart when the driver is loaded.
+// From the counters of a page, counters returns those that continue after a restart of the exporter. Counters of
+// GPU health are omitted. The driver keeps these counters, and they restart when the driver is loaded.
 func counters(p page) map[string]sample {
 	out := make(map[string]sample)
 	for name, f := range p {

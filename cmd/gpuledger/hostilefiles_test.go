@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// hostilePeak is the peak memory for hostile inputs that docs/security.md states, in bytes.
+// hostilePeak is the peak memory, in bytes, that docs/security.md states for hostile inputs.
 const hostilePeak = 40 << 20
 
 // TestHostileContainerFiles runs the exporter within the memory limit of its container, on a

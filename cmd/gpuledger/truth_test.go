@@ -66,8 +66,8 @@ func checkNothingLeft(t *testing.T, p page) {
 	}
 }
 
-// tolerance is the maximum error of an account on a GPU that no other account uses, as a share of
-// the board's energy.
+// tolerance is a share of a board's energy. If only one account uses a GPU, tolerance is the
+// maximum error of the account.
 const tolerance = 0.01
 
 // twoSamples is the part of a board's energy that two samples represent in ten seconds. At each

@@ -32,8 +32,8 @@ func TestHostCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
-// TestFleetingCheats is like TestCheats, for processes on shared GPUs that end before they can be
-// identified.
+// TestFleetingCheats is like TestCheats, but on shared GPUs and for processes that end before they
+// can be identified.
 func TestFleetingCheats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

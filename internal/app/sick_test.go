@@ -26,7 +26,7 @@ const scrapeInterval = 15 * time.Second
 // scraped contains the values of a page by series.
 type scraped map[string]float64
 
-// of returns the value of a GPU's series that has the given name and at least the given labels.
+// of returns the value of a series of a GPU. The series must have the given name and at least the given labels.
 func (s scraped) of(uuid, series string) (value float64, ok bool) {
 	name, labels, _ := strings.Cut(strings.TrimSuffix(series, "}"), "{")
 	for id, v := range s {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Name is the name of the container and of its port, and the prefix of its volumes' names. A pod
-// with such names already has the container.
+// Name is the name of the container and of its port, and the prefix of the names of the container's
+// volumes. A pod with such names already has the container.
 const Name = "gpuledger"
 
 // Port is the port on which the exporter listens.

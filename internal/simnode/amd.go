@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// AMD contains the properties of an AMD GPU that the driver amdgpu exposes in files. For an AMD
-// GPU, the UUID in the scenario is the driver's unique_id with 16 hex digits, and the MIG instances
-// are compute partitions.
+// AMD contains those properties of an AMD GPU that the driver amdgpu exposes in files. For an AMD GPU, the UUID in the
+// scenario is the driver's unique_id with 16 hex digits, and the MIG instances are compute partitions.
 type AMD struct {
 	Device, Class string // PCI device id and class, in the format of sysfs
 	// Metrics is the revision of gpu_metrics: 1.3 or 1.7.

@@ -190,14 +190,15 @@ func fleeting(p Pod, cheating bool) Pod {
 // mpsServer is the name of nvidia-cuda-mps-server as the kernel truncates it.
 const mpsServer = "nvidia-cuda-mps"
 
-// worker returns a pod of the cheating tenant that works on the GPU allocated to the pod.
+// worker returns a pod of the cheating tenant. A GPU is allocated to the pod, and the pod works on
+// this GPU.
 func worker(name string, g int) Pod {
 	p := sharer(name, Parts(g, 0), Work{GPU: g, Watts: 500, Load: Constant(45), Memory: 10 * gib})
 	p.Namespace = "mallory"
 	return p
 }
 
-// neighbour returns a pod of another tenant that works on the same GPU.
+// neighbour returns a pod of another tenant. The pod works on the same GPU.
 func neighbour(g int) Pod {
 	return sharer("neighbour-"+string(rune('0'+g)), Parts(g, 1), Work{GPU: g, Watts: 480, Load: Constant(35), Memory: 10 * gib})
 }

@@ -115,7 +115,7 @@ func (a *archive) write(h tar.Header, content []byte) {
 	}
 }
 
-// topologyID matches the lines in the properties of a topology node that contain the unique ids of
+// topologyID matches lines in the properties of a topology node: the lines with the unique ids of
 // the node's GPU and hive, in decimal.
 var topologyID = regexp.MustCompile(`(?m)^(unique_id|hive_id) [1-9][0-9]*$`)
 

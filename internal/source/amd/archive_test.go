@@ -176,8 +176,8 @@ func rename(r *gpu.Report, names map[string]string) {
 	}
 }
 
-// TestArchiveFails checks that Archive fails without a driver and if the archive cannot be written,
-// but not if a file is missing.
+// TestArchiveFails checks that Archive fails if the driver is not loaded, and if the archive cannot
+// be written. If only a file is missing, Archive must not fail.
 func TestArchiveFails(t *testing.T) {
 	d := newTree(t)
 	d.unload()

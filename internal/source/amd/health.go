@@ -91,7 +91,7 @@ func (r *reader) addMemoryErrors(h *healthValues) {
 	}
 }
 
-// maxBadPages is the maximum size of the list of pages that is read, in bytes. A line has 28 bytes.
+// maxBadPages is the maximum size of the list of bad pages, in bytes. A longer list is not read. A line has 28 bytes.
 const maxBadPages = 1 << 20
 
 // addRetiredPages adds the number of pages that the driver no longer uses because of uncorrectable

@@ -271,8 +271,8 @@ func TestClockLimits(t *testing.T) {
 
 // TestMemoryCounters checks the counts of memory errors that are summed for the record. In the GPU's memory, a deferred
 // error is an uncorrectable error in data that was not used yet; the driver counts it only as deferred (Linux,
-// umc_v12_0.c). In other blocks a deferred error may be the use of such data. A count that decreases is absent until
-// the next count continues from it.
+// umc_v12_0.c). In other blocks, a deferred error may mean that such data was used. A count that decreases is absent
+// until the next count continues from it.
 func TestMemoryCounters(t *testing.T) {
 	d := healthy(t)
 	clock := gputest.NewClock()

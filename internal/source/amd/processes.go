@@ -14,7 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// maxProcesses is the maximum number of processes in amdkfd's list that are read.
+// maxProcesses is the maximum length of amdkfd's list of processes. If the list is longer, all
+// processes are unknown.
 const maxProcesses = 4096
 
 // occupancy is a process on the GPU and the number of compute units on which its waves run at one

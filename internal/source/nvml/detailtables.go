@@ -172,7 +172,7 @@ func clockReasons(lib *library, h device) ([]gpu.HealthValue, ret) {
 	return values, r
 }
 
-// Each constant is higher than the real value: the number of fans of a GPU, and the speed of a fan in percent.
+// The number of fans of a GPU, and the speed of a fan in percent, are always below these limits.
 const (
 	maxFans     = 16
 	maxFanSpeed = 300

@@ -97,7 +97,7 @@ func up(d *driver) bool {
 	return slices.ContainsFunc(d.stages.Snapshot(), func(s gpu.Stage) bool { return s.Name == string(stage.XID) && s.Up })
 }
 
-// TestXIDStage checks the stage xid after waits for events that succeed and fail.
+// TestXIDStage checks the stage xid after a successful wait for events, and after a failed wait.
 func TestXIDStage(t *testing.T) {
 	for _, fault := range []string{"fail:999", "hang"} {
 		t.Run(fault, func(t *testing.T) {

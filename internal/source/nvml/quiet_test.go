@@ -99,9 +99,9 @@ func TestIdlePowerOfSharedGPUs(t *testing.T) {
 	}
 }
 
-// TestLightLoads checks the charge of a holder with light work that shares a GPU with an idle
-// holder. If the work is evenly distributed and the driver averages power, no sample shows the idle
-// power, so the charges depend on an estimate.
+// TestLightLoads checks the charge of a holder with light work. The holder shares a GPU with an
+// idle holder. If the work is evenly distributed and the driver averages power, no sample shows the
+// idle power, so the charges depend on an estimate.
 func TestLightLoads(t *testing.T) {
 	loads := []struct {
 		name         string

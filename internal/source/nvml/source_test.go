@@ -167,8 +167,8 @@ func TestIdentityIsCompleted(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), pair())
 }
 
-// TestFabricFailed checks that a registration with the fabric that completed with an error is reported as failed and
-// without a cluster, until another registration succeeds.
+// TestFabricFailed checks a registration with the fabric that completes with an error. The registration must be
+// reported as failed and without a cluster, until another registration succeeds.
 func TestFabricFailed(t *testing.T) {
 	clock := gputest.NewClock()
 	n := pair()

@@ -26,7 +26,8 @@ var throttleReasons = [gpu.NumThrottles]uint64{
 	gpu.ThrottlePowerBrake: gonvml.ClocksThrottleReasonHwPowerBrakeSlowdown,
 }
 
-// throttleGap is the longest time between two readings of the reasons that can count as throttled.
+// If the time between two readings of the reasons is longer than throttleGap, it does not count as
+// throttled.
 const throttleGap = 5 * time.Second
 
 // A throttle counts the time for which a GPU was throttled. It uses the driver's counters. Older
