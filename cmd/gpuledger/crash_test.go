@@ -194,7 +194,7 @@ func (v *victim) look(p page) bool {
 	return true
 }
 
-// From the counters of a page, counters returns those that continue after a restart of the exporter. Counters of
+// From the counters of a page, counters returns all counters that continue after a restart of the exporter. Counters of
 // GPU health are omitted. The driver keeps these counters, and they restart when the driver is loaded.
 func counters(p page) map[string]sample {
 	out := make(map[string]sample)

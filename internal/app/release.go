@@ -135,7 +135,7 @@ func awaitRelease(ctx context.Context, dir *state.Dir, request release) (release
 		err := dir.LoadTable(state.Release, &answer, answer.check)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return answer, errors.New("the request was removed: another command ended it, or the exporter runs as another user and cannot read it")
+			return answer, errors.New("the request was removed: another command ended it, or the exporter runs as another user and cannot read the request")
 		case err != nil:
 			return answer, err
 		case !answer.Until.Equal(request.Until):

@@ -170,7 +170,7 @@ func (d *DCGM) readFields() error {
 	}
 	d.fields, d.useless = dcgm.ParseFields(strings.NewReader(text))
 	if len(d.fields) == 0 {
-		return fmt.Errorf("--dcgm.fields=%s: no valid field: %w", d.Fields, cmp.Or(d.useless, errors.New("it contains only comments")))
+		return fmt.Errorf("--dcgm.fields=%s: no valid field: %w", d.Fields, cmp.Or(d.useless, errors.New("the file contains only comments")))
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (h *Health) Log(log *slog.Logger, now Health, err error) {
 	*h = now
 	switch now {
 	case Late:
-		log.Warn("GPU call timed out, quarantined until it returns")
+		log.Warn("GPU call timed out, the GPU is quarantined until the call returns")
 	case Missing:
 		log.Warn("GPU is missing, retrying", "err", err)
 	case Failing:

@@ -85,7 +85,7 @@ func NewGroup(cfg Config) *Group {
 	return g
 }
 
-var errLate = errors.New("source call timed out, still waiting for it to return")
+var errLate = errors.New("source call timed out, still waiting for the call to return")
 
 // Read returns one report with the results of all sources that respond. If no source responds, it
 // returns an error, and the report contains at most a field page. The result of a late source is

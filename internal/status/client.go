@@ -70,7 +70,7 @@ func get(ctx context.Context, client *http.Client, base string, page *url.URL, v
 		return fmt.Errorf("%s is not the page of an exporter: %w", name, err)
 	}
 	if *version == 0 {
-		return fmt.Errorf("%s is not the page of an exporter: it has no version", name)
+		return fmt.Errorf("%s is not the page of an exporter: the response has no version", name)
 	}
 	if *version != Version {
 		return fmt.Errorf("%s has version %d, and this program supports version %d: use the program from the exporter's image", name, *version, Version)

@@ -24,7 +24,7 @@ func TestGet(t *testing.T) {
 		want   string
 	}{
 		{"another program's page", httptest.NewServer, http.StatusOK, "<html>", "is not the page of an exporter: invalid character"},
-		{"another program's JSON", httptest.NewServer, http.StatusOK, `{"status":"ok"}`, "is not the page of an exporter: it has no version"},
+		{"another program's JSON", httptest.NewServer, http.StatusOK, `{"status":"ok"}`, "is not the page of an exporter: the response has no version"},
 		{"another version", httptest.NewServer, http.StatusOK, `{"version":2}`, "use the program from the exporter's image"},
 		{"too long", httptest.NewServer, http.StatusOK, "[" + strings.Repeat(" ", 17<<20) + "]", "is not the page of an exporter"},
 		{"a long complaint", httptest.NewServer, http.StatusInternalServerError, "x" + strings.Repeat("é", 300), "500 Internal Server Error: xéé"},

@@ -95,7 +95,7 @@ var idleSources = [gpu.NumIdleSources]string{
 func (c *Cause) About() string {
 	switch c.Kind {
 	case CauseSole:
-		return "no other owner held or used it"
+		return "no other owner held or used the GPU or instance"
 	case CauseIdle:
 		return "idle part, for holding: " + c.share()
 	case CauseActivity:

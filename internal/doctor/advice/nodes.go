@@ -122,7 +122,7 @@ func (c *Cluster) state(n *node) state {
 	present, absent := c.exporters(n)
 	switch {
 	case len(present) > 1:
-		return state{level: todo, text: "two exporters (" + present[0].from + ", " + present[1].from + "): every series appears twice. Remove one of the two"}
+		return state{level: todo, text: "two exporters (" + present[0].from + ", " + present[1].from + "): every series appears twice. Remove one of the two exporters"}
 	case len(present) == 1:
 		return present[0].state(n)
 	case !c.installed():

@@ -249,7 +249,7 @@ func TestHangsAlone(t *testing.T) {
 		t.Errorf("energy %v J, want 11", got)
 	}
 	// On a busy machine the other GPU may also be late.
-	if n := strings.Count(d.log.String(), "quarantined until it returns\" gpu="+id1); n != 1 {
+	if n := strings.Count(d.log.String(), "quarantined until the call returns\" gpu="+id1); n != 1 {
 		t.Errorf("%d lines about the quarantine of %s in the log, want 1:\n%s", n, id1, &d.log)
 	}
 }

@@ -36,7 +36,7 @@ func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	case err != nil || len(r.nodes) == 0:
 		return nil
 	case len(entries) > maxProcesses:
-		r.logOnce("its processes are unknown", fmt.Errorf("more than %d processes of amdkfd", maxProcesses))
+		r.logOnce("the processes of the GPU are unknown", fmt.Errorf("more than %d processes of amdkfd", maxProcesses))
 		return nil
 	}
 	var contexts []gpu.Context
@@ -48,7 +48,7 @@ func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 		}
 		c, on, err := r.context(filepath.Join(root, e.Name()), uint32(pid))
 		if err != nil {
-			r.logOnce("its processes are unknown", err)
+			r.logOnce("the processes of the GPU are unknown", err)
 			return nil
 		}
 		if on {

@@ -94,7 +94,7 @@ func (x *slot) accept(l look) {
 }
 
 // errUnlisted is the reason that is logged for a lost GPU.
-var errUnlisted = errors.New("driver does not list it")
+var errUnlisted = errors.New("driver does not list the GPU")
 
 // condition returns the current health of the GPU in a slot, with the reason.
 func (x *slot) condition() (source.Health, error) {

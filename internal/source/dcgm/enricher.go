@@ -116,7 +116,7 @@ func (e *Enricher) ask(ctx context.Context, devices []gpu.Device) (answer, error
 	return a, e.accept(a)
 }
 
-var errLate = errors.New("host engine call timed out, still waiting for it to return")
+var errLate = errors.New("host engine call timed out, still waiting for the call to return")
 
 // enrichDrivers adds the versions of engine and library to the entry of NVIDIA's driver.
 func enrichDrivers(report *gpu.Report, e *engine) {

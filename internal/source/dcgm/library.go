@@ -38,7 +38,7 @@ func load(path string) error {
 	defer runtime.UnlockOSThread()
 	handle := C.dlopen(name, C.RTLD_LAZY|C.RTLD_GLOBAL)
 	if handle == nil {
-		return fmt.Errorf("load %s: %s (it comes with NVIDIA's datacenter-gpu-manager-4-core; --dcgm.library sets the path)", path, C.GoString(C.dlerror()))
+		return fmt.Errorf("load %s: %s (the library is part of NVIDIA's package datacenter-gpu-manager-4-core; --dcgm.library sets the path)", path, C.GoString(C.dlerror()))
 	}
 	for _, s := range symbols {
 		symbol := C.CString(s)

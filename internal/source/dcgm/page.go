@@ -84,13 +84,13 @@ func (d *session) sortFields() {
 		numeric := slices.Contains([]uint{godcgm.DCGM_FT_INT64, godcgm.DCGM_FT_DOUBLE, godcgm.DCGM_FT_TIMESTAMP}, uint(meta.FieldType))
 		switch {
 		case !known:
-			p.unserved = append(p.unserved, f.Name+": the library does not know it")
+			p.unserved = append(p.unserved, f.Name+": libdcgm does not support this field")
 		case f.Type == Label:
 			p.labels = append(p.labels, f)
 		case !numeric:
 			p.unserved = append(p.unserved, f.Name+": not a number")
 		case !slices.Contains([]godcgm.Field_Entity_Group{godcgm.FE_GPU, godcgm.FE_GPU_I, godcgm.FE_GPU_CI}, meta.EntityLevel):
-			p.unserved = append(p.unserved, f.Name+": it does not belong to a GPU")
+			p.unserved = append(p.unserved, f.Name+": this field does not belong to a GPU")
 		default:
 			p.metrics = append(p.metrics, f)
 		}

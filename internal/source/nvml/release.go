@@ -88,7 +88,7 @@ func (s *Source) choose(r *Release) error {
 	case !found:
 		return fmt.Errorf("no GPU has the UUID, serial number or PCI address %s", r.GPU)
 	case i >= 0:
-		return fmt.Errorf("GPU %s cannot be opened without the released GPU, because its PCI address is unknown", r.others[i].UUID)
+		return fmt.Errorf("the PCI address of GPU %s is unknown, so this GPU cannot be opened without the released GPU", r.others[i].UUID)
 	}
 	return nil
 }
