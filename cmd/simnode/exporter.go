@@ -65,7 +65,8 @@ func libraryPath(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// waitForExporter waits until the exporter ends. It returns an error unless the context has ended.
+// waitForExporter waits until the exporter ends. If the exporter ends before ctx is cancelled,
+// waitForExporter returns an error.
 func waitForExporter(ctx context.Context, child *exec.Cmd) error {
 	err := child.Wait()
 	switch {

@@ -136,7 +136,7 @@ func decimals(percent float64) string { return strconv.FormatFloat(percent, 'f',
 // HasRows reports whether the table of owners has rows.
 func (c card) HasRows() bool { return len(c.Owners)+len(c.Unattributed) > 0 }
 
-// addOwners sets the rows of the owners and the bar with their energy.
+// addOwners sets the rows of the owners, and the bar that shows the energy of the owners.
 func (c *card) addOwners(g *GPU, u unit) {
 	holders, ended := g.holders()
 	for _, h := range holders {

@@ -168,7 +168,7 @@ func (e *engine) calls() (out []string) {
 	return out
 }
 
-// count returns the number of calls of a function that returned the given code.
+// count returns how many calls of a function returned the given code.
 func (e *engine) count(call string) (n int) {
 	for _, c := range e.calls() {
 		if c == call {

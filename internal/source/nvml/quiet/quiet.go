@@ -24,8 +24,9 @@ type Times struct {
 }
 
 const (
-	// A look is one reading of the buffers. The interval between looks is eager until enoughQuiet looks have
-	// found a quiet time or enoughLooks looks were made. After that the interval is patient.
+	// A look is one reading of the buffers. The interval between two looks is the constant eager at first. It
+	// becomes the constant patient as soon as enoughQuiet looks have found a quiet time, or enoughLooks looks
+	// were made.
 	eager       = 2 * time.Second
 	patient     = 10 * time.Second
 	enoughQuiet = 60
