@@ -132,7 +132,7 @@ func TestDoctor(t *testing.T) {
 			}
 		}
 	}
-	check("", "- batchd no unit runs here - condor none", "- pbs none runs here")
+	check("", "- batchd no unit runs here - condor no unit", "- pbs no unit runs here")
 	m.start(20, "python3", "/batchd/grace_78")
 	m.start(10, "python3", "/batchd/grace_77")
 	m.start(11, "python3", "/batchd/grace_77")
