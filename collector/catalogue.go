@@ -316,12 +316,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	throttledEnergy: {
 		Family: familyEnergy, Name: "gpuledger_gpu_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofGPU, "throttle"),
-		Help:   "Part of the GPU's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of the GPU's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
 	},
 	throttledSeconds: {
 		Family: familyEnergy, Name: "gpuledger_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofGPU, "throttle"),
-		Help:   "Time in which the driver reduced the GPU's clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Time in which the driver reduced the GPU's clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
 	},
 	gpuIdlePower: {
 		Family: familyEnergy, Name: "gpuledger_gpu_idle_power_watts", Type: gauge, Unit: "watts",
@@ -373,12 +373,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	containerThrottledEnergy: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofContainer, "throttle"),
-		Help:   "Part of the container's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of the container's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
 	},
 	containerThrottledSeconds: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofContainer, "throttle"),
-		Help:   "Part of the container's time in which the driver reduced the clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of the container's time in which the driver reduced the clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
 	},
 	containerProfiled: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_profiled_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
@@ -469,12 +469,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitThrottledEnergy: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofUnit, "throttle"),
-		Help:   "Part of the unit's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of the unit's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
 	},
 	unitThrottledSeconds: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofUnit, "throttle"),
-		Help:   "Part of the unit's time in which the driver reduced the clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of the unit's time in which the driver reduced the clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
 	},
 	unitProfiled: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_profiled_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
@@ -570,7 +570,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	switchErrors: {
 		Family: familyHealth, Name: "gpuledger_nvswitch_sxid_errors_total", Type: counter,
 		Labels: []string{"pci_bus_id", "sxid", "severity"},
-		Help:   "SXID errors of an NVSwitch in the kernel's log since the node booted; absent until there is such an error, and without `--xid.kernel-log`.",
+		Help:   "SXID errors of an NVSwitch in the kernel's log since the node booted; absent until the first such error, and without `--xid.kernel-log`.",
 	},
 	rasErrors: {
 		Family: familyHealth, Name: "gpuledger_gpu_ras_errors_total", Type: counter,
@@ -610,12 +610,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	gpuStrays: {
 		Family: familyMapping, Name: "gpuledger_gpu_processes_without_allocation", Type: gauge,
 		Labels: ofGPU,
-		Help:   "Processes of pods on a GPU that is not allocated to their pod; absent while this is unknown.",
+		Help:   "Processes of pods on a GPU that is not allocated to the pod; absent while allocations or processes are unknown.",
 	},
 	gpuUnused: {
 		Family: familyMapping, Name: "gpuledger_gpu_allocations_without_process", Type: gauge,
 		Labels: ofGPU,
-		Help:   "Allocations of a GPU that no process of their pod uses; absent while this is unknown.",
+		Help:   "Allocations of a GPU to pods that have no process on the GPU; absent while allocations or processes are unknown.",
 	},
 
 	placement: {
@@ -661,12 +661,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	allocationThrottledEnergy: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofAllocation, "throttle"),
-		Help:   "Part of a pod's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of a pod's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
 	},
 	allocationThrottledSeconds: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofAllocation, "throttle"),
-		Help:   "Part of a pod's time in which the driver reduced the clocks because of heat or the power brake, summed over its containers and instances; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of a pod's time in which the driver reduced the clocks because of heat or the power brake, summed over its containers and instances; absent until the driver first does so. Heat and the power brake may apply at the same time.",
 	},
 	allocationProfiled: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_profiled_seconds_total", Type: counter, Unit: "seconds",
@@ -740,12 +740,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitAllocationThrottledEnergy: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofUnitAllocation, "throttle"),
-		Help:   "Part of a unit's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of a unit's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
 	},
 	unitAllocationThrottledSeconds: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofUnitAllocation, "throttle"),
-		Help:   "Part of a unit's time in which the driver reduced the clocks because of heat or the power brake, summed over its instances; absent until that happens. Both causes may apply at once.",
+		Help:   "Part of a unit's time in which the driver reduced the clocks because of heat or the power brake, summed over its instances; absent until the driver first does so. Heat and the power brake may apply at the same time.",
 	},
 	unitAllocationProfiled: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_profiled_seconds_total", Type: counter, Unit: "seconds",
@@ -845,7 +845,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardNVLinkErrors: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_nvlink_errors_total", Type: counter,
 		Labels: ofBoard,
-		Help:   "Errors of all NVLink links since the driver was loaded: CRC errors, replays and recoveries; from NVLink 5 on recoveries, failed recoveries, integrity errors and receive errors, which continue when the driver is loaded again in this boot.",
+		Help:   "Errors of all NVLink links since the driver was loaded. Up to NVLink 4, these are CRC errors, replays and recoveries. From NVLink 5 on, these are recoveries, failed recoveries, integrity errors and receive errors, and the counter continues if the driver is loaded again without a reboot.",
 	},
 	boardThermal: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_thermal_throttled_seconds_total", Type: counter, Unit: "seconds",
@@ -890,7 +890,7 @@ func withTables(rows [numMetrics]metric.Metric) [numMetrics]metric.Metric {
 		rows[firstInstanceActivity+metricID(i)] = metric.Metric{
 			Family: familyProfile, Name: "gpuledger_mig_" + a.Name + "_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 			Labels: plus(ofGPU, "GPU_I_ID"),
-			Help:   "The same time for a MIG instance.",
+			Help:   "Same as gpuledger_gpu_" + a.Name + "_seconds_total, but for a MIG instance.",
 		}
 	}
 	return rows

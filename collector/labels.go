@@ -10,10 +10,10 @@ var labelCatalogue = []metric.Label{
 	{Name: "UUID", Help: "UUID of the GPU, the key of each of its series. The label name is spelled as in dcgm-exporter."},
 	{Name: "gpu", Help: "Index of the GPU in the driver's order. It changes when a GPU is lost, so display it, but never join on it."},
 	{Name: "pci_bus_id", Help: "PCI address in the driver's format."},
-	{Name: "device", Help: "Name under `/dev`, such as `nvidia0`. It changes like the index."},
+	{Name: "device", Help: "Name under `/dev`, such as `nvidia0`. It may change when a GPU is lost."},
 	{Name: "model", Help: "Product name."},
 	{Name: "vendor", Help: "Manufacturer of the GPU."},
-	{Name: "serial", Help: "Serial number of the board. Two GPUs on one board share it."},
+	{Name: "serial", Help: "Serial number of the board. Two GPUs on one board have the same serial number."},
 	{Name: "board_part_number", Help: "Part number of the board."},
 	{Name: "vbios_version", Help: "Version of the GPU's firmware."},
 	{Name: "chassis_serial", Help: "Serial number of the chassis, as reported by the GPU; on `gpuledger_node_info` as reported by the machine's firmware."},
@@ -25,7 +25,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "clique_id", Help: "Id of the clique in the NVLink domain. GPUs with equal `cluster_uuid` and `clique_id` are connected."},
 	{Name: "state", Help: "Registration of the GPU with its NVLink domain.", Values: []string{"not_started", "in_progress", "completed", "failed"}},
 	{
-		Name: "problem", Help: "Problem of the GPU's NVLink fabric. Recoveries are in progress.",
+		Name: "problem", Help: "Problem of the GPU's NVLink fabric. A recovery in this list is still in progress.",
 		Values: []string{"degraded_bandwidth", "route_recovery", "route_unhealthy", "access_timeout_recovery", "incorrect_configuration"},
 	},
 	{Name: "cause", Help: "Part of the fabric configuration that is incorrect, such as `no_partition`; otherwise empty."},
@@ -51,11 +51,11 @@ var labelCatalogue = []metric.Label{
 		Values: []string{string(gpu.ScopeGPU), string(gpu.ScopeModule), string(gpu.ScopeUnknown)},
 	},
 	{
-		Name: "reason", Help: "Reason why no container is charged: no owner held or used the GPU; a process of the host used it; a process with an unknown container used it; it is held by a stale allocation or by a pod that may have ended; the counter was not read for a while.",
+		Name: "reason", Help: "Reason why no container is charged. `idle`: no owner held or used the GPU. `host`: a process of the host used the GPU. `unmapped`: a process with an unknown container used the GPU. `unknown`: a stale allocation, or a pod that may have ended, held the GPU. `gap`: the counter was not read for a while.",
 		Values: reasons(), Complete: true,
 	},
 	{
-		Name: "throttle", Help: "Cause for which the driver reduced the clocks: the GPU or its memory was too hot, or the power supply asserted the power brake.",
+		Name: "throttle", Help: "Reason why the driver reduced the clocks: the GPU or its memory was too hot, or the power supply asserted the power brake.",
 		Values: []string{gpu.ThrottleThermal.String(), gpu.ThrottlePowerBrake.String()},
 	},
 	{Name: "GPU_I_ID", Help: "MIG instance, empty for a whole GPU."},
@@ -67,11 +67,11 @@ var labelCatalogue = []metric.Label{
 	{Name: "resource", Help: "Extended resource that the container requested, such as `nvidia.com/gpu`."},
 	{Name: "claim", Help: "Resource claim of a device allocated by DRA."},
 	{
-		Name: "sharing", Help: "Kind of the container's allocation: `time-slicing` includes MPS, which the kubelet does not distinguish; `none` for use without an allocation; empty while it is unknown.",
+		Name: "sharing", Help: "Kind of the container's allocation. `time-slicing` includes MPS, because the kubelet does not distinguish these two kinds. `none` means use without an allocation. The label is empty while the kind is unknown.",
 		Values: []string{string(gpu.SharingExclusive), string(gpu.SharingTimeSlicing), string(gpu.SharingMIG), string(gpu.SharingNone)},
 	},
 	{
-		Name: "method", Help: "Method by which energy was charged: measured while no other owner held or used the GPU, divided by activity, or charged for the allocation.",
+		Name: "method", Help: "Method by which energy was charged: `exclusive` was measured while no other owner held or used the GPU, `shared` was divided by activity, and `allocated` was charged for the allocation.",
 		Values: methods(), Complete: true,
 	},
 	{Name: "manager", Help: "System that runs the unit: a manager in [this table](managers.md), or the name of a pattern."},
@@ -83,7 +83,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "partition", Help: "Partition of the Slurm job."},
 	{Name: "cluster_name", Help: "Name of the Slurm cluster."},
 	{Name: "job_name", Help: "Name of the Slurm job, written by its user with the [task prolog](slurm.md#names-of-jobs)."},
-	{Name: "array_element", Help: "Array and element of the Slurm job, such as `2_4`, from the same file as the name."},
+	{Name: "array_element", Help: "Array and element of the Slurm job, such as `2_4`, from the file that contains the job's name."},
 	{Name: "image", Help: "Image of the container."},
 	{Name: "project", Help: "Project of Docker Compose."},
 	{Name: "pid", Help: "Process id on the host, or `other` for the processes of a container beyond `--collector.process.max`."},
@@ -96,7 +96,7 @@ var labelCatalogue = []metric.Label{
 		Values: []string{string(gpu.SeverityFatal), string(gpu.SeverityNonFatal)},
 	},
 	{Name: "error", Help: "Kind of memory error.", Values: []string{"correctable", "uncorrectable"}, Complete: true},
-	{Name: "memory", Help: "Memory with the error: `dram` is the GPU's memory, `sram` its caches and registers.", Values: []string{"dram", "sram"}, Complete: true},
+	{Name: "memory", Help: "Memory with the error: `dram` is the GPU's memory, `sram` means its caches and registers.", Values: []string{"dram", "sram"}, Complete: true},
 	{Name: "spare_rows", Help: "Spare rows that a bank has left.", Values: []string{"max", "high", "partial", "low", "none"}, Complete: true},
 	{
 		Name: "pcie_error", Help: "Type of error, as NVML names its counters. A link recovery (`link_recovery`) is not always an error.",
@@ -122,7 +122,7 @@ var labelCatalogue = []metric.Label{
 		}, Complete: true,
 	},
 	{Name: "power_limit", Help: "Kind of power limit: `enforced` is the limit that is in force now.", Values: []string{"max", "default", "enforced"}, Complete: true},
-	{Name: "clock", Help: "Clock of a part of the GPU: `sm` of the multiprocessors, `video` of the encoders and decoders.", Values: []string{"graphics", "sm", "memory", "video"}, Complete: true},
+	{Name: "clock", Help: "Part of the GPU that has this clock: `sm` means the multiprocessors, `video` means the encoders and decoders.", Values: []string{"graphics", "sm", "memory", "video"}, Complete: true},
 	{Name: "fan", Help: "Number of the fan."},
 	{
 		Name: "clock_reason", Help: "Reason for the present clocks, as NVML names it. Reasons overlap: `hardware_slowdown` includes `hardware_thermal` and `power_brake`. While the GPU is `idle`, its clocks are low.",
@@ -137,7 +137,7 @@ var labelCatalogue = []metric.Label{
 		Name: "mode", Help: "Mode of the GPU. `mig_pending` takes effect at the next reset; `confidential_computing` is a mode of the machine.",
 		Values: []string{"persistence", "compute", "mig", "mig_pending", "confidential_computing"}, Complete: true,
 	},
-	{Name: "setting", Help: "Setting of the mode: `enabled` or `disabled`; of `compute`: `default`, `exclusive_process` or `prohibited`; of `confidential_computing` also `devtools`."},
+	{Name: "setting", Help: "Setting of the mode: `enabled` or `disabled`. The mode `compute` has the settings `default`, `exclusive_process` and `prohibited`. The mode `confidential_computing` can also be `devtools`."},
 	{Name: "block", Help: "Block of the GPU, as AMD's driver names it: `umc` is its memory, `gfx` its compute units."},
 	{
 		Name: "type", Help: "Type of error: `deferred` is an uncorrectable error in data that has not been used yet.",
@@ -148,7 +148,7 @@ var labelCatalogue = []metric.Label{
 		Values: []string{"driver", "amdgpu", "dcgm", "release", "xid", "kernel_log", "pci", "dmi", "gpu_processes", "processes", "host_pids", "container_logs", "pod_resources", "pods_api", "units", "state"},
 	},
 	{
-		Name: "mapped", Help: "Whether the owner of the process, a container or the host, is known.",
+		Name: "mapped", Help: "Whether the owner of the process is known. The owner is a container or the host.",
 		Values: []string{"true", "false"}, Complete: true,
 	},
 }

@@ -57,7 +57,7 @@ func (c *Config) registerSource(fs *flag.FlagSet) {
 	fs.StringVar(&c.DCGM.Address, "dcgm.address", "", "`address` of a DCGM host engine for --dcgm.fields and --dcgm.profiling: the path of its unix socket, host:port, a URI, or embedded to run one in this process")
 	fs.StringVar(&c.DCGM.Library, "dcgm.library", "", "`path` of libdcgm.so.4; the loader finds it by default")
 	fs.BoolVar(&c.DCGM.Profiling, "dcgm.profiling", false, "measure the activity of MIG instances on GPUs before Hopper through the host engine, which reserves the profiling counters of these GPUs")
-	fs.StringVar(&c.DCGM.Fields, "dcgm.fields", "", "`file` with the fields for /gpu/metrics, in the format of dcgm-exporter; default selects the built-in file; with --gpu-metrics.source=nvml, empty selects the default fields of dcgm-exporter")
+	fs.StringVar(&c.DCGM.Fields, "dcgm.fields", "", "`file` with the fields for /gpu/metrics, in the format of dcgm-exporter; the value default selects the built-in file; if the flag is empty and --gpu-metrics.source is nvml, the page contains the default fields of dcgm-exporter")
 	fs.StringVar(&c.DCGM.PageSource, metricsSource, sourceAuto, "`source` of /gpu/metrics: nvml, dcgm (the host engine), or auto, which is dcgm if --dcgm.fields is set, else nvml")
 	fs.StringVar(&c.DCGM.HostnameLabel, "dcgm.hostname-label", collector.Hostname, "`name` of the node label on /gpu/metrics: Hostname as in dcgm-exporter up to 4.8.2, or hostname as in later releases")
 }

@@ -54,7 +54,7 @@ func (u *Units) register(fs *flag.FlagSet) {
 	fs.StringVar(&u.DockerRoot, "units.docker-root", "/var/lib/docker", "data `directory` of Docker")
 	fs.StringVar(&u.PodmanRoot, "units.podman-root", "/var/lib/containers/storage", "data `directory` of root's Podman")
 	fs.StringVar(&u.Containerd, "units.containerd-run", "/run/containerd", "state `directory` of containerd, to read the names of nerdctl's containers")
-	fs.StringVar(&u.Rootless, "units.rootless-dir", "/run/gpuledger-names", "`directory` in which trusted users name their rootless containers, with one file per uid; if empty, their units are named by container id")
+	fs.StringVar(&u.Rootless, "units.rootless-dir", "/run/gpuledger-names", "`directory` in which trusted users name their rootless containers, with one file per uid; if empty, units of these containers are named by container id")
 	fs.StringVar(&u.PodmanRun, "units.podman-run", "/run/containers/storage", "`directory` for temporary data of root's Podman")
 }
 

@@ -23,7 +23,7 @@ var actions = []string{connectionClosed, connectionRefused, requestRefused}
 var Metric = metric.Metric{
 	Family: "Serving", Name: "gpuledger_http_overload_total", Type: prometheus.CounterValue,
 	Labels: []string{"action"},
-	Help:   "Connections closed or refused, and requests refused, at the limits --web.max-connections and --web.max-requests.",
+	Help:   "Connections that were closed or refused because of --web.max-connections, and requests that were refused because of --web.max-requests.",
 }
 
 // Label describes the label of [Metric].

@@ -32,7 +32,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 		c.Publish = append(c.Publish, text)
 		return err
 	})
-	fs.StringVar(&c.Name, "chain.name", "", "`name` of this archive in its checkpoints, if several archives publish to the same place: the sink postgres is then NAME/postgres")
+	fs.StringVar(&c.Name, "chain.name", "", "`name` of this archive in its checkpoints, if several archives publish to the same place: the checkpoints then contain NAME/postgres for the sink postgres")
 	fs.StringVar(&c.HTTPConfig, "chain.http.config.file", "", "`file` with TLS, authentication and headers for https://… in --chain.publish, in the format of promtool's --http.config.file")
 }
 

@@ -24,9 +24,9 @@ type Config struct{ Webhook, TokenFile, File string }
 
 // Register adds the flags.
 func (c *Config) Register(fs *flag.FlagSet) {
-	fs.StringVar(&c.Webhook, "moves.webhook", "", "`URL` to post the events of boards to as JSON lines, after each filed hour; for run")
+	fs.StringVar(&c.Webhook, "moves.webhook", "", "`URL` to which the command run posts the events of boards as JSON lines, after each filed hour")
 	fs.StringVar(&c.TokenFile, "moves.token-file", "", "`file` with a bearer token for --moves.webhook, read for every request; only for https or loopback")
-	fs.StringVar(&c.File, "moves.file", "", "`file` to append the events of boards to as JSON lines, after each filed hour; for run")
+	fs.StringVar(&c.File, "moves.file", "", "`file` to which the command run appends the events of boards as JSON lines, after each filed hour")
 }
 
 // IsSet reports whether any flag requests events.

@@ -40,7 +40,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.Format, "http.format", "ndjson", "`format` of the requests: ndjson for all tables as JSON lines, gpuid for its arrays of serial numbers")
 	fs.StringVar(&c.TokenFile, "http.token-file", "", "`file` with a bearer token, read for every request; only for https or loopback")
 	fs.StringVar(&c.CAFile, "http.ca-file", "", "CA bundle `file` that verifies the server's certificate")
-	fs.StringVar(&c.Manifest, "http.manifest", "", "`file` that records what was sent; without it, once sends the whole range")
+	fs.StringVar(&c.Manifest, "http.manifest", "", "`file` that records which hours were sent; without this file, the command once sends the whole range")
 	fs.IntVar(&c.Batch, "http.batch", 1000, "`number` of rows in a request")
 	fs.DurationVar(&c.Timeout, "http.timeout", 30*time.Second, "`time` limit of a request")
 }

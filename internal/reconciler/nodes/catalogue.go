@@ -62,7 +62,7 @@ var catalogue = [numMetrics]metric.Metric{
 	exporterStates: {
 		Family: familyLabels, Name: "gpuledger_reconciler_nodes", Type: gauge,
 		Labels: []string{"state"},
-		Help:   "Nodes whose exporter was read, by inventory state.",
+		Help:   "Nodes with an exporter that was read, by inventory state.",
 	},
 	changesHeld: {
 		Family: familyLabels, Name: "gpuledger_reconciler_changes_held", Type: gauge,
@@ -95,10 +95,10 @@ var labelCatalogue = []metric.Label{
 		Values: []string{reasonAllocatable, reasonResourceSlice, reasonLabel},
 	},
 	{Name: "provider_id", Help: "`spec.providerID` of the Node; empty on bare metal unless the distribution sets it."},
-	{Name: "machine", Help: "Machine name of the provider, from the provider ID (AWS, GCP, Azure, OCI, and IDs that are UUIDs or long numbers); otherwise the system UUID, because names of Nodes and virtual machines (k3s, KubeVirt) are reused."},
+	{Name: "machine", Help: "Name of the machine at the cloud provider, from the provider ID (for AWS, GCP, Azure and OCI, and for IDs that are UUIDs or long numbers). For other providers, such as k3s and KubeVirt, the system UUID, because these reuse the names of Nodes and virtual machines."},
 	{Name: "system_uuid", Help: "System UUID of the machine, as its kubelet reports it."},
 	{
-		Name: "condition", Help: "Whether an exporter is ready and responded to the last request; `unread` before the first request, and on a Node without a known GPU. A pod that names a DaemonSet in `--exporter.daemonsets` as its owner with another UID is `not_owned` and ignored.",
+		Name: "condition", Help: "Whether an exporter is ready and responded to the last request; `unread` before the first request, and if the Node has no known GPU. A pod is `not_owned` and ignored if its owner reference names a DaemonSet in `--exporter.daemonsets`, but contains another UID.",
 		Values: []string{conditionAnswering, conditionFailing, conditionUnread, conditionNotReady, conditionNotOwned}, Complete: true,
 	},
 	{Name: "state", Help: "State of an inventory. In the last six states, no labels are written.", Values: states(), Complete: true},

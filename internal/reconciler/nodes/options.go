@@ -59,7 +59,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.IntVar(&o.Concurrency, "exporter.concurrency", 16, "`maximum` number of concurrent exporter requests, not counting hanging requests")
 	fs.Float64Var(&o.Rate, "exporter.rate", 200, "`maximum` number of exporter requests per second")
 	fs.Float64Var(&o.Writes, "write-rate", 20, "`maximum` number of Node writes per second")
-	fs.BoolVar(&o.Condition, "node-condition", false, "set the condition GPULedgerHealthy of Nodes to the advice that their exporters give; see docs/health.md")
+	fs.BoolVar(&o.Condition, "node-condition", false, "set the condition GPULedgerHealthy of each Node to the advice of the Node's exporter; see docs/health.md")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "log the writes without performing them")
 }
 

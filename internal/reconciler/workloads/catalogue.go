@@ -56,12 +56,12 @@ var catalogue = [numMetrics]metric.Metric{
 	podLabels: {
 		Family: family, Name: "gpuledger_pod_labels", Type: gauge, Flag: flagPodLabels,
 		Labels: ofPod,
-		Help:   "Pod labels that the flag lists, each as label_ and its name. With --pod-labels-of-owners, missing labels are taken from the nearest owner.",
+		Help:   "Pod labels that --pod-labels lists; the pod label NAME becomes the label label_NAME. With --pod-labels-of-owners, missing labels are taken from the nearest owner.",
 	},
 	podAnnotations: {
 		Family: family, Name: "gpuledger_pod_annotations", Type: gauge, Flag: flagPodAnnotations,
 		Labels: ofPod,
-		Help:   "Pod annotations that the flag lists, each as annotation_ and its name.",
+		Help:   "Pod annotations that --pod-annotations lists; the annotation NAME becomes the label annotation_NAME.",
 	},
 	workloadInfo: {
 		Family: family, Name: "gpuledger_workload_info", Type: gauge,

@@ -64,10 +64,10 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.TextVar(&o.DeviceClasses, "device-class-pattern", cli.MustPattern(defaultDeviceClasses), "`regexp` of GPU device classes")
 	fs.DurationVar(&o.Retention, "retention", 5*time.Minute, "`time` for which the series of a pod remain after the pod has ended; at least three scrape intervals")
 	fs.TextVar(&o.PodLabels, "pod-labels", cli.List{}, "comma-separated `names` of pod labels to export in gpuledger_pod_labels")
-	fs.BoolVar(&o.OwnerLabels, "pod-labels-of-owners", false, "if a pod lacks a label named in --pod-labels, take the label from the nearest owner that has it")
+	fs.BoolVar(&o.OwnerLabels, "pod-labels-of-owners", false, "if a pod lacks a label named in --pod-labels, take the label from the nearest owner that has the label")
 	fs.TextVar(&o.PodAnnotations, "pod-annotations", cli.List{}, "comma-separated `names` of pod annotations to export in gpuledger_pod_annotations")
 	fs.BoolVar(&o.Events, "events", true, "write one line of JSON to standard output for each change of a GPU pod: phase, conditions, containers, spec")
-	fs.StringVar(&o.Snapshots, "snapshots", snapshotsNone, "`mode` of pod snapshots, which accompany events and omit commands, arguments and environment values: none; log to write snapshots to the log and send them to the archive; send to send them only to the archive")
+	fs.StringVar(&o.Snapshots, "snapshots", snapshotsNone, "`mode` of pod snapshots: none; log, which writes snapshots to the log and sends them to the archive; or send, which only sends them to the archive. Snapshots accompany events, and omit commands, arguments and environment values")
 }
 
 // Validate makes the checks that the flag package cannot make.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Writes the names of rootless containers for gpuledger. The user runs this script during the
 # session. It writes the id, name and image of each running container into the file that root created
-# for the user, when the script starts and each time that a container starts.
+# for the user. It writes the file when the script starts, and each time that a container starts.
 set -f
 file=${GPULEDGER_NAMES:-/run/gpuledger-names/$(id -u)} format='{{.ID}} {{.Names}} {{.Image}}'
 # Without DOCKER_HOST, docker could list the containers of root.

@@ -216,7 +216,7 @@ func toSidecar(t *testing.T, i installer, command string) {
 	notes := shell(t, "", command+"'*'")
 	wantExporters(t, plugin, "gpuledger/gpuledger")
 	wantPolicy(t, true)
-	_, removal, _ := strings.Cut(notes, "are ready, remove it and upgrade again:\n\n")
+	_, removal, _ := strings.Cut(notes, "are ready, remove this DaemonSet and upgrade again:\n\n")
 	removal, _, _ = strings.Cut(removal, "\n")
 
 	eventually(t, "the device plugin's pods contain the exporter", func() bool {
