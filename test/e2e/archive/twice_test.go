@@ -59,7 +59,7 @@ func TestFiledTwice(t *testing.T) {
 				t.Errorf("one name: exit status %d\n%s%s", a.status, a.out, a.errors)
 			}
 			file("example")
-			if a := ask(t, verify...); a.status != 1 || !strings.Contains(a.out, "filed under two names, delete the hours of one name as in docs/dba.md") {
+			if a := ask(t, verify...); a.status != 1 || !strings.Contains(a.out, "filed under two names, so delete the hours of one name as described in docs/dba.md") {
 				t.Errorf("two names: exit status %d\n%s%s", a.status, a.out, a.errors)
 			}
 			script := statements[1]

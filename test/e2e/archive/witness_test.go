@@ -190,7 +190,7 @@ func TestWitnessOfTwo(t *testing.T) {
 	if out, err := verify("--chain.sink=first/folder"); err != nil || strings.Contains(out, "no checkpoint was published") {
 		t.Errorf("verify with the name: %v\n%s", err, out)
 	}
-	if out, err := verify(); err == nil || !strings.Contains(out, "select one with --chain.sink") {
+	if out, err := verify(); err == nil || !strings.Contains(out, "select one sink with --chain.sink") {
 		t.Errorf("verify without a name: %v\n%s", err, out)
 	}
 }
