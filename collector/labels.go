@@ -25,7 +25,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "clique_id", Help: "Id of the clique in the NVLink domain. GPUs with equal `cluster_uuid` and `clique_id` are connected."},
 	{Name: "state", Help: "Registration of the GPU with its NVLink domain.", Values: []string{"not_started", "in_progress", "completed", "failed"}},
 	{
-		Name: "problem", Help: "Problem of the GPU's NVLink fabric. A recovery in this list is still in progress.",
+		Name: "problem", Help: "Problem of the GPU's NVLink fabric. The values `route_recovery` and `access_timeout_recovery` mean that a recovery is in progress.",
 		Values: []string{"degraded_bandwidth", "route_recovery", "route_unhealthy", "access_timeout_recovery", "incorrect_configuration"},
 	},
 	{Name: "cause", Help: "Part of the fabric configuration that is incorrect, such as `no_partition`; otherwise empty."},

@@ -18,8 +18,8 @@ const Name = "gpuledger"
 // Port is the port on which the exporter listens.
 const Port = 9840
 
-// tokenPath is the path at which admission mounts the pod's ServiceAccount token. Admission omits a
-// container that already has a mount at exactly this path.
+// tokenPath is the path at which admission mounts the pod's ServiceAccount token. Admission does
+// not add the mount to a container that already has a mount at exactly this path.
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a credential
 
 // mount is a folder on the host that the exporter uses.

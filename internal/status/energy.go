@@ -64,7 +64,7 @@ func (g *GPU) Charge() string {
 	return "the GPU"
 }
 
-// If the GPU's counter covers a whole module, Remark returns an explanation. Otherwise it returns
+// Remark returns an explanation if the GPU's counter covers a whole module. Otherwise it returns
 // an empty text.
 func (g *GPU) Remark() string {
 	switch {

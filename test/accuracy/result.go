@@ -76,7 +76,7 @@ func (r *Result) Check(tolerance func(Owner) float64) error {
 	}
 	for _, o := range r.Owners {
 		if most := tolerance(o); !r.Unseen && math.Abs(o.Signal()) > most {
-			return fmt.Errorf("%s: the signal's error of %s is %+.2f %%, more than %.2f %%", r.Name, o.Name, 100*o.Signal(), 100*most)
+			return fmt.Errorf("%s: the signal's error for %s is %+.2f %%, must be at most %.2f %%", r.Name, o.Name, 100*o.Signal(), 100*most)
 		}
 	}
 	return nil

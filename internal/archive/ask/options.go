@@ -169,7 +169,7 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 	}
 	fs.StringVar(&o.Output, "o", output, "`format`: "+strings.Join(c.formats(), ", "))
 	fs.StringVar(&o.TZ, "tz", "UTC", "time `zone` for times in text, such as Europe/Berlin")
-	fs.StringVar(&o.Team, "team.label", "team", "pod or namespace `label` that contains the name of the team, in a store")
+	fs.StringVar(&o.Team, "team.label", "team", "pod or namespace `label` that contains the name of the team; used if charges are read from a store, without --books")
 	fs.TextVar(&o.From, "from", moment{}, "start `time` in UTC; default is --since before the end")
 	fs.TextVar(&o.To, "to", moment{}, "end `time` in UTC; default is now")
 	fs.TextVar(&o.Since, "since", o.Since, "length of `time` to read, until the end")

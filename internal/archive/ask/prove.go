@@ -175,7 +175,7 @@ func (p *proof) balance() {
 	for _, key := range slices.SortedFunc(maps.Keys(days), accountDay.compare) {
 		if n := days[key]; max(n, -n) > p.tolerance {
 			p.wrong[key.cluster] = true
-			p.notices = append(p.notices, fmt.Sprintf("%s, %s: the charges of %s differ from the energy of its boards by %+.3f kWh", name(key.cluster), key.day.Format(time.DateOnly), p.name, float64(n)/3.6e9))
+			p.notices = append(p.notices, fmt.Sprintf("%s, %s: according to %s, the charges differ from the energy of the boards by %+.3f kWh", name(key.cluster), key.day.Format(time.DateOnly), p.name, float64(n)/3.6e9))
 		}
 	}
 }

@@ -98,7 +98,7 @@ var Amounts = slices.DeleteFunc(slices.Clone(charge), func(f Field[Charge]) bool
 // It returns false if there is no such column.
 func ChargeField(name string) (Field[Charge], bool) { return named(ofCharge, name) }
 
-// For each GPU and hour, Charges contains one row per pod, unit or reason. The rows of a GPU and hour add up to the
+// Charges contains one row per pod, unit or reason for each GPU and hour. The rows of a GPU and hour add up to the
 // GPU's energy in the hour.
 var Charges = build("charges", "a part of the energy of a GPU in an hour: charged to a pod, charged to a unit outside pods, or unattributed for a reason", chargeKey,
 	func(h *Hour) []Charge { return h.Charges }, charge...)

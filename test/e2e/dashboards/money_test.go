@@ -87,7 +87,7 @@ type statementTest struct {
 	want      map[string][]map[string]float64 // results of each query, by panel
 }
 
-// statementTests returns the expected values for three hours of the histories that money and owned return.
+// statementTests returns the expected values for three hours of the histories from money() and owned().
 func statementTests() []statementTest {
 	const train, short, reset, old = 3 * 60.0 / 1000, 2.5 * 30 / 1000, (3*60 - 1) * 20.0 / 60 / 1000, 2.5 * 50 / 1000
 	const job, user, boards, price = 3 * 30.0 / 1000, 2.5 * 10 / 1000, 0.6 + 0.25, 1.5 * 1.5
