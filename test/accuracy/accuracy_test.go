@@ -188,12 +188,12 @@ func TestCheck(t *testing.T) {
 		{
 			"too much charged",
 			accuracy.Result{Owners: []accuracy.Owner{{Name: "a", Charged: 0.53, Perfect: 0.5}}},
-			"error of a is +3.00 %, more than 2.00 %",
+			"error for a is +3.00 %, must be at most 2.00 %",
 		},
 		{
 			"too little charged",
 			accuracy.Result{Owners: []accuracy.Owner{{Name: "a", Charged: 0.47, Perfect: 0.5}}},
-			"error of a is -3.00 %, more than 2.00 %",
+			"error for a is -3.00 %, must be at most 2.00 %",
 		},
 	}
 	for _, tt := range tests {
