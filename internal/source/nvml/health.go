@@ -11,22 +11,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// reaskAfter is the time after which unsupported values are requested again, because they may
-// become available when ECC or MIG is changed.
-const reaskAfter = 10 * time.Minute
-
 // A healthReader reads the health of one GPU.
 type healthReader struct {
 	// fields contains the fields that the GPU has not rejected, and the counters of links that the GPU has returned at
 	// least once. The order is the order of healthFields.
 	fields []fieldReader
-	// refused is set for each call in healthCalls that the GPU does not support.
-	refused []bool
-	// constants contains the results of constantCalls, in the order of healthCalls.
-	constants [][]gpu.HealthValue
-	// since is the boot-clock time since which known results are not requested again, or 0 before the first reading.
-	// Rejected fields, rejected calls and calls with constant results are then omitted.
+	// request contains the fields of the last call, with the driver's responses. Its memory is used again for each call.
+	request []gonvml.FieldValue
+	// since is the boot-clock time since which rejected fields are not requested again, or 0 before the first reading.
 	since time.Duration
+	// answers has an element for each of healthCalls.
+	answers []answer
 	// values and counters contain the values from the last reading. The slices are replaced and
 	// never modified.
 	values   []gpu.HealthValue
@@ -67,11 +62,9 @@ func allFields() (all []fieldReader) {
 	return all
 }
 
-// ask makes the next reading request all fields and make all calls again, including rejected fields, rejected calls,
-// and calls with constant results.
+// ask makes the next reading request all fields again, including rejected fields.
 func (x *healthReader) ask(now time.Duration) {
 	x.since = now
-	x.refused, x.constants = make([]bool, len(healthCalls)), make([][]gpu.HealthValue, len(healthCalls))
 	known := x.fields
 	x.fields = allFields()
 	for i := range x.fields {
@@ -91,44 +84,18 @@ func (x *healthReader) forget() {
 	}
 }
 
-// readHealth reads all health values. If a call fails, its values are missing.
+// readHealth reads all health values. If a call fails, its values are missing until the next call.
 func (g *gpuReader) readHealth() {
 	x, now := &g.health, g.now().Boot
 	if x.since == 0 || now-x.since > reaskAfter {
 		x.ask(now)
 	}
-	x.values, x.counters = nil, nil
-	values := g.readHealthFields()
+	x.counters = nil
+	q := &inquiry{lib: g.lib}
+	values := g.readHealthFields(q)
 	x.forget()
 	x.measure(values, now)
-	values = append(values, g.memoryUtilization()...)
-	for i, c := range healthCalls {
-		if x.refused[i] {
-			continue
-		}
-		if x.constants[i] != nil {
-			values = append(values, x.constants[i]...)
-			continue
-		}
-		read, err := query(&inquiry{lib: g.lib}, c.symbol, func() ([]gpu.HealthValue, ret) { return c.read(g.handle) })
-		if err == nil {
-			values = append(values, read...)
-			if slices.Contains(constantCalls, c.symbol) {
-				x.constants[i] = read
-			}
-		}
-		x.refused[i] = unsupported(err)
-	}
-	x.values = values
-}
-
-// memoryUtilization returns the utilisation of the memory.
-func (g *gpuReader) memoryUtilization() []gpu.HealthValue {
-	u, err := query(&inquiry{lib: g.lib}, "nvmlDeviceGetUtilizationRates", g.utilization)
-	if err != nil || u.Memory > 100 {
-		return nil
-	}
-	return single(gpu.MemoryUtilization, float64(u.Memory)/100)
+	x.values = g.call(q, healthCalls, &x.answers, values, now)
 }
 
 // measure computes the NVLink rate since the last reading from the bytes in both directions.
@@ -152,33 +119,36 @@ func (x *healthReader) measure(values []gpu.HealthValue, now time.Duration) {
 }
 
 // readHealthFields reads all fields that the GPU has not rejected, with one call.
-func (g *gpuReader) readHealthFields() []gpu.HealthValue {
-	var requested []*fieldReader
-	answers := make([]gonvml.FieldValue, 0, len(g.health.fields))
-	for i := range g.health.fields {
-		f := &g.health.fields[i]
+func (g *gpuReader) readHealthFields(q *inquiry) []gpu.HealthValue {
+	x := &g.health
+	x.request = x.request[:0]
+	for i := range x.fields {
+		f := &x.fields[i]
 		if f.known = false; !f.refused {
-			requested = append(requested, f)
-			answers = append(answers, gonvml.FieldValue{FieldId: f.field, ScopeId: f.scopeID, NvmlReturn: uint32(gonvml.ERROR_NOT_SUPPORTED)})
+			x.request = append(x.request, gonvml.FieldValue{FieldId: f.field, ScopeId: f.scopeID, NvmlReturn: uint32(gonvml.ERROR_NOT_SUPPORTED)})
 		}
 	}
-	if len(answers) == 0 {
+	if len(x.request) == 0 {
 		return nil
 	}
-	_, err := query(&inquiry{lib: g.lib}, "nvmlDeviceGetFieldValues", func() (struct{}, ret) { return struct{}{}, g.handle.GetFieldValues(answers) })
+	_, err := query(q, "nvmlDeviceGetFieldValues", func() (struct{}, ret) { return struct{}{}, g.handle.GetFieldValues(x.request) })
 	if err != nil {
 		return nil
 	}
-	for i, f := range requested {
-		f.set(healthInteger(answers[i]))
+	responses := x.request
+	for i := range x.fields {
+		if f := &x.fields[i]; !f.refused {
+			f.set(healthInteger(responses[0]))
+			responses = responses[1:]
+		}
 	}
-	return g.health.collect()
+	return x.collect()
 }
 
 // set records the driver's response for the field.
 func (f *fieldReader) set(n uint64, r ret) {
-	f.refused = unsupported(r)
 	if r != gonvml.SUCCESS {
+		f.refused = unsupported(r)
 		return
 	}
 	f.last, f.known = n, true
@@ -189,7 +159,8 @@ func (f *fieldReader) set(n uint64, r ret) {
 
 // collect returns the values of the fields and updates the counters of links. It adds up the values of links that have
 // the same labels.
-func (x *healthReader) collect() (values []gpu.HealthValue) {
+func (x *healthReader) collect() []gpu.HealthValue {
+	values := make([]gpu.HealthValue, 0, len(x.values)) // usually as many as at the last reading
 	for i := range x.fields {
 		f := &x.fields[i]
 		if f.isCounterOfLink() {

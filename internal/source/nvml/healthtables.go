@@ -98,42 +98,40 @@ var (
 var linkStates = [][]string{{"inactive"}, {"active"}, {"sleep"}, {"traffic_disabled"}}
 
 // healthCalls contains the values that are read by separate calls.
-var healthCalls = []struct {
-	symbol string
-	read   func(device) ([]gpu.HealthValue, ret)
-}{
-	{"nvmlDeviceGetMemoryErrorCounter", memoryErrors(gpu.ECCErrors, sramCorrectable, gonvml.VOLATILE_ECC, gonvml.MEMORY_ERROR_TYPE_CORRECTED)},
-	{"nvmlDeviceGetMemoryErrorCounter", memoryErrors(gpu.ECCErrors, sramUncorrectable, gonvml.VOLATILE_ECC, gonvml.MEMORY_ERROR_TYPE_UNCORRECTED)},
-	{"nvmlDeviceGetMemoryErrorCounter", memoryErrors(gpu.ECCLifetimeErrors, sramCorrectable, gonvml.AGGREGATE_ECC, gonvml.MEMORY_ERROR_TYPE_CORRECTED)},
-	{"nvmlDeviceGetMemoryErrorCounter", memoryErrors(gpu.ECCLifetimeErrors, sramUncorrectable, gonvml.AGGREGATE_ECC, gonvml.MEMORY_ERROR_TYPE_UNCORRECTED)},
-	{"nvmlDeviceGetSramEccErrorStatus", func(h device) ([]gpu.HealthValue, ret) {
-		s, r := h.GetSramEccErrorStatus()
+var healthCalls = []healthCall{
+	{"nvmlDeviceGetUtilizationRates", 0, func(g *gpuReader) ([]gpu.HealthValue, ret) {
+		u, r := g.utilization()
+		return percent(gpu.MemoryUtilization, u.Memory, r)
+	}},
+	{"nvmlDeviceGetMemoryErrorCounter", 0, memoryErrors(gpu.ECCErrors, sramCorrectable, gonvml.VOLATILE_ECC, gonvml.MEMORY_ERROR_TYPE_CORRECTED)},
+	{"nvmlDeviceGetMemoryErrorCounter", 0, memoryErrors(gpu.ECCErrors, sramUncorrectable, gonvml.VOLATILE_ECC, gonvml.MEMORY_ERROR_TYPE_UNCORRECTED)},
+	{"nvmlDeviceGetMemoryErrorCounter", 0, memoryErrors(gpu.ECCLifetimeErrors, sramCorrectable, gonvml.AGGREGATE_ECC, gonvml.MEMORY_ERROR_TYPE_CORRECTED)},
+	{"nvmlDeviceGetMemoryErrorCounter", 0, memoryErrors(gpu.ECCLifetimeErrors, sramUncorrectable, gonvml.AGGREGATE_ECC, gonvml.MEMORY_ERROR_TYPE_UNCORRECTED)},
+	{"nvmlDeviceGetSramEccErrorStatus", 0, func(g *gpuReader) ([]gpu.HealthValue, ret) {
+		s, r := g.handle.GetSramEccErrorStatus()
 		return single(gpu.SRAMThresholdExceeded, float64(min(s.BThresholdExceeded, 1))), r
 	}},
-	{"nvmlDeviceGetRowRemapperHistogram", rowHistogram},
-	{"nvmlDeviceGetCurrPcieLinkGeneration", number(gpu.PCIeLinkGeneration, device.GetCurrPcieLinkGeneration)},
-	{"nvmlDeviceGetMaxPcieLinkGeneration", number(gpu.PCIeLinkGenerationMax, device.GetMaxPcieLinkGeneration)},
-	{"nvmlDeviceGetCurrPcieLinkWidth", number(gpu.PCIeLinkWidth, device.GetCurrPcieLinkWidth)},
-	{"nvmlDeviceGetMaxPcieLinkWidth", number(gpu.PCIeLinkWidthMax, device.GetMaxPcieLinkWidth)},
-	{"nvmlDeviceGetPerformanceState", func(h device) ([]gpu.HealthValue, ret) {
-		state, r := h.GetPerformanceState()
+	{"nvmlDeviceGetRowRemapperHistogram", 0, rowHistogram},
+	{"nvmlDeviceGetCurrPcieLinkGeneration", 0, number(gpu.PCIeLinkGeneration, device.GetCurrPcieLinkGeneration)},
+	{"nvmlDeviceGetMaxPcieLinkGeneration", seldom, number(gpu.PCIeLinkGenerationMax, device.GetMaxPcieLinkGeneration)},
+	{"nvmlDeviceGetCurrPcieLinkWidth", 0, number(gpu.PCIeLinkWidth, device.GetCurrPcieLinkWidth)},
+	{"nvmlDeviceGetMaxPcieLinkWidth", seldom, number(gpu.PCIeLinkWidthMax, device.GetMaxPcieLinkWidth)},
+	{"nvmlDeviceGetPerformanceState", 0, func(g *gpuReader) ([]gpu.HealthValue, ret) {
+		state, r := g.handle.GetPerformanceState()
 		if r == gonvml.SUCCESS && (state < gonvml.PSTATE_0 || state > gonvml.PSTATE_15) {
 			r = gonvml.ERROR_NO_DATA
 		}
 		return single(gpu.PerformanceState, float64(state)), r
 	}},
-	{"nvmlDeviceGetEncoderUtilization", func(h device) ([]gpu.HealthValue, ret) {
-		u, _, r := h.GetEncoderUtilization()
+	{"nvmlDeviceGetEncoderUtilization", 0, func(g *gpuReader) ([]gpu.HealthValue, ret) {
+		u, _, r := g.handle.GetEncoderUtilization()
 		return percent(gpu.EncoderUtilization, u, r)
 	}},
-	{"nvmlDeviceGetDecoderUtilization", func(h device) ([]gpu.HealthValue, ret) {
-		u, _, r := h.GetDecoderUtilization()
+	{"nvmlDeviceGetDecoderUtilization", 0, func(g *gpuReader) ([]gpu.HealthValue, ret) {
+		u, _, r := g.handle.GetDecoderUtilization()
 		return percent(gpu.DecoderUtilization, u, r)
 	}},
 }
-
-// constantCalls are the calls with results that do not change while the driver is loaded: the limits of the GPU and of the port above it.
-var constantCalls = []string{"nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkWidth"}
 
 // percent converts a utilisation from percent to a fraction. A number above 100 is not a
 // utilisation.
@@ -144,14 +142,14 @@ func percent(m gpu.HealthMetric, n uint32, r ret) ([]gpu.HealthValue, ret) {
 	return single(m, float64(n)/100), r
 }
 
-func single(m gpu.HealthMetric, v float64) []gpu.HealthValue {
-	return []gpu.HealthValue{{Metric: m, Value: v}}
+func single(m gpu.HealthMetric, v float64, labels ...string) []gpu.HealthValue {
+	return []gpu.HealthValue{{Metric: m, Labels: labels, Value: v}}
 }
 
 // number returns a value that is unknown if the call fails or the number is 0.
-func number(m gpu.HealthMetric, read func(device) (int, ret)) func(device) ([]gpu.HealthValue, ret) {
-	return func(h device) ([]gpu.HealthValue, ret) {
-		n, r := read(h)
+func number(m gpu.HealthMetric, read func(device) (int, ret)) func(*gpuReader) ([]gpu.HealthValue, ret) {
+	return func(g *gpuReader) ([]gpu.HealthValue, ret) {
+		n, r := read(g.handle)
 		if r == gonvml.SUCCESS && (n <= 0 || n >= math.MaxInt32) {
 			r = gonvml.ERROR_NO_DATA
 		}
@@ -159,15 +157,15 @@ func number(m gpu.HealthMetric, read func(device) (int, ret)) func(device) ([]gp
 	}
 }
 
-func memoryErrors(m gpu.HealthMetric, labels []string, counter gonvml.EccCounterType, kind gonvml.MemoryErrorType) func(device) ([]gpu.HealthValue, ret) {
-	return func(h device) ([]gpu.HealthValue, ret) {
-		n, r := available64(h.GetMemoryErrorCounter(kind, counter, gonvml.MEMORY_LOCATION_SRAM))
-		return []gpu.HealthValue{{Metric: m, Labels: labels, Value: float64(n)}}, r
+func memoryErrors(m gpu.HealthMetric, labels []string, counter gonvml.EccCounterType, kind gonvml.MemoryErrorType) func(*gpuReader) ([]gpu.HealthValue, ret) {
+	return func(g *gpuReader) ([]gpu.HealthValue, ret) {
+		n, r := available64(g.handle.GetMemoryErrorCounter(kind, counter, gonvml.MEMORY_LOCATION_SRAM))
+		return single(m, float64(n), labels...), r
 	}
 }
 
-func rowHistogram(h device) ([]gpu.HealthValue, ret) {
-	b, r := h.GetRowRemapperHistogram()
+func rowHistogram(g *gpuReader) ([]gpu.HealthValue, ret) {
+	b, r := g.handle.GetRowRemapperHistogram()
 	return []gpu.HealthValue{
 		{Metric: gpu.MemoryBanks, Labels: []string{"max"}, Value: float64(b.Max)},
 		{Metric: gpu.MemoryBanks, Labels: []string{"high"}, Value: float64(b.High)},

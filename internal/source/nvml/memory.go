@@ -17,7 +17,7 @@ type memory struct {
 	integral gpu.PowerIntegral
 	quiet    quietTimes
 	throttle throttle
-	inforom  detail
+	inforom  answer
 	position
 }
 
