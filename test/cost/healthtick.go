@@ -15,12 +15,12 @@ import (
 
 const (
 	// nodesEach is the number of nodes of each kind. All nodes run at the same time.
-	nodesEach = 4
+	nodesEach = 16
 	// settling is the time before the first round. In this time, a node requests all values once.
 	settling = 25 * time.Second
 	// A round contains ten ticks, and one health read of each GPU.
 	round      = 10 * time.Second
-	tickRounds = 12
+	tickRounds = 20
 	// tickTarget is the most processor time that health and profiles may add to a tick.
 	tickTarget = 100 * time.Microsecond
 )
