@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -216,150 +215,6 @@ func lowOf(powers []float64) float64 {
 	return sorted[int(math.Round(lowShare*float64(len(sorted)-1)))]
 }
 
-// A minute contains the mean power of a GPU over a minute, in W, and the busy share, 0 to 1.
-type minute struct{ power, busy float64 }
-
-// sums contains the sums over the current part of a minute: the energy in J, the busy time according to samples of work
-// in s, the busy time according to utilisation in s, and the length in s.
-type sums struct{ energy, busy, utilized, took float64 }
-
-// minutes estimates the idle power of a GPU that has had no observed idle time. The estimate uses the last minutes in
-// which processes had contexts. Energy counters and samples of work have coarse steps, so shorter times would be less
-// accurate.
-type minutes struct {
-	past []minute // past minutes, sorted from oldest to newest
-	now  sums
-	// idle is the estimate, or 0 before the first minute.
-	idle gpu.Watts
-}
-
-// add adds an interval if its busy time is known. Samples of processes can miss work, so the GPU's utilisation is also
-// used.
-func (v *minutes) add(l load, limit gpu.Watts) {
-	if !l.known || !l.open || limit <= 0 {
-		return
-	}
-	now := &v.now
-	now.energy, now.busy = now.energy+l.power*l.took, now.busy+l.busy*l.took
-	now.utilized, now.took = now.utilized+l.utilization*l.took, now.took+l.took
-	if now.took < periodLength.Seconds() {
-		return
-	}
-	if len(v.past) == periods {
-		v.past = slices.Delete(v.past, 0, 1)
-	}
-	v.past = append(v.past, minute{now.energy / now.took, max(now.busy, now.utilized) / now.took})
-	*now = sums{}
-	v.idle = gpu.Watts(quietest(v.past).idle(float64(limit)))
-}
-
-// quietest returns the mean of the minutes with the least work. It uses one fifth of all minutes, and always at least
-// one minute.
-func quietest(all []minute) (mean minute) {
-	sorted := slices.SortedFunc(slices.Values(all), func(a, b minute) int { return cmp.Compare(a.busy, b.busy) })
-	n := 1 + int(lowShare*float64(len(sorted)-1))
-	for _, m := range sorted[:n] {
-		mean.power += m.power / float64(n)
-		mean.busy += m.busy / float64(n)
-	}
-	return mean
-}
-
-// idle returns the expected idle power in W. The mean power is the idle power plus the power of the work in the busy
-// time. The power of the work is unknown, but it is at most the limit. Therefore the idle power has a lower and an
-// upper bound. If there is little work, the bounds are close together. To choose a value between the bounds, idle
-// assumes two distributions. The idle power has a log-normal distribution around an eighth of the limit. The power of
-// work has an exponential distribution with the limit as mean.
-func (m minute) idle(limit float64) float64 {
-	const (
-		spread = 0.4 // standard deviation of the logarithm: for two of three GPUs, the idle power is within a factor of 1.5
-		steps  = 100
-	)
-	least := max(0, (m.power-m.busy*limit)/(1-m.busy))
-	if m.busy >= 1 || least >= m.power {
-		return m.power
-	}
-	var sum, weights float64
-	for i := range steps {
-		idle := least + (m.power-least)*(float64(i)+0.5)/steps
-		work := (m.power - idle) / m.busy
-		z := math.Log(idle/(limit/8)) / spread
-		weight := math.Exp(-z*z/2-work/limit) / idle
-		sum, weights = sum+weight*idle, weights+weight
-	}
-	if weights == 0 { // no idle power between the bounds is likely
-		return m.power
-	}
-	return sum / weights
-}
-
-// A kind identifies GPUs by model and power limit. GPUs of the same kind have about the same idle power.
-type kind struct {
-	model string
-	limit gpu.Watts
-}
-
-// peers contains two medians over the GPUs of a kind in a node: the median of the measured idle
-// powers, and the median of the powers in quiet times without contexts. A median is 0 if it is
-// unknown.
-type peers struct{ open, closed gpu.Watts }
-
-// peers returns the peers of each kind.
-func (l *Ledger) peers() map[kind]peers {
-	open, closed := make(map[kind][]gpu.Watts), make(map[kind][]gpu.Watts)
-	add := func(to map[kind][]gpu.Watts, k kind, power gpu.Watts) {
-		if power > 0 && k.model != "" {
-			to[k] = append(to[k], power)
-		}
-	}
-	all := make(map[kind]peers)
-	for _, b := range l.books {
-		add(open, b.kind, b.IdlePower)
-		add(closed, b.kind, b.meter.closed.power)
-		all[b.kind] = peers{}
-	}
-	for k := range all {
-		all[k] = peers{median(open[k]), median(closed[k])}
-	}
-	return all
-}
-
-// median returns the median of powers, or 0 if there are none.
-func median(powers []gpu.Watts) gpu.Watts {
-	if len(powers) == 0 {
-		return 0
-	}
-	slices.Sort(powers)
-	return (powers[(len(powers)-1)/2] + powers[len(powers)/2]) / 2
-}
-
-// idlePower returns the measured idle power of the GPU, or the best estimate. If there is no better estimate, it uses
-// the estimate from minutes with work, or an eighth of the power limit in the first minute. The result is not lower
-// than the power without contexts, because contexts only add power. The result is not higher than the lowest power with
-// contexts.
-func (b *book) idlePower(st *settlement) gpu.IdlePower {
-	of := st.peers[b.kind]
-	for _, p := range []gpu.IdlePower{
-		{Power: b.IdlePower, Source: gpu.IdleMeasured},
-		{Power: b.configured, Source: gpu.IdleConfigured},
-		{Power: b.stored, Source: gpu.IdleStored},
-		{Power: of.open, Source: gpu.IdlePeer},
-	} {
-		if p.Power > 0 {
-			return p
-		}
-	}
-	power := b.meter.minutes.idle
-	if power == 0 {
-		power = b.kind.limit / 8
-	}
-	power = max(power, b.meter.closed.power, of.closed)
-	if lowest := b.meter.lowest; lowest > 0 {
-		power = min(power, lowest)
-	}
-	return gpu.IdlePower{Power: power, Source: gpu.IdleLimit}
-}
-
 // isDivided reports whether the charges for the part depend on the idle power, because several
 // owners are charged differently for idle and busy time. In MIG mode all parts depend on the idle
 // power if the activity of the instances is known.
@@ -369,18 +224,4 @@ func (p *part) isDivided() bool {
 	}
 	own, served := p.activity()
 	return (own+served > 0 || len(p.recent) > 0) && p.sole() == nil
-}
-
-// If the energy of a part was divided with an estimated idle power, countEstimated adds this energy to the field
-// Estimated of the book and of the accounts.
-func (b *book) countEstimated(p *part) {
-	if !p.estimated {
-		return
-	}
-	b.Estimated += p.idle + p.busy
-	for _, s := range p.allShares() {
-		if s.owner.Kind.HasAccount() && !s.vanished {
-			b.account(p.key(s.owner), p.from.At.Wall).Estimated += s.energy.Sum()
-		}
-	}
 }
