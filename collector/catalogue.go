@@ -123,6 +123,7 @@ const (
 	memorySource
 	rowRemapPending
 	rowRemapFailure
+	remappedRows
 	gpuRecovery
 	rasErrors
 	switchErrors
@@ -562,6 +563,11 @@ var catalogue = withTables([numMetrics]metric.Metric{
 		Labels: ofGPU,
 		Help:   "1 if a row of the GPU's memory could not be remapped because no spare row was left; absent in MIG mode and where the GPU does not report it.",
 	},
+	remappedRows: {
+		Family: familyHealth, Name: "gpuledger_gpu_remapped_rows", Type: gauge, Flag: FlagDetails,
+		Labels: plus(ofGPU, "error"),
+		Help:   "Rows of memory that were remapped over the life of the board because of errors. NVML: nvmlDeviceGetRemappedRows.",
+	},
 	gpuRecovery: {
 		Family: familyHealth, Name: "gpuledger_gpu_recovery_action_info", Type: gauge,
 		Labels: plus(ofGPU, "action"),
@@ -890,7 +896,7 @@ func withTables(rows [numMetrics]metric.Metric) [numMetrics]metric.Metric {
 		rows[firstInstanceActivity+metricID(i)] = metric.Metric{
 			Family: familyProfile, Name: "gpuledger_mig_" + a.Name + "_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 			Labels: plus(ofGPU, "GPU_I_ID"),
-			Help:   "Same as gpuledger_gpu_" + a.Name + "_seconds_total, but for a MIG instance.",
+			Help:   "The counter gpuledger_gpu_" + a.Name + "_seconds_total for one MIG instance.",
 		}
 	}
 	return rows

@@ -26,8 +26,19 @@ type Options struct {
 
 // hides reports whether the options always hide a metric.
 func (o Options) hides(m metric.Metric) bool {
-	return m.Flag == FlagGauges && !o.Gauges || m.Flag == FlagHealth && !o.Health || m.Flag == FlagDetails && !o.Details ||
-		m.Flag == FlagProfiling && !o.Profiling || m.Flag == FlagProcess && o.Process == ProcessNever
+	switch m.Flag {
+	case FlagGauges:
+		return !o.Gauges
+	case FlagHealth:
+		return !o.Health
+	case FlagDetails:
+		return !o.Details
+	case FlagProfiling:
+		return !o.Profiling
+	case FlagProcess:
+		return o.Process == ProcessNever
+	}
+	return false
 }
 
 // Collector renders one page of the latest snapshot. It is safe for concurrent use if the function

@@ -26,6 +26,10 @@ func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 	if r := g.Reading.RowRemap; r != nil {
 		p.flag(rowRemapPending, r.Pending, uuid)
 		p.flag(rowRemapFailure, r.Failed, uuid)
+		if p.opts.Details {
+			p.gauge(remappedRows, float64(r.Correctable), p.with(uuid, "error", "correctable"))
+			p.gauge(remappedRows, float64(r.Uncorrectable), p.with(uuid, "error", "uncorrectable"))
+		}
 	}
 	if action := g.Reading.Recovery; action != "" {
 		p.info(gpuRecovery, p.with(uuid, "action", action))

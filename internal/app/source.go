@@ -184,9 +184,12 @@ func (c *Config) enricher(now gpu.Clock, log *slog.Logger) source.Enricher {
 	if len(c.DCGM.missing) > 0 {
 		log.Warn("omitting fields in --dcgm.fields that NVML does not provide", "file", c.DCGM.Fields, "fields", strings.Join(c.DCGM.missing, " "))
 	}
-	for flag, enabled := range map[string]bool{collector.FlagProfiling: c.Collector.Profiling, collector.FlagDetails: c.Collector.Details} {
-		if fields := c.DCGM.needing(flag); len(fields) > 0 && !enabled {
-			log.Warn("fields in --dcgm.fields have no values without a flag", "flag", flag, "file", c.DCGM.Fields, "fields", strings.Join(fields, " "))
+	for _, o := range []struct {
+		flag    string
+		enabled bool
+	}{{collector.FlagProfiling, c.Collector.Profiling}, {collector.FlagDetails, c.Collector.Details}} {
+		if fields := c.DCGM.needing(o.flag); len(fields) > 0 && !o.enabled {
+			log.Warn("fields in --dcgm.fields have no values without a flag", "flag", o.flag, "file", c.DCGM.Fields, "fields", strings.Join(fields, " "))
 		}
 	}
 	if c.DCGM.Address == "" {

@@ -36,7 +36,6 @@ const (
 	HighestClocks
 	FanSpeed
 	ClockReasons
-	RemappedRows
 	C2CLinks
 	C2CLinksActive
 	InfoROMValid
@@ -197,10 +196,6 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	ClockReasons: {
 		Name: "clock_reason_active", Detail: true, Labels: []string{"clock_reason"}, Source: "nvmlDeviceGetCurrentClocksEventReasons, nvmlDeviceGetSupportedClocksEventReasons",
 		Help: "1 if this reason limited the clocks at the last reading. The counters of limited time also contain short events between readings.",
-	},
-	RemappedRows: {
-		Name: "remapped_rows", Detail: true, Labels: []string{"error"}, Source: "nvmlDeviceGetRemappedRows",
-		Help: "Rows of memory that were remapped over the life of the board because of errors.",
 	},
 	C2CLinks: {
 		Name: "c2c_links", Detail: true, Source: "field 170",

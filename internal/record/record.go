@@ -188,9 +188,10 @@ func health(node, serial string, g *gpu.GPU) Health {
 	}
 	for i := range g.Totals {
 		if g.Totals[i].Metric == gpu.ECCErrors {
-			h.RAS, h.RASSince = append(h.RAS, g.Totals[i]), began(g, g.TotalsSince)
+			h.RAS = append(h.RAS, g.Totals[i])
 		}
 	}
+	h.RASSince = began(g, g.TotalsSince)
 	h.RetiredPages = sum(r.Health, gpu.RetiredPages, retired(g)...)
 	h.PCIeReplays = sum(r.Health, gpu.PCIeErrors, "replay")
 	h.LowBanks = sum(r.Health, gpu.MemoryBanks, "low", "none")

@@ -1,6 +1,7 @@
 package nvml_test
 
 import (
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -68,6 +69,8 @@ func checkNumbers(t *testing.T, report gpu.Report, uuid string) {
 			t.Errorf("utilisation is %v", *r.Gauges[gpu.Utilization])
 		case above(r, gpu.Temperature, 1e6), above(r, gpu.Power, 1e6), above(r, gpu.SMClock, 1e15):
 			t.Errorf("gauges with impossible numbers: %+v", r)
+		case r.RowRemap != nil && max(r.RowRemap.Correctable, r.RowRemap.Uncorrectable) >= math.MaxInt32:
+			t.Errorf("remapped rows: %+v", *r.RowRemap)
 		case slices.ContainsFunc(r.Contexts, func(c gpu.Context) bool { return c.PID == 0 }):
 			t.Errorf("a process has PID 0: %+v", r.Contexts)
 		}

@@ -92,7 +92,7 @@ func TestDetails(t *testing.T) {
 	t.Run("all", func(t *testing.T) { newDetailReader(t, slices.Collect(maps.Keys(detailValues))...).want(0, all) })
 	t.Run("none", func(t *testing.T) { newDetailReader(t).want(0, map[string]float64{}) })
 
-	seen := []string{"fan_speed_ratio", "clock_reason_active", "remapped_rows", "c2c_links_active"} // TestDetailGroups
+	seen := []string{"fan_speed_ratio", "clock_reason_active", "c2c_links_active"} // TestDetailGroups
 	for metric := range all {
 		seen = append(seen, strings.Fields(metric)[0])
 	}
@@ -127,10 +127,6 @@ func TestDetailGroups(t *testing.T) {
 				"clock_reason_active hardware_thermal": 1, "clock_reason_active power_brake": 1, "clock_reason_active display_clocks": 1,
 				"clock_reason_active board_limit": 1, "clock_reason_active reliability": 1,
 			},
-		},
-		"remapped rows": {
-			gpu:  "remap_failed=0\tremap_pending=0\tremap_correctable=3\tremap_uncorrectable=512",
-			want: map[string]float64{"remapped_rows correctable": 3, "remapped_rows uncorrectable": 512},
 		},
 		"C2C links":            {fields: []string{"field170=2", "field171=1", "field171.1=0"}, want: map[string]float64{"c2c_links": 2, "c2c_links_active": 1}},
 		"a C2C link is silent": {fields: []string{"field170=3", "field171=1", "field171.2=1"}, want: map[string]float64{"c2c_links": 3}},
@@ -167,7 +163,7 @@ func TestDetailsAbsurd(t *testing.T) {
 			} {
 				fields = append(fields, key+"="+absurd)
 			}
-			r.fields[r.uuid()] = "clocks_event_reasons=" + absurd + "\tmig=0\tremap_failed=0\tremap_correctable=" + absurd
+			r.fields[r.uuid()] = "clocks_event_reasons=" + absurd + "\tmig=0"
 			r.system = "\tcc=" + absurd
 			r.report(fields...)
 			r.want(0, map[string]float64{"mode_info mig disabled": 1})

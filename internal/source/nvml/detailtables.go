@@ -15,7 +15,6 @@ var detailCalls = []healthCall{
 	{"nvmlDeviceGetMarginTemperature", 0, temperatureMargin},
 	{"nvmlDeviceGetCurrentClocksEventReasons", 0, clockReasons},
 	{"nvmlDeviceGetNumFans", 0, fanSpeeds},
-	{"nvmlDeviceGetRemappedRows", 0, remappedRows},
 	{"nvmlDeviceGetFieldValues", 0, c2cLinks},
 
 	{"nvmlDeviceGetMaxClockInfo", seldom, highestClock("graphics", gonvml.CLOCK_GRAPHICS)},
@@ -191,14 +190,6 @@ func fanSpeeds(g *gpuReader) ([]gpu.HealthValue, ret) {
 		}
 	}
 	return values, r
-}
-
-func remappedRows(g *gpuReader) ([]gpu.HealthValue, ret) {
-	correctable, uncorrectable, _, _, r := g.handle.GetRemappedRows()
-	if r == gonvml.SUCCESS && max(correctable, uncorrectable) >= math.MaxInt32 {
-		r = gonvml.ERROR_NO_DATA
-	}
-	return append(single(gpu.RemappedRows, float64(correctable), "correctable"), single(gpu.RemappedRows, float64(uncorrectable), "uncorrectable")...), r
 }
 
 // maxC2CLinks is higher than the number of NVLink-C2C links of a GPU. GPM has metrics for 14 links (nvml.h).

@@ -100,6 +100,9 @@ func (g *gpuReader) readGauges(q *inquiry, r *gpu.Reading) {
 	}
 	if rows, err := query(q, "nvmlDeviceGetRemappedRows", func() (gpu.RowRemap, ret) {
 		correctable, uncorrectable, pending, failed, r := g.handle.GetRemappedRows()
+		if r == gonvml.SUCCESS && max(correctable, uncorrectable) >= math.MaxInt32 {
+			r = gonvml.ERROR_NO_DATA
+		}
 		return gpu.RowRemap{Pending: pending, Failed: failed, Correctable: correctable, Uncorrectable: uncorrectable}, r
 	}); err == nil {
 		r.RowRemap = &rows
