@@ -14,12 +14,21 @@ type Report struct {
 	// Devices contains the GPUs that the driver lists, including GPUs that have not answered a call in time. A
 	// GPU that was lost from the bus is missing.
 	Devices []Device
+	// Opening contains the GPUs that were not identified yet, because the first call for the GPU has not returned.
+	// These GPUs are missing from Devices, but they are not lost.
+	Opening []Opening
 	// Readings has at most one entry per device. A device that did not respond in time has no reading.
 	Readings []Reading
 	// Events contains the driver's error events since the last report.
 	Events []DriverEvent
 	// Fields is the content of the field page, or nil if there is none.
 	Fields *FieldPage
+}
+
+// Opening describes a GPU with an unknown UUID.
+type Opening struct {
+	Vendor string // the same vendor as in Device.Vendor
+	Index  int    // the same index as in Device.Index
 }
 
 // Reading is one reading of one GPU. Any value may be missing.

@@ -22,11 +22,11 @@ var charged = []string{
 
 // unused contains the paths of report values that the snapshot does not contain and that the
 // ledger does not receive directly.
-var unused = []string{"Readings.ModuleShare", "Readings.Contexts.MemoryUsed", "Readings.Contexts.MPS", "Readings.Samples.Memory"}
+var unused = []string{"Opening.Vendor", "Opening.Index", "Readings.ModuleShare", "Readings.Contexts.MemoryUsed", "Readings.Contexts.MPS", "Readings.Samples.Memory"}
 
 // TestEveryFieldIsUsed checks that the snapshot contains each value of a report. If the ledger
-// uses the value, the observation must contain it too. Other tests check memory and MPS clients.
-// ModuleShare is an exception, because the sampler computes it.
+// uses the value, the observation must contain it too. Other tests check memory, MPS clients and
+// Opening. ModuleShare is an exception, because the sampler computes it.
 func TestEveryFieldIsUsed(t *testing.T) {
 	full := func() *gpu.Report {
 		r := gpu.Full[gpu.Report](true)

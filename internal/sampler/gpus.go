@@ -64,8 +64,8 @@ func (r *gpuList) restore(saved map[string]entry) {
 	}
 }
 
-// update records the present GPUs. If the vendor's driver does not list a GPU, the GPU is lost. It stays lost until it
-// returns, or until another GPU appears at its PCI address.
+// update records the present GPUs. If the vendor's driver does not list a GPU, the GPU is lost, unless the exporter may
+// still be opening this GPU. The GPU stays lost until it returns, or until another GPU appears at its PCI address.
 func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	present := make(map[string]bool, len(report.Devices))
 	taken := make(map[string]bool, len(report.Devices))
@@ -88,7 +88,7 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 		r.entries[d.UUID] = e
 	}
 	for uuid, e := range r.entries {
-		if !present[uuid] && answers(report.Drivers, e.Vendor) {
+		if !present[uuid] && answers(report.Drivers, e.Vendor) && !e.isOpening(report.Opening) {
 			r.markMissing(uuid, e, taken[e.PCIBusID], now)
 		}
 	}
@@ -153,6 +153,23 @@ func (r *gpuList) reset(uuid string, resets uint64, now gpu.Instant) {
 // answers reports whether the driver of the given vendor responded.
 func answers(drivers []gpu.Driver, vendor string) bool {
 	return slices.ContainsFunc(drivers, func(d gpu.Driver) bool { return d.Vendor == vendor })
+}
+
+// isOpening reports whether a present GPU may be one of the GPUs that the exporter is still opening. After a restart of
+// the exporter or of the driver, the first call for a GPU can take longer than a tick.
+func (e *entry) isOpening(list []gpu.Opening) bool {
+	return e.Present && slices.Contains(list, gpu.Opening{Vendor: e.Vendor, Index: e.Index})
+}
+
+// countOpening returns the number of present GPUs that are missing from the devices of a report because the exporter is
+// still opening them.
+func (r *gpuList) countOpening(report gpu.Report) (n int) {
+	for uuid, e := range r.entries {
+		if e.isOpening(report.Opening) && !slices.ContainsFunc(report.Devices, func(d gpu.Device) bool { return d.UUID == uuid }) {
+			n++
+		}
+	}
+	return n
 }
 
 // remember adds the serial numbers of the board and the chassis to a device if they were known before and are missing

@@ -247,7 +247,7 @@ func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 	snap := &gpu.Snapshot{At: v.now, Node: s.node, PCIGPUs: s.pciGPUs, Stages: s.cfg.Stages.Snapshot(), Fields: v.report.Fields}
 	snap.Drivers, snap.Units = v.report.Drivers, v.units
 	if !v.down && !v.report.Partial {
-		snap.DriverGPUs = new(len(v.report.Devices))
+		snap.DriverGPUs = new(len(v.report.Devices) + s.gpus.countOpening(v.report))
 	}
 	for uuid := range s.gpus.entries {
 		snap.GPUs = append(snap.GPUs, s.gpu(uuid, v))

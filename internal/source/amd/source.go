@@ -163,6 +163,9 @@ func (s *Source) visit(ctx context.Context) (gpu.Report, error) {
 			continue
 		}
 		present++
+		if x.device.UUID == "" && x.lane.Busy() {
+			report.Opening = append(report.Opening, gpu.Opening{Vendor: Vendor, Index: x.number})
+		}
 		if x.device.UUID == "" || uuids[x.device.UUID] {
 			continue
 		}

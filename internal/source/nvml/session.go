@@ -61,7 +61,7 @@ type census struct {
 // newSession creates a session and reads the properties of the driver. It runs in a lane.
 func newSession(cfg Config, g *gate, lib *library, m *memories, r *Release) *session {
 	q := &inquiry{lib: lib}
-	d := &session{cfg: cfg, gate: g, lib: lib, memories: m, count: -1, release: r, driver: gpu.Driver{Vendor: "NVIDIA", Name: "nvml"}}
+	d := &session{cfg: cfg, gate: g, lib: lib, memories: m, count: -1, release: r, driver: gpu.Driver{Vendor: vendor, Name: "nvml"}}
 	if r != nil {
 		for _, other := range r.others {
 			d.slots = append(d.slots, &slot{index: other.Index, bus: other.PCIBusID})

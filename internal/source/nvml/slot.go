@@ -111,6 +111,9 @@ func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 			s.health.Log(d.cfg.Log.With("gpu", s.device.UUID, "index", s.index), now, s.err)
 		}
 		if s.reader == nil {
+			if s.lane.Busy() {
+				report.Opening = append(report.Opening, gpu.Opening{Vendor: vendor, Index: s.index})
+			}
 			continue
 		}
 		report.Devices = append(report.Devices, s.device)
@@ -192,7 +195,7 @@ func (d *session) find(index int, bus string) (*gpuReader, error) {
 	}
 	known, _ := d.gpms.LoadOrStore(uuid, &gpm{profiling: d.cfg.Profiling})
 	g := &gpuReader{lib: d.lib, handle: handle, now: d.cfg.Now, procFS: d.cfg.ProcFS, memory: d.memories.recall(uuid), gpm: known.(*gpm), incomplete: true}
-	g.device.UUID, g.device.Index, g.device.Vendor = uuid, index, "NVIDIA"
+	g.device.UUID, g.device.Index, g.device.Vendor = uuid, index, vendor
 	return g, nil
 }
 

@@ -14,6 +14,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
+// vendor is the vendor name of the source's devices.
+const vendor = "NVIDIA"
+
 // PCIClasses match NVIDIA's GPUs on the PCI bus: the display controllers that the driver supports.
 var PCIClasses = []gpu.PCIClass{
 	{Vendor: "0x10de", Class: "0x0300", Driver: "nvidia"},
