@@ -24,6 +24,8 @@ type mark struct {
 type history struct {
 	last  mark
 	marks []mark // oldest first; the first mark is the newest mark that is at least ten minutes old, if there is such a mark
+	// known contains whether a reading has contained the slowdown counter.
+	known [len(gpu.Slowdowns)]bool
 }
 
 // histories contains the histories of GPUs by UUID.
@@ -48,14 +50,22 @@ func (all histories) update(readings []gpu.Reading, now gpu.Instant) {
 }
 
 // add adds a reading. If a slowdown counter decreases, the history starts again. A counter decreases when the
-// GPU is reset.
+// GPU is reset. A counter that is missing from the reading keeps its last value. If a counter appears, the
+// history also starts again, because the earlier value of the counter is unknown.
 func (h *history) add(r *gpu.Reading) {
 	next := h.last
-	next.at, next.slowdowns = r.At.Boot, slowdowns(r)
-	for i, seconds := range next.slowdowns {
-		if seconds < h.last.slowdowns[i] || next.at-h.last.at > markEvery {
+	next.at = r.At.Boot
+	for i, seconds := range slowdowns(r) {
+		if seconds == nil {
+			continue
+		}
+		if !h.known[i] || *seconds < h.last.slowdowns[i] {
 			h.marks = nil
 		}
+		next.slowdowns[i], h.known[i] = *seconds, true
+	}
+	if next.at-h.last.at > markEvery {
+		h.marks = nil
 	}
 	if clock, utilization := r.Gauges[gpu.SMClock], r.Gauges[gpu.Utilization]; clock != nil && utilization != nil {
 		next.clock, next.utilization, next.readings = next.clock+*clock, next.utilization+*utilization, next.readings+1
@@ -69,14 +79,15 @@ func (h *history) add(r *gpu.Reading) {
 	}
 }
 
-// slowdowns returns the slowdown counters in a reading, in seconds.
-func slowdowns(r *gpu.Reading) (seconds [len(gpu.Slowdowns)]float64) {
-	for _, v := range r.Health {
+// slowdowns returns the slowdown counters in a reading, in seconds. A missing counter is nil.
+func slowdowns(r *gpu.Reading) (seconds [len(gpu.Slowdowns)]*float64) {
+	for k := range r.Health {
+		v := &r.Health[k]
 		if v.Metric != gpu.ClockLimitedTime {
 			continue
 		}
 		if i := slices.Index(gpu.Slowdowns[:], v.Labels[0]); i >= 0 {
-			seconds[i] = v.Value
+			seconds[i] = &v.Value
 		}
 	}
 	return seconds

@@ -67,3 +67,25 @@ func TestRecent(t *testing.T) {
 	expect("after a reset", repeat(1, true, false), nil)
 	expect("ten minutes after a reset", repeat(60, true, true), &gpu.Recent{Slowdowns: [7]float64{1: 0.9}, Clock: 1500e6, Utilization: 1})
 }
+
+// TestRecentWithoutHealth checks that the whole value of a counter does not count as its growth after a reading without
+// health, as after a failed call of the driver.
+func TestRecentWithoutHealth(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	step := func(health bool) *gpu.Recent {
+		w.now += 10 * time.Second
+		r := gpu.Reading{UUID: first, At: w.instant()}
+		if health {
+			r.Health = []gpu.HealthValue{{Metric: gpu.ClockLimitedTime, Labels: []string{"hardware_thermal"}, Value: 5000}}
+		}
+		w.report = &gpu.Report{Devices: w.devices[:1], Readings: []gpu.Reading{r}, Drivers: []gpu.Driver{{Vendor: "NVIDIA"}}}
+		s.Tick(t.Context())
+		return s.Latest().GPUs[0].Recent
+	}
+	for i := range 180 { // half an hour; the first reading and a later reading have no health
+		if r := step(i != 0 && i != 90); r != nil && r.Slowdowns != [7]float64{} {
+			t.Fatalf("after %d s, the clocks were limited for %v of the last ten minutes, want never", 10*i, r.Slowdowns)
+		}
+	}
+}
