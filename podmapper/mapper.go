@@ -186,7 +186,8 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 		m.identify(now, known, live)
 	}
 	m.pods = cmp.Or(now, m.pods)
-	m.publish(requested, toUsers(m.listed.allocations(m.uids, live, m.pods), m.pods, m.cfg.Reservations), live, m.found, now != nil)
+	users := reservations{m.cfg.Reservations, cmp.Or(now, last), live}
+	m.publish(requested, users.toUsers(m.listed.allocations(m.uids, live, m.pods), m.pods), live, m.found, now != nil)
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
 }
 

@@ -52,16 +52,23 @@ func (p *pod) sole() gpu.Owner {
 	return p.container("")
 }
 
+// reservations finds the pods that share reserved GPUs.
+type reservations struct {
+	namespaces []string
+	pods       *pods           // valid response of the Pods API, or nil
+	live       map[string]bool // UIDs of the live pods
+}
+
 // sharers returns the live pods that share the GPU of a reservation. These are the pods in the
 // same group that are not reservations.
-func (ps *pods) sharers(uid string, reservations []string) (list []*pod) {
-	if ps == nil || ps.byUID[uid] == nil {
+func (r reservations) sharers(uid string) (list []*pod) {
+	if r.pods == nil || r.pods.byUID[uid] == nil {
 		return nil
 	}
-	groups := ps.byUID[uid].groups
-	for _, p := range ps.byUID {
+	groups := r.pods.byUID[uid].groups
+	for _, p := range r.pods.byUID {
 		shares := slices.ContainsFunc(p.groups, func(g string) bool { return slices.Contains(groups, g) })
-		if shares && p.alive() && !slices.Contains(reservations, p.namespace) {
+		if shares && r.live[p.uid] && !slices.Contains(r.namespaces, p.namespace) {
 			list = append(list, p)
 		}
 	}
@@ -79,15 +86,15 @@ func (ps *pods) chosen(uid string) []gpu.DeviceName {
 
 // toUsers replaces each allocation to a reservation by allocations to the pods that share the
 // GPU. If these pods are unknown, it keeps the allocation and marks it as reserved. If a pod has
-// HAMi's annotation, toUsers replaces the ids from the kubelet's list by the devices in the
-// annotation.
-func toUsers(list []gpu.Allocation, ps *pods, reservations []string) []gpu.Allocation {
+// HAMi's annotation in the last response ps of the Pods API, toUsers replaces the ids from the
+// kubelet's list by the devices in the annotation.
+func (r reservations) toUsers(list []gpu.Allocation, ps *pods) []gpu.Allocation {
 	out := make([]gpu.Allocation, 0, len(list))
 	var placed []string
 	for _, a := range list {
 		switch vgpus := ps.chosen(a.Owner.UID); {
-		case slices.Contains(reservations, a.Owner.Scope):
-			out = append(out, reserved(a, ps.sharers(a.Owner.UID, reservations))...)
+		case slices.Contains(r.namespaces, a.Owner.Scope):
+			out = append(out, reserved(a, r.sharers(a.Owner.UID))...)
 		case a.Device == gpu.DeviceName{} && len(vgpus) > 0:
 			if slices.Contains(placed, a.Owner.UID) {
 				continue

@@ -1,7 +1,10 @@
 package podmapper_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -48,6 +51,39 @@ func TestReservation(t *testing.T) {
 	n.poll()
 	if diff := cmp.Diff(map[string][]string{gpuUUID: {"team-a/half/main time-slicing"}}, n.held()); diff != "" {
 		t.Errorf("with the Pods API (-want +got):\n%s", diff)
+	}
+}
+
+// TestReservationWithoutPods checks the holders of a reserved GPU after the Pods API has stopped responding. A pod that
+// ended is no longer a holder. After three polls the pods in the group are unknown.
+func TestReservationWithoutPods(t *testing.T) {
+	reservation := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kai-resource-reservation", Name: "gpu-reservation-node-x", UID: "0a1b2c3d-0000-4000-8000-000000000001", Part: "resource-reservation"}
+	user := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "half", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}
+	other := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-b", Name: "other", UID: "0a1b2c3d-0000-4000-8000-000000000003", Part: "main"}
+	n := newNode(t)
+	n.serve(holds(holder(reservation, "nvidia.com/gpu", gpuUUID)))
+	for i, o := range []gpu.Owner{reservation, user, other} {
+		n.start(uint32(10+i), 5, "sleep", cgroupPath(o, id))
+		n.link(o, strings.Repeat(strconv.Itoa(i), 64))
+	}
+	api := n.servePods(
+		labelled(reservation, 11, "runai-gpu-group", "g1"), labelled(user, 11, "runai-gpu-group", "g1"), labelled(other, 11, "runai-gpu-group", "g1"))
+	n.poll()
+	want := map[string][]string{gpuUUID: {"team-a/half/main time-slicing", "team-b/other/main time-slicing"}}
+	if diff := cmp.Diff(want, n.held()); diff != "" {
+		t.Errorf("with the Pods API (-want +got):\n%s", diff)
+	}
+	api.stop()
+	n.exit(11)
+	n.pass(10 * time.Second)
+	n.pollFails("list pods")
+	if diff := cmp.Diff(map[string][]string{gpuUUID: {"team-b/other/main time-slicing"}}, n.held()); diff != "" {
+		t.Errorf("after 10 s without the Pods API (-want +got):\n%s", diff)
+	}
+	n.pass(30 * time.Second)
+	n.pollFails("list pods")
+	if diff := cmp.Diff(map[string][]string{gpuUUID: {"reserved"}}, n.held()); diff != "" {
+		t.Errorf("after 40 s without the Pods API (-want +got):\n%s", diff)
 	}
 }
 
