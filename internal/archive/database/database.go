@@ -133,9 +133,10 @@ func (d *Database) Charges(ctx context.Context, cluster string, hour time.Time) 
 	return charges, nil
 }
 
-// Replace files an hour, and replaces its earlier rows.
+// Replace files an hour, and replaces its earlier rows. It also removes the corrections of the hour, because the new
+// charges contain them.
 func (d *Database) Replace(ctx context.Context, h *table.Hour) error {
-	return d.file(ctx, h, table.Data...)
+	return d.file(ctx, h, append(slices.Clone(table.Data), table.Corrections)...)
 }
 
 // Correct adds the corrections of an hour to earlier corrections, and replaces the hour's row in the manifest.
@@ -172,10 +173,10 @@ func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Tabl
 	}, lockOf(h.Cluster, h.Start))
 }
 
-// replace replaces the rows of an hour in a table, and returns the number of replaced rows.
-// Corrections of earlier revisions are kept.
+// replace replaces the rows of an hour in a table, and returns the number of replaced rows. The
+// corrections of a corrected hour are kept.
 func (t *transaction) replace(ctx context.Context, h *table.Hour, of table.Table) (deleted int64, err error) {
-	if of.Name != table.Corrections.Name {
+	if of.Name != table.Corrections.Name || h.State != table.Corrected {
 		deleted, err = t.change(ctx, SQL("delete from {"+of.Name+"}").Join(anHour(h.Cluster, h.Start)))
 		if err != nil {
 			return 0, err

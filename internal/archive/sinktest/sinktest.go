@@ -68,6 +68,7 @@ func revision(start time.Time, energy, n int64) *table.Hour {
 func Test(t *testing.T, open func(t *testing.T) Sink) {
 	t.Run("replace", func(t *testing.T) { testReplace(t, open(t)) })
 	t.Run("correct", func(t *testing.T) { testCorrect(t, open(t)) })
+	t.Run("reopened", func(t *testing.T) { testReopened(t, open(t)) })
 	t.Run("units", func(t *testing.T) { testUnits(t, open(t)) })
 	t.Run("nodes", func(t *testing.T) { testNodes(t, open(t)) })
 	t.Run("clusters", func(t *testing.T) { testClusters(t, open(t)) })
@@ -116,6 +117,19 @@ func testCorrect(t *testing.T, s Sink) {
 	if len(all) != 3 {
 		t.Errorf("%d rows of charges and corrections, want 3: the first charge and two corrections", len(all))
 	}
+}
+
+// testReopened checks that a corrected hour can be replaced, for example after its month was opened again. The
+// corrections must be removed, because the new charges already contain them.
+func testReopened(t *testing.T, s Sink) {
+	next := Noon.Add(time.Hour)
+	for _, hour := range []time.Time{Noon, next} {
+		check(t, s.Replace(t.Context(), Hour(hour, 7)))
+		correct(t, s, revision(hour, 9, 2))
+	}
+	check(t, s.Replace(t.Context(), revision(Noon, 8, 3)))
+	charged(t, s, Noon, Hour(Noon, 8).Charges)
+	charged(t, s, next, Hour(next, 9).Charges)
 }
 
 // testUnits checks that each unit of a GPU has its own charges and corrections.
