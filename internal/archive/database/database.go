@@ -158,7 +158,10 @@ func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Tabl
 		if len(filed) > 0 && table.StateIn(filed[0]) == table.Pruned {
 			return table.ErrPruned
 		}
-		isNew := len(filed) == 0
+		h, isNew := h, len(filed) == 0
+		if !isNew && h.State == table.Corrected {
+			h = h.Keep(filed[0])
+		}
 		for _, of := range append(slices.Clone(tables), table.Hours) {
 			deleted, err := t.replace(ctx, h, of)
 			if err != nil {

@@ -50,6 +50,13 @@ func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
 
 // Correct adds the corrections of an hour to earlier corrections, and replaces the hour's row in the manifest.
 func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
+	filed, err := s.hour(ctx, s.first(table.Hours, h.Cluster, h.Start), h.Start)
+	if err != nil {
+		return err
+	}
+	if len(filed) > 0 {
+		h = h.Keep(filed[0])
+	}
 	return s.apply(ctx, &filing{Hour: h, chained: true, changes: []change{
 		{table.Corrections, func(old [][]any) [][]any {
 			earlier := slices.DeleteFunc(old, func(row []any) bool { return row[revisionColumn].(int64) >= h.Revision })

@@ -162,6 +162,16 @@ func (h *history) correct(t *testing.T, s Sink, of *table.Hour) {
 	h.want.add(of.Cluster, of.Start, "H100", &change)
 }
 
+// late returns an hour without samples that was accepted, and a correction of this hour with random charges. Samples
+// that arrive after the month was closed cause such a correction.
+func (h *history) late(cluster string, start time.Time) (accepted, corrected *table.Hour) {
+	accepted = Complete(&table.Hour{Cluster: cluster, Start: start})
+	accepted.State, accepted.Reason = table.Gaps, "outage"
+	corrected = h.hour(cluster, start)
+	corrected.Revision, corrected.State, corrected.Corrections = 2, table.Corrected, table.Difference(nil, corrected.Charges)
+	return accepted, corrected
+}
+
 // TestPrune checks that a pruned hour leaves only its exact sums and its row in the manifest.
 func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 	s, rows := open(t)
@@ -176,6 +186,9 @@ func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 				h.correct(t, s, last)
 			}
 		}
+		accepted, corrected := h.late(cluster, january.Add(32*time.Hour))
+		check(t, s.Replace(t.Context(), accepted))
+		check(t, s.Correct(t.Context(), corrected))
 		kept := (&history{h.random, make(statement)}).hour(cluster, before)
 		check(t, s.Replace(t.Context(), kept))
 		var events []event.Event

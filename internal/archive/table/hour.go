@@ -30,10 +30,31 @@ type Hour struct {
 	SilentNodes, ExplainedNodes int
 	// Corrections contains the differences from the filed charges, if the month is closed.
 	Corrections []Charge
+	// Kept contains the numbers of rows that a correction keeps. It is nil if the rows of the hour are replaced.
+	Kept *Kept
 	// Events and Snapshots contain rows of the tables with the same names; see [EventRows].
 	Events, Snapshots []Event
 	// Entries contains rows of [Chain]; see [EntryRows].
 	Entries []Entry
+}
+
+// Kept contains the numbers of rows of a corrected hour in gpu_hours and in charges. These rows are from an earlier
+// revision.
+type Kept struct{ GPUs, Charges int64 }
+
+// Keep returns a corrected hour with the numbers of rows in an earlier row of the manifest.
+func (h *Hour) Keep(row []any) *Hour {
+	corrected := *h
+	corrected.Kept = &Kept{Hours.value(row, "gpus").(int64), Hours.value(row, "charges").(int64)}
+	return &corrected
+}
+
+// rows returns the numbers of rows of the hour in gpu_hours and in charges.
+func (h *Hour) rows() Kept {
+	if h.Kept != nil {
+		return *h.Kept
+	}
+	return Kept{int64(len(h.GPUs)), int64(len(h.Charges))}
 }
 
 // Filed identifies the data of an hour in a sink. It is zero if the hour is not filed.
@@ -85,8 +106,8 @@ var Hours = build("hours", "a completely filed hour of a cluster", nil,
 	func(h *Hour) []State { return []State{h.State} },
 	manifest("state", Text, "complete; gaps: an operator accepted missing samples; corrected: corrections were added; pruned: the rows are deleted, see monthly_charges", func(h *Hour) any { return string(h.State) }),
 	manifest("revision", Int, "1 at first, increased by each change", func(h *Hour) any { return h.Revision }),
-	manifest("gpus", Int, "rows in gpu_hours", func(h *Hour) any { return int64(len(h.GPUs)) }),
-	manifest("charges", Int, "rows in charges", func(h *Hour) any { return int64(len(h.Charges)) }),
+	manifest("gpus", Int, "rows in gpu_hours", func(h *Hour) any { return h.rows().GPUs }),
+	manifest("charges", Int, "rows in charges", func(h *Hour) any { return h.rows().Charges }),
 	manifest("energy_mj", Int, "energy of all boards in millijoules", func(h *Hour) any { return h.energy() }),
 	manifest("scrapes", Int, "scrapes of all GPUs", func(h *Hour) any { return h.scrapes() }),
 	manifest("silent_nodes", Int, "nodes without samples and without failed scrapes", func(h *Hour) any { return int64(h.SilentNodes) }),
