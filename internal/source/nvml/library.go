@@ -18,7 +18,7 @@ const defaultLibrary = "libnvidia-ml.so.1"
 // library is the driver's library after a successful nvmlInit.
 type library struct {
 	gonvml.Interface
-	symbols sync.Map // whether the library contains each symbol
+	functions, symbols sync.Map // results of has and exact, by name
 }
 
 // initialise loads the library if necessary and initialises the driver. After an error only
@@ -63,17 +63,24 @@ func probe(path string) error {
 // has reports whether a function may be called. Any version of the function suffices, because
 // go-nvml falls back to older versions.
 func (l *library) has(symbol string) bool {
-	return slices.ContainsFunc([]string{"", "_v2", "_v3"}, func(version string) bool { return l.exact(symbol + version) })
+	return once(&l.functions, symbol, func() bool {
+		return slices.ContainsFunc([]string{"", "_v2", "_v3"}, func(version string) bool { return l.exact(symbol + version) })
+	})
 }
 
 // exact reports whether the library contains exactly this version of a function.
 func (l *library) exact(symbol string) bool {
-	if known, ok := l.symbols.Load(symbol); ok {
-		return known.(bool)
+	return once(&l.symbols, symbol, func() bool { return l.Extensions().LookupSymbol(symbol) == nil })
+}
+
+// once returns the stored result for a name. If there is none, it calls the function and stores the result.
+func once(results *sync.Map, name string, function func() bool) bool {
+	if result, ok := results.Load(name); ok {
+		return result.(bool)
 	}
-	found := l.Extensions().LookupSymbol(symbol) == nil
-	l.symbols.Store(symbol, found)
-	return found
+	result := function()
+	results.Store(name, result)
+	return result
 }
 
 // An inquiry is a series of calls for one object, usually a GPU. It records results that concern
