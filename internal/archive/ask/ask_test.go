@@ -163,6 +163,33 @@ TOTAL           48.000  10.0 %  40.0 %    5.0 %      48.00      24.00         6.
 	}
 }
 
+// TestIdleTotal checks that the total idle time is the sum of the idle times of the groups. Two pods that share a GPU
+// have half of the GPU time each, but can both work all the time. Their work must not hide the idle time of another team.
+func TestIdleTotal(t *testing.T) {
+	h := &table.Hour{Cluster: "east", Start: october}
+	for i, c := range []table.Charge{
+		{UUID: "GPU-1", Pod: "a", Team: "blue", GPUTime: 3_600_000},
+		{UUID: "GPU-2", Pod: "b", Team: "red", GPUTime: 1_800_000, Active: 3_600_000},
+		{UUID: "GPU-2", Pod: "c", Team: "red", GPUTime: 1_800_000, Active: 3_600_000},
+	} {
+		c.Node, c.Namespace, c.PodUID, c.Held = "n1", "ml", c.Pod, 3_600_000
+		h.Charges = append(h.Charges, c)
+		if i < 2 {
+			h.GPUs = append(h.GPUs, table.GPU{Node: "n1", UUID: c.UUID, First: october, Last: october, Scrapes: 1})
+		}
+	}
+	list := file(t, "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n,,,,,2,EUR\n")
+	r := run(t, "idle", "--by=team", "--from=2026-10-01", "--to=2026-10-01T01", "--prices="+list, "--books="+bookstest.File(t, "csv", h))
+	want := `TEAM   IDLE KWH  IDLE GPU HOURS  GPU HOURS  COST EUR
+blue   0.000     1.00            1.00       2.00
+red    0.000     0.00            1.00       0.00
+TOTAL  0.000     1.00            2.00       2.00
+`
+	if diff := cmp.Diff(want, r.out); diff != "" || r.status != 0 {
+		t.Errorf("exit status %d, %s (-want +got):\n%s", r.status, r.err, diff)
+	}
+}
+
 // TestUnits checks the use, the holder and the statements of a Slurm job that shares a board with a pod.
 func TestUnits(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{

@@ -55,6 +55,7 @@ type line struct {
 	table.Charge
 	cost, grams float64
 	idleCost    float64 // cost of the idle energy and of the GPU hours without work
+	idleTime    int64   // GPU time without work in ms; set only in the answer about such use
 	used        int64   // time in ms in which owners held or used GPUs
 	profiled    float64 // energy used during the profiled time, in mJ
 }
@@ -377,8 +378,9 @@ func (q *question) idle(ctx context.Context) (print.Answer, error) {
 	}
 	a.total = line{kind: "total"} // contains the groups only
 	for _, l := range a.lines {
+		l.idleTime = max(l.GPUTime-l.Active, 0) // pods that share a GPU may work for more than their GPU time
 		a.total.Add(&l.Charge)
-		a.total.idleCost += l.idleCost
+		a.total.idleCost, a.total.idleTime = a.total.idleCost+l.idleCost, a.total.idleTime+l.idleTime
 	}
 	slices.SortStableFunc(a.lines, func(x, y *line) int { return cmp.Compare(y.Idle, x.Idle) })
 	answer := q.idleColumns(a).answer(append(a.lines, &a.total)...)
@@ -391,7 +393,7 @@ func (q *question) idleColumns(a *account) columns[*line] {
 	all := append(lineColumns(a.by),
 		column[*line]{"idle_mj", "IDLE KWH", print.Energy, func(l *line) any { return l.Idle }},
 		column[*line]{"idle_share", "OF ITS ENERGY", print.Share, (*line).idleShare},
-		column[*line]{"idle_gpu_ms", "IDLE GPU HOURS", print.Span, func(l *line) any { return max(l.GPUTime-l.Active, 0) }},
+		column[*line]{"idle_gpu_ms", "IDLE GPU HOURS", print.Span, func(l *line) any { return l.idleTime }},
 		column[*line]{"gpu_ms", "GPU HOURS", print.Span, func(l *line) any { return l.GPUTime }})
 	if q.factors.Money() {
 		all = append(all, q.costColumn("idle_cost", func(l *line) float64 { return l.idleCost }))
