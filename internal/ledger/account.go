@@ -134,10 +134,10 @@ func (b *book) dropProcesses() {
 	}
 }
 
-// retire drops the accounts of processes that ended longer ago than the retention time. It moves the
-// amounts of a group to Retired after all accounts of the group have ended. The accounts of a group
-// retire together, so that the group's sums do not fall while the group exists. A unit in a group
-// retires in the same way. A folded account ends with its owner's account.
+// retire drops the accounts of processes that ended longer ago than the retention time. If all
+// accounts of a group ended longer ago, it drops these accounts and adds their energy to Retired.
+// The accounts of a group retire together, so that the group's sums do not fall while the group
+// exists. A unit in a group retires in the same way. A folded account ends with its owner's account.
 func (b *book) retire(retention time.Duration) {
 	limit := b.Settled.Boot - retention
 	type unit struct {

@@ -11,10 +11,10 @@ import (
 const usualOwners = 16
 
 // apportion divides an amount by weights so that the parts sum to it exactly. It rounds each part
-// down to whole millijoules, and then gives the remaining millijoules to the parts with the largest
-// remainders. If two remainders are equal, the earlier part gets the millijoule. Therefore callers
-// sort the parts by account key. A part with weight zero gets no share. The amount must not be
-// negative, and at least one weight must be positive.
+// down to whole units (millijoules or nanoseconds), and then gives the remaining units to the parts
+// with the largest remainders. If two remainders are equal, the earlier part gets the unit.
+// Therefore callers sort the parts by account key. A part with weight zero gets no share. The
+// amount must not be negative, and at least one weight must be positive.
 func apportion[T ~int64](amount T, weights []uint64) []T {
 	var total uint64
 	for _, w := range weights {

@@ -8,10 +8,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// backdate adds the activity in an observation to the earlier intervals that wait for this
-// activity. It returns the rest of the activity. This is necessary because the last samples of an
-// interval arrive with the next observation. If a process has ended, its samples belong to the time
-// before its end. If the samples begin after that end, the process uses the GPU again.
+// The last samples of an interval arrive with the next observation. backdate adds the activity in
+// an observation to the earlier intervals that wait for it, and returns the rest of the activity.
+// If a process has ended, its samples belong to the time before its end. If the samples begin after
+// that end, the process uses the GPU again.
 func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	rest := make([]Activity, 0, len(o.Activity))
 	for _, a := range o.Activity {
@@ -36,8 +36,8 @@ func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 // spread divides an activity evenly over its time span. Each waiting interval gets the part of the
 // activity that lies in the interval. spread returns the sum of these parts. A part is used as a
 // weight when energy is divided. A part also counts as work in its interval, but only if the
-// activity covers nearly the whole interval. If the process was absent from an interval, the
-// interval gets no part.
+// activity covers more than three quarters of the interval. If the process was absent from an
+// interval, the interval gets no part.
 func (b *book) spread(a Activity) (spent time.Duration) {
 	for i := range b.pending {
 		iv := &b.pending[i]
@@ -83,8 +83,8 @@ func (b *book) lateWindow(iv *interval) *window {
 	return nil
 }
 
-// After a process ended, addLast adds the last activity of the process to the waiting intervals in
-// which the process was present.
+// addLast adds the last activity of an ended process to the waiting intervals in which the process
+// was present. The newest of these intervals also gets the activity that lies in none of them.
 func (b *book) addLast(a Activity, left time.Duration) {
 	a.To = min(a.To, left)
 	a.Busy -= b.spread(a)

@@ -106,9 +106,9 @@ type interval struct {
 	from, to Mark
 	energy   gpu.Millijoules
 	window
-	// gap is set if there was no observation between the marks, or if the ledger no longer stores the
-	// observations between them. If the observations are no longer stored, other is set if a process worked in
-	// the interval that was present at neither mark.
+	// gap is set if the users between the marks are unknown: after a restart or a long time without
+	// observations, and for late energy if the observations are not stored or the owners changed. For late
+	// energy, other is set if a process worked that was not present at the first mark.
 	gap, other bool
 	// reset is set if the counter was reset at the end of the interval.
 	reset bool
@@ -119,9 +119,9 @@ type interval struct {
 	uncounted gpu.Millijoules
 	// unmetered is set if the power of the GPU cannot be derived from the energy of the interval.
 	unmetered bool
-	// If the counter was not changing at the start of the interval and changed at its end, late is an interval
-	// with the energy since the earlier change. Otherwise late is nil. timeless is set for such a late
-	// interval, because other intervals already count its time.
+	// late contains earlier energy that the counter reported only at the end of this interval, or is nil. This
+	// happens if the counter did not change for some time, was behind, or was withdrawn and has returned.
+	// timeless is set for such a late interval, because other intervals already count its time.
 	late     *interval
 	timeless bool
 }
@@ -212,8 +212,8 @@ func identities(processes []*gpu.Process) []gpu.ProcessID {
 
 // learn records allocations. It opens accounts for new holders. Some intervals wait for allocations. Each of
 // these intervals keeps the holders that are known to have been alive, and gets the known allocations in
-// addition. A book without a readable counter retires no accounts. Such a book opens no accounts either,
-// because otherwise it would collect the accounts of all future pods.
+// addition. While a book gets no marks, it retires no accounts. It opens no accounts either, because
+// otherwise it would collect the accounts of all future pods.
 func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !b.open() {
 		return

@@ -61,8 +61,8 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 	b.meter.minutes.add(l, b.kind.limit)
 }
 
-// chargePart charges the energy of a whole GPU or of a MIG instance to accounts. The parentheses contain
-// the charging method or the reason. These are the rules:
+// chargePart charges the energy of a whole GPU or of a MIG instance to accounts. In these rules, the
+// parentheses contain the charging method, or the reason for unattributed energy:
 //
 //   - If only one owner holds the part or works on it, this owner is charged for all energy (exclusive). If
 //     the holders are only presumed, or if the list of processes is outdated, the method is allocated.

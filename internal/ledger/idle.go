@@ -123,7 +123,7 @@ const (
 	minPowers    = 3
 	maxPowers    = 60
 	periods      = 60
-	carried      = periods / 4 // number of periods that a restored idle power replaces
+	carried      = periods / 4 // a restored idle power counts as this number of periods
 )
 
 // An idleMeter learns the idle power of a GPU. The book stores the learned power. The state of the meter itself is lost

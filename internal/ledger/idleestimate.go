@@ -125,10 +125,10 @@ func median(powers []gpu.Watts) gpu.Watts {
 	return (powers[(len(powers)-1)/2] + powers[len(powers)/2]) / 2
 }
 
-// idlePower returns the measured idle power of the GPU, or the best estimate. If there is no better estimate, it uses
-// the estimate from minutes with work, or an eighth of the power limit in the first minute. The result is not lower
-// than the power without contexts, because contexts only add power. The result is not higher than the lowest power with
-// contexts.
+// idlePower returns the idle power of the GPU: the measured, configured or stored power, or the median of GPUs of the
+// same kind. If all of these are unknown, it uses the estimate from minutes with work, or an eighth of the power limit
+// in the first minute. This estimate is not lower than the power without contexts, because contexts only add power. It
+// is not higher than the lowest power with contexts.
 func (b *book) idlePower(st *settlement) gpu.IdlePower {
 	of := st.peers[b.kind]
 	for _, p := range []gpu.IdlePower{

@@ -10,7 +10,7 @@ import (
 // A busy machine may delay the refresh of a counter. The counter then falls behind, and later rises
 // by more energy than the board can have drawn since the last reading. If the board can have drawn
 // the additional energy earlier, while the counter rose too slowly, the additional energy is late
-// energy. Otherwise the rise is a reset.
+// energy. Otherwise the reading is implausible.
 
 // lateFor is the maximum time by which a counter may be behind.
 const lateFor = 10 * time.Second

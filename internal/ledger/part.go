@@ -124,9 +124,10 @@ func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	return found
 }
 
-// sole returns the share of the only owner that either holds the part or works on it. It returns
-// nil if there is no such owner, or if there are several. It also returns nil if the processes are
-// unknown. If several owners have a process, it also returns nil if either the allocations or the
+// sole returns the share of the only owner that holds the part or works on it. If no owner holds
+// the part or works on it, sole returns the share of the only owner with a process. It returns nil
+// if there are several such owners, or if none of them has a process. It also returns nil if the
+// processes are unknown, or if several owners have a process and either the allocations or the
 // activity are unknown.
 func (p *part) sole() *share {
 	if !p.listed {
@@ -205,8 +206,8 @@ func (p *part) key(owner gpu.Owner) gpu.AccountKey {
 	return gpu.AccountKey{GPUInstance: p.instance, Owner: owner}
 }
 
-// activity returns the busy time of all owners, and the part of this busy time in which MPS servers
-// worked for several owners.
+// activity returns two sums over all owners: the busy time of their own work, and the busy time in
+// which MPS servers worked for several owners.
 func (p *part) activity() (own, served time.Duration) {
 	if !p.signal {
 		return 0, 0

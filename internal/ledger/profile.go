@@ -77,8 +77,8 @@ func (b *book) useAlone(p *part) {
 	}
 }
 
-// onlyOwner returns the only owner that is known to either hold a part or work on it. It returns false if there is no
-// such owner, or if there are several. Unlike [part.sole], it also returns a holder without a process.
+// onlyOwner returns the owner of [part.sole] if it has an account. If the part has no processes, onlyOwner returns
+// the only holder. It returns false if there is no such owner, or if the processes or the allocations are unknown.
 func (p *part) onlyOwner() (gpu.Owner, bool) {
 	isFree := p.mig != nil && p.instance == ""
 	if isFree || p.gap || !p.listed || p.outdated || !p.holdersKnown {

@@ -92,8 +92,8 @@ const counterStep = 100 * time.Millisecond
 // If the maximum power of a board is unknown, assumedMaxPower is used.
 const assumedMaxPower gpu.Watts = 10_000
 
-// plausible reports whether reading b can follow reading a. The counter may rise by more than the
-// energy that the board can draw: either by half of this energy, or by the energy beyond.
+// plausible reports whether reading b can follow reading a. The counter may exceed the energy
+// that the board can draw by half of this energy, or by the energy beyond if beyond is larger.
 func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 	most := drawable(a, b, maxPower)
 	grown, known := growth(a, b)

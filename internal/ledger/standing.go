@@ -41,8 +41,8 @@ func (b *book) stand(m Mark, gapAfter time.Duration) {
 	b.still = still
 }
 
-// catchUp closes an interval when a standing counter changes. The interval gets the energy since the
-// last change.
+// catchUp closes an interval when a standing counter changes. The late energy of the interval is the
+// energy since the last change.
 func (b *book) catchUp(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	still := b.stood(m, gapAfter)
 	if still.long {
@@ -92,7 +92,7 @@ func (b *book) stillSince() *Mark {
 	return nil
 }
 
-// chargeLate charges the late energy of a standing counter.
+// chargeLate charges the late energy of an interval.
 func (b *book) chargeLate(st *settlement, iv *interval, parts []part) {
 	l := iv.load()
 	b.chargeEnergy(st, iv, parts, l)

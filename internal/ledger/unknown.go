@@ -119,10 +119,9 @@ func (iv *interval) learnAlive(alive map[string]bool) {
 	iv.to.Holders = iv.holders
 }
 
-// countUsers is called while neither the allocations nor the live groups are known. If one of the
-// last known holders has a process on the GPU, countUsers marks the holder's allocation as live,
-// because the process proves that the group is alive. Otherwise the active time of a holder could
-// exceed its held time.
+// If neither the allocations nor the live groups are known, countUsers marks the allocations of
+// groups that have a process on the GPU as live, because the process proves that the group is
+// alive. Otherwise the active time of a holder could exceed its held time.
 func (iv *interval) countUsers() {
 	if iv.holdersKnown || iv.alive != nil {
 		return
@@ -159,10 +158,11 @@ func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 
 // holdTime adds the interval to the held time of each live holder. It also adds earlier time that
 // was not credited yet. If an owner held the device at the start of the interval and worked,
-// holdTime also credits this owner, even if the owner has ended. Two kinds of owners may be
-// credited later. First, the allocation of another owner with a process may be newer than the list
-// of allocations. Second, another holder may be credited if the allocations are unknown. In a gap,
-// such a holder must also have held the device before the gap.
+// holdTime also credits this owner, even if the owner has ended. For two other kinds of owners,
+// holdTime records the time in unknown, because they may be credited later. First, owners with a
+// process, because their allocation may be newer than the list of allocations. Second, the last
+// known holders while the allocations are unknown. In a gap, such a holder must also have held the
+// device before the gap.
 func (b *book) holdTime(iv *interval, parts []part) {
 	took := iv.to.At.Sub(iv.from.At)
 	var counted []gpu.AccountKey
@@ -208,9 +208,9 @@ func (b *book) holdTime(iv *interval, parts []part) {
 	}
 }
 
-// creditHolders credits the holders with the GPU time in which the allocations were unknown, as for
-// a gap. If an owner neither holds the GPU nor has a process on it, creditHolders drops the owner's
-// uncredited time.
+// creditHolders divides the GPU time in which the allocations were unknown among the holders. A
+// holder gets at most the time for which its group may have held the GPU. If an owner neither holds
+// the GPU nor has a process on it, creditHolders drops the owner's uncredited time.
 func (b *book) creditHolders(iv *interval, parts []part) {
 	users := slices.Collect(present(parts, nil))
 	b.divideTime(iv, parts, b.unknown.Free, func(_ *part, owner gpu.Owner) time.Duration {
