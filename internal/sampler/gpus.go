@@ -23,13 +23,13 @@ type gpuList struct {
 type entry struct {
 	gpu.Device
 	Present bool `json:"present"`
-	// Lost is the boot-clock time at which the GPU was lost, or 0 if it is present.
+	// Lost is the boot-clock time at which the GPU was last lost, or 0 if it was never lost.
 	Lost time.Duration `json:"lost,omitempty"`
 	// Replaced is set after another GPU appeared at the PCI address of this GPU.
 	Replaced    bool      `json:"replaced,omitempty"`
 	LastReading time.Time `json:"last_reading"`
-	// Renamed is the time at which the serial number became known or changed. It is zero if the number has not changed
-	// since the GPU was first found.
+	// Renamed is the time at which the serial number of the board or of the chassis became known or changed. It is
+	// zero if the numbers have not changed since the GPU was first found.
 	Renamed time.Time        `json:"renamed,omitzero"`
 	Events  gpu.DriverEvents `json:"xids"`
 	// Resets is the number of energy counter resets that Events.Reset already includes.

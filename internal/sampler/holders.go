@@ -69,7 +69,7 @@ func (u *usage) used(a gpu.Allocation) bool {
 	return slices.ContainsFunc(u.users, func(t gpuProcess) bool { return t.uses(a) })
 }
 
-// ownersSeen contains the first and the last time at which each container was on a GPU, on the boot
+// ownersSeen contains the first and the last time at which each owner was on a GPU, on the boot
 // clock.
 type ownersSeen map[gpu.Owner]seenSpan
 
@@ -149,7 +149,7 @@ func (u *usage) mayHold(t gpuProcess) bool {
 	return u.reserved || u.unlisted(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
 }
 
-// strays returns the number of processes in pods that do not hold the GPU.
+// strays returns the number of processes in pods that neither hold nor may hold the GPU.
 func (u *usage) strays() int {
 	n := 0
 	for _, t := range u.users {

@@ -24,9 +24,8 @@ const (
 	// memory is the time for which a process is remembered. This time is much longer than the period
 	// that the driver's ring of utilisation samples covers.
 	memory = 30 * time.Second
-	// A sample belongs to a process that ended only if the last list of processes with this process is
-	// at most lately older than the sample. lately equals the time for which the ledger uses an
-	// outdated list.
+	// lately is the maximum time between the last list that contains an ended process and the start of
+	// a sample that belongs to this process. The ledger uses an outdated list for the same time.
 	lately = 10 * time.Second
 )
 
@@ -114,7 +113,7 @@ func (p *processes) forget(now gpu.Instant) {
 }
 
 // liveProcesses returns the processes on a GPU with their utilisation. The utilisation is unknown
-// in two cases: the samples cover no time, or the driver weights the samples.
+// if there are no samples, if the samples cover no time, or if the driver weights the samples.
 func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LiveProcess {
 	out := make([]gpu.LiveProcess, 0, len(who.present))
 	for _, g := range who.present {

@@ -11,8 +11,8 @@ import (
 // GPU starts again.
 const markEvery = time.Minute
 
-// A mark contains sums over readings. All marks of a history begin at the same reading, and each mark ends at
-// another reading.
+// A mark contains sums over readings. All marks of a history begin at the same reading and end at different
+// readings.
 type mark struct {
 	at                 time.Duration // time of the reading on the boot clock
 	clock, utilization float64

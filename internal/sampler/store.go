@@ -153,9 +153,10 @@ func open(cfg Config, read bool) (o opened) {
 // acquire opens the state directory if it is free. If acquire continues the books of an earlier
 // exporter, it returns the GPUs of the earlier exporter.
 //
-// In two cases this exporter charges nothing: another exporter holds the directory, or the directory
-// hangs and its file may be valid. If the directory cannot be used at all, this exporter charges
-// energy, but its counters start at 0 after the next restart.
+// This exporter charges nothing while another exporter holds the directory. Until the books start,
+// it also charges nothing while the boot id is unknown or the directory hangs. If the directory
+// cannot be opened, this exporter charges energy after openAttempts attempts, but its counters start
+// at 0 after the next restart.
 func (s *store) acquire(ctx context.Context) map[string]entry {
 	if s.dir != nil {
 		return nil
@@ -242,8 +243,7 @@ func (s *store) restore(began gpu.Instant, c content, err error) map[string]entr
 	return gpus
 }
 
-// books returns the settled state. It returns an empty state while another exporter keeps the
-// books.
+// books returns the settled state. It returns an empty state while this exporter keeps no books.
 func (s *store) books() ledger.State {
 	if s.ledger == nil {
 		return ledger.State{}
@@ -321,8 +321,8 @@ func copied(gpus map[string]entry) map[string]entry {
 	return gpus
 }
 
-// close releases the directory. It does not wait for a hung call. In this case the operating system
-// releases the lock of the directory when the process ends.
+// close releases the directory. If a call hangs for closeTimeout, close returns, and the operating
+// system releases the lock of the directory when the process ends.
 func (s *store) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
