@@ -9,8 +9,9 @@ import (
 )
 
 // A meter describes the chosen way to read a GPU's energy. A counter is chosen once per session,
-// because the energy would jump if values of several counters were mixed. The meter also integrates
-// power. If a counter fails at first and works later, the ledger can continue from this integral.
+// because the energy would jump if values of several counters were mixed. The reader also
+// integrates power. If a counter fails at first and works later, the ledger can continue from this
+// integral.
 type meter struct {
 	kind  meterKind
 	tries int // readings without a counter

@@ -26,7 +26,7 @@ type position struct {
 	sampled  time.Duration // boot-clock time up to which samples were read
 	newest   int64         // wall-clock time of the newest sample in the ring, in µs
 	asked    gpu.Instant   // time at which samples were last read
-	mixed    time.Duration // the ring may contain samples from before the wall clock was set back until this boot-clock time; 0 if it contains none
+	mixed    time.Duration // boot-clock time until which the ring may contain samples from before the wall clock was set back; 0 if it contains none
 	accounts *accounts     // accounts at the last reading; nil if they were not read then
 }
 

@@ -20,9 +20,9 @@ type gpuReader struct {
 	now    gpu.Clock
 	procFS string
 	memory
-	// incomplete is set while a part of the identity is missing or the GPU is not registered for
-	// events, if another attempt may succeed. again is the boot-clock time of the next attempt. The
-	// attempt also reads the fabric and the recovery action.
+	// incomplete is set if another attempt may read a missing part of the identity or register the
+	// GPU for events. again is the boot-clock time of the next attempt. The attempt also reads the
+	// fabric, the recovery action, the health, the details and the profile.
 	incomplete bool
 	again      time.Duration
 	// recovery is the recovery action that the driver requires, or empty if it is unknown.

@@ -18,7 +18,8 @@ import (
 
 // identityRetry is the longest pause before the program again reads a GPU that is lost or
 // incompletely identified. Reading a broken GPU may take seconds, and the driver writes to the
-// kernel log each time.
+// kernel log each time. identityRetry is also the interval between two readings of values that
+// rarely change.
 const identityRetry = 10 * time.Second
 
 // firstRetry is the first pause before a lost GPU is read again. Each further pause is twice as

@@ -208,8 +208,9 @@ func (g *gpuReader) pause() time.Duration {
 	return identityRetry - time.Duration(g.device.Index)*time.Second%identityRetry
 }
 
-// complete reads the missing parts of a GPU's identity, the GPU's fabric and the GPU's recovery action. After each
-// attempt it pauses. It also registers the GPU for events. It runs in a lane.
+// After each pause, complete reads the missing parts of a GPU's identity, the fabric and the recovery action, and
+// also the health, the details and the profile if they are enabled. It registers the GPU for events. It runs in a
+// lane.
 func (d *session) complete(g *gpuReader) {
 	due := g.now().Boot >= g.again
 	incomplete := due && g.incomplete
