@@ -235,8 +235,8 @@ func (n *names) find(podUID, id string) *link {
 }
 
 // findTruncated finds a container by the truncated id of its link, if enough digits are left to
-// identify it. If the pod has no other link, it may still have other containers, because their
-// links may not exist yet.
+// identify it. Enough digits are required even if the pod has only one link, because the links
+// of its other containers may not exist yet.
 func (n *names) findTruncated(podUID, id string) (found *link) {
 	for _, l := range n.links {
 		if len(l.id) < minIDDigits || !l.truncated() || !strings.HasPrefix(id, l.id) {

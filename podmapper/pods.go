@@ -26,9 +26,9 @@ func newPods(list []pod, requested time.Duration) *pods {
 	return ps
 }
 
-// uids returns the UIDs of the listed pods. The list was requested before this response and
-// after the response before. If the response before contains another pod with the same name,
-// uids omits the name, because the list may refer to either pod.
+// uids returns the UIDs of the listed pods. The list was requested between two responses of the
+// Pods API: the argument before, and this response. If the earlier response contains another pod
+// with the same name, uids omits the name, because the list may refer to either pod.
 func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]string {
 	uids := make(map[podName]string, len(listed))
 	for name := range listed {
@@ -41,8 +41,9 @@ func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]strin
 	return uids
 }
 
-// named returns the pod with the given name, or nil if the name is ambiguous. A response may
-// contain both an ended pod and its successor.
+// named returns the only live pod with the given name, because a response may contain both an
+// ended pod and its successor. If no pod or more than one pod with the name is alive, named
+// returns the only pod with the name, or nil.
 func (ps *pods) named(name podName) *pod {
 	found := ps.byName[name]
 	var alive []*pod
