@@ -136,7 +136,7 @@ func (d *DCGM) selectFields() {
 			d.missing = append(d.missing, f.Name)
 		}
 	}
-	d.fields = nil // address of the host engine
+	d.fields = nil // the host engine does not read these fields
 }
 
 // needing returns the selected fields that have values only if the given flag is set.
