@@ -123,6 +123,28 @@ east/vision,2026-10-01T00:00:00Z,3600,0.2,400,80
 	}
 }
 
+// TestImpactMerged checks that a component has one row for each hour, because the rows of a component must not overlap.
+// Two pods have the same cost center but different projects, and two reasons leave energy unattributed.
+func TestImpactMerged(t *testing.T) {
+	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", Energy: kWh, First: october, Last: october, Scrapes: 1}}, Charges: []table.Charge{
+		{Node: "n1", UUID: "GPU-1", Namespace: "ml", Pod: "a", PodUID: "a", Labels: "cost_center=4711,project=moon", Energy: kWh / 2},
+		{Node: "n1", UUID: "GPU-1", Namespace: "ml", Pod: "b", PodUID: "b", Labels: "cost_center=4711,project=mars", Energy: kWh / 4},
+		{Node: "n1", UUID: "GPU-1", Reason: "host", Energy: kWh / 8},
+		{Node: "n1", UUID: "GPU-1", Reason: "idle", Energy: kWh / 8},
+	}}
+	carbon := file(t, "from,zone,grams_per_kwh\n2026-10-01,DE,400\n")
+	r := run(t, "statement", "--books="+bookstest.File(t, "csv", h), "--from=2026-10-01", "--to=2026-10-01T01", "--by=label:cost-center", "--carbon="+carbon, "--format=impact-framework")
+	want := `component,timestamp,duration,energy,grid/carbon-intensity,carbon
+east/4711,2026-10-01T00:00:00Z,3600,0.75,400,300
+east/unattributed,2026-10-01T00:00:00Z,3600,0.25,400,100
+`
+	lines := strings.SplitAfter(r.out, "\n")
+	slices.Sort(lines[1:])
+	if diff := cmp.Diff(want, strings.Join(lines, "")); diff != "" || r.status != 0 {
+		t.Errorf("exit status %d, %s (-want +got):\n%s", r.status, r.err, diff)
+	}
+}
+
 // TestSkuPrice checks the rules for SkuPriceId in FOCUS 1.2. The id must be consistent over time and over billing
 // accounts, belong to one SkuId, and not contain a price, because separate columns contain the unit prices.
 func TestSkuPrice(t *testing.T) {

@@ -3,6 +3,7 @@ package ask
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/factors"
@@ -27,16 +28,12 @@ func (q *question) impact(ctx context.Context) (print.Answer, error) {
 	if err := q.complete(a, st.Hours); err != nil {
 		return print.Answer{}, err
 	}
-	var all []input
-	for _, c := range st.Charges {
-		if c.Energy == 0 {
-			continue
+	all := inputs(st.Charges, columns)
+	for _, i := range all {
+		i.kWh = float64(i.Energy) / 3.6e9 * q.factors.PUE.Of(i.Cluster)
+		if i.grams, i.known = q.factors.Grams(i.Use); !i.known && q.factors.Carbon != nil {
+			a.unknown[i.Cluster] += i.Energy
 		}
-		grams, known := q.factors.Grams(factors.Use{Cluster: c.Cluster, Hour: c.Hour, Energy: c.Energy})
-		if !known && q.factors.Carbon != nil {
-			a.unknown[c.Cluster] += c.Energy
-		}
-		all = append(all, input{component(c, columns), focusTime(c.Hour), float64(c.Energy) / 3.6e9 * q.factors.PUE.Of(c.Cluster), grams, !known})
 	}
 	a.unknownIntensities(q.factors)
 	answer := inputColumns.answer(all...)
@@ -46,19 +43,39 @@ func (q *question) impact(ctx context.Context) (print.Answer, error) {
 
 // input describes a group in an hour, with its energy in kWh and its emissions in grams.
 type input struct {
-	component, timestamp string
-	energy, grams        float64
-	unknown              bool // whether the emissions are unknown
+	factors.Use
+	component  string
+	kWh, grams float64
+	known      bool // whether the emissions are known
+}
+
+// inputs adds up the charges of each component and hour, because the inputs of a component must not overlap. Charges
+// with different labels or reasons can belong to the same component. Inputs without energy are omitted.
+func inputs(charges []table.Charge, columns []string) (all []*input) {
+	type key struct {
+		cluster, component string
+		hour               int64
+	}
+	known := make(map[key]*input)
+	for _, c := range charges {
+		at := key{c.Cluster, component(c, columns), c.Hour.Unix()}
+		if known[at] == nil {
+			known[at] = &input{Use: factors.Use{Cluster: c.Cluster, Hour: c.Hour}, component: at.component}
+			all = append(all, known[at])
+		}
+		known[at].Energy += c.Energy
+	}
+	return slices.DeleteFunc(all, func(i *input) bool { return i.Energy == 0 })
 }
 
 // inputColumns contains the columns of an input for the Impact Framework.
-var inputColumns = columns[input]{
-	{"component", "", print.Text, func(i input) any { return i.component }},
-	{"timestamp", "", print.Text, func(i input) any { return i.timestamp }},
-	{"duration", "", print.Text, func(input) any { return int64(time.Hour / time.Second) }},
-	{"energy", "", print.Text, func(i input) any { return i.energy }},
-	{"grid/carbon-intensity", "", print.Text, func(i input) any { return unless(i.unknown, i.grams/i.energy) }},
-	{"carbon", "", print.Text, func(i input) any { return unless(i.unknown, i.grams) }},
+var inputColumns = columns[*input]{
+	{"component", "", print.Text, func(i *input) any { return i.component }},
+	{"timestamp", "", print.Text, func(i *input) any { return focusTime(i.Hour) }},
+	{"duration", "", print.Text, func(*input) any { return int64(time.Hour / time.Second) }},
+	{"energy", "", print.Text, func(i *input) any { return i.kWh }},
+	{"grid/carbon-intensity", "", print.Text, func(i *input) any { return unless(!i.known, i.grams/i.kWh) }},
+	{"carbon", "", print.Text, func(i *input) any { return unless(!i.known, i.grams) }},
 }
 
 // component returns the name of a group.
