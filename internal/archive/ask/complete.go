@@ -87,10 +87,15 @@ func (a *account) checkAmounts(f factors.Factors) {
 	if a.rest.Energy < -books.MaxNegative {
 		a.notice("pods and units are charged %.3f kWh more than the boards used: run verify", float64(-a.rest.Energy)/3.6e9)
 	}
+	a.checkPrices()
+	a.unknownIntensities(f)
+}
+
+// checkPrices adds the notice about use without a price.
+func (a *account) checkPrices() {
 	if use := a.unpriced; use.Energy != 0 || use.GPUTime != 0 {
 		a.notice("incomplete: %.3f kWh and %.2f GPU hours have no price in --prices", float64(use.Energy)/3.6e9, float64(use.GPUTime)/3.6e6)
 	}
-	a.unknownIntensities(f)
 }
 
 // unknownIntensities adds the notices about hours without an intensity.

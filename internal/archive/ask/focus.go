@@ -91,6 +91,13 @@ func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) 
 	if err := q.complete(a, st.Hours); err != nil {
 		return answer, err
 	}
+	for i := range st.Charges {
+		c := &st.Charges[i]
+		if _, priced := q.factors.Cost(factors.Use{Cluster: c.Cluster, Model: c.Model, Hour: c.Hour, Energy: c.Energy, GPUTime: c.GPUTime}); !priced {
+			a.unpriced.Add(c)
+		}
+	}
+	a.checkPrices()
 	answer.Notices = a.notices
 	columns := focusColumns
 	if split {

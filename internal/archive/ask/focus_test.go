@@ -145,6 +145,17 @@ east/unattributed,2026-10-01T00:00:00Z,3600,0.25,400,100
 	}
 }
 
+// TestUnpriced checks the notice about use without a price. The prices begin a day after the books.
+func TestUnpriced(t *testing.T) {
+	list := file(t, "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-10-02,,,,0.3,2,EUR\n")
+	for _, format := range []string{"", "focus", "focus-1.2"} {
+		r := run(t, "statement", "--books="+books(t), "--from=2026-10-01", "--to=2026-10-03", "--prices="+list, "--format="+format, "-o", "csv")
+		if r.status != 0 || !strings.Contains(r.err, "incomplete: 24.000 kWh and 24.00 GPU hours have no price in --prices\n") {
+			t.Errorf("format %q: exit status %d: %s", format, r.status, r.err)
+		}
+	}
+}
+
 // TestSkuPrice checks the rules for SkuPriceId in FOCUS 1.2. The id must be consistent over time and over billing
 // accounts, belong to one SkuId, and not contain a price, because separate columns contain the unit prices.
 func TestSkuPrice(t *testing.T) {
