@@ -138,6 +138,24 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestTables checks that every row of a table is on one line. GitHub renders the rest of a wrapped row as another row.
+func TestTables(t *testing.T) {
+	rows := 0
+	for name, text := range pages(t) {
+		for line := range strings.SplitSeq(block.ReplaceAllString(text, ""), "\n") {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "|") {
+				continue
+			}
+			if rows++; !strings.HasSuffix(line, "|") {
+				t.Errorf("%s: a row does not end with |: %s", name, line)
+			}
+		}
+	}
+	if rows < 1000 {
+		t.Errorf("only %d rows", rows)
+	}
+}
+
 // TestIndex checks that the README's index has a row for each kind of reader, and that the README links every page of this folder.
 func TestIndex(t *testing.T) {
 	text := read(t, "../README.md")
