@@ -42,6 +42,8 @@ type Device struct {
 	// ReportsEvents is set while the driver delivers the GPU's XID errors as events. While it is not
 	// set, the absence of errors does not mean that the GPU is healthy.
 	ReportsEvents bool `json:"xid_events"`
+	// Released is set while the exporter does not open the GPU because an operator released it. It is not saved.
+	Released bool `json:"-"`
 }
 
 // indexed is the only vendor with a device plugin that names GPUs by index. A name with an index refers to a GPU

@@ -92,11 +92,12 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 
 func newGPU(s *gpu.Snapshot, g *gpu.GPU) GPU {
 	identity := func(s string) string { return labelvalue.Valid(gpu.Identity(s)) }
+	silent := len(s.Drivers) > 0 && !g.Released && !g.LastReading.IsZero() && s.At.Wall.Sub(g.LastReading) > silence
 	out := GPU{
 		UUID: labelvalue.Valid(g.UUID), Serial: identity(g.Serial), BoardPartNumber: identity(g.BoardPartNumber),
 		Model: identity(g.Model), PCIBusID: labelvalue.Valid(g.PCIBusID), ChassisSerial: identity(g.Platform.ChassisSerial),
 		ChassisSlot: g.Platform.Slot, TrayIndex: g.Platform.Tray, ModuleID: g.Platform.ModuleID, Present: g.Present,
-		Evidence: ofGPU(g, len(s.Drivers) > 0 && !g.LastReading.IsZero() && s.At.Wall.Sub(g.LastReading) > silence, slices.Concat(downLinks(s, g), recent(s, g))),
+		Evidence: ofGPU(g, silent, slices.Concat(downLinks(s, g), recent(s, g))),
 	}
 	out.Advice = worst(out.Evidence)
 	if !g.ReportsEvents {
@@ -142,7 +143,7 @@ func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
 }
 
 // ofGPU returns the findings about a GPU, worst first. The argument silent is set if the GPU was
-// not read although the driver responds. The argument compared contains findings from the
+// not read although the driver responds and no operator released the GPU. The argument compared contains findings from the
 // comparison with other GPUs. The result includes these findings.
 func ofGPU(g *gpu.GPU, silent bool, compared []Evidence) []Evidence {
 	found := slices.Concat(conditions(g, silent), compared, losses(&g.Events, g.Present))

@@ -80,6 +80,7 @@ func (s *Source) choose(r *Release) error {
 			r.others = append(r.others, d)
 			continue
 		case present(d):
+			d.Released = true
 			r.gpus = append(r.gpus, d)
 		}
 		found = true
