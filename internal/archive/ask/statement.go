@@ -150,6 +150,7 @@ func (q *question) accountOf(ctx context.Context, by string, of books.Query) (*a
 	for i := range st.Charges {
 		a.add(&st.Charges[i], q.factors)
 	}
+	a.profile()
 	slices.SortStableFunc(a.lines, func(x, y *line) int { return slices.Compare(x.values(columns), y.values(columns)) })
 	if err := q.complete(a, st.Hours); err != nil {
 		return nil, err
@@ -187,19 +188,26 @@ func (a *account) add(c *table.Charge, f factors.Factors) {
 	for _, l := range []*line{to, &a.total} {
 		l.Add(c)
 		l.cost, l.grams, l.idleCost = l.cost+cost, l.grams+grams, l.idleCost+idle
-		l.addProfiled(c)
 	}
 }
 
-// addProfiled adds the profiled part of a charge. The energy of this part is estimated from its share of the time. An
-// owner without an allocation, such as a user who is logged in to a machine, holds no GPU.
-func (l *line) addProfiled(c *table.Charge) {
-	used := max(c.Held, c.Active)
-	if c.Profiled != nil && *c.Profiled > 0 {
-		used = max(used, *c.Profiled)
-		l.profiled += float64(c.Energy) * float64(*c.Profiled) / float64(used)
+// profile determines the profiled parts of all lines. It uses the sums of the lines, so that the result does not depend
+// on the number of parts for which there are prices or intensities.
+func (a *account) profile() {
+	for _, l := range append(slices.Clone(a.lines), &a.rest, &a.others) {
+		l.profile()
+		a.total.used, a.total.profiled = a.total.used+l.used, a.total.profiled+l.profiled
 	}
-	l.used += used
+}
+
+// profile determines the profiled part of a line. The energy of this part is estimated from its share of the time. An
+// owner without an allocation, such as a user who is logged in to a machine, holds no GPU.
+func (l *line) profile() {
+	l.used = max(l.Held, l.Active)
+	if positive(l.Profiled) {
+		l.used = max(l.used, *l.Profiled)
+		l.profiled = float64(l.Energy) * float64(*l.Profiled) / float64(l.used)
+	}
 }
 
 // line returns the line to which a charge is added. Most charges of a line are consecutive.

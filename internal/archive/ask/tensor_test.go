@@ -64,6 +64,29 @@ red             1.000  0.0 %  0.0 %     0.0 %      0.00       0.00          0.00
 	}
 }
 
+// TestTensorParts checks that prices and intensities do not change the energy per tensor-active second. A team used a
+// GPU in two clusters and was profiled in one of them, for half of an hour.
+func TestTensorParts(t *testing.T) {
+	var hours []*table.Hour
+	for _, cluster := range []string{"east", "west"} {
+		h := &table.Hour{Cluster: cluster, Start: october, GPUs: []table.GPU{{Node: "n1", UUID: "GPU-" + cluster, Energy: kWh, First: october, Last: october, Scrapes: 1}}}
+		h.Charges = []table.Charge{{Node: "n1", UUID: "GPU-" + cluster, Namespace: "ml", Pod: "p", PodUID: "u", Team: "blue", Energy: kWh, Held: 3_600_000}}
+		hours = append(hours, h)
+	}
+	east, west := &hours[0].Charges[0], &hours[1].Charges[0]
+	east.Profiled, east.TensorActive, east.DRAMActive = new(int64(1_800_000)), new(int64(900_000)), new(int64(0))
+	west.Energy, hours[1].GPUs[0].Energy = 3*kWh, 3*kWh
+	folder := bookstest.File(t, "csv", hours...)
+	// A quarter of the time was profiled, and a quarter of 4 kWh is 3.6 MJ. In 900 s, this is 4000 J/s.
+	want := "line,team,profiled_share,joules_per_tensor_second\ngroup,blue,0.25,4000\ntotal,TOTAL,0.25,4000\n"
+	for _, flag := range []string{"--tz=UTC", "--prices=" + file(t, prices), "--carbon=" + file(t, "from,grams_per_kwh\n2026-10-01,400\n")} {
+		r := run(t, "statement", "--by=team", "--from=2026-10-01", "--to=2026-10-01T01", "-o", "csv", "--books="+folder, flag)
+		if diff := cmp.Diff(want, selected(r.out, strings.Split(strings.SplitN(want, "\n", 2)[0], ","))); diff != "" {
+			t.Errorf("%s: -want +got:\n%s\n%s%s", flag, diff, r.out, r.err)
+		}
+	}
+}
+
 // TestTensorUpgrade checks a file with rows from a version without profiled time. After the upgrade, the profiled time
 // of these rows must be unknown in tables and statements, next to an hour with a known time. TestDatabases in make e2e
 // checks the same for database servers.
