@@ -60,7 +60,7 @@ sums = november.groupby(["team", "reason"])[["energy_mj", "gpu_ms"]].sum()
 print(sums.to_csv())
 @@@
 
-The sums are integers, because no amount is missing. @make e2e-polars@ runs a program with Polars' package for Node.js, nodejs-polars 0.24. It reads
+The sums are integers, because no amount is null. @make e2e-polars@ runs a program with Polars' package for Node.js, nodejs-polars 0.24. It reads
 the Parquet files of the example and prints the same sums:
 
 @@@js
