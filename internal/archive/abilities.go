@@ -55,7 +55,7 @@ type lister interface {
 
 // partitioned is a sink that partitions its tables by month.
 type partitioned interface {
-	// PartitionsEnd returns the end of the unbroken sequence of months with partitions that begins with the current month.
+	// PartitionsEnd returns the start of the first month, from the current month on, for which a partition is missing.
 	// The result is zero if the program can create partitions.
 	PartitionsEnd(ctx context.Context, now time.Time) (time.Time, error)
 }

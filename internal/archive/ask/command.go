@@ -163,8 +163,8 @@ const (
 	invalid = 2
 )
 
-// Run answers a question and returns the exit status, which is 1 for an unknown name or another
-// error, and 2 for invalid flags.
+// Run answers a question and returns the exit status, which is 2 for an unknown command or
+// invalid flags, and 1 for an unknown name or another error.
 func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
 	if args[0] == completion {
 		err := Completion(t.Out, strings.Join(args[1:], " "), strings.Replace(t.Program, " ", "-", 1))

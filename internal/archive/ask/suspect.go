@@ -146,8 +146,8 @@ func fails(g table.GPU) bool {
 	return g.Losses > 0 || g.RemappedUncorrectable > 0 || slices.ContainsFunc(hardwareXIDs, func(code string) bool { return g.XIDs[code] > 0 })
 }
 
-// sample counts the days of GPUs, and those days on which a fault occurred. Several faults on one
-// day usually have the same cause.
+// sample counts the days of GPUs, and the days with a fault. Several faults on one day usually
+// have the same cause.
 type sample struct{ faulty, days int }
 
 func (s sample) String() string { return fmt.Sprintf("%d/%d", s.faulty, s.days) }

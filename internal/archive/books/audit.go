@@ -20,8 +20,8 @@ type Auditing interface {
 
 // Audit contains the sums of a period that an audit compares.
 type Audit struct {
-	// Statement contains the checks, and charges with the columns cluster, hour, reason and energy. All reasons are
-	// treated as one reason.
+	// Statement contains the checks, and charges with the columns cluster, hour, reason and energy. A database
+	// combines all reasons into one.
 	*Statement
 	// Found contains, for each cluster, the hours that have rows of GPUs. The manifest may contain other hours.
 	Found map[string]map[time.Time]bool

@@ -53,9 +53,9 @@ func (s *samples) board(l fold.Labels) Board {
 const (
 	// countHours is the number of hours that are counted together.
 	countHours = 192
-	// probe is the length of a window within an hour, and probeAt is the end of this window. A board
-	// that is missing in the hour is also missing in the window. To answer a query, a store reads only
-	// the samples in the window.
+	// probe is the length of a window within an hour, and probeAt is the end of this window. The
+	// window is short, because a store then reads few samples to answer a query. A board that is
+	// missing in the hour is also missing in the window.
 	probe   = "179999ms"
 	probeAt = 35 * time.Minute
 	whole   = "3599999ms"

@@ -57,7 +57,7 @@ func (d *database) whole(ctx context.Context, of Query) (span, error) {
 }
 
 // daily reports whether all charges of a day are added to the same sums. This is the case if the query does not group
-// by hour, or if each part begins at the start of a day.
+// by hour, or if it has parts and each part after the first one begins at the start of a day.
 func (s Query) daily() bool {
 	if !slices.Contains(s.By, hourColumn) {
 		return true

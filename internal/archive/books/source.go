@@ -18,7 +18,7 @@ type Source interface {
 	// Rows returns the GPUs in every filed hour, sorted by hour. A GPU in two places has two rows. If the query sets
 	// Places, a row may cover several hours, and only the rows of the same GPU are sorted by their first hour.
 	Rows(ctx context.Context, of Query) iter.Seq2[Row, error]
-	// Hours returns the filed hours without their energy, sorted by time.
+	// Hours returns the filed hours, sorted by time. Only some sources return the hours with their energy.
 	Hours(ctx context.Context, of Query) iter.Seq2[Hour, error]
 	// Boards returns the boards in filed hours, in each of their places and in any order. It may include boards from up to
 	// two hours before the period.
@@ -59,7 +59,7 @@ type Statement struct {
 // Row is a GPU in an hour.
 type Row struct {
 	table.GPU
-	// LastHour is the last of the consecutive hours that the row covers. It is zero if the row covers one hour.
+	// LastHour is the last of the consecutive hours that the row covers. If it is zero, the row covers one hour.
 	LastHour time.Time
 	// Refused contains the boards with impossible records in the hour. If it is not empty, the row has no amounts.
 	Refused fold.BoardErrors

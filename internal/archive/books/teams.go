@@ -16,7 +16,8 @@ type teams struct {
 	workloads, namespaces map[[2]string]team
 }
 
-// team is the name of a team, with the number of hours in which a label contained this name.
+// team is the name of a team, with the number of samples in which a label contained this name. For
+// workloads, this is a number of hours.
 type team struct {
 	name  string
 	hours float64

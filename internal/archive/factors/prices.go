@@ -17,7 +17,8 @@ type Price struct {
 	Currency         string
 }
 
-// Prices contains the rows of a price file. If several rows match, the last one is used.
+// Prices contains the rows of a price file. If several rows match, each of the two prices comes from the
+// last matching row that contains it.
 type Prices []Price
 
 func readPrices(path string) (all Prices, err error) {

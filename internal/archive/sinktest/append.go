@@ -19,8 +19,8 @@ type Appender interface {
 	Append(ctx context.Context, t table.Table, rows [][]any) error
 }
 
-// Events returns an event, a snapshot of the same version, events in other hours, days and months, and events without a
-// time. The texts of the events require quotes. All events arrive at the time of the first event.
+// Events returns an event, a snapshot of the same version, events in other hours, days and months, and an event without
+// a time. The texts of the events require quotes. All events arrive at the time of the first event.
 func Events() []table.Event {
 	at := Noon.Add(30*time.Minute + 5*time.Millisecond)
 	e := event.Event{

@@ -64,7 +64,7 @@ func revision(start time.Time, energy, n int64) *table.Hour {
 	return h
 }
 
-// Test runs the tests. Open opens a new, empty sink.
+// Test runs the tests. The function open opens a new, empty sink.
 func Test(t *testing.T, open func(t *testing.T) Sink) {
 	t.Run("replace", func(t *testing.T) { testReplace(t, open(t)) })
 	t.Run("correct", func(t *testing.T) { testCorrect(t, open(t)) })

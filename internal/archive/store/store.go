@@ -237,8 +237,8 @@ func named(s fold.Series, metric string) fold.Series {
 	return s
 }
 
-// SampledSince reports whether a cluster has samples in the week after a moment. Stores receive
-// samples in chronological order, so all samples up to that time have arrived.
+// SampledSince reports whether a cluster has samples in the week after a moment. If it has, all samples up to
+// the moment have arrived, because stores receive samples in chronological order.
 func (s *Store) SampledSince(ctx context.Context, cluster string, after, now time.Time) (found bool, err error) {
 	for _, length := range []time.Duration{10 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour} { // queries with longer windows take much more time
 		until := after.Add(length)

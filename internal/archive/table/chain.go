@@ -119,7 +119,8 @@ func ManifestDigest(row []any) string {
 // SumsDigest returns the digest of the rows of a month in [MonthlyCharges].
 func SumsDigest(rows [][]any) string { return rowsDigest(MonthlyCharges, rows) }
 
-// PrunedDigest returns the digest of the rows of the manifest that belong to pruned hours.
+// PrunedDigest returns the digest of the list of pruned hours in rows of the manifest. It covers only the cluster and
+// the hour of each row.
 func PrunedDigest(filed [][]any) string {
 	var hours [][]any
 	for _, row := range filed {
@@ -130,8 +131,8 @@ func PrunedDigest(filed [][]any) string {
 	return rowsDigest(Hours, hours)
 }
 
-// AdoptedDigest returns the digest of the rows of an hour that is in the manifest; see
-// [DigestRows]. The rows may be in any order.
+// AdoptedDigest returns the digest that the manifest contains for the rows of an hour; see [DigestRows]. The rows
+// may be in any order.
 func AdoptedDigest(rows func(t Table) [][]any) string {
 	return DigestRows(func(t Table) [][]any { return inOrder(t, rows(t)) })
 }

@@ -11,9 +11,9 @@ const maxLabels = 1024
 
 const labelsHelp = "labels of the pod that the reconciler exports, as name=value, separated by commas"
 
-// JoinLabels returns the text of the column labels: name=value, sorted by name and separated by commas. A name has the form of a
-// Prometheus label, such as cost_center for cost-center. Labels that Kubernetes does not permit are omitted. If the text would
-// exceed 1,024 bytes, the last labels are omitted.
+// JoinLabels returns the text of the column labels: name=value, sorted by name and separated by commas. A name has the
+// form of a Prometheus label, such as cost_center for cost-center. Labels without a value, and labels that Kubernetes
+// does not permit, are omitted. If the text would exceed 1,024 bytes, the last labels are omitted.
 func JoinLabels(values map[string]string) string {
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -52,7 +52,7 @@ func build[T any](name, help string, key []string, rows func(*Hour) []T, fields 
 	return t
 }
 
-// columnsOf returns the columns that a version of the schema added to a table.
+// columnsOf returns the columns of fields. A column counts as added if a version of the schema after since added it.
 func columnsOf[T any](fields []Field[T], since int) []Column {
 	all := make([]Column, len(fields))
 	for i, f := range fields {

@@ -11,8 +11,8 @@ import (
 // than any name in Kubernetes. Every database can index names of this length.
 const MaxText = 256
 
-// shorten returns a text that every sink can store. It truncates texts that are too long, and texts with zero bytes or
-// invalid UTF-8, which PostgreSQL rejects. To a truncated text, it appends "~" and the SHA-256 of the whole text, so
+// shorten returns a text that every sink can store. It truncates texts that are too long, and replaces zero bytes and
+// invalid UTF-8, which PostgreSQL rejects. To a changed text, it appends "~" and the SHA-256 of the original text, so
 // that different texts remain different.
 func shorten(text string) string {
 	if len(text) <= MaxText && utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 {

@@ -109,8 +109,8 @@ func (a *answers) known(key string) *ask.Reply {
 	return nil
 }
 
-// keep caches an answer, and removes expired answers. If there are too many rows, it removes all
-// other answers.
+// keep caches an answer with at most keptRows rows, and removes expired answers. If all cached
+// answers together have too many rows, it removes all other answers.
 func (a *answers) keep(key string, reply *ask.Reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

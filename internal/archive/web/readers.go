@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 )
 
-// Readers contains the scopes of readers.
+// readers contains the scopes of readers.
 type readers struct {
 	// Header is the header in which an authenticating proxy passes the user, or the user's groups separated by commas.
 	Header string `json:"header"`

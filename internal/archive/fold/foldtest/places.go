@@ -60,7 +60,7 @@ type drawnNode struct {
 	name   string
 	slots  []*drawnSlot
 	silent [][2]int // first minute and end, in minutes
-	busy   bool     // the board has an event in this block
+	busy   bool     // the node gets no further event in this block
 }
 
 type drawnSlot struct {
