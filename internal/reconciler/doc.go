@@ -1,6 +1,7 @@
-// Package reconciler assembles the program that has Kubernetes credentials. The program labels each Node with the
-// identity of the Node's GPUs, and exports the workload of each GPU pod.
+// Package reconciler assembles gpuledger-reconciler. The program labels each Node with the identity of the
+// Node's GPUs, and exports the workload of each GPU pod.
 //
-// One of the replicas is the leader. Only the leader reads the cluster and writes to it. The other replicas serve their
-// own health and wait for the Lease.
+// One of the replicas is the leader. Only the leader reads Nodes and pods, and only the leader writes to the cluster.
+// The other replicas serve their own health and wait for the Lease. If the webhook is enabled, every replica serves it,
+// and reads its parameters and its certificate.
 package reconciler

@@ -76,7 +76,8 @@ func Renew(data map[string][]byte, host string, now time.Time) (renewed map[stri
 	return renewed, true, nil
 }
 
-// valid reports whether the server's certificate remains valid for at least a month.
+// valid reports whether the authority signed the server's certificate, and whether this certificate is valid for the
+// host now and in a month.
 func valid(data map[string][]byte, authority *x509.Certificate, host string, now time.Time) bool {
 	server, err := parse(data[Server], data[ServerKey])
 	if err != nil {

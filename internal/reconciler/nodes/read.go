@@ -116,8 +116,9 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 }
 
 // skip leaves an exporter unread. The exporter's Node is unknown or has no known GPU, so the exporter's pod may be
-// forged. The exporter is queued when the Node is registered, or when a GPU of the Node becomes known. A change of the
-// expected inventory does not queue the exporter.
+// forged. The exporter is queued when the Node is registered, and when a GPU of the Node becomes known. A change of
+// the expected inventory does not queue the exporter, so skip also queues the exporter of a registered Node again
+// after some time.
 func (t *term) skip(name cache.ObjectName, node string, registered bool) {
 	t.fleet.skipped(name)
 	if registered {

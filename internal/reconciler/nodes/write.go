@@ -131,8 +131,9 @@ func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 }
 
 // kindOfUnknown is like kindOf, for a Node that has our labels but no annotation. If the labels are correct, the write
-// is a repair, because the annotation was removed or edited while there was no leader. If the labels are not correct,
-// they were just taken over, which only happens in the scheme gpuid.
+// is a repair, because the annotation was removed or edited while there was no leader. If the labels are not correct
+// in the scheme gpuid, they were probably just taken over, so the write is a first labelling. Otherwise the write is a
+// change of identity.
 func (t *term) kindOfUnknown(n *node, want nodelabel.Desired) string {
 	switch {
 	case all(n.Labels, n.owned.labels, want.Labels):

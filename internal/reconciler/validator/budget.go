@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// These values limit the number of Nodes that may change their identity in an hour. The limit is one in a hundred
-// Nodes, or a few Nodes in a small fleet. This is far more than the usual number of board replacements, and far less
-// than the number of Nodes that a bad driver release would change. A Node that changes repeatedly is stopped. It does
-// not use the budget of other Nodes.
+// These values limit the number of Nodes that may change in an hour: one in a hundred Nodes, or a few Nodes in a
+// small fleet. There is one budget for changes of identity, and one for Nodes that become unhealthy. This is far more
+// than the usual number of board replacements, and far less than the number of Nodes that a bad driver release would
+// change. A Node that changes repeatedly is stopped. It does not use the budget of other Nodes.
 const (
 	budgetWindow  = time.Hour
 	budgetLeast   = 10
@@ -20,7 +20,7 @@ const (
 	budgetPerNode = 4
 )
 
-// Budget counts changes of identity.
+// Budget counts changes of Nodes.
 type Budget struct {
 	spent map[string]spending // changes by Node
 	// approved is the number of changes beyond the limit that an administrator approved and that are unused. granted

@@ -217,8 +217,8 @@ func (j *Validator) Forget(name string) {
 	}
 }
 
-// Findings returns the states of the inventories by Node. A Node with a silent exporter has no conflict, because the
-// Node's board may have been moved.
+// Findings returns the states of the inventories by Node. It omits Nodes with a silent exporter, because their
+// boards may have been moved.
 func (j *Validator) Findings(now time.Time) map[string]Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -25,8 +25,8 @@ type book struct {
 	gone   map[claimKey]bool    // deleted claims that pods still refer to
 	owners map[reference]*owner
 	queues clusterQueues
-	// lives contains the workloads above the pods that could be read. news holds the events of workloads until takeNews
-	// returns them.
+	// lives contains the workloads above the pods, except workloads that could not be read. news holds the events of
+	// workloads until takeNews returns them.
 	lives map[reference]*life
 	news  []event.Event
 }
@@ -41,8 +41,8 @@ type entry struct {
 	amounts []amount
 	// ended is the time when the pod finished or was deleted. It is zero before that.
 	ended time.Time
-	// samples contains the series of the pod, or is nil before the series are rendered. A pod without a controller is
-	// its own workload, and other pods may also belong to this workload.
+	// samples contains the series of the pod, or is nil before the series are rendered. workload is set only for a
+	// pod without a controller. Such a pod is its own workload, and other pods may also belong to this workload.
 	samples  *podSamples
 	workload *level
 }

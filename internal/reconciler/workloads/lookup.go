@@ -38,8 +38,8 @@ type lookup struct {
 	mu sync.Mutex
 	// known contains the results that have not expired.
 	known map[reference]answer
-	// closed contains the times until which kinds are not requested in a namespace, because RBAC forbids this. One
-	// permission covers thousands of Jobs in a cluster.
+	// closed contains the times until which kinds are not requested in a namespace, because RBAC forbids this. A
+	// permission applies to all objects of a kind, such as thousands of Jobs.
 	closed map[scope]time.Time
 	// logged contains each kind for which an error was logged, with the reason for the error.
 	logged map[string]bool

@@ -51,7 +51,8 @@ func (p *pod) GetObjectMeta() metav1.Object {
 }
 
 // Keep reduces a pod to the parts that are kept in memory, if the pod requests a GPU or has a claim that may request a
-// GPU. It drops all other pods. Only one goroutine at a time may call Keep. Keep may also be called while Run runs.
+// GPU. For all other pods, it returns false. Only one goroutine at a time may call Keep. Keep may also be called while
+// Run runs.
 func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok bool) {
 	amounts, claims := w.requests(from), claimNames(from)
 	if len(amounts) == 0 && len(claims) == 0 {
