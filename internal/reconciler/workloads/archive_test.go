@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -163,6 +164,37 @@ func TestArchive(t *testing.T) {
 		}
 		if len(logged) != n || strings.Contains(w.events.String(), "snapshot") {
 			t.Errorf("%d events are logged, want %d", len(logged), n)
+		}
+	})
+}
+
+// TestWorkloadEnd checks that a workload ends with its last pod. The pods of the workload end shortly one after the
+// other, so their retention ends in the same sweep.
+func TestWorkloadEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		owners := chain("batch/v1 Job")
+		owners[0].CreationTimestamp = at(-time.Minute)
+		w := newWorld(t, nil, objects(owners)...)
+		archive := w.archived("-retention=10m")
+		w.lead()
+		defer w.stop()
+		const pods = 12
+		for i := range pods {
+			w.create("pods", gpuPod("p"+strconv.Itoa(i), "1", owners[0]))
+		}
+		time.Sleep(31 * time.Second) // after a sweep, which repeats every 30 seconds
+		last := time.Time{}
+		for i := range pods {
+			time.Sleep(2 * time.Second)
+			w.delete("pods", "p"+strconv.Itoa(i))
+			last = time.Now()
+		}
+		time.Sleep(11 * time.Minute)
+		synctest.Wait()
+		events, _ := archive.take()
+		i := slices.IndexFunc(events, func(e event.Event) bool { return e.Kind == "workload_ended" })
+		if i < 0 || !events[i].At.Equal(last) {
+			t.Errorf("the workload ended at %s in %+v, want %s", events[max(i, 0)].At, events[max(i, 0)], last)
 		}
 	})
 }

@@ -237,14 +237,20 @@ func (b *book) drop(e *entry) {
 	b.removeUser(e, e.pod.claims)
 }
 
-// sweep removes ended pods after their retention.
+// sweep removes ended pods after their retention, in the order of their ends, because a workload ends with its last
+// pod.
 func (b *book) sweep() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	var over []*entry
 	for _, e := range b.pods {
 		if b.over(e.ended) {
-			b.drop(e)
+			over = append(over, e)
 		}
+	}
+	slices.SortFunc(over, func(x, y *entry) int { return x.ended.Compare(y.ended) })
+	for _, e := range over {
+		b.drop(e)
 	}
 }
 
