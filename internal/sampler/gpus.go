@@ -95,7 +95,11 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	for _, reading := range report.Readings {
 		r.edit(reading.UUID, func(e *entry) { e.read(&reading) })
 	}
-	for _, x := range report.Events {
+}
+
+// addEvents counts error events of the drivers.
+func (r *gpuList) addEvents(events []gpu.DriverEvent) {
+	for _, x := range events {
 		r.edit(x.UUID, func(e *entry) { e.Events.Add(x) })
 	}
 }

@@ -141,6 +141,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 		s.modules.divide(&s.gpus, report.Readings)
 		s.histories.update(report.Readings, now)
 	}
+	s.gpus.addEvents(s.store.countable(report.Events))
 	if s.cfg.KernelLog != nil && s.store.ledger != nil { // the errors may already be in the state file, so the file must be read first
 		s.gpus.addKernel(s.store.switches.add(s.cfg.KernelLog()))
 	}

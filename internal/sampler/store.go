@@ -29,6 +29,10 @@ type store struct {
 	// ledger is nil while another exporter keeps the books of this node. It is also nil until the
 	// directory was opened, or until several attempts to open the directory failed.
 	ledger *ledger.Ledger
+	// locked is set while another exporter holds the directory. waiting contains the drivers' error events
+	// that are counted after the state file was read.
+	locked  bool
+	waiting []gpu.DriverEvent
 	// stale is set while the state in the file is, or may be, older than the books. A restart would
 	// continue from this older state.
 	stale bool
@@ -171,9 +175,9 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 		s.late(ctx, began)
 		return nil
 	}
-	s.dir, s.stale = o.dir, false
+	s.dir, s.stale, s.locked = o.dir, false, errors.Is(o.err, state.ErrLocked)
 	switch {
-	case errors.Is(o.err, state.ErrLocked):
+	case s.locked:
 		s.ledger = nil
 		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("not charging energy: %w", o.err))
 		return nil
@@ -193,6 +197,23 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 	s.restoreIdle(o.idle, o.ignored)
 	s.restoreJobs(o.jobs, o.noJobs)
 	return s.restore(began, o.content, o.unread)
+}
+
+// countable returns the error events to count now, given the new events. Events wait until the state file was
+// read, because the counts in the file replace all earlier counts. While another exporter holds the directory,
+// events are dropped, because the other exporter counts them.
+func (s *store) countable(events []gpu.DriverEvent) []gpu.DriverEvent {
+	for _, x := range events {
+		s.waiting = x.Queue(s.waiting)
+	}
+	if s.ledger == nil && !s.locked {
+		return nil
+	}
+	events, s.waiting = s.waiting, nil
+	if s.locked {
+		return nil
+	}
+	return events
 }
 
 // take waits for at most answerTimeout for the result of a lane.

@@ -28,11 +28,14 @@ func TestRestart(t *testing.T) {
 
 // TestTwoExporters checks a second exporter. Until the first exporter ends, the second exporter
 // publishes the GPUs but charges nothing. After that, it continues the books of the first exporter.
+// An error that the driver reports to both exporters counts once.
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
-	w.xids = []gpu.DriverEvent{{UUID: first, Code: 31, At: w.instant().Wall}}
+	xids := []gpu.DriverEvent{{UUID: first, Code: 31, At: w.instant().Wall}}
+	w.xids = xids
 	w.ticks(one, 2)
+	w.xids = xids
 	snap := w.ticks(two, 2)
 	if st := stageOf(snap, stage.State); len(snap.GPUs) != 2 || snap.GPUs[0].Book != nil || st.Up || st.Failures != 2 {
 		t.Errorf("second exporter: book %+v, stage %+v; want no book and the stage down", snap.GPUs[0].Book, st)
