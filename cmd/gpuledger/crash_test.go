@@ -194,8 +194,8 @@ func (v *victim) look(p page) bool {
 	return true
 }
 
-// From the counters of a page, counters returns all counters that continue after a restart of the exporter. Counters of
-// GPU health are omitted. The driver keeps these counters, and they restart when the driver is loaded.
+// counters returns the counters of a page that continue after a restart of the exporter. It omits counters of GPU
+// health, because the driver or the GPU keeps them.
 func counters(p page) map[string]sample {
 	out := make(map[string]sample)
 	for name, f := range p {

@@ -74,8 +74,7 @@ func (m *inspected) run(args ...string) (string, error) {
 }
 
 // TestUnitsCommand checks the list of managers and the explanation of a process's owner. An explanation contains the
-// rule that determines the owner, and for each other rule the reason why
-// the rule does not apply.
+// rule that determines the owner and, for each other rule, the reason why the rule does not apply.
 func TestUnitsCommand(t *testing.T) {
 	m := newInspected(t)
 	own := "/user.slice/user-500.slice/user@500.service"

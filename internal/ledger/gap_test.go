@@ -11,8 +11,8 @@ import (
 )
 
 // TestGap checks a gap, with and without a restart. The energy of the gap is charged to a
-// container only if nothing changed. The time of the gap counts only for containers that held the
-// GPU before.
+// container only if its pod was alone on the GPU and nothing changed. The time of the gap counts
+// only for containers that held the GPU at both ends.
 func TestGap(t *testing.T) {
 	p, mate, hog := process(21, in(train)), process(24, in(train)), process(31, in(serve))
 	again := new(*p)

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// bare contains resources and labels that Nodes without GPUs have.
+// bareResources and bareLabels contain resources and labels that Nodes without GPUs have.
 var (
 	bareResources = corev1.ResourceList{
 		"cpu": resource.MustParse("64"), "memory": resource.MustParse("1Ti"), "hugepages-2Mi": resource.MustParse("0"),

@@ -18,8 +18,8 @@ import (
 
 type keys = map[string]string
 
-// TestQueue checks the queues of pods that were copied from the schedulers' repositories. The files that source names
-// set or read these labels and annotations.
+// TestQueue checks the queues of pods that were copied from the schedulers' repositories. The field source names the
+// files that set or read these labels and annotations.
 func TestQueue(t *testing.T) {
 	tests := []struct {
 		name                     string

@@ -43,8 +43,7 @@ func nothing(*gputest.GPU) {}
 
 // A call describes which values are missing while a function of the driver fails.
 type call struct {
-	// gpu is the UUID of a GPU for which the call is made, or empty if the call does not concern a
-	// GPU.
+	// gpu is the index of a GPU for which the call is made, or none if the call does not concern a GPU.
 	gpu int
 	// first is the effect if the call fails for a new GPU, or nil if the call is not made for a new GPU. later is the
 	// effect if the call fails for a known GPU, or nil if the call is not repeated.

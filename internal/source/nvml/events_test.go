@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// watch runs the source s until the test ends, and returns the stages to which s reports.
+// watch runs the source s until the test ends.
 func watch(t *testing.T, s *nvml.Source) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

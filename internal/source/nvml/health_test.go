@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// healthValues contains driver's values, each with the expected metric and the expected value. The numbers of the
-// fields were copied from nvml.h (NVML_FI_DEV_*), not from a Go binding.
+// healthValues contains values of the driver, each with the expected metric and the expected value. The numbers of
+// the fields were copied from nvml.h (NVML_FI_DEV_*), not from a Go binding.
 var healthValues = map[string]struct {
 	driver uint64
 	metric string

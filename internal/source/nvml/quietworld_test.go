@@ -34,8 +34,8 @@ type quietWorld struct {
 	busy    int     // ms in the current utilisation sample
 	power   map[int64]float64
 	used    map[int64]float64
-	// sums contains the sums of the utilisation in the process samples of this second, and samples is
-	// the number of these samples.
+	// sampled contains, for each owner, the sum of the utilisation in the process samples of this
+	// second, and taken is the number of these samples.
 	sampled         []float64
 	taken, ringBusy int
 }
