@@ -20,7 +20,7 @@ func TestEstimates(t *testing.T) {
 		limit, stored, configured gpu.Watts
 		peer                      string // model of the other GPUs
 		peerLimit                 gpu.Watts
-		watts                     []gpu.Watts // median over the other GPUs, which are at rest
+		watts                     []gpu.Watts // powers of the other GPUs, which are at rest
 		want                      gpu.IdlePower
 	}{
 		{"configured, stored and peers", 750, 120, 130, model, 750, []gpu.Watts{140}, gpu.IdlePower{Power: 130, Source: gpu.IdleConfigured}},
@@ -163,8 +163,9 @@ func (m *meter) estimates(b *gpu.Book, watts, tolerance float64, when string) {
 	}
 }
 
-// TestLightWorkOnInstance checks an instance that has one of seven slices. The instance works and draws a third of the
-// GPU's power limit. The estimate must not exceed the true idle power of 110 W.
+// TestLightWorkOnInstance checks an instance that has one of seven slices. While the instance works, it draws a third
+// of the difference between the power limit and the idle power. The estimate must not exceed the true idle power of
+// 110 W.
 func TestLightWorkOnInstance(t *testing.T) {
 	const idle, limit = 110, 700
 	for _, share := range []float64{0.02, 0.1, 0.3} {
@@ -184,10 +185,10 @@ func TestLightWorkOnInstance(t *testing.T) {
 	}
 }
 
-// TestInstancesNeverIdle checks the estimate for a GPU of 70 W with two instances that are never idle. The estimate
-// uses the activity of the instances. An estimate without this activity would be an eighth of the limit (87.5 W), or
-// the lowest power if this is lower. If one instance always works, the idle power can be any power below the power of
-// the GPU.
+// TestInstancesNeverIdle checks the estimate for a GPU with an idle power of 70 W and two instances, of which one is
+// never idle. The estimate uses the activity of the instances. An estimate without this activity would be an eighth
+// of the limit (87.5 W), or the lowest power if this is lower. If this instance always works, the idle power can be
+// any power below the power of the GPU.
 func TestInstancesNeverIdle(t *testing.T) {
 	const idle, limit, work = 70, 700, 200 // W
 	for _, tt := range []struct {

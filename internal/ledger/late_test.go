@@ -45,7 +45,7 @@ func TestLateCounter(t *testing.T) {
 }
 
 // TestLateCounterOfTwo checks that late energy is charged like the energy of a gap if the owners
-// changed meanwhile. The GPU uses 690 J per second. For six seconds, the counter rises by a tenth of
+// changed meanwhile. The GPU uses 690 J per second. For five seconds, the counter rises by a tenth of
 // this energy in each second, and then it catches up. In the last second the board can have drawn 770
 // J (700 W over the second and one step of the counter).
 func TestLateCounterOfTwo(t *testing.T) {

@@ -117,7 +117,7 @@ func (m *machine) pass(d time.Duration, w gpu.Watts) {
 	m.now += d
 	for i, b := range m.boards {
 		b.counter += gpu.Millijoules((float64(w) + 50*float64(i)) * d.Seconds() * 1000)
-		b.throttled[gpu.ThrottleThermal] += d * time.Duration(int(w)%3) / 2 // the process works either for all, for half or for none of the time
+		b.throttled[gpu.ThrottleThermal] += d * time.Duration(int(w)%3) / 2 // the board is throttled for all, for half or for none of the time
 		b.throttled[gpu.ThrottlePowerBrake] += d * time.Duration(int(w)%2)
 	}
 }

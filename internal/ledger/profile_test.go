@@ -104,8 +104,8 @@ func TestProfiledInstances(t *testing.T) {
 		}
 		b = ask(t, l, o)
 	}
-	// From 0 to 4 s both owners are on instance 1. Then only the holder of the instance remains, because the other owner's
-	// process has moved. The instance is idle.
+	// Until 4 s each owner is alone on its own instance. Then instance 2 has two owners, because the process of the
+	// first owner has moved. The first owner still holds instance 1, which is idle.
 	got := []gpu.Profiled{
 		account(b, gpu.AccountKey{GPUInstance: "1", Owner: train}).Profiled, account(b, gpu.AccountKey{GPUInstance: "2", Owner: serve}).Profiled,
 	}

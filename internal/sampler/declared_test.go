@@ -45,7 +45,8 @@ func heldBy(g gpu.GPU, owner gpu.Owner) (held, gpuTime time.Duration) {
 }
 
 // TestFalsePrologFile checks a job that works on a GPU while a file names either other jobs or no live job. The job is
-// credited with the time for which it works, and the stage "units" reports the file.
+// credited with the time for which it works, and the stage "units" reports the file. A file that names both the job
+// and another one is not reported.
 func TestFalsePrologFile(t *testing.T) {
 	tests := []struct {
 		name  string

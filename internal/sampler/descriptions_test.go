@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// newJobWorld returns a world with the job 4711 on a GPU, after an exporter ran for n ticks and ended.
+// newJobWorld returns a world with the job 4711 on a GPU, after an exporter ran for 30 ticks and ended.
 func newJobWorld(t *testing.T, info gpu.UnitInfo) (*world, gpu.Unit) {
 	w, job := newWorld(t), gpu.Unit{Manager: "slurm", Name: "4711"}
 	w.runs(first, 42, job.Owner())

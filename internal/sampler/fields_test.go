@@ -24,9 +24,9 @@ var charged = []string{
 // ledger does not receive directly.
 var unused = []string{"Opening.Vendor", "Opening.Index", "Readings.ModuleShare", "Readings.Contexts.MemoryUsed", "Readings.Contexts.MPS", "Readings.Samples.Memory"}
 
-// TestEveryFieldIsUsed checks that the snapshot contains each value of a report. If the ledger
-// uses the value, the observation must contain it too. Other tests check memory, MPS clients and
-// Opening. ModuleShare is an exception, because the sampler computes it.
+// TestEveryFieldIsUsed checks that no value of a report is lost. If the ledger uses the value,
+// the observation must contain it. Otherwise the snapshot must contain it. Other tests check
+// memory, MPS clients and Opening. ModuleShare is an exception, because the sampler computes it.
 func TestEveryFieldIsUsed(t *testing.T) {
 	full := func() *gpu.Report {
 		r := gpu.Full[gpu.Report](true)

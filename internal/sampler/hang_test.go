@@ -48,10 +48,10 @@ func TestSaveHangs(t *testing.T) {
 	}
 }
 
-// TestOpeningHangs checks the time until the state file of the previous exporter is read. Books
-// and errors are not published in this time, because otherwise the content of the file would be
-// counted twice. GPUs are published, so probes and gauges work. An error in this time counts when the
-// file was read.
+// TestOpeningHangs checks the time until the state file of the previous exporter is read. Books and
+// errors are not published in this time, because otherwise the content of the file would be counted
+// twice. GPUs are published, so probes and gauges work. An error in this time counts after the file
+// was read.
 func TestOpeningHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -69,7 +69,7 @@ func newWorld(t *testing.T) *world {
 	for i, uuid := range []string{first, second} {
 		w.devices = append(w.devices, gpu.Device{
 			UUID: uuid, Index: i, PCIBusID: []string{"00000000:1B:00.0", "00000000:43:00.0"}[i],
-			Serial:       []string{"1320021000017", "1320021000034"}[i], // without a power limit, an unknown idle power is 0
+			Serial:       []string{"1320021000017", "1320021000034"}[i], // there is no power limit, so an unknown idle power is 0
 			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU,
 		})
 	}
