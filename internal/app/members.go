@@ -1,7 +1,6 @@
 package app
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -16,11 +15,9 @@ import (
 // that have a GPU on the PCI bus. If there is no AMD GPU on the bus, the exporter always reads
 // NVIDIA, because NVIDIA's GPUs may be invisible on the bus. Therefore the stage driver is down on
 // a node without a GPU.
-func (c *Config) members(library *nvml.Source, machine host.Host, now gpu.Clock, log *slog.Logger) []source.Member {
+func (c *Config) members(library *nvml.Source, instinct *amd.Source, machine host.Host, now gpu.Clock) []source.Member {
 	nvidia := source.Member{Stage: stage.Driver, Source: library}
-	other := source.Member{Stage: stage.AMDGPU, Source: amd.New(amd.Config{
-		Sys: c.SysFS, Proc: c.ProcFS, Clients: c.AMDClients, Health: c.Collector.Health, CallTimeout: c.CallTimeout, Now: now, Log: log,
-	})}
+	other := source.Member{Stage: stage.AMDGPU, Source: instinct}
 	switch c.Source {
 	case sourceNVML:
 		return []source.Member{nvidia}

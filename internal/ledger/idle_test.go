@@ -25,6 +25,8 @@ type meter struct {
 	// utilization is the utilisation of the GPU while samples name a process. unnamed is the GPU's utilisation while no
 	// sample names a process.
 	utilization, unnamed float64
+	// weighted is set if the activity is weighted. If no process has activity, the activity is then unknown.
+	weighted bool
 }
 
 func newMeter(t *testing.T) *meter {
@@ -44,6 +46,7 @@ func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.A
 	if len(activity) > 0 {
 		o.Utilization = new(m.utilization)
 	}
+	o.ActivityWeighted, o.ActivityKnown = m.weighted, !m.weighted || len(activity) > 0 || m.unnamed == 0
 	m.seconds++
 	return ask(m.t, m.l, o)
 }

@@ -99,6 +99,9 @@ type Observation struct {
 	Activity      []Activity
 	Sampled       gpu.Span
 	ActivityKnown bool
+	// ActivityWeighted is set if the driver reports only which processes use the GPU at one moment. The activity of the GPU
+	// was divided among these processes. If the GPU worked but no process used it at that moment, the activity is unknown.
+	ActivityWeighted bool
 	// Instances contains the time for which each MIG instance was busy since the last known value for this
 	// instance. If InstancesKnown is false, the busy time of the instances is unknown.
 	Instances      map[string]time.Duration

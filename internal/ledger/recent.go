@@ -18,7 +18,7 @@ const memory = time.Minute
 
 // add adds the sampled work of an interval on a whole GPU.
 func (r recentWork) add(p *part) {
-	if !p.signal || p.gap {
+	if !p.signal && !p.weighted || p.gap {
 		return
 	}
 	fade := math.Exp(-p.span().Len().Seconds() / memory.Seconds())
@@ -27,17 +27,29 @@ func (r recentWork) add(p *part) {
 			delete(r, owner)
 		}
 	}
+	own, _ := p.activity()
 	for i := range p.shares {
-		if s := &p.shares[i]; s.activity > s.served && !s.vanished {
-			r[s.owner] += (s.activity - s.served).Seconds()
+		if s := &p.shares[i]; p.signal && s.activity > s.served && !s.vanished {
+			r[s.owner] += (s.activity - s.served).Seconds() * p.unseen(own)
 		}
 	}
+}
+
+// unseen returns the weight of sampled work. The weight is 1 unless the activity is weighted. If the GPU is busy for a
+// share u of each interval, the driver reports no process in a share 1 − u of the intervals. For each interval with a
+// process, (1 − u) / u other intervals then have the same amount of work but no process.
+func (p *part) unseen(own time.Duration) float64 {
+	if !p.weighted {
+		return 1
+	}
+	took := p.span().Len().Seconds()
+	return max(0, took/own.Seconds()-1)
 }
 
 // byRecentWork weights the owners with a process by their recent work. It returns an empty weighting unless the GPU
 // was busy and no sample names a process.
 func (p *part) byRecentWork(r recentWork) weighting {
-	if !p.unnamed() {
+	if !p.unnamed() && !p.missed() {
 		return nil
 	}
 	var w weighting
@@ -48,6 +60,12 @@ func (p *part) byRecentWork(r recentWork) weighting {
 		}
 	}
 	return w
+}
+
+// missed reports whether the GPU was busy according to its utilisation, but no process used it at the moment of the
+// reading.
+func (iv *interval) missed() bool {
+	return iv.mig == nil && iv.weighted && !iv.signal && iv.measured && iv.utilization > 0
 }
 
 // unnamed reports whether no sample names a process, although the GPU was busy according to its utilisation.

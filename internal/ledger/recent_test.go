@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -96,5 +97,42 @@ func TestUnnamedWorkIsEstimated(t *testing.T) {
 	}
 	if last.Busy != 0.2 || last.BusySource != gpu.BusyUtilization {
 		t.Errorf("the interval was busy for %v according to %v, want 0.2, utilisation", last.Busy, last.BusySource)
+	}
+}
+
+// TestWorkAtNoMoment checks the charges for one second of an AMD GPU. The GPU was busy for 20 % of the second, but no
+// process used it at the moment of the reading. Earlier, the pod train was seen in a second in which the GPU
+// was busy for 20 % of the time, and the pod serve in a second in which it was busy for 80 % of the time. For each second
+// of the first kind with a process, four seconds have work but no process; of the second kind, a quarter of a second. So
+// train did four fifths of the work that was not seen.
+func TestWorkAtNoMoment(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		seen         bool
+		processes    []*gpu.Process
+		train, serve float64 // joules of the busy part
+	}{
+		{"both were seen", true, both, 80, 20},
+		{"one has ended", true, both[1:], 0, 100},
+		{"none was seen", false, both, 50, 50},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newMeter(t)
+			m.rest(100, 7)
+			if m.weighted = true; tt.seen {
+				m.draw(400, both, worked(ofTrain, 200))
+				m.draw(400, both, worked(ofServe, 800))
+			}
+			m.rest(100, 1)
+			before := m.draw(100, tt.processes).Accounts
+			m.unnamed = 0.2
+			after := m.draw(180, tt.processes).Accounts
+			for i, want := range []float64{tt.train, tt.serve} {
+				got := (after[i].Energy.Sum() - before[i].Energy.Sum()).Joules()
+				if want += 40; math.Abs(got-want) > 1 { // both pods hold the GPU, and pay for 80 J of idle energy
+					t.Errorf("%s is charged %.1f J, want %.0f J", after[i].Name, got, want)
+				}
+			}
+		})
 	}
 }

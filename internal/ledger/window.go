@@ -27,6 +27,8 @@ type window struct {
 	outdated bool
 	// signal is set if the activity was known in every observation.
 	signal bool
+	// weighted is set if the activity was weighted in an observation; see [Observation.ActivityWeighted].
+	weighted bool
 	// busy is set if the GPU was active. measured is set if every observation included the utilisation
 	// of the GPU. utilization is the sum of the utilisation values. looks is the number of
 	// observations.
@@ -95,6 +97,7 @@ func (w *window) add(o Observation, list []*gpu.Process, listed bool) {
 	w.listed = w.listed && listed
 	w.outdated = w.outdated || !o.ProcessesKnown
 	w.signal = w.signal && o.ActivityKnown
+	w.weighted = w.weighted || o.ActivityWeighted
 	w.measured = w.measured && o.Utilization != nil
 	if w.looks++; o.Utilization != nil {
 		w.busy = w.busy || *o.Utilization > 0
@@ -149,6 +152,7 @@ func (w *window) merge(later window) {
 	w.listed = w.listed && later.listed
 	w.outdated = w.outdated || later.outdated
 	w.signal = w.signal && later.signal
+	w.weighted = w.weighted || later.weighted
 	w.measured = w.measured && later.measured
 	w.utilization, w.looks = w.utilization+later.utilization, w.looks+later.looks
 	w.busy = w.busy || later.busy

@@ -17,7 +17,7 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 		Profiles:   profiles(r),
 		QuietPower: r.QuietPower, QuietSampled: r.QuietSampled,
 		ProcessesKnown: r.ContextsKnown, Partitions: d.Partitions, Places: make(map[gpu.ProcessID]string),
-		Activity: who.activity, Sampled: r.Sampled, ActivityKnown: r.SamplesKnown,
+		Activity: who.activity, Sampled: r.Sampled, ActivityKnown: r.SamplesKnown, ActivityWeighted: r.WeightedSamples,
 		Instances: instances(r), InstancesKnown: r.InstancesKnown,
 		Processes:   make([]*gpu.Process, 0, len(who.present)),
 		Allocations: revived(holding(v.allocations[r.UUID]), who.present), AllocationsKnown: v.allocationsKnown, Alive: v.alive,

@@ -47,8 +47,11 @@ func (s sums) count(later sums) uint64 {
 // process.
 func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy, uses map[uint32]use) {
 	samples := r.last.count(now)
-	if share, known := average(r.last.activity, now.activity, samples); known {
+	share, known := average(r.last.activity, now.activity, samples)
+	if r.summed = known; known {
 		out.Gauges[gpu.Utilization] = &share
+	} else if r.moment != nil && r.moment.activity.ok { // processes were observed at the same moment
+		out.Gauges[gpu.Utilization] = new(float64(r.moment.activity.n) / 100)
 	}
 	span := gpu.Span{From: r.last.at.Boot, To: now.at.Boot}
 	if r.last.at.IsZero() || span.Len() <= 0 || span.Len() > maxSpan {
@@ -125,6 +128,7 @@ func weigh(out *gpu.Reading, occupied []occupancy, uses map[uint32]use, span gpu
 	case len(uses) > 0 && len(occupied) == 1:
 		occupied[0].units.n, all = 1, 1
 	default:
+		out.WeightedSamples = true
 		return
 	}
 	for _, o := range occupied {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,7 +59,7 @@ func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	}
 	slices.SortFunc(contexts, func(a, b gpu.Context) int { return cmp.Compare(a.PID, b.PID) })
 	out.Contexts, out.ContextsKnown = contexts, true
-	return occupied
+	return append(occupied, r.ended(contexts)...)
 }
 
 // If a process has a context on the GPU, context returns this context. A context can name only one
@@ -118,16 +119,31 @@ func (r *reader) hasQueue(folder string, n node) (bool, error) {
 	return false, nil
 }
 
-// occupancy reads the number of compute units that a process occupies.
+// occupancy returns the number of compute units that a process occupied at the moment since the last reading. Without
+// such a moment, it reads the number now.
 func (r *reader) occupancy(folder string, pid uint32) occupancy {
-	o := occupancy{pid: pid}
-	for _, n := range r.nodes {
-		units, err := readNumber(folder, "stats_"+n.id, "cu_occupancy")
-		if err == nil {
-			o.units.n, o.units.ok = o.units.n+min(units, maxUnits), true
+	if r.moment == nil {
+		return occupancy{pid, readUnits(folder, r.nodes)}
+	}
+	units, listed := r.moment.units[pid]
+	if !listed { // the process started later
+		units.ok = true
+	}
+	return occupancy{pid, units}
+}
+
+// ended returns the occupancy of the processes that have ended since the moment.
+func (r *reader) ended(contexts []gpu.Context) (ended []occupancy) {
+	if r.moment == nil {
+		return nil
+	}
+	for _, pid := range slices.Sorted(maps.Keys(r.moment.units)) {
+		units := r.moment.units[pid]
+		if units.n > 0 && !slices.ContainsFunc(contexts, func(c gpu.Context) bool { return c.PID == pid }) {
+			ended = append(ended, occupancy{pid, units})
 		}
 	}
-	return o
+	return ended
 }
 
 // maxUnits is higher than the number of compute units of any GPU.

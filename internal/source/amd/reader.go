@@ -31,6 +31,9 @@ type reader struct {
 	scope  gpu.EnergyScope
 	meter  meter
 	last   sums // sums at the last reading
+	// summed is set if gpu_metrics contains sums of activity. moment is the use of the GPU since the last reading, or nil.
+	summed bool
+	moment *moment
 	// ras contains the error counts at the last identification, and errors contains the states of
 	// these counts.
 	ras    []gpu.RASErrors
@@ -62,7 +65,7 @@ func (r *reader) look() look {
 		r.again = now + identityAge
 	}
 	l.reading, l.err = r.read(due && r.cfg.Health)
-	l.device = r.device
+	l.device, l.summed = r.device, r.summed
 	return l
 }
 

@@ -306,7 +306,8 @@ func TestOccupancy(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty(), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 				t.Errorf("activity (-want +got):\n%s", diff)
 			}
-			if r.SamplesKnown == tt.unavailable || r.WeightedSamples != r.SamplesKnown || r.SamplesKnown && r.Sampled != span {
+			weighted := r.SamplesKnown || name == "busy, not seen"
+			if r.SamplesKnown == tt.unavailable || r.WeightedSamples != weighted || r.SamplesKnown && r.Sampled != span {
 				t.Errorf("known %v, weights %v, span %v", r.SamplesKnown, r.WeightedSamples, r.Sampled)
 			}
 		})

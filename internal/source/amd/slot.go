@@ -20,6 +20,10 @@ type slot struct {
 	files     []clientFile
 
 	lane lane.Lane[look]
+	// moment reads the use of the GPU between two readings. summed is set if gpu_metrics contained sums of activity at the
+	// last reading.
+	moment lane.Lane[moment]
+	summed bool
 	// reader is nil before the first look. While the lane is busy, the reader belongs to the lane.
 	reader  *reader
 	device  gpu.Device   // device at the last call; it has no UUID before the first call
@@ -33,6 +37,7 @@ type look struct {
 	device  gpu.Device
 	reader  *reader
 	began   time.Duration // boot clock
+	summed  bool
 	reading *gpu.Reading
 	err     error
 }
@@ -68,7 +73,7 @@ func (x *slot) begin(cfg Config) {
 		}
 	}
 	r := x.reader
-	r.nodes, r.platforms, r.files = x.nodes, x.platforms, x.files
+	r.nodes, r.platforms, r.files, r.moment = x.nodes, x.platforms, x.files, x.takeMoment()
 	x.lane.Begin(r.look)
 }
 
@@ -90,7 +95,7 @@ func (x *slot) take(ctx context.Context) bool {
 }
 
 func (x *slot) accept(l look) {
-	x.device, x.reader, x.reading, x.err = l.device, l.reader, l.reading, l.err
+	x.device, x.reader, x.reading, x.err, x.summed = l.device, l.reader, l.reading, l.err, l.summed
 }
 
 // errUnlisted is the reason that is logged for a lost GPU.

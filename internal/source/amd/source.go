@@ -22,6 +22,8 @@ type Config struct {
 	Sys, Proc string
 	// Clients makes the source also read DRM clients, which amdkfd does not list.
 	Clients bool
+	// Tick is the time between two Reads. It must be positive if Run is called.
+	Tick time.Duration
 	// Health enables [gpu.Reading.Health].
 	Health bool
 	// CallTimeout is the maximum time for which a Read waits for GPUs. It must be positive.
@@ -33,7 +35,8 @@ type Config struct {
 
 // Source reads the AMD GPUs of a node.
 type Source struct {
-	cfg Config
+	cfg    Config
+	ticked chan struct{} // filled by each Read
 
 	mu       sync.Mutex // permits one Read or Close at a time; guards the fields below
 	slots    []*slot
@@ -50,7 +53,7 @@ type Source struct {
 }
 
 // New returns a source. It reads nothing before the first Read.
-func New(cfg Config) *Source { return &Source{cfg: cfg} }
+func New(cfg Config) *Source { return &Source{cfg: cfg, ticked: make(chan struct{}, 1)} }
 
 // errLate is returned if no GPU responds in time.
 var errLate = errors.New("call timed out")
@@ -77,6 +80,10 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	s.refresh()
 	s.place(cards)
 	report, err := s.visit(ctx)
+	select {
+	case s.ticked <- struct{}{}:
+	default:
+	}
 	if err != nil {
 		return gpu.Report{}, fmt.Errorf("read amdgpu: %w", err)
 	}

@@ -1,0 +1,108 @@
+package amd
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// A moment contains the use of a GPU at one moment between two readings.
+type moment struct {
+	at time.Duration // boot clock
+	// units contains the number of occupied compute units by PID. A number may be unknown.
+	units map[uint32]value
+	// activity is the firmware's average in percent. It is unknown if gpu_metrics contains sums of activity.
+	activity value
+}
+
+// Run reads the occupancy of processes once after each [Source.Read], at a random moment within a tick, until the context
+// ends. Without Run, each Read reads the occupancy. A tenant could then work only between the ticks.
+func (s *Source) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.ticked:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(rand.N(s.cfg.Tick)):
+		}
+		s.observe()
+	}
+}
+
+// observe starts to read the occupancy on all GPUs without partitions.
+func (s *Source) observe() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	for _, x := range s.slots {
+		if !x.present || x.moment.Busy() || x.device.UUID == "" || x.device.Partitions != nil {
+			continue
+		}
+		cfg, folder, nodes, summed := s.cfg, x.folder, x.nodes, x.summed
+		x.moment.Begin(func() moment { return readMoment(cfg, folder, nodes, summed) })
+	}
+}
+
+// readMoment reads the use of a GPU. The result contains no processes if they cannot be listed.
+func readMoment(cfg Config, folder string, nodes []node, summed bool) moment {
+	m := moment{at: cfg.Now().Boot}
+	root := filepath.Join(cfg.Sys, "class/kfd/kfd/proc")
+	entries, err := os.ReadDir(root)
+	if err != nil || len(entries) > maxProcesses {
+		return m
+	}
+	m.units = make(map[uint32]value, len(entries))
+	for _, e := range entries {
+		pid, err := strconv.ParseUint(e.Name(), 10, 32)
+		if err != nil || pid == 0 {
+			continue
+		}
+		m.units[uint32(pid)] = readUnits(filepath.Join(root, e.Name()), nodes)
+	}
+	if !summed {
+		m.activity = readAverage(folder)
+	}
+	return m
+}
+
+// readUnits reads the number of compute units that a process occupies.
+func readUnits(folder string, nodes []node) (units value) {
+	for _, n := range nodes {
+		if occupied, err := readNumber(folder, "stats_"+n.id, "cu_occupancy"); err == nil {
+			units.n, units.ok = units.n+min(occupied, maxUnits), true
+		}
+	}
+	return units
+}
+
+// readAverage reads the firmware's average of a GPU's activity in percent.
+func readAverage(folder string) value {
+	if file, err := readFile(folder, "gpu_metrics"); err == nil {
+		if m, err := decode(file); err == nil && m.activity.ok {
+			return m.activity
+		}
+	}
+	n, err := readNumber(folder, "gpu_busy_percent")
+	return value{n, err == nil && n <= 100}
+}
+
+// takeMoment returns the occupancy since the last reading, or nil if there is none.
+func (x *slot) takeMoment() *moment {
+	if !x.moment.Busy() {
+		return nil
+	}
+	m, ok := x.moment.Poll()
+	if !ok || m.units == nil || m.at <= x.reader.last.at.Boot {
+		return nil
+	}
+	return &m
+}
