@@ -42,7 +42,8 @@ type board struct {
 	last        int     // index of the worker that ran last; -1 before any worker ran
 	tail        float64 // additional power after work in W
 	// floors is the energy of the floor since the start.
-	floors float64
+	floors    float64
+	occupancy occupancy
 	ring
 }
 
@@ -111,7 +112,7 @@ func (b *board) step() {
 		}
 		s.unused += b.floor * s.part * rest
 		s.active += 1 - rest
-		if b.now%gpmStep == gpmOffset {
+		if b.now%gpmStep == gpmOffset || b.AMD != NoAMD {
 			s.counted = s.active
 		}
 		left = min(left, rest)
@@ -122,10 +123,11 @@ func (b *board) step() {
 	b.busySum += 1 - left
 	b.now++
 	b.busy[b.now%kept], b.power[b.now%kept] = b.busySum, b.energy
-	if b.now%counterStep == 0 {
+	if b.now%counterStep == 0 || b.AMD != NoAMD {
 		b.counter = b.energy
 	}
 	b.sample(b)
+	b.look()
 }
 
 // afterwards returns the additional energy after work in this step.
@@ -147,7 +149,7 @@ func (b *board) afterwards(left float64) float64 {
 // run runs the waiting work of a slot for a millisecond. Each call starts with another worker. run returns the part of
 // the millisecond in which no worker ran.
 func (b *board) run(s *slot) (left float64) {
-	if b.MPS != NoMPS {
+	if b.MPS != NoMPS || b.isWholeAMD() {
 		return b.runTogether(s)
 	}
 	left = 1
@@ -167,8 +169,8 @@ func (b *board) run(s *slot) (left float64) {
 	return max(left, 0)
 }
 
-// runTogether is [board.run] for clients of an MPS server. Clients of an MPS server do not wait for each other. Clients
-// that run at the same time divide the busy time in proportion to their work.
+// runTogether is [board.run] for clients of an MPS server and for processes of a whole AMD GPU. They do not wait for each
+// other. If they run at the same time, they divide the busy time in proportion to their work.
 func (b *board) runTogether(s *slot) (left float64) {
 	left = 1
 	sum := 0.

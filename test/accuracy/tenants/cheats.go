@@ -28,6 +28,8 @@ type Cheat struct {
 	Tail gpu.Watts
 	// Rest is the time at the start in which she does not work.
 	Rest time.Duration
+	// Units is the number of compute units that her waves occupy on an AMD GPU; 0 means half of the units.
+	Units int
 }
 
 // A Scene is a GPU on which mallory cheats.
@@ -35,6 +37,7 @@ type Scene struct {
 	Cheat
 	Driver
 	Sharing
+	AMD
 	Floor gpu.Watts
 	// Replicas is the number of replicas that the victim holds. Mallory holds one replica. Busy is set
 	// if the victim works a fifth of the time.
@@ -51,8 +54,13 @@ func (s Scene) String() string {
 	if s.Busy {
 		victim = "busy"
 	}
-	if s.isMIG() {
+	switch {
+	case s.isDivided() && s.isAMD():
+		return fmt.Sprintf("%s victim on another partition, %v W", victim, s.Floor)
+	case s.isDivided():
 		return fmt.Sprintf("%s victim on 4g, %v W", victim, s.Floor)
+	case s.isAMD():
+		return fmt.Sprintf("%s victim with %d of %d replicas, %v W, %v", victim, s.Replicas, s.Replicas+1, s.Floor, s.AMD)
 	}
 	return fmt.Sprintf("%s victim with %d of %d replicas, %v W, %v", victim, s.Replicas, s.Replicas+1, s.Floor, s.Driver)
 }
@@ -117,19 +125,22 @@ func afterSamples(how Driver, length float64) Load {
 // Honest returns the scene in which mallory does the same work without a trick. She does each minute's work
 // in one piece, with a single process, and does not work on other GPUs.
 func (s Scene) Honest() Scene {
-	load := s.Load
-	s.Load = func(how Driver) Load { return Gathered(load(how), 60_000) }
+	load, period := s.Load, int64(60_000)
+	if s.isAMD() {
+		period += 370 // otherwise the work would begin at the same time before each reading
+	}
+	s.Load = func(how Driver) Load { return Gathered(load(how), period) }
 	if more := s.Watts / s.Ordinary; s.Ordinary > 0 {
-		s.Load = func(how Driver) Load { return Gathered(longer(load(how), more), 60_000) }
+		s.Load = func(how Driver) Load { return Gathered(longer(load(how), more), period) }
 		s.Watts = s.Ordinary
 	}
-	s.Lifetime, s.Peer = 0, nil
+	s.Lifetime, s.Peer, s.Units = 0, nil, 0
 	return s
 }
 
 // World returns the simulation of the scene.
 func (s Scene) World(length time.Duration) World {
-	mallory := Tenant{Name: "mallory", Replicas: 1, Watts: s.Watts, Lifetime: s.Lifetime, Load: s.Load(s.Driver)}
+	mallory := Tenant{Name: "mallory", Replicas: 1, Watts: s.Watts, Lifetime: s.Lifetime, Units: s.Units, Load: s.Load(s.Driver)}
 	if load, from := mallory.Load, s.Rest.Milliseconds(); from > 0 {
 		mallory.Load = func(ms int64) float64 {
 			if work := load(ms); ms >= from {
@@ -143,7 +154,7 @@ func (s Scene) World(length time.Duration) World {
 		victim.Load = Bursts(20, 0.2, 14)
 	}
 	w := World{Name: s.Name + ", " + s.String(), Driver: s.Driver, Length: length, Seed: 42}
-	w.GPUs = []GPU{{Model: model, Limit: 700, Floor: s.Floor, Tail: s.Tail, Tenants: []Tenant{mallory, victim}}}
+	w.GPUs = []GPU{{Model: model, Limit: 700, Floor: s.Floor, Tail: s.Tail, AMD: s.AMD, Tenants: []Tenant{mallory, victim}}}
 	s.divide(&w.GPUs[0])
 	if s.Configured {
 		w.GPUs[0].Configured = s.Floor

@@ -37,6 +37,8 @@ type reader struct {
 	buffers buffers
 	// active is the time with work of each instance at the last observation, in milliseconds; nil before the first.
 	active []float64
+	// busySince is the time with work of the GPU at the last observation, in milliseconds.
+	busySince float64
 }
 
 // A mark is the truth at an observation.
@@ -99,9 +101,12 @@ func (r *reader) observe() ledger.Observation {
 		}
 	}
 	taken, powers := r.drain()
-	if r.Slices != nil {
+	switch {
+	case r.Slices != nil:
 		r.observeInstances(&o)
-	} else {
+	case r.AMD != NoAMD:
+		r.observeOccupancy(&o)
+	default:
 		o.Utilization = new(math.Round(100*r.busyOver(int64(1000/r.how.PerSecond))) / 100)
 		o.QuietPower, o.QuietSampled = r.quietPower(at, taken, powers), r.how.Power > 0
 		o.Sampled, o.Activity = r.fold(at, taken)
@@ -111,8 +116,8 @@ func (r *reader) observe() ledger.Observation {
 	return o
 }
 
-// observeInstances adds the MIG instances to an observation. In MIG mode the driver has no samples of processes, of power or
-// of the GPU's utilisation. GPM counts the activity of each instance.
+// observeInstances adds the MIG instances, or the partitions of an AMD GPU, to an observation. The driver has no samples of
+// processes, of power or of the GPU's utilisation in this case. GPM and gpu_metrics count the activity of each instance.
 func (r *reader) observeInstances(o *ledger.Observation) {
 	o.Partitions = &gpu.Partitioning{}
 	o.Places = make(map[gpu.ProcessID]string)

@@ -7,41 +7,66 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Sharing is the way in which mallory and the victim share the GPU. There are three ways: they time-slice the GPU, they
-// hold MIG instances (mallory 3g, the victim 4g), or they are clients of one MPS server.
+// Sharing is the way in which mallory and the victim share the GPU. They time-slice the GPU, they hold MIG instances
+// (mallory 3g, the victim 4g), they are clients of one MPS server, they share a whole AMD GPU, or each of them holds one
+// of two partitions of an AMD GPU.
 type Sharing int
 
 // These are the ways to share a GPU. On GPUs with GPM, the driver measures the activity of MIG instances. The samples
-// of an MPS server name the server or its clients.
+// of an MPS server name the server or its clients. Only the revisions 1.6 to 1.9 of AMD's gpu_metrics contain sums of
+// activity.
 const (
 	TimeSliced Sharing = iota
 	MIGWithGPM
 	MIGWithoutGPM
 	MPSNamesServer
 	MPSNamesClients
+	AMDWithSums
+	AMDWithoutSums
+	AMDPartitionsWithSums
+	AMDPartitionsWithoutSums
 )
 
 // Sharings contains all ways except time-slicing.
-var Sharings = []Sharing{MIGWithGPM, MIGWithoutGPM, MPSNamesServer, MPSNamesClients}
+var Sharings = []Sharing{MIGWithGPM, MIGWithoutGPM, MPSNamesServer, MPSNamesClients,
+	AMDWithSums, AMDWithoutSums, AMDPartitionsWithSums, AMDPartitionsWithoutSums}
 
 func (s Sharing) String() string {
-	return [...]string{"time-slicing", "MIG with GPM", "MIG without GPM", "MPS, samples name the server", "MPS, samples name the client"}[s]
+	return [...]string{"time-slicing", "MIG with GPM", "MIG without GPM", "MPS, samples name the server", "MPS, samples name the client",
+		"AMD, revisions 1.6 to 1.9", "AMD, other revisions", "AMD partitions, revisions 1.6 to 1.9", "AMD partitions, other revisions"}[s]
 }
 
-func (s Sharing) isMIG() bool { return s == MIGWithGPM || s == MIGWithoutGPM }
+// isDivided reports whether the GPU has MIG instances or partitions.
+func (s Sharing) isDivided() bool {
+	return s == MIGWithGPM || s == MIGWithoutGPM || s == AMDPartitionsWithSums || s == AMDPartitionsWithoutSums
+}
 
-// migSlices contains the slices of the instances 3g and 4g.
-var migSlices = []int{3, 4}
+// isAMD reports whether the GPU is an AMD GPU.
+func (s Sharing) isAMD() bool { return s >= AMDWithSums }
 
-// divide divides a GPU of mallory and the victim in this way. A MIG instance draws a part of the power of a whole GPU.
+// slices returns the slices of the instances 3g and 4g, or the dies of the partitions of an MI300X in DPX mode.
+func (s Sharing) slices() []int {
+	if s.isAMD() {
+		return []int{4, 4}
+	}
+	return []int{3, 4}
+}
+
+// divide divides a GPU of mallory and the victim in this way. An instance draws a part of the power of a whole GPU.
 func (s Sharing) divide(g *GPU) {
+	if s.isAMD() {
+		g.Model, g.Limit = amdModel, 750
+		if g.AMD == NoAMD {
+			g.AMD = AMDSums
+		}
+	}
 	switch {
-	case s.isMIG():
-		g.Slices, g.GPM = migSlices, s == MIGWithGPM
-		all := float64(migSlices[0] + migSlices[1])
+	case s.isDivided():
+		g.Slices, g.GPM = s.slices(), s == MIGWithGPM || s == AMDPartitionsWithSums
+		all := float64(g.Slices[0] + g.Slices[1])
 		for i := range g.Tenants {
 			t := &g.Tenants[i]
-			t.Instance, t.Replicas, t.Watts = i, 1, t.Watts*float64(migSlices[i])/all
+			t.Instance, t.Replicas, t.Watts = i, 1, t.Watts*float64(g.Slices[i])/all
 		}
 	case s == MPSNamesServer:
 		g.MPS = MPSServer
@@ -53,7 +78,7 @@ func (s Sharing) divide(g *GPU) {
 // victimWatts returns the power of the victim's work. Work that does not wait for mallory's work draws less, so that both together
 // stay below the limit.
 func (s Sharing) victimWatts() float64 {
-	if s == MPSNamesServer || s == MPSNamesClients {
+	if !s.isDivided() && s != TimeSliced {
 		return 200
 	}
 	return 400
@@ -61,16 +86,32 @@ func (s Sharing) victimWatts() float64 {
 
 // SharingScenes returns the scenes of a cheat for a way to share a GPU. The driver averages power over a second.
 func SharingScenes(c Cheat, how Sharing) (all []Scene) {
-	if how.isMIG() {
-		for _, floor := range []gpu.Watts{70, 110} {
-			s := Scene{Cheat: c, Sharing: how, Floor: floor}
-			all = append(all, s, s.besideBusy())
-		}
-		return all
-	}
-	for _, names := range []Names{NamesActive, NamesLast, NamesNone} {
-		s := Scene{Cheat: c, Sharing: how, Floor: 70, Driver: Driver{Names: names, Power: time.Second}, Replicas: 3}
+	add := func(s Scene) {
+		s.Cheat, s.Sharing = c, how
 		all = append(all, s, s.besideBusy())
+	}
+	switch {
+	case how == AMDWithSums || how == AMDWithoutSums:
+		for _, floor := range amdFloors {
+			if how == AMDWithSums {
+				add(Scene{Floor: floor, AMD: AMDSums, Replicas: 3})
+				continue
+			}
+			add(Scene{Floor: floor, AMD: AMDShortAverage, Replicas: 3})
+			add(Scene{Floor: floor, AMD: AMDLongAverage, Replicas: 3})
+		}
+	case how.isAMD():
+		for _, floor := range amdFloors {
+			add(Scene{Floor: floor})
+		}
+	case how.isDivided():
+		for _, floor := range []gpu.Watts{70, 110} {
+			add(Scene{Floor: floor})
+		}
+	default:
+		for _, names := range []Names{NamesActive, NamesLast, NamesNone} {
+			add(Scene{Floor: 70, Driver: Driver{Names: names, Power: time.Second}, Replicas: 3})
+		}
 	}
 	return all
 }
@@ -84,11 +125,12 @@ func (s Scene) besideBusy() Scene {
 	return s
 }
 
-// SharingCheats returns the cheats for a way to share a GPU. In MIG mode the driver provides no samples of processes
-// and no samples of power. Instead, the driver provides counters. The exporter reads these counters every second.
+// SharingCheats returns the cheats for a way to share a GPU. In MIG mode and on AMD GPUs, the driver provides no samples of
+// processes and no samples of power. Instead, the exporter reads counters and, on AMD GPUs, the occupied compute units every
+// second.
 func SharingCheats(how Sharing) (all []Cheat) {
 	all = slices.DeleteFunc(Cheats(), func(c Cheat) bool { return c.Peer != nil || c.Tail > 0 || c.Lifetime > 0 })
-	if how.isMIG() {
+	if how.isDivided() || how.isAMD() {
 		all = slices.DeleteFunc(all, func(c Cheat) bool {
 			return slices.Contains([]string{"work right after each sample of activity", "1 ms after each sample of activity", "work before each sample of power"}, c.Name)
 		})
@@ -96,6 +138,9 @@ func SharingCheats(how Sharing) (all []Cheat) {
 			Cheat{Name: "work right after each reading", Watts: 400, Load: always(func() Load { return afterReadings(100) })},
 			Cheat{Name: "1 ms after each reading", Watts: 590, Load: always(func() Load { return afterReadings(1) })},
 		)
+	}
+	if how.isAMD() {
+		all = append(all, amdCheats(how)...)
 	}
 	return append(all, Cheat{Name: "kernels with much power", Watts: 590, Ordinary: 400, Load: always(func() Load { return Bursts(20, 0.2, 15) })})
 }

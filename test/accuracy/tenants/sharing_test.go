@@ -14,10 +14,43 @@ const sharingLimit, powerLimit, configuredPowerLimit = 0.02, 0.08, 0.06
 
 const muchPower = "kernels with much power"
 
-// TestSharingCheats checks that cheats on MIG instances, and on an MPS server that samples name, move at most 2 %. Exceptions are kernels
-// with much power on MIG instances with GPM, because GPM does not report power.
+// amdLimits contains the parts that a cheat on a whole AMD GPU may move, unless a cheat may move only sharingLimit.
+// Occupied compute units do not show power, and a process is rarely seen at work if it works for a small part of the time.
+var amdLimits = map[string]float64{
+	"slightly busy from boot, in bursts of 20 ms": 0.04,
+	"slightly busy from boot, evenly":             0.04,
+	"slightly busy from boot, 1 ms at a time":     0.03,
+	"work that rounds to 1 %":                     0.03,
+	"work right after each reading":               0.10,
+	"few compute units":                           0.12,
+	"all compute units for a short time":          0.20,
+	"a wave that waits on one compute unit":       0.10,
+	muchPower:                                     0.14,
+}
+
+// TestAMDCheats checks cheats on whole AMD GPUs. If the exporter read the occupied compute units at each tick, and not at
+// a random moment, work between the ticks would move more than 70 %. If it divided the energy of other seconds by replicas,
+// bursts would move 12 %.
+func TestAMDCheats(t *testing.T) {
+	for _, c := range tenants.SharingCheats(tenants.AMDWithSums) {
+		limit := amdLimits[c.Name]
+		if limit == 0 {
+			limit = sharingLimit
+		}
+		for _, s := range tenants.SharingScenes(c, tenants.AMDWithSums)[:2] {
+			s.Configured = true
+			if part := moved(t, s); part > limit {
+				t.Errorf("%s, %v: %.1f %% of the GPU's energy are moved, want at most %.0f %%", c.Name, s, 100*part, 100*limit)
+			}
+		}
+	}
+}
+
+// TestSharingCheats checks that cheats on MIG instances, on an MPS server that samples name, and on partitions of AMD GPUs
+// move at most 2 %. Exceptions are kernels with much power if the activity of instances is known, because activity does not
+// show power.
 func TestSharingCheats(t *testing.T) {
-	for _, how := range []tenants.Sharing{tenants.MIGWithGPM, tenants.MIGWithoutGPM, tenants.MPSNamesServer} {
+	for _, how := range []tenants.Sharing{tenants.MIGWithGPM, tenants.MIGWithoutGPM, tenants.MPSNamesServer, tenants.AMDPartitionsWithSums, tenants.AMDPartitionsWithoutSums} {
 		for _, c := range tenants.SharingCheats(how) {
 			for _, configured := range []bool{false, true} {
 				s := tenants.SharingScenes(c, how)[0]
@@ -25,7 +58,7 @@ func TestSharingCheats(t *testing.T) {
 				if c.Name == muchPower {
 					s = tenants.SharingScenes(c, how)[1]
 				}
-				if c.Name == muchPower && how == tenants.MIGWithGPM {
+				if c.Name == muchPower && (how == tenants.MIGWithGPM || how == tenants.AMDPartitionsWithSums) {
 					if limit = powerLimit; configured {
 						limit = configuredPowerLimit
 					}
@@ -54,6 +87,7 @@ func TestSharedTruth(t *testing.T) {
 	victim.Instance = 0
 	// At least one works 1 − 0.5 × 0.8 = 60 % of the time. Mallory does 5 of 7 parts of the work.
 	near("MPS", tenants.GPU{MPS: tenants.MPSClients, Tenants: []tenants.Tenant{mallory, victim}}, 70./4+150, 42*5./7+28./4+150)
+	near("AMD", tenants.GPU{AMD: tenants.AMDSums, Tenants: []tenants.Tenant{mallory, victim}}, 70./4+150, 42*5./7+28./4+150)
 }
 
 // TestSharedCharges checks the charges of busy MIG instances and clients against the rule of docs/energy.md, with a configured idle power
@@ -67,12 +101,21 @@ func TestSharedCharges(t *testing.T) {
 			},
 		}}}
 	}
+	amd := func(w tenants.World) tenants.World {
+		w.GPUs[0].AMD = tenants.AMDSums
+		return w
+	}
 	charged := func(w tenants.World) float64 {
 		r := run(t, w)
 		return r.Share("mallory").Charged
 	}
 	near(t, "MIG with GPM", charged(world(0, []int{3, 4}, true, 1, [2]float64{210, 280})), (30+105.)/(70+105+56), 0.005)
 	near(t, "MIG without GPM", charged(world(0, []int{3, 4}, false, 1, [2]float64{210, 280})), 3./7, 0.001)
+	near(t, "AMD partitions", charged(amd(world(0, []int{4, 4}, true, 1, [2]float64{200, 200}))), (35+100.)/(70+100+40), 0.005)
+	near(t, "AMD partitions without sums", charged(amd(world(0, []int{4, 4}, false, 1, [2]float64{200, 200}))), 1./2, 0.001)
+	// At least one works 60 % of the time, so the busy part is 0.6 × 70 + 0.5 × 100 + 0.2 × 100 W. In 10 % of the moments
+	// both work, so mallory is seen alone in 40 % and the victim in 10 %. She gets 9 of 12 parts of the busy part.
+	near(t, "AMD", charged(amd(world(0, nil, false, 0, [2]float64{100, 100}))), (7+112*9/12.)/(70+70), 0.01)
 	near(t, "MPS server", charged(world(tenants.MPSServer, nil, false, 0, [2]float64{300, 300})), 1./4, 0.001)
 }
 

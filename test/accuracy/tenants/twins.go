@@ -68,6 +68,9 @@ func sharingTwins() []Twin {
 				{Name: "mallory", Replicas: 1, Watts: watts[i][0], Load: loads[i][0]},
 				{Name: "victim", Replicas: 3, Watts: watts[i][1], Load: loads[i][1]},
 			}}
+			if how.isAMD() {
+				g.Floor = 140
+			}
 			how.divide(g)
 			t.Descriptions[i] = fmt.Sprintf("work %.0f W, victim %.0f W", g.Tenants[0].Watts, g.Tenants[1].Watts)
 		}
@@ -75,11 +78,33 @@ func sharingTwins() []Twin {
 	}
 	fifth, full := Evenly(0.2), Evenly(1)
 	both := [2][2]Load{{fifth, fifth}, {fifth, fifth}}
-	return []Twin{
+	return append([]Twin{
 		twin("kernels with much power", MIGWithGPM, both, [2][2]float64{{590, 400}, {400, 542.5}}),
 		twin("any work", MIGWithoutGPM, [2][2]Load{{full, nil}, {nil, full}}, [2][2]float64{{590, 0}, {0, 442.5}}),
 		twin("any work", MPSNamesServer, [2][2]Load{{fifth, nil}, {nil, fifth}}, [2][2]float64{{400, 0}, {0, 400}}),
 		twin("kernels with much power", MPSNamesClients, both, [2][2]float64{{590, 200}, {400, 390}}),
+	}, amdTwins(twin)...)
+}
+
+// amdTwins returns the twins of AMD GPUs.
+func amdTwins(twin func(name string, how Sharing, loads [2][2]Load, watts [2][2]float64) Twin) []Twin {
+	fifth, full := Evenly(0.2), Evenly(1)
+	both := [2][2]Load{{fifth, fifth}, {fifth, fifth}}
+	slightly := twin("slightly busy from boot, evenly", AMDWithSums, [2][2]Load{{Evenly(0.03)}, {Evenly(0.03)}}, [2][2]float64{{400, 0}, {20, 0}})
+	for i, floor := range []gpu.Watts{140, 151.4} {
+		slightly.gpus[i].Floor = floor
+		slightly.Descriptions[i] = fmt.Sprintf("idle %v W, work %v W", floor, slightly.gpus[i].Tenants[0].Watts)
+	}
+	few := twin("few compute units", AMDWithSums, both, [2][2]float64{{590, 200}, {400, 390}})
+	for i := range few.gpus {
+		few.gpus[i].Tenants[0].Units = 8
+	}
+	return []Twin{
+		slightly,
+		twin("kernels with much power", AMDWithSums, both, [2][2]float64{{590, 200}, {400, 390}}),
+		few,
+		twin("kernels with much power", AMDPartitionsWithSums, both, [2][2]float64{{590, 400}, {400, 590}}),
+		twin("any work", AMDPartitionsWithoutSums, [2][2]Load{{full, nil}, {nil, full}}, [2][2]float64{{590, 0}, {0, 590}}),
 	}
 }
 
@@ -107,9 +132,13 @@ func (t Twin) Victims(length time.Duration) (shares [2]Share, err error) {
 
 // A Reading contains all values that the driver reports for a GPU and a second. These are the samples of activity (each
 // with a time, a process and a busy percentage), the samples of power in watts, and the energy in joules. In MIG mode, they are the energy
-// and, with GPM, the milliseconds in which each instance worked.
+// and, with GPM, the milliseconds in which each instance worked. For AMD GPUs they also contain the milliseconds in which the
+// GPU worked and, without partitions, the compute units that each process occupies. For partitions, the kernels that
+// report no sums of activity read the occupied compute units from the first die of the GPU.
 type Reading struct {
 	Samples   []string
+	Busy      float64
+	Units     []int
 	Powers    []float64
 	Instances []float64
 	Energy    float64
@@ -119,20 +148,25 @@ type Reading struct {
 func (t Twin) Readings(seconds int) (all [2][]Reading) {
 	for i := range all {
 		b := newBoard(&t.gpus[i], t.driver, 42)
-		for range before.Milliseconds() {
+		for range before.Milliseconds() + phase {
 			b.step()
 		}
 		b.drain()
 		for range seconds {
-			before := b.counter
+			before, busy := b.counter, b.busySum
+			b.schedule()
 			for range tick.Milliseconds() {
 				b.step()
 			}
 			taken, powers := b.drain()
 			r := Reading{Energy: (b.counter - before) / 1000}
-			if b.Slices != nil {
+			if b.Slices != nil || b.AMD != NoAMD {
 				taken, powers = nil, nil
 			}
+			if b.AMD != NoAMD {
+				r.Busy = b.busySum - busy
+			}
+			r.Units = b.occupancy.units
 			for i := range b.slots {
 				if b.GPM {
 					r.Instances = append(r.Instances, b.slots[i].counted)

@@ -35,6 +35,24 @@ type GPU struct {
 	GPM    bool
 	// MPS is set if the processes are clients of an MPS server. Such clients run at the same time.
 	MPS MPS
+	// AMD is set if the GPU is an AMD GPU. Processes of a whole AMD GPU run at the same time.
+	AMD AMD
+}
+
+// AMD describes how the driver of an AMD GPU reports the activity of the GPU.
+type AMD int
+
+// These are the ways. The driver either reports a sum of activity, from which the exporter calculates the average since
+// the last reading (revisions 1.6 to 1.9 of gpu_metrics), or an average over a shorter or longer time (other revisions).
+const (
+	NoAMD AMD = iota // an NVIDIA GPU
+	AMDSums
+	AMDShortAverage
+	AMDLongAverage
+)
+
+func (a AMD) String() string {
+	return [...]string{"no AMD GPU", "activity since the last reading", "activity over 1ms", "activity over 1s"}[a]
 }
 
 // MPS is the way in which clients of an MPS server are sampled.
@@ -57,6 +75,8 @@ type Tenant struct {
 	Watts float64
 	// Load is its work, or nil if it never works.
 	Load Load
+	// Units is the number of compute units that its waves occupy on an AMD GPU while it works; 0 means half of the units.
+	Units int
 	// Lifetime is the lifetime of its processes; 0 means that one process runs for the whole simulation. A new
 	// process replaces a process that ended.
 	Lifetime time.Duration

@@ -1,0 +1,114 @@
+package tenants
+
+import (
+	"math"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// allUnits is the number of compute units of an MI300X. usualUnits is the number of compute units that a process
+// occupies while it works. amdkfd counts the waves in flight and divides their number by the number of waves that fit
+// in a compute unit. A few waves on each compute unit therefore count as a few compute units.
+const allUnits, usualUnits = 304, 152
+
+// isWholeAMD reports whether the board is an AMD GPU without partitions. Its scheduler runs the queues of several
+// processes at the same time (hws_max_conc_proc).
+func (b *board) isWholeAMD() bool { return b.AMD != NoAMD && b.Slices == nil }
+
+// occupied returns the number of compute units that a worker occupies at this moment. If it worked for a part of the
+// last millisecond, this part is the probability that its waves are in flight.
+func (b *board) occupied(w *worker) int {
+	switch {
+	case b.random.Float64() >= w.ran:
+		return 0
+	case w.Units == 0:
+		return usualUnits
+	}
+	return w.Units
+}
+
+// An occupancy contains the compute units that each worker occupies at one moment, and the busy share of the GPU that the
+// firmware reports at this moment. The exporter chooses this moment at
+// random between two observations, so a tenant cannot predict it.
+type occupancy struct {
+	moment int64 // ms since the start
+	units  []int
+	busy   float64
+}
+
+// schedule chooses the next moment.
+func (b *board) schedule() {
+	b.occupancy.moment = b.now + 1 + b.random.Int64N(tick.Milliseconds())
+}
+
+// look records the occupancy if its moment has come.
+func (b *board) look() {
+	if !b.isWholeAMD() || b.now != b.occupancy.moment {
+		return
+	}
+	units := make([]int, len(b.workers))
+	for i := range b.workers {
+		units[i] = b.occupied(&b.workers[i])
+	}
+	b.occupancy.units, b.occupancy.busy = units, b.average()
+}
+
+// average returns the busy share of the GPU, 0 to 1, that the firmware reports at this moment, in whole percent.
+func (b *board) average() float64 {
+	window := int64(1)
+	if b.AMD == AMDLongAverage {
+		window = 1000
+	}
+	return math.Round(100*b.busyOver(window)) / 100
+}
+
+// observeOccupancy adds the activity of a whole AMD GPU to an observation. The driver does not report the activity of
+// processes. The exporter divides the activity of the GPU among the processes in proportion to the compute units that
+// each process occupies at a moment since the last observation.
+func (r *reader) observeOccupancy(o *ledger.Observation) {
+	o.Sampled = gpu.Span{From: o.At.Boot - tick, To: o.At.Boot}
+	busy := r.occupancy.busy
+	if r.AMD == AMDSums {
+		busy = (r.busySum - r.busySince) / float64(tick.Milliseconds())
+	}
+	units, all := r.occupancy.units, 0
+	for _, n := range units {
+		all += n
+	}
+	r.schedule()
+	r.busySince = r.busySum
+	if r.first.at == 0 { // the activity since the last reading is unknown
+		return
+	}
+	o.Utilization = &busy
+	o.ActivityKnown, o.ActivityWeighted = all > 0 || busy == 0, true
+	for i, n := range units {
+		if share := busy * float64(n) / float64(max(all, 1)); share > 0 {
+			o.Activity = append(o.Activity, ledger.Activity{Process: o.Processes[i], Span: o.Sampled, Busy: time.Duration(share * float64(tick))})
+		}
+	}
+}
+
+// amdModel is the model of all AMD GPUs in scenes. Their power limit is 750 W.
+const amdModel = "AMD Instinct MI300X OAM"
+
+// amdFloors contains the idle powers of AMD GPUs in scenes.
+var amdFloors = []gpu.Watts{100, 140}
+
+// amdCheats returns the cheats that only AMD GPUs permit.
+func amdCheats(how Sharing) []Cheat {
+	waiting := always(func() Load { return Evenly(1) })
+	if how.isDivided() {
+		return []Cheat{{Name: "waves that wait", Watts: 5, Load: waiting}}
+	}
+	return []Cheat{
+		{Name: "work most of the time, but not at a reading", Watts: 400, Load: always(func() Load { return afterReadings(800) })},
+		{Name: "few compute units", Watts: 400, Units: 8, Load: always(func() Load { return Bursts(20, 0.2, 15) })},
+		{Name: "few compute units for a long time", Watts: 100, Ordinary: 400, Units: 8, Load: always(func() Load { return Bursts(20, 0.6, 15) })},
+		{Name: "all compute units for a short time", Watts: 590, Ordinary: 200, Units: allUnits, Load: always(func() Load { return Bursts(20, 0.2, 15) })},
+		{Name: "a wave that waits on one compute unit", Watts: 5, Units: 1, Load: waiting},
+		{Name: "waves that wait on all compute units", Watts: 5, Units: allUnits, Load: waiting},
+	}
+}
