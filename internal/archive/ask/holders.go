@@ -2,19 +2,19 @@ package ask
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // detail contains the holders, past holders and errors of a board.
 type detail struct {
-	holders, past []string // namespace/pod or manager/unit
-	xids          []string // code and hour of XID errors, latest first
+	holders, past []string    // namespace/pod or manager/unit
+	xids          print.Hours // codes of XID errors, latest first
 	errors        table.GPU
 }
 
@@ -46,7 +46,7 @@ func (q *question) details(ctx context.Context, known []*Stay, of books.Query) (
 			d := all[g.UUID]
 			d.errors.AddErrors(&g.GPU)
 			for _, code := range slices.Sorted(maps.Keys(g.XIDs)) {
-				d.xids = append(d.xids, fmt.Sprintf("%s at %s", code, g.Hour.In(q.zone).Format("2006-01-02 15h")))
+				d.xids = append(d.xids, print.TextHour{Text: code, Hour: g.Hour})
 			}
 		}
 	}

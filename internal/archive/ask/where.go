@@ -18,7 +18,7 @@ var whereColumns = slices.Concat(boardColumns, assetColumns, placeColumns, colum
 	{"last_seen", "LAST SEEN", print.Time, (*listed).lastSeen},
 	{"holders", "HOLDERS", print.Text, func(l *listed) any { return strings.Join(l.detail.holders, " ") }},
 	{"past_holders", "PAST", print.Text, func(l *listed) any { return strings.Join(l.detail.past, " ") }},
-	{"xids", "XIDS", print.Text, func(l *listed) any { return strings.Join(l.detail.xids[:min(len(l.detail.xids), 5)], ", ") }},
+	{"xids", "XIDS", print.Text, func(l *listed) any { return l.detail.xids[:min(len(l.detail.xids), 5)] }},
 }, errorsOfStay)
 
 // If the question is about more than someBoards boards and --since is not set, only the last someDays are read, because

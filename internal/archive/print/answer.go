@@ -22,7 +22,7 @@ type Kind int
 
 // These are the kinds of values, with their Go types.
 const (
-	Text   Kind = iota // string
+	Text   Kind = iota // string or Hours
 	Count              // int64
 	Time               // time.Time; zero if unknown or not applicable
 	Energy             // int64 in millijoules, printed in kilowatt hours
@@ -32,6 +32,24 @@ const (
 	Number             // float64, such as an amount of money
 	Flag               // bool
 )
+
+// Hours is a list of texts with the hours to which they belong.
+type Hours []TextHour
+
+// TextHour is a text with the hour to which it belongs.
+type TextHour struct {
+	Text string
+	Hour time.Time
+}
+
+// in returns the list with times in a zone.
+func (h Hours) in(zone *time.Location) string {
+	all := make([]string, len(h))
+	for i, of := range h {
+		all[i] = of.Text + " at " + of.Hour.In(zone).Format("2006-01-02 15h")
+	}
+	return strings.Join(all, ", ")
+}
 
 // Column describes a column of an answer.
 type Column struct {
@@ -121,6 +139,9 @@ func visible(text string) string {
 
 // plain returns a value for programs, or nil if the value is unknown.
 func plain(value any) any {
+	if hours, ok := value.(Hours); ok {
+		return hours.in(time.UTC)
+	}
 	at, ok := value.(time.Time)
 	switch {
 	case !ok:
@@ -255,6 +276,8 @@ func (c Column) Text(value any, style Style) string {
 			return ""
 		}
 		return v.In(style.Zone).Format("2006-01-02 15:04")
+	case Hours:
+		return v.in(style.Zone)
 	case int64:
 		switch c.Kind {
 		case Energy:
