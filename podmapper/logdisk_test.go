@@ -163,7 +163,7 @@ func TestLogsFailForLong(t *testing.T) {
 
 	n.exit(10)
 	n.exit(11)
-	n.pass(6 * time.Minute) // six minutes since the request
+	n.pass(6 * time.Minute) // names are dropped five minutes after their last use
 	n.pollFails("list container logs")
 	n.start(12, 5, "python3", cgroupPath(trainer, id))
 	wantOwner(t, n.process(12).Owner, pending)

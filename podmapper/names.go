@@ -18,9 +18,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// keepNames is the time for which a container is remembered after its link was removed. This time
-// must be longer than the container's processes run after the removal, and longer than a response
-// from the kubelet is valid.
+// keepNames is the time for which a container is remembered after its link was last listed or
+// looked up. This time must be longer than the container's processes run after the link was
+// removed, and longer than a response from the kubelet is valid.
 const keepNames = 5 * time.Minute
 
 // minIDDigits is the number of digits of a container's id that are enough to identify the

@@ -149,7 +149,7 @@ func (v *victim) runOnce(span time.Duration, young bool) {
 	}
 }
 
-// outlive lets the exporter run. It checks that the books continue and that little energy was lost.
+// outlive lets the exporter run and checks that the books continue. It prints how much energy fell into gaps.
 func (v *victim) outlive() {
 	e := start(v.t, v.node, v.flags()...)
 	was := v.last.Millijoules("gpuledger_gpu_energy_joules_total", nil)

@@ -70,8 +70,8 @@ func TestLinkErrorsContinue(t *testing.T) {
 	}
 }
 
-// TestLinkErrorsOfOldState checks that the errors continue from the state file of a version that did not save the
-// counts of each link. The first values after the restart are added to the total, as in the old version.
+// TestLinkErrorsOfOldState checks the errors with the state file of a version that did not save the counts of
+// each link. After the restart, the counts begin with the values of the driver, and the book continues.
 func TestLinkErrorsOfOldState(t *testing.T) {
 	b := newBench(t, "gb200", false)
 	b.run(1)

@@ -24,7 +24,7 @@ type machine struct {
 	name, board string
 	born, end   int
 	offs        [][2]int // times of maintenance; the machine is cordoned and drained ten minutes before each
-	cordoned    bool     // the machine ends without being drained or turned off
+	cordoned    bool     // the machine is cordoned all the time, but not drained or turned off
 }
 
 // life is the history of a cluster. It includes the programs that report the Nodes of the cluster.

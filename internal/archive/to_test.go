@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTo files all hours in two folders and two databases that are set by URL. It checks that each sink has its own
-// manifest, log lines and name.
+// TestTo files all hours in two folders and two databases. Three of these sinks are set by URL. It checks that each
+// sink has its own manifest, log lines and name.
 func TestTo(t *testing.T) {
 	simulate(t, func(w *world) {
 		one, two, dir := w.TempDir(), w.TempDir(), w.TempDir()

@@ -19,7 +19,8 @@ import (
 //   - B1 has an uncorrectable DRAM error and an uncorrectable SRAM error, was moved, and needs a reset.
 //   - B2 has correctable errors, and was hot for 30 minutes.
 //   - B3 has no errors, and B4 has no error counts.
-//   - B5 has an uncorrectable error from before the archive and few spare rows, and is lost after an hour.
+//   - B5 has an uncorrectable error from before the archive and few spare rows, and its node is silent after an
+//     hour.
 func sickFleet(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()

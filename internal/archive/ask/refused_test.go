@@ -40,7 +40,7 @@ func boards(minutes int, change func(minute int, metric, uuid string, value floa
 }
 
 // TestRefusedHours checks that an hour with an impossible record in a store has no energy and no money, and that all
-// questions about places are answered with a notice.
+// questions are answered. Except for moves and missing, the answers must contain a notice.
 func TestRefusedHours(t *testing.T) {
 	for name, change := range map[string]func(minute int, metric, uuid string, value float64) float64{
 		"exceed the energy": func(minute int, metric, uuid string, value float64) float64 {

@@ -139,7 +139,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestStoreErrors checks that the errors of a store contain its address.
+// TestStoreErrors checks that an empty folder and a database that is down cannot be opened.
 func TestStoreErrors(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()

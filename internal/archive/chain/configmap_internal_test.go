@@ -92,7 +92,7 @@ func TestConflicts(t *testing.T) {
 				if took := time.Since(began); took > 2*time.Minute || o.puts > 1000 {
 					t.Errorf("%d updates in %v", o.puts, took)
 				}
-				want := o.version // number of updates by other archives; each update added one checkpoint
+				want := o.version // number of updates by all archives; each update added one checkpoint
 				all, err := m.published(t.Context())
 				check(t, err)
 				if diff := cmp.Diff(want, len(all)); diff != "" {

@@ -194,7 +194,7 @@ func TestSQLiteOtherUser(t *testing.T) {
 	}
 }
 
-// TestSQLiteViews checks the rows of the views after an hour was filed twice and an event was filed.
+// TestSQLiteViews checks the rows of the views for two hours with events, and after a silent hour was filed.
 func TestSQLiteViews(t *testing.T) {
 	d, path := fresh(t)
 	older := sinktest.Hour(sinktest.Noon, 7)

@@ -20,8 +20,9 @@ const (
 	serialsFile = "20260301-120000-gpuledger.csv"
 )
 
-// boards returns an hour with two boards. One board, on node a, belongs to a module. The other board is on a node
-// without a provider.
+// boards returns an hour with two boards that get a record. The board on node a has two GPUs. The other board is on
+// a node without the name of a machine. Two further GPUs get no record, because one was never scraped and the other
+// has no serial number.
 func boards() *table.Hour {
 	h := hour(noon, 7)
 	second := h.GPUs[0]

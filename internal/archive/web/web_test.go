@@ -196,7 +196,7 @@ func run(t *testing.T, path, settings, command string, more ...string) string {
 	return out.String()
 }
 
-// fields returns the words in all cells of a table, or the words in a text without its notices.
+// fields returns the words in all cells of a table.
 func fields(cells [][]string) (words []string) {
 	for _, row := range cells {
 		words = append(words, strings.Fields(strings.Join(row, " "))...)
@@ -204,6 +204,7 @@ func fields(cells [][]string) (words []string) {
 	return words
 }
 
+// linesOf returns the words in each line of a text, without its notices.
 func linesOf(text string) (rows [][]string) {
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "! ") {

@@ -52,8 +52,8 @@ func TestHangingExporters(t *testing.T) {
 	}
 }
 
-// TestHangingExportersDelayLabels checks that a Node gets its labels, and later the labels of another board, within two
-// minutes although 2,000 exporters hang. The first reading and its confirmation may each be delayed by at most a
+// TestHangingExportersDelayLabels checks that 2,000 hanging exporters delay the labels of a Node, and later the labels
+// of another board, by at most two minutes. The first reading and its confirmation may each be delayed by at most a
 // minute.
 func TestHangingExportersDelayLabels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// newEvents returns the content of the events that were written since the last call, without owner and time.
+// newEvents returns the events that were written since the last call.
 func (w *world) newEvents() []map[string]any {
 	w.t.Helper()
 	var events []map[string]any

@@ -17,7 +17,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestLookupForgets checks that the cache forgets namespaces that were deleted.
+// TestLookupForgets checks that the cache forgets old results. Otherwise the results for deleted namespaces would stay
+// in memory.
 func TestLookupForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookup(nil, nil, nil, slog.New(slog.DiscardHandler))

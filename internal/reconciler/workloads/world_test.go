@@ -94,8 +94,8 @@ var kinds = []struct {
 	{"resource.k8s.io/v1", "ResourceClaim", "resourceclaims", false},
 }
 
-// newWorld returns a world with the given pods, claims and owners. Owners exist only as metadata. The Workloads do not
-// run yet.
+// newWorld returns a world with the given pods, claims, owners and local queues. Owners exist only as metadata. The
+// Workloads do not run yet.
 func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 	t.Helper()
 	w := &world{t: t, events: new(bytes.Buffer), log: new(bytes.Buffer)}

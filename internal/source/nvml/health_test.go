@@ -301,7 +301,7 @@ func TestHealthAbsent(t *testing.T) {
 	r.want(map[string]float64{"pcie_errors_total replay": 2}, "field94=2") // the driver was reloaded, so a counter may decrease
 }
 
-// callsOf returns the number of calls about a GPU by function, while a function runs.
+// callsOf runs a function, and returns the number of calls of each driver function for a GPU in this time.
 func (d *driver) callsOf(uuid string, run func()) map[string]int {
 	before := len(d.log())
 	run()

@@ -84,7 +84,8 @@ func TestMIGModeUnknown(t *testing.T) {
 }
 
 // TestMIGDeviceFails checks that processes are unknown if one of several MIG devices cannot be
-// read.
+// read. If the device does not support one of the lists of processes, the processes are still
+// known.
 func TestMIGDeviceFails(t *testing.T) {
 	n := divided()
 	d := newDriver(t, n)

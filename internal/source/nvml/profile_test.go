@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// A profileReader reads the profile of one GPU every ten seconds.
+// A profileReader reads the profile of one GPU.
 type profileReader struct {
 	*driver
 	clock *gputest.Clock

@@ -40,7 +40,7 @@ func bursts(random *rand.Rand, work, pause float64) pattern {
 
 func never(int) bool { return false }
 
-// sharers returns two to ten random owners for a run. Half of the owners work.
+// sharers returns a GPU with two to ten random owners for a run. Every second owner works.
 func sharers(run int, averaging int) *quietWorld {
 	random := rand.New(rand.NewPCG(uint64(run), 2))
 	n := 2 + run%9

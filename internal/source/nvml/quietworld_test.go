@@ -31,7 +31,7 @@ type quietWorld struct {
 	recent  []float64
 	sum     float64 // sum of the power in recent
 	active  int     // owner that ran last
-	busy    int     // ms in the current utilisation sample
+	busy    int     // busy ms since the last utilisation sample
 	power   map[int64]float64
 	used    map[int64]float64
 	// sampled contains, for each owner, the sum of the utilisation in the process samples of this
@@ -44,8 +44,8 @@ type quietWorld struct {
 type pattern func(ms int) bool
 
 const (
-	powerEvery   = 19  // time in ms covered by 120 samples
-	busyEvery    = 167 // time in ms covered by 99 samples
+	powerEvery   = 19  // ms between two power samples; the driver keeps 120 samples
+	busyEvery    = 167 // ms between two utilisation samples; the driver keeps 99 samples
 	limit        = 700
 	processEvery = 139
 )
