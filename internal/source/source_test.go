@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// vendor is a source with one GPU, and also an enricher.
+// vendor is a source with some GPUs, and also an enricher.
 type vendor struct {
 	name  string
 	gpus  []gputest.GPU

@@ -32,7 +32,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// A node that changes repeatedly does not use the budget of other nodes, and is stopped.
+// TestBudgetOfOneNode checks that a node that changes repeatedly does not use the budget of other nodes, and is
+// stopped.
 func TestBudgetOfOneNode(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -52,7 +53,8 @@ func TestBudgetOfOneNode(t *testing.T) {
 	}
 }
 
-// Approved changes are added to the budget. A node that changes repeatedly uses only one approved change.
+// TestApprove checks that approved changes are added to the budget, and that a node that changes repeatedly uses only
+// one approved change.
 func TestApprove(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -100,7 +102,8 @@ func TestBudgetText(t *testing.T) {
 	}
 }
 
-// A repeated change uses no budget, even if the node changed before, because the write of the change may have failed.
+// TestBudgetOfFailedWrites checks that a repeated change uses no budget, even if the node changed before, because the
+// write of the change may have failed.
 func TestBudgetOfFailedWrites(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()

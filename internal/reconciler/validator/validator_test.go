@@ -104,7 +104,7 @@ func TestSameReadingTwice(t *testing.T) {
 	c.expect("a", p, validator.Settled) // settled labels require no second reading
 }
 
-// A driver that is down or being loaded does not change labels, and an earlier reading does not
+// TestDriverDown checks that a driver that is down does not change labels, and that an earlier reading does not
 // count as the first of two equal readings.
 func TestDriverDown(t *testing.T) {
 	c := newBench(t)
@@ -158,7 +158,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// If two nodes report the same GPU, neither node is written until only one of them reports it.
+// TestDuplicates checks that, if two nodes report the same GPU, neither node is written until only one of them reports
+// it.
 func TestDuplicates(t *testing.T) {
 	serial := func(c *bench) inventory.Page {
 		p := c.page("1")
@@ -193,8 +194,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// The old node of a moved board counts as reporting the board until one of three things happens to the exporter on the
-// old node: it is read again, it is deleted, or it has been silent for a long time.
+// TestMovedBoard checks how long the old node of a moved board counts as reporting the board. The exporter on the old
+// node must be read again, be deleted, or be silent for a long time.
 func TestMovedBoard(t *testing.T) {
 	tests := []struct {
 		name string
@@ -221,8 +222,8 @@ func TestMovedBoard(t *testing.T) {
 	}
 }
 
-// Silent nodes are not rejected. This applies to a node that lost a board while it was off, and to
-// a node without its exporter.
+// TestSilentIsNotRefused checks that silent nodes are not rejected, such as a node that lost a board while it was
+// off.
 func TestSilentIsNotRefused(t *testing.T) {
 	c := newBench(t)
 	c.settles("old", "1")
@@ -239,7 +240,7 @@ func TestSilentIsNotRefused(t *testing.T) {
 	c.wants("old") // this node keeps its labels
 }
 
-// Two exporters on one Node are accepted while their pages agree.
+// TestDisagreement checks that two exporters on one Node are accepted only while their pages agree.
 func TestDisagreement(t *testing.T) {
 	tests := []struct {
 		name string
@@ -270,7 +271,7 @@ func TestDisagreement(t *testing.T) {
 	}
 }
 
-// Spellings that result in the same label value are the same serial number.
+// TestDuplicateLabel checks that spellings that result in the same label value count as the same serial number.
 func TestDuplicateLabel(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1654")
@@ -281,7 +282,7 @@ func TestDuplicateLabel(t *testing.T) {
 	c.wants("a")
 }
 
-// A lost GPU keeps its label until another Node reports this GPU.
+// TestLostElsewhere checks that a lost GPU keeps its label until another Node reports this GPU.
 func TestLostElsewhere(t *testing.T) {
 	c := newBench(t)
 	page := func() inventory.Page {
@@ -301,7 +302,8 @@ func TestLostElsewhere(t *testing.T) {
 	c.wants("old", "9", "1")
 }
 
-// A placeholder for a missing serial number is not an identity, and two dies share a serial number.
+// TestNoClaim checks that a placeholder for a missing serial number is not an identity, and that two dies of one board
+// may have the same serial number.
 func TestNoClaim(t *testing.T) {
 	c := newBench(t)
 	for _, node := range []string{"a", "b"} {
@@ -314,7 +316,8 @@ func TestNoClaim(t *testing.T) {
 	c.expect("c", dies, validator.Unconfirmed)
 }
 
-// A change of only the annotation also requires two readings. In this test, a GPU of the board gets another UUID.
+// TestAnnotationOnly checks that a change of only the annotation also requires two readings. In this test, a GPU of
+// the board gets another UUID.
 func TestAnnotationOnly(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")
@@ -331,7 +334,7 @@ func TestAnnotationOnly(t *testing.T) {
 	}
 }
 
-// A forgotten Node has no desired state and no finding.
+// TestForget checks that a forgotten Node has no desired state and no finding.
 func TestForget(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")
@@ -344,8 +347,9 @@ func TestForget(t *testing.T) {
 	c.expect("a", c.page("1"), validator.Unconfirmed)
 }
 
-// The last report of an exporter remains valid while the exporter's driver is down. If another Node then reports the
-// same board, it is unknown which of the two Nodes is right. An invalid page takes precedence over this conflict.
+// TestDuplicateOfOneThatIsDown checks that the last report of an exporter remains valid while the exporter's driver
+// is down. If another Node reports the same board, it is then unknown which of the two Nodes is right. An invalid
+// page takes precedence over this conflict.
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")
