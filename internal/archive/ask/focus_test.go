@@ -110,16 +110,16 @@ func number(t *testing.T, text string) float64 {
 	return n
 }
 
-// TestImpact checks the rows for the Impact Framework.
+// TestImpact checks the rows for the Impact Framework. The energy contains the PUE, because carbon is the energy
+// multiplied by the intensity.
 func TestImpact(t *testing.T) {
 	carbon := file(t, "from,zone,grams_per_kwh\n2026-10-01,DE,400\n")
-	r := run(t, "statement", "--books="+books(t), "--from=2026-10-01", "--to=2026-10-01T01", "--carbon="+carbon, "--format=impact-framework")
-	want := `component,timestamp,duration,energy,grid/carbon-intensity,carbon
-east/search,2026-10-01T00:00:00Z,3600,0.2,400,80
-east/vision,2026-10-01T00:00:00Z,3600,0.2,400,80
-`
-	if r.status != 0 || !strings.HasPrefix(r.out, want) && !strings.Contains(r.out, "east/search,2026-10-01T00:00:00Z,3600,0.2,400,80\n") {
-		t.Errorf("exit status %d, %s:\n%s", r.status, r.err, r.out)
+	for pue, want := range map[string]string{"1": "0.2,400,80", "2": "0.4,400,160"} {
+		r := run(t, "statement", "--books="+books(t), "--from=2026-10-01", "--to=2026-10-01T01", "--carbon="+carbon, "--pue="+pue, "--format=impact-framework")
+		want = "component,timestamp,duration,energy,grid/carbon-intensity,carbon\neast/search,2026-10-01T00:00:00Z,3600," + want + "\n"
+		if r.status != 0 || !strings.HasPrefix(r.out, want) {
+			t.Errorf("PUE %s: exit status %d, %s:\n%s\nwant at first:\n%s", pue, r.status, r.err, r.out, want)
+		}
 	}
 }
 
