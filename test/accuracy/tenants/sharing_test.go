@@ -15,7 +15,7 @@ const sharingLimit, powerLimit, configuredPowerLimit = 0.02, 0.08, 0.06
 const muchPower = "kernels with much power"
 
 // amdLimits contains the parts that a cheat on a whole AMD GPU may move, unless a cheat may move only sharingLimit.
-// Occupied compute units do not show power, and a process is rarely seen at work if it works for a small part of the time.
+// Occupied compute units do not show power.
 var amdLimits = map[string]float64{
 	"slightly busy from boot, in bursts of 20 ms": 0.04,
 	"slightly busy from boot, evenly":             0.04,
