@@ -38,7 +38,7 @@ func joins() world {
 	return w
 }
 
-// gpus adds the identities of GPU-1, which moves, and of GPU-2, which does not move.
+// addGPUs adds the identities of GPU-1, which moves, and of GPU-2, which does not move.
 func addGPUs(h *worlds.History) {
 	info := func(node, uuid, serial, chassis string, from time.Duration) {
 		h.Constant(worlds.Series("gpuledger_gpu_info", map[string]string{
