@@ -28,12 +28,16 @@ const (
 )
 
 // Sharings contains all ways except time-slicing.
-var Sharings = []Sharing{MIGWithGPM, MIGWithoutGPM, MPSNamesServer, MPSNamesClients,
-	AMDWithSums, AMDWithoutSums, AMDPartitionsWithSums, AMDPartitionsWithoutSums}
+var Sharings = []Sharing{
+	MIGWithGPM, MIGWithoutGPM, MPSNamesServer, MPSNamesClients,
+	AMDWithSums, AMDWithoutSums, AMDPartitionsWithSums, AMDPartitionsWithoutSums,
+}
 
 func (s Sharing) String() string {
-	return [...]string{"time-slicing", "MIG with GPM", "MIG without GPM", "MPS, samples name the server", "MPS, samples name the client",
-		"AMD, revisions 1.6 to 1.9", "AMD, other revisions", "AMD partitions, revisions 1.6 to 1.9", "AMD partitions, other revisions"}[s]
+	return [...]string{
+		"time-slicing", "MIG with GPM", "MIG without GPM", "MPS, samples name the server", "MPS, samples name the client",
+		"AMD, revisions 1.6 to 1.9", "AMD, other revisions", "AMD partitions, revisions 1.6 to 1.9", "AMD partitions, other revisions",
+	}[s]
 }
 
 // isDivided reports whether the GPU has MIG instances or partitions.
