@@ -60,13 +60,13 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 		Health: cfg.Collector.Health, Details: cfg.Collector.Details, Profiling: cfg.Collector.Profiling,
 		Now: now, Log: log, Stages: stages,
 	})
-	instinct := amd.New(amd.Config{
+	amdgpu := amd.New(amd.Config{
 		Sys: cfg.SysFS, Proc: cfg.ProcFS, Clients: cfg.AMDClients, Health: cfg.Collector.Health,
 		Tick: cfg.Tick, CallTimeout: cfg.CallTimeout, Now: now, Log: log,
 	})
 	machine := host.Host{ProcFS: cfg.ProcFS, SysFS: cfg.SysFS}
 	drivers := source.NewGroup(source.Config{
-		Members:  cfg.members(library, instinct, machine, now),
+		Members:  cfg.members(library, amdgpu, machine, now),
 		Enricher: cfg.enricher(now, log),
 		Timeout:  2 * cfg.CallTimeout, Now: now, Stages: stages,
 	})
@@ -81,7 +81,7 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 		kernel = &kernellog.Log{Path: cfg.KernelLog, Now: now, Stages: stages}
 	}
 	asked := &releases{path: cfg.StatePath, source: library, now: now, log: log, stages: stages}
-	return &Node{releases: asked, NVML: library, AMD: instinct, Source: drivers, Mapper: mapper, Units: units, Kernel: kernel, Sampler: sampler.New(sampler.Config{
+	return &Node{releases: asked, NVML: library, AMD: amdgpu, Source: drivers, Mapper: mapper, Units: units, Kernel: kernel, Sampler: sampler.New(sampler.Config{
 		Source: drivers, Owners: owner.NewChain(proc.Tree{Root: cfg.ProcFS}, now, units, mapper), Mapper: allocations{mapper, units},
 		KernelLog:  kernel.Take,
 		PCIClasses: cfg.pciClasses(),

@@ -15,9 +15,9 @@ import (
 // that have a GPU on the PCI bus. If there is no AMD GPU on the bus, the exporter always reads
 // NVIDIA, because NVIDIA's GPUs may be invisible on the bus. Therefore the stage driver is down on
 // a node without a GPU.
-func (c *Config) members(library *nvml.Source, instinct *amd.Source, machine host.Host, now gpu.Clock) []source.Member {
+func (c *Config) members(library *nvml.Source, amdgpu *amd.Source, machine host.Host, now gpu.Clock) []source.Member {
 	nvidia := source.Member{Stage: stage.Driver, Source: library}
-	other := source.Member{Stage: stage.AMDGPU, Source: instinct}
+	other := source.Member{Stage: stage.AMDGPU, Source: amdgpu}
 	switch c.Source {
 	case sourceNVML:
 		return []source.Member{nvidia}
