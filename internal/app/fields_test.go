@@ -24,6 +24,7 @@ var unshown = map[string]string{
 	"At.Boot":                                "for calculations",
 	"GPUs.Renamed":                           "used in the record only if it is later than the counter's start",
 	"GPUs.Device.Position":                   "for the numbers in the files of Slurm prologs",
+	"GPUs.Device.Released":                   "for the evidence on /health.json, see TestReleasedGPU",
 	"GPUs.Recent.Clock":                      "on /health.json if it is low, see the test of internal/health",
 	"GPUs.Recent.Utilization":                "for the comparison of clocks on /health.json",
 	"GPUs.Reading.UUID":                      "equal to the UUID of the GPU",
