@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	syaml "sigs.k8s.io/yaml"
 
 	"github.com/gpuledger/gpuledger/internal/deploy"
@@ -190,5 +192,41 @@ func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestDrain checks that the disruption budget of the reconciler allows the eviction of a pod with any number of replicas,
+// as reconciler.replicas of the chart sets it. A budget with a minimum forbids the eviction of an only replica.
+func TestDrain(t *testing.T) {
+	text, err := os.ReadFile(manifests + "base/reconciler/deployment.yaml")
+	check(t, err)
+	budgets := 0
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		budget := &policyv1.PodDisruptionBudget{}
+		check(t, syaml.Unmarshal([]byte(document), budget))
+		if budget.Kind != "PodDisruptionBudget" {
+			continue
+		}
+		budgets++
+		spec := budget.Spec
+		for replicas := 1; replicas <= 3; replicas++ {
+			// The disruption controller of Kubernetes calculates the allowed disruptions of healthy pods in this way.
+			least := 0
+			if spec.MinAvailable != nil {
+				least, err = intstr.GetScaledValueFromIntOrPercent(spec.MinAvailable, replicas, true)
+				check(t, err)
+			}
+			if spec.MaxUnavailable != nil {
+				most, err := intstr.GetScaledValueFromIntOrPercent(spec.MaxUnavailable, replicas, true)
+				check(t, err)
+				least = max(replicas-most, 0)
+			}
+			if allowed := replicas - least; allowed != 1 {
+				t.Errorf("with %d replicas, %d pods can be evicted, want 1", replicas, allowed)
+			}
+		}
+	}
+	if budgets != 1 {
+		t.Errorf("%d disruption budgets, want 1", budgets)
 	}
 }
