@@ -3,11 +3,13 @@ package deploy_test
 import (
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gpuledger/gpuledger/internal/deploy"
 )
@@ -35,6 +37,27 @@ func TestFence(t *testing.T) {
 	}
 	if fields < 12 {
 		t.Errorf("%d fields, want at least 12", fields)
+	}
+}
+
+// TestNodeFence checks the policy that limits the changes of Nodes by the reconciler. The policy must compare every field
+// of the status except the conditions, which it filters.
+func TestNodeFence(t *testing.T) {
+	text, err := os.ReadFile(manifests + "base/reconciler/fence.yaml")
+	check(t, err)
+	fields := 0
+	for field := range reflect.TypeFor[corev1.NodeStatus]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "conditions" {
+			continue
+		}
+		fields++
+		if !regexp.MustCompile(` object\.status\.\?` + name + ` == oldObject\.status\.\?` + name + `\b`).Match(text) {
+			t.Errorf("the fence does not compare %s of the status", name)
+		}
+	}
+	if fields < 13 {
+		t.Errorf("%d fields, want at least 13", fields)
 	}
 }
 
