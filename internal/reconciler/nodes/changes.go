@@ -129,9 +129,10 @@ func (c *changes) approve(ctx context.Context, now time.Time) error {
 	if err := c.record.Edit(ctx, func(annotations map[string]string) { a = reserve(annotations, now) }); err != nil {
 		return err
 	}
-	c.budget.Approve(a.reserved)
 	if a.reserved == 0 {
 		c.looked = now
+	} else {
+		c.budget.Approve(a.reserved, now, a.until)
 	}
 	switch {
 	case a.err != nil:
@@ -149,6 +150,7 @@ func (c *changes) approve(ctx context.Context, now time.Time) error {
 // approval is the result of a reservation.
 type approval struct {
 	reserved, left int
+	until          time.Time // time at which the reserved changes expire
 	first, expired bool
 	err            error
 }
@@ -171,7 +173,7 @@ func reserve(annotations map[string]string, now time.Time) approval {
 	} else if until, err = time.Parse(time.RFC3339, limit); err != nil {
 		return approval{err: fmt.Errorf("annotation %s: %w", untilKey, err)}
 	}
-	a.expired = now.After(until)
+	a.until, a.expired = until, now.After(until)
 	if !a.expired {
 		a.reserved = min(left, left/approvalPart+1)
 		a.left -= a.reserved

@@ -113,6 +113,33 @@ func TestApprovedChanges(t *testing.T) {
 	})
 }
 
+// TestApprovalExpires checks that changes that were reserved from an approval, but not used, expire with the approval.
+func TestApprovalExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		nodes := w.newFleet(40)
+		_, stop := w.lead()
+		defer stop()
+		for _, n := range nodes[:11] {
+			w.setSerial(n, n+"-2")
+		}
+		w.wait(15 * time.Minute)
+		_ = w.lease.Edit(t.Context(), func(annotations map[string]string) { annotations[approvedKey] = "400" })
+		w.wait(2 * time.Minute)
+		if got := len(w.labelled(nodes, "-2")); got != 11 {
+			t.Fatalf("%d Nodes changed, want 10 and an approved change", got)
+		}
+		w.wait(25 * time.Hour)
+		for _, n := range nodes {
+			w.setSerial(n, n+"-3")
+		}
+		w.wait(30 * time.Minute)
+		if got := len(w.labelled(nodes, "-3")); got != 10 {
+			t.Errorf("%d Nodes changed a day after the approval expired, want 10", got)
+		}
+	})
+}
+
 // TestUnrecordedChanges checks that a change is not written if it cannot be recorded.
 func TestUnrecordedChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -145,18 +172,23 @@ func TestReserve(t *testing.T) {
 		before            map[string]string
 		want              approval
 		approved, expires string // annotations after the reservation
+		until             string // time at which the reserved changes expire
 	}{
-		{"none", nil, approval{}, "", ""},
-		{"one", map[string]string{approvedKey: "1"}, approval{reserved: 1, first: true}, "", ""},
-		{"a fleet", map[string]string{approvedKey: "5000"}, approval{reserved: 251, left: 4749, first: true}, "4749", tomorrow},
-		{"the next part of a fleet", map[string]string{approvedKey: "4749", untilKey: tomorrow}, approval{reserved: 238, left: 4511}, "4511", tomorrow},
-		{"expired", map[string]string{approvedKey: "9", untilKey: yesterday}, approval{left: 9, expired: true}, "", ""},
-		{"with a limit of the administrator", map[string]string{approvedKey: "30", untilKey: "2026-04-01T00:00:00Z"}, approval{reserved: 2, left: 28}, "28", "2026-04-01T00:00:00Z"},
+		{"none", nil, approval{}, "", "", ""},
+		{"one", map[string]string{approvedKey: "1"}, approval{reserved: 1, first: true}, "", "", tomorrow},
+		{"a fleet", map[string]string{approvedKey: "5000"}, approval{reserved: 251, left: 4749, first: true}, "4749", tomorrow, tomorrow},
+		{"the next part of a fleet", map[string]string{approvedKey: "4749", untilKey: tomorrow}, approval{reserved: 238, left: 4511}, "4511", tomorrow, tomorrow},
+		{"expired", map[string]string{approvedKey: "9", untilKey: yesterday}, approval{left: 9, expired: true}, "", "", ""},
+		{"with a limit of the administrator", map[string]string{approvedKey: "30", untilKey: "2026-04-01T00:00:00Z"}, approval{reserved: 2, left: 28}, "28", "2026-04-01T00:00:00Z", "2026-04-01T00:00:00Z"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			after := maps.Clone(tt.before)
 			got := reserve(after, now)
+			if until := got.until.Format(time.RFC3339); tt.until != "" && until != tt.until {
+				t.Errorf("the reserved changes expire at %s, want %s", until, tt.until)
+			}
+			got.until = time.Time{}
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(approval{})); diff != "" {
 				t.Errorf("approval (-want +got):\n%s", diff)
 			}

@@ -23,10 +23,11 @@ const (
 // Budget counts changes of Nodes.
 type Budget struct {
 	spent map[string]spending // changes by Node
-	// approved is the number of changes beyond the limit that an administrator approved and that are unused. granted
-	// contains the Nodes that used an approved change. Each Node may use one approved change per hour, so that a Node
+	// approved is the number of changes beyond the limit that an administrator approved and that are unused. They expire
+	// at the time until. granted contains the Nodes that used an approved change. Each Node may use one approved change per hour, so that a Node
 	// that changes repeatedly leaves the other approved changes to other Nodes.
 	approved int
+	until    time.Time
 	granted  map[string]spending
 	// expires is a Unix time. No spending expires before this time.
 	expires int64
@@ -64,7 +65,7 @@ func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 	case known && s.Changes < budgetPerNode:
 		b.spent[node] = spending{Since: s.Since, Changes: s.Changes + 1, Last: last}
 		return true
-	case b.approved > 0 && !granted:
+	case b.approved > 0 && !now.After(b.until) && !granted:
 		b.approved--
 		b.granted[node] = spending{Since: now.Unix(), Changes: 1, Last: last}
 		return true
@@ -88,8 +89,14 @@ func (b *Budget) sweep(now time.Time) {
 	b.expires = first + int64(budgetWindow/time.Second)
 }
 
-// Approve allows additional changes beyond the limit.
-func (b *Budget) Approve(changes int) { b.approved += changes }
+// Approve allows additional changes beyond the limit, until the given time. Unused changes that have expired no longer
+// count.
+func (b *Budget) Approve(changes int, now, until time.Time) {
+	if now.After(b.until) {
+		b.approved = 0
+	}
+	b.approved, b.until = b.approved+changes, until
+}
 
 // MarshalText returns the used part of the budget, without approved changes.
 func (b *Budget) MarshalText() ([]byte, error) { return json.Marshal(b.spent) }

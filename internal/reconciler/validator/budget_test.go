@@ -58,7 +58,7 @@ func TestBudgetOfOneNode(t *testing.T) {
 func TestApprove(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
-	b.Approve(5)
+	b.Approve(5, now, now.Add(time.Hour))
 	for i := range 100 {
 		b.Take("flips", fmt.Sprint(i), 100, now)
 	}
