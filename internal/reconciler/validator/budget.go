@@ -74,19 +74,23 @@ func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 }
 
 // sweep removes expired spendings. It goes through all spendings only if at least one of them has expired, because
-// there can be many spendings. After an approved change of a whole fleet, there is a spending for each Node.
+// there can be many spendings. After an approved change of a whole fleet, there is a spending for each Node. A time in
+// the future comes from a wrong clock. Such a spending lasts from now on, so that it does not block the budget for years.
 func (b *Budget) sweep(now time.Time) {
-	if now.Unix() < b.expires {
+	const window = int64(budgetWindow / time.Second)
+	if left := b.expires - now.Unix(); left > 0 && left <= window {
 		return
 	}
 	first := now.Unix()
 	for _, list := range []map[string]spending{b.spent, b.granted} {
 		maps.DeleteFunc(list, func(_ string, s spending) bool { return s.expired(now) })
-		for _, s := range list {
+		for node, s := range list {
+			s.Since = min(s.Since, now.Unix())
+			list[node] = s
 			first = min(first, s.Since)
 		}
 	}
-	b.expires = first + int64(budgetWindow/time.Second)
+	b.expires = first + window
 }
 
 // Approve allows additional changes beyond the limit, until the given time. Unused changes that have expired no longer

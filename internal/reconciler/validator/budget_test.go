@@ -102,6 +102,32 @@ func TestBudgetText(t *testing.T) {
 	}
 }
 
+// TestBudgetOfWrongClock checks that changes with a time in the future block the budget for at most an hour. A leader had
+// a wrong clock, or the clock of this machine was set back.
+func TestBudgetOfWrongClock(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	b := validator.NewBudget()
+	for i := range 10 {
+		b.Take(fmt.Sprint("node", i), "change", 100, now.AddDate(1, 0, 0))
+	}
+	text, err := b.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored := validator.NewBudget()
+	if err := restored.UnmarshalText(text); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string]*validator.Budget{"restored": restored, "in memory": b} {
+		if b.Take("late", "change", 100, now) {
+			t.Errorf("%s: the used budget is available again at once", name)
+		}
+		if !b.Take("late", "change", 100, now.Add(time.Hour)) {
+			t.Errorf("%s: the budget is not available again after an hour", name)
+		}
+	}
+}
+
 // TestBudgetOfFailedWrites checks that a repeated change uses no budget, even if the node changed before, because the
 // write of the change may have failed.
 func TestBudgetOfFailedWrites(t *testing.T) {
