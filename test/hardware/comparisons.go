@@ -41,7 +41,7 @@ var comparisons = []comparison{
 		},
 	},
 	{
-		"Idle power with a context, where none is learned", "1/8 of the power limit ± 25 %", "internal/ledger/idle.go", "idlePower", "",
+		"Idle power with a context, where none is learned", "1/8 of the power limit ± 25 %", "internal/ledger/idleestimate.go", "idlePower", "",
 		0.75, 1.25, func(ctx context.Context, b *bench) (measured, error) {
 			h, err := b.held.get(ctx, b.observeHeld)
 			return measured{h.power / (b.gpu.Limit / 8), fmt.Sprintf("%.1f W, limit/%.1f", h.power, b.gpu.Limit/h.power)}, err
