@@ -142,9 +142,9 @@ func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
 	return []Evidence{condition(gpusMissing, fmt.Sprintf("%d of %d", missing, *s.PCIGPUs))}
 }
 
-// ofGPU returns the findings about a GPU, worst first. The argument silent is set if the GPU was
-// not read although the driver responds and no operator released the GPU. The argument compared contains findings from the
-// comparison with other GPUs. The result includes these findings.
+// ofGPU returns the findings about a GPU, worst first. The argument silent is set if the GPU was not read although the
+// driver responds and no operator released the GPU. The argument compared contains findings from the comparison with
+// other GPUs. The result includes these findings.
 func ofGPU(g *gpu.GPU, silent bool, compared []Evidence) []Evidence {
 	found := slices.Concat(conditions(g, silent), compared, losses(&g.Events, g.Present))
 	for _, r := range Rules {

@@ -24,8 +24,8 @@ const (
 type Budget struct {
 	spent map[string]spending // changes by Node
 	// approved is the number of changes beyond the limit that an administrator approved and that are unused. They expire
-	// at the time until. granted contains the Nodes that used an approved change. Each Node may use one approved change per hour, so that a Node
-	// that changes repeatedly leaves the other approved changes to other Nodes.
+	// at the time until. granted contains the Nodes that used an approved change. Each Node may use one approved change per
+	// hour, so that a Node that changes repeatedly leaves the other approved changes to other Nodes.
 	approved int
 	until    time.Time
 	granted  map[string]spending
