@@ -56,7 +56,7 @@ type Node struct {
 func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	stages := stage.New(log, now)
 	library := nvml.New(nvml.Config{
-		LibraryPath: cfg.NVMLLibrary, CallTimeout: cfg.CallTimeout, SysFS: cfg.SysFS, ProcFS: cfg.ProcFS, RestartAfter: cfg.RestartAfter,
+		LibraryPath: cfg.NVMLLibrary, CallTimeout: cfg.CallTimeout, Tick: cfg.Tick, SysFS: cfg.SysFS, ProcFS: cfg.ProcFS, RestartAfter: cfg.RestartAfter,
 		Health: cfg.Collector.Health, Details: cfg.Collector.Details, Profiling: cfg.Collector.Profiling,
 		Now: now, Log: log, Stages: stages,
 	})

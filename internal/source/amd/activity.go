@@ -54,7 +54,7 @@ func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy, 
 		out.Gauges[gpu.Utilization] = new(float64(r.moment.activity.n) / 100)
 	}
 	span := gpu.Span{From: r.last.at.Boot, To: now.at.Boot}
-	if r.last.at.IsZero() || span.Len() <= 0 || span.Len() > maxSpan {
+	if r.last.at.IsZero() || span.Len() <= 0 || span.Len() > max(maxSpan, 2*r.cfg.Tick) {
 		return
 	}
 	if p := r.device.Partitions; p != nil {
@@ -64,8 +64,8 @@ func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy, 
 	weigh(out, occupied, uses, span)
 }
 
-// maxSpan is the longest time between two readings over which activity is computed. The activity
-// over a longer time is unknown.
+// maxSpan is the longest time between two readings over which activity is computed, unless two ticks are longer. The
+// activity over a longer time is unknown.
 const maxSpan = 10 * time.Second
 
 // readInstances adds the average activity of the partitions. If the activity of one partition is

@@ -163,6 +163,28 @@ func TestPartitionActivity(t *testing.T) {
 	}
 }
 
+// TestLongTick checks that the activity of partitions is known with the longest tick, if each reading is 100 ms late.
+func TestLongTick(t *testing.T) {
+	d := one(t)
+	d.divide("DPX", 2)
+	d.tick = 30 * time.Second
+	clock := gputest.NewClock()
+	s := d.open(clock.Now)
+	for i := range 3 {
+		b := mi300(10, 500).u32(40, uint32(30_000*(i+1)))
+		for _, sums := range []int{344 + 104, 344 + 104 + 232} { // of the compute dies of each partition
+			for x := range 4 {
+				b.u64(sums+8*x, 0)
+			}
+		}
+		d.write(metrics1, string(b))
+		if r := gputest.Read(t, s).Readings[0]; r.InstancesKnown != (i > 0) {
+			t.Errorf("reading %d: the activity is known: %v", i, r.InstancesKnown)
+		}
+		clock.Advance(d.tick + 100*time.Millisecond)
+	}
+}
+
 // TestPartitionFiles checks the activity of partitions that have separate files, as with revision 1.9 of gpu_metrics.
 // The attributes' numbers are positions in the kernel's enum amdgpu_metrics_attr_id, counted by hand: 4 is the
 // activity, 9 is the number of samples, and 43 identifies the sums of the dies.

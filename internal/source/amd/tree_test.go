@@ -27,6 +27,8 @@ type tree struct {
 	clients bool
 	// health is set if the health of GPUs is read.
 	health bool
+	// tick is the usual interval between two readings, or 0.
+	tick time.Duration
 }
 
 func newTree(t testing.TB) *tree {
@@ -166,7 +168,7 @@ func (d *tree) addNode(n int, gpuID string, location uint32, minor, xcc int) {
 // open returns a source that reads the tree.
 func (d *tree) open(now gpu.Clock) *amd.Source {
 	s := amd.New(amd.Config{
-		Sys: d.path("sys"), Proc: d.path("proc"), Clients: d.clients, Health: d.health, CallTimeout: gputest.HangTimeout, Now: now,
+		Sys: d.path("sys"), Proc: d.path("proc"), Clients: d.clients, Health: d.health, Tick: d.tick, CallTimeout: gputest.HangTimeout, Now: now,
 		Log: slog.New(slog.NewTextHandler(&d.log, nil)),
 	})
 	d.t.Cleanup(func() {

@@ -43,6 +43,7 @@ type driver struct {
 	// profiling is set if the sources read profiles. plain is set if the sources do not read the details
 	// of health.
 	profiling, plain bool
+	tick             time.Duration // usual interval between two readings of the sources, or 0
 
 	logged bytes.Buffer // log of the source that was opened last
 	stages *stage.Set   // stages of the source that was opened last
@@ -65,7 +66,7 @@ func (d *driver) open(now gpu.Clock) *nvml.Source { return d.openWith(gputest.Ha
 func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source {
 	d.stages = stage.New(slog.New(slog.DiscardHandler), now)
 	s := nvml.New(nvml.Config{
-		LibraryPath: libraryPath, CallTimeout: callTimeout, Now: now, ProcFS: d.proc, Health: true, Details: !d.plain, Profiling: d.profiling,
+		LibraryPath: libraryPath, CallTimeout: callTimeout, Now: now, ProcFS: d.proc, Health: true, Details: !d.plain, Profiling: d.profiling, Tick: d.tick,
 		Log: slog.New(slog.NewTextHandler(&d.logged, nil)), Stages: d.stages,
 	})
 	d.t.Cleanup(func() {

@@ -29,6 +29,8 @@ type gpm struct {
 	// because ids are reused.
 	pairs map[string]*pair
 	moved bool // set if the last measurement took samples
+	// longest is the longest time over which the activity of instances may be averaged.
+	longest time.Duration
 	// profiling is set if the profiles of instances are measured.
 	profiling bool
 	// whole is the pair of the GPU itself, or nil if the GPU is not profiled. While the lane is busy, whole and offered
@@ -224,15 +226,15 @@ var errNotOffered = errors.New("GPM is not supported")
 // errNoBase means that only one sample was taken.
 var errNoBase = errors.New("no earlier sample")
 
-// maxInterval is the longest time over which activity may be averaged.
+// maxInterval is the longest time over which the activity of instances may be averaged, unless two ticks are longer.
 const maxInterval = 10 * time.Second
 
 // measure returns the activity of an instance between the two samples of its pair. It returns an error if the time
-// between the samples exceeds maxInterval.
+// between the samples is too long.
 func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	p := g.pairs[identity(i)]
 	span := gpu.Span{From: p.taken[1], To: p.taken[0]}
-	if span.From == 0 || span.Len() > maxInterval {
+	if span.From == 0 || span.Len() > g.longest {
 		return gpu.InstanceSample{}, errNoBase
 	}
 	percent, err := query(q, "nvmlGpmMetricsGet", p.activity)

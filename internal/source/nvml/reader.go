@@ -19,6 +19,7 @@ type gpuReader struct {
 	handle device
 	now    gpu.Clock
 	procFS string
+	tick   time.Duration // usual interval between two readings, or 0
 	memory
 	// incomplete is set if another attempt may read a missing part of the identity or register the
 	// GPU for events. again is the boot-clock time of the next attempt. The attempt also reads the

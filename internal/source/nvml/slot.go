@@ -193,8 +193,8 @@ func (d *session) find(index int, bus string) (*gpuReader, error) {
 	if other, taken := d.indices.LoadOrStore(uuid, index); taken {
 		return nil, fmt.Errorf("nvmlDeviceGetUUID: GPU %d has the same UUID %s as GPU %d", index, uuid, other)
 	}
-	known, _ := d.gpms.LoadOrStore(uuid, &gpm{profiling: d.cfg.Profiling})
-	g := &gpuReader{lib: d.lib, handle: handle, now: d.cfg.Now, procFS: d.cfg.ProcFS, memory: d.memories.recall(uuid), gpm: known.(*gpm), incomplete: true}
+	known, _ := d.gpms.LoadOrStore(uuid, &gpm{profiling: d.cfg.Profiling, longest: max(maxInterval, 2*d.cfg.Tick)})
+	g := &gpuReader{lib: d.lib, handle: handle, now: d.cfg.Now, procFS: d.cfg.ProcFS, tick: d.cfg.Tick, memory: d.memories.recall(uuid), gpm: known.(*gpm), incomplete: true}
 	g.device.UUID, g.device.Index, g.device.Vendor = uuid, index, vendor
 	return g, nil
 }

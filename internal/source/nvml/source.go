@@ -30,6 +30,8 @@ type Config struct {
 	LibraryPath string
 	// CallTimeout is the maximum time for which a Read waits for GPUs. It must be positive.
 	CallTimeout time.Duration
+	// Tick is the usual interval between two calls of Read. It may be 0.
+	Tick time.Duration
 	// SysFS is the directory where sysfs is mounted.
 	SysFS string
 	// ProcFS is the directory where procfs is mounted. If it is empty, the memory of the machine is not

@@ -26,8 +26,8 @@ var throttleReasons = [gpu.NumThrottles]uint64{
 	gpu.ThrottlePowerBrake: gonvml.ClocksThrottleReasonHwPowerBrakeSlowdown,
 }
 
-// If the time between two readings of the reasons is longer than throttleGap, it does not count as
-// throttled.
+// If the time between two readings of the reasons is longer than throttleGap and longer than two ticks, it does not
+// count as throttled.
 const throttleGap = 5 * time.Second
 
 // A throttle counts the time for which a GPU was throttled. It uses the driver's counters. Older
@@ -62,7 +62,7 @@ func (g *gpuReader) readThrottle(q *inquiry, r *gpu.Reading) {
 		return
 	}
 	now := g.now().Boot
-	if took := now - t.at; t.at > 0 && took <= throttleGap {
+	if took := now - t.at; t.at > 0 && took <= max(throttleGap, 2*g.tick) {
 		for cause, mask := range throttleReasons {
 			if bits&mask != 0 && t.reasons&mask != 0 {
 				t.times[cause] += took
