@@ -45,6 +45,8 @@ type Explanation struct {
 	// Times contains one element for each interval, or for each span of several intervals. The charges
 	// of all elements add up to the total.
 	Times []ExplainedTime `json:"times"`
+
+	asked Query // query that selects the explanation, with the UUID of the GPU
 }
 
 // Board identifies a GPU.

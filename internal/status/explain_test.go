@@ -295,3 +295,22 @@ func TestHostileExplanation(t *testing.T) {
 		t.Error("a hostile name changes the elements of the page")
 	}
 }
+
+// TestExplanationLinksToItself checks that the HTML page of an explanation links to JSON for the same owner and the same
+// length of time, if no interval was settled in the three hours before the snapshot.
+func TestExplanationLinksToItself(t *testing.T) {
+	s := explainedNode(20, 1)
+	s.At = at(-3 * time.Hour)
+	e, err := status.Explain(s, status.Query{GPU: "1", Owner: "uid-of-notebook-ada", Since: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page bytes.Buffer
+	if err := status.ExplanationHTML(&page, e, "v0.0.0"); err != nil {
+		t.Fatal(err)
+	}
+	const want = "./explain?gpu=GPU-00000000-0000-4000-8000-000000000001&amp;owner=uid-of-notebook-ada&amp;since=10s"
+	if !strings.Contains(page.String(), want) {
+		t.Errorf("the page does not contain the link %s:\n%s", want, page.String())
+	}
+}

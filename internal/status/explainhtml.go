@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
-	"net/url"
 
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
@@ -19,7 +18,7 @@ func ExplanationHTML(w io.Writer, e *Explanation, version string) error {
 	return explainTemplate.Execute(w, struct {
 		*Explanation
 		JSON, Version string
-	}{e, "." + ExplainPath + "?" + e.query().Encode(), version})
+	}{e, "." + ExplainPath + "?" + e.asked.Values().Encode(), version})
 }
 
 //go:embed refused.html
@@ -30,11 +29,6 @@ var refusedTemplate = framed(refusedHTML, nil)
 // QueryErrorHTML writes an error in a query as an HTML page in UTF-8.
 func QueryErrorHTML(w io.Writer, e QueryError, version string) error {
 	return refusedTemplate.Execute(w, struct{ Error, Version string }{labelvalue.Printable(string(e)), version})
-}
-
-// query returns the parameters that select the explanation.
-func (e *Explanation) query() url.Values {
-	return Query{GPU: e.GPU.UUID, Owner: e.Owner, Since: e.Time.Sub(e.Since)}.Values()
 }
 
 // explainLink returns a link to the explanation of a charge, or an empty text if no intervals are

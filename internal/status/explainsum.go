@@ -29,6 +29,7 @@ func Explain(s *gpu.Snapshot, q Query) (*Explanation, error) {
 	e := &Explanation{
 		Version: Version, Time: s.At.Wall.UTC(), Node: shown(s.Node.Name), GPU: newBoard(g), Owner: name,
 		Since: g.Book.Settled.Wall.Add(-q.Since).UTC(), Unattributed: make(map[string]gpu.Millijoules), Estimated: make(map[string]gpu.Millijoules),
+		asked: Query{GPU: g.UUID, Owner: q.Owner, Since: q.Since},
 	}
 	step, from := steps(g, since), time.Duration(0)
 	for iv := range g.Intervals {
