@@ -314,3 +314,16 @@ func TestExplanationLinksToItself(t *testing.T) {
 		t.Errorf("the page does not contain the link %s:\n%s", want, page.String())
 	}
 }
+
+// TestExplainNumber checks that a number selects the GPU with this index, and never a GPU with a UUID that begins with
+// this number.
+func TestExplainNumber(t *testing.T) {
+	s := explainedNode(5, 1)
+	s.GPUs[1].UUID = "GPU-70000000-0000-4000-8000-000000000001"
+	for number, want := range map[string]string{"1": "", "7": "--gpu=7: no such GPU", "70": "--gpu=70: no such GPU", "7000": "", "gpu-7": ""} {
+		_, err := status.Explain(s, status.Query{GPU: number, Owner: "4711", Since: time.Minute})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("--gpu=%s: error %v, want %q", number, err, want)
+		}
+	}
+}

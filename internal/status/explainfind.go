@@ -99,7 +99,12 @@ func (q Query) isGPU(g *gpu.GPU) bool {
 	return slices.ContainsFunc([]string{g.UUID, g.Serial, g.PCIBusID}, func(name string) bool { return strings.EqualFold(name, q.GPU) })
 }
 
+// beginsGPU reports whether the UUID of a GPU begins with the given text. It ignores small numbers, because they are
+// indices, and a GPU with this index may have been lost.
 func (q Query) beginsGPU(g *gpu.GPU) bool {
+	if _, err := strconv.ParseUint(q.GPU, 10, 8); err == nil {
+		return false
+	}
 	name, prefix := strings.ToLower(g.UUID), strings.ToLower(q.GPU)
 	return strings.HasPrefix(name, prefix) || strings.HasPrefix(strings.TrimPrefix(name, "gpu-"), prefix)
 }
