@@ -327,3 +327,27 @@ func TestExplainNumber(t *testing.T) {
 		}
 	}
 }
+
+// TestExplanationRows checks that an explanation has at most 120 rows, for intervals that do not divide a minute.
+func TestExplanationRows(t *testing.T) {
+	for _, length := range []time.Duration{1, 7, 20, 30, 31, 59, 61, 599} {
+		s := explainedNode(200, 1)
+		var n int
+		s.GPUs[1].Intervals = func(yield func(gpu.Interval) bool) {
+			n = 0
+			for iv := range seconds(200, 1) {
+				iv.From, iv.To = at(time.Duration(200-n)*length*time.Second), at(time.Duration(199-n)*length*time.Second)
+				if n++; !yield(iv) {
+					return
+				}
+			}
+		}
+		e, err := status.Explain(s, status.Query{GPU: "1", Owner: "4711", Since: 1000 * time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(e.Times) > 120 || e.Total.Intervals != 200 {
+			t.Errorf("%d intervals of %d s: %d rows, want at most 120", e.Total.Intervals, length, len(e.Times))
+		}
+	}
+}

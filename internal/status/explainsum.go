@@ -58,28 +58,30 @@ func newBoard(g *gpu.GPU) Board {
 	return b
 }
 
-// steps returns the length of time that one row covers. It is the shortest length for which there
-// are at most maxTimes rows. The value 0 means one row for each interval.
+// steps returns the longest time that one row covers. It is the shortest of several lengths for which there are at most
+// maxTimes rows. The value 0 means one row for each interval.
 func steps(g *gpu.GPU, since time.Duration) time.Duration {
-	n, first, last := 0, time.Duration(0), time.Duration(0)
-	for iv := range g.Intervals {
-		if iv.To.Boot <= since {
-			continue
-		}
-		if n++; n == 1 {
-			first = iv.From.Boot
-		}
-		last = iv.To.Boot
-	}
-	if n <= maxTimes {
-		return 0
-	}
-	for _, step := range []time.Duration{time.Minute, 10 * time.Minute, time.Hour} {
-		if (last-first)/step < maxTimes {
+	for _, step := range []time.Duration{0, time.Minute, 10 * time.Minute} {
+		if rows(g, since, step) <= maxTimes {
 			return step
 		}
 	}
-	return (last-first)/maxTimes + time.Second
+	step := time.Hour
+	for rows(g, since, step) > maxTimes {
+		step *= 2
+	}
+	return step
+}
+
+// rows returns the number of rows if a row covers at most the given time, or a single longer interval.
+func rows(g *gpu.GPU, since, step time.Duration) (n int) {
+	var from time.Duration
+	for iv := range g.Intervals {
+		if iv.To.Boot > since && (n == 0 || iv.To.Boot > from+step) {
+			n, from = n+1, iv.From.Boot
+		}
+	}
+	return n
 }
 
 // add adds an interval to the newest row and to the sums.
