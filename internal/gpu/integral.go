@@ -5,8 +5,8 @@ import "time"
 // MaxMilliwatts is higher than the power of any board.
 const MaxMilliwatts = 100_000_000
 
-// maxInterval is the longest time between two power readings for which the power is integrated.
-// In a longer time between two readings, the power is unknown.
+// maxInterval is the longest time between two power readings for which the power is integrated, unless five ticks are
+// longer. In a longer time between two readings, the power is unknown. The ledger counts such a time as a gap.
 const maxInterval = 10 * time.Second
 
 // PowerIntegral is an energy counter for boards without a counter. It integrates power readings
@@ -22,14 +22,20 @@ type PowerIntegral struct {
 // halfUnits is the number of half milliwatt-nanoseconds in one millijoule.
 const halfUnits = 2 * int64(time.Second)
 
-// Add adds a power reading, in mW, at a time on the boot clock. It returns the energy since the
-// first reading.
-func (i *PowerIntegral) Add(mw uint32, at time.Duration) Millijoules {
-	if dt := at - i.at; i.begun && dt > 0 && dt <= maxInterval {
+// Add adds a power reading, in mW, at a time on the boot clock. tick is the usual interval between two readings, or 0.
+// Add returns the energy since the first reading.
+func (i *PowerIntegral) Add(mw uint32, at, tick time.Duration) Millijoules {
+	dt := at - i.at
+	if !i.begun || dt > max(maxInterval, 5*tick) {
+		dt = 0
+	}
+	for dt > 0 {
+		part := min(dt, maxInterval)
 		// The limits prevent an overflow. Without them the product could reach 2·2³²·10¹⁰.
-		i.rest += (int64(min(i.power, MaxMilliwatts)) + int64(min(mw, MaxMilliwatts))) * int64(dt)
+		i.rest += (int64(min(i.power, MaxMilliwatts)) + int64(min(mw, MaxMilliwatts))) * int64(part)
 		i.energy += Millijoules(i.rest / halfUnits)
 		i.rest %= halfUnits
+		dt -= part
 	}
 	i.begun, i.power, i.at = true, mw, at
 	return i.energy

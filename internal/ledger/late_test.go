@@ -189,7 +189,7 @@ func TestUnreadPower(t *testing.T) {
 		for s := range 60 {
 			o := unread(look(float64(s), nil))
 			if s < 10 || s >= 10+unreadable {
-				o.Energy = new(sum.Add(300_000, o.At.Boot))
+				o.Energy = new(sum.Add(300_000, o.At.Boot, 0))
 			}
 			o.Counter = "power"
 			obs = append(obs, o)

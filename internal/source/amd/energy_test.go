@@ -81,7 +81,7 @@ func TestMeter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var m meter
 			for i, s := range steps {
-				got, sum := m.read(value{s.counter, s.counter > 0}, s.power, !s.unread, gpu.Instant{Boot: time.Duration(i+1) * time.Second})
+				got, sum := m.read(value{s.counter, s.counter > 0}, s.power, !s.unread, gpu.Instant{Boot: time.Duration(i+1) * time.Second}, 0)
 				if (sum == nil) != (s.power < 0) || m.kind == power && s.power >= 0 && *sum != *got {
 					t.Errorf("reading %d: the integral of power is %v although the power is %v", i, sum, got)
 				}
@@ -128,7 +128,7 @@ func FuzzEnergy(f *testing.F) {
 			if !values.power.ok {
 				power = -1
 			}
-			energy, sum := m.read(values.energy, power, err == nil, now)
+			energy, sum := m.read(values.energy, power, err == nil, now, 0)
 			if energy != nil && *energy < 0 {
 				t.Fatalf("a counter of %d mJ", *energy)
 			}

@@ -176,7 +176,7 @@ func (r *reader) readEnergy(out *gpu.Reading, m metrics, definite bool) {
 	if p := out.Gauges[gpu.Power]; p != nil {
 		power = *p
 	}
-	out.Energy, out.PowerSum = r.meter.read(m.energy, power, definite, out.At)
+	out.Energy, out.PowerSum = r.meter.read(m.energy, power, definite, out.At, r.cfg.Tick)
 	r.device.EnergySource, r.device.EnergyScope = r.meter.kind, ""
 	if r.meter.kind != gpu.EnergyNone {
 		r.device.EnergyScope = r.scope

@@ -63,7 +63,7 @@ func (g *gpuReader) readEnergy(q *inquiry, r *gpu.Reading) {
 		r.ModulePower = g.modulePower(q)
 	}
 	if powerErr == nil {
-		r.PowerSum = new(g.integral.Add(mw, r.At.Boot))
+		r.PowerSum = new(g.integral.Add(mw, r.At.Boot, g.tick))
 	}
 	if g.meter.kind == powerIntegral && err == nil {
 		energy = *r.PowerSum

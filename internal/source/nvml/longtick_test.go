@@ -36,3 +36,30 @@ func TestLongTick(t *testing.T) {
 		t.Errorf("whether the instances are known (-want +got):\n%s", diff)
 	}
 }
+
+// TestLongTickPower checks that the power of a GPU without a counter is integrated with the longest tick, if each
+// reading is 100 ms late: 300 W for 30.1 s are 9,030 J. A time of more than five ticks is a gap. The highest power that
+// a board can have must not overflow the integral.
+func TestLongTickPower(t *testing.T) {
+	const late = 30*time.Second + 100*time.Millisecond
+	clock, g := gputest.NewClock(), gputest.Plain(0)
+	g.Device.EnergySource, g.Reading.Energy = gpu.EnergyPower, nil
+	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{g}})
+	d.tick = 30 * time.Second
+	s := d.open(clock.Now)
+	for _, step := range []struct {
+		after time.Duration
+		watts float64
+		want  gpu.Millijoules
+	}{
+		{0, 300, 0}, {late, 300, 9_030_000}, {late, 300, 18_060_000}, {150*time.Second + 1, 300, 18_060_000},
+		{time.Minute, 100, 30_060_000}, {151 * time.Second, 100_000, 30_060_000}, {150 * time.Second, 100_000, 15_030_060_000},
+	} {
+		clock.Advance(step.after)
+		d.node.GPUs[0].Reading.Gauges[gpu.Power] = new(step.watts)
+		d.write()
+		if r := gputest.Read(t, s).Readings[0]; r.Energy == nil || *r.Energy != step.want {
+			t.Errorf("after %v at %v W the energy is %v, want %d", step.after, step.watts, *r.Energy, step.want)
+		}
+	}
+}
