@@ -52,8 +52,13 @@ func TestLongTickPower(t *testing.T) {
 		watts float64
 		want  gpu.Millijoules
 	}{
-		{0, 300, 0}, {late, 300, 9_030_000}, {late, 300, 18_060_000}, {150*time.Second + 1, 300, 18_060_000},
-		{time.Minute, 100, 30_060_000}, {151 * time.Second, 100_000, 30_060_000}, {150 * time.Second, 100_000, 15_030_060_000},
+		{0, 300, 0},
+		{late, 300, 9_030_000},
+		{late, 300, 18_060_000},
+		{150*time.Second + 1, 300, 18_060_000},
+		{time.Minute, 100, 30_060_000},
+		{151 * time.Second, 100_000, 30_060_000},
+		{150 * time.Second, 100_000, 15_030_060_000},
 	} {
 		clock.Advance(step.after)
 		d.node.GPUs[0].Reading.Gauges[gpu.Power] = new(step.watts)

@@ -17,7 +17,7 @@ import (
 // TestLateReading checks a GPU for which the call always returns after the end of Read. The next
 // Read must return the late result.
 func TestLateReading(t *testing.T) {
-	const call = "nvmlDeviceGetTemperature"
+	const before, call = "nvmlDeviceGetTemperature", "nvmlDeviceGetUtilizationRates" // in the order of a reading
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
 	s := d.open(clock.Now)
@@ -30,6 +30,7 @@ func TestLateReading(t *testing.T) {
 	}
 	for range 3 {
 		began, calls := clock.Now(), d.calls(call+"\t"+slow)
+		d.await(before+"\t"+slow, calls+1) // the reading has a time
 		clock.Advance(time.Second)
 		d.healed()
 		d.await(call+"\t"+slow, calls+1)
