@@ -33,13 +33,17 @@ func (n *node) held() map[string][]string {
 	return of
 }
 
+// These are a reservation of KAI or Run:ai, and two pods that may share the reserved GPU.
+var (
+	reservation = gpu.Owner{Kind: gpu.OwnerPod, Scope: "kai-resource-reservation", Name: "gpu-reservation-node-x", UID: "0a1b2c3d-0000-4000-8000-000000000001", Part: "resource-reservation"}
+	user        = gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "half", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}
+	other       = gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-b", Name: "other", UID: "0a1b2c3d-0000-4000-8000-000000000003", Part: "main"}
+)
+
 // TestReservation checks that the reservation of a GPU does not hold the GPU. The holders are the
 // live pods in the group of the reservation. If the pods in the group are unknown, the GPU has no
 // holder.
 func TestReservation(t *testing.T) {
-	reservation := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kai-resource-reservation", Name: "gpu-reservation-node-x", UID: "0a1b2c3d-0000-4000-8000-000000000001", Part: "resource-reservation"}
-	user := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "half", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}
-	other := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-b", Name: "other", UID: "0a1b2c3d-0000-4000-8000-000000000003", Part: "main"}
 	n := newNode(t)
 	n.serve(holds(holder(reservation, "nvidia.com/gpu", gpuUUID)))
 	n.poll()
@@ -57,9 +61,6 @@ func TestReservation(t *testing.T) {
 // TestReservationWithoutPods checks the holders of a reserved GPU after the Pods API has stopped responding. A pod that
 // ended is no longer a holder. After three polls the pods in the group are unknown.
 func TestReservationWithoutPods(t *testing.T) {
-	reservation := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kai-resource-reservation", Name: "gpu-reservation-node-x", UID: "0a1b2c3d-0000-4000-8000-000000000001", Part: "resource-reservation"}
-	user := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "half", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}
-	other := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-b", Name: "other", UID: "0a1b2c3d-0000-4000-8000-000000000003", Part: "main"}
 	n := newNode(t)
 	n.serve(holds(holder(reservation, "nvidia.com/gpu", gpuUUID)))
 	for i, o := range []gpu.Owner{reservation, user, other} {

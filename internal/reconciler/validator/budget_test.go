@@ -76,6 +76,20 @@ func TestApprove(t *testing.T) {
 	}
 }
 
+// restore returns the text of a budget, and a budget that is restored from this text.
+func restore(t *testing.T, b *validator.Budget) (text []byte, restored *validator.Budget) {
+	t.Helper()
+	text, err := b.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored = validator.NewBudget()
+	if err := restored.UnmarshalText(text); err != nil {
+		t.Fatal(err)
+	}
+	return text, restored
+}
+
 // TestBudgetText checks that a restored budget allows the same changes as the stored budget.
 func TestBudgetText(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -83,14 +97,7 @@ func TestBudgetText(t *testing.T) {
 	for i := range 10 {
 		b.Take(fmt.Sprint("node", i), "change", 100, now)
 	}
-	text, err := b.MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
-	restored := validator.NewBudget()
-	if err := restored.UnmarshalText(text); err != nil {
-		t.Fatal(err)
-	}
+	text, restored := restore(t, b)
 	later := now.Add(59 * time.Minute)
 	if restored.Take("late", "change", 100, later) || !restored.Take("node9", "change", 100, later) {
 		t.Errorf("the budget that was restored from %s differs", text)
@@ -110,14 +117,7 @@ func TestBudgetOfWrongClock(t *testing.T) {
 	for i := range 10 {
 		b.Take(fmt.Sprint("node", i), "change", 100, now.AddDate(1, 0, 0))
 	}
-	text, err := b.MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
-	restored := validator.NewBudget()
-	if err := restored.UnmarshalText(text); err != nil {
-		t.Fatal(err)
-	}
+	_, restored := restore(t, b)
 	for name, b := range map[string]*validator.Budget{"restored": restored, "in memory": b} {
 		if b.Take("late", "change", 100, now) {
 			t.Errorf("%s: the used budget is available again at once", name)
