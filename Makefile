@@ -201,7 +201,7 @@ page-check: build ## check the page in a browser and save pictures in bin/page; 
 test: needs ## run the deterministic tests; needs no GPU and no cluster
 	@echo "test: build the packages (a few minutes the first time), then run their tests (about four minutes)"
 	@go build -trimpath $(LIBRARIES)
-	go test -vet=off -p "$$(($$(nproc) + 1))" $(TESTS) $(LONGEST) ./test/accuracy ./test/words ./...
+	go test -vet=off -p "$$(($$(nproc) + 1))" $(TESTS) $(LONGEST) ./test/accuracy/tenants ./test/accuracy ./test/words ./...
 
 .PHONY: test-draws
 test-draws: export GPULEDGER_DRAWS := all
