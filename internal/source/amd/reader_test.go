@@ -342,3 +342,17 @@ func TestUtilization(t *testing.T) {
 		}
 	}
 }
+
+// TestPowerOverLongTick checks that the power of a GPU without an energy counter is integrated over a long tick.
+func TestPowerOverLongTick(t *testing.T) {
+	d := one(t)
+	d.tick = 30 * time.Second
+	d.write(metrics1, string(newBlob(1, 7, 2208).u16(10, 500)))
+	clock := gputest.NewClock()
+	s := d.open(clock.Now)
+	gputest.Read(t, s)
+	clock.Advance(d.tick)
+	if diff := cmp.Diff(new(gpu.Millijoules(15_000_000)), gputest.Read(t, s).Readings[0].PowerSum); diff != "" {
+		t.Errorf("energy of 500 W over 30 s (-want +got):\n%s", diff)
+	}
+}
