@@ -89,7 +89,7 @@ func writeInterval(t *testing.T, b *strings.Builder, iv *gpu.Interval) {
 	fmt.Fprintf(b, "- The pods hold %.0f replicas.\n", replicas)
 	fmt.Fprintf(b, "\nThe idle part is idle power times idle time, and the busy part is the rest:\n\n```\nidle part = %.4f W × (1 − %.4f) × %.3f s = %s J\nbusy part = %s J − %s J = %s J\n```\n\n",
 		float64(iv.IdlePower.Power), share, took, mJ(idle), mJ(iv.Energy), mJ(idle), mJ(iv.Energy-idle))
-	b.WriteString("The ledger divides the idle part among the pods by replicas, and the busy part by activity:\n\n")
+	b.WriteString("The ledger divides the idle part among the pods in proportion to their replicas, and the busy part in proportion to their activity:\n\n")
 	row(b, "pod", "replicas", "idle part, J", "activity, s", "busy part, J", "charge, J")
 	b.WriteString("|---|--:|--:|--:|--:|--:|\n")
 	var idles, busies gpu.Millijoules
