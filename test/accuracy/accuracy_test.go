@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// length is a fifth of the time that the table in docs/energy.md uses, so that the test is short. There are
-// therefore fewer samples, and a gap is a larger part of the time.
+// length is a fifth of the simulated time that the table in docs/energy.md uses, so the test is short. The driver
+// therefore takes fewer samples, and a gap is a larger part of the time.
 const length = 2 * time.Minute
 
 func run(t *testing.T, c accuracy.Case, length time.Duration) accuracy.Result {
@@ -63,8 +63,8 @@ func TestCases(t *testing.T) {
 }
 
 // checkRules checks the expected results of the other rules. DCGM's process statistics charge all energy of the GPU to
-// each process that is on the GPU all the time, even if other processes are charged the same energy. The shares by SM
-// utilisation add up to little more than the energy of the GPU.
+// each process that is on the GPU for the whole time, although other processes are charged the same energy. The shares
+// by SM utilisation add up to little more than the energy of the GPU.
 func checkRules(t *testing.T, r accuracy.Result) {
 	t.Helper()
 	all := 0.0
@@ -124,7 +124,8 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestUnseen checks that the error of hidden activity equals the error in docs/energy.md.
+// TestUnseen checks that the signal's error for activity that the driver does not report equals the error in
+// docs/energy.md.
 func TestUnseen(t *testing.T) {
 	worst := make(map[string]float64)
 	for _, c := range accuracy.Cases(length) {
@@ -146,9 +147,9 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-// TestCompare compares the energy in wrong accounts with the first edition's energy in wrong accounts. For GPUs with
-// idle time, it must be less. For saturated GPUs, it must not be more. Only the first sampling is checked for saturated
-// GPUs.
+// TestCompare compares how much energy gpuledger and its first edition charge to wrong accounts. On GPUs with idle
+// time, gpuledger must charge less energy wrongly. On saturated GPUs, it must not charge more. Saturated GPUs are
+// checked with the first sampling only.
 func TestCompare(t *testing.T) {
 	for i, how := range accuracy.Samplings()[:3] {
 		t.Run(how.Name, func(t *testing.T) {

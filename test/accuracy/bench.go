@@ -17,16 +17,14 @@ const (
 	tick = time.Second
 	// refresh is the interval at which the mappers read the allocations while containers start and stop.
 	refresh = 2 * time.Second
-	// phase is the time from the node's start to the exporter's start. Because of this time, workloads do not change on
-	// the exporter's ticks, and the energy counter is not updated immediately before a tick.
+	// phase is the delay between the start of the node and the start of the exporter. Because of this delay, workloads
+	// do not change on the exporter's ticks, and the energy counter is not updated immediately before a tick.
 	phase = 450 * time.Millisecond
 )
 
-// start is the time at which every simulation starts.
 var start = gpu.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Boot: 240 * time.Hour}
 
-// A bench is a simulated node with the whole exporter, except for its HTTP server, on a simulated
-// clock.
+// A bench is a simulated node and an exporter without its HTTP server, both on a simulated clock.
 type bench struct {
 	Case
 	node     *simnode.Node
@@ -39,8 +37,7 @@ type bench struct {
 	journal journal
 	pidInfo pidInfoRule
 	smShare smShareRule
-	// previous and scraped are rules that do not depend on the exporter, so they continue while the exporter is
-	// down.
+	// The rules previous and scraped do not depend on the exporter, so they continue while the exporter is down.
 	previous previousRule
 	scraped  scrapedRule
 }
@@ -83,7 +80,7 @@ func (b *bench) configure(library string) (err error) {
 	return err
 }
 
-// play advances the time, with one tick of the exporter for every second in which the exporter runs.
+// play advances the time. It runs one tick of the exporter for every second in which the exporter is up.
 func (b *bench) play(ctx context.Context, length time.Duration) error {
 	if err := b.advance(phase); err != nil {
 		return err
@@ -153,7 +150,7 @@ func (b *bench) snapshot() (*gpu.GPU, error) {
 	return &snap.GPUs[0], nil
 }
 
-// If the exporter runs, stop ends it in the same way as SIGTERM.
+// If the exporter runs, stop ends it in the same way as SIGTERM does.
 func (b *bench) stop() error {
 	if b.exporter == nil {
 		return nil

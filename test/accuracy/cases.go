@@ -7,17 +7,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A Case describes a GPU, its workload, and the time in which the exporter does not run.
+// A Case describes a GPU, its workload, and the span in which the exporter is down.
 type Case struct {
 	Name     string
 	Scenario simnode.Scenario
-	// Down is the time in which the exporter does not run. It is zero if the exporter always runs.
+	// Down is the span in which the exporter is down. It is zero if the exporter is always up.
 	Down simnode.Span
 	// Unseen is set if the driver does not report the activity that decides the charges. In this case, the signal's
 	// error has no limit.
 	Unseen bool
-	// Limit is the limit of the signal's error as a share of the GPU's energy. If it is zero, the limit
-	// of all cases applies.
+	// Limit is the maximum error of the signal as a share of the GPU's energy. If it is zero, the case has the same
+	// limit as most cases.
 	Limit float64
 }
 
@@ -27,7 +27,7 @@ type Sampling struct {
 	simnode.Sampling
 }
 
-// moment is the averaging time for power samples that show momentary power.
+// A power sample that shows the momentary power is averaged over this time.
 const moment = time.Millisecond
 
 // Samplings returns the samplings, sorted from most to least favourable for the ledger.
@@ -44,7 +44,6 @@ func Samplings() []Sampling {
 	}
 }
 
-// Sampled returns cases with the given sampling.
 func Sampled(cases []Case, how Sampling) []Case {
 	for i := range cases {
 		cases[i].Scenario.Sampling = how.Sampling
@@ -206,8 +205,7 @@ func instinct() []simnode.GPU {
 // Sampled reports whether the driver takes samples of processes.
 func (c *Case) Sampled() bool { return c.Scenario.GPUs[0].MIG == nil && c.Scenario.GPUs[0].AMD == nil }
 
-// bursts returns a case in which one pod works occasionally, for less than a tick, and another pod works all
-// the time.
+// bursts returns a case in which one pod works occasionally for less than a tick, and another pod always works.
 func bursts(name string, accounting bool) Case {
 	c := sliced(name,
 		pod("burst", 610, simnode.Duty(44, 900*time.Millisecond, 9100*time.Millisecond)),
@@ -283,8 +281,7 @@ func sliced(name string, pods ...simnode.Pod) Case {
 	}}
 }
 
-// pod returns a pod with one process. The power, in watts, is drawn while the process keeps the GPU fully
-// busy.
+// pod returns a pod with one process. The GPU draws the given power while the process keeps it fully busy.
 func pod(name string, watts int, load simnode.Pattern) simnode.Pod {
 	return simnode.Pod{Namespace: "team-a", Name: name, QoS: "burstable", Containers: []simnode.Container{{
 		Name:      "main",

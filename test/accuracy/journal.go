@@ -6,7 +6,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A rule is a way to attribute a GPU's energy.
 type rule int
 
 const (
@@ -42,14 +41,14 @@ func (c charges) scaled(total float64) charges {
 	return out
 }
 
-// An entry contains the charges by one rule for the time that ends at a boot-clock time.
+// An entry contains the charges of each rule for a step of the simulation. The time is the end of the step on the boot
+// clock.
 type entry struct {
 	at time.Duration
 	by rule
 	charges
 }
 
-// A journal contains the charges of all rules over time.
 type journal []entry
 
 func (j *journal) add(at time.Duration, by rule, c charges) { *j = append(*j, entry{at, by, c}) }

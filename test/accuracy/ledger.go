@@ -2,7 +2,8 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// A ledger reads the charges from a book. It always reads the final energy of an account before the account retires.
+// A ledger computes charges from successive books. It always reads the final energy of an account before the account
+// retires.
 type ledger struct{ last charges }
 
 // read returns the charges since the last read.

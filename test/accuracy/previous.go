@@ -12,7 +12,6 @@ type previousRule struct {
 	there map[string]bool
 }
 
-// read returns the charges since the last reading.
 func (r *previousRule) read(g *gpu.GPU) charges {
 	now, activity, held := make(map[string]bool), make(charges), make(charges)
 	for _, p := range g.Processes {

@@ -13,7 +13,7 @@ import (
 // A Result is the result of a case up to the last settled time.
 type Result struct {
 	Case
-	// Energy is the true energy of the GPU, Booked is the energy in the GPU's book, and Accounts is the energy in the
+	// Energy is the true energy of the GPU. Booked is the energy in the GPU's book. Accounts is the energy in the
 	// accounts of this book.
 	Energy, Booked, Accounts gpu.Millijoules
 	// Slack is the share of the time in which the GPU did not work.
@@ -56,8 +56,8 @@ func (r *Result) Wrong(by, truth func(Owner) float64) float64 {
 	return sum / 2
 }
 
-// These are arguments for [Result.Wrong]. FloorShared and UserPays are the two definitions of the truth, and
-// the others are rules.
+// These are arguments for [Result.Wrong]. FloorShared and UserPays select the two definitions of the truth. The others
+// select rules.
 var (
 	FloorShared = func(o Owner) float64 { return o.Truth }
 	UserPays    = func(o Owner) float64 { return o.UserPays }
@@ -82,7 +82,6 @@ func (r *Result) Check(tolerance func(Owner) float64) error {
 	return nil
 }
 
-// result stops the exporter and returns the result of the case.
 func (b *bench) result() (Result, error) {
 	g, err := b.snapshot()
 	if err != nil {
@@ -106,7 +105,6 @@ func (b *bench) result() (Result, error) {
 	return r, nil
 }
 
-// owner adds up the energy of some owners, and returns the sum as one Owner.
 func (b *bench) owner(name string, members []string, sums [rules]charges, energy float64) Owner {
 	share := func(by charges) (sum float64) {
 		for _, m := range members {
@@ -121,7 +119,7 @@ func (b *bench) owner(name string, members []string, sums [rules]charges, energy
 	}
 }
 
-// worst returns the member of a kind with the largest error of the signal.
+// worst returns the owner of a kind for which the signal has the largest error.
 func (b *bench) worst(k kind, sums [rules]charges, energy float64) (worst Owner) {
 	for _, m := range k.members {
 		o := b.owner("one "+strings.TrimSuffix(k.name, "s")+", at worst", []string{m}, sums, energy)

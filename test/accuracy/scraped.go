@@ -12,7 +12,6 @@ type scrapedRule struct {
 
 const scrapeEvery = 15 // number of ticks
 
-// read returns the charges since the last reading.
 func (r *scrapedRule) read(g *gpu.GPU) charges {
 	if r.ticks++; r.ticks%scrapeEvery != 1 {
 		return nil

@@ -15,7 +15,6 @@ type smShareRule struct {
 	there map[gpu.ProcessID]bool
 }
 
-// read returns the charges since the last reading.
 func (r *smShareRule) read(g *gpu.GPU) charges {
 	watts := *g.Reading.Gauges[gpu.Power]
 	if len(g.Processes) == 0 && (r.idle == nil || watts < *r.idle) {

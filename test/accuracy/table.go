@@ -44,7 +44,7 @@ func (r *Result) cells(o *Owner) []string {
 	}
 }
 
-// unlessMIG returns a cell for a rule that does not support MIG.
+// unlessMIG returns the cell of a rule that does not support MIG.
 func (r *Result) unlessMIG(cell string) string {
 	if r.Scenario.GPUs[0].MIG != nil {
 		return "–"
@@ -85,7 +85,7 @@ func (s *Summary) add(r *Result) {
 	}
 }
 
-// saturated is the maximum share of time without work for which a GPU counts as saturated.
+// saturated is the limit of idle time. A GPU that is idle for a smaller share of the time counts as saturated.
 const saturated = 0.15
 
 // Summarize returns the averages over the cases with idle time and over the saturated cases. It
@@ -103,8 +103,8 @@ func Summarize(results []Result) (idle, busy Summary) {
 	return idle, busy
 }
 
-// Compare returns an error if the summary of the cases with idle time or the summary of the
-// saturated cases exceeds gpuledger's limits.
+// Compare returns an error if the summary of one kind of cases exceeds gpuledger's limits: the cases with idle time, or
+// the saturated cases.
 func Compare(idle, busy Summary) error {
 	switch {
 	case idle.Cases == 0 || busy.Cases == 0:
@@ -123,7 +123,7 @@ type Run struct {
 	Results []Result
 }
 
-// Ranges returns the energy in wrong accounts for each sampling.
+// Ranges returns a table of the energy in wrong accounts for each sampling.
 func Ranges(runs []Run) *markdown.Table {
 	t := markdown.NewTable("the driver's samples",
 		"gpuledger, idle time, user pays", "worst account", "floor shared", "worst account", "first edition", "SM share", "SM share, 15 s",
@@ -139,8 +139,8 @@ func Ranges(runs []Run) *markdown.Table {
 	return t
 }
 
-// Worst returns the mean energy in wrong accounts and the worst account according to both truths, over all
-// samplings. It returns rows for cases with idle time, for saturated cases and for light loads.
+// Worst returns a table with the mean energy in wrong accounts and the worst account, according to both truths and over
+// all samplings. It has rows for cases with idle time, for saturated cases and for light loads.
 func Worst(runs []Run, light []tenants.Row) *markdown.Table {
 	t := markdown.NewTable("", "user pays: in wrong accounts", "worst account", "floor shared: in wrong accounts", "worst account")
 	var results []Result
@@ -165,7 +165,6 @@ func (e Extreme) String() string {
 
 func percent(share float64) string { return fmt.Sprintf("%.1f", 100*share) }
 
-// signed returns an error with its sign; 0 has no sign.
 func signed(share float64) string {
 	if s := fmt.Sprintf("%+.1f", 100*share); s != "+0.0" && s != "-0.0" {
 		return strings.Replace(s, "-", "−", 1)

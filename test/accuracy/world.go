@@ -17,7 +17,7 @@ type world struct {
 	// perSecond is the number of samples per second that the driver takes.
 	perSecond float64
 	last      simnode.GPUTruth
-	// steps is the number of all steps, and slack is the idle time, in steps.
+	// steps is the number of all steps. slack is the number of idle steps, which can be a fraction.
 	steps, slack float64
 	// The following fields describe the steps in which several owners had a context: the number of these steps, the
 	// energy of the work in these steps, and the rule's charges for this work.
@@ -94,7 +94,7 @@ func (w *world) workingFloor(on []simnode.Activity) charges {
 	return moved
 }
 
-// instances returns the number of instances. It is 1 without MIG.
+// instances returns the number of MIG instances, or 1 without MIG.
 func (w *world) instances() int {
 	if w.gpu.MIG == nil {
 		return 1
@@ -148,7 +148,7 @@ func (w *world) perfect(energy float64, on []simnode.Activity) charges {
 	return bill
 }
 
-// perfectMIG is like perfect, for MIG instances that are each held by one pod.
+// perfectMIG is [world.perfect] for MIG instances, each of which is held by one pod.
 func (w *world) perfectMIG(energy float64, on []simnode.Activity) charges {
 	rest, work, busy := make(charges), make(charges), 0.0
 	for _, a := range on {
@@ -183,7 +183,7 @@ func owner(a simnode.Activity) string {
 	return a.Name
 }
 
-// part returns the number of slices of an instance. It is 1 for a whole GPU.
+// part returns the number of slices of an instance, or 1 for a whole GPU.
 func (w *world) part(instance int) float64 {
 	if w.gpu.MIG == nil {
 		return 1
@@ -191,7 +191,7 @@ func (w *world) part(instance int) float64 {
 	return float64(w.gpu.MIG.Instances[instance].Slices)
 }
 
-// slices returns the number of slices of the GPU. It is 1 without MIG.
+// slices returns the number of slices of the GPU, or 1 without MIG.
 func (w *world) slices() float64 {
 	if w.gpu.MIG == nil {
 		return 1
@@ -199,9 +199,8 @@ func (w *world) slices() float64 {
 	return float64(w.gpu.MIG.Slices)
 }
 
-// bound returns twice the standard error of the energy that random samples measure for some owners. For a
-// share p and n samples, the standard error is √(p(1-p)/n). The bound is 0 on a GPU with MIG, and if no step
-// was shared.
+// bound returns twice the standard error of some owners' energy if it is measured with random samples. For a share p
+// and n samples, the standard error is √(p(1-p)/n). The bound is 0 on a GPU with MIG, and if no step was shared.
 func (w *world) bound(owners []string) float64 {
 	if w.gpu.MIG != nil || w.sharedSteps == 0 {
 		return 0

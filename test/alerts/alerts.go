@@ -55,8 +55,8 @@ func Read(folder string) (alerts []Alert, recorded []string, err error) {
 	return alerts, recorded, nil
 }
 
-// Cases contains two numbers of unit tests: the tests in which an alert fires, and the tests in which the alert does
-// not fire.
+// Cases contains the number of unit tests in which an alert fires, and the number of unit tests in which it does not
+// fire.
 type Cases struct{ Firing, Silent int }
 
 // ReadCases returns the cases of each alert from the test files for promtool.

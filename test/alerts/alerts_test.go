@@ -52,7 +52,7 @@ func TestAlerts(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, a := range all {
 		t.Run(a.Alert, func(t *testing.T) {
-			// For cordoned nodes there may be a second rule with the same name and another severity.
+			// A second rule with the same name and another severity may exist for cordoned nodes.
 			key := a.Alert + " " + a.Labels["severity"]
 			if seen[key] || !regexp.MustCompile(`^GPULedger([A-Z]+[a-z]*)+$`).MatchString(a.Alert) {
 				t.Error("the name is not unique, or is not CamelCase after GPULedger")
@@ -97,8 +97,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestCordoned checks that each critical alert about a node's hardware has a second rule with the same content. On a
-// cordoned node, this second rule fires, as a notice. GPULedgerDuplicateGPU concerns two nodes and is always critical.
+// TestCordoned checks that each critical alert about a node's hardware has a second rule with the same content, which
+// fires as a notice on a cordoned node. GPULedgerDuplicateGPU concerns two nodes and is always critical.
 func TestCordoned(t *testing.T) {
 	const cordoned = " on (cluster, node) kube_node_spec_unschedulable == 1"
 	all, _ := read(t)

@@ -16,7 +16,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// matched matches the list of XID errors in an alert's query.
 var matched = regexp.MustCompile(`xid=~"([^"]+)"`)
 
 // TestHealthRules checks that every alert in the table of advice exists. It also checks that GPULedgerXID fires for
@@ -59,7 +58,7 @@ func TestSlowdowns(t *testing.T) {
 // row matches a row of the runbook's table: codes, meaning, advice, action.
 var row = regexp.MustCompile(`(?m)^\| ([\d, to]+) \|[^|]+\| (\w+) \|`)
 
-// TestXIDRunbook checks that the runbook gives the advice in the table.
+// TestXIDRunbook compares the advice in the runbook with the table of advice.
 func TestXIDRunbook(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(runbooks, "gpuledger-xid.md"))
 	if err != nil {
@@ -81,7 +80,7 @@ func TestXIDRunbook(t *testing.T) {
 	}
 }
 
-// codes returns the codes in a text such as "63", "119, 120" or "144 to 150".
+// codes returns the codes in a string such as "63", "119, 120" or "144 to 150".
 func codes(t *testing.T, text string) (out []uint64) {
 	t.Helper()
 	first, last, isRange := strings.Cut(text, " to ")

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// TestQueries checks that promtool can parse every query of the runbooks. Variables are inside
-// strings, so the queries are valid unchanged.
+// TestQueries checks that promtool can parse every query in the runbooks. The shell variables are inside PromQL
+// strings, so promtool can parse a query without replacing them.
 func TestQueries(t *testing.T) {
 	programs, err := prometheus.FromEnv()
 	if err != nil {

@@ -32,7 +32,7 @@ func (c *checker) changes(g int) spans {
 	return union(out...)
 }
 
-// owned returns the times in which the exporter could detect that a GPU was held or used.
+// owned returns the spans in which the exporter could detect that a GPU was held or used.
 func (c *checker) owned(g int) spans {
 	var all []span
 	for i := range c.Owners {
@@ -43,7 +43,7 @@ func (c *checker) owned(g int) spans {
 	return union(all...)
 }
 
-// checkMore checks that the counted energy is not more than the used energy.
+// checkMore checks that the exporter did not count more energy than the GPU used.
 func (c *checker) checkMore(s *Shot, g int) {
 	counted := s.sum(Series{Name: gpuEnergy, UUID: c.GPUs[g].UUID})
 	if used := c.energy(g, until(s.At+tick)) + c.twice(g, s.At) + rounding; counted > used {
@@ -51,7 +51,6 @@ func (c *checker) checkMore(s *Shot, g int) {
 	}
 }
 
-// mostWatts is the power limit of the node's boards.
 const mostWatts = 700
 
 // twice returns the energy that may be counted twice on a GPU, up to a given time. If a counter returns half of a small
@@ -66,7 +65,7 @@ func (c *checker) twice(g int, at time.Duration) (sum int64) {
 	return sum
 }
 
-// checkEnd checks the last page. This page contains all values that the exporter could read.
+// checkEnd checks the last page. This page must contain all values that the exporter could read.
 func (c *checker) checkEnd(s *Shot) {
 	began := make([]time.Duration, len(c.GPUs))
 	for g, b := range c.GPUs {
@@ -83,7 +82,7 @@ func (c *checker) checkEnd(s *Shot) {
 	}
 }
 
-// checkLess checks that all energy that a reading could detect was counted, and that the uncounted energy is
+// checkLess checks that the exporter counted all energy that a reading could detect, and that the uncounted energy is
 // at most the bound on the page.
 func (c *checker) checkLess(s *Shot, g int, began time.Duration) {
 	uuid := c.GPUs[g].UUID

@@ -52,7 +52,6 @@ func (p *Play) honest(at time.Duration) Shot {
 	return s
 }
 
-// add changes a counter of a page.
 func (s *Shot) add(name, owner, split string, by int64) {
 	k := Series{Name: name, UUID: testGPU, Owner: owner, Split: split}
 	v := s.Series[k]
@@ -60,13 +59,11 @@ func (s *Shot) add(name, owner, split string, by int64) {
 	s.Series[k] = v
 }
 
-// move moves unattributed energy from one reason to another.
 func (s *Shot) move(from, to string, mj int64) {
 	s.add(unattributedEnergy, "", from, -mj)
 	s.add(unattributedEnergy, "", to, mj)
 }
 
-// unmap moves idle energy and the energy of pod a to the reason unmapped.
 func (s *Shot) unmap() {
 	s.move("idle", "unmapped", 3_900_000)
 	s.add(containerEnergy, "a", "shared", -2_000_000)
@@ -145,7 +142,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestExplained checks that during blindness the checker accepts values that it otherwise rejects.
+// TestExplained checks that the checker accepts some values during blindness that it rejects at other times.
 func TestExplained(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

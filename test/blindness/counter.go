@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A counter simulates the energy counter that the driver returns for a GPU, in millijoules. It follows the
-// board's true counter, except during a spell.
+// A counter simulates the energy counter that the driver returns for a GPU, in millijoules. It follows the board's true
+// counter, except during a [Spell].
 type counter struct {
 	truth  []reading // last ten seconds, oldest first
 	base   int64     // true value at which the counter shows 0
@@ -16,13 +16,12 @@ type counter struct {
 	late   time.Duration // delay behind the truth
 }
 
-// A reading is a true value and the time from which it holds.
+// A reading is a true value and the time at which the counter reached this value.
 type reading struct {
 	at    time.Duration
 	value int64
 }
 
-// follow records the true value at a moment.
 func (c *counter) follow(at time.Duration, value int64) {
 	if n := len(c.truth); n > 0 && value < c.truth[n-1].value {
 		c.truth, c.base, c.value = nil, 0, 0 // the driver was reloaded
@@ -33,7 +32,6 @@ func (c *counter) follow(at time.Duration, value int64) {
 	}
 }
 
-// shown returns the value that the driver shows.
 func (c *counter) shown() int64 {
 	if c.frozen {
 		return c.value
@@ -52,7 +50,7 @@ func (c *counter) shown() int64 {
 	return shown.value - c.base
 }
 
-// show returns the driver's state with the counters that the driver shows.
+// show replaces the true counters in the driver's state with the counters that the driver shows.
 func (m *machine) show(at time.Duration, state []byte) []byte {
 	var out bytes.Buffer
 	next := 0

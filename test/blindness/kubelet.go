@@ -10,7 +10,6 @@ import (
 
 func (m *machine) stopKubelet(Spell) error { return m.happen(simnode.StopKubelet) }
 
-// muteKubelet replaces the kubelet with a server that accepts connections and never responds.
 func (m *machine) muteKubelet(Spell) error {
 	if err := m.happen(simnode.StopKubelet); err != nil {
 		return err
@@ -41,7 +40,7 @@ func (m *machine) startKubelet(Spell) error {
 func (m *machine) unloadDriver(Spell) error { return m.happen(simnode.UnloadDriver) }
 func (m *machine) loadDriver(Spell) error   { return m.happen(simnode.LoadDriver) }
 
-// happen makes the simulated node perform an action immediately.
+// happen makes the simulated node perform an action now.
 func (m *machine) happen(do simnode.Action) error {
 	m.node.Happen(simnode.Event{Do: do})
 	return m.advance()

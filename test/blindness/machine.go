@@ -76,7 +76,6 @@ func (m *machine) close() error {
 	return errors.Join(m.node.Close(), m.closeState(), m.group.Close())
 }
 
-// elapsed returns the time since the start.
 func (m *machine) elapsed() time.Duration { return host.Now().Boot - m.started.Boot }
 
 // advance simulates the node until now, at least one step, and publishes the driver's state.
@@ -113,7 +112,6 @@ func (m *machine) flags() []string {
 		"--path.procfs="+m.group.Path(procLink), "--state.path="+m.stateDir(), "--units.held-dir="+m.heldDir())
 }
 
-// launch starts the exporter if it does not run.
 func (m *machine) launch(Spell) error {
 	if m.exporter != nil {
 		return nil
@@ -190,7 +188,7 @@ func (m *machine) end(by func(*program.Program)) error {
 	return nil
 }
 
-// note records a time in which the exporter could not read the given data, for all GPUs.
+// note records that the exporter could not read the given data of any GPU during a span.
 func (m *machine) note(what hides, when span) {
 	m.blind = append(m.blind, blindness{what, everyGPU, when, ""})
 }

@@ -6,10 +6,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// namespace is the namespace of all pods in a schedule.
 const namespace = "team"
 
-// scenario returns the scenario of the schedule's node. The scenario contains no spells.
+// scenario returns the scenario of the schedule's node, without the spells.
 func (s *Schedule) scenario() (simnode.Scenario, error) {
 	sc, err := simnode.Lookup("dgx-h100")
 	if err != nil {

@@ -23,7 +23,7 @@ func (s *Shot) active(o *Owner) time.Duration {
 	return time.Duration(s.charged(o, containerActive, unitActive, "")) * time.Millisecond
 }
 
-// checkOwner checks the accounts of an owner on a page.
+// checkOwner runs all checks of an owner's accounts on a page.
 func (c *checker) checkOwner(s *Shot, o *Owner) {
 	c.checkHeldMore(s, o)
 	if total := s.charged(o, containerEnergy, unitEnergy, ""); total > 0 {
@@ -79,8 +79,7 @@ func (c *checker) forgotten(o *Owner) (out spans) {
 	return out
 }
 
-// presence returns the times in which an owner may be charged. These times are the owner's lifetime plus the
-// tolerances.
+// presence returns the spans in which an owner may be charged: its lifetime plus the tolerances.
 func (c *checker) presence(o *Owner) spans {
 	at := o.life().wider(around+c.slack, around+c.slack)
 	if o.Holds {
@@ -98,7 +97,7 @@ func (c *checker) presence(o *Owner) spans {
 	return union(at)
 }
 
-// alone returns the times in which the exporter may have considered an owner to be alone.
+// alone returns the spans in which the exporter may have considered an owner to be the only one on its GPU.
 func (c *checker) alone(o *Owner) spans {
 	return c.smear(o.GPU, c.presence(o).minus(c.others(o)))
 }
@@ -115,8 +114,9 @@ func (c *checker) unfiled(o *Owner) bool {
 	})
 }
 
-// unsampled returns the energy that may be charged as exclusive although other owners use the GPU. A context without an
-// allocation is considered only if its process works. The driver's samples in a second may miss a small load.
+// unsampled returns the energy that may be charged as exclusive although other owners use the GPU. The exporter
+// considers a context without an allocation only if its process works, and the driver's samples in a second may miss a
+// small load.
 func (c *checker) unsampled(o *Owner, at time.Duration) (sum int64) {
 	for i := range c.Owners {
 		x := &c.Owners[i]
@@ -130,8 +130,8 @@ func (c *checker) unsampled(o *Owner, at time.Duration) (sum int64) {
 	return sum
 }
 
-// checkHeldMore checks that an owner is not credited with more held time than the true time. If /proc does
-// not show the end of a pod, the next list of the kubelet shows it.
+// checkHeldMore checks that an owner is not credited with more held time than the true time. If /proc does not show the
+// end of a pod, the exporter detects the end in the kubelet's next list.
 func (c *checker) checkHeldMore(s *Shot, o *Owner) {
 	var limit time.Duration
 	if o.Holds {
@@ -159,8 +159,8 @@ func (c *checker) checkHeldLess(s *Shot, o *Owner, began time.Duration) {
 	}
 }
 
-// unseen returns the times in which no reading could detect that an owner held its GPU. The reason is blindness at the
-// time when the owner began or ended. If the exporter detected the owner before and after the blindness, the owner also
+// unseen returns the spans in which no reading could detect that an owner held its GPU, because the exporter was blind
+// when the owner began or ended. If the exporter detected the owner before and after the blindness, the owner also
 // counts as the holder during the blindness.
 func (c *checker) unseen(o *Owner) spans {
 	var out []span

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// A Play is a schedule that was played. It contains the exporter's pages, and the actual times in which the
-// exporter could not read a source.
+// A Play is a schedule that was played. It contains the exporter's pages, and the actual spans in which the exporter
+// could not read a source.
 type Play struct {
 	Schedule
 	// Began is the wall-clock time of the start.
@@ -21,17 +21,16 @@ type Play struct {
 	unloaded []span
 	// late is the longest delay of a simulated step.
 	late time.Duration
-	// Mounted is unset if the state directory could not be mounted. In this case, the spells of the state directory had
-	// no effect.
+	// Mounted is unset if the state directory could not be mounted. In this case, spells that affect the state
+	// directory had no effect.
 	Mounted bool
 	// Log is the end of the log from the exporter that ran last.
 	Log string
 }
 
-// everyGPU stands for all GPUs of a node.
 const everyGPU = -1
 
-// blindness is a kind of data that was hidden on a GPU for a span.
+// A blindness is a span in which a kind of data was hidden on a GPU.
 type blindness struct {
 	what hides
 	gpu  int
@@ -41,8 +40,7 @@ type blindness struct {
 
 const (
 	// resolution is the interval at which the node is simulated.
-	resolution = 200 * time.Millisecond
-	// scrapeEvery is the interval of scrapes.
+	resolution  = 200 * time.Millisecond
 	scrapeEvery = 1500 * time.Millisecond
 	// starting is the time between the start of an exporter and its first reading.
 	starting = 3 * time.Second

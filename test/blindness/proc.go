@@ -17,7 +17,6 @@ const (
 	procGone   = "proc.gone"
 )
 
-// openProc creates the link and the directories.
 func (m *machine) openProc() error {
 	hidden, whole := m.group.Path(procHidden), filepath.Join(m.node.Dir(), "proc")
 	if err := errors.Join(os.Mkdir(m.group.Path(procEmpty), 0o755), os.Mkdir(hidden, 0o755)); err != nil {
@@ -35,7 +34,6 @@ func (m *machine) openProc() error {
 	return m.showProc(whole)
 }
 
-// showProc moves the link.
 func (m *machine) showProc(dir string) error {
 	next := m.group.Path("proc.next")
 	return errors.Join(os.Symlink(dir, next), os.Rename(next, m.group.Path(procLink)))

@@ -20,10 +20,10 @@ const (
 	prologLate
 )
 
-// falseJob is the job that false files name.
+// falseJob is the job in the files while the prolog's mode is prologFalse.
 const falseJob = "999"
 
-// prologs returns a function that begins or ends a spell.
+// prologs returns the function that begins or ends a spell with the given mode.
 func prologs(mode prologMode) func(*machine, Spell) error {
 	return func(m *machine, s Spell) error {
 		m.prolog, m.prologSince = mode, s.From
@@ -31,8 +31,7 @@ func prologs(mode prologMode) func(*machine, Spell) error {
 	}
 }
 
-// writeHeld writes the changed files of Slurm's prolog and epilog. There is one file for each GPU and one for
-// each job.
+// writeHeld writes the files of Slurm's prolog and epilog that changed: one file for each GPU, and one for each job.
 func (m *machine) writeHeld(at time.Duration) error {
 	files := make(map[string]string)
 	for i := range m.schedule.Owners {

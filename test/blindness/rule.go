@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// A Violation describes a rule that a play violates.
 type Violation struct {
 	Rule string
 	Text string
 }
 
-// Rules contains the names of the rules, in the order of their checks.
+// Rules contains the names of the rules, in the order in which they are checked.
 var Rules = []string{
 	ruleBalance, ruleCounters, ruleHeldMore, ruleHeldLess, ruleActive, ruleExclusive, rulePresent, ruleEnergyMore, ruleEnergyLess, ruleBound, ruleReason, ruleRead,
 }
@@ -61,13 +60,12 @@ const mostTexts = 5
 // A checker collects the violations of a play.
 type checker struct {
 	truth
-	found []Violation
-	seen  map[string]bool
-	// broken is the number of violations of each rule.
+	found  []Violation
+	seen   map[string]bool
 	broken map[string]int
 }
 
-// breaks records a violation, unless the subject has broken the rule before.
+// breaks records that a subject violates a rule, unless the subject violated the same rule before.
 func (c *checker) breaks(rule, subject string, at time.Duration, format string, args ...any) {
 	key := rule + subject
 	if c.seen[key] {

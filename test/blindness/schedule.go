@@ -27,7 +27,7 @@ type Board struct {
 	Jobs bool
 }
 
-// An Owner is a pod or a job that exists for a span. It uses one GPU.
+// An Owner is a pod or a job that uses one GPU for a span.
 type Owner struct {
 	Name    string
 	Job     bool
@@ -42,7 +42,6 @@ type Owner struct {
 	From, Until    time.Duration
 }
 
-// life is the span in which the owner exists.
 func (o *Owner) life() span { return span{o.From, o.Until} }
 
 // works reports whether the owner works on its GPU.
@@ -51,8 +50,8 @@ func (o *Owner) works() bool { return o.Context && o.Percent > 0 }
 // step is the time step of the simulated node. Owners begin and end at multiples of this step.
 const step = 100 * time.Millisecond
 
-// calm is the time without blindness at the end of a schedule. It includes a poll of the kubelet and a retry,
-// so that the last page contains all values that the exporter could read.
+// calm is the time at the end of a schedule in which the exporter can read everything. It is long enough for a poll of
+// the kubelet and a retry, so that the last page contains all values that the exporter could read.
 const calm = 25 * time.Second
 
 // Draw returns the schedule for a seed. It returns the same schedule for the same seed and length.
@@ -66,7 +65,6 @@ func Draw(seed uint64, length time.Duration) Schedule {
 	return s
 }
 
-// addBoard adds a GPU and its owners.
 func (s *Schedule) addBoard(random *rand.Rand, g int) {
 	b := Board{UUID: fmt.Sprintf("GPU-5eed0000-0000-4000-a000-%012d", g), Floor: 60 + random.IntN(30)}
 	slots, budget := 1, 70
@@ -88,7 +86,7 @@ func (s *Schedule) addBoard(random *rand.Rand, g int) {
 	}
 }
 
-// addOwners adds up to four owners that exist one after the other.
+// addOwners adds up to four owners that exist in turn.
 func (s *Schedule) addOwners(random *rand.Rand, o Owner, budget int) {
 	at := time.Duration(0)
 	if !o.Holds || random.IntN(2) == 0 {
@@ -142,7 +140,7 @@ func (s *Schedule) fits(spell Spell) bool {
 	return true
 }
 
-// has reports whether the schedule contains a job (if job is set) or a pod.
+// has reports whether the schedule contains a job (if job is set) or a pod (if it is not set).
 func (s *Schedule) has(job bool) bool {
 	for _, o := range s.Owners {
 		if o.Job == job {
@@ -152,8 +150,8 @@ func (s *Schedule) has(job bool) bool {
 	return false
 }
 
-// drawn returns a time between two limits in whole steps. Short times are as likely as long times,
-// because the logarithm of the time is evenly distributed.
+// drawn returns a random number of whole steps between two limits. Short times are as likely as long times, because the
+// logarithm of the time is evenly distributed.
 func drawn(random *rand.Rand, least, most time.Duration) time.Duration {
 	ratio := float64(most) / float64(least)
 	return time.Duration(float64(least) * math.Pow(ratio, random.Float64())).Round(step)

@@ -87,7 +87,6 @@ func TestTruth(t *testing.T) {
 	}
 }
 
-// TestCounter checks the values that a counter returns during its spells.
 func TestCounter(t *testing.T) {
 	c := new(counter)
 	follow := func(seconds int, want int64) {
@@ -116,7 +115,6 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// TestSpans checks the operations on spans.
 func TestSpans(t *testing.T) {
 	at := func(from, to int) span { return span{time.Duration(from), time.Duration(to)} }
 	a := union(at(8, 9), at(1, 3), at(2, 5), at(7, 7))

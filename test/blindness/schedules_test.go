@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	// This imports the packages of the exporter's binary. Without it, go test would use a cached result after a
-	// change to these packages.
+	// The test runs the exporter's binary. This import makes go test run the test again, instead of using a cached
+	// result, after a change to the packages of the binary.
 	_ "github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 	"github.com/gpuledger/gpuledger/test/blindness"
@@ -76,7 +76,6 @@ func seeds(t *testing.T) []uint64 {
 	return out
 }
 
-// playOne plays the schedule for a seed.
 func playOne(t *testing.T, programs blindness.Programs, seed uint64, table *blindness.Table) {
 	s := blindness.Draw(seed, *length)
 	play, err := blindness.Run(context.Background(), s, programs)

@@ -51,7 +51,6 @@ const (
 	lastReading        = "gpuledger_gpu_last_reading_timestamp_seconds"
 )
 
-// NewShot returns a Shot for a page.
 func NewShot(at time.Duration, page exposition.Page) Shot {
 	s := Shot{At: at, Series: make(map[Series]Sample), Read: make(map[string]time.Time)}
 	for name, family := range page {
@@ -87,7 +86,7 @@ func seriesOf(name string, m *dto.Metric) Series {
 	return s
 }
 
-// sum adds up the series that match the given labels. An empty text matches any value.
+// sum adds up the series that match the given labels. An empty label matches any value.
 func (s *Shot) sum(match Series) (sum int64) {
 	for k, v := range s.Series {
 		if k.Name == match.Name && fits(match.UUID, k.UUID) && fits(match.Owner, k.Owner) && fits(match.Split, k.Split) {

@@ -15,7 +15,7 @@ type Spell struct {
 
 func (s Spell) span() span { return span{s.From, s.Until} }
 
-// group is a resource of the node that a spell affects. There is at most one spell of a group at a time.
+// group is a resource of the node that a spell affects. Spells of the same group do not overlap.
 type group string
 
 const (
@@ -28,7 +28,7 @@ const (
 	groupState    group = "state"
 )
 
-// hides is a set of kinds of data. A spell hides these kinds of data from the exporter.
+// hides is a set of kinds of data that a spell hides from the exporter.
 type hides int
 
 const (
@@ -51,24 +51,22 @@ const (
 	dropsEnergy
 	// hidesActivity hides the samples of activity.
 	hidesActivity
-	// hidesBooks means that the pages do not show newer books.
+	// hidesBooks means that the exporter's pages keep showing old books.
 	hidesBooks
 
 	hidesGPU = hidesContexts | hidesEnergy | hidesActivity
 	hidesAll = hidesPods | hidesJobs | hidesGPU | hidesOwners
 )
 
-// A Kind describes a kind of spell. The machine records the times in which the exporter is down.
 type Kind struct {
-	Name  string
-	group group
-	hides hides
-	// perGPU is set if a spell affects only one GPU.
+	Name   string
+	group  group
+	hides  hides
 	perGPU bool
-	// faults contains the driver's faults during the spell. Their GPU is set later if perGPU is set.
+	// faults contains the driver's faults during the spell. If perGPU is set, their GPU is filled in for each spell.
 	faults []simnode.Fault
-	// begin and end make all other changes at the start and the end of the spell. A function is nil if there are no
-	// such changes.
+	// begin and end make all other changes at the start and the end of the spell. They are nil if there are no such
+	// changes.
 	begin, end func(*machine, Spell) error
 }
 

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The state directory is a separate file system, so that it can be full or read-only.
+// The state directory is a separate file system, so that a spell can fill it or make it read-only.
 
 func (m *machine) stateDir() string { return m.group.Path("state") }
 
@@ -39,7 +39,7 @@ func (m *machine) closeState() error {
 	return unix.Unmount(m.stateDir(), unix.MNT_DETACH)
 }
 
-// fillState fills the file system completely.
+// fillState fills the state directory's file system.
 func (m *machine) fillState(Spell) error {
 	if !m.mounted {
 		return nil
@@ -65,8 +65,8 @@ func (m *machine) emptyState(Spell) error {
 	return os.Remove(m.filler())
 }
 
-// protectState stops the exporter, makes the file system read-only and starts the exporter again. This order
-// is necessary because a file system with files that are open for writing cannot become read-only.
+// protectState stops the exporter, makes the file system read-only and starts the exporter again. The exporter must not
+// run during the change, because a file system on which a file is open for writing cannot become read-only.
 func (m *machine) protectState(s Spell) error {
 	if !m.mounted {
 		return nil

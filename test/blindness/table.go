@@ -13,8 +13,8 @@ import (
 type Table struct {
 	mu    sync.Mutex
 	plays int
-	// spells is the number of spells of each kind. broken is the number of these spells in plays that violated a
-	// rule.
+	// spells is the number of spells of each kind. broken is the number of those spells that belong to a play that
+	// violated a rule.
 	spells, broken map[string]int
 	failed         map[string][]uint64 // seeds by violated rule
 	bounded        bool
@@ -22,7 +22,6 @@ type Table struct {
 	slack          time.Duration
 }
 
-// NewTable returns an empty table.
 func NewTable() *Table {
 	return &Table{spells: make(map[string]int), broken: make(map[string]int), failed: make(map[string][]uint64)}
 }
@@ -49,7 +48,6 @@ func (t *Table) Add(p *Play, found []Violation) {
 	}
 }
 
-// String returns the table as text.
 func (t *Table) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,8 +2,7 @@ package blindness
 
 import "time"
 
-// These are the delays of readings. A page may be behind the truth by these times without an error of the
-// exporter.
+// A page may lag behind the truth by these times. Such a delay is not an error of the exporter.
 const (
 	// tick is the interval of the exporter's readings.
 	tick = time.Second
@@ -12,23 +11,22 @@ const (
 	// around is the tolerance around a change that the driver reports. It includes the interval between
 	// readings, the age of the counter (which the node refreshes every 0.2 s) and the delays of a busy machine.
 	around = 2 * tick
-	// settled is the delay of the books in quiet times.
+	// settled is the delay of the books if nothing changes.
 	settled = 3 * tick
 	// unsettled is the maximum time for which the ledger waits for owners and allocations before it settles an
 	// interval.
 	unsettled = 10 * time.Second
 	// lateFor is the maximum delay of an energy counter.
 	lateFor = 10 * time.Second
-	// samples is the minimum number of the driver's samples in a second.
+	// samples is the minimum number of samples that the driver takes per second.
 	samples = 6
-	// retry is the maximum time before the exporter retries a lost GPU.
+	// retry is the maximum delay until the exporter reads a lost GPU again.
 	retry = 10*time.Second + tick
-	// expired is the time after which an allocation expires. This is three polls after the last
-	// response.
+	// An allocation expires this long after the kubelet's last response. This is three polls.
 	expired = 3 * poll
 )
 
-// slack returns the additional delay on a busy machine, as observed during the play.
+// slack returns the additional delay that was observed during the play because the machine was busy.
 func (p *Play) slack() time.Duration {
 	late := p.late
 	for i := range p.Shots {
@@ -45,7 +43,7 @@ func (p *Play) slack() time.Duration {
 // exporter.
 const mostSlack = 8 * time.Second
 
-// age returns the age of the last reading of a GPU, and whether the GPU has been readable for a while.
+// age returns the age of the last reading of a GPU. quiet reports whether the GPU has been readable for a while.
 func (p *Play) age(s *Shot, g int) (age time.Duration, quiet bool) {
 	at := s.Read[p.GPUs[g].UUID]
 	if at.IsZero() {

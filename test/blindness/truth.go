@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A truth returns the true state in a play. It derives this state only from the schedule.
+// A truth derives the true state of a play from the schedule alone.
 type truth struct {
 	*Play
 	slack time.Duration
@@ -51,9 +51,9 @@ func (a spans) covers(t time.Duration) bool {
 	return slices.ContainsFunc(a, func(s span) bool { return s.covers(t) })
 }
 
-// unread returns the times in which no complete reading of a GPU was possible, because either the GPU's processes or
-// the GPU's energy were unknown. After the end of an exporter, the books continue from the last settled interval of the
-// last save, as soon as the next exporter can read the boot id.
+// unread returns the spans without a complete reading of a GPU, because either the GPU's processes or the GPU's energy
+// were unknown. After an exporter has ended, the next exporter continues the books from the last settled interval of
+// the last save, as soon as it can read the boot id.
 func (t *truth) unread(g int) spans {
 	var lost []span
 	waits := union(append(t.hidden(hidesPods|hidesContexts|hidesOwners, g), span{0, starting + poll})...)
@@ -80,8 +80,8 @@ func (t *truth) unread(g int) spans {
 	return union(lost...)
 }
 
-// smeared returns the spans in which the counter either was not read or did not change. The ledger may book the energy
-// of such a span as one amount, so it cannot divide the energy at a change of owners within the span.
+// smeared returns the spans in which the counter was not read or did not change. The ledger may book the energy of such
+// a span as one amount. It then cannot divide the energy at a change of owners within the span.
 func (t *truth) smeared(g int) spans {
 	all := append(t.hidden(hidesEnergy|dropsEnergy, g), t.unread(g)...)
 	return union(union(all...).wider(around+t.slack, settled+latest+t.slack)...)
@@ -96,8 +96,8 @@ func (t *truth) smear(g int, in spans) spans {
 	return union(append(slices.Clone(in), t.smeared(g).meeting(in)...)...)
 }
 
-// noticed returns the times in which the exporter could detect, from its sources, that an owner held or used the
-// owner's GPU. It subtracts the tolerances from these times.
+// noticed returns the spans in which the exporter could detect, from its sources, that an owner held or used its GPU.
+// The tolerances are already subtracted.
 func (t *truth) noticed(o *Owner) spans {
 	if !o.Holds && !o.works() {
 		return nil
@@ -134,9 +134,8 @@ func (o *Owner) hiddenWith() hides {
 	return hidesPods
 }
 
-// learnt returns the time at which the exporter could detect an owner, by its work or by its allocation. This is the
-// time at which the work or the allocation starts. If the exporter is blind at this time, it is the end of the
-// blindness.
+// learnt returns the time at which the exporter could first detect an owner, by its work or by its allocation. This is
+// the start of the work or of the allocation or, if the exporter is blind then, the end of the blindness.
 func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 	after := around + t.slack
 	for again := true; again; {
@@ -159,8 +158,8 @@ func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 	return at
 }
 
-// suspected returns the times in which the allocations had expired because the kubelet did not respond. In these times,
-// the exporter must assume that there may be a pod that it cannot detect.
+// suspected returns the time from which the exporter must assume that a pod exists that it cannot detect, because the
+// allocations have expired while the kubelet did not respond.
 func (t *truth) suspected(o *Owner) time.Duration {
 	for _, w := range t.hidden(hidesPods, o.GPU) {
 		if w.wider(tick, poll).covers(o.From) && t.hidden(hidesAll&^hidesPods, o.GPU).within(w.wider(tick, expired)).length() == 0 {
@@ -170,7 +169,7 @@ func (t *truth) suspected(o *Owner) time.Duration {
 	return always.to
 }
 
-// others returns the times in which the exporter could detect that another owner held or used the same GPU.
+// others returns the spans in which the exporter could detect that another owner held or used the same GPU.
 func (t *truth) others(o *Owner) spans {
 	var all []span
 	for i := range t.Owners {
@@ -181,5 +180,4 @@ func (t *truth) others(o *Owner) spans {
 	return union(all...)
 }
 
-// until returns the moments from the start of the play to a time.
 func until(at time.Duration) spans { return union(span{0, at}) }

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// A turn is the beginning or the end of a spell.
 type turn struct {
 	Spell
 	at  time.Duration
 	end bool
-	// began is the actual time at which the spell began. It is set for the turn that ends the spell.
+	// began is the actual time at which the spell began. It is used by the turn that ends the spell.
 	began *time.Duration
 }
 
@@ -25,7 +24,7 @@ func (s *Schedule) turns() []turn {
 	return out
 }
 
-// turn performs a turn and records its actual time.
+// turn begins or ends a spell and records the actual time.
 func (p *Play) turn(m *machine, t turn) error {
 	kind := Kinds[t.Kind]
 	do := kind.begin
@@ -59,7 +58,6 @@ func (p *Play) turn(m *machine, t turn) error {
 	return nil
 }
 
-// setFaults adds or removes the driver's faults that a spell causes.
 func (m *machine) setFaults(kind Kind, t turn) error {
 	if len(kind.faults) == 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// hangTimeout is long enough for a busy machine; a longer wait is a hang.
+// A test that waits longer than this hangs. The timeout is long enough for a busy machine.
 const hangTimeout = 5 * time.Minute
 
 // Hierarchies returns the directories of writable cgroup hierarchies. The key is the version, v1 or v2. If there is no
@@ -85,7 +85,7 @@ func remove(t *testing.T, dir string) {
 	}
 }
 
-// Start starts an idle process in a cgroup. The process ends at the end of the test or earlier.
+// Start starts an idle process in a cgroup. The process ends at the end of the test, unless the test ends it before.
 func Start(t *testing.T, cgroup string) *exec.Cmd {
 	t.Helper()
 	path, err := exec.LookPath("sleep")

@@ -24,17 +24,17 @@ import (
 )
 
 const (
-	// quiet is the time in which the exporter is not scraped. It includes several reads of health, because the exporter
-	// reads health every ten seconds.
+	// The exporter is not scraped for this time. It contains several reads of health, because the exporter reads health
+	// every ten seconds.
 	quiet = time.Minute
-	// scrapes is the number of times that the C program is scraped.
+	// scrapes is the number of scrapes of the C program.
 	scrapes = 200
 )
 
 // health compares three programs on quiet nodes with 8 GPUs: the exporter with health and profiling, the exporter
 // without health and profiling, and a minimal C program with the same driver calls and series. All programs run at the
-// same time, so other work on the machine affects them equally. The fake driver only reads a file, so the time in its
-// calls does not show the time that a real driver takes.
+// same time, so other work on the machine affects them equally. The fake driver only reads a file, so its calls do not
+// take as long as the calls of a real driver.
 func health(ctx context.Context, out *strings.Builder) error {
 	g, err := program.Open("cost")
 	if err != nil {
@@ -43,7 +43,7 @@ func health(ctx context.Context, out *strings.Builder) error {
 	return errors.Join(compareHealth(ctx, g, out), g.Close())
 }
 
-// These are the flags of nodes with and without values of health and profiles.
+// Flags of nodes with and without values of health and profiles.
 var (
 	withHealth    = []string{"--collector.health=true"}
 	withoutHealth = []string{"--collector.health=false", "--collector.profiling=false"}
@@ -151,14 +151,12 @@ func labelsOf(names []string) [][]string {
 	return all
 }
 
-// node is a running program that serves the metrics of a node.
 type node struct {
 	name, url string
 	proc      procfs.Proc
 	started   time.Time
 }
 
-// startNode starts a quiet node.
 func startNode(ctx context.Context, g *program.Group, flags ...string) (*node, error) {
 	name := strings.Join(flags, " ")
 	address, err := program.FreeAddress()
@@ -228,8 +226,8 @@ func startMinimal(ctx context.Context, g *program.Group, of *node) (*node, error
 	return n, err
 }
 
-// driverTime returns the processor time per second of the C program's ticks, and the part of this time for reads of
-// health and profiles.
+// driverTime returns the processor time that the C program's ticks use per second, and the part of this time that reads
+// of health and profiles use.
 func (n *node) driverTime(ctx context.Context) (ticks, reads time.Duration, err error) {
 	body, err := n.get(ctx, "/usage")
 	if err != nil {
@@ -291,7 +289,6 @@ func (n *node) get(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// procOf returns the process that runs the program with this path.
 func procOf(path string) (procfs.Proc, error) {
 	all, err := procfs.AllProcs()
 	if err != nil {

@@ -16,17 +16,17 @@ import (
 const (
 	// nodesEach is the number of nodes of each kind. All nodes run at the same time.
 	nodesEach = 16
-	// settling is the time before the first round. In this time, a node requests all values once.
+	// A node needs this time before the first round to request all values once.
 	settling = 25 * time.Second
 	// A round contains ten ticks, and one health read of each GPU.
 	round      = 10 * time.Second
 	tickRounds = 20
-	// tickTarget is the most processor time that health and profiles may add to a tick.
+	// Health and profiles may add at most this processor time to a tick.
 	tickTarget = 100 * time.Microsecond
 )
 
-// healthTick measures the processor time that values of health and profiles add to a tick of 8 GPUs. Processor time is user and system time of
-// the process.
+// healthTick measures the processor time that values of health and profiles add to a tick of 8 GPUs. Processor time is
+// the sum of the process's user time and system time.
 func healthTick(ctx context.Context, out *strings.Builder) error {
 	g, err := program.Open("cost")
 	if err != nil {

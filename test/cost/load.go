@@ -23,7 +23,6 @@ import (
 const accept = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5," +
 	"text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 
-// load describes how a page is scraped.
 type load struct {
 	renderer renderer
 	size     size
@@ -31,7 +30,7 @@ type load struct {
 	gzip     bool
 }
 
-// result contains the server's average cost of a scrape, and the durations of scrapes.
+// result contains the average cost of a scrape for the server, and the durations of the scrapes.
 type result struct {
 	load
 	series, bytes int
@@ -107,13 +106,12 @@ const (
 	// rounds is the number of repetitions. The result is the cheapest round, because other work on the machine
 	// can only increase the cost.
 	rounds = 3
-	// seriesAtOnce is the number of series that are scraped in a round. A round has at least scrapesAtOnce scrapes.
-	// This number is enough for a 99th percentile.
+	// seriesAtOnce is the number of series that are scraped in a round. A round has at least scrapesAtOnce scrapes,
+	// which is enough for a 99th percentile.
 	seriesAtOnce  = 100_000
 	scrapesAtOnce = 112
 )
 
-// measure starts a server for a page and measures its scrapes.
 func measure(ctx context.Context, l load) (result, error) {
 	r := result{load: l}
 	s, err := start(ctx, l)

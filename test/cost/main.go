@@ -1,6 +1,6 @@
-// Cost measures the exporter's cost of a page and of a tick. It compares the page with a static page of the same bytes,
-// and with a plain registry that contains the same series. It prints Markdown tables, or writes the tables between two
-// markers of a file. The argument only=SECTION selects a section.
+// Cost measures the exporter's cost of a page and of a tick. It compares the page with a static page of the same
+// content, and with a plain registry that contains the same series. It prints Markdown tables, or writes the tables
+// between two markers of a file. The argument only=SECTION selects a section.
 package main
 
 import (
@@ -23,7 +23,6 @@ func main() {
 	}
 }
 
-// sections are the parts of the output.
 var sections = []struct {
 	name    string
 	measure func(context.Context, *strings.Builder) error
@@ -58,8 +57,8 @@ func run(ctx context.Context, args []string) error {
 	return markdown.Put(args[0], "make bench", "\n"+out.String())
 }
 
-// pages compares the ways to serve a page. Compressed responses are not compared with the static page,
-// because that page is compressed in advance.
+// pages compares the ways to serve a page. Compressed responses are not compared with the static page, because the
+// static page is compressed in advance.
 func pages(ctx context.Context, out *strings.Builder) error {
 	t := markdown.NewTable("page", "scrapers", "gzip", "processor time", "× static", "× plain", "allocated", "allocations", "median", "p99")
 	for _, s := range []size{{8, 2, 11}, {8, 10, 10}} {
@@ -83,8 +82,8 @@ func pages(ctx context.Context, out *strings.Builder) error {
 	return nil
 }
 
-// row contains a result. It also contains the costs of the same scrapes if the page is static, and if a plain registry
-// serves it. These costs are zero if there is no comparison.
+// row contains a result, and the costs of the same scrapes if the page is static and if a plain registry serves it.
+// These costs are zero if there is no comparison.
 type row struct {
 	result
 	static, plain time.Duration
@@ -112,7 +111,7 @@ func (r row) cells() []string {
 	}
 }
 
-// growth measures the cost of a series for nodes of several sizes.
+// growth measures the cost per series on nodes of several sizes.
 func growth(ctx context.Context, out *strings.Builder) error {
 	t := markdown.NewTable("node", "series", "processor time", "per series", "allocated per series", "bytes per series", "with gzip")
 	for _, s := range []size{{8, 0, 0}, {8, 1, 0}, {8, 2, 11}, {8, 10, 10}, {16, 14, 9}} {
@@ -132,7 +131,6 @@ func growth(ctx context.Context, out *strings.Builder) error {
 	return nil
 }
 
-// ticksOf measures the cost of a tick.
 func ticksOf(ctx context.Context, out *strings.Builder) error {
 	t := markdown.NewTable("node", "processor time of a tick", "allocated", "allocations")
 	for _, s := range []size{{8, 1, 1}, {8, 1, 8}, {8, 8, 1}} {

@@ -39,8 +39,7 @@ func memory(ctx context.Context, out *strings.Builder) error {
 type residence struct{ all, file, anonymous, heap uint64 }
 
 const (
-	// scrapesFirst and scrapeInterval define the scrapes before the measurement: they take half a minute and
-	// read both pages.
+	// Before the measurement, both pages are scraped for half a minute: scrapesFirst times, at this interval.
 	scrapesFirst   = 15
 	scrapeInterval = 2 * time.Second
 )

@@ -8,8 +8,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// size contains the number of GPUs, the number of containers on each GPU, and the number of processes in each
-// container.
 type size struct{ gpus, containers, processes int }
 
 func (s size) String() string {
@@ -66,7 +64,7 @@ func (s size) gpu(i, n int, at time.Time) gpu.GPU {
 	return g
 }
 
-// fill adds a container with its processes to the GPU. Names and amounts vary realistically, because the compressed
+// fill adds a container with its processes to the GPU. Names and amounts vary as on real nodes, because the compressed
 // size of the page depends on them.
 func (s size) fill(g *gpu.GPU, j, n int) {
 	r := rand.New(rand.NewPCG(1, uint64(j)))

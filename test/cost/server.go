@@ -27,7 +27,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// renderer names a way to serve the series of a node.
 type renderer string
 
 const (
@@ -38,7 +37,6 @@ const (
 	static    renderer = "static"
 )
 
-// usage contains the resources that a process has used since its start.
 type usage struct {
 	CPU         time.Duration
 	Bytes       uint64 // number of allocated bytes
@@ -63,9 +61,9 @@ func used() usage {
 	return usage{time.Duration(r.Utime.Nano() + r.Stime.Nano()), m.TotalAlloc, m.Mallocs}
 }
 
-// serveOne serves one page of a node until the process is killed. The arguments come from start. Because each page has
-// a separate process, the cost of the page does not include the cost of the scrapers, and the heap of the process does
-// not contain other pages.
+// serveOne serves one page of a node until the process is killed. Its arguments are made by the function start. Each
+// page has a separate process, so the cost of the page does not include the cost of the scrapers, and the heap of the
+// process does not contain other pages.
 func serveOne(args []string) error {
 	var n [3]int
 	for i := range n {
@@ -90,8 +88,8 @@ func serveOne(args []string) error {
 	return (&http.Server{Handler: mux, ReadHeaderTimeout: time.Second}).Serve(l)
 }
 
-// newHandler returns the handler of the page. Every scrape uses the next snapshot. As after a tick, this snapshot has
-// the same series with other values.
+// newHandler returns the handler of the page. Every scrape uses the next snapshot, which contains the same series with
+// other values, as after a tick.
 func newHandler(as renderer, s size) http.Handler {
 	var snapshots [4]*gpu.Snapshot
 	for i := range snapshots {

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// world answers a sampler's calls from memory, so that the driver, the kubelet and /proc cost nothing. Only
-// time and energy change between ticks.
+// world answers all calls of a sampler from memory, so the driver, the kubelet and /proc cost nothing. Only time and
+// energy change between ticks.
 type world struct {
 	now         gpu.Instant
 	snapshot    *gpu.Snapshot
@@ -80,10 +80,8 @@ func (w *world) Units() map[gpu.Unit]gpu.UnitInfo { return nil }
 // Used implements [sampler.Mapper].
 func (w *world) Used([]gpu.Device, map[gpu.Owner][]string) {}
 
-// ticks is the number of ticks in a round.
 const ticks = 1000
 
-// tick measures the cost of one tick for a node.
 func tick(ctx context.Context, s size) (each usage, err error) {
 	cli.LimitFootprint(cli.ExporterGrowth)
 	dir, err := os.MkdirTemp("/dev/shm", "gpuledger") // on a tmpfs, as in production

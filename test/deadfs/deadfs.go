@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount mounts a FUSE file system over a directory. No program reads the requests for this file system. Every call on
-// it therefore waits until it is unmounted, either by revive or at the end of the test. Mount skips the test if
-// mounting is not permitted.
+// Mount mounts a FUSE file system over a directory. No program answers the requests to this file system, so every call
+// on it waits until it is unmounted, either by revive or at the end of the test. Mount skips the test if mounting is
+// not permitted.
 func Mount(t testing.TB, dir string) (revive func()) {
 	t.Helper()
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)

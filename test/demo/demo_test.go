@@ -25,8 +25,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// TestDemo starts the demo. After Prometheus has scraped all nodes twice, every question in docs/ask.md must have an
-// answer. After the third node has lost its last GPU, every panel of every dashboard must have data.
+// TestDemo starts the demo. Once Prometheus has scraped all nodes twice, every question in docs/ask.md must have an
+// answer. Once the third node has lost its last GPU, every panel of every dashboard must have data.
 func TestDemo(t *testing.T) {
 	rules, err := filepath.Abs("../../dashboards/rules/*.yaml")
 	if err != nil {
@@ -65,8 +65,7 @@ func TestDemo(t *testing.T) {
 	})
 }
 
-// loses returns the UUID of the only GPU that is lost while the demo runs. It is lost two minutes after its node
-// starts.
+// loses returns the UUID of the only GPU that is lost while the demo runs, two minutes after its node starts.
 func (d *demo) loses(t *testing.T) (uuid string) {
 	t.Helper()
 	for _, n := range d.nodes {
@@ -85,19 +84,19 @@ func (d *demo) loses(t *testing.T) (uuid string) {
 }
 
 var (
-	// span matches a command in the text and tables of the page. example matches a command in an example, and the
-	// next line.
+	// span matches a command in the text and tables of the page, between backticks. example matches a command in an
+	// example, and the next line.
 	span    = regexp.MustCompile("`((?:where|history|ran|statement|idle|moves|missing|verify|report|capacity)(?: [^`]*)?)`")
 	example = regexp.MustCompile(`(?m)^\$ bin/gpuledger-archive (.*)\n(.*)$`)
-	// settling matches notices that are correct in the first minutes of an hour. In these minutes, the samples, the
-	// archive or the rules do not contain the previous hour yet. On the first day of a month, this hour may be the last
-	// hour of the books.
+	// settling matches notices that are correct in the first minutes of an hour, when the samples, the archive or the
+	// rules do not contain the previous hour yet. On the first day of a month, this hour may be the last hour of the
+	// books.
 	settling = regexp.MustCompile(`(?m)^! incomplete: (1 of \d+ hours|the period until \S+ 00:00 has not ended,) .*$`)
-	// option matches options on the page that are named without their command, statement.
+	// option matches an option that the page names without its command, which is statement.
 	option = regexp.MustCompile("`(--format=[a-z-]+)`")
 )
 
-// documented returns the commands on the page docs/ask.md, and the commands that must fail.
+// documented returns the commands on the page docs/ask.md. failing contains the commands that must fail.
 func documented(t *testing.T) (commands []string, failing map[string]bool) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/ask.md")
@@ -123,7 +122,6 @@ func documented(t *testing.T) (commands []string, failing map[string]bool) {
 	return slices.Compact(commands), failing
 }
 
-// used returns the processor time that the server has used.
 func (d *demo) used(t *testing.T) time.Duration {
 	t.Helper()
 	page, err := exposition.Scrape(t.Context(), "http://"+d.listen+"/metrics")
@@ -133,8 +131,9 @@ func (d *demo) used(t *testing.T) time.Duration {
 	return time.Duration(page.Sum("process_cpu_seconds_total", nil) * float64(time.Second))
 }
 
-// questions runs all questions on the page, with names and times from the demo. It limits the server's processor time,
-// so that one idle processor can answer all questions in a minute. Processor time does not depend on other programs.
+// questions runs all questions on the page, with names and times from the demo. It limits the server's processor time
+// so that one idle processor could answer all questions in a minute. The limit is a processor time, because it does not
+// depend on other programs on the machine.
 func (d *demo) questions(t *testing.T) {
 	commands, failing := documented(t)
 	if len(commands) < 14 {
@@ -215,9 +214,9 @@ func (d *demo) readPages(t *testing.T) {
 	}
 }
 
-// seam checks the transition from the simulated past to the running nodes. In the minutes before and after the
-// transition, no board may move, arrive or be lost, each board must have one place, and no series may be missing. Only
-// the GPU that is lost in its scenario may be lost already.
+// seam checks the transition from the simulated past to the running nodes. In the minutes around the transition, no
+// board may move, arrive or be lost, each board must be in one place, and no series may be missing. The GPU that is
+// lost in its scenario may be lost already.
 func (d *demo) seam(t *testing.T) {
 	loses := d.loses(t)
 	bin := filepath.Join(d.programs.Bin, "gpuledger-archive")
@@ -249,7 +248,7 @@ func (d *demo) seam(t *testing.T) {
 	}
 }
 
-// silent lists the panels that must be empty in the demo. For each panel, it contains the reason.
+// silent maps each panel that must be empty in the demo to the reason.
 var silent = map[string]string{
 	"health/Nodes without exporter":             "all exporters run",
 	"health/Nodes that should have an exporter": "the demo has no reconciler",
@@ -263,8 +262,8 @@ var silent = map[string]string{
 	"gpu-life/Spare rows and recovery":          "no board has memory errors",
 }
 
-// chance lists the panels that may be empty at the end of the time range. They must have a result at some
-// time in the range.
+// chance lists the panels that may be empty at the end of the time range, but must have a result at some time in the
+// range.
 var chance = map[string]bool{
 	"energy/Pods that hold idle GPUs":  true,
 	"energy/Units that hold idle GPUs": true,
@@ -285,7 +284,6 @@ var variable = regexp.MustCompile(`\$([a-zA-Z_]\w*)`)
 // takes 15 s on an idle machine.
 const patience = 4 * time.Minute
 
-// wait waits until a condition holds.
 func (d *demo) wait(t *testing.T, ask func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -295,9 +293,8 @@ func (d *demo) wait(t *testing.T, ask func() error) {
 	}
 }
 
-// panels evaluates the queries of all panels. It evaluates a query at the end of the default time range of the query's
-// dashboard. If the range ends now, each attempt uses a later end, because a rule has no results before its first
-// evaluation.
+// panels evaluates the queries of all panels at the end of the dashboard's default time range. If the range ends now,
+// each attempt uses a later end, because a rule has no results before its first evaluation.
 func (d *demo) panels(t *testing.T) {
 	files, err := filepath.Glob("../../dashboards/*.json")
 	if err != nil || len(files) == 0 {

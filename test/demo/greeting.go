@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// greet prints the addresses, and some questions for a start.
+// greet prints the addresses, and some questions to start with.
 func (d *demo) greet(w io.Writer) {
 	fmt.Fprint(w, "\ngpuledger on simulated nodes\n\n")
 	serial := ""

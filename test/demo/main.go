@@ -50,7 +50,7 @@ type demo struct {
 	pages   string // address of the web pages
 }
 
-// run starts everything, and waits for an interrupt or the end of a node.
+// run starts everything, and waits until it is interrupted or a node ends.
 func (d *demo) run(ctx context.Context) (err error) {
 	if d.rules, err = filepath.Abs(d.rules); err != nil {
 		return err
@@ -94,7 +94,7 @@ func wait(ctx context.Context, t time.Duration) error {
 	}
 }
 
-// start starts the nodes, the Prometheus with their past, and the archive.
+// start starts the nodes, a Prometheus that contains the nodes' past, and the archive.
 func (d *demo) start(ctx context.Context) (err error) {
 	for _, n := range world() {
 		d.nodes = append(d.nodes, n.Node)
@@ -128,7 +128,7 @@ func (d *demo) start(ctx context.Context) (err error) {
 	return d.startArchive(ctx, server.URL(), archive)
 }
 
-// startArchive starts the archive for all clusters, with a folder of the fleet as its sink.
+// startArchive starts the archive for all clusters. Its sink is a folder of the fleet.
 func (d *demo) startArchive(ctx context.Context, store, address string) error {
 	d.archive = d.fleet.Path("archive")
 	p, err := d.fleet.Start("archive", filepath.Join(d.programs.Bin, "gpuledger-archive"), "run",
@@ -142,7 +142,7 @@ func (d *demo) startArchive(ctx context.Context, store, address string) error {
 	return d.servePages(ctx)
 }
 
-// servePages starts the web pages about the books in Prometheus. The books begin with the last month.
+// servePages starts the web pages about the books in Prometheus. The books begin with the previous month.
 func (d *demo) servePages(ctx context.Context) (err error) {
 	if d.pages, err = program.FreeAddress(); err != nil {
 		return err
@@ -154,7 +154,6 @@ func (d *demo) servePages(ctx context.Context) (err error) {
 	return p.Ready(ctx, "http://"+d.pages+"/metrics")
 }
 
-// moveBoard moves a board from the first node to the second, and prints the move.
 func (d *demo) moveBoard(ctx context.Context) error {
 	from, err := d.nodes[0].Simulated()
 	if err != nil {
@@ -172,7 +171,7 @@ func (d *demo) moveBoard(ctx context.Context) error {
 	return nil
 }
 
-// watch waits for the end of a node or of the context.
+// watch waits until a node ends or the context is cancelled.
 func (d *demo) watch(ctx context.Context) error {
 	ended := make(chan string, len(d.booted))
 	for _, p := range d.booted {

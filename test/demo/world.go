@@ -19,7 +19,7 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// settled is the time for which the nodes run before their pages are read to create the past.
+	// The nodes run for this long before their pages are read to create the past.
 	settled = 12 * time.Second
 )
 
@@ -46,8 +46,8 @@ func world() []past.Node {
 	return nodes[:]
 }
 
-// begin returns the time at which the past begins. It is before the first full month, because the rules need
-// an earlier hour.
+// begin returns the time at which the past begins. It is earlier than the first full month, because the rules need an
+// hour before the month.
 func begin(now time.Time) time.Time {
 	now = now.UTC()
 	return time.Date(now.Year(), now.Month()-1, 1, 0, 0, 0, 0, time.UTC).Add(-2 * time.Hour)

@@ -1,5 +1,4 @@
-// Package draws defines the number of random cases that tests draw: a few by default, and many in make
-// test-draws.
+// Package draws defines how many random cases a test draws: a few by default, and many in make test-draws.
 package draws
 
 import "os"

@@ -19,11 +19,11 @@ const (
 	// length is the simulated time of a case with the first sampling. For each other sampling, the simulated time is
 	// half as long, because only means are reported.
 	length = 10 * time.Minute
-	// light is the simulated time for a light load.
+	// light is the simulated time of a light load.
 	light = 15 * time.Minute
-	// cheat is the simulated time in which a tenant cheats.
+	// cheat is the simulated time of a run in which a tenant cheats.
 	cheat = 20 * time.Minute
-	// aim is the maximum accepted error of the signal, as a share of the GPU's energy.
+	// aim is the maximum error of the signal, as a share of the GPU's energy.
 	aim = 0.02
 )
 
@@ -67,7 +67,6 @@ func run(ctx context.Context, to files) error {
 	return errors.Join(errs...)
 }
 
-// put prints a table, or writes it into a file.
 func put(file, name string, table *markdown.Table) error {
 	if file == "" {
 		fmt.Println(table)

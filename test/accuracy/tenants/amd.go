@@ -38,7 +38,6 @@ type occupancy struct {
 	busy   float64
 }
 
-// schedule chooses the next moment.
 func (b *board) schedule() {
 	b.occupancy.moment = b.now + 1 + b.random.Int64N(tick.Milliseconds())
 }
@@ -55,7 +54,8 @@ func (b *board) look() {
 	b.occupancy.units, b.occupancy.busy = units, b.average()
 }
 
-// average returns the busy share of the GPU, 0 to 1, that the firmware reports at this moment, in whole percent.
+// average returns the busy share of the GPU, 0 to 1, that the firmware reports at this moment. The share is rounded to
+// a percent.
 func (b *board) average() float64 {
 	window := int64(1)
 	if b.AMD == AMDLongAverage {
@@ -94,7 +94,6 @@ func (r *reader) observeOccupancy(o *ledger.Observation) {
 // amdModel is the model of all AMD GPUs in scenes. Their power limit is 750 W.
 const amdModel = "AMD Instinct MI300X OAM"
 
-// amdFloors contains the idle powers of AMD GPUs in scenes.
 var amdFloors = []gpu.Watts{100, 140}
 
 // amdCheats returns the cheats that only AMD GPUs permit.

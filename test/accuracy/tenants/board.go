@@ -10,21 +10,19 @@ type worker struct {
 	*Tenant
 	index   int
 	backlog float64 // waiting work in ms
-	// ran is the worker's time on the GPU in this step, and recent is the worker's time on the GPU since the last
-	// sample. Both are in milliseconds. pays is the worker's part of the step's busy time.
+	// ran is the worker's time on the GPU in this step, and recent is its time on the GPU since the last sample. Both
+	// are in milliseconds. pays is the worker's part of the step's busy time.
 	ran, recent, pays float64
-	// work is the energy of the worker's work since the start. floor is the energy of the floor in the time in which
-	// the worker ran. Both are in millijoules.
+	// work is the energy of the worker's work since the start. floor is the energy of the floor while the worker ran.
+	// Both are in millijoules.
 	work, floor float64
 }
 
-// A tally contains the energy of a tenant since the start, in millijoules, according to each definition.
 type tally struct{ floorShared, userPays float64 }
 
-// kept is the number of milliseconds for which a board keeps its history.
+// A board keeps its history for this number of milliseconds.
 const kept = 1024
 
-// A board is a GPU in the simulation.
 type board struct {
 	*GPU
 	workers []worker
@@ -59,7 +57,6 @@ type slot struct {
 	active, counted float64
 }
 
-// newSlots returns a slot for each instance, or one slot for a whole GPU.
 func newSlots(g *GPU) []slot {
 	if g.Slices == nil {
 		return []slot{{part: 1}}
@@ -95,7 +92,6 @@ func (b *board) warm() {
 	b.floor = float64(b.Floor) * (1 + drift*math.Sin(2*math.Pi*float64(b.now)/driftPeriod))
 }
 
-// step advances the board by a millisecond.
 func (b *board) step() {
 	if b.now%tick.Milliseconds() == 0 {
 		b.warm()
@@ -130,7 +126,7 @@ func (b *board) step() {
 	b.look()
 }
 
-// afterwards returns the additional energy after work in this step.
+// afterwards returns the additional energy in this step that follows from earlier work.
 func (b *board) afterwards(left float64) float64 {
 	switch {
 	case b.Tail == 0:
@@ -192,7 +188,6 @@ func (b *board) runTogether(s *slot) (left float64) {
 	return left
 }
 
-// tallies returns the tally of each tenant.
 func (b *board) tallies() []tally {
 	all := make([]tally, len(b.workers))
 	for i := range b.workers {
@@ -204,13 +199,13 @@ func (b *board) tallies() []tally {
 	return all
 }
 
-// busyOver returns the busy share of the given number of last milliseconds.
+// busyOver returns the busy share of the last ms milliseconds.
 func (b *board) busyOver(ms int64) float64 {
 	ms = min(ms, b.now)
 	return (b.busySum - b.busy[(b.now-ms)%kept]) / float64(ms)
 }
 
-// powerOver returns the mean power of the given number of last milliseconds, in watts.
+// powerOver returns the mean power of the last ms milliseconds, in watts.
 func (b *board) powerOver(ms int64) float64 {
 	ms = min(ms, b.now)
 	return (b.energy - b.power[(b.now-ms)%kept]) / float64(ms)

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml/quiet"
 )
 
-// These are the lengths of the driver's buffers.
+// The driver's buffers contain at most this number of samples.
 const (
 	powerBuffer = 120
 	busyBuffer  = 99
@@ -39,5 +39,5 @@ func (r *reader) quietPower(at gpu.Instant, taken []sample, powers []powerSample
 	return gpu.Watts(b.times.Measure(slices.Clone(b.power), slices.Clone(b.busy), float64(r.Limit)))
 }
 
-// lastOf returns at most n values from the end.
+// lastOf returns the last n values, or all values if there are fewer.
 func lastOf[T any](values []T, n int) []T { return values[max(len(values)-n, 0):] }

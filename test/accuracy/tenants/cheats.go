@@ -12,21 +12,21 @@ import (
 // changes the idle power that the ledger learns for the GPU, or reduces the charge for her work.
 type Cheat struct {
 	Name string
-	// Load returns mallory's work for the driver's sampling, and Watts is the power of this work. Lifetime is the
-	// lifetime of her processes.
+	// Load returns mallory's work for the driver's sampling. Watts is the power of this work. Lifetime is the lifetime
+	// of her processes.
 	Load     func(Driver) Load
 	Watts    float64
 	Lifetime time.Duration
-	// If the trick is a high power, Ordinary is the power of the same work without the trick. At this lower power, the
-	// work takes longer.
+	// Ordinary is set if the trick is a high power. It is the power of the same work without the trick. At this lower
+	// power, the work takes longer.
 	Ordinary float64
-	// Peer is mallory's work on another GPU of the same model, which she holds alone. It is nil if she has no such
-	// work. PeerWatts is the power of this work.
+	// Peer returns mallory's work on another GPU of the same model, which she holds alone. It is nil if she does not
+	// work there. PeerWatts is the power of this work.
 	Peer      func() Load
 	PeerWatts float64
-	// Tail is the power that the GPU draws additionally after work.
+	// Tail is the additional power that the GPU draws right after work.
 	Tail gpu.Watts
-	// Rest is the time at the start in which she does not work.
+	// Rest is the time at the start during which mallory does not work.
 	Rest time.Duration
 	// Units is the number of compute units that her waves occupy on an AMD GPU; 0 means half of the units.
 	Units int
@@ -65,7 +65,7 @@ func (s Scene) String() string {
 	return fmt.Sprintf("%s victim with %d of %d replicas, %v W, %v", victim, s.Replicas, s.Replicas+1, s.Floor, s.Driver)
 }
 
-// Scenes returns the scenes of a cheat.
+// Scenes returns the GPUs on which the cheat is simulated.
 func Scenes(c Cheat) (all []Scene) {
 	for _, floor := range []gpu.Watts{70, 110} {
 		for _, names := range []Names{NamesActive, NamesLast, NamesNone} {
@@ -138,7 +138,6 @@ func (s Scene) Honest() Scene {
 	return s
 }
 
-// World returns the simulation of the scene.
 func (s Scene) World(length time.Duration) World {
 	mallory := Tenant{Name: "mallory", Replicas: 1, Watts: s.Watts, Lifetime: s.Lifetime, Units: s.Units, Load: s.Load(s.Driver)}
 	if load, from := mallory.Load, s.Rest.Milliseconds(); from > 0 {
@@ -170,19 +169,19 @@ func (s Scene) World(length time.Duration) World {
 	return w
 }
 
-// Evaded returns the part of the GPU's energy that mallory used (by the definition in which the user pays)
-// but is not charged for.
+// Evaded returns the part of the GPU's energy that mallory used, by the definition in which the user pays, but was not
+// charged for.
 func (r *Result) Evaded() float64 {
 	m := r.Share("mallory")
 	return m.UserPays - m.Charged
 }
 
-// An Effect is the effect of a cheat in parts of the GPU's energy. Error is the part that mallory is not charged for.
-// Mallory is also not charged for a part if she does the same work without the trick. This second part is the general
-// error of sharing. Moved is Error minus this second part.
+// An Effect describes what a cheat achieves, in parts of the GPU's energy. Error is the part that mallory used but is
+// not charged for. Without the trick, the same work also has such a part, which is the general error of sharing. Moved
+// is the difference between the two parts.
 type Effect struct{ Moved, Error float64 }
 
-// Effect runs a scene with and without its trick.
+// Effect runs the scene with and without its trick.
 func (s Scene) Effect(length time.Duration) (Effect, error) {
 	var evaded [2]float64
 	for i, s := range []Scene{s, s.Honest()} {

@@ -9,12 +9,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// cheatLimit is the largest part of a GPU's energy that a cheat may move. If the idle power is estimated, cheats may
-// move more. Bursts during which no sample names a process may move more even if the idle power is known.
-// docs/accuracy.md contains the largest part that each cheat moves.
+// A cheat may move at most cheatLimit of a GPU's energy. The limit is estimateLimit if the idle power is estimated, and
+// burstLimit for bursts during which no sample names a process, even if the idle power is known. docs/accuracy.md
+// contains the largest part that each cheat moves.
 const cheatLimit, burstLimit, estimateLimit = 0.02, 0.055, 0.10
 
-// knownLimit returns the limit of a scene with a known idle power.
+// knownLimit returns the limit of a scene whose idle power is known.
 func knownLimit(s tenants.Scene) float64 {
 	if s.Names == tenants.NamesNone {
 		return burstLimit

@@ -9,8 +9,7 @@ import (
 
 // A Light describes a light load on a shared GPU.
 type Light struct {
-	// Duty is the busy share of the GPU, and Burst is the length of a burst in milliseconds, or 0 for
-	// an even load.
+	// Duty is the busy share of the GPU. Burst is the length of a burst in milliseconds; 0 means an even load.
 	Duty  float64
 	Burst int
 }
@@ -22,7 +21,6 @@ func (l Light) String() string {
 	return fmt.Sprintf("%g %%, bursts of %d ms", 100*l.Duty, l.Burst)
 }
 
-// Lights returns all light loads.
 func Lights() (all []Light) {
 	for _, duty := range []float64{0.005, 0.01, 0.05, 0.2, 0.5} {
 		for _, burst := range []int{1, 20, 300, 0} {
@@ -44,7 +42,7 @@ func (v Variant) String() string {
 	return fmt.Sprintf("%d holders, %v W, %v", v.Holders, v.Floor, v.Driver)
 }
 
-// Variants returns the variants that are simulated for each load. The power limit is always 700 W.
+// Variants returns the variants that are simulated for each load. The power limit of the GPU is always 700 W.
 func Variants() (all []Variant) {
 	for _, holders := range []int{2, 4, 10} {
 		for _, floor := range []gpu.Watts{70, 110} {
@@ -58,8 +56,8 @@ func Variants() (all []Variant) {
 	return all
 }
 
-// World returns the simulation of a load on a variant. The first half of the holders works. Each of them
-// works more than the previous holder and at another power, with an average of 400 W.
+// World returns the simulation of a load on a variant. The first half of the holders works. Each of them works more
+// than the previous holder, and at another power. The average power is 400 W.
 func (l Light) World(v Variant, length time.Duration) World {
 	const watts, spread = 400, 80
 	workers := v.Holders / 2
@@ -83,8 +81,8 @@ func (l Light) World(v Variant, length time.Duration) World {
 }
 
 // A Beside describes the load of one holder beside an idle holder. The GPU has an idle power of 110 W and a limit of
-// 700 W. It also contains the holder's true part by the definition in which the user pays. This part was calculated by
-// hand.
+// 700 W. It also contains the holder's true part of the energy by the definition in which the user pays. This part was
+// calculated by hand.
 type Beside struct {
 	Name string
 	// Watts is the power of the work in addition to the idle power.
@@ -108,7 +106,7 @@ func Besides() []Beside {
 	}
 }
 
-// World returns the simulation of the load for an hour.
+// World returns a simulation of the load for an hour.
 func (b Beside) World(how Driver) World {
 	return World{Name: b.Name, Driver: how, Length: time.Hour, Seed: 41, GPUs: []GPU{{
 		Model: "NVIDIA H100 80GB HBM3", Limit: 700, Floor: 110, Tenants: []Tenant{

@@ -11,8 +11,8 @@ func Evenly(duty float64) Load {
 	return func(int64) float64 { return duty }
 }
 
-// Bursts returns a load of bursts of some milliseconds. The time between two bursts varies by half, so that
-// bursts are not synchronous with the driver's samples.
+// Bursts returns a load that consists of bursts. The time between two bursts varies by half, so that bursts are not
+// synchronous with the driver's samples. The length of a burst is in milliseconds.
 func Bursts(length int, duty float64, seed uint64) Load {
 	random := rand.New(rand.NewPCG(seed, uint64(length)))
 	mean := float64(length) / duty
@@ -53,8 +53,7 @@ func longer(load Load, factor float64) Load {
 	return func(ms int64) float64 { return factor * load(ms) }
 }
 
-// Gathered returns a load that collects the work of each period and does this work at the end of the period. The period
-// is in milliseconds.
+// Gathered returns a load that does the work of each period at the end of the period. The period is in milliseconds.
 func Gathered(load Load, period int64) Load {
 	var waits float64
 	return func(ms int64) (work float64) {

@@ -16,7 +16,7 @@ const (
 	retention = 5 * time.Minute
 	// boot is the boot-clock time at the start of the simulation.
 	boot = time.Hour
-	// settling is the time for which the NVML source treats new samples as incomplete.
+	// The NVML source treats samples that are newer than this as incomplete.
 	settling = 250 * time.Millisecond
 )
 
@@ -29,22 +29,21 @@ type reader struct {
 	sampled time.Duration // boot-clock time up to which samples were read
 	// listed contains the processes from earlier lists, by PID.
 	listed map[uint32]*gpu.Process
-	// first contains the truth at the first observation, and marks contains the truth at the most recent
-	// observations.
+	// first contains the truth at the first observation. marks contains the truth at the most recent observations.
 	first mark
 	marks []mark
 
 	buffers buffers
-	// active is the time with work of each instance at the last observation, in milliseconds; nil before the first.
+	// active is the busy time of each instance up to the last observation, in milliseconds. It is nil before the first
+	// observation.
 	active []float64
-	// busySince is the time with work of the GPU at the last observation, in milliseconds.
+	// busySince is the busy time of the GPU up to the last observation, in milliseconds.
 	busySince float64
 }
 
 // A mark is the truth at an observation.
 type mark struct {
-	at time.Duration // boot-clock time
-	// energy is the board's energy, and counter is the value of its energy counter, both in millijoules.
+	at      time.Duration // boot-clock time
 	energy  float64
 	counter gpu.Millijoules
 	tallies []tally
@@ -59,7 +58,7 @@ func instant(ms int64) gpu.Instant {
 	return gpu.Instant{Boot: boot + d, Wall: wall.Add(d)}
 }
 
-// pidAt returns the PID that the worker's process has at a given time.
+// pidAt returns the worker's PID at a time.
 func (w *worker) pidAt(ms int64) uint32 {
 	pid := uint32(1000 * (w.index + 1))
 	if w.Lifetime > 0 {
@@ -68,12 +67,11 @@ func (w *worker) pidAt(ms int64) uint32 {
 	return pid
 }
 
-// owner returns the container of a tenant.
+// owner returns the container of the worker's tenant.
 func (w *worker) owner() gpu.Owner {
 	return gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: w.Name, UID: "uid-" + w.Name, Part: "main"}
 }
 
-// process returns the current process of a worker.
 func (r *reader) process(w *worker) *gpu.Process {
 	pid := w.pidAt(r.now)
 	if r.listed[pid] == nil {
@@ -85,7 +83,6 @@ func (r *reader) process(w *worker) *gpu.Process {
 	return r.listed[pid]
 }
 
-// observe returns the exporter's observation of the current state.
 func (r *reader) observe() ledger.Observation {
 	at := instant(r.now)
 	o := ledger.Observation{
@@ -116,8 +113,9 @@ func (r *reader) observe() ledger.Observation {
 	return o
 }
 
-// observeInstances adds the MIG instances, or the partitions of an AMD GPU, to an observation. The driver has no samples of
-// processes, of power or of the GPU's utilisation in this case. GPM and gpu_metrics count the activity of each instance.
+// observeInstances adds the MIG instances, or the partitions of an AMD GPU, to an observation. In this case, the driver
+// provides no samples of processes, of power or of the GPU's utilisation. GPM or gpu_metrics counts the activity of
+// each instance.
 func (r *reader) observeInstances(o *ledger.Observation) {
 	o.Partitions = &gpu.Partitioning{}
 	o.Places = make(map[gpu.ProcessID]string)

@@ -14,7 +14,6 @@ type sample struct {
 // serverPID is the PID of the MPS server.
 const serverPID = 1
 
-// A powerSample is a sample of power.
 type powerSample struct {
 	at    int64
 	watts float64
@@ -36,7 +35,6 @@ func newRing(how Driver) ring {
 	return ring{how: how, next: 1}
 }
 
-// sample takes the samples that are due now.
 func (r *ring) sample(b *board) {
 	r.period++
 	if due := int64(float64(r.next) / r.how.PerSecond * 1000); b.now >= due {

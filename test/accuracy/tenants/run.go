@@ -11,7 +11,7 @@ import (
 // measured. The idle power is 0 if the book measured none.
 type Result struct {
 	World string
-	// Energy is the true energy of the GPU, Booked is the energy in the GPU's book, and Accounts is the energy in the
+	// Energy is the true energy of the GPU. Booked is the energy in the GPU's book. Accounts is the energy in the
 	// accounts of this book. All are in millijoules.
 	Energy, Booked, Accounts gpu.Millijoules
 	Measured                 gpu.Watts
@@ -25,10 +25,10 @@ type Share struct {
 	FloorShared, UserPays, Charged float64
 }
 
-// A Truth selects the tenant's true part by one definition.
+// A Truth selects the tenant's true part by one of the definitions.
 type Truth func(Share) float64
 
-// These are the two definitions.
+// Truths by the two definitions.
 var (
 	FloorShared Truth = func(s Share) float64 { return s.FloorShared }
 	UserPays    Truth = func(s Share) float64 { return s.UserPays }
@@ -55,7 +55,7 @@ func (r *Result) Worst(truth Truth) (worst Share) {
 	return worst
 }
 
-// Share returns the part of a tenant.
+// Share returns the share of the named tenant.
 func (r *Result) Share(name string) Share {
 	for _, s := range r.Tenants {
 		if s.Name == name {

@@ -7,14 +7,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Sharing is the way in which mallory and the victim share the GPU. They time-slice the GPU, they hold MIG instances
-// (mallory 3g, the victim 4g), they are clients of one MPS server, they share a whole AMD GPU, or each of them holds one
-// of two partitions of an AMD GPU.
+// Sharing is the way in which mallory and the victim share the GPU. They may time-slice it, hold MIG instances (mallory
+// 3g, the victim 4g), be clients of one MPS server, share a whole AMD GPU, or hold one partition of an AMD GPU each.
 type Sharing int
 
-// These are the ways to share a GPU. On GPUs with GPM, the driver measures the activity of MIG instances. The samples
-// of an MPS server name the server or its clients. Only the revisions 1.6 to 1.9 of AMD's gpu_metrics contain sums of
-// activity.
+// On GPUs with GPM, the driver measures the activity of MIG instances. The samples of an MPS server name the server or
+// its clients. Only the revisions 1.6 to 1.9 of AMD's gpu_metrics contain sums of activity.
 const (
 	TimeSliced Sharing = iota
 	MIGWithGPM
@@ -45,7 +43,6 @@ func (s Sharing) isDivided() bool {
 	return s == MIGWithGPM || s == MIGWithoutGPM || s == AMDPartitionsWithSums || s == AMDPartitionsWithoutSums
 }
 
-// isAMD reports whether the GPU is an AMD GPU.
 func (s Sharing) isAMD() bool { return s >= AMDWithSums }
 
 // slices returns the slices of the instances 3g and 4g, or the dies of the partitions of an MI300X in DPX mode.
@@ -79,8 +76,8 @@ func (s Sharing) divide(g *GPU) {
 	}
 }
 
-// victimWatts returns the power of the victim's work. Work that does not wait for mallory's work draws less, so that both together
-// stay below the limit.
+// victimWatts returns the power of the victim's work. If the victim's work does not wait for mallory's work, it draws
+// less power, so that both together stay below the limit.
 func (s Sharing) victimWatts() float64 {
 	if !s.isDivided() && s != TimeSliced {
 		return 200
@@ -129,9 +126,9 @@ func (s Scene) besideBusy() Scene {
 	return s
 }
 
-// SharingCheats returns the cheats for a way to share a GPU. In MIG mode and on AMD GPUs, the driver provides no samples of
-// processes and no samples of power. Instead, the exporter reads counters and, on AMD GPUs, the occupied compute units every
-// second.
+// SharingCheats returns the cheats for a way to share a GPU. In MIG mode and on AMD GPUs, the driver provides no
+// samples of processes or power. Instead, the exporter reads counters every second and, on AMD GPUs, the occupied
+// compute units.
 func SharingCheats(how Sharing) (all []Cheat) {
 	all = slices.DeleteFunc(Cheats(), func(c Cheat) bool { return c.Peer != nil || c.Tail > 0 || c.Lifetime > 0 })
 	if how.isDivided() || how.isAMD() {

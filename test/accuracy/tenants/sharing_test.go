@@ -9,14 +9,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// If a GPU is not time-sliced, a cheat may move at most these parts of the GPU's energy. The last two limits apply to
-// kernels with much power: powerLimit if the idle power is estimated, and configuredPowerLimit if it is configured.
+// A cheat on a GPU that is not time-sliced may move at most these parts of the GPU's energy. The last two limits apply
+// to kernels with much power: powerLimit if the idle power is estimated, and configuredPowerLimit if it is configured.
 const sharingLimit, powerLimit, configuredPowerLimit = 0.02, 0.08, 0.06
 
 const muchPower = "kernels with much power"
 
-// amdLimits contains the parts that a cheat on a whole AMD GPU may move, unless a cheat may move only sharingLimit.
-// Occupied compute units do not show power.
+// amdLimits contains the part that each cheat on a whole AMD GPU may move. For all other cheats, sharingLimit applies.
+// The exporter cannot derive power from the occupied compute units.
 var amdLimits = map[string]float64{
 	"slightly busy from boot, in bursts of 20 ms": 0.04,
 	"slightly busy from boot, evenly":             0.04,
@@ -47,9 +47,9 @@ func TestAMDCheats(t *testing.T) {
 	}
 }
 
-// TestSharingCheats checks that cheats on MIG instances, on an MPS server that samples name, and on partitions of AMD GPUs
-// move at most 2 %. Exceptions are kernels with much power if the activity of instances is known, because activity does not
-// show power. With few draws, the idle power is configured for every second cheat only.
+// TestSharingCheats checks that cheats on MIG instances, on an MPS server that samples name, and on partitions of AMD
+// GPUs move at most 2 %. Kernels with much power may move more if the activity of instances is known, because activity
+// does not show power. With few draws, the idle power is configured only for every second cheat.
 func TestSharingCheats(t *testing.T) {
 	for _, how := range []tenants.Sharing{tenants.MIGWithGPM, tenants.MIGWithoutGPM, tenants.MPSNamesServer, tenants.AMDPartitionsWithSums, tenants.AMDPartitionsWithoutSums} {
 		for i, c := range tenants.SharingCheats(how) {
@@ -74,7 +74,7 @@ func TestSharingCheats(t *testing.T) {
 	}
 }
 
-// TestSharedTruth compares the true parts of mallory with amounts that were calculated by hand. The idle power is 70 W.
+// TestSharedTruth compares mallory's true parts with amounts that were calculated by hand. The idle power is 70 W.
 func TestSharedTruth(t *testing.T) {
 	mallory := tenants.Tenant{Name: "mallory", Replicas: 1, Watts: 300, Load: tenants.Evenly(0.5)}
 	victim := tenants.Tenant{Name: "victim", Replicas: 3, Instance: 1, Watts: 100, Load: tenants.Evenly(0.2)}
@@ -87,13 +87,14 @@ func TestSharedTruth(t *testing.T) {
 	}
 	near("MIG", tenants.GPU{Slices: []int{3, 4}, GPM: true, Tenants: []tenants.Tenant{mallory, victim}}, 30+150, 30+150)
 	victim.Instance = 0
-	// At least one works 1 − 0.5 × 0.8 = 60 % of the time. Mallory does 5 of 7 parts of the work.
+	// At least one of them works 1 − 0.5 × 0.8 = 60 % of the time. Mallory does 5 of 7 parts of the work.
 	near("MPS", tenants.GPU{MPS: tenants.MPSClients, Tenants: []tenants.Tenant{mallory, victim}}, 70./4+150, 42*5./7+28./4+150)
 	near("AMD", tenants.GPU{AMD: tenants.AMDSums, Tenants: []tenants.Tenant{mallory, victim}}, 70./4+150, 42*5./7+28./4+150)
 }
 
-// TestSharedCharges checks the charges of busy MIG instances and clients against the rule of docs/energy.md, with a configured idle power
-// of 70 W. Both tenants draw the same power for a busy second of a slice, so that activity is the right measure.
+// TestSharedCharges checks the charges of busy MIG instances and clients against the rule of docs/energy.md, with a
+// configured idle power of 70 W. A busy second of a slice takes the same power for both tenants, so activity is the
+// right measure.
 func TestSharedCharges(t *testing.T) {
 	world := func(how tenants.MPS, slices []int, gpm bool, instance int, watts [2]float64) tenants.World {
 		return tenants.World{Name: "busy", Length: 20 * time.Minute, GPUs: []tenants.GPU{{
@@ -115,15 +116,16 @@ func TestSharedCharges(t *testing.T) {
 	near(t, "MIG without GPM", charged(world(0, []int{3, 4}, false, 1, [2]float64{210, 280})), 3./7, 0.001)
 	near(t, "AMD partitions", charged(amd(world(0, []int{4, 4}, true, 1, [2]float64{200, 200}))), (35+100.)/(70+100+40), 0.005)
 	near(t, "AMD partitions without sums", charged(amd(world(0, []int{4, 4}, false, 1, [2]float64{200, 200}))), 1./2, 0.001)
-	// At least one works 60 % of the time, so the busy part is 0.6 × 70 + 0.5 × 100 + 0.2 × 100 W. In 10 % of the moments
-	// both work, so mallory is seen alone in 40 % and the victim in 10 %. She gets 9 of 12 parts of the busy part.
+	// At least one of them works 60 % of the time, so the busy part is 0.6 × 70 + 0.5 × 100 + 0.2 × 100 W. Both work in
+	// 10 % of the moments, so only mallory is seen in 40 % and only the victim in 10 %. Mallory gets 9 of 12 parts of
+	// the busy part.
 	near(t, "AMD", charged(amd(world(0, nil, false, 0, [2]float64{100, 100}))), (7+112*9/12.)/(70+70), 0.01)
 	near(t, "MPS server", charged(world(tenants.MPSServer, nil, false, 0, [2]float64{300, 300})), 1./4, 0.001)
 }
 
 // TestHonestInstances checks the mean part of the energy in wrong accounts for pairs of loads on two MIG instances with
-// GPM. Most of these GPUs are never seen idle. When an eighth of the power limit was used as idle power, the mean was
-// 7.3 %.
+// GPM. Most of these GPUs are never seen idle. If the ledger used an eighth of the power limit as idle power, the mean
+// would be 7.3 %.
 func TestHonestInstances(t *testing.T) {
 	var sum, worst, n float64
 	for _, floor := range []gpu.Watts{55, 90, 140} {
@@ -147,7 +149,8 @@ func honestLoads(seed int) []tenants.Load {
 	return []tenants.Load{nil, tenants.Evenly(0.02), tenants.Bursts(20, 0.2, s), tenants.Evenly(0.5), tenants.Bursts(300, 0.8, s), tenants.Evenly(1)}
 }
 
-// wrongOnInstances returns the part of the energy in wrong accounts after five minutes. The watts are powers on a whole GPU.
+// wrongOnInstances returns the part of the energy in wrong accounts after five minutes. The watts are the powers of the
+// two loads on a whole GPU.
 func wrongOnInstances(t *testing.T, floor gpu.Watts, loads [2]tenants.Load, watts [2]float64) float64 {
 	t.Helper()
 	slices := []int{3, 4}

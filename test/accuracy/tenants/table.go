@@ -13,8 +13,7 @@ import (
 type Row struct {
 	Light
 	By [2]Summary // the truths if the floor is shared, and if the user pays
-	// Measured contains the number of variants for which the book measured the idle power, and the number of all
-	// variants.
+	// Measured is the number of variants for which the book measured the idle power. All is the number of all variants.
 	Measured, All int
 }
 
@@ -27,7 +26,6 @@ type Summary struct {
 	Of    Variant
 }
 
-// truths contains the definitions in the order of Row.By.
 var truths = [2]Truth{FloorShared, UserPays}
 
 // Measure runs all variants of a light load.
@@ -47,7 +45,6 @@ func Measure(l Light, length time.Duration) (Row, error) {
 	return row, nil
 }
 
-// add adds the result of a variant.
 func (row *Row) add(r *Result, v Variant) {
 	row.All++
 	if r.Measured > 0 {
@@ -76,7 +73,6 @@ func Table(rows []Row) *markdown.Table {
 	return t
 }
 
-// Total returns the mean and the worst account over all rows.
 func Total(rows []Row) (total Row) {
 	for _, r := range rows {
 		total.Measured, total.All = total.Measured+r.Measured, total.All+r.All
@@ -91,13 +87,13 @@ func Total(rows []Row) (total Row) {
 	return total
 }
 
-// String describes the worst account.
+// String describes the account with the largest error.
 func (s *Summary) String() string {
 	name, _, _ := strings.Cut(s.Worst.Name, "-")
 	return fmt.Sprintf("%s %s (%v)", name, signed(s.Error), s.Of)
 }
 
-// BesideTable returns a table with the charge of one holder beside an idle holder. It contains the true part,
+// BesideTable returns a table with the charge of one holder beside an idle holder. The table contains the true part,
 // and the charge for each sampling.
 func BesideTable() (*markdown.Table, error) {
 	head := []string{"load of one holder beside an idle one, one hour", "truth"}
@@ -127,15 +123,13 @@ func BesideTable() (*markdown.Table, error) {
 
 func percent(share float64) string { return fmt.Sprintf("%.1f", 100*share) }
 
-// signed returns an error with its sign.
 func signed(share float64) string {
 	return strings.Replace(fmt.Sprintf("%+.1f", 100*share), "-", "−", 1)
 }
 
-// CheatTable returns a table with the largest effects of each cheat, in percent of the GPU's energy. It has separate
-// columns for four situations: the samples either name a process while nothing runs or do not, and the idle power is
-// either estimated or configured. Each column contains the largest value in any scene. If the victim pays less, the
-// effect is 0.
+// CheatTable returns a table with the largest effects of each cheat, in percent of the GPU's energy. Four columns
+// distinguish whether samples name a process while nothing runs, and whether the idle power is estimated or configured.
+// Each column contains the largest value in any scene. If the victim pays less because of the cheat, the effect is 0.
 func CheatTable(length time.Duration) (*markdown.Table, error) {
 	t := markdown.NewTable("mallory's trick", "samples name a process: moved", "worst scene", "error", "configured: moved", "error",
 		"samples name none: moved", "worst scene", "error", "configured: moved", "error")
@@ -158,13 +152,13 @@ func CheatTable(length time.Duration) (*markdown.Table, error) {
 	return t, nil
 }
 
-// most returns the largest effects of a cheat, and the scene in which the cheat moves most energy.
+// most returns the largest effects of a cheat, and the scene in which the cheat moves the most energy.
 func most(c Cheat, none, configured bool, length time.Duration) (most Effect, where string, err error) {
 	scenes := slices.DeleteFunc(Scenes(c), func(s Scene) bool { return none != (s.Names == NamesNone) })
 	return mostOf(scenes, configured, length)
 }
 
-// mostOf returns the largest effects of a cheat in the given scenes, and the scene in which the cheat moves most
+// mostOf returns the largest effects of a cheat in the given scenes, and the scene in which the cheat moves the most
 // energy.
 func mostOf(scenes []Scene, configured bool, length time.Duration) (most Effect, where string, err error) {
 	where = "–"
@@ -202,9 +196,9 @@ func SharingTable(length time.Duration) (*markdown.Table, error) {
 	return t, nil
 }
 
-// TwinTable returns a table of the twins, in percent of the GPU's energy. It contains the true part of the victim in
-// each world, the error that every rule makes in at least one of the two worlds, and the error of the ledger in each
-// world.
+// TwinTable returns a table of the twins, in percent of the GPU's energy. For each world, it contains the true part of
+// the victim and the error of the ledger. It also contains the error that every rule makes in at least one of the two
+// worlds.
 func TwinTable(length time.Duration) (*markdown.Table, error) {
 	t := markdown.NewTable("mallory's trick", "one world", "another with the same readings", "victim's part", "in the other", "no rule is below", "gpuledger", "in the other")
 	for _, twin := range Twins() {

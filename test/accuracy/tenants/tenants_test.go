@@ -32,11 +32,10 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-// TestTruth compares the simulation with amounts calculated by hand. The floor is 100 W. One tenant holds two
-// of three replicas and works for 100 ms of every second at 300 W. The other tenant works for 200 ms at 600
-// W. In each second, their work takes 30 J and 120 J. Of the 100 J for the floor, 10 J fall into the time in
-// which the first tenant works, 20 J into the time in which the second tenant works, and 70 J into the time
-// in which neither works.
+// TestTruth compares the simulation with amounts calculated by hand. The floor is 100 W. One tenant holds two of three
+// replicas and works for 100 ms of every second at 300 W. The other tenant works for 200 ms at 600 W. In each second,
+// their work takes 30 J and 120 J. Of the 100 J for the floor, the GPU uses 10 J while the first tenant works, 20 J
+// while the second tenant works, and 70 J while neither works.
 func TestTruth(t *testing.T) {
 	r := run(t, tenants.World{Name: "by hand", Length: 37 * time.Minute, GPUs: []tenants.GPU{{
 		Model: "A", Limit: 1000, Floor: 100, Tenants: []tenants.Tenant{
@@ -95,8 +94,8 @@ func TestBesides(t *testing.T) {
 }
 
 // TestBesidesAreCharged checks for each driver that charges differ from the true parts by at most two percent of the
-// GPU's energy. Drivers differ in the processes that samples name and in the time over which power is averaged (1 ms to
-// 1 s). Most of these GPUs are never observed idle.
+// GPU's energy. Drivers differ in two ways: which processes their samples name, and over how long they average the
+// power (1 ms to 1 s). Most of these GPUs are never observed idle.
 func TestBesidesAreCharged(t *testing.T) {
 	for i := range tenants.Besides() {
 		for _, v := range tenants.Variants()[:9] {

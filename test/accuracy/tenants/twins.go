@@ -8,18 +8,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Twin is a pair of worlds in which the driver reports the same values, although the victim used different parts of
-// the GPU's energy. Every rule that uses only the readings charges the victim the same part in both worlds. In at least
+// A Twin is a pair of worlds in which the driver reports the same values, although the victim's part of the GPU's
+// energy differs. Every rule that uses only the readings charges the victim the same part in both worlds. In at least
 // one of the worlds, the error of the rule is therefore at least half of the difference between the two parts.
 type Twin struct {
 	Name string
-	// Descriptions describe the GPU of each world.
+	// Descriptions describes the GPU in each world.
 	Descriptions [2]string
 	driver       Driver
 	gpus         [2]GPU
 }
 
-// Twins returns the twins for the cheats that move most energy. The victim holds three of four replicas.
+// Twins returns the twins for the cheats that move the most energy. The victim holds three of four replicas.
 func Twins() []Twin {
 	slow := Driver{Power: time.Second}
 	idle := Tenant{Name: "victim", Replicas: 3}
@@ -86,7 +86,6 @@ func sharingTwins() []Twin {
 	}, amdTwins(twin)...)
 }
 
-// amdTwins returns the twins of AMD GPUs.
 func amdTwins(twin func(name string, how Sharing, loads [2][2]Load, watts [2][2]float64) Twin) []Twin {
 	fifth, full := Evenly(0.2), Evenly(1)
 	both := [2][2]Load{{fifth, fifth}, {fifth, fifth}}
@@ -108,8 +107,8 @@ func amdTwins(twin func(name string, how Sharing, loads [2][2]Load, watts [2][2]
 	}
 }
 
-// before is the time for which the node runs before the exporter starts. Without this time, the exporter would read the
-// idle power before the first work.
+// The node runs for this time before the exporter starts. Otherwise, the exporter would read the idle power before the
+// first work.
 const before = 2 * time.Second
 
 func (t Twin) world(i int, length time.Duration) World {
@@ -130,11 +129,12 @@ func (t Twin) Victims(length time.Duration) (shares [2]Share, err error) {
 	return shares, nil
 }
 
-// A Reading contains all values that the driver reports for a GPU and a second. These are the samples of activity (each
-// with a time, a process and a busy percentage), the samples of power in watts, and the energy in joules. In MIG mode, they are the energy
-// and, with GPM, the milliseconds in which each instance worked. For AMD GPUs they also contain the milliseconds in which the
-// GPU worked and, without partitions, the compute units that each process occupies. For partitions, the kernels that
-// report no sums of activity read the occupied compute units from the first die of the GPU.
+// A Reading contains all values that the driver reports for a GPU and a second. On a GPU without MIG, these are the
+// samples of activity (each with a time, a process and a busy percentage), the samples of power in watts, and the
+// energy in joules. In MIG mode, they are the energy and, with GPM, the milliseconds in which each instance worked. On
+// an AMD GPU, they also contain the milliseconds in which the GPU worked and, without partitions, the compute units
+// that each process occupies. For partitions, a kernel that reports no sums of activity reads the occupied compute
+// units from the first die of the GPU.
 type Reading struct {
 	Samples   []string
 	Busy      float64
@@ -144,7 +144,6 @@ type Reading struct {
 	Energy    float64
 }
 
-// Readings returns the readings of each world.
 func (t Twin) Readings(seconds int) (all [2][]Reading) {
 	for i := range all {
 		b := newBoard(&t.gpus[i], t.driver, 42)

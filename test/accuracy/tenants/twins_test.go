@@ -28,9 +28,9 @@ func TestTwinsReadTheSame(t *testing.T) {
 }
 
 // TestTwinsDiffer compares the true parts of the victim with amounts that were calculated by hand. Let f be the idle
-// power, u the busy share and w the power of mallory's work. If mallory does the work, the victim's part is 3/4 × f ×
-// (1 − u) / (f + u × w). If the victim does the work, the victim's part is 1 − 1/4 × f × (1 − u) / (f + u × w). Power
-// after work belongs to the work. No rule can be right in both worlds.
+// power, u the busy share and w the power of mallory's work. The victim's part is 3/4 × f × (1 − u) / (f + u × w) if
+// mallory does the work, and 1 − 1/4 × f × (1 − u) / (f + u × w) if the victim does the work. Power after work counts
+// as power of the work. No rule can be right in both worlds.
 func TestTwinsDiffer(t *testing.T) {
 	powers := func(u, f, w float64) float64 { return 0.75 * f * (1 - u) / (f + u*w) }
 	// Both GPUs with bursts draw 70 W plus 5 % of 400 W.

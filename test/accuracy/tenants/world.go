@@ -12,7 +12,7 @@ type World struct {
 	Name   string
 	GPUs   []GPU
 	Driver Driver
-	// Before is the time for which the node runs before the exporter starts.
+	// Before is the time between the start of the node and the start of the exporter.
 	Before time.Duration
 	Length time.Duration
 	Seed   uint64
@@ -21,7 +21,7 @@ type World struct {
 // A GPU describes a GPU and its tenants.
 type GPU struct {
 	Model string
-	// Limit is the power limit, and Floor is the power without work while contexts are open.
+	// Limit is the power limit. Floor is the power while contexts are open but nothing runs.
 	Limit, Floor gpu.Watts
 	// Configured is the idle power that the operator configured, or 0 if there is none.
 	Configured gpu.Watts
@@ -42,8 +42,9 @@ type GPU struct {
 // AMD describes how the driver of an AMD GPU reports the activity of the GPU.
 type AMD int
 
-// These are the ways. The driver either reports a sum of activity, from which the exporter calculates the average since
-// the last reading (revisions 1.6 to 1.9 of gpu_metrics), or an average over a shorter or longer time (other revisions).
+// The driver reports either a sum of activity or an average. From a sum, the exporter calculates the average since the
+// last reading (revisions 1.6 to 1.9 of gpu_metrics). In all other revisions, the average covers a shorter or longer
+// time.
 const (
 	NoAMD AMD = iota // an NVIDIA GPU
 	AMDSums
@@ -55,10 +56,10 @@ func (a AMD) String() string {
 	return [...]string{"no AMD GPU", "activity since the last reading", "activity over 1ms", "activity over 1s"}[a]
 }
 
-// MPS is the way in which clients of an MPS server are sampled.
+// MPS describes which process the samples of an MPS server name.
 type MPS int
 
-// These are the ways to sample. It is not known whether drivers name clients.
+// It is not known whether drivers name the server or the client.
 const (
 	NoMPS      MPS = iota // time-slicing
 	MPSServer             // samples name the server
@@ -68,8 +69,7 @@ const (
 // A Tenant describes a container that holds replicas of a GPU and has one process on it.
 type Tenant struct {
 	Name string
-	// Replicas is the number of held replicas; 0 means that the tenant holds no replica. Instance is the position of its MIG
-	// instance.
+	// Replicas is the number of replicas that the tenant holds. Instance is the position of its MIG instance.
 	Replicas, Instance int
 	// Watts is the power of its work in addition to the floor.
 	Watts float64
@@ -77,16 +77,14 @@ type Tenant struct {
 	Load Load
 	// Units is the number of compute units that its waves occupy on an AMD GPU while it works; 0 means half of the units.
 	Units int
-	// Lifetime is the lifetime of its processes; 0 means that one process runs for the whole simulation. A new
-	// process replaces a process that ended.
+	// Lifetime is the lifetime of its processes; 0 means that one process runs for the whole simulation. When a process
+	// ends, a new process replaces it.
 	Lifetime time.Duration
 }
 
-// Names selects the process that a sample names while nothing runs. The text in the driver's header allows
-// three interpretations.
+// Names selects the process that a sample names while nothing runs. The driver's header can be read in three ways.
 type Names int
 
-// These are the interpretations of the header.
 const (
 	NamesActive Names = iota // a process that ran since the last sample or, if no process ran, a process with a context
 	NamesLast                // the process that ran last
@@ -95,13 +93,13 @@ const (
 
 func (n Names) String() string { return [...]string{"active", "last", "none"}[n] }
 
-// A Driver describes the driver's sampling.
+// A Driver describes how the driver takes samples.
 type Driver struct {
 	Names Names
 	// PerSecond is the number of samples of activity per second; 0 means 7.2.
 	PerSecond float64
-	// Power is the time over which the driver averages a sample of power. It is between a millisecond and a
-	// second; 0 means that the driver takes no samples of power.
+	// Power is the time over which the driver averages a sample of power, from a millisecond to a second; 0 means that
+	// the driver takes no samples of power.
 	Power time.Duration
 }
 
@@ -109,7 +107,6 @@ func (d Driver) String() string {
 	return fmt.Sprintf("names %v, power over %v", d.Names, d.Power)
 }
 
-// These constants are used in all worlds.
 const (
 	// phase is the delay from a full second of the simulation to the start of the exporter.
 	phase = 450
@@ -117,15 +114,15 @@ const (
 	counterStep = 100
 	// powerStep is the time between two samples of power, in milliseconds.
 	powerStep = 20
-	// drift is the fraction by which the floor changes with the temperature, and driftPeriod is the length of a
-	// cycle in milliseconds.
+	// drift is the fraction by which the floor changes with the temperature. driftPeriod is the length of a cycle in
+	// milliseconds.
 	drift       = 0.01
 	driftPeriod = 37 * 60 * 1000
 	// noise is the standard deviation of a sample of power, in watts.
 	noise = 1.0
-	// gpmStep is the time between two updates of the counters of GPM, and gpmOffset is the time of the first update, in
-	// milliseconds. The counters of GPM are not updated together with the counter of energy.
+	// gpmStep is the interval at which the counters of GPM are updated, and gpmOffset is the time of the first update,
+	// both in milliseconds. The energy counter is updated at other times.
 	gpmStep, gpmOffset = 100, 60
-	// tailTime is the time in which the power after work falls to 1/e, in milliseconds.
+	// Within tailTime, in milliseconds, the power after work falls to 1/e.
 	tailTime = 1000
 )
