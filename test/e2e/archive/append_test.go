@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// times contains SQL expressions, by database, that format a column like [table.Format].
+// times contains, by database, an SQL expression that formats a time column like [table.Format].
 var times = map[string]string{
 	"PostgreSQL": `to_char(%s at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`,
 	"MariaDB":    `concat(left(date_format(%s, '%%Y-%%m-%%dT%%H:%%i:%%s.%%f'), 23), 'Z')`,
@@ -62,8 +62,8 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// appended returns the rows of a table except the rows of the cluster "other", formatted as by
-// [table.Format].
+// appended returns the rows of a table, without the rows of the cluster "other". The rows are formatted as
+// [table.Format] formats them.
 func appended(t *testing.T, db query, of table.Table, text string) (all [][]string) {
 	t.Helper()
 	var columns []string

@@ -27,7 +27,6 @@ import (
 
 var kills = flag.Int("kills", 20, "number of times that the archive is killed")
 
-// began is the start of the histories.
 var began = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
 const hours = 30
@@ -54,7 +53,6 @@ func binary() string {
 	return path
 }
 
-// once runs the program's command "once".
 func once(ctx context.Context, binary, folder string, args ...string) ([]byte, error) {
 	args = append([]string{
 		"once", "--log.format=json", "--folder=" + folder, "--folder.format=csv,parquet",
@@ -85,7 +83,7 @@ func rows(t *testing.T, folder, table string) (all []map[string]string) {
 	return all
 }
 
-// sum adds up a column by other columns.
+// sum returns the sum of a column for each combination of values in the columns named by.
 func sum(t *testing.T, rows []map[string]string, column string, by ...string) map[string]int64 {
 	t.Helper()
 	sums := make(map[string]int64)
@@ -101,7 +99,7 @@ func sum(t *testing.T, rows []map[string]string, column string, by ...string) ma
 	return sums
 }
 
-// tree returns the content of the files of a folder.
+// tree returns the content of all files in a folder, by path.
 func tree(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)

@@ -34,7 +34,6 @@ type answered struct {
 	out, errors string
 }
 
-// ask runs a question with the shipped program. It decodes an answer in JSON.
 func ask(t *testing.T, args ...string) (a answered) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -57,8 +56,8 @@ func ask(t *testing.T, args ...string) (a answered) {
 	return a
 }
 
-// life is a history of three days, with five boards on the nodes of a cluster. Board A moves from node 1 to node 2, and
-// at the same time board B moves to the former place of A. Board C is lost, and board E takes its place a day later. A
+// life is a history of three days, with five boards on the nodes of a cluster. Board A moves from node 1 to node 2. At
+// the same time, board B moves to the former place of A. Board C is lost, and board E takes its place a day later. A
 // Slurm job shares the boards D and E. Node 2 is not scraped for four hours, and reboots once. Board D was added on the
 // second day. Every pod uses one board, alone or shared.
 type life struct {
@@ -77,8 +76,8 @@ var lifeBoards = map[string][2]string{
 	"E": {"1653924023104", "GPU-eeee0000-0000-0000-0000-00000000000e"},
 }
 
-// placeOf returns the node and the PCI address of a board in a given minute, or empty texts if the board has
-// no place.
+// placeOf returns the node and the PCI address of a board in a given minute, or empty strings if the board is in no
+// place.
 func placeOf(board string, minute int) (node, address string) {
 	const hour = 60
 	switch board {
@@ -137,7 +136,6 @@ func newLife(twice bool) *life {
 	return l
 }
 
-// scrape adds the samples of a board for a minute.
 func (l *life) scrape(board, node, address string, minute int, at time.Time, silent bool) {
 	serial, uuid := lifeBoards[board][0], lifeBoards[board][1]
 	common := []string{"cluster", "east", "node", node, "UUID", uuid, "serial", serial}
@@ -219,13 +217,14 @@ func lifePods(board string, minute int) (pods []lifePod) {
 	return pods
 }
 
-// runsJob reports whether Slurm job 4711 uses a board in a given minute. The job is requeued twice.
+// runsJob reports whether Slurm job 4711 uses a board in a given minute. The job is requeued twice, so it runs three
+// times.
 func runsJob(board string, minute int) bool {
 	hour := minute / 60
 	return (board == "D" || board == "E") && (hour >= 28 && hour < 31 || hour >= 55 && hour < 58 || hour >= 63 && hour < 68)
 }
 
-// owners adds the series of the reconciler and of kube-state-metrics.
+// owners adds the series that the reconciler and kube-state-metrics serve.
 func (l *life) owners(minute int) {
 	at := began.Add(time.Duration(minute) * time.Minute)
 	l.Add(at, 1, "kube_namespace_labels", "cluster", "east", "namespace", "search", "label_team", "search")
@@ -321,7 +320,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// checkViews checks that stays and statements equal the rows in the database's views, to the millijoule.
+// checkViews checks that the answers to stays and statement equal the rows in the database's views, to the millijoule.
 func checkViews(t *testing.T, db query, url, end string) {
 	t.Helper()
 	var stays []string
@@ -374,7 +373,7 @@ func checkViews(t *testing.T, db query, url, end string) {
 	}
 }
 
-// until returns the words of a question. If the question has no end time, it adds one.
+// until splits a question into words. If the question has no end time, until adds one.
 func until(question, end string) []string {
 	words := strings.Fields(question)
 	if strings.Contains(question, "--to=") || strings.Contains(question, "--at=") || strings.Contains(question, "--month=") {

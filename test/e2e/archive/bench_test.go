@@ -22,27 +22,26 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// These flags set the size of the benchmark's history.
 var (
 	benchGPUs = flag.Int("gpus", 0, "number of GPUs in TestCost, in one cluster; 0 skips the test")
 	benchDays = flag.Int("days", 3, "number of days in TestCost")
 )
 
-// historyEnv is the environment variable that contains the folder of tools/history.
+// historyEnv is the environment variable with the path of the folder that tools/history is in.
 const historyEnv = "GPULEDGER_E2E_HISTORY"
 
-// newerDays is the number of days in the history after the filed days. These days are needed because the archive reads
-// the last two days of a history in a different way.
+// newerDays is the number of days in the history after the filed days. The archive reads the last two days of a history
+// in a different way, so the filed days must be older.
 const newerDays = 3
 
-// These are the limits for the measured values.
+// Limits for the measured values.
 const (
 	maxResident = 256.0 // in MiB, for 1,000 GPUs
 	maxYear     = 12.0  // in hours of processor time for a year of 8,000 GPUs, for the archive and the store
 )
 
-// TestCost files the days of a fleet in each kind of sink separately. It prints the processor time, the
-// memory and the size of the tables.
+// TestCost files the days of a fleet in each kind of sink separately. It prints the processor time, the memory, and the
+// size of the tables.
 func TestCost(t *testing.T) {
 	if *benchGPUs == 0 {
 		t.Skip("this is a benchmark: make bench-archive runs it")
@@ -74,7 +73,6 @@ func TestCost(t *testing.T) {
 	fmt.Printf("\nmemory of the store: %d MiB\n", status.VmHWM>>20)
 }
 
-// cost describes the processor time and memory of a back-fill.
 type cost struct{ archive, store, sink time.Duration }
 
 func (c cost) print(t *testing.T, name string, resident float64, bytes int64) {
@@ -106,7 +104,6 @@ func history(t *testing.T, group *program.Group) (string, procfs.Proc) {
 	return s.URL(), process(t, s.Address)
 }
 
-// process returns the process that listens on an address.
 func process(t *testing.T, address string) procfs.Proc {
 	t.Helper()
 	all, err := procfs.AllProcs()
@@ -120,7 +117,6 @@ func process(t *testing.T, address string) procfs.Proc {
 	return procfs.Proc{}
 }
 
-// used returns the processor time that a Prometheus has used.
 func used(t *testing.T, url string) time.Duration {
 	t.Helper()
 	page, err := exposition.Scrape(t.Context(), url+"/metrics")
@@ -161,7 +157,6 @@ func backfill(t *testing.T, binary string, args ...string) *syscall.Rusage {
 	return run.ProcessState.SysUsage().(*syscall.Rusage)
 }
 
-// size returns the size of the files in a folder.
 func size(t *testing.T, folder string) (bytes int64) {
 	t.Helper()
 	check(t, filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {

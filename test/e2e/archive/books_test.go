@@ -22,16 +22,15 @@ import (
 )
 
 const (
-	// tick is the interval of the exporters' readings and of the scrapes. It represents one interval of the
-	// record.
+	// tick is the interval at which the exporters read the driver and are scraped. On the record's accelerated clock,
+	// it is one interval of the record.
 	tick, interval = 250 * time.Millisecond, 30 * time.Second
-	// ticks is the number of ticks. The ticks represent more than an hour, and they begin half an hour after a full
-	// hour.
+	// On the record's clock, these ticks take more than an hour and begin half an hour after a full hour.
 	ticks = 150
 )
 
-// books contains a real exporter on a simulated node, the exporter's record on an accelerated clock, and the
-// exporter's books at the last scrape of each boot.
+// books contains a real exporter on a simulated node, the scrapes of its record on an accelerated clock, and the books
+// at the last scrape of each boot.
 type books struct {
 	*testing.T
 	fleet   *fleet.Fleet
@@ -41,8 +40,8 @@ type books struct {
 	began   time.Time     // time at which the scrapes began, on the real clock
 	moved   time.Duration // difference between the clock of the record and the real clock; 0 for an accelerated clock
 	record  *foldtest.Store
-	// latest contains the counters at the last scrape of this boot, and filed contains the counters of earlier
-	// boots, by metric and account.
+	// latest contains the counters at the last scrape of this boot, and filed contains the sum of the counters of
+	// earlier boots. Both are indexed by metric and account.
 	latest, filed map[string]int64
 }
 
@@ -105,7 +104,7 @@ func (b *books) scrape() {
 	}
 }
 
-// sums returns the sums of the books by metric and account. It omits zeros.
+// sums returns the sums of the books by metric and account, without zeros.
 func sums(all []*books) map[string]int64 {
 	found := make(map[string]int64)
 	for _, b := range all {
@@ -122,7 +121,8 @@ func sums(all []*books) map[string]int64 {
 
 // TestBooks checks that a database contains all scraped amounts that the exporters counted, to the millijoule and
 // millisecond. Real exporters run on simulated nodes. A real Prometheus scrapes the exporters' records, and a real
-// Thanos stores them. One node loses its power twice, another is not scraped for a while, and a third runs Slurm jobs.
+// Thanos stores them. One node loses its power twice, another node is not scraped for a while, and a third node runs
+// Slurm jobs.
 func TestBooks(t *testing.T) {
 	t.Parallel()
 	f := fleet.OpenFor(t)
@@ -198,9 +198,9 @@ func TestBooks(t *testing.T) {
 	t.Logf("%d pods, %d units, %d accounts", len(pods), len(units), len(want))
 }
 
-// checkUses checks that no use of a GPU is shorter than the share-weighted time by the exporter's clock. For most
-// owners, the use must not be longer than the held time. One node is not scraped for ten minutes, and a job is
-// suspended. The scrapes were late by at most the given time.
+// checkUses checks that each use of a GPU is at least as long as the share-weighted time that the exporter counted. For
+// most owners, the use must also be at most as long as the held time. There are two exceptions: one node is not scraped
+// for ten minutes, and a job is suspended. The scrapes were late by at most the given time.
 func checkUses(t *testing.T, db query, late time.Duration) {
 	t.Helper()
 	const scale = int64(interval / tick)

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// rawDatabase changes a database directly, without the program.
+// rawDatabase changes the rows of a database directly, without the program.
 type rawDatabase struct {
 	*testing.T
 	kind string

@@ -92,7 +92,7 @@ func TestChaos(t *testing.T) {
 	again(t, server.URL, disk.folder, url, from, end, fleet, db)
 }
 
-// awaitHours waits until hours are filed during the attack.
+// awaitHours waits until the archive has filed hours during the attack.
 func awaitHours(t *testing.T, db query) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); db.rows(t, "select count(*) from hours")[0] == "0"; {
@@ -103,7 +103,7 @@ func awaitHours(t *testing.T, db query) {
 	}
 }
 
-// disturb fills the disk, kills the database, and stops the archive, in the given time.
+// disturb fills the disk, kills the database and stops the archive. It ends within the given time.
 func disturb(t *testing.T, a *chaosArchive, disk *disk, database *server, within time.Duration) {
 	t.Helper()
 	step := within / 8
@@ -159,7 +159,6 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// chaosArchive is a running archive.
 type chaosArchive struct {
 	t       *testing.T
 	group   *program.Group
@@ -170,7 +169,6 @@ type chaosArchive struct {
 	running *program.Program
 }
 
-// chaosToken is the token of the cluster.
 const chaosToken = "2b7e151628aed2a6abf7158809cf4f3c"
 
 func newChaosArchive(t *testing.T, store, folder, database string, from time.Time) *chaosArchive {
@@ -194,7 +192,7 @@ func (a *chaosArchive) start() {
 
 func (a *chaosArchive) stop() { a.running.Stop() }
 
-// post sends a request with events and returns the status, or 0 without a response.
+// post sends a request with events and returns the status of the response, or 0 if there is no response.
 func (a *chaosArchive) post(cluster, token, encoding string, body io.Reader) int {
 	request, err := http.NewRequest(http.MethodPost, "http://"+a.address+"/api/v1/events?cluster="+cluster, body)
 	if err != nil {
@@ -227,8 +225,8 @@ func (a *chaosArchive) awaitEmptyQueues() {
 	}
 }
 
-// allOnce checks that each accepted event is exactly once in each sink. If a stopped archive could not file the event,
-// the dead-letter file must contain the event with the name of the sink.
+// allOnce checks that each accepted event is in each sink exactly once. If an archive was stopped before it could file
+// an event in a sink, the dead-letter file must contain the event with the name of the sink.
 func (a *chaosArchive) allOnce(sent map[string]bool, db query) {
 	a.t.Helper()
 	counts := map[string]map[string]int{"folder": {}, "postgres": {}}
@@ -255,7 +253,7 @@ func (a *chaosArchive) allOnce(sent map[string]bool, db query) {
 	}
 }
 
-// deadLetters returns the sinks and ids in the dead-letter file.
+// deadLetters returns the pairs of sink and event id in the dead-letter file.
 func (a *chaosArchive) deadLetters() map[string]bool {
 	all := make(map[string]bool)
 	text, err := os.ReadFile(a.dead)
@@ -273,7 +271,7 @@ func (a *chaosArchive) deadLetters() map[string]bool {
 	return all
 }
 
-// honestSender posts events and repeats each event until the status is 200.
+// honestSender posts events and repeats each event until the archive accepts it with status 200.
 type honestSender struct {
 	archive *chaosArchive
 	sent    map[string]bool // ids of the accepted events
@@ -313,7 +311,7 @@ func possible(t *testing.T, db query, fleet foldtest.Steady) {
 	t.Logf("%s hours were filed during the attack", db.rows(t, "select count(*) from hours")[0])
 }
 
-// again refiles all hours from the honest store, and compares them with the truth.
+// again files all hours again, from the honest store, and compares them with the truth.
 func again(t *testing.T, store, folder, database string, from, end time.Time, fleet foldtest.Steady, db query) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), binary(), "once", "--again", "--log.level=warn", "--month.close-after=0", "--store.url="+store,

@@ -30,8 +30,7 @@ import (
 // databases describes a kind of database server.
 type databases struct {
 	name, flag string
-	// start starts a server.
-	start func(t *testing.T) *server
+	start      func(t *testing.T) *server
 	// sink opens a database in the same way as the archive.
 	sink func(ctx context.Context, url string) (closer, error)
 }
@@ -52,19 +51,18 @@ type server struct {
 	ended   <-chan struct{}
 	command func() *exec.Cmd
 	ready   func(ctx context.Context) error
-	// create creates an empty database. It returns the URL for the archive's flag, and a function for queries
-	// that name the tables without a schema.
+	// create creates an empty database. It returns the URL for the archive's flag, and a function for queries. The
+	// queries can name the tables without a schema.
 	create func(t *testing.T, name string) (url string, db query)
-	// elsewhere queries a database in a session with a time zone other than UTC.
+	// elsewhere returns a function for queries in a session whose time zone is not UTC.
 	elsewhere func(name string) query
-	// script runs a script with the client program of the database.
+	// script runs a script with the database's client program.
 	script func(t *testing.T, name, script string)
-	// stranger creates a user who may read and write the rows of a database, but not change its tables.
-	// It returns the URL.
+	// stranger creates a user who may read and write the rows of a database, but not change its tables. It returns the
+	// URL for this user.
 	stranger func(t *testing.T, name string) string
 }
 
-// start starts or restarts the server.
 func (s *server) start(t *testing.T) {
 	t.Helper()
 	s.Cmd = s.command()
@@ -101,8 +99,8 @@ func (s *server) stop() {
 	<-s.ended
 }
 
-// unprivileged returns a folder, and the attributes with which a program runs there as an unprivileged user.
-// This is needed because database servers refuse to run as root.
+// unprivileged returns a folder, and the attributes that make a program run there as an unprivileged user. Database
+// servers refuse to run as root.
 func unprivileged(t *testing.T, name string) (dir string, attr *syscall.SysProcAttr) {
 	t.Helper()
 	dir = t.TempDir()
@@ -158,8 +156,8 @@ func line(values []any, isDate func(i int) bool) string {
 	return strings.Join(texts, " | ")
 }
 
-// TestDatabases checks that databases contain the same hours as a folder, even if the archive is killed at
-// random times. A database that was down must contain all hours later. It also checks the rows of the views.
+// TestDatabases checks that databases contain the same hours as a folder, even if the archive is killed at random
+// times. A database that was down must contain all hours in the end. It also checks the rows of the views.
 func TestDatabases(t *testing.T) {
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, began, 6, 4, "cluster", "east")
@@ -212,7 +210,6 @@ func whole(t *testing.T, db query) {
 	}
 }
 
-// equal checks that a database contains the same hours as a folder.
 func equal(t *testing.T, folder string, db query) {
 	t.Helper()
 	var want []string
@@ -291,14 +288,12 @@ func intervals(t *testing.T, kind databases, fleet *foldtest.Fleet, db query) {
 	}
 }
 
-// unit reports whether the fleet's workload with the given number is a unit.
+// unit reports whether the fleet's workload with this number is a unit, and not a pod.
 func unit(number string) bool {
 	n, _ := strconv.Atoi(number)
 	return n%3 == 0
 }
 
-// testRights checks that an administrator can create the tables with the printed script, and that a user who
-// must not change the tables can file hours. It also checks the error if the tables do not exist.
 func testRights(t *testing.T, kind databases, server *server, folder string, file func(args ...string) (string, error)) {
 	t.Helper()
 	_, db := server.create(t, "scripted")
@@ -316,7 +311,7 @@ func testRights(t *testing.T, kind databases, server *server, folder string, fil
 	}
 }
 
-// TestSinks runs the acceptance test of sinks, with long names and with texts in non-Latin scripts.
+// TestSinks runs the acceptance test of sinks, with long names and with names in non-Latin scripts.
 func TestSinks(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// testUpgrade checks the migration of tables and a view from an earlier version that did not support units.
+// testUpgrade checks the migration of tables and a view from an earlier version, which did not support units.
 func testUpgrade(t *testing.T, kind databases, server *server, file func(args ...string) (string, error)) {
 	t.Helper()
 	url, db := server.create(t, "older")
@@ -126,7 +126,6 @@ func readEarlier(t *testing.T, url string) {
 	}
 }
 
-// latest returns the latest version of the schema.
 func latest(t *testing.T) string {
 	t.Helper()
 	migrations, err := database.MySQL.Migrations()

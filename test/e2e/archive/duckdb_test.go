@@ -20,13 +20,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// duckdb returns the rows of a query in DuckDB, as text. Null is an empty text.
+// duckdb returns the rows of a query in DuckDB, as text. NULL becomes an empty string.
 func duckdb(t *testing.T, sql string) [][]string {
 	t.Helper()
 	return duckdbRows(t, sql, "")
 }
 
-// duckdbRows returns the rows of a query in DuckDB, with the given text for null.
+// duckdbRows returns the rows of a query in DuckDB, with the given string for NULL.
 func duckdbRows(t *testing.T, sql, null string) (rows [][]string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "node", filepath.Join(os.Getenv("GPULEDGER_E2E_DUCKDB"), "query.mjs"))
@@ -86,7 +86,6 @@ func TestDuckDB(t *testing.T) {
 	}
 }
 
-// compare compares the Parquet files of a table with the CSV files.
 func compare(t *testing.T, of table.Table, csv, place string) {
 	t.Helper()
 	types := map[table.Type]string{table.Text: "VARCHAR", table.Int: "BIGINT", table.OptionalInt: "BIGINT", table.Time: "TIMESTAMP WITH TIME ZONE"}

@@ -24,11 +24,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// team is the namespace of the pods.
 const team = "research"
 
-// TestEvents checks that each event of the pods in a real API server reaches a database exactly once. For a
-// while the archive is down, the database is down, and the reconciler is killed.
+// TestEvents checks that each event of the pods in a real API server reaches a database exactly once. During the test,
+// the archive and the database are down for a while, and the reconciler is killed.
 func TestEvents(t *testing.T) {
 	w := newPods(t)
 	db := startPostgres(t)
@@ -72,7 +71,7 @@ func TestEvents(t *testing.T) {
 
 	archive.stop()
 	w.end("a")
-	// After the retention, the next reconciler sends the events of an ended pod, but does not log them.
+	// When the retention has ended, the next reconciler sends the events of an ended pod, but does not log them.
 	r.awaitLogged(w.id("a", "phase/Succeeded"), w.id("a", "condition/Ready/False"))
 	r.kill()
 	archive.start()
@@ -114,8 +113,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// ids returns the distinct ids of rows, sorted. They are made distinct because an event may be sent several
-// times.
+// ids returns the sorted ids of rows, without duplicates. An event may be sent several times.
 func ids(rows []map[string]string) (all []string) {
 	for _, row := range rows {
 		all = append(all, row["id"])
@@ -124,7 +122,7 @@ func ids(rows []map[string]string) (all []string) {
 	return slices.Compact(all)
 }
 
-// receiver is a gpuledger-archive that only receives events.
+// receiver runs a gpuledger-archive that only receives events.
 type receiver struct {
 	t                            *testing.T
 	group                        *program.Group
@@ -145,7 +143,8 @@ func (r *receiver) start() {
 	}
 }
 
-// printed returns the rows that all runs printed on standard output. The log contains the standard output.
+// printed returns the rows that all runs printed on standard output. Each run's log file also contains its standard
+// output.
 func (r *receiver) printed() string {
 	var rows strings.Builder
 	for _, name := range r.logs {
@@ -183,7 +182,6 @@ func (r *reconciler) start() {
 
 func (r *reconciler) kill() { r.runs[len(r.runs)-1].Kill() }
 
-// logged returns the logs of all runs.
 func (r *reconciler) logged() (all []byte) {
 	for _, p := range r.runs {
 		text, err := os.ReadFile(p.Log)
@@ -193,7 +191,7 @@ func (r *reconciler) logged() (all []byte) {
 	return all
 }
 
-// awaitLogged waits until the log contains all given texts.
+// awaitLogged waits until the log contains all given strings.
 func (r *reconciler) awaitLogged(texts ...string) {
 	r.t.Helper()
 	await(r.t, func() string {
@@ -207,7 +205,7 @@ func (r *reconciler) awaitLogged(texts ...string) {
 	})
 }
 
-// awaitFiled waits until the database contains the logged events and no others.
+// awaitFiled waits until the database contains exactly the logged events.
 func (r *reconciler) awaitFiled(db query) {
 	r.t.Helper()
 	await(r.t, func() string {
@@ -228,7 +226,7 @@ func (r *reconciler) awaitFiled(db query) {
 	})
 }
 
-// await calls a function until it returns an empty text.
+// await calls a function until it returns an empty string, which means that nothing is missing.
 func await(t *testing.T, missing func() string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
@@ -242,8 +240,7 @@ func await(t *testing.T, missing func() string) {
 	}
 }
 
-// pods manages the pods of a Job in a cluster. The cluster has no kubelet, so the test writes the status of
-// the pods.
+// pods manages the pods of a Job in a cluster. The cluster has no kubelet, so the test sets the status of the pods.
 type pods struct {
 	*cluster.Cluster
 	t                  *testing.T
@@ -289,7 +286,7 @@ func trains() corev1.PodSpec {
 	}}}
 }
 
-// create creates pods. The first time in their status is the creation of the last pod.
+// create creates pods. The times in their status begin with the creation of the last pod.
 func (w *pods) create(names ...string) {
 	w.t.Helper()
 	for _, name := range names {
@@ -307,7 +304,6 @@ func (w *pods) at(second int) metav1.Time {
 	return metav1.NewTime(w.began.Add(time.Duration(second) * time.Second))
 }
 
-// status changes the status of a pod.
 func (w *pods) status(name string, change func(s *corev1.PodStatus)) {
 	w.t.Helper()
 	p, err := w.Client.CoreV1().Pods(team).Get(w.t.Context(), name, metav1.GetOptions{})

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// refused runs the program. It checks that the program files the given number of hours in a folder, and that the
-// program logs the reason why it refuses the other hours.
+// refused runs the program. It checks that the program files the given number of hours in a folder, and that it logs
+// why it refuses the other hours.
 func refused(t *testing.T, folder string, filed int, want string, args ...string) {
 	t.Helper()
 	out, err := once(t.Context(), binary(), folder, args...)
@@ -128,7 +128,7 @@ func TestOvercharged(t *testing.T) {
 	refused(t, t.TempDir(), 2, "the charges exceed the energy of the board", "--store.url=http://"+store, "--store.type=victoriametrics", "--until="+began.Add(3*time.Hour).Format(time.RFC3339))
 }
 
-// TestReplicas checks that an hour with samples from two replicas of Prometheus is refused unless the store
+// TestReplicas checks that an hour is refused if it has samples from two replicas of Prometheus, unless the store
 // deduplicates the samples.
 func TestReplicas(t *testing.T) {
 	if testing.Short() {
@@ -148,8 +148,8 @@ func TestReplicas(t *testing.T) {
 }
 
 // TestOutage checks that hours are refused while the gateway of a bucket is stopped and therefore the samples of some
-// nodes are missing. It uses a Thanos Query that expects the gateway, and another Thanos Query that has lost the
-// gateway. The hours before the outage must be filed.
+// nodes are missing. One Thanos Query expects the gateway, and another Thanos Query has lost the gateway. The hours
+// before the outage must be filed.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()
@@ -162,7 +162,7 @@ func TestOutage(t *testing.T) {
 	serve(t, n.group, "upper", half(true), "")
 	<-n.start("upload-blocks", "--path="+n.group.Path("upper"), `--label=cluster="east"`, `--label=part="upper"`).Ended()
 	p, gateway, _ := n.component("gateway", "store", n.bucket(), "--data-dir="+n.group.Path("gateway"))
-	// Thanos Query keeps a strict endpoint even if the endpoint does not respond.
+	// A Thanos Query keeps a strict endpoint even if the endpoint does not respond.
 	strict := n.query([]string{sidecar}, "--endpoint-strict="+gateway)
 	url := n.query([]string{sidecar, gateway})
 	folder := t.TempDir()

@@ -21,7 +21,7 @@ import (
 // of responses for an hour, so all responses for some hours are honest.
 const honestResponses = 64
 
-// hostileStore is a store that returns some hostile responses.
+// hostileStore is a store that replaces some responses with hostile responses.
 type hostileStore struct {
 	honest    http.Handler
 	hostile   atomic.Bool
@@ -55,7 +55,7 @@ func replaced(value string) func(http.ResponseWriter, []byte) {
 	}
 }
 
-// one returns a corruption that replaces only the value in the middle of a response.
+// one returns a corruption that replaces one value, in the middle of a response.
 func one(value string) func(http.ResponseWriter, []byte) {
 	return func(w http.ResponseWriter, body []byte) {
 		found := values.FindAllIndex(body, -1)
@@ -70,8 +70,8 @@ func one(value string) func(http.ResponseWriter, []byte) {
 	}
 }
 
-// endless returns a corruption that repeats a text until the client closes the connection, but at most for
-// three seconds.
+// endless returns a corruption that repeats a string until the client closes the connection, but at most for three
+// seconds.
 func endless(text string) func(http.ResponseWriter, []byte) {
 	return func(w http.ResponseWriter, body []byte) {
 		_, _ = w.Write(bytes.TrimSuffix(body[:len(body)/2], []byte{'"'}))
@@ -84,7 +84,7 @@ func endless(text string) func(http.ResponseWriter, []byte) {
 	}
 }
 
-// corruptions contains functions that write a hostile response, given the honest response.
+// Each corruption writes a hostile response, made from the honest response.
 var corruptions = []func(w http.ResponseWriter, body []byte){
 	replaced("NaN"), replaced("+Inf"), replaced("1e308"), replaced("-1"), replaced("1e18"),
 	one("0"), one("-1"), one("9.3e18"), one("1e308"), one("+Inf"), one("1e999999"),
@@ -103,7 +103,6 @@ var corruptions = []func(w http.ResponseWriter, body []byte){
 	func(w http.ResponseWriter, _ []byte) { <-time.After(6 * time.Second) },
 }
 
-// attack posts hostile requests.
 type attack struct {
 	counter
 	archive *chaosArchive

@@ -23,7 +23,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// hoursPage describes an archive that serves the page of hours. Its store requires a password.
 type hoursPage struct {
 	*testing.T
 	group      *program.Group
@@ -51,7 +50,7 @@ var (
 	anyTag   = regexp.MustCompile(`<[^>]*>`)
 )
 
-// rowOf returns the cells of the row that contains all words.
+// rowOf returns the cells of the table row that contains all words.
 func rowOf(page string, words ...string) ([]string, error) {
 	for _, row := range tableRow.FindAllStringSubmatch(page, -1) {
 		var cells []string
@@ -69,9 +68,8 @@ func rowOf(page string, words ...string) ([]string, error) {
 	return nil, fmt.Errorf("no row has the words %q:\n%s", words, page)
 }
 
-// pasted runs the archive until all hours are filed that the archive does not refuse. It returns the page, and the
-// command in the row that contains all words. It reads the page only once, because the archive caches an answer for a
-// minute.
+// pasted runs the archive until it has filed all hours that it does not refuse. It returns the page, and the command in
+// the row that contains all words. It reads the page only once, because the archive caches an answer for a minute.
 func (p *hoursPage) pasted(words ...string) (page, command string) {
 	p.Helper()
 	run, base := p.start()
@@ -93,7 +91,6 @@ func (p *hoursPage) pasted(words ...string) (page, command string) {
 	return page, cells[len(cells)-1]
 }
 
-// readPage returns the text of a page.
 func readPage(ctx context.Context, url string) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -111,7 +108,8 @@ func readPage(ctx context.Context, url string) (string, error) {
 	return string(text), err
 }
 
-// shell runs a command as a user pastes it: in a shell, in a different working directory from the archive.
+// shell runs a command as a user pastes it: in a shell whose working directory differs from the archive's working
+// directory.
 func (p *hoursPage) shell(command string) string {
 	p.Helper()
 	sh := exec.CommandContext(p.Context(), "sh", "-c", command)
@@ -123,7 +121,8 @@ func (p *hoursPage) shell(command string) string {
 	return string(out)
 }
 
-// states checks the states of the filed hours in both sinks, joined by commas and sorted by time.
+// states compares the states of the filed hours in both sinks with the given list. The list is sorted by time and
+// separated by commas.
 func (p *hoursPage) states(want string) {
 	p.Helper()
 	for _, books := range []string{p.folder, p.db} {
@@ -140,7 +139,7 @@ func (p *hoursPage) states(want string) {
 	}
 }
 
-// steadyFleet returns the record of eight nodes with one GPU each, divided into two halves.
+// steadyFleet returns a store with the record of eight nodes with one GPU each, divided into two halves.
 func steadyFleet(from, until time.Time) *foldtest.Store {
 	s := foldtest.NewStore()
 	for at := from.Add(7 * time.Second); at.Before(until); at = at.Add(time.Minute) {
@@ -158,9 +157,9 @@ func steadyFleet(from, until time.Time) *foldtest.Store {
 	return s
 }
 
-// TestHoursPage runs the commands on the page of hours in a shell until all hours are complete in a folder and in a
-// database. The commands must name the password file, the key and the paths of the archive. The page must not contain
-// the password itself.
+// TestHoursPage pastes the commands on the page of hours into a shell until all hours are complete in a folder and in a
+// database. The commands must contain the paths of the password file, the key and the archive's files. The page must
+// not contain the password itself.
 func TestHoursPage(t *testing.T) {
 	group := program.OpenFor(t)
 	now := time.Now().UTC()
@@ -201,7 +200,6 @@ func TestHoursPage(t *testing.T) {
 	p.states("complete")
 }
 
-// openssl runs openssl.
 func (p *hoursPage) openssl(args ...string) {
 	p.Helper()
 	if out, err := exec.CommandContext(p.Context(), "openssl", args...).CombinedOutput(); err != nil {

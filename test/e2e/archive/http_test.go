@@ -26,7 +26,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// rowReceiver stores the batches by idempotency key, and sometimes returns an error.
+// rowReceiver stores each batch by its idempotency key, and sometimes returns an error.
 type rowReceiver struct {
 	mu      sync.Mutex
 	batches map[string]string
@@ -57,7 +57,6 @@ func (r *rowReceiver) ServeHTTP(w http.ResponseWriter, got *http.Request) {
 	}
 }
 
-// text returns all batches.
 func (r *rowReceiver) text() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +67,7 @@ func (r *rowReceiver) text() string {
 	return all.String()
 }
 
-// decode returns the rows in JSON lines, by table, with values formatted as in CSV.
+// decode returns the rows in JSON lines, by table. It formats the values as in CSV.
 func decode(t *testing.T, text string) map[string][]map[string]string {
 	t.Helper()
 	all := make(map[string][]map[string]string)

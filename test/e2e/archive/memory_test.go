@@ -18,7 +18,7 @@ import (
 // noCgroup is the exit status of limit-memory if it cannot create a cgroup.
 const noCgroup = 75
 
-// TestMemoryLimit runs the archive with the memory limit of its Deployment, in a cgroup, against stores with endless
+// TestMemoryLimit runs the archive in a cgroup with the memory limit of its Deployment. The stores return endless
 // responses. The kernel must not kill the archive. The archive must either refuse the hour or report an error of the
 // store.
 func TestMemoryLimit(t *testing.T) {

@@ -29,15 +29,15 @@ import (
 // project is the folder of the dbt models.
 const project = "../../../manifests/examples/dbt/"
 
-// call matches a call in braces in a model, macro matches the definition of a macro with one parameter, and
-// commented matches a table expression in a comment.
+// call matches a call in braces, such as {{ ref('gpu_billed') }}, in a model. macro matches the definition of a macro
+// for one adapter, with the parameter column. commented matches a table expression in a YAML comment.
 var (
 	call      = regexp.MustCompile(`\{\{ (\w+)\('([^']*)'(?:, '([^']*)')?\) \}\}`)
 	macro     = regexp.MustCompile(`(?s)\{% macro (\w+)__(\w+)\(column\) %\}(.*?)\{% endmacro %\}`)
 	commented = regexp.MustCompile(`(?m)^( *)# (meta: .*)$`)
 )
 
-// dbt renders the models of the project like the program dbt. It supports only the calls that the models
+// dbt renders the models of the project in the same way as the program dbt. It supports only the calls that the models
 // contain.
 type dbt struct {
 	*testing.T
@@ -69,8 +69,8 @@ type dbtSchema struct {
 	}
 }
 
-// newDBT reads the project for an adapter, with the given values for some variables. If bare is set, the commented
-// expressions replace the paths of tables that have no files.
+// newDBT reads the project for an adapter, with the given values of some variables. If bare is set, the table
+// expressions in comments replace the paths of tables that have no files.
 func newDBT(t *testing.T, adapter string, bare bool, vars map[string]string) *dbt {
 	t.Helper()
 	var config struct{ Vars map[string]string }
@@ -119,7 +119,7 @@ func text(t *testing.T, path string) string {
 	return string(b)
 }
 
-// model returns the query of a model. Models to which the model refers become nested queries.
+// model returns the query of a model. If the model refers to other models, they become nested queries.
 func (d *dbt) model(name string) string { return d.render(text(d.T, project+"models/"+name+".sql")) }
 
 func (d *dbt) render(sql string) string {
@@ -154,7 +154,7 @@ type engine struct {
 	rows func(sql string) []string // runs a query; the values of a row are separated by " | "
 }
 
-// query returns the given columns of a model, as sorted rows. It queries the database only once.
+// query returns the given columns of a model, as sorted rows. It caches the rows of each query.
 func (e engine) query(model string, columns ...string) []string {
 	e.Helper()
 	sql := "select " + strings.Join(columns, ", ") + " from (" + e.model(model) + ") as model"
@@ -165,7 +165,7 @@ func (e engine) query(model string, columns ...string) []string {
 	return e.answers[sql]
 }
 
-// engines returns the databases that contain the archive. The session with PostgreSQL has another time zone.
+// engines returns the databases that contain the archive. The session in PostgreSQL does not use UTC.
 func engines(t *testing.T, folder, file string, postgres query) []engine {
 	t.Helper()
 	_, err := os.Stat(filepath.Join(folder, "corrections"))
@@ -270,7 +270,7 @@ var commands = []struct{ command, model, by, amounts string }{
 	{"idle --by=namespace,team,cluster", "gpu_monthly_idle", "cluster,namespace,team", "idle_mj,gpu_ms,idle_gpu_ms"},
 }
 
-// compareCommands compares the models with the commands, for a month.
+// compareCommands compares the output of the commands with the models, for a month.
 func compareCommands(t *testing.T, all []engine, month, books string) {
 	t.Helper()
 	for _, tt := range commands {
@@ -309,10 +309,10 @@ func compareCommands(t *testing.T, all []engine, month, books string) {
 	}
 }
 
-// unknown is the text for null, so that null differs from 0.
+// unknown stands for NULL, so that NULL differs from 0.
 const unknown = -1
 
-// addRow adds the amounts in a row to sums. The first values of the row are texts, and name the sums.
+// addRow adds the amounts in a row to sums. The first texts values of the row are strings. They name the sums.
 func addRow(t *testing.T, sums map[string][]int64, values []string, texts int) {
 	t.Helper()
 	key := strings.Join(values[:texts], " | ")
@@ -329,7 +329,7 @@ func addRow(t *testing.T, sums map[string][]int64, values []string, texts int) {
 	}
 }
 
-// TestModelsOfPruned compares the models for three months with sums that the test computes. The first month is pruned,
+// TestModelsOfPruned compares the models with sums that the test computes, for three months. The first month is pruned,
 // and the other two months have corrections.
 func TestModelsOfPruned(t *testing.T) {
 	t.Parallel()
@@ -418,7 +418,6 @@ func TestModelsOfPruned(t *testing.T) {
 	}
 }
 
-// days returns the rows of the model for days.
 func days(e engine) map[string]bool {
 	found := make(map[string]bool)
 	for _, day := range e.query("gpu_daily", "day") {

@@ -41,7 +41,7 @@ func TestMoves(t *testing.T) {
 	checkMoves(t, "Prometheus", p, "--store.url="+serve(t, group, "moves", p.Record(), "").URL())
 }
 
-// checkMoves compares the answer of the command moves with the drawn events since the second day.
+// checkMoves compares the answer of the command moves with the events that were drawn for the second day and later.
 func checkMoves(t *testing.T, name string, p *foldtest.Places, source string) {
 	t.Helper()
 	begin := p.Start.Add(24 * time.Hour)
@@ -65,8 +65,9 @@ func checkMoves(t *testing.T, name string, p *foldtest.Places, source string) {
 	}
 }
 
-// checkEvents compares the events of the view with the drawn events. For a silent node, the view contains a row for
-// each board instead of one row for all boards. The view also contains an event "replaced" for the next board.
+// checkEvents compares the events of the view with the drawn events. If a node sends no samples, the view contains a
+// row for each of its boards instead of one row for all boards. The view also contains an event "replaced" for the next
+// board.
 func checkEvents(t *testing.T, name string, p *foldtest.Places, db query) {
 	t.Helper()
 	var want []string

@@ -19,7 +19,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// openssl runs openssl in a folder.
 func openssl(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "openssl", args...)
@@ -31,7 +30,7 @@ func openssl(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// opensslVerifies checks with openssl that the key in public.pem verifies the signature of a message.
+// opensslVerifies checks with openssl that a signature of a message is valid for the key in public.pem.
 func opensslVerifies(t *testing.T, dir, message, signature string) {
 	t.Helper()
 	sig, err := base64.StdEncoding.DecodeString(signature)
@@ -42,7 +41,7 @@ func opensslVerifies(t *testing.T, dir, message, signature string) {
 }
 
 // TestOpenSSL checks with openssl that the hash and the signature of a chain entry cover the documented bytes, and that
-// a statement's signature covers its payload. openssl creates the keys.
+// the signature of a statement covers its payload. The keys also come from openssl.
 func TestOpenSSL(t *testing.T) {
 	dir, folder := t.TempDir(), t.TempDir()
 	openssl(t, dir, "genpkey", "-algorithm", "ed25519", "-out", "chain.pem")
@@ -76,7 +75,7 @@ func TestOpenSSL(t *testing.T) {
 	opensslVerifies(t, dir, fmt.Sprintf("DSSEv1 %d %s %d %s", len(signed.PayloadType), signed.PayloadType, len(payload), payload), signed.Signatures[0].Sig)
 }
 
-// entryVerifies checks the signature, the hash and the key's identifier of the chain's second entry with openssl.
+// entryVerifies checks the signature, the hash and the key id of the chain's second entry with openssl.
 func entryVerifies(t *testing.T, dir, previous string, e table.Entry) {
 	t.Helper()
 	const moment = "2006-01-02T15:04:05.000Z"

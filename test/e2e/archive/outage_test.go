@@ -19,7 +19,7 @@ import (
 
 var outage = flag.Duration("outage", time.Second, "time for which the database is down in TestDatabaseOutage; make e2e-outage uses an hour")
 
-// maxRetry is the maximum delay after a failure of a sink, plus the time to file the missing hours.
+// After a failure of a sink, the archive needs at most this time to retry and to file the missing hours.
 const maxRetry = 6 * time.Minute
 
 // TestDatabaseOutage checks a database that is killed while the archive runs and stays down for a while. After the
@@ -31,8 +31,8 @@ func TestDatabaseOutage(t *testing.T) {
 	from := end.Add(-past * time.Hour)
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, from, 9, 4, "cluster", "east")
-	// The store also contains samples for the time of the outage. The archive does not query times in the
-	// future.
+	// The store also contains samples for the duration of the outage, which the archive does not query before their
+	// time has come.
 	fleet.Run(int((time.Since(from) + *outage + 2*maxRetry).Minutes()))
 	group, folder, database := program.OpenFor(t), t.TempDir(), startPostgres(t)
 	url, db := database.create(t, "gpuledger")
@@ -71,13 +71,12 @@ func TestDatabaseOutage(t *testing.T) {
 	undisturbedRows(t, db, folder, from, store)
 }
 
-// filedHours returns the filed hours in a database.
 func filedHours(t *testing.T, db query) []string {
 	return db.rows(t, "select hour, revision, digest, gpus, charges, energy_mj from hours order by hour")
 }
 
-// undisturbedRows checks that a database has the same rows as the folder of the run, and as a folder that is
-// filed now without an outage.
+// undisturbedRows compares the rows of a database with the folder of the run, and with a folder that is filed now
+// without an outage.
 func undisturbedRows(t *testing.T, db query, folder string, from time.Time, store string) {
 	t.Helper()
 	until := from.Add(time.Duration(len(filedHours(t, db))) * time.Hour)

@@ -30,7 +30,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// These flags define the size of the books in TestPagesMemory.
+// These flags set the size of the books in TestPagesMemory.
 var (
 	pagesGPUs  = flag.Int("pages.gpus", 0, "number of GPUs in TestPagesMemory; 0 skips the test")
 	pagesDays  = flag.Int("pages.days", 31, "number of days in TestPagesMemory")
@@ -38,11 +38,11 @@ var (
 	pagesBooks = flag.String("pages.books", "", "folder for the books of TestPagesMemory, empty for a temporary folder")
 )
 
-// maxPages is the limit for the resident memory of the server of the pages, in bytes.
+// The server of the pages may use at most this resident memory, in bytes.
 const maxPages = 256 << 20
 
 const (
-	perNode  = 8  // number of GPUs
+	perNode  = 8
 	perPod   = 12 // number of hours
 	teams    = 20
 	october  = "2026-10"
@@ -82,7 +82,6 @@ func fleetHour(gpus, n int) *table.Hour {
 
 func serial(i int) string { return fmt.Sprintf("16539240%05d", i) }
 
-// pagesBook describes books in one kind of sink.
 type pagesBook struct {
 	name string
 	// open opens the sink. It returns the sink's flag for the command serve, and a function that copies the first
@@ -121,8 +120,8 @@ func pagesKinds() []pagesBook {
 	}
 }
 
-// repeatDays copies the rows of the first day of a database to the other days, with other pods. moment and date are SQL
-// expressions that add days to a time and to a date.
+// repeatDays copies the rows of the first day of a database to the other days, with other pods. moment is an SQL
+// expression that adds days to a time, and date is an SQL expression that adds days to a date.
 func repeatDays(t *testing.T, db query, moment, date string) {
 	t.Helper()
 	for day := 1; day < *pagesDays; day++ {
@@ -194,7 +193,6 @@ func fileMonth(t *testing.T, sink closer, repeat func()) {
 	fmt.Printf("%d days were copied in %.0f s\n", *pagesDays-1, time.Since(began).Seconds())
 }
 
-// measuredPage describes a page of TestPagesMemory.
 type measuredPage struct {
 	path string
 	body string // body of a search; empty for other pages
@@ -202,7 +200,6 @@ type measuredPage struct {
 	statuses []int
 }
 
-// measuredPages returns the pages of TestPagesMemory.
 func measuredPages() (all []measuredPage) {
 	const period = "from=2026-10-01&to=2026-11-01"
 	for _, path := range []string{
@@ -223,7 +220,7 @@ func measuredPages() (all []measuredPage) {
 	)
 }
 
-// visit reads the page, and returns its status and size. An invalid status is an error.
+// visit reads the page, and describes the status and the size of the response. An invalid status is an error.
 func (p measuredPage) visit(ctx context.Context, base string) (text string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pageWait)
 	defer cancel()
@@ -252,7 +249,7 @@ func (p measuredPage) visit(ctx context.Context, base string) (text string, err 
 	return fmt.Sprintf("%d, %d kB", response.StatusCode, n>>10), err
 }
 
-// peak returns the highest resident memory of a process since the last reset, in bytes.
+// peak returns the highest resident memory of a process since the last reset of VmHWM, in bytes.
 func peak(t *testing.T, pid int) uint64 {
 	t.Helper()
 	p, err := procfs.NewProc(pid)
@@ -262,7 +259,7 @@ func peak(t *testing.T, pid int) uint64 {
 	return status.VmHWM
 }
 
-// TestPagesMemory prints the memory and the time that each page about a month needs.
+// TestPagesMemory prints how much memory and time each page about a month needs.
 func TestPagesMemory(t *testing.T) {
 	if *pagesGPUs == 0 {
 		t.Skip("this is a benchmark: make bench-web runs it")

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// statementsByMonth adds up the rows of charges and corrections without a view.
+// statementsByMonth is a query that adds up charges and corrections without a view.
 const statementsByMonth = `select team, namespace, sum(energy_mj), sum(gpu_ms) from (
 	select team, namespace, energy_mj, gpu_ms from charges union all select team, namespace, energy_mj, gpu_ms from corrections) as rowwise
 	group by team, namespace order by team, namespace`
@@ -115,8 +115,8 @@ func testStatements(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// testDropped checks that pruned hours are marked as hours without sums if an administrator removed the rows of these
-// hours before the prune.
+// testDropped checks the case that an administrator removes the rows of hours before the archive prunes the hours. The
+// hours must be marked as hours without sums.
 func testDropped(t *testing.T, kind databases, server *server) {
 	t.Helper()
 	url, db := server.create(t, "dropped")
@@ -153,8 +153,8 @@ func testDropped(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// TestPartitions checks the partitions in PostgreSQL. Events from many months must create only few
-// partitions. A month may get its partition later, and the partition must then contain the month's rows.
+// TestPartitions checks the partitions in PostgreSQL. Events from many months must create only a few partitions. If a
+// partition for a month is created later, the rows of the month must move into the partition.
 func TestPartitions(t *testing.T) {
 	server := startPostgres(t)
 	url, db := server.create(t, "partitions")
@@ -223,8 +223,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestPruneConcurrent checks that hours are charged only once, even if the hours are filed while the month of these
-// hours is pruned.
+// TestPruneConcurrent checks that hours are charged only once, even if they are filed while their month is pruned.
 func TestPruneConcurrent(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {

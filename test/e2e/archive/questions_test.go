@@ -23,10 +23,8 @@ import (
 
 var update = flag.Bool("update", false, "write the answers into docs/archive.md")
 
-// page is the page with the questions.
 const page = "../../../docs/archive.md"
 
-// kilowattHour is a kilowatt-hour in millijoules.
 const kilowattHour = 3_600_000_000
 
 // november is the start of the example. The example covers two days and starts with four boards.
@@ -99,7 +97,7 @@ func charge(h *table.Hour, g *table.GPU, n int) int64 {
 
 func training(n int) bool { return 8 <= n && n < 18 }
 
-// own adds the pods and their owners.
+// own adds the pods and the workloads that own them.
 func own(h *table.Hour, n int) {
 	gpu := map[string]int64{"nvidia.com/gpu": 1}
 	h.Pods = []table.Pod{{
@@ -124,8 +122,8 @@ func own(h *table.Hour, n int) {
 		table.Workload{Kind: "JobSet", Namespace: "vision", Name: "train", UID: "jobset-train"})
 }
 
-// fileExample files the example except for one hour. It also files a correction for hour 12, in which the pod on gpu-1
-// used a tenth of a kilowatt-hour less than first filed.
+// fileExample files the example except for one hour. It also files a correction of hour 12: the pod on gpu-1 used a
+// tenth of a kilowatt-hour less than was filed first.
 func fileExample(t *testing.T, sink sinktest.Sink) {
 	t.Helper()
 	for n := range 48 {
@@ -169,7 +167,7 @@ func eventsOfExample() []event.Event {
 	}
 }
 
-// other returns the event for the other pod of the workload.
+// other returns the same event for the other pod of the workload.
 func other(e event.Event) event.Event {
 	e.ID, e.Pod, e.PodUID = "pod-gpu-1"+strings.TrimPrefix(e.ID, "pod-gpu-2"), "train-gpu-1", "pod-gpu-1"
 	return e
@@ -190,8 +188,8 @@ func (q question) paragraph() string {
 	return strings.Join(lines, "\n")
 }
 
-// questions returns the statements on the page. Each is a paragraph in an SQL block. It contains comments with the
-// question, then the statement, and then the lines of the answer. The lines of the answer begin with "-->".
+// questions returns the statements on the page. Each statement is a paragraph in an SQL block: comments with the
+// question, the statement, and the lines of the answer, which begin with "-->".
 func questions(t *testing.T, text string) (all []question) {
 	t.Helper()
 	for i, block := range strings.Split(text, "```") {
@@ -217,8 +215,8 @@ func questions(t *testing.T, text string) (all []question) {
 	return all
 }
 
-// older contains queries on the views for users of gpuid and Primus-Lens. These views have the columns of these two
-// programs.
+// older contains queries on the views for former users of gpuid and Primus-Lens. These views have the same columns as
+// in those two programs.
 var older = []question{
 	{sql: "select gpu, count(distinct machine) as machines from serials group by gpu having count(distinct machine) > 1", answer: []string{"1653924023102 | 2"}},
 	{sql: "select gpu, count(distinct cluster) as clusters from serials group by gpu having count(distinct cluster) > 1"},
@@ -308,7 +306,6 @@ func TestQuestions(t *testing.T) {
 	compareViews(t, "SQLite", openFile(t, file), views)
 }
 
-// fileAll files the example with its events.
 func fileAll(t *testing.T, sink closer) {
 	t.Helper()
 	fileExample(t, sink)
@@ -317,8 +314,8 @@ func fileAll(t *testing.T, sink closer) {
 	}
 }
 
-// compareViews compares the rows of all views with the rows that another database returned, and stores them
-// for the next database.
+// compareViews compares the rows of all views with the rows that the previous database returned, and stores them for
+// the next database.
 func compareViews(t *testing.T, name string, db query, views map[string][]string) {
 	t.Helper()
 	for view, order := range map[string]string{
@@ -339,8 +336,8 @@ func compareViews(t *testing.T, name string, db query, views map[string][]string
 	}
 }
 
-// TestPlacements checks the stays of a board for an attribute that becomes known later, moves, an absence,
-// two places in an hour, and another cluster.
+// TestPlacements checks the stays of a board with an attribute that becomes known later, with moves, an absence and two
+// places in an hour, and in another cluster.
 func TestPlacements(t *testing.T) {
 	at := func(hour int, minutes ...int) (first, last time.Time) {
 		start := november.Add(time.Duration(hour) * time.Hour)
@@ -398,8 +395,7 @@ func TestPlacements(t *testing.T) {
 	}
 }
 
-// testModule checks that a board with two GPUs has only one reading per hour, because gpuid's unique key
-// requires this.
+// testModule checks that a board with two GPUs has one reading per hour, because gpuid's unique key permits only one.
 func testModule(t *testing.T, name string, sink closer, db query) {
 	t.Helper()
 	h := sinktest.Hour(began, 7)

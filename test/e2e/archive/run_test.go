@@ -19,7 +19,7 @@ import (
 )
 
 // TestRun starts two replicas of the command run. Both replicas must file the same hours in a database and in a folder,
-// although only one replica can lock the folder. They must end within a second.
+// although only one replica can lock the folder. After the signal, each must end within a second.
 func TestRun(t *testing.T) {
 	const past = 10
 	end := time.Now().UTC().Truncate(time.Hour)
@@ -71,7 +71,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// metric returns the value of a series on a page, or 0 if it is missing.
 func metric(t *testing.T, page, series string) float64 {
 	t.Helper()
 	response, err := http.Get(page)

@@ -25,8 +25,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// bucket starts an S3 gateway that contains the empty bucket "assets", and sets the credentials in the
-// environment. It returns the folder that contains the bucket's objects, and the bucket's URL.
+// bucket starts an S3 gateway with the empty bucket "assets", and sets the credentials in the environment. It returns
+// the folder with the bucket's objects, and the bucket's URL.
 func bucket(t *testing.T, group *program.Group) (folder, url string) {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "archive")
@@ -48,9 +48,9 @@ func bucket(t *testing.T, group *program.Group) (folder, url string) {
 	return folder, "http://" + address
 }
 
-// TestS3 checks that a bucket contains the same Parquet files as a folder, byte for byte. This must be true
-// if the archive is killed at random times. It must also be true if three programs file hours of the same day
-// at the same time, and two of them file the same hours.
+// TestS3 checks that a bucket contains the same Parquet files as a folder, byte for byte. In one case, the archive is
+// killed at random times. In another case, three programs file hours of the same day at the same time, and two of them
+// file the same hours.
 func TestS3(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 7, 4, "cluster", "east").Run(hours * 60)

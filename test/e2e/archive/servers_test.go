@@ -19,14 +19,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// These are the names of environment variables that contain the folders of servers.
+// Environment variables with the folders of the servers' programs.
 const (
 	oldestEnv   = "GPULEDGER_E2E_PROMETHEUS_OLDEST"
 	thanosEnv   = "GPULEDGER_E2E_THANOS"
 	victoriaEnv = "GPULEDGER_E2E_VICTORIA"
 )
 
-// programs returns the folder of programs that an environment variable names.
+// programs returns the folder of programs in an environment variable.
 func programs(t *testing.T, env string) string {
 	t.Helper()
 	dir := os.Getenv(env)
@@ -92,7 +92,7 @@ func (n thanos) query(endpoints []string, args ...string) string {
 	return url
 }
 
-// found returns an error unless a Query has found the given number of components.
+// found returns an error unless the Thanos Query at the URL has found the given number of components.
 func (n thanos) found(url string, want int) error {
 	var stores struct {
 		Data map[string][]struct{ LastError any }
@@ -138,7 +138,6 @@ func (n thanos) bucket() string {
 	return fmt.Sprintf("--objstore.config={type: FILESYSTEM, config: {directory: %s}}", path)
 }
 
-// start starts a command of "thanos tools bucket".
 func (n thanos) start(command string, args ...string) *program.Program {
 	n.t.Helper()
 	p, err := n.group.Start(command, n.path(), append([]string{"tools", "bucket", n.bucket(), command}, args...)...)
@@ -166,7 +165,7 @@ func insert(t *testing.T, url string, s *foldtest.Store, from, until time.Time) 
 	}
 }
 
-// count returns the number of samples of a selector.
+// count returns the number of samples that a selector matches.
 func count(t *testing.T, url, selector string, after, until time.Time) int {
 	t.Helper()
 	found, err := prometheus.Query(t.Context(), url, fmt.Sprintf("sum(count_over_time(%s[%ds]))", selector, int(until.Sub(after).Seconds())), until)

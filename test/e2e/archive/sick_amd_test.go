@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// hotAMD is the machine of the scenario "mi300x", but the memory of one board fails. From 10 s on, the board has a
+// hotAMD returns the machine of the scenario "mi300x" with a board whose memory fails. From 10 s on, the board has a
 // correctable error every 10 s. After three minutes, the board has an uncorrectable error, and the driver retires eight
 // pages. After 10 minutes, it has two deferred errors. After 12 minutes, it has an uncorrectable error in SRAM. From
 // minute 14 to minute 26, heat limits the board's clocks for half of the time.
@@ -54,8 +54,8 @@ func TestReportOfAMD(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	// Half of twelve minutes is a tenth of an hour. The last error occurs at the time of the last reading, so this
-	// reading does not include it.
+	// Heat limits the clocks for half of twelve minutes, which is a tenth of an hour. The last error occurs at the time
+	// of the last reading, so this reading does not include it.
 	want := "| UNCORRECTABLE | CORRECTABLE | RETIRED PAGES | REPLAYS | HOT HOURS |\n|---|---|---|---|---|\n| 4 | 179 | 8 | 0 | 0.10 |"
 	for _, books := range []string{"--books=" + folder, "--store.url=" + server} {
 		a := ask(t, "report", board.Serial, "--to=2026-03-01T13:00", books)

@@ -29,7 +29,7 @@ import (
 	prom "github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// patient contains a simulated node with the exporter, on a simulated clock, and the samples of the exporter's record.
+// patient contains a simulated node with an exporter, on a simulated clock, and the samples of the exporter's record.
 // The exporter reads the driver once per interval. A minute is a multiple of the interval.
 type patient struct {
 	t        *testing.T
@@ -43,7 +43,6 @@ type patient struct {
 	node     *app.Node
 }
 
-// boot starts a node.
 func (p *patient) boot(sc simnode.Scenario) (shutdown func()) {
 	p.t.Helper()
 	dir, err := os.MkdirTemp("", "node") // a short path, because it will contain a socket
@@ -74,7 +73,6 @@ func (p *patient) boot(sc simnode.Scenario) (shutdown func()) {
 	}
 }
 
-// advance advances the clock.
 func (p *patient) advance(by time.Duration) {
 	p.clock.Lock()
 	defer p.clock.Unlock()
@@ -89,7 +87,8 @@ func (p *patient) truth(uuid string) map[simnode.Condition]int64 {
 	return rows[len(rows)-1].GPU(uuid).Health
 }
 
-// tick reads the node. The clock waits until the XID errors of a GPU have arrived.
+// tick makes the exporter read the node. Before the clock advances, tick waits until the XID errors of a GPU have
+// arrived.
 func (p *patient) tick(uuid string) {
 	p.t.Helper()
 	want := int64(0)
@@ -156,10 +155,10 @@ func spareOf(t *testing.T, sc simnode.Scenario) simnode.Scenario {
 	return spare
 }
 
-// These are the numbers of errors in the scenario "sick", calculated from its rates. Correctable errors occur every 10
-// s from 10 s on. Uncorrectable errors occur at minutes 6, 11, 16 and 21, and one in SRAM at minute 15. NVLink has
-// three CRC errors per second from minute 1 on, a replay every 20 s from minute 2 on, and a recovery every minute from
-// minute 8 on. The board is lost at minute 22. The scenario begins ten minutes before an hour.
+// Numbers of errors in the scenario "sick", calculated from its rates. Correctable errors occur every 10 s from 10 s
+// on. Uncorrectable errors occur at minutes 6, 11, 16 and 21, and one in SRAM at minute 15. NVLink has three CRC errors
+// per second from minute 1 on, a replay every 20 s from minute 2 on, and a recovery every minute from minute 8 on. The
+// board is lost at minute 22. The scenario begins ten minutes before an hour.
 var (
 	sickTotal = map[string]int64{"uncorrectable": 4 + 1, "lifetime_uncorrectable": 5, "correctable": 131, "low_memory_banks": 1, "pcie_replays": 0, "nvlink_errors": 3*1260 + 60 + 14}
 	sickHours = map[string][2]string{
@@ -278,7 +277,7 @@ func checkHours(t *testing.T, folder string, board simnode.GPU) {
 	}
 }
 
-// afterwards makes the commands use a time shortly after the board was replaced.
+// afterwards is a shell function for the commands. It sets their time to shortly after the replacement of the board.
 const afterwards = `gpuledger-archive() {
 	case $1 in where) set -- "$@" --at=2026-03-01T15:00 ;; *) set -- "$@" --to=2026-03-01T15:00 ;; esac
 	command gpuledger-archive "$@"
@@ -319,7 +318,6 @@ func documentedTrace(t *testing.T, env []string, notices bool) {
 	}
 }
 
-// withoutNotices removes the notices from answers.
 func withoutNotices(text string) string {
 	var kept []string
 	for line := range strings.Lines(text) {

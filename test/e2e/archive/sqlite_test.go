@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// textTime matches a time as an SQLite file stores it.
+// textTime matches a time in the form in which an SQLite file stores it.
 var textTime = regexp.MustCompile(`(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d\.\d{3}Z`)
 
 // openFile returns a function that queries an SQLite file without the archive's code. Times are returned without

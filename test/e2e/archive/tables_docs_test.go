@@ -21,7 +21,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 )
 
-// exampleSinks files the documented example in a folder of Parquet files and in an SQLite file. Both are named archive.
+// exampleSinks files the documented example in a folder of Parquet files and in an SQLite file, both with the name
+// archive.
 func exampleSinks(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

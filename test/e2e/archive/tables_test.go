@@ -23,7 +23,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// benchCharges is the size of the history in TestTables.
+// benchCharges is the size of the history in TestTables, in thousands of charges.
 var benchCharges = flag.Int("charges", 0, "thousands of charges in TestTables; also the number of hours; 0 skips the test")
 
 // maxAnswer is the time limit for a documented question.
@@ -34,8 +34,7 @@ const maxAnswer = 2 * time.Second
 //go:embed testdata/charges.sql
 var manyCharges string
 
-// scanned matches the tables and views that a plan reads, and dated matches the partition of a
-// month.
+// scanned matches the tables and views that a plan reads. dated matches the partition of a month.
 var (
 	scanned = regexp.MustCompile(`(\w+) on (\w+)`)
 	dated   = regexp.MustCompile(`_(20\d\d_\d\d|default)\b`)
@@ -61,7 +60,7 @@ func partitions(t *testing.T, db query, sql string) (read []string) {
 	return slices.Compact(read)
 }
 
-// TestPruning checks that PostgreSQL reads only partitions of the month that a documented question names.
+// TestPruning checks that PostgreSQL reads only the partitions of the month in a documented question.
 func TestPruning(t *testing.T) {
 	url, db := startPostgres(t).create(t, "gpuledger")
 	sink, err := openPostgres(t.Context(), url)
@@ -110,8 +109,7 @@ func TestDays(t *testing.T) {
 	}
 }
 
-// TestInheritedRights checks that roles with rights for a table get the same rights for the table of its
-// daily sums.
+// TestInheritedRights checks that a role with rights for a table gets the same rights for the table of its daily sums.
 func TestInheritedRights(t *testing.T) {
 	server := startPostgres(t)
 	_, db := server.create(t, "rights")
@@ -136,8 +134,8 @@ commit;
 	}
 }
 
-// testTwoClusters checks that programs that file the same days of different clusters neither wait for each other
-// endlessly nor lose an hour.
+// testTwoClusters checks two programs that file the same days of different clusters. They must not wait for each other
+// endlessly or lose an hour.
 func testTwoClusters(t *testing.T, kind databases, server *server) {
 	t.Helper()
 	url, db := server.create(t, "clusters")
@@ -170,8 +168,8 @@ func testTwoClusters(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// TestTables measures the time of the documented questions on a large archive in PostgreSQL with its default
-// settings.
+// TestTables measures how long PostgreSQL, with its default settings, takes to answer the documented questions from a
+// large archive.
 func TestTables(t *testing.T) {
 	if *benchCharges == 0 {
 		t.Skip("this is a benchmark: make bench-tables runs it")
@@ -208,7 +206,7 @@ func TestTables(t *testing.T) {
 	timeCommands(t, "--books="+url)
 }
 
-// timeCommands prints the time of commands that read three months from a database.
+// timeCommands prints the duration of commands that read three months from a database.
 func timeCommands(t *testing.T, books string) {
 	t.Helper()
 	fmt.Print("\n| command | seconds |\n|---|---|\n")

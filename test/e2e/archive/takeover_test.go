@@ -35,7 +35,7 @@ insert into public.gpu (cluster, node, machine, source, chassis, gpu, read_time)
 ('spares', 'gpu-9', 'i-2', 'gpu-operator/nvidia-device-plugin-c', 'unknown', '1653924023105', '2026-10-31T09:00:00Z');
 `
 
-// machined returns an hour of the example in which all nodes except gpu-3 have a provider's machine id.
+// machined returns an hour of the example. In this hour, all nodes except gpu-3 have a machine id of a cloud provider.
 func machined(n int) *table.Hour {
 	h := example(n)
 	for i := range h.GPUs {

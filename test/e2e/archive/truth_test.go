@@ -22,7 +22,7 @@ import (
 
 // TestTruth compares the truth of a simulated node with the archive that is filed from a real exporter and a real
 // Prometheus. It uses the last 50 seconds of an hour, with a scrape every five seconds. Then it doubles a pod's charge,
-// also in the sums for the GPU and the hour. The comparison must detect this change.
+// and changes the sums for the GPU and the hour accordingly. The comparison must detect this change.
 func TestTruth(t *testing.T) {
 	t.Parallel()
 	const scrape, before, after = 5 * time.Second, 50 * time.Second, 15 * time.Second
@@ -70,7 +70,6 @@ func owned(row map[string]any) float64 {
 	return row["energy_mj"].(float64)
 }
 
-// wrongOf lists the rows that are not OK.
 func wrongOf(a answered) (text string) {
 	for _, row := range a.Rows {
 		if row["ok"] != false {
@@ -85,7 +84,7 @@ func wrongOf(a answered) (text string) {
 	return text
 }
 
-// moveTruth writes the rows of a file with the times of the record.
+// moveTruth shifts the times in a file of the truth to the times of the record, and returns the path of the new file.
 func moveTruth(t *testing.T, path string, by time.Duration) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -101,7 +100,7 @@ func moveTruth(t *testing.T, path string, by time.Duration) string {
 	return rows
 }
 
-// addTo adds energy to those rows of a table that have the given values.
+// addTo adds energy to the rows of a table that have the given values.
 func addTo(t *testing.T, folder, table string, of map[string]string, energy int64) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(folder, table, "*", "*", "*.csv"))

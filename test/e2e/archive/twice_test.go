@@ -16,9 +16,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestFiledTwice files the same hours under two cluster names, and deletes the hours of one name with the statements in
-// docs/dba.md. Before the deletion, the command verify must report the duplicates. After the deletion, verify must
-// accept the archive, and the archive must contain the rows of the other name.
+// TestFiledTwice files the same hours under two cluster names, and deletes the hours with one of the names by the
+// statements in docs/dba.md. Before the deletion, the command verify must report the duplicates. After the deletion,
+// verify must accept the archive, and the archive must contain the rows with the other name.
 func TestFiledTwice(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/dba.md")
 	check(t, err)

@@ -21,15 +21,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/upgrade"
 )
 
-// These are the times of an upgrade. The earlier program files hours until the upgrade. The upgrade is six hours after
-// the start of a month.
+// The earlier program files hours until the upgrade, which is six hours after the start of a month.
 var (
 	opened   = time.Date(2026, 2, 28, 12, 0, 0, 0, time.UTC)
 	upgraded = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
 	closed   = time.Date(2026, 3, 1, 18, 0, 0, 0, time.UTC)
 )
 
-// months contains the month before the upgrade and the month of the upgrade.
 var months = []string{"2026-02", "2026-03"}
 
 // upgrading contains two versions of the program that file in the same archive.
@@ -39,7 +37,6 @@ type upgrading struct {
 	want         map[string][]map[string]any
 }
 
-// file files hours in a sink with the given program.
 func (u *upgrading) file(t *testing.T, path string, from, until time.Time, sink ...string) (string, error) {
 	t.Helper()
 	args := append([]string{"once", "--log.format=json", u.store, "--from=" + from.Format(time.RFC3339), "--until=" + until.Format(time.RFC3339)}, sink...)
@@ -47,7 +44,7 @@ func (u *upgrading) file(t *testing.T, path string, from, until time.Time, sink 
 	return string(out), err
 }
 
-// statement returns the statement for a month, with a row for each pod and board.
+// statement returns the rows of a month's statement by pod and board.
 func (u *upgrading) statement(t *testing.T, path, books, month string) []map[string]any {
 	t.Helper()
 	var answer struct{ Rows []map[string]any }
@@ -83,7 +80,7 @@ func (u *upgrading) equal(t *testing.T, when, books, month string) {
 	}
 }
 
-// sorted returns rows as texts, sorted.
+// sorted returns rows as sorted strings.
 func sorted(rows []map[string]any) (all []string) {
 	for _, row := range rows {
 		text, _ := json.Marshal(row)
@@ -157,7 +154,7 @@ func (u *upgrading) run(t *testing.T, books string, sink ...string) {
 	}
 }
 
-// refused checks that the earlier program refuses to file in newer tables but still reads them.
+// refused checks that the earlier program refuses to file in tables of a newer version, but still reads them.
 func (u *upgrading) refused(t *testing.T, books, sink string) {
 	t.Helper()
 	const reason = "install a newer gpuledger-archive"

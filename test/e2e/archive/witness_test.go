@@ -44,7 +44,7 @@ func (w *witness) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.lines += string(text)
 }
 
-// newest returns the newest sequence number of each sink and cluster.
+// newest returns the newest sequence number that the witness has for each sink and cluster.
 func (w *witness) newest(t *testing.T) map[string]int {
 	t.Helper()
 	w.mu.Lock()
@@ -61,7 +61,7 @@ func (w *witness) newest(t *testing.T) map[string]int {
 	return all
 }
 
-// witnessed contains the flags with which the program uses a store, a key and a witness.
+// witnessed contains the flags of the program: a store, a key and a witness.
 type witnessed struct {
 	*testing.T
 	*witness
@@ -100,7 +100,7 @@ func newWitnessed(t *testing.T) *witnessed {
 	return w
 }
 
-// run runs a command of the program with the CA in a file, and returns its output.
+// run runs a command of the program with the given CA file, and returns its output.
 func (w *witnessed) run(ca string, args ...string) (string, error) {
 	w.Helper()
 	out, err := exec.CommandContext(w.Context(), binary(), append(args, "--chain.http.config.file="+filepath.Join(w.dir, ca+".yaml"))...).CombinedOutput()
@@ -122,7 +122,7 @@ func (w *witnessed) change(status int, ca string, args ...string) string {
 }
 
 // expect checks that the witness has the last entry of each cluster's chain. The command verify must print the number
-// of entries and no notice.
+// of entries, and no notice.
 func (w *witnessed) expect(clusters ...string) {
 	w.Helper()
 	out, err := w.run("own", "verify", "--chain", "--books="+w.books, "--public-key="+filepath.Join(w.dir, "public.pem"), "--witness="+w.url, "-o", "csv")
@@ -138,7 +138,7 @@ func (w *witnessed) expect(clusters ...string) {
 }
 
 // TestWitness checks that the program publishes the checkpoint of a chain over TLS immediately after each command that
-// changes the chain. It must send nothing to a server with a certificate from another CA.
+// changes the chain. If another CA has signed the server's certificate, the program must send nothing.
 func TestWitness(t *testing.T) {
 	w := newWitnessed(t)
 	file := []string{"once", "--store.url=" + w.store, "--from=2026-03-01T00", "--until=2026-03-01T05"}
@@ -168,8 +168,8 @@ func TestWitness(t *testing.T) {
 }
 
 // TestWitnessOfTwo checks the case in which one witness receives checkpoints from two archives whose sinks and clusters
-// have the same names. The message must name this as a possible cause besides an attack, and --chain.name must separate
-// the archives.
+// have the same names. The error message must name this as a possible cause, besides an attack, and --chain.name must
+// separate the archives.
 func TestWitnessOfTwo(t *testing.T) {
 	w := newWitnessed(t)
 	first, second := w.books, w.books+"-2"

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// subject is a history from the tests of the documented queries, with questions about the history.
+// subject is a history from the tests of the documented queries, with questions about this history.
 type subject struct {
 	name      string
 	history   *worlds.History
@@ -108,7 +108,6 @@ func load(t *testing.T, group *program.Group, name string, h *worlds.History) st
 	return server.URL()
 }
 
-// all returns the questions about a history.
 func (w subject) all() []string {
 	all := slices.Concat(w.questions, []string{
 		"moves --since=20d", "missing", "statement --by=serial --from=2026-03-01", "statement --by=node --from=2026-03-01", "verify --from=2026-03-01",
@@ -119,7 +118,6 @@ func (w subject) all() []string {
 	return append(all, "report "+w.serials[0])
 }
 
-// compare compares the answers to a question from all sources.
 func (w subject) compare(t *testing.T, question string, end time.Time, sources map[string][]string) {
 	t.Helper()
 	answers := make(map[string]any)
@@ -159,8 +157,8 @@ func (w subject) compare(t *testing.T, question string, end time.Time, sources m
 }
 
 // checkHolders checks that the holders in an hour according to the archive are the holders and past holders according
-// to Prometheus. Prometheus contains the scrapes, so its past holders include owners that ended in the previous hour,
-// because the exporters still serve these owners. checkHolders then removes these holders from the answers.
+// to Prometheus. In Prometheus, the past holders include owners that ended in the previous hour, because the exporters
+// still serve these owners. After the check, checkHolders removes all holders from the answers.
 func checkHolders(t *testing.T, question string, answers map[string]any) {
 	t.Helper()
 	names := func(row map[string]any, column string) []string { return strings.Fields(row[column].(string)) }

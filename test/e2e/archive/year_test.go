@@ -27,8 +27,8 @@ var (
 	yearHours  = flag.Int("year.hours", 48, "number of hours in TestYear")
 )
 
-// steady returns a fleet. The samples of the fleet begin at the midnight before the given hours, and end one hour after
-// the given hours.
+// steady returns a fleet and the flags for its hours. The samples of the fleet begin at the midnight before these
+// hours, and end one hour after them.
 func steady(gpus int, from time.Time, hours int) (foldtest.Steady, []string) {
 	until := from.Add(time.Duration(hours) * time.Hour)
 	return foldtest.Steady{GPUs: gpus, Start: from.Add(-time.Hour).Truncate(24 * time.Hour), End: until.Add(time.Hour)}, []string{
@@ -62,7 +62,6 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// energy returns the energy in the manifest of a folder.
 func energy(t *testing.T, folder string) int64 {
 	t.Helper()
 	return sum(t, rows(t, folder, "hours"), "energy_mj")[""]
@@ -122,8 +121,8 @@ func manifest(t *testing.T, folder string) string {
 }
 
 // watch prints the memory of the archive every minute, until it ends, and returns the maximum in MiB. It reads /proc,
-// because the resource usage that the kernel reports for an ended process includes the parent's memory at the start of
-// the process.
+// because the kernel's resource usage of an ended process includes the memory that the parent used at the start of the
+// process.
 func watch(t *testing.T, pid int, folder string, ended <-chan error) (most float64, err error) {
 	t.Helper()
 	p, err := procfs.NewProc(pid)

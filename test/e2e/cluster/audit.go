@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// auditPolicy logs the metadata of every write, and of every request of a service account, when its response
-// is complete. A watch is complete only when it ends, so its start is logged as well.
+// auditPolicy logs the metadata of every write and of every request of a service account when the response is complete.
+// It also logs the start of each watch, because a watch is complete only when it ends.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -25,7 +25,7 @@ rules:
 - level: None
 `
 
-// Request is a line in the audit log. The line describes a request and its response.
+// Request is a request in the audit log, with its response.
 type Request struct {
 	ID    string    `json:"auditID"`
 	Time  time.Time `json:"requestReceivedTimestamp"`
@@ -60,7 +60,6 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s: %d", r.User.Name, r.Verb, r.URI, r.Status.Code)
 }
 
-// Audit reads the audit log from a given time on.
 type Audit struct {
 	file  string
 	start int64 // offset in the file; earlier requests are before it
@@ -73,13 +72,12 @@ func (c *Cluster) Audit() (*Audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The times in the log are in microseconds.
 	return &Audit{file: c.path("audit"), start: info.Size(), since: time.Now().Truncate(time.Microsecond)}, nil
 }
 
-// Requests returns the matching requests that the API server received since the start of the Audit. The
-// server logs a request before it completes the response, so every completed request is included. However, a
-// write is visible to other clients before it is logged.
+// Requests returns the matching requests that the API server received since the start of the Audit. The server logs a
+// request before it completes the response, so every completed request is included. However, other clients can see the
+// effect of a write before the write is logged.
 func (a *Audit) Requests(match func(*Request) bool) ([]Request, error) {
 	file, err := os.Open(a.file)
 	if err != nil {

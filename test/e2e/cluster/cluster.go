@@ -25,20 +25,20 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// ProgramsEnv is the environment variable that contains the folder of programs from tools/servers.
+// ProgramsEnv is the environment variable with the folder of the programs that tools/servers installs.
 const ProgramsEnv = "GPULEDGER_E2E_SERVERS"
 
 // startTimeout is the timeout for a program's start. It is long enough for a busy machine.
 const startTimeout = 2 * time.Minute
 
-// serverName is a name that the API server's certificate contains regardless of the server's address.
+// The API server's certificate always contains this name, in addition to the server's address.
 const serverName = "kubernetes.default.svc"
 
 // Cluster is a running control plane.
 type Cluster struct {
 	// Admin has all rights.
 	Admin *rest.Config
-	// Client is a client with the rights of Admin that uses protobuf.
+	// Client has the rights of Admin and uses protobuf.
 	Client kubernetes.Interface
 
 	programs string // folder of the programs
@@ -90,8 +90,8 @@ func (c *Cluster) startEtcd() error {
 	return err
 }
 
-// startServer starts kube-apiserver. The port must be chosen before the start. If another process takes this port
-// first, startServer tries another port.
+// startServer starts kube-apiserver. It must choose the port before the start. If another process takes the port in the
+// meantime, startServer tries another port.
 func (c *Cluster) startServer(ctx context.Context, flags []string) error {
 	args, token, err := c.serverArgs()
 	if err != nil {
@@ -170,7 +170,7 @@ func protobuf(config *rest.Config) *rest.Config {
 	return config
 }
 
-// start runs one of the programs.
+// start runs a program from the folder of programs.
 func (c *Cluster) start(name string, args ...string) (*program.Program, error) {
 	return c.group.Start(name, filepath.Join(c.programs, name), args...)
 }

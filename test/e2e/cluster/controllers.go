@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// StartControllers runs kube-controller-manager with only the named controllers, until stop is called or the
-// cluster is stopped. Each controller has its own account, as in most clusters, because policies can
-// distinguish creators of pods.
+// StartControllers runs kube-controller-manager with only the named controllers, until stop is called or the cluster is
+// stopped. Each controller has its own account, as in most clusters, because a policy can depend on the account that
+// creates a pod.
 func (c *Cluster) StartControllers(names ...string) (stop func(), err error) {
 	kubeconfig := c.path("controllers.kubeconfig")
 	if err := WriteKubeconfig(kubeconfig, c.Admin); err != nil {

@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 )
 
-// Egress connects the API server to Services, because there is no cluster network. It is an HTTP proxy on a
-// socket. The proxy connects to a loopback address instead of the Service's address.
+// Egress replaces the cluster network, which does not exist, for connections from the API server to Services. It is an
+// HTTP proxy on a socket that connects to a loopback address instead of the Service's address.
 type Egress struct {
 	address atomic.Pointer[string]
 	server  *http.Server
@@ -23,8 +23,8 @@ type Egress struct {
 	open map[net.Conn]bool // connections to the current address
 }
 
-// OpenEgress starts the proxy with its files in a folder, and returns the flag of kube-apiserver that
-// selects it.
+// OpenEgress starts the proxy with its files in a folder, and returns the kube-apiserver flag that makes the API server
+// use it.
 func OpenEgress(ctx context.Context, dir string) (*Egress, string, error) {
 	socket, config := filepath.Join(dir, "egress.socket"), filepath.Join(dir, "egress.yaml")
 	text := "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n- name: cluster\n" +
@@ -55,7 +55,6 @@ func (e *Egress) Route(address string) {
 	clear(e.open)
 }
 
-// Address returns the current address.
 func (e *Egress) Address() string { return *e.address.Load() }
 
 // ServeHTTP implements [http.Handler] for the method CONNECT.

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Main runs the tests of a package, and returns the exit status. The tests share a cluster. Before the tests it calls
+// Main runs the tests of a package with a shared cluster, and returns the exit status. Before the tests, it calls
 // prepare with a folder for temporary files. Main passes the flags to kube-apiserver.
 func Main(m *testing.M, prepare func(ctx context.Context, c *Cluster, dir string) error, flags ...string) int {
 	dir, err := os.MkdirTemp("", "e2e")

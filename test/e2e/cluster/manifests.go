@@ -84,7 +84,6 @@ func (c *Cluster) each(file string, do func(dynamic.ResourceInterface, *unstruct
 	}
 }
 
-// clientFor returns a client for objects of one kind and namespace.
 func (c *Cluster) clientFor(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Client.Discovery()))

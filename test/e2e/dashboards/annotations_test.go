@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// travels returns a history in which a node is rebooted and a GPU is lost at 4:21. A board with two GPUs moves to
-// another node at 3:17, half an hour after it left the first node. Another board moves at 0:50 and moves back at 4:47.
+// travels returns a history. A node is rebooted, and a GPU is lost at 4:21. A board with two GPUs moves to another node
+// at 3:17, half an hour after it left the first node. Another board moves at 0:50 and moves back at 4:47.
 func travels() []byte {
 	var h history
 	place := func(node, gpu, serial string, from, to time.Duration) {
@@ -35,8 +35,8 @@ func travels() []byte {
 	return h.bytes()
 }
 
-// TestAnnotations checks that each event is annotated once, with every step and at every phase of the steps. Dashboards
-// about selected boards must also mark the return of a board to a node within a day.
+// TestAnnotations checks that each event is annotated exactly once, for every step of the query and every phase of the
+// steps. Dashboards about selected boards must also mark the return of a board to a node within a day.
 func TestAnnotations(t *testing.T) {
 	rules, err := filepath.Abs("../../../dashboards/rules/placement.yaml")
 	check(t, err)

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// housed describes a GPU, the chassis that the driver reports for it, and the chassis of its machine. Each GPU has
+// housed describes a GPU with the chassis that the driver reports for it and the chassis of its machine. Each GPU has
 // an XID error.
 type housed struct{ uuid, node, chassis, machine string }
 
@@ -31,10 +31,10 @@ var housing = []housed{
 	{"GPU-5", "d", "", ""},
 }
 
-// chassisLink matches a link to the dashboard "Chassis".
 var chassisLink = regexp.MustCompile(`"url": "/d/gpuledger-chassis\?([^"]*)"`)
 
-// TestChassisLinks follows the links in the column "Chassis" of the panel "Failures by slot". The link in each row must lead to the row's GPUs.
+// TestChassisLinks follows the links in the column "Chassis" of the panel "Failures by slot". The link in each row must
+// open a page with the GPUs of that row.
 func TestChassisLinks(t *testing.T) {
 	var h history
 	for i, g := range housing {
@@ -65,7 +65,7 @@ func TestChassisLinks(t *testing.T) {
 	if diff := cmp.Diff(map[string]float64{"a C": 1, "b -": 2, "c -": 1, "d -": 1}, got); diff != "" {
 		t.Errorf("GPUs on the page that a row links (-want +got):\n%s", diff)
 	}
-	// If another chassis is selected later, the page must show only the GPUs of that chassis.
+	// If the user selects another chassis on this page, the page must show only the GPUs of that chassis.
 	for chassis, want := range map[string]float64{"C": 1, "D": 1} {
 		shown := panel(t, address, "chassis", "GPUs present", map[string]string{"chassis_serial": chassis, "machine": "b"}, at)
 		if len(shown) != 1 || shown[0].Value != want {
@@ -93,7 +93,8 @@ func chassisLinks(t *testing.T) []string {
 	return links
 }
 
-// followed returns the variables that the link of a cell in the column "Chassis" sets. Grafana shows an empty cell as "-".
+// followed returns the values that the link in a cell of the column "Chassis" gives to the variables. Grafana shows an
+// empty cell as "-".
 func followed(t *testing.T, link string, row map[string]string) map[string]string {
 	t.Helper()
 	given := make(map[string]string)

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// dashboard is the part of a dashboard that the tests read.
+// dashboard describes the fields of a dashboard that the tests read.
 type dashboard struct {
 	Templating struct {
 		List []struct {
@@ -38,7 +38,6 @@ func read(t *testing.T, path string) (d dashboard) {
 	return d
 }
 
-// variable matches a Grafana variable in a query.
 var variable = regexp.MustCompile(`\$([a-zA-Z_]\w*)`)
 
 // selected returns the value of a Grafana variable. A variable without a value matches everything.

@@ -15,9 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// capacity returns the history of three boards that draw 100 W each. Two of them are of the same model. A pod holds the
-// first board all the time, another pod holds the second board for an hour, and a job holds half of the third board for
-// an hour. The second board has an XID error, and the third board is lost once.
+// capacity returns the history of three boards that draw 100 W each. Two of them are of the same model. One pod always
+// holds the first board, another pod holds the second board for an hour, and a job holds half of the third board for an
+// hour. The second board has an XID error, and the third board is lost once.
 func capacity() []byte {
 	var h history
 	for i, model := range []string{"A100", "H100", "H100"} {
@@ -35,8 +35,8 @@ func capacity() []byte {
 	return h.bytes()
 }
 
-// TestFleet checks the values in the dashboard "Fleet" in the busiest hour, and the values for full hours one and
-// two hours later.
+// TestFleet checks the values in the dashboard "Fleet" in the busiest hour. One and two hours later, it checks the
+// values about full hours.
 func TestFleet(t *testing.T) {
 	var rules []string
 	for _, name := range []string{"energy", "placement"} {
@@ -66,7 +66,7 @@ func TestFleet(t *testing.T) {
 		{"Allocated share", ".*", peak, []map[string]float64{{"": 3.5 / 6}}},
 		{"Allocated share", "H100", peak, []map[string]float64{{"": 1.5 / 4}}},
 		{"GPUs present and allocated", ".*", peak, []map[string]float64{{"": 3}, {"": 2.5}}},
-		// The rules have no results for the hour of the failures yet.
+		// The rules do not have results yet for the hour of the failures.
 		{"Failures by model", ".*", now + 2*time.Minute, []map[string]float64{{"H100": 1}, {"H100": 1}}},
 		{"Failures by slot", ".*", now + 2*time.Minute, []map[string]float64{{"a C 2": 1}, {"a C 3": 1}}},
 		{"Failures by model", ".*", peak, []map[string]float64{{"H100": 1}, {"H100": 1}}},

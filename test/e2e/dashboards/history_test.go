@@ -14,18 +14,18 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// began is the start of the histories, and end is the time from the start to their end.
+// began is the start of the histories. end is the duration of the histories.
 var began = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 
 const end = 6 * time.Hour
 
-// These are the counters of boards and pods that are a hundred days old at the first scrape.
+// Counters of boards and pods that are a hundred days old at the first scrape.
 const (
 	oldSeconds = 100 * 86400
 	oldJoules  = 100 * oldSeconds
 )
 
-// history is a text in the OpenMetrics format with one sample per minute and series.
+// history is a document in the OpenMetrics format with one sample per minute and series.
 type history struct{ strings.Builder }
 
 // counter adds a series that begins with the value start and grows by rate per second.
@@ -65,7 +65,7 @@ func (h *history) unit(serial, gpu, name string, from, to time.Duration, watts, 
 	h.created("unit_allocation", labels, from, to, 0)
 }
 
-// created adds the creation time of a counter. It assumes that the counter grew by 100 per second until the
+// created adds the creation time of a counter, on the assumption that the counter grew by 100 per second until the
 // first sample.
 func (h *history) created(of, labels string, from, to time.Duration, start float64) {
 	h.counter("gpuledger_"+of+"_created_timestamp_seconds"+labels, from, to, float64(began.Add(from).Unix())-start/100, 0)
@@ -84,8 +84,7 @@ func backfilled(t *testing.T, name string, length time.Duration, history []byte,
 	}
 	check(t, s.Load(t.Context(), history))
 	for _, file := range rules {
-		// The rules for namespaces read results of the rules for workloads, so the rules for namespaces need a second
-		// run.
+		// The rules for namespaces read the results of the rules for workloads, so they need a second run.
 		for range 2 {
 			check(t, s.Evaluate(t.Context(), file, began, began.Add(length)))
 		}
@@ -95,8 +94,8 @@ func backfilled(t *testing.T, name string, length time.Duration, history []byte,
 	return s.URL()
 }
 
-// ask runs a query of a dashboard and returns the values by namespace and pod. Variables that are not given
-// have the same values as in TestDemo.
+// ask runs a query of a dashboard and returns the values by namespace and pod. All variables that are not in given have
+// the same values as in TestDemo.
 func ask(t *testing.T, address, file, query string, at time.Time, given map[string]string) map[string]float64 {
 	t.Helper()
 	expr := filled(query, file, given)
@@ -107,7 +106,6 @@ func ask(t *testing.T, address, file, query string, at time.Time, given map[stri
 	return all
 }
 
-// filled replaces the variables of a query.
 func filled(query, file string, given map[string]string) string {
 	return variable.ReplaceAllStringFunc(query, func(name string) string {
 		if value, ok := given[name[1:]]; ok {

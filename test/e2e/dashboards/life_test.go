@@ -11,9 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// lives returns the history of two boards that draw 100 W each and are old at the first scrape. The counter
-// of the first board restarts after two hours without scrapes. The second board has two GPUs and finally
-// loses one of them.
+// lives returns the history of two boards that draw 100 W each and are old at the first scrape. The counter of the
+// first board restarts after two hours without scrapes. The second board has two GPUs and loses one of them at the end.
 func lives() []byte {
 	var h history
 	h.board("S1", "GPU-1", 0, 2*time.Hour, oldJoules, 100)
@@ -32,8 +31,8 @@ func lives() []byte {
 	return h.bytes()
 }
 
-// TestLife checks that the dashboard "GPU life" shows the use in the time range, and that it adds up the GPUs
-// of a board.
+// TestLife checks that the dashboard "GPU life" shows the use in the time range, and that it adds up the use of both
+// GPUs of a board.
 func TestLife(t *testing.T) {
 	address := backfilled(t, "life", end, lives())
 	life := read(t, "../../../dashboards/gpu-life.json")

@@ -33,9 +33,8 @@ func money() []byte {
 	return h.bytes()
 }
 
-// TestMoney checks that the totals, namespaces, pods and units in the dashboard "Energy and cost" show the
-// correct energy of the same three hours. As in Grafana, the queries end a millisecond before the end of the
-// last hour.
+// TestMoney checks the totals, namespaces, pods and units in the dashboard "Energy and cost". All of them must show the
+// correct energy of the same three hours. As in Grafana, the queries end a millisecond before the end of the last hour.
 func TestMoney(t *testing.T) {
 	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
 	check(t, err)
@@ -68,7 +67,7 @@ func TestMoney(t *testing.T) {
 	}
 }
 
-// owned returns the teams of two namespaces, and the owners of two units.
+// owned returns series that name the teams of two namespaces and the owners of two units.
 func owned() string {
 	var h history
 	for _, namespace := range []string{"alpha", "beta"} {
@@ -79,8 +78,7 @@ func owned() string {
 	return h.String()
 }
 
-// statementTest contains the expected values of panels in the dashboard "Statement" for given values of its
-// variables.
+// statementTest contains values of variables in the dashboard "Statement", and the expected values of panels.
 type statementTest struct {
 	name      string
 	variables map[string]string
@@ -94,8 +92,7 @@ func statementTests() []statementTest {
 	const trainHours, shortHours, resetHours, oldHours = 3.0, 2.5, 3 - 1.0/60, 2.5
 	const jobHours, userHours = 3 * 0.5, 0.0
 	pods, units := train+short+reset+old, job+user
-	// amounts returns the results of each query of a table: energy, its idle part, GPU hours, active GPU hours, and
-	// cost.
+	// amounts returns the results of a table's queries: energy, its idle part, GPU hours, active GPU hours, and cost.
 	amounts := func(energy, hours, active map[string]float64) []map[string]float64 {
 		idle, cost := make(map[string]float64), make(map[string]float64)
 		for name, kWh := range energy {

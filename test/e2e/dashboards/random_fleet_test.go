@@ -19,10 +19,9 @@ import (
 
 var seed = flag.Uint64("seed", 0, "`seed` of the random fleets; 0 means 1 in a short run, and the current time otherwise")
 
-// length is the length of the random histories.
 const length = 9 * time.Hour
 
-// use describes a time in which a pod or a unit holds half of a GPU or the whole GPU.
+// use is a span in which a pod or a unit holds a whole GPU or half of a GPU.
 type use struct {
 	from, to time.Duration
 	share    float64
@@ -37,14 +36,14 @@ type drawnGPU struct {
 	xids                                      []time.Duration
 }
 
-// drawn is a random fleet. failed contains the failed scrapes, by node.
+// drawn is a random fleet. failed contains the times of the failed scrapes, by node.
 type drawn struct {
 	gpus   []drawnGPU
 	failed map[string]map[time.Duration]bool
 }
 
 // draw draws a fleet of three nodes. Pods and units start and end at least six minutes before or after a full hour.
-// However, scrapes around full hours can fail. Between the scrapes around two full hours, a counter of seconds may
+// However, scrapes near a full hour can fail. Between the scrapes near two full hours, a counter of seconds may
 // therefore grow by more or less than an hour.
 func draw(random *rand.Rand) (d drawn) {
 	d.failed = make(map[string]map[time.Duration]bool)
@@ -71,8 +70,7 @@ func draw(random *rand.Rand) (d drawn) {
 	return d
 }
 
-// draw draws the uses and the faults of a GPU. At least ten minutes pass between the end of a use and the start
-// of the next use.
+// draw draws the uses and the faults of a GPU. Between two uses, at least ten minutes pass.
 func (g *drawnGPU) draw(random *rand.Rand) {
 	until := length
 	if random.IntN(3) == 0 {
@@ -106,7 +104,7 @@ func (g *drawnGPU) draw(random *rand.Rand) {
 	}
 }
 
-// phase is the time of a scrape in its minute.
+// Every minute is scraped at this second.
 const phase = 17 * time.Second
 
 // samples adds a series for a GPU, with the value at each successful scrape between two times.
@@ -154,11 +152,11 @@ func (d drawn) history() []byte {
 	return h.bytes()
 }
 
-// present reports whether the driver listed the GPU at a time or later.
+// present reports whether a driver lists the GPU at the given time or later.
 func (g drawnGPU) present(from time.Duration) bool { return g.lost == 0 || g.lost > from }
 
-// held returns the longest time in a range for which one owner held the GPU or a part of the GPU. The time is returned
-// as a share of the range.
+// held returns the longest time in a range during which one owner held the GPU or a part of it, as a share of the
+// range.
 func (g drawnGPU) held(from, to time.Duration) (share float64) {
 	for _, u := range g.uses {
 		share = max(share, (min(to, u.to)-max(from, u.from)).Seconds()/(to-from).Seconds())
@@ -166,8 +164,8 @@ func (g drawnGPU) held(from, to time.Duration) (share float64) {
 	return share
 }
 
-// free returns the minimum number of GPUs without an owner in any full hour for which the rules have results
-// at a given time.
+// free returns the smallest number of GPUs that had no owner in a full hour, over all hours for which the rules have
+// results at a given time.
 func (d drawn) free(model string, at time.Duration) int {
 	fewest := len(d.gpus)
 	for hour := time.Duration(0); hour+2*time.Hour <= at.Truncate(time.Hour); hour += time.Hour {
@@ -213,8 +211,8 @@ func (d drawn) scraped(g drawnGPU, from, to time.Duration) bool {
 	return false
 }
 
-// TestRandomFleets compares the dashboard "Fleet", with its range of 90 days, with random fleets at random
-// times.
+// TestRandomFleets draws random fleets, and compares the panels of the dashboard "Fleet" with them at random times. The
+// range of the dashboard is 90 days.
 func TestRandomFleets(t *testing.T) {
 	var rules []string
 	for _, name := range []string{"energy", "placement"} {
@@ -245,13 +243,12 @@ func TestRandomFleets(t *testing.T) {
 	}
 }
 
-// compare compares the panels for a model with the fleet at a given time.
 func (d drawn) compare(t *testing.T, address, model string, at time.Duration) {
 	t.Helper()
 	got := make(map[string][]map[string]float64)
 	for _, p := range read(t, "../../../dashboards/fleet.json").Panels {
 		for _, q := range p.Targets {
-			// These are Grafana's values of the variables for a range of 90 days.
+			// For a range of 90 days, Grafana gives these values to the variables.
 			expr := filled(q.Expr, "fleet", map[string]string{"__range": "7776000s", "__interval": "7776s", "__rate_interval": "7836s", "model": model})
 			samples, err := prometheus.Query(t.Context(), address, expr, began.Add(at))
 			check(t, err)
@@ -284,8 +281,8 @@ func (d drawn) compare(t *testing.T, address, model string, at time.Duration) {
 	}
 }
 
-// counts compares the numbers of GPUs. A lost GPU stays visible in Prometheus for five minutes, and rates cover four to
-// six minutes, so a range of numbers is accepted.
+// counts compares the numbers of GPUs. It accepts a range of numbers, because a lost GPU stays visible in Prometheus
+// for five minutes, and rates cover four to six minutes.
 func (d drawn) counts(t *testing.T, where, model string, at time.Duration, got func(panel string) float64) {
 	t.Helper()
 	var least, most, leastHeld, mostHeld float64
