@@ -26,8 +26,8 @@ import (
 // checkpointsFile contains the ConfigMap for checkpoints, and the role for it.
 const checkpointsFile = "../../../manifests/components/checkpoints/checkpoints.yaml"
 
-// checkpointsURL writes the files that a pod gets from its service account, and returns the URL of a ConfigMap. The URL
-// names these files.
+// checkpointsURL writes the files that a pod gets from its service account, and returns a ConfigMap's URL that names
+// these files.
 func checkpointsURL(t *testing.T, config *rest.Config, name string) string {
 	t.Helper()
 	account := t.TempDir()
@@ -38,8 +38,8 @@ func checkpointsURL(t *testing.T, config *rest.Config, name string) string {
 	return "configmap:gpuledger/" + name + "?" + url.Values{"server": {config.Host}, "account": {account}}.Encode()
 }
 
-// TestCheckpoints publishes checkpoints of several archives at the same time in a ConfigMap of a real API server, with
-// the rights in the manifests. With these checkpoints, the test then detects a truncated chain.
+// TestCheckpoints publishes the checkpoints of several archives at the same time in a ConfigMap of a real API server,
+// with the rights from the manifests. Then it uses these checkpoints to detect a truncated chain.
 func TestCheckpoints(t *testing.T) {
 	ctx := t.Context()
 	created := meta.CreateOptions{}

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// documented returns the commands in a section of the pages about the installation. The only change is that references
-// to the manifests are replaced with paths in this tree. folder is the working directory of the commands.
+// documented returns the commands in a section of the pages about the installation. In the commands, paths in this tree
+// replace the addresses of the manifests. folder is the working directory of the commands.
 func documented(t *testing.T, section, folder string) []string {
 	t.Helper()
 	var pages []byte
@@ -36,7 +36,7 @@ func documented(t *testing.T, section, folder string) []string {
 	return markdown.Commands(here.Replace(text))
 }
 
-// containing returns the only command that contains a text.
+// containing returns the only command that contains a string.
 func containing(t *testing.T, commands []string, text string) string {
 	t.Helper()
 	var found []string
@@ -61,7 +61,7 @@ func tryShell(t *testing.T, folder, command string) (string, error) {
 	return string(out), err
 }
 
-// shell runs commands, fails the test if one of them fails, and returns the output of the last command.
+// shell runs commands and returns the output of the last command. The test fails if a command fails.
 func shell(t *testing.T, folder string, commands ...string) string {
 	t.Helper()
 	var last string

@@ -35,13 +35,13 @@ func diagnosis(t *testing.T, pod *core.Pod) string {
 	return report.String()
 }
 
-// applies reports whether, according to doctor, the policy applies to a pod.
+// applies reports whether the policy applies to a pod according to doctor's report.
 func applies(report string) bool {
 	return strings.Contains(report, "older than the policy") || strings.Contains(report, "the policy applies")
 }
 
-// TestDoctorParameters compares the decisions of doctor and of the API server for various parameters of the
-// policy.
+// TestDoctorParameters compares the decisions of doctor and of the API server for several values of the policy's
+// parameters.
 func TestDoctorParameters(t *testing.T) {
 	pod := example(t, installers[0])
 	for _, tt := range []struct {
@@ -67,7 +67,7 @@ func TestDoctorParameters(t *testing.T) {
 		{"pullSecrets", "a, -b", false},
 	} {
 		patchParameter(t, tt.key, tt.value)
-		// The API server reads the changed ConfigMap only after a short delay.
+		// The API server needs a moment to read the changed ConfigMap.
 		eventually(t, "the API server decides on "+tt.key+" "+quote(t, tt.value), func() bool {
 			got, err := createAs(t, daemonSetController, "kube-system", pod)
 			check(t, err)
@@ -79,8 +79,8 @@ func TestDoctorParameters(t *testing.T) {
 	}
 }
 
-// TestDoctor runs kubectl gpuledger doctor several times, first in a cluster without gpuledger and finally
-// with an exporter on each Node.
+// TestDoctor runs kubectl gpuledger doctor several times, first in a cluster without gpuledger and at last with an
+// exporter on each Node.
 func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.Symlink(program.BuiltFor(t, "gpuledger-archive"), filepath.Join(dir, "kubectl-gpuledger")))

@@ -13,10 +13,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestForgedExporter checks that the reconciler ignores forged exporters. A user has all rights in a
-// namespace that has the same name as another installer's namespace, and creates pods there that look like
-// exporters. No Node may get labels from these pods, because the reconciler reads only the overlay's own
-// DaemonSet.
+// TestForgedExporter checks that the reconciler ignores forged exporters. A user who has all rights in a namespace,
+// which has the same name as another installer's namespace, creates pods there that look like exporters. No Node may
+// get labels from these pods, because the reconciler reads only the overlay's own DaemonSet.
 func TestForgedExporter(t *testing.T) {
 	binary := program.BuiltFor(t, "gpuledger-reconciler")
 	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // runs after the pods were deleted, because no kubelet ends them
@@ -28,7 +27,7 @@ func TestForgedExporter(t *testing.T) {
 
 	startReconciler(t, binary, deploymentArguments(t)...)
 	eventually(t, "the Node has labels", func() bool { return labels(t, "gpu-1")["gpuledger.io/gpu-0"] == "1650000000001" })
-	// In two more rounds, the reconciler would read the forged pod.
+	// If the reconciler read the forged pod, it would do so within two more rounds.
 	rounds := asked.Load() + 2
 	eventually(t, "the exporter is read again", func() bool { return asked.Load() >= rounds })
 	if n := forged.Load(); n > 0 {
@@ -39,7 +38,7 @@ func TestForgedExporter(t *testing.T) {
 	}
 }
 
-// unlabel removes the reconciler's fields from a Node with an empty server-side apply.
+// unlabel removes the reconciler's fields from a Node, by an empty server-side apply.
 func unlabel(t *testing.T, node string) {
 	t.Helper()
 	nothing := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q}}`, node)
@@ -48,9 +47,9 @@ func unlabel(t *testing.T, node string) {
 	check(t, err)
 }
 
-// forgedOnNode2 creates a DaemonSet with a pod on gpu-2 that serves a forged page. The DaemonSet is created by a user
-// who has all rights in the namespace gpu-operator and no rights elsewhere. forgedOnNode2 returns the number of
-// requests for the page.
+// forgedOnNode2 creates a DaemonSet with a pod on gpu-2 that serves a forged page. The creator is a user who has all
+// rights in the namespace gpu-operator and no rights elsewhere. forgedOnNode2 returns the number of requests for the
+// page.
 func forgedOnNode2(t *testing.T) interface{ Load() int64 } {
 	t.Helper()
 	const namespace, name = "gpu-operator", "nvidia-device-plugin-daemonset"

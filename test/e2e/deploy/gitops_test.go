@@ -15,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// These are the field managers of the GitOps controllers.
+// Field managers of the GitOps controllers.
 const (
 	flux = "kustomize-controller"
 	argo = "argocd-controller"
 )
 
-// TestFlux checks that Flux restores the selected nodes of the example after a change by kubectl. If the
-// nodes are not in Git, Flux must remove the setting, so that no node is selected.
+// TestFlux checks that Flux restores the selected nodes of the example after a change by kubectl. If Git does not
+// contain the setting, Flux must remove it, so that no node is selected.
 func TestFlux(t *testing.T) {
 	asked := device(t)
 	inGit := fromExample(t, "flux/gpuledger.yaml")
@@ -72,8 +72,8 @@ func TestArgoCD(t *testing.T) {
 	wantCanary(t, asked)
 }
 
-// device installs the device plugin of the GPU Operator. The returned function creates the plugin's pod for a
-// node in a dry run.
+// device installs the GPU Operator's device plugin. The returned function creates the plugin's pod for a node in a dry
+// run.
 func device(t *testing.T) func(node string) *core.Pod {
 	t.Helper()
 	operator := installers[2]
@@ -87,13 +87,13 @@ func device(t *testing.T) func(node string) *core.Pod {
 	}
 }
 
-// wantCanary waits until the policy adds the container on gpu-001 but not on gpu-003. The examples name only gpu-001.
+// wantCanary waits until the policy adds the container on gpu-001 but not on gpu-003. The examples select only gpu-001.
 func wantCanary(t *testing.T, asked func(node string) *core.Pod) {
 	t.Helper()
 	eventually(t, "only the canary is chosen", func() bool { return hasSidecar(asked("gpu-001")) && !hasSidecar(asked("gpu-003")) })
 }
 
-// wantNoDrift waits until another apply would change nothing.
+// wantNoDrift waits until kubectl diff reports that another apply would change nothing.
 func wantNoDrift(t *testing.T, manager, folder string) {
 	t.Helper()
 	eventually(t, "kubectl diff finds no change", func() bool {
@@ -109,16 +109,15 @@ func kubectlSets(t *testing.T, nodes string) {
 	shell(t, "", strings.Replace(command, "gpu-001, gpu-002", nodes, 1))
 }
 
-// reconcile applies a folder like a GitOps controller: it is a server-side apply that overrides conflicts,
-// with the controller as field manager.
+// reconcile applies a folder as a GitOps controller does: with a server-side apply that overrides conflicts, and with
+// the controller as field manager.
 func reconcile(t *testing.T, manager, folder string) {
 	t.Helper()
 	kubectl(t, "apply", "--server-side", "--force-conflicts", "--field-manager="+manager, "-k", folder)
 }
 
-// fluxReconciles applies a folder like Flux's kustomize-controller. Before the apply, the controller takes
-// over the fields of managers that have names with the prefix kubectl. The apply therefore removes fields
-// that are not in Git.
+// fluxReconciles applies a folder as Flux's kustomize-controller does. Before the apply, the controller takes over the
+// fields of all managers whose names begin with kubectl. The apply therefore removes fields that are not in Git.
 func fluxReconciles(t *testing.T, folder string) {
 	t.Helper()
 	configMaps := world.Client.CoreV1().ConfigMaps("gpuledger")
@@ -138,8 +137,7 @@ func fluxReconciles(t *testing.T, folder string) {
 	reconcile(t, flux, folder)
 }
 
-// fromExample returns a folder that contains the kustomization that an example defines for its GitOps
-// controller.
+// fromExample returns a folder with the kustomization from an example for a GitOps controller.
 func fromExample(t *testing.T, file string) string {
 	t.Helper()
 	type build struct {

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// helmEnv is the environment variable that contains the folder of helm. tools/servers builds helm.
+	// helmEnv is the environment variable with the folder of helm, which tools/servers builds.
 	helmEnv = "GPULEDGER_E2E_HELM"
 	// chart is the folder into which make chart writes the chart.
 	chart = "../../../bin/chart/gpuledger"
@@ -28,11 +28,11 @@ const (
 	chartSource = "../../../charts/gpuledger/"
 )
 
-// published matches the chart's address in its README. The address does not exist before the first release.
+// published matches the chart's address in its README. The chart is not at this address before the first release.
 var published = regexp.MustCompile(`oci://ghcr\.io/gpuledger/charts/gpuledger --version \S+`)
 
-// TestHelmReadme runs the commands in the chart's README, from installation to removal, with a path in place
-// of the chart's address.
+// TestHelmReadme runs the commands in the chart's README, from installation to removal. A path replaces the chart's
+// address.
 func TestHelmReadme(t *testing.T) {
 	text, err := os.ReadFile(chartSource + "README.md")
 	check(t, err)
@@ -61,9 +61,9 @@ func TestHelmReadme(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// TestHelm runs the chart with several files of values. A second apply must change no object, and a
-// server-side diff, as in Argo CD and Flux, must find no change. Another image must change only the objects
-// with this image. After the removal, no object may be left.
+// TestHelm runs the chart with several files of values. A second apply must change no object, and a server-side diff,
+// as in Argo CD and Flux, must find no change. A change of an image must change only the objects that contain this
+// image. After the removal, no object may be left.
 func TestHelm(t *testing.T) {
 	withImage := map[string][]string{
 		"everything":         {"DaemonSet gpuledger", "DaemonSet gpuledger-prepull"},
@@ -98,8 +98,8 @@ func TestHelm(t *testing.T) {
 	}
 }
 
-// settled waits until the controllers, which have just started, have created their accounts. Then it returns the
-// objects in the cluster.
+// The controllers have just started. settled waits until they have created their accounts, and returns the objects in
+// the cluster.
 func settled(t *testing.T) []object {
 	t.Helper()
 	var objects []object
@@ -182,8 +182,8 @@ func TestHelmNodes(t *testing.T) {
 }
 
 // TestHelmRefusals checks that the chart refuses two operations: the installation of a second release, and a change of
-// the mode if this change would leave nodes without an exporter. With the commands in the error messages and the notes,
-// every node must have an exporter at every moment, for both directions of the change.
+// the mode that would leave nodes without an exporter. It then changes the mode in both directions with the commands in
+// the error messages and the notes. During each change, every node must have an exporter at every moment.
 func TestHelmRefusals(t *testing.T) {
 	before := settled(t)
 	operator := installers[2]
@@ -286,7 +286,7 @@ func helmRefuses(t *testing.T, command, reason string) string {
 	return out
 }
 
-// wantExporters checks that the reconciler and Prometheus read the pods of exactly these DaemonSets.
+// wantExporters checks that the reconciler and Prometheus read the pods of exactly the given DaemonSets.
 func wantExporters(t *testing.T, daemonSets ...string) {
 	t.Helper()
 	if want, got := "--exporter.daemonsets="+strings.Join(daemonSets, ","), deploymentArguments(t); !slices.Contains(got, want) {

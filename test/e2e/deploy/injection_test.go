@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// These are the users that create pods.
+// Users that create pods.
 const (
 	daemonSetController = "system:serviceaccount:kube-system:daemon-set-controller"
 	controllerManager   = "system:kube-controller-manager"
@@ -67,7 +67,7 @@ func TestInjection(t *testing.T) {
 	}
 }
 
-// policyActs waits until the policy is in force. This takes a moment after the creation of the policy.
+// policyActs waits until the policy takes effect, a moment after its creation.
 func policyActs(t *testing.T, i installer, example *core.Pod) {
 	t.Helper()
 	eventually(t, "the policy adds the container", func() bool {
@@ -95,8 +95,8 @@ func fresh(pod *core.Pod) *core.Pod {
 	return n
 }
 
-// without returns a copy of a pod. The copy lacks our container, the fields that differ between pods, and the fields
-// that admission adds.
+// without returns a copy of a pod without our container, without the fields that differ between pods, and without the
+// fields that admission adds.
 func without(pod *core.Pod) *core.Pod {
 	n := &core.Pod{Spec: *pod.Spec.DeepCopy()}
 	n.Annotations = maps.Clone(pod.Annotations)
@@ -125,8 +125,8 @@ func without(pod *core.Pod) *core.Pod {
 	return n
 }
 
-// TestOneContainer checks that the policy, the kustomize patch and the exporter's own DaemonSet
-// create the same container with the same volumes.
+// TestOneContainer checks that three ways create the same container with the same volumes: the policy, the kustomize
+// patch and the exporter's own DaemonSet.
 func TestOneContainer(t *testing.T) {
 	apply(t, "-k", overlay("dra"))
 	standalone := podsOf(t, "gpuledger", "gpuledger")[0]
@@ -189,7 +189,7 @@ func TestPatched(t *testing.T) {
 	}
 }
 
-// staticManifest matches the URL of the device plugin's static manifest in the documentation.
+// staticManifest matches the URL of the device plugin's static manifest in our documentation.
 var staticManifest = regexp.MustCompile(`https://raw\.githubusercontent\.com/\S+`)
 
 // TestStandalone checks that pods of the exporter's own DaemonSet have no token. It also checks that the controller
@@ -221,8 +221,8 @@ func TestStandalone(t *testing.T) {
 	}
 }
 
-// TestTwoForms checks the overlay in docs/platforms.md that contains both the policy and the exporter's own
-// DaemonSet. Pods of both kinds must exist, and the reconciler must read both.
+// TestTwoForms checks the overlay in docs/platforms.md that contains both the policy and the exporter's own DaemonSet.
+// Both must create pods, and the reconciler must read both kinds of pods.
 func TestTwoForms(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
@@ -273,8 +273,8 @@ func TestBeforeRelease(t *testing.T) {
 	}
 }
 
-// TestAnotherNamespace checks the commands in docs/platforms.md for a device plugin that has another name and
-// is in another namespace. The policy, the reconciler and Prometheus must select only this device plugin.
+// TestAnotherNamespace checks the commands in docs/platforms.md for a device plugin with another name in another
+// namespace. The policy, the reconciler and Prometheus must select only this device plugin.
 func TestAnotherNamespace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -308,8 +308,7 @@ func TestAnotherNamespace(t *testing.T) {
 	}
 }
 
-// bind assigns a pod to its node, like the scheduler. It deletes the pod after the test, since no
-// kubelet does.
+// bind assigns a pod to its node, as the scheduler does. It deletes the pod after the test, because no kubelet does.
 func bind(t *testing.T, pod *core.Pod) {
 	t.Helper()
 	binding := &core.Binding{ObjectMeta: meta.ObjectMeta{Name: pod.Name}, Target: core.ObjectReference{Kind: "Node", Name: node(pod)}}

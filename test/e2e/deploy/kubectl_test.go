@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// try runs kubectl and returns its standard output. An error includes all output.
+// try runs kubectl and returns its standard output. An error contains all output.
 func try(t *testing.T, stdin string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), world.kubectl, args...)
@@ -35,7 +35,7 @@ func environment() []string {
 		"PATH="+os.Getenv(kubectlEnv)+":"+os.Getenv(helmEnv)+":"+os.Getenv("PATH"))
 }
 
-// kubectl runs kubectl, fails the test if kubectl fails, and returns its standard output.
+// kubectl runs kubectl and returns its standard output. If kubectl fails, the test fails.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := try(t, "", args...)
@@ -62,10 +62,9 @@ func remove(t *testing.T, args ...string) {
 	}
 }
 
-// hangTimeout is long enough for a busy machine, so it only detects a hang.
+// A test that waits longer than this hangs. The timeout is long enough for a busy machine.
 const hangTimeout = 3 * time.Minute
 
-// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for begun := time.Now(); !ok(); {

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kubelet sets the status of the exporter's containers like a kubelet. A container with a new image gets a
-// new id and is ready a second later. A container with the image "broken" is never ready. A container with
-// the image "dying" becomes ready and then restarts repeatedly.
+// kubelet sets the status of the exporter's containers as a kubelet does. A container with a new image gets a new id
+// and is ready a second later. A container with the image "broken" is never ready. A container with the image "dying"
+// becomes ready and then restarts repeatedly.
 type kubelet struct {
 	t        *testing.T
 	together chan struct{} // closed when two containers with the tag "together" start at the same time
@@ -102,7 +102,7 @@ func (k *kubelet) report(ctx context.Context, pod *core.Pod, image string, resta
 	}
 }
 
-// begin records the pod's image. It reports whether the image is new. In this case, a new container starts.
+// begin records the pod's image. It reports whether the image is new, which means that a new container starts.
 func (k *kubelet) begin(pod, image string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,7 +123,7 @@ func (k *kubelet) end(pod string) {
 	delete(k.starting, pod)
 }
 
-// settled reports whether the containers of both pods are ready. If so, it resets the number of simultaneous
+// settled reports whether the containers of both pods are ready. If they are, it resets the number of simultaneous
 // starts.
 func (k *kubelet) settled() bool {
 	k.mu.Lock()

@@ -30,8 +30,8 @@ type kyvernoPolicy struct {
 }
 
 // TestKyverno checks that the expressions in the example for Kyverno change the same pods in the same way as the
-// admission policy. The test does not run Kyverno. Instead, the API server evaluates the expressions, with a literal in
-// place of the ConfigMap that Kyverno reads.
+// admission policy does. The test does not run Kyverno. Instead, the API server evaluates the expressions, with a
+// literal in place of the ConfigMap that Kyverno reads.
 func TestKyverno(t *testing.T) {
 	rendered := kubectl(t, "kustomize", manifests+"examples/kyverno")
 	for kind, want := range map[string]int{"MutatingPolicy": 1, "MutatingAdmissionPolicy": 0, "MutatingAdmissionPolicyBinding": 0, "ConfigMap": 1} {

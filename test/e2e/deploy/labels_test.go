@@ -63,8 +63,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// standaloneOnNode1 serves an inventory in place of the exporter's pod on gpu-1. It returns the number of
-// requests for the inventory.
+// standaloneOnNode1 replaces the exporter's pod on gpu-1 with a server that returns an inventory. It returns the number
+// of requests for the inventory.
 func standaloneOnNode1(t *testing.T) *atomic.Int64 {
 	t.Helper()
 	port, asked := inventory(t, "gpu-1", "1650000000001")
@@ -91,8 +91,8 @@ func inventory(t *testing.T, node, serial string) (port int, asked *atomic.Int64
 	return server.Listener.Addr().(*net.TCPAddr).Port, asked
 }
 
-// runs binds a pod to its node, like the scheduler, and sets its status to running with the loopback address,
-// like the kubelet.
+// runs makes a pod run: it binds the pod to its node, as the scheduler does, and sets its status to Running with a
+// loopback address, as the kubelet does.
 func runs(t *testing.T, pod *core.Pod) {
 	t.Helper()
 	bind(t, pod)
@@ -102,8 +102,7 @@ func runs(t *testing.T, pod *core.Pod) {
 	check(t, err)
 }
 
-// deploymentArguments returns the reconciler's arguments in its Deployment. It expands $(NAME) in the same
-// way as the kubelet.
+// deploymentArguments returns the reconciler's arguments in its Deployment. It expands $(NAME) as the kubelet does.
 func deploymentArguments(t *testing.T) []string {
 	t.Helper()
 	deployment, err := world.Client.AppsV1().Deployments("gpuledger").Get(t.Context(), "gpuledger-reconciler", meta.GetOptions{})
@@ -127,7 +126,7 @@ func access(t *testing.T) []string {
 	return []string{"--kubeconfig=" + kubeconfig}
 }
 
-// labels returns the labels of a Node with the prefix gpuledger.io/.
+// labels returns those labels of a Node that begin with gpuledger.io/.
 func labels(t *testing.T, name string) map[string]string {
 	t.Helper()
 	node, err := world.Client.CoreV1().Nodes().Get(t.Context(), name, meta.GetOptions{})
@@ -152,7 +151,7 @@ func startReconciler(t *testing.T, binary string, args ...string) *program.Progr
 	return r
 }
 
-// logged returns the whole log of a program.
+// logged returns everything that a program has logged.
 func logged(t *testing.T, p *program.Program) string {
 	t.Helper()
 	log, err := os.ReadFile(p.Log)

@@ -16,7 +16,7 @@ import (
 )
 
 // TestLifeCycle checks the commands in docs/install.md for the GPU Operator, from installation to removal. The commands
-// install the exporter on a canary and then on the other node, upgrade the exporter in place, try an upgrade that
+// install the exporter on a canary node and then on the other node, upgrade the exporter in place, try an upgrade that
 // fails, and remove every object.
 func TestLifeCycle(t *testing.T) {
 	operator := installers[2]
@@ -30,7 +30,7 @@ func TestLifeCycle(t *testing.T) {
 	shell(t, "", strings.NewReplacer("gpu-001", "gpu-1", "gpu-002", "gpu-9").Replace(containing(t, canary, "gpu-001")))
 	policyActs(t, operator, onTheNode(t, first, "gpu-1"))
 	eventually(t, "the reconciler's pods are admitted", func() bool { return len(ourPods(t)) == 2 })
-	// A second apply of the manifests must not cause a conflict and must not end the canary.
+	// A second apply of the manifests must not cause a conflict and must not remove the exporter from the canary node.
 	kubectl(t, "apply", "--server-side", "-k", overlay("operator"))
 
 	preflight := containing(t, canary, "--dry-run=server")
@@ -140,7 +140,8 @@ func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	if out, err := run("registry.example.com/gpuledger:2"); err != nil || out != "" {
 		t.Errorf("second upgrade to the same image: %v, want no output:\n%s", err, out)
 	}
-	// These two containers become ready only after both were replaced.
+	// These two containers become ready only after both were replaced, so the script must replace them at the same
+	// time.
 	if out, err := run("registry.example.com/gpuledger:together", "2"); err != nil {
 		t.Errorf("upgrade of two pods at once: %v\n%s", err, out)
 	}
@@ -208,7 +209,7 @@ func upgrade(t *testing.T, nodes string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// strangersPod creates an unrelated pod with a container named gpuledger.
+// strangersPod creates a pod of another program with a container named gpuledger.
 func strangersPod(t *testing.T) *core.Pod {
 	t.Helper()
 	pods := world.Client.CoreV1().Pods("elsewhere")

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package deploy_test applies the manifests to a real API server with kubectl, and checks the pods that a
-// real DaemonSet controller creates. The device plugins' DaemonSets equal the ones from NVIDIA's installers.
-// There is no kubelet, so no pod starts.
+// Package deploy_test applies the manifests to a real API server with kubectl, and checks the pods that a real
+// DaemonSet controller creates. The DaemonSets of the device plugins equal those of NVIDIA's installers. There is no
+// kubelet, so no container starts.
 package deploy_test
 
 import (
@@ -18,11 +18,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// kubectlEnv is the environment variable that contains the folder of kubectl. tools/servers builds kubectl.
+// kubectlEnv is the environment variable with the folder of kubectl, which tools/servers builds.
 const kubectlEnv = "GPULEDGER_E2E_KUBECTL"
 
-// world is shared by all tests. The tests run one after the other, and each removes the objects that it
-// applied.
+// All tests share the world. They run in sequence, and each test removes the objects that it applied.
 var world struct {
 	*cluster.Cluster
 	kubectl, kubeconfig string
@@ -70,8 +69,7 @@ func prepare(ctx context.Context, c *cluster.Cluster, dir string) error {
 	return readyNodes(ctx, c)
 }
 
-// readyNodes removes the taint that admission adds to a new node, because no kubelet reports the nodes as
-// ready.
+// readyNodes removes the taint that admission adds to a new node, because no kubelet reports that the nodes are ready.
 func readyNodes(ctx context.Context, c *cluster.Cluster) error {
 	for _, name := range []string{"gpu-1", "gpu-2"} {
 		patch := []byte(`[{"op": "remove", "path": "/spec/taints"}]`)

@@ -42,7 +42,7 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
-// taken checks, in a dry run, that the API server accepts each object in a text. The validation is strict, so it
+// taken checks that the API server accepts each object in a YAML stream, in a dry run. The validation is strict, so it
 // rejects unknown fields.
 func taken(t *testing.T, text string) {
 	t.Helper()
@@ -72,8 +72,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestPodMonitor checks the component podmonitor in each overlay. The component must scrape exactly those pods that
-// belong to the DaemonSet that the reconciler reads.
+// TestPodMonitor checks the component podmonitor in each overlay. Prometheus must scrape exactly the pods of the
+// DaemonSet that the reconciler reads.
 func TestPodMonitor(t *testing.T) {
 	overlays, err := filepath.Glob(manifests + "overlays/*")
 	check(t, err)
@@ -100,7 +100,7 @@ func TestPodMonitor(t *testing.T) {
 	}
 }
 
-// compose writes a kustomization into a folder. The given resources and components are paths relative to this
+// compose writes a kustomization into a folder. The given paths of resources and components are relative to this
 // package. compose makes them relative to the folder, as kustomize requires.
 func compose(t *testing.T, folder string, kustomization map[string]any) {
 	t.Helper()
@@ -137,7 +137,7 @@ func TestComponents(t *testing.T) {
 	if len(folders) < 10 {
 		t.Fatalf("found %d components, want at least 10", len(folders))
 	}
-	// resources contains the bases for components that do not support the GPU Operator's overlay.
+	// resources contains the bases for components that cannot be added to the overlay for the GPU Operator.
 	resources := map[string]string{
 		"exporter": "manifests/base/reconciler", "web-config": "manifests/overlays/aks", "nfd": "manifests/overlays/aks", "gpu-nodes": "manifests/overlays/aks",
 		"runtime-class": "manifests/overlays/standalone", "k0s": "manifests/overlays/standalone",

@@ -11,7 +11,6 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// installer describes one way to install the device plugin.
 type installer struct {
 	name      string // name of the overlay, and of the folder in testdata/installers
 	namespace string
@@ -50,7 +49,7 @@ func podsOf(t *testing.T, namespace, daemonSet string) []core.Pod {
 	return pods
 }
 
-// container returns the container gpuledger of a pod, or nil.
+// container returns the container gpuledger of a pod, or nil if the pod has none.
 func container(pod *core.Pod) *core.Container {
 	for i := range pod.Spec.Containers {
 		if pod.Spec.Containers[i].Name == "gpuledger" {
@@ -72,7 +71,7 @@ func ours(pod *core.Pod) []core.Volume {
 	return slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), func(v core.Volume) bool { return !strings.HasPrefix(v.Name, "gpuledger-") })
 }
 
-// tokenOf returns the name of the volume that mounts a token in the container, or "".
+// tokenOf returns the name of the volume that contains a token and is mounted in the container, or "".
 func tokenOf(pod *core.Pod, c *core.Container) string {
 	for _, m := range c.VolumeMounts {
 		for _, v := range pod.Spec.Volumes {
@@ -84,7 +83,7 @@ func tokenOf(pod *core.Pod, c *core.Container) string {
 	return ""
 }
 
-// checkPod checks the properties that every pod of a device plugin must have if it contains our container.
+// checkPod checks the properties that every device plugin pod with our container must have.
 func checkPod(t *testing.T, pod *core.Pod, plugin string) {
 	t.Helper()
 	c := container(pod)

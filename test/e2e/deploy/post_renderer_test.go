@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestPostRenderer checks that the documented Helm commands install the device plugin's chart with the same container
-// as the kustomize patch. Helm must refuse a chart without a device plugin.
+// TestPostRenderer checks the documented Helm commands. With the device plugin's chart, they must create the same
+// container as the kustomize patch. For a chart without a device plugin, Helm must fail.
 func TestPostRenderer(t *testing.T) {
 	i := installers[1]
 	if i.name != "helm" {

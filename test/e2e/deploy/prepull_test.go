@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestGPUNodes checks that the overlay standalone selects exactly the nodes that have a certain label. Either an
-// administrator sets this label, or a program sets it on GPU nodes.
+// TestGPUNodes checks that the overlay standalone selects exactly the nodes that have a certain label. An administrator
+// or a program sets this label on GPU nodes.
 func TestGPUNodes(t *testing.T) {
 	kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present-")
 	defer kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present=true")
@@ -32,7 +32,7 @@ func TestGPUNodes(t *testing.T) {
 		kubectl(t, "label", "node", "gpu-1", label+"=true")
 		eventually(t, "a node is chosen by "+label, chosen(1))
 		kubectl(t, "label", "node", "gpu-1", label+"-")
-		// While a node's pod is not bound, the controller checks the node again only if the DaemonSet changes.
+		// While a node's pod is not bound, the controller checks the node again only after a change of the DaemonSet.
 		kubectl(t, "annotate", "daemonset", "--namespace=gpuledger", "gpuledger", "--overwrite", fmt.Sprint("look-again=", i))
 		eventually(t, "no node is chosen", chosen(0))
 	}
@@ -56,8 +56,8 @@ func TestRuntimeClass(t *testing.T) {
 	}
 }
 
-// TestPrepull checks that the commands in docs/platforms.md detect when every GPU node has the image. If no
-// node is selected, the commands must not report success.
+// TestPrepull checks that the commands in docs/platforms.md detect when all GPU nodes have the image. If no node is
+// selected, the commands must not report success.
 func TestPrepull(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestReadme runs every variant of the commands for Kubernetes in the README's table of installations, and the
-// command that builds the chart. It replaces the addresses of the chart and the manifest with paths.
+// TestReadme runs the command that builds the chart, and every variant of the commands for Kubernetes in the README's
+// table of installations. Paths replace the addresses of the chart and the manifest.
 func TestReadme(t *testing.T) {
 	release := regexp.MustCompile(`https://\S+/releases/download/v[0-9.]+/(\S+)`)
 	before := settled(t)
@@ -47,8 +47,8 @@ func TestReadme(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// wantBuilt checks that the installed images have the registry R and the tag from the command, and the names
-// in docs/images.md.
+// wantBuilt checks that the installed images have the registry R and the tag in the command, and the names in
+// docs/images.md.
 func wantBuilt(t *testing.T) {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/images.md")
@@ -65,8 +65,8 @@ func wantBuilt(t *testing.T) {
 	}
 }
 
-// readmeCommands returns the commands of the table's rows. A row "the same with `--set key=a`, `b`" stands
-// for two variants of the first row's command for a release.
+// readmeCommands returns the commands of the table's rows. A row "the same with `--set key=a`, `b`" contains two
+// variants of the first row's command for a release.
 func readmeCommands(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../../README.md")

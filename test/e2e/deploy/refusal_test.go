@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// forceful sets the failurePolicy of the policy or the webhook to Fail. With the shipped value, Ignore, the API
-// server ignores errors in the policy, so no test would detect them.
+// forceful sets the failurePolicy of the policy or the webhook to Fail. With the shipped value Ignore, the API server
+// ignores errors in the policy, so the tests would not detect them.
 func forceful(t *testing.T) {
 	t.Helper()
 	patch := []byte(`{"spec": {"failurePolicy": "Fail"}}`)
@@ -30,7 +30,7 @@ func forceful(t *testing.T) {
 // device plugin.
 func example(t *testing.T, i installer) *core.Pod { return exampleBy(t, i, byPolicy) }
 
-// exampleBy is like example, for either the policy or the webhook.
+// exampleBy is [example] with the policy or the webhook.
 func exampleBy(t *testing.T, i installer, by string) *core.Pod {
 	t.Helper()
 	apply(t, "-f", i.file())
@@ -125,7 +125,7 @@ func whichPods(t *testing.T, by string) {
 	}
 }
 
-// windows changes a pod for Windows nodes, on which no container may have Linux settings.
+// windows changes a pod into a pod for Windows nodes, in which no container may have Linux settings.
 func windows(p *core.Pod, system *core.PodOS, nodes map[string]string) {
 	p.Spec.OS, p.Spec.NodeSelector = system, nodes
 	for i := range p.Spec.Containers {
@@ -134,7 +134,7 @@ func windows(p *core.Pod, system *core.PodOS, nodes map[string]string) {
 }
 
 // TestShapes checks that the pods of each installer get the container, both with and without volumes and annotations of
-// their own. The policy adds volumes and annotations to both kinds of pods.
+// their own. In both cases, the policy adds its volumes and annotations.
 func TestShapes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -218,7 +218,7 @@ func TestParameters(t *testing.T) {
 		check(t, err)
 		return got
 	}
-	// The API server applies changed parameters only after a short delay.
+	// The API server needs a moment to apply changed parameters.
 	set := func(t *testing.T, key, value string, seen func() bool) {
 		t.Helper()
 		patchParameter(t, key, value)
@@ -315,7 +315,7 @@ func onNode(name string) func(*core.Pod) {
 	}
 }
 
-// chooseAll sets the parameters so that the policy adds the container on every node.
+// chooseAll sets the parameters that make the policy add the container on every node.
 func chooseAll(t *testing.T) {
 	t.Helper()
 	patchParameter(t, "nodes", "*")
@@ -338,8 +338,8 @@ func changeParameters(t *testing.T, operation string) {
 	check(t, err)
 }
 
-// TestTypo checks a policy that sets an unknown field. The API server accepts this policy, but then rejects the device
-// plugin's pod, although failures of the policy are ignored. For this reason the policy is generated from Go types.
+// TestTypo shows why the policy is generated from Go types: the API server accepts a policy that sets an unknown field,
+// but then rejects the device plugin's pod, although failures of the policy are ignored.
 func TestTypo(t *testing.T) {
 	static := installers[0]
 	pod := example(t, static)

@@ -18,8 +18,8 @@ type replica struct {
 	metrics string // URL of the page with metrics
 }
 
-// serveWebhook runs the reconciler with the arguments in its Deployment and the rights of its service
-// account, and connects the API server to it.
+// serveWebhook runs the reconciler with the arguments in its Deployment and the rights of its service account. It
+// routes the API server's calls of the webhook to this reconciler.
 func serveWebhook(t *testing.T) *replica {
 	t.Helper()
 	r := startReplica(t, "one")
@@ -42,7 +42,7 @@ func startReplica(t *testing.T, name string, flags ...string) *replica {
 	return r
 }
 
-// ready requests the reconciler's readiness in the same way as a kubelet.
+// ready requests the reconciler's readiness, as a kubelet does.
 func ready(t *testing.T, r *replica) bool {
 	t.Helper()
 	out, err := tryShell(t, "", "curl --silent --fail http://"+r.metrics+"/-/ready")
@@ -61,7 +61,7 @@ func requests(t *testing.T, r *replica, result string) float64 {
 	return sum
 }
 
-// trusted waits until the leader has written the certificate authority to the webhook's configuration.
+// trusted waits until the leader has written its CA certificate to the webhook's configuration.
 func trusted(t *testing.T) {
 	t.Helper()
 	eventually(t, "the webhook has caBundle", func() bool {

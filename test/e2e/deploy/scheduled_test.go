@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestScheduled checks that the scheduler assigns pods to their nodes after the policy has changed the pods. The
-// scheduler must also find a node for the reconciler.
+// TestScheduled checks that the scheduler assigns pods to their nodes after the policy has changed the pods, and that
+// it finds a node for the reconciler.
 func TestScheduled(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
@@ -48,7 +48,7 @@ func TestScheduled(t *testing.T) {
 	})
 }
 
-// giveRoom sets the capacity of the nodes, like a kubelet.
+// giveRoom sets the capacity of the nodes, as a kubelet does.
 func giveRoom(t *testing.T) {
 	t.Helper()
 	const room = `{"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}`
@@ -59,8 +59,8 @@ func giveRoom(t *testing.T) {
 	}
 }
 
-// forget deletes the pods in some namespaces without a grace period, because no kubelet reports that they
-// have ended.
+// forget deletes the pods in some namespaces without a grace period, because no kubelet would report that they have
+// ended.
 func forget(t *testing.T, namespaces ...string) {
 	t.Helper()
 	for _, namespace := range namespaces {

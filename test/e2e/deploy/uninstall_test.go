@@ -55,8 +55,8 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// TestReinstall checks that gpuledger can be installed again after it was removed in the order in
-// docs/install.md. If the order differs, the API server ignores later changes of the parameters.
+// TestReinstall checks that gpuledger can be installed again after it was removed in the order in docs/install.md. In
+// another order, the API server would ignore later changes of the parameters.
 func TestReinstall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -84,8 +84,8 @@ func TestReinstall(t *testing.T) {
 	eventually(t, "the new image is in force", func() bool { return container(asked()).Image == "registry.example.com/another" })
 }
 
-// TestCleanupFailed checks that the command in docs/install.md reports a failed Job at once, and does not
-// wait until the Job is complete.
+// TestCleanupFailed checks that the command in docs/install.md reports a failed Job immediately, instead of waiting
+// until the Job is complete.
 func TestCleanupFailed(t *testing.T) {
 	kubectl(t, "create", "namespace", "gpuledger")
 	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
@@ -97,8 +97,8 @@ func TestCleanupFailed(t *testing.T) {
 	}
 }
 
-// uninstall runs the commands of the section Uninstall for the installed parts. The caller restarts
-// the device plugin, if there is one.
+// uninstall runs the commands of the section Uninstall for the installed parts. If there is a device plugin, the caller
+// restarts it.
 func uninstall(t *testing.T, reconciler string, policy, labels bool) {
 	t.Helper()
 	commands := documented(t, "## Uninstall", t.TempDir())
@@ -115,8 +115,8 @@ func uninstall(t *testing.T, reconciler string, policy, labels bool) {
 	shell(t, "", containing(t, commands, "kubectl delete --all-namespaces"))
 }
 
-// nothingLeft checks that the cluster contains the same objects as before the installation, and that the
-// command in docs/install.md lists no remaining object.
+// nothingLeft checks that the cluster contains the same objects as before the installation, and that the documented
+// command that lists remaining objects prints nothing.
 func nothingLeft(t *testing.T, before []object) {
 	t.Helper()
 	if diff := cmp.Diff(before, everything(t), cmp.AllowUnexported(object{})); diff != "" {
@@ -130,8 +130,8 @@ func nothingLeft(t *testing.T, before []object) {
 	}
 }
 
-// runJob runs the Job's pod like a kubelet. It runs the program with the container's arguments and the rights
-// of the pod's service account, and sets the final status. Then it closes ended.
+// runJob runs the Job's pod as a kubelet does. It runs the program with the container's arguments and the rights of the
+// pod's service account, and sets the final status. Then it closes ended.
 func runJob(t *testing.T, binary string) (ended <-chan struct{}) {
 	t.Helper()
 	done := make(chan struct{})
@@ -206,8 +206,8 @@ func TestUninstallHost(t *testing.T) {
 	}
 }
 
-// cleanHost runs the init container's program. In the arguments, it replaces the mount paths with the mounted
-// paths below the folder host.
+// cleanHost runs the program of the init container. In the arguments, the mounted paths below the folder host replace
+// the mount paths.
 func cleanHost(t *testing.T, exporter, host string, d *apps.DaemonSet) (string, error) {
 	t.Helper()
 	pod := d.Spec.Template.Spec
@@ -223,9 +223,8 @@ func cleanHost(t *testing.T, exporter, host string, d *apps.DaemonSet) (string, 
 	return string(out), err
 }
 
-// object contains the compared properties of an API object: its name, and whether it mentions gpuledger. If
-// the object has a controller, the name is the name of the controller, because the object's own name is
-// generated.
+// object contains the properties of an API object that the tests compare: its name, and whether it mentions gpuledger.
+// If the object has a controller, the name is the controller's name, because the object's own name is generated.
 type object struct {
 	name string
 	ours bool

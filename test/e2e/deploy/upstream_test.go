@@ -17,9 +17,9 @@ import (
 
 var allNamespaces = []string{"kube-system", "nvidia-device-plugin", "gpu-operator"}
 
-// upstream contains the DaemonSets in the tests, as namespace/name. The key is the component that adds the
-// container to these DaemonSets; the default overlays have an empty key. Each installation leaves the other
-// DaemonSets unchanged.
+// upstream contains the DaemonSets to which an installation adds the container, as namespace/name. The key is the
+// component of the installation, or empty for the default overlays. Each installation must leave all other DaemonSets
+// unchanged.
 var upstream = map[string][]string{
 	"": {
 		"kube-system/nvidia-device-plugin-daemonset", "nvidia-device-plugin/nvdp-nvidia-device-plugin", "gpu-operator/nvidia-device-plugin-daemonset",
@@ -49,8 +49,8 @@ var variants = map[string]map[string]string{
 	"no Secret":  {"nodes": "*", "webSecret": "No"},
 }
 
-// TestUpstream checks that the policy and the webhook add the container to the same pods and that the
-// resulting pods are equal. It uses pods from upstream's templates, with all parameters, and random pods.
+// TestUpstream checks that the policy and the webhook add the container to the same pods and that the resulting pods
+// are equal. It uses the pods of upstream's templates with all variants of the parameters, and random pods.
 func TestUpstream(t *testing.T) {
 	for _, i := range installers {
 		apply(t, "-f", i.file())
@@ -85,7 +85,7 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// admitAll returns the pods after admission, for each variant of the parameters and for random pods.
+// admitAll returns the pods after admission: the given pods for each variant of the parameters, and random pods.
 func admitAll(t *testing.T, pods map[string]*core.Pod, injected []string, random *rand.Rand) map[string]*core.Pod {
 	t.Helper()
 	results := make(map[string]*core.Pod)
@@ -97,7 +97,7 @@ func admitAll(t *testing.T, pods map[string]*core.Pod, injected []string, random
 	}
 	for _, name := range slices.Sorted(maps.Keys(variants)) {
 		parameters := variants[name]
-		// Each variant has its own image. The image shows whether the variant is in force.
+		// The image is different for each variant, so the test can detect which variant is in force.
 		image := "registry.example.com/gpuledger:" + strings.ReplaceAll(name, " ", "-")
 		setParameters(t, image, map[string]string{"nodes": "*"})
 		eventually(t, "the image is in force", func() bool { c := container(admit(first)); return c != nil && c.Image == image })
@@ -169,8 +169,8 @@ func randomPod(of *core.Pod, random *rand.Rand) *core.Pod {
 	return p
 }
 
-// normalized returns an admitted pod without its random names. It checks and removes the annotation that names
-// the origin of the container.
+// normalized removes the random names from an admitted pod. It also checks and removes the annotation that names the
+// origin of the container.
 func normalized(t *testing.T, pod *core.Pod) *core.Pod {
 	t.Helper()
 	p := pod.DeepCopy()
@@ -196,7 +196,6 @@ func normalized(t *testing.T, pod *core.Pod) *core.Pod {
 	return p
 }
 
-// setParameters replaces all parameters.
 func setParameters(t *testing.T, image string, parameters map[string]string) {
 	t.Helper()
 	data := maps.Clone(parameters)

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/certificate"
 )
 
-// TestWebhookRights checks that the reconciler's account can change only caBundle in its webhook and the Secret
-// with the certificates. It must have no other rights for admission and Secrets.
+// TestWebhookRights checks that the reconciler's account can change only the caBundle of its webhook and the Secret
+// with the certificates. It must have no other rights for admission or Secrets.
 func TestWebhookRights(t *testing.T) {
 	apply(t, "-k", "testdata/webhook")
 	config, err := world.ServiceAccount(t.Context(), "gpuledger", "gpuledger-reconciler")

@@ -19,8 +19,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// TestWebhookDown checks that a pod of the device plugin is created without the container, within seconds,
-// while the reconciler is stopped, hangs or is not trusted. Afterwards, pods must get the container again.
+// TestWebhookDown checks pods of the device plugin that are created while the reconciler is stopped, hangs or is not
+// trusted. They must be created within seconds, without the container. Afterwards, new pods must get the container
+// again.
 func TestWebhookDown(t *testing.T) {
 	static := installers[0]
 	pod := exampleBy(t, static, byWebhook)
@@ -84,8 +85,8 @@ func TestWebhookDown(t *testing.T) {
 	}
 }
 
-// TestWithoutPolicyAPI checks the webhook on an API server that behaves as Kubernetes 1.34, where
-// MutatingAdmissionPolicy is not served.
+// TestWithoutPolicyAPI checks the webhook on an API server that, as in Kubernetes 1.34, does not serve
+// MutatingAdmissionPolicy.
 func TestWithoutPolicyAPI(t *testing.T) {
 	dir, err := os.MkdirTemp("", "e2e") // a short path, because it contains a socket
 	check(t, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// These are the windows of the questions. They end at the end of the tape.
+// The windows of the questions end at the end of the tape.
 var (
 	lastHour   = window{end - 60, end}
 	lastDay    = window{end - day, end}
@@ -17,7 +17,7 @@ var (
 	everything = window{end - 90*day, end}
 )
 
-// answers returns the expected results at the end of the tape. The value of $window is a day.
+// answers returns the expected answers at the end of the tape, for a $window of a day.
 func (p *tape) answers(serial, chassis string) map[string]prometheus.Answer {
 	all := p.placements(serial, chassis)
 	maps.Copy(all, p.statements(serial))
@@ -56,7 +56,7 @@ func (p *tape) placements(serial, chassis string) map[string]prometheus.Answer {
 
 func one(n int) prometheus.Answer { return prometheus.Answer{Want: map[string]float64{"": float64(n)}} }
 
-// moments returns the first or the last time of each board, in seconds since the epoch.
+// moments returns the first or the last time at which each board has a sample, in seconds since the epoch.
 func (p *tape) moments(w window, k key, last bool) map[string]float64 {
 	found := make(map[string]float64)
 	for _, s := range p.lines {
@@ -74,7 +74,7 @@ func (p *tape) moments(w window, k key, last bool) map[string]float64 {
 	return found
 }
 
-// several returns the number of values of a label for each board. It omits boards that have only one value.
+// several returns how many different values of a label each board has. It omits boards with only one value.
 func (p *tape) several(boards map[string]float64, label string) map[string]float64 {
 	counts := make(map[string]float64)
 	for serial := range boards {
@@ -85,25 +85,25 @@ func (p *tape) several(boards map[string]float64, label string) map[string]float
 	return counts
 }
 
-// without removes the keys of the second map from the first map, and returns the first map.
+// without removes the keys of b from a, and returns a.
 func without(a, b map[string]float64) map[string]float64 {
 	maps.DeleteFunc(a, func(k string, _ float64) bool { _, there := b[k]; return there })
 	return a
 }
 
-// The following functions return keys from labels that other programs report for a pod.
+// workload returns the workload of a series' pod. The following functions also derive keys from labels that other
+// programs report for a pod.
 func workload(s *line) (string, bool) {
 	return s.cluster + " " + s.labels["namespace"] + " Job " + s.base(), true
 }
 
-// chat returns the key of a series if the series belongs to the workload chat.
 func chat(s *line) (string, bool) {
 	key, _ := workload(s)
 	return key, s.base() == "chat"
 }
 
-// model returns a key with the namespace of a series and the model of its GPU. The placement of the GPU contains the
-// model as a label.
+// model returns a key that contains the namespace of a series and the model of its GPU. The model is a label of the
+// GPU's placement.
 func (p *tape) model(s *line) (string, bool) {
 	for _, place := range p.lines {
 		if place.name == placement && place.labels["UUID"] == s.labels["UUID"] {
@@ -123,7 +123,6 @@ var byNamespace = []string{"cluster", "namespace"}
 
 var byWorkload = []string{"cluster", "namespace", "workload_kind", "workload_name"}
 
-// price is the price of a kilowatt-hour.
 const price = 0.25
 
 func (p *tape) statements(serial string) map[string]prometheus.Answer {
@@ -165,7 +164,6 @@ func (p *tape) statements(serial string) map[string]prometheus.Answer {
 	}
 }
 
-// scaled multiplies every value by a factor.
 func scaled(values map[string]float64, factor float64) map[string]float64 {
 	for k := range values {
 		values[k] *= factor
@@ -173,7 +171,7 @@ func scaled(values map[string]float64, factor float64) map[string]float64 {
 	return values
 }
 
-// hours counts the hours of the last day for which each rule had samples.
+// hours returns, for each rule, the number of hours of the last day in which the rule had samples.
 func (p *tape) hours() map[string]float64 {
 	counts := make(map[string]float64)
 	for _, of := range []struct{ rule, metric string }{

@@ -18,20 +18,20 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// These are the indexes of the nodes, and the position that the moved board has in each node.
+// Indexes of the nodes, and the position of the moved board in each node.
 const (
 	nodeA, nodeB, nodeC = 0, 1, 2 // A and B are in the cluster east, C is in the cluster west
 	traveller           = 0
 	spare               = 9 // the first machine with boards that replace the moved boards
 )
 
-// scrape is the interval of all scrapes, and retention is the time for which ended pods are kept.
+// All targets are scraped at the interval scrape. Ended pods are kept for the time retention.
 const (
 	scrape    = time.Second
 	retention = 3 * time.Second
 )
 
-// life contains a fleet and its history.
+// life contains a fleet, its history, and the servers that store it.
 type life struct {
 	t        *testing.T
 	fleet    *fleet.Fleet
@@ -96,7 +96,7 @@ func (l *life) boot(i int) {
 	l.legs[i] = append(l.legs[i], first)
 }
 
-// remember stores the last pages of a node in its current boot.
+// remember stores the last pages of a node in the leg for its current boot.
 func (l *life) remember(i int) {
 	l.t.Helper()
 	newest := l.legs[i][len(l.legs[i])-1]
@@ -171,7 +171,6 @@ func (l *life) pod(i int, name string) string {
 	return ""
 }
 
-// ask evaluates a query in Thanos.
 func (l *life) ask(promql string, at time.Time) []prometheus.Sample {
 	l.t.Helper()
 	samples, err := prometheus.Query(l.t.Context(), l.query, promql, at)
@@ -179,7 +178,7 @@ func (l *life) ask(promql string, at time.Time) []prometheus.Sample {
 	return samples
 }
 
-// pass waits for a time in which only the scenario's events occur.
+// pass waits while only the scenario's events occur.
 func pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {
@@ -249,7 +248,7 @@ func (w *observer) highestOf(name string) map[series]float64 {
 	return found
 }
 
-// shows reports whether the last page of a series' node contained the series.
+// shows reports whether the last page of the series' node contained the series.
 func (w *observer) shows(s series) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

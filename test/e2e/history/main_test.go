@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// hangTimeout is the timeout for steps that take about a second on an idle machine.
+// A step that takes longer than this hangs. On an idle machine, it takes about a second.
 const hangTimeout = 2 * time.Minute
 
-// eventually repeats a check until it returns no error.
 func eventually(t *testing.T, what string, ask func() error) {
 	t.Helper()
 	err := ask()

@@ -18,12 +18,10 @@ const (
 	board          = "gpuledger_board_energy_joules_total"
 )
 
-// lag is the maximum increase of a counter after its last scrape: two intervals at the power limit
-// of an H100.
+// A counter can increase by at most lag after its last scrape: two intervals at the power limit of an H100.
 const lag = float64(2*scrape/time.Second) * 700
 
-// TestLife causes outages, moves and the death of a node, and compares the results of Thanos with
-// them.
+// TestLife causes outages, moves and the death of a node, and checks that Thanos returns the correct results.
 func TestLife(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -52,7 +50,7 @@ func TestLife(t *testing.T) {
 	t.Run("questions", func(t *testing.T) { l.askHistory(t) })
 }
 
-// askHistory runs the documented queries on a slow-motion copy of this life.
+// askHistory runs the documented queries on a copy of this life in slow motion.
 func (l *life) askHistory(t *testing.T) {
 	for _, s := range l.servers {
 		s.program.Stop()
@@ -90,8 +88,8 @@ func (l *life) thanosDown(t *testing.T) {
 	})
 }
 
-// prometheusDown stops the Prometheus of the cluster east until a pod on each node of the cluster has ended
-// and the pod's account is retired. It returns the series of these pods.
+// prometheusDown stops the Prometheus of the cluster east. It waits until a pod on each node of the cluster has ended
+// and the account of the pod has retired. It returns the series of these pods.
 func (l *life) prometheusDown() map[series]bool {
 	l.t.Helper()
 	ending := make(map[series]bool)
@@ -115,7 +113,7 @@ func (l *life) prometheusDown() map[series]bool {
 	return ending
 }
 
-// arrived waits until Thanos has all samples up to a given time.
+// arrived waits until Thanos has all samples until a given time.
 func (l *life) arrived(at time.Time) {
 	l.t.Helper()
 	eventually(l.t, "Thanos has all samples", func() error {
@@ -141,7 +139,7 @@ func (l *life) checkMoves(t *testing.T, now time.Time) {
 }
 
 // checkMissed checks pods that ended while Prometheus was down. Thanos must contain a pod's energy only up to the
-// outage, but it must contain all energy of the pod's board. The difference shows the missing energy.
+// outage, but it must contain all energy of the pod's board. So the energy that is missing is the difference.
 func (l *life) checkMissed(t *testing.T, missed map[series]bool, at time.Time) {
 	value := func(s series) float64 {
 		found := l.ask(fmt.Sprintf("max_over_time(%s{node=%q,serial=%q,pod=%q}[1h])", s.Name, s.Node, s.Serial, s.Pod), at)
@@ -162,8 +160,7 @@ func (l *life) checkMissed(t *testing.T, missed map[series]bool, at time.Time) {
 	}
 }
 
-// checkStatement checks that every other counter arrived completely, except for its growth after the last
-// scrape.
+// checkStatement checks that all other counters arrived completely, except for the growth after their last scrapes.
 func (l *life) checkStatement(t *testing.T, missed map[series]bool, now time.Time) {
 	for _, name := range []string{allocation, board} {
 		got := make(map[series]float64)

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// These are the times of the events on the tape, in minutes. A tray was present for an hour, nine days before
-// the other nodes. A node takes ten minutes to boot.
+// Times of the events on the tape, in minutes. A tray was present for an hour, nine days before the other nodes. A node
+// takes ten minutes to boot.
 const (
 	oldTray    = -9 * 24 * 60
 	firstMove  = 20 * 60
@@ -46,7 +46,7 @@ func (l *life) record(old *leg) *tape {
 	return p
 }
 
-// tray returns the leg of a rack's tray that was present for a while.
+// tray returns the leg of a tray that was in a rack only for a while.
 func tray(t *testing.T, f *fleet.Fleet) *leg {
 	t.Helper()
 	n := fleet.Node{Cluster: "west", Scenario: "gb200", Machine: simnode.Machine{Number: 3}, Address: program.AddressFor(t)}
@@ -89,8 +89,8 @@ func (p *tape) store(t *testing.T, f *fleet.Fleet) string {
 	return url
 }
 
-// evaluate evaluates rules over the history of a cluster from a given minute on, and stores the results in
-// its Prometheus.
+// evaluate evaluates rules over the history of a cluster, beginning at a given minute, and stores the results in its
+// Prometheus.
 func (p *tape) evaluate(t *testing.T, s prometheus.Server, rules string, from int) {
 	t.Helper()
 	file, err := filepath.Abs(filepath.Join("..", "..", "..", "dashboards", "rules", rules))
@@ -98,10 +98,11 @@ func (p *tape) evaluate(t *testing.T, s prometheus.Server, rules string, from in
 	check(t, s.Evaluate(t.Context(), file, p.at(from), p.at(end+60)))
 }
 
-// nothing is the title of the query that returns no result for a correct record.
+// The query with this title returns no result if the record is correct.
 const nothing = "Pods with several series on a GPU"
 
-// askAll runs every query about the history and checks the results. Every expected result must have a query.
+// askAll runs every documented query about the history and compares the results with the expected answers. For every
+// expected answer, there must be a query.
 func (p *tape) askAll(t *testing.T, url string, variables map[string]string) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)

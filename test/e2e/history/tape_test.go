@@ -23,14 +23,13 @@ type leg struct {
 	from, to    int // first and last minute on the tape
 }
 
-// tape contains the legs in slow motion: a second becomes an hour, and counters grow evenly. Queries can therefore
-// cover days, and the correct result of each query is known.
+// tape contains the legs in slow motion: a second becomes an hour, and counters grow evenly. So the tape can cover
+// days, and the correct result of each query is known.
 type tape struct {
 	began time.Time // time of minute 0
 	lines map[string]*line
 }
 
-// line is a series and its samples, with the minute of each sample.
 type line struct {
 	name, cluster string
 	labels        map[string]string
@@ -46,7 +45,7 @@ var families = []string{
 	"gpuledger_allocation_idle_energy_joules_total", "gpuledger_allocation_active_seconds_total",
 }
 
-// play writes a leg to the tape. A series that is not on the last page keeps its first value and ends in the
+// play writes a leg to the tape. A series that is missing from the last page keeps its first value and ends in the
 // middle of the leg.
 func (p *tape) play(t *testing.T, l *leg) {
 	t.Helper()
@@ -72,7 +71,7 @@ func (p *tape) play(t *testing.T, l *leg) {
 	}
 }
 
-// index returns the samples of a metric by their series.
+// index returns the samples of a metric by the labels of their series.
 func index(name string, page exposition.Page) map[string]*dto.Metric {
 	all := make(map[string]*dto.Metric)
 	for _, m := range page[name].GetMetric() {
@@ -93,7 +92,7 @@ func (s *line) add(minute int, value float64) {
 	s.minutes, s.values = append(s.minutes, minute), append(s.values, value)
 }
 
-// beside adds series about pods from two other sources: the reconciler and kube-state-metrics.
+// beside adds the series about pods that the reconciler and kube-state-metrics serve.
 func (p *tape) beside() {
 	for _, s := range slices.Collect(maps.Values(p.lines)) {
 		if s.name != "gpuledger_allocation_seconds_total" {
@@ -134,7 +133,6 @@ func teamOfWorkload(name string) string {
 	return "batchers"
 }
 
-// at returns the time of a minute on the tape.
 func (p *tape) at(minute int) time.Time { return p.began.Add(time.Duration(minute) * time.Minute) }
 
 // openMetrics returns the series of a cluster in the OpenMetrics format.
@@ -158,10 +156,9 @@ func (p *tape) openMetrics(cluster string) []byte {
 	return []byte(text.String())
 }
 
-// window is a part of the tape. It includes the minute to, but not the minute from.
+// window is a part of the tape. It includes the minute to and excludes the minute from.
 type window struct{ from, to int }
 
-// has reports whether a series has a sample in a window.
 func (s *line) has(w window) bool {
 	return slices.ContainsFunc(s.minutes, func(m int) bool { return m > w.from && m <= w.to })
 }
@@ -183,7 +180,7 @@ func (s *line) grown(w window) (sum float64) {
 	return sum
 }
 
-// key returns the name of the result to which a series belongs, or false if it belongs to no result.
+// key returns the name of the result to which a series belongs. ok is false if it belongs to no result.
 type key func(*line) (key string, ok bool)
 
 // by returns a key that joins the values of the given labels.
@@ -204,7 +201,7 @@ func (s *line) key(names []string) string {
 	return strings.Join(values, " ")
 }
 
-// where restricts a key to series that have the given label value.
+// where restricts a key to series with the given label value.
 func (k key) where(name, value string) key {
 	return func(s *line) (string, bool) {
 		if s.labels[name] != value {
@@ -225,7 +222,7 @@ func (p *tape) sum(name string, w window, k key) map[string]float64 {
 	return sums
 }
 
-// present returns the keys of the series that a metric has in a window, like a query with group.
+// present returns the keys of a metric's series that have a sample in a window, as PromQL's group does.
 func (p *tape) present(name string, w window, k key) map[string]float64 {
 	found := make(map[string]float64)
 	for _, s := range p.lines {

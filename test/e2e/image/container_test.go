@@ -44,7 +44,6 @@ func (c container) command(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// spec returns the container's configuration in the format of the OCI runtime specification.
 func (c container) spec(t *testing.T) map[string]any {
 	t.Helper()
 	uid, gid, _ := strings.Cut(c.image.Config.User, ":")
@@ -87,7 +86,6 @@ func (c container) output(t *testing.T) string {
 	return string(out)
 }
 
-// start runs the container until the test ends.
 func (c container) start(t *testing.T) {
 	t.Helper()
 	cmd := c.command(t)
@@ -112,7 +110,7 @@ func number(t *testing.T, text string) int {
 	return n
 }
 
-// eventually waits until a condition holds, for at most 30 s.
+// eventually waits until a condition holds. The test fails after 30 s.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !ok(); {

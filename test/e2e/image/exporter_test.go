@@ -57,8 +57,8 @@ func TestExporter(t *testing.T) {
 	}
 }
 
-// TestCleanup checks that the program in the image removes an exporter's files from a node. It runs as uid 0
-// without a capability, with the arguments and mounts of manifests/uninstall/host.
+// TestCleanup checks that the program in the image removes an exporter's files from a node. The program runs as uid 0
+// without capabilities, with the arguments and mounts of manifests/uninstall/host.
 func TestCleanup(t *testing.T) {
 	folder := t.TempDir()
 	run, kubelet := filepath.Join(folder, "run"), filepath.Join(folder, "kubelet")

@@ -44,7 +44,7 @@ func open(t *testing.T, target, arch string) image {
 	return i
 }
 
-// program returns the path of the image's program on this machine.
+// program returns the path of the unpacked program.
 func (i image) program() string { return filepath.Join(i.root, i.Config.Entrypoint[0]) }
 
 func version() string { return os.Getenv("GPULEDGER_E2E_VERSION") }
@@ -80,8 +80,8 @@ func TestPrograms(t *testing.T) {
 			}
 		}
 		folder := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[arch]
-		// The driver's library needs the last four libraries in this list. In newer versions of glibc, these four are
-		// empty stubs.
+		// The driver's library needs the four additional libraries. In newer versions of glibc, these four are empty
+		// stubs.
 		needed := append(libraries(t, exporter.program()), "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1")
 		for _, library := range needed {
 			if _, err := os.Stat(filepath.Join(exporter.root, "usr/lib", folder, library)); err != nil {
@@ -91,7 +91,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestAuthorities checks that the archive's image has certificate authorities, for stores and
+// TestAuthorities checks that the archive's image contains CA certificates, which the archive needs for stores and
 // databases outside the cluster.
 func TestAuthorities(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {

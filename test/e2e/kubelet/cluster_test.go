@@ -10,7 +10,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// podNetwork connects the pods of the node with each other and with the node.
 const podNetwork = `{
 	"cniVersion": "1.0.0",
 	"name": "e2e",
@@ -20,7 +19,7 @@ const podNetwork = `{
 	}]
 }`
 
-// dnsConfig makes CoreDNS resolve only the cluster's names.
+// dnsConfig makes CoreDNS resolve only the names of the cluster.
 const dnsConfig = `.:53 {
 	bind ` + nodeIP + `
 	errors

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// containerdConfig uses the kubelet's cgroup driver. It copies file systems instead of stacking them, because
-// the images are tiny and copies work on every file system. restrict_oom_score_adj lets root without
+// containerdConfig selects the kubelet's cgroup driver. containerd copies file systems instead of stacking them,
+// because the images are tiny and copies work on every file system. restrict_oom_score_adj lets root without
 // CAP_SYS_RESOURCE start containers.
 const containerdConfig = `version = 2
 root = "DIR/containerd/root"
@@ -64,17 +64,17 @@ func ctr(args ...string) (string, error) {
 	return output("ctr", append([]string{"--namespace=k8s.io"}, args...)...)
 }
 
-// running describes a running container according to containerd. The tests compare it with the values from gpuledger.
-// gpuledger does not use containerd.
+// running describes a container that runs according to containerd. The tests compare it with the values from gpuledger,
+// which does not use containerd.
 type running struct {
 	gpu.Owner
 	ID      string
 	Sandbox bool     // the PID of the pod's pause container
 	PIDs    []uint32 // PIDs, beginning with the container's first process
-	Devices []string // devices in the environment, which the device plugin sets
+	Devices []string
 }
 
-// containers returns the running containers sorted by name. It omits containers that end during the call.
+// containers returns the running containers, sorted by name. If a container ends during the call, it is omitted.
 func containers(t *testing.T) []running {
 	t.Helper()
 	list, err := ctr("tasks", "list")
@@ -102,8 +102,8 @@ func compareRunning(a, b running) int {
 	)
 }
 
-// inspect returns a running container, or false if it has ended. The kubelet sets its labels
-// through the CRI.
+// inspect returns a running container, or false if the container has ended. The container has the labels that the
+// kubelet sets through the CRI.
 func inspect(id, pid string) (running, bool) {
 	out, err := ctr("containers", "info", id)
 	if err != nil {
@@ -132,7 +132,7 @@ func inspect(id, pid string) (running, bool) {
 	return r, len(r.PIDs) > 0
 }
 
-// devicesOf returns the devices that a process's environment lists.
+// devicesOf returns the devices in the environment of a process.
 func devicesOf(pid string) []string {
 	env, err := os.ReadFile(filepath.Join("/proc", pid, "environ"))
 	if err != nil {

@@ -55,8 +55,8 @@ func (n *node) testExporter(t *testing.T) {
 }
 
 // inPod returns a shell command that enters the cgroup of a pod and then executes another program, like a sidecar with
-// hostPID. Otherwise the exporter would assume that process 1 of this test's PID namespace is in the exporter's own
-// container, and would not find the host. The pod is not known to the kubelet.
+// hostPID. Without it, the exporter would assume that process 1 of this test's PID namespace is in the exporter's own
+// container, and would not find the host. The kubelet has no such pod.
 func inPod(t *testing.T) string {
 	t.Helper()
 	uid := newUID()
@@ -73,8 +73,8 @@ func inPod(t *testing.T) string {
 	return script.String() + `exec "$0" "$@"`
 }
 
-// checkPage checks that the page and containerd have the same names, UIDs and container ids, that no process
-// is unmapped, and that the books balance.
+// checkPage checks that the page contains the names, UIDs and container ids from containerd, that no process is
+// unmapped, and that the books balance.
 func checkPage(t *testing.T, p page, all []running) {
 	t.Helper()
 	for _, r := range holders(all) {

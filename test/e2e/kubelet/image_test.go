@@ -15,8 +15,7 @@ import (
 	"testing"
 )
 
-// These are the names of the images. The first two contain the same program, and the third is the image of
-// the release.
+// Names of the images. The first two images contain the same program. The third is the image of the release.
 const (
 	pauseImage    = "gpuledger.test/pause:1"
 	workloadImage = "gpuledger.test/workload:1"

@@ -17,11 +17,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// version is the version that the documents name.
 const version = "v0.1.0"
 
-// TestInstall installs the files of a release on a cluster's node with the unchanged documented commands, and
-// removes them. The pods pull the release's images and read the fake driver.
+// TestInstall installs the files of a release on a cluster's node with the documented commands, which it does not
+// change, and removes them. The pods pull the release's images and read the fake driver.
 func TestInstall(t *testing.T) {
 	crane := filepath.Join(os.Getenv("GPULEDGER_E2E_CRANE"), "crane")
 	serveRelease(t, os.Getenv(insideEnv), crane)
@@ -49,8 +48,8 @@ func release(t *testing.T) string {
 	return folder
 }
 
-// publish pushes the images and the chart of a release to the registries, in the same way as the release
-// workflow. It pushes one image with the commands in docs/packages.md.
+// publish pushes the images and the chart of a release to the registries, as the release workflow does. It pushes one
+// image with the commands in docs/packages.md.
 func publish(t *testing.T) {
 	t.Helper()
 	folder := t.TempDir()
@@ -63,8 +62,6 @@ func publish(t *testing.T) {
 	run(t, folder, "helm push gpuledger-"+version[1:]+".tgz oci://ghcr.io/gpuledger/charts")
 }
 
-// checkDownloads downloads the files that docs/packages.md names, and verifies them with the command on that
-// page. make packages-test installs the files.
 func checkDownloads(t *testing.T) {
 	t.Helper()
 	folder := t.TempDir()
@@ -75,8 +72,8 @@ func checkDownloads(t *testing.T) {
 	run(t, folder, append(downloads, section(t, "docs/packages.md", "## Verify")[:2]...)...)
 }
 
-// testHelm installs the chart with the first command in the README, and tests and removes it with the
-// commands in the chart's README.
+// testHelm installs the chart with the first command in the README. It tests and removes the chart with the commands in
+// the chart's README.
 func testHelm(t *testing.T) {
 	page := read(t, "charts/gpuledger/README.md")
 	steps := markdown.Commands(page)
@@ -110,7 +107,6 @@ func testSidecar(t *testing.T) {
 	}
 }
 
-// ready waits until the pods of the given objects are ready.
 func ready(t *testing.T, objects ...string) {
 	t.Helper()
 	for _, o := range objects {
@@ -118,7 +114,7 @@ func ready(t *testing.T, objects ...string) {
 	}
 }
 
-// checkInstalled checks that the exporter charges the pod that holds a GPU.
+// checkInstalled checks that the exporter charges a pod that holds a GPU.
 func checkInstalled(t *testing.T) {
 	t.Helper()
 	address := strings.TrimSpace(run(t, "", `kubectl get pods --all-namespaces --output jsonpath='{range .items[*]}{.status.podIP} {.spec.containers[*].name}{"\n"}{end}' | sed -n 's/ .*\bgpuledger\b.*//p'`))
@@ -135,7 +131,6 @@ func checkInstalled(t *testing.T) {
 	checkBalance(t, last)
 }
 
-// read returns the text of a document.
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../..", name))
@@ -151,7 +146,7 @@ func section(t *testing.T, name, heading string) []string {
 	return markdown.Commands(text)
 }
 
-// quoted returns the first command in a text that begins with the given words and is in back quotes.
+// quoted returns the first command in back quotes that begins with the given words.
 func quoted(t *testing.T, text, words string) string {
 	t.Helper()
 	found := regexp.MustCompile("`(" + words + "[^`]*)`").FindStringSubmatch(text)
@@ -161,8 +156,8 @@ func quoted(t *testing.T, text, words string) string {
 	return found[1]
 }
 
-// run runs commands with bash in a folder, and returns their output. A failure shows the pods of the
-// cluster.
+// run runs commands with bash in a folder, and returns their output. If a command fails, the error shows the pods of
+// the cluster.
 func run(t *testing.T, folder string, commands ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", strings.Join(commands, "\n"))

@@ -15,8 +15,8 @@ const (
 	nodeName      = "e2e-node"
 )
 
-// kubeletConfig lets the kubelet run with or without an API server. With this configuration, the kubelet authorizes
-// every request, reads pods from a folder, and supports both versions of cgroups.
+// With kubeletConfig, the kubelet runs with or without an API server and in both versions of cgroups. It authorizes
+// every request, and reads pods from a folder.
 const kubeletConfig = `{
 	"apiVersion": "kubelet.config.k8s.io/v1beta1",
 	"kind": "KubeletConfiguration",
@@ -51,8 +51,7 @@ func (n *node) startKubelet(args ...string) {
 	n.plugin.register(n.t)
 }
 
-// inode returns the inode of a socket, or 0 if there is none. The inode distinguishes sockets that have the
-// same path.
+// inode returns the inode of a socket, or 0 if there is none. A new socket at the same path has another inode.
 func inode(path string) uint64 {
 	var s syscall.Stat_t
 	if syscall.Stat(path, &s) != nil {

@@ -1,16 +1,16 @@
 //go:build e2e
 
-// Package kubelet_test runs gpuledger beside a real kubelet with real containers. It checks on a real node
-// that the assumptions of the simulated node are true.
+// Package kubelet_test runs gpuledger beside a real kubelet with real containers. It checks on a real node that the
+// assumptions of the simulated node are true.
 //
-// The node is isolated inside the machine. The test binary starts itself again in new network, mount and
-// process namespaces, with empty folders at the paths that the kubelet requires. It runs containerd, the
-// kubelet and gpuledger there. When that process ends, for any reason, the kernel removes its processes,
-// mounts and network. Only the pods' cgroups remain, and the outer process removes them. With a named network
-// namespace (ip netns), all of this would have to be cleaned up, and the cgroups would be hidden.
+// The node is isolated inside the machine. The test binary starts itself again in new network, mount and process
+// namespaces, with empty folders at the paths that the kubelet requires. It runs containerd, the kubelet and gpuledger
+// there. When that process ends, for any reason, the kernel removes its processes, mounts and network. Only the pods'
+// cgroups remain, and the outer process removes them. A named network namespace (ip netns) would not do this, and would
+// hide the cgroups.
 //
-// The kubelet runs without an API server. It reads pods from a folder of manifests, admits the pods, calls
-// the device plugin, and responds on its sockets as in a cluster.
+// The kubelet runs without an API server. It reads pods from a folder of manifests, admits the pods, calls the device
+// plugin, and responds on its sockets as in a cluster.
 package kubelet_test
 
 import (
@@ -32,10 +32,10 @@ import (
 )
 
 const (
-	// programsEnv is the environment variable that contains the folder of the programs that the script run
-	// builds: kubelet and podsapi.
+	// programsEnv is the environment variable with the folder of the programs that the script run builds: kubelet and
+	// podsapi.
 	programsEnv = "GPULEDGER_E2E_KUBELET"
-	// insideEnv is the environment variable that contains the work folder of the process inside the namespaces.
+	// insideEnv is the environment variable with the work folder of the process inside the namespaces.
 	insideEnv = "GPULEDGER_E2E_DIR"
 )
 

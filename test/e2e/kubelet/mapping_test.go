@@ -41,13 +41,12 @@ func TestRealKubelet(t *testing.T) {
 	t.Run("replaced plugin pod", n.testReplacedPod)
 }
 
-// mapper maps devices and processes to owners.
 type mapper struct {
 	*podmapper.Mapper
 	*owner.Chain
 }
 
-// newMapper returns a mapper that uses the same paths as in production.
+// newMapper returns a mapper that uses the paths of production.
 func newMapper() mapper {
 	log := slog.New(slog.DiscardHandler)
 	m := podmapper.New(podmapper.Config{
@@ -57,8 +56,8 @@ func newMapper() mapper {
 	return mapper{m, owner.NewChain(proc.Tree{Root: "/proc"}, host.Now, m)}
 }
 
-// testMapping checks that every process and every allocation is mapped to its container, and that
-// the processes outside the pods are mapped to the host.
+// testMapping checks that every process in a pod and every allocation is mapped to its container, and that all other
+// processes are mapped to the host.
 func (n *node) testMapping(t *testing.T) {
 	n.run(t, trainer())
 	n.run(t, server())
@@ -88,8 +87,8 @@ func (n *node) testMapping(t *testing.T) {
 	}
 }
 
-// checkProcesses checks the owner that the mapper finds for each process. The owner must be the container of the
-// process according to containerd.
+// checkProcesses checks that the mapper maps each process to the container in which the process is according to
+// containerd.
 func checkProcesses(t *testing.T, m mapper, all []running) {
 	t.Helper()
 	for _, r := range all {
@@ -109,7 +108,7 @@ func checkProcesses(t *testing.T, m mapper, all []running) {
 	}
 }
 
-// checkAllocations compares the allocations with the devices that the device plugin listed in the containers'
+// checkAllocations compares the allocations with the devices that the device plugin wrote to the containers'
 // environment.
 func checkAllocations(t *testing.T, m mapper, all []running) {
 	t.Helper()
@@ -129,9 +128,9 @@ func checkAllocations(t *testing.T, m mapper, all []running) {
 	}
 }
 
-// testInit checks that the kubelet passes an init container's devices on to the next containers, and lists
-// the next containers as holders from the start. The init container's process must still be mapped to the
-// init container. Devices of a native sidecar must not be passed on.
+// testInit checks that the kubelet passes an init container's devices on to the next containers, and lists these
+// containers as holders from the start. The init container's process must still be mapped to the init container. The
+// devices of a native sidecar must not be passed on.
 func (n *node) testInit(t *testing.T) {
 	p := batch()
 	p.containers = []container{{name: "prepare", kind: initial, gpus: 1}, {name: "proxy", kind: nativeSidecar, gpus: 1}, {name: "main", gpus: 1}}
@@ -279,8 +278,8 @@ func (n *node) testRestart(t *testing.T) {
 	checkAllocations(t, m, containers(t))
 }
 
-// awaitPolls polls until the mapper has the given number of allocations again. It polls for at most 20 s. In this time,
-// a production exporter polls twice. A new kubelet responds at once, but its list is empty until it has read its
+// awaitPolls polls until the mapper has the given number of allocations again. It polls for at most 20 s, in which a
+// production exporter polls twice. A new kubelet responds immediately, but its list is empty until it has read its
 // manifests.
 func (n *node) awaitPolls(t *testing.T, m mapper, allocations int) {
 	t.Helper()
@@ -299,7 +298,7 @@ func (n *node) awaitPolls(t *testing.T, m mapper, allocations int) {
 	t.Logf("complete list after %v and %d polls, %d of them with an empty list", time.Since(began), polls, empty)
 }
 
-// cgroupOf returns the line of a process's cgroup file that names its pod, or "none".
+// cgroupOf returns the line of a process's cgroup file that names the pod, or "none".
 func cgroupOf(t *testing.T, pid uint32) string {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))

@@ -17,8 +17,8 @@ import (
 // folder in it.
 const kubeletRoot = "/var/lib/kubelet"
 
-// nodeIP is the node's address. The kubelet rejects loopback addresses. This address (RFC 5737) exists only
-// in the network namespace of the test.
+// nodeIP is the node's address, which exists only in the network namespace of the test. It is an address for
+// documentation (RFC 5737), because the kubelet rejects loopback addresses.
 const nodeIP = "192.0.2.1"
 
 // kernelSettings lists the kernel settings that a kubelet changes for the whole machine.
@@ -59,7 +59,7 @@ func obstacle() error {
 	return nil
 }
 
-// moveIn prepares the new namespaces for one node: mounts, kernel settings and network.
+// moveIn prepares the mounts, kernel settings and network in the new namespaces.
 func moveIn(dir string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keep mounts private: %w", err)
@@ -67,7 +67,7 @@ func moveIn(dir string) error {
 	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	// An empty /run also hides systemd, so no program calls systemd to manage cgroups.
+	// An empty /run also hides systemd, so no program lets systemd manage cgroups.
 	for _, path := range []string{"/run", "/var/log", kubeletRoot} {
 		if err := unix.Mount("tmpfs", path, "tmpfs", 0, "mode=0755"); err != nil {
 			return fmt.Errorf("mount %s: %w", path, err)
@@ -86,8 +86,7 @@ func moveIn(dir string) error {
 	return nil
 }
 
-// shadow mounts a copy over a kernel file. Writes change only the copy, so the machine's own settings need
-// not be restored.
+// shadow mounts a copy over a kernel file. Writes change only the copy, so the machine's own settings stay unchanged.
 func shadow(dir, file string) error {
 	value, err := os.ReadFile(file)
 	if err != nil {
@@ -100,7 +99,7 @@ func shadow(dir, file string) error {
 	return unix.Mount(kept, file, "", unix.MS_BIND, "")
 }
 
-// hierarchies returns the mount points of cgroups: one for each controller in version 1, or a single one in
+// hierarchies returns the mount points of cgroups: one for each controller in version 1, or a single mount point in
 // version 2.
 func hierarchies() []string {
 	const root = "/sys/fs/cgroup"

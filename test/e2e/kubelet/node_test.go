@@ -11,7 +11,6 @@ import (
 	"testing"
 )
 
-// node is a Kubernetes node.
 type node struct {
 	t       *testing.T
 	dir     string
@@ -59,8 +58,8 @@ func (n *node) run(t *testing.T, p pod) []running {
 	return n.await(t, p)
 }
 
-// await waits until exactly the given containers of a pod run, and returns these containers, without the
-// pause container.
+// await waits until exactly the given containers of a pod run. It returns these containers, without the pause
+// container.
 func (n *node) await(t *testing.T, p pod) []running {
 	t.Helper()
 	var up []running
@@ -75,8 +74,8 @@ func (n *node) await(t *testing.T, p pod) []running {
 	return up
 }
 
-// isUp reports whether a running container is the expected container and has all its processes and its log
-// link. The kubelet creates the link just after the start.
+// isUp reports whether a running container is this container, with all its processes and its log link. The kubelet
+// creates the link just after the start.
 func (c container) isUp(r running) bool {
 	processes := 1
 	if c.withChild {
@@ -98,7 +97,6 @@ func (n *node) write(t *testing.T, p pod) {
 	n.writeManifest(t, p, p.manifest())
 }
 
-// writeManifest writes or replaces a manifest atomically.
 func (n *node) writeManifest(t *testing.T, p pod, manifest any) {
 	t.Helper()
 	data, err := json.Marshal(manifest)

@@ -20,8 +20,7 @@ import (
 
 const (
 	resource = "nvidia.com/gpu"
-	// devicesVariable is the environment variable that passes the allocated devices to the
-	// container and its runtime.
+	// devicesVariable is the environment variable with the allocated devices, for the container and its runtime.
 	devicesVariable = "NVIDIA_VISIBLE_DEVICES"
 	endpoint        = "gpuledger-e2e.sock"
 )
@@ -42,8 +41,8 @@ type plugin struct {
 	listed chan struct{}
 }
 
-// register serves the plugin's socket and registers it with the kubelet. A new kubelet has no
-// registered plugins and removes their sockets, so the plugin must register again.
+// register serves the plugin's socket and registers it with the kubelet. When a kubelet starts, it has no registered
+// plugins and removes their sockets, so the plugin must register again.
 func (p *plugin) register(t *testing.T) {
 	t.Helper()
 	p.stop()
@@ -76,7 +75,7 @@ func (p *plugin) stop() {
 	}
 }
 
-// GetDevicePluginOptions returns empty options, because the plugin needs no further calls.
+// GetDevicePluginOptions returns empty options, because the kubelet need not call the plugin's other methods.
 func (p *plugin) GetDevicePluginOptions(context.Context, *deviceplugin.Empty) (*deviceplugin.DevicePluginOptions, error) {
 	return &deviceplugin.DevicePluginOptions{}, nil
 }
@@ -95,7 +94,7 @@ func (p *plugin) ListAndWatch(_ *deviceplugin.Empty, stream grpc.ServerStreaming
 	return nil
 }
 
-// Allocate sets each container's devices in the container's environment.
+// Allocate writes each container's devices to the container's environment.
 func (p *plugin) Allocate(_ context.Context, request *deviceplugin.AllocateRequest) (*deviceplugin.AllocateResponse, error) {
 	answer := &deviceplugin.AllocateResponse{}
 	for _, c := range request.GetContainerRequests() {
@@ -106,7 +105,7 @@ func (p *plugin) Allocate(_ context.Context, request *deviceplugin.AllocateReque
 	return answer, nil
 }
 
-// listPodResources requests the kubelet's list once, directly and not with gpuledger.
+// listPodResources requests the kubelet's list once, without gpuledger's code.
 func listPodResources() ([]*podresources.PodResources, error) {
 	conn, err := dial(podResources)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// pod describes a pod in a test.
 type pod struct {
 	name string
 	// uid is optional. If it is empty, the kubelet generates one from the manifest.
@@ -16,7 +15,6 @@ type pod struct {
 	containers []container
 }
 
-// container describes a container of a pod.
 type container struct {
 	name      string
 	kind      kind
@@ -25,20 +23,18 @@ type container struct {
 	resources map[string]string // limits such as cpu, which determine the pod's QoS class
 }
 
-// kind determines when a container runs.
+// A kind of container determines when the container runs.
 type kind int
 
-// These are the kinds of containers.
 const (
 	ordinary      kind = iota
 	initial            // an init container that ends before the others start
 	nativeSidecar      // an init container that keeps running
 )
 
-// namespace is the namespace of all pods.
 const namespace = "research"
 
-// fullName returns the name that the kubelet gives to a pod of a manifest.
+// fullName returns the name that the kubelet gives to a pod from a manifest.
 func (p pod) fullName() string { return p.name + "-" + nodeName }
 
 // manifest returns the manifest of a pod. The pod uses the host network, so no network plugin is
@@ -83,11 +79,11 @@ func (c container) manifest() map[string]any {
 	return m
 }
 
-// The pods in the tests cover two containers in a pod, and every QoS class, because the cgroups of each class
-// are in another place. They also cover the UIDs that the kubelet generates for manifests (32 digits) and the
-// UIDs of the API server (UUIDs).
+// The pods in the tests include a pod with two containers, and a pod of every QoS class, because each class has its
+// cgroups in another place. They also include both forms of UIDs: the kubelet generates 32 digits for a manifest, and
+// the API server generates UUIDs.
 
-// trainer returns a Burstable pod. The kubelet generates its UID.
+// trainer returns a Burstable pod whose UID the kubelet generates.
 func trainer() pod {
 	return pod{name: unique("trainer"), containers: []container{
 		{name: "main", gpus: 2, withChild: true, resources: map[string]string{"cpu": "200m"}},
@@ -107,7 +103,7 @@ func batch() pod {
 	return pod{name: unique("batch"), uid: newUID(), containers: []container{{name: "main", gpus: 1}}}
 }
 
-// longName returns a pod with names that are so long that the name of the pod's log link can contain only the first
+// longName returns a pod with very long names. In the name of the pod's log link, there is only room for the first
 // twenty digits of the container id.
 func longName() pod {
 	name := unique(strings.Repeat("long-", 30))
@@ -117,8 +113,8 @@ func longName() pod {
 	}}
 }
 
-// unique returns a name that no other pod has. Otherwise the kubelet would delay the pod until it has removed
-// an earlier pod with the same name.
+// unique returns a name that no other pod has. If a name were used again, the kubelet would delay the new pod until it
+// has removed the earlier pod.
 func unique(name string) string { return name + "-" + newUID()[:8] }
 
 // newUID returns a UID in the format of the API server. The UID must be new, because the kubelet never runs a

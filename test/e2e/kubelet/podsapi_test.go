@@ -39,7 +39,6 @@ type apiContainer struct {
 	}
 }
 
-// devices returns the ids of the devices that are allocated to a container.
 func (c apiContainer) devices() []string {
 	var ids []string
 	for _, s := range c.AllocatedResourcesStatus {
@@ -51,7 +50,7 @@ func (c apiContainer) devices() []string {
 	return ids
 }
 
-// String returns the state of a pod for the log of a watch.
+// String returns the state of a pod, for log messages.
 func (p apiPod) String() string {
 	text := p.Metadata.Name + " " + p.Metadata.UID + " " + p.Status.Phase
 	for _, c := range p.Status.ContainerStatuses {
@@ -67,8 +66,7 @@ func (p apiPod) String() string {
 	return text
 }
 
-// testPodsAPI checks that the list from the kubelet's Pods API agrees with the data from pod-resources, log
-// links and cgroups.
+// testPodsAPI checks that the pods from the kubelet's Pods API agree with pod-resources, log links and cgroups.
 func (n *node) testPodsAPI(t *testing.T) {
 	n.run(t, trainer())
 	n.run(t, server())
@@ -86,14 +84,13 @@ func (n *node) testPodsAPI(t *testing.T) {
 			t.Errorf("containers (-containerd +Pods API):\n%s", diff)
 		}
 	}()
-	// A pod's status may be up to a second older than the state of its containers.
+	// The status of a pod may be up to a second older than the state of its containers.
 	eventually(t, "the Pods API has all containers", func() bool {
 		diff = gocmp.Diff(want, n.apiContainers(t))
 		return diff == ""
 	})
 }
 
-// apiContainers returns the running containers that the kubelet's Pods API lists.
 func (n *node) apiContainers(t *testing.T) []running {
 	t.Helper()
 	out, err := output(n.program("podsapi"), "list", podsAPI)
@@ -150,7 +147,6 @@ func nextOf(t *testing.T, events <-chan apiEvent, p pod, ok func(apiEvent) bool)
 	}
 }
 
-// apiEvent is one event of a watch.
 type apiEvent struct {
 	Type string
 	Pod  apiPod
@@ -158,7 +154,6 @@ type apiEvent struct {
 
 func (e apiEvent) String() string { return e.Type + " " + e.Pod.String() }
 
-// watch returns the events of the Pods API until the test ends.
 func (n *node) watch(t *testing.T) <-chan apiEvent {
 	t.Helper()
 	cmd := exec.Command(n.program("podsapi"), "watch", podsAPI)

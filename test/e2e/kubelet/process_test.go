@@ -83,7 +83,7 @@ func output(name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// eventually waits until a condition holds, for at most 30 s.
+// eventually waits until a condition holds. The test fails after 30 s.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !ok(); {

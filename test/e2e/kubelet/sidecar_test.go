@@ -16,14 +16,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// The tests in this file run the exporter's container, as the manifests define it, in the pod of a device
-// plugin. The plugin's own container must not be affected.
+// The tests in this file run the exporter's container, as it is in the manifests, in the pod of a device plugin. The
+// plugin's own container must not be affected.
 
-// stateFolder is the folder of the exporter's books on the host.
+// stateFolder is the host folder in which the exporter stores its books.
 const stateFolder = "/run/gpuledger"
 
-// pluginPod returns a device plugin's pod with the exporter in it. The function change modifies the exporter's
-// container before the pod is created.
+// pluginPod returns the pod of a device plugin, with the exporter in it. change modifies the exporter's container
+// before the pod is created.
 func pluginPod(change func(*corev1.Container)) (pod, *corev1.Pod) {
 	p := pod{name: unique("device-plugin")}
 	exporter := sidecar.Container(exporterImage)
@@ -69,7 +69,7 @@ func pluginOf(t *testing.T, p pod) (running, bool) {
 	return all[i], true
 }
 
-// checkUntouched checks that the plugin's container and the container's processes are the same as before.
+// checkUntouched checks that the plugin's container and its processes are the same as before.
 func checkUntouched(t *testing.T, p pod, before running) {
 	t.Helper()
 	now, ok := pluginOf(t, p)
@@ -137,9 +137,8 @@ func isKilled(s corev1.ContainerState) bool {
 	return s.Terminated != nil && s.Terminated.Reason == "OOMKilled"
 }
 
-// testReplacedPod checks that the books continue when the device plugin's pod is replaced. The exporter runs
-// with the rights that the manifests grant. Its folder on the host is missing at first, and the container
-// runtime creates it.
+// testReplacedPod checks that the books continue when the device plugin's pod is replaced. The exporter runs with the
+// rights from the manifests. At first, its folder on the host does not exist, and the container runtime creates it.
 func (n *node) testReplacedPod(t *testing.T) {
 	loadExporter(t)
 	n.run(t, trainer())
@@ -170,7 +169,7 @@ const (
 	unattributed = "gpuledger_unattributed_energy_joules_total"
 )
 
-// exclusive returns the energy, in joules, that containers are charged by the method exclusive.
+// exclusive returns the energy that containers are charged by the method exclusive, in joules.
 func exclusive(p page) float64 {
 	return p.Sum("gpuledger_container_energy_joules_total", map[string]string{"method": "exclusive"})
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// history contains pages. Each page is repeated every minute while it is valid.
+// history contains pages, each of which is scraped every minute while it is valid.
 type history struct {
 	families map[string]*dto.MetricFamily
 	began    time.Time
 }
 
-// stand adds a page that is valid from one minute to another, including both. It omits the runtime metrics of
-// the programs.
+// stand adds a page that is valid from one minute to another, inclusive. It omits the metrics about the programs'
+// runtime.
 func (h *history) stand(page exposition.Page, from, to int) {
 	for name, mf := range page {
 		if !strings.HasPrefix(name, "kube_") && !strings.HasPrefix(name, "gpuledger_") {
@@ -49,7 +49,7 @@ func (h *history) add(mf *dto.MetricFamily, m *dto.Metric, minute int) {
 	all.Metric = append(all.Metric, &dto.Metric{Label: m.Label, Gauge: m.Gauge, Counter: m.Counter, Untyped: m.Untyped, TimestampMs: &ms})
 }
 
-// openMetrics returns the history in the OpenMetrics format. In this format, the samples of a series are adjacent.
+// openMetrics returns the history in the OpenMetrics format, in which all samples of a series must be adjacent.
 func (h *history) openMetrics(t *testing.T) []byte {
 	t.Helper()
 	var text strings.Builder
@@ -66,8 +66,8 @@ func (h *history) openMetrics(t *testing.T) []byte {
 	return []byte(text.String())
 }
 
-// serve starts a Prometheus with the history, and returns its URL. Queries look back only one interval, so no
-// page is visible after its end.
+// serve starts a Prometheus with the history, and returns its URL. Queries look back only one interval, so no page
+// affects queries after its end.
 func (h *history) serve(t *testing.T) string {
 	t.Helper()
 	s := server(t)
@@ -78,7 +78,7 @@ func (h *history) serve(t *testing.T) string {
 	return s.URL()
 }
 
-// server returns an empty Prometheus that has not started yet.
+// server returns an empty Prometheus, which has not started yet.
 func server(t *testing.T) prometheus.Server {
 	t.Helper()
 	programs, err := prometheus.FromEnv()

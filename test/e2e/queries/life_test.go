@@ -30,7 +30,7 @@ type life struct {
 	pods                            map[string]*corev1.Pod
 }
 
-// These are the minutes in which the events occur.
+// Minutes of the events.
 const (
 	atStart    = 10  // all pods run, except the pending pod
 	atKill     = 70  // the Deployment's pod is killed and runs again
@@ -44,7 +44,7 @@ func newLife(t *testing.T, w *watched) *life {
 	ctx, client := t.Context(), w.Client
 	_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, metav1.CreateOptions{})
 	check(t, err)
-	// The pods in a namespace need a service account. Here, no controller creates service accounts.
+	// Every pod needs a service account in its namespace. Here, no controller creates service accounts.
 	_, err = client.CoreV1().ServiceAccounts(team).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	check(t, err)
 	l.makeJob()
@@ -117,7 +117,7 @@ func (l *life) makePod(name string, gpus int, node string, owner metav1.Object, 
 	l.pods[name] = p
 }
 
-// set writes a pod's status in the same way as the kubelet.
+// set changes a pod's status, as the kubelet does.
 func (l *life) set(name string, change func(*corev1.PodStatus)) {
 	l.t.Helper()
 	pods := l.Client.CoreV1().Pods(team)
@@ -165,7 +165,6 @@ func (l *life) kill(name string) {
 	})
 }
 
-// end changes a pod's phase to Succeeded.
 func (l *life) end(name string) {
 	l.set(name, func(s *corev1.PodStatus) {
 		s.Phase = corev1.PodSucceeded
@@ -194,7 +193,7 @@ func (l *life) endJob() {
 	check(l.t, err)
 }
 
-// pages returns the pages of both programs after kube-state-metrics shows the last write and the reconciler
+// pages returns the pages of both programs. It waits until kube-state-metrics shows the last write and the reconciler
 // shows all pods.
 func (l *life) pages(metric string, labels map[string]string, value float64) []exposition.Page {
 	l.t.Helper()

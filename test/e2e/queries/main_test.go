@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package queries_test evaluates the queries in docs/queries.md on pages from a real kube-state-metrics and a
-// real reconciler. The pages are read at a few times while the pods in a real API server change. A real
-// Prometheus gets each page as if it had been valid for a while, so the exact result of each query is known.
+// Package queries_test evaluates the queries in docs/queries.md on pages from a real kube-state-metrics and a real
+// reconciler. The test reads the pages a few times, while the pods in a real API server change. It loads them into a
+// real Prometheus, as if each page had been valid for a while. So the exact result of each query is known.
 package queries_test
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// stateMetricsEnv is the environment variable that contains the folder of kube-state-metrics.
+// stateMetricsEnv is the environment variable with the folder of kube-state-metrics.
 const stateMetricsEnv = "GPULEDGER_E2E_STATE_METRICS"
 
-// hangTimeout is the timeout for a program's start.
+// A program that takes longer than this to start hangs.
 const hangTimeout = 2 * time.Minute
 
 // watched contains a cluster and the two programs that watch it.
@@ -29,7 +29,7 @@ type watched struct {
 	log                      string // file with the reconciler's output
 }
 
-// watch starts a cluster and the two programs. They end with the test.
+// watch starts a cluster and the two programs. All end with the test.
 func watch(t *testing.T) *watched {
 	t.Helper()
 	if os.Getenv(stateMetricsEnv) == "" {
@@ -55,8 +55,8 @@ func startStateMetrics(t *testing.T, kubeconfig string) (url string) {
 	return "http://" + address + "/metrics"
 }
 
-// startReconciler runs one replica of the reconciler with all rights. The rights of its service account are
-// tested elsewhere.
+// startReconciler runs one replica of the reconciler with all rights. Other tests check the rights of its service
+// account.
 func startReconciler(t *testing.T, kubeconfig string) (url, log string) {
 	t.Helper()
 	address := program.AddressFor(t)
@@ -73,7 +73,7 @@ func start(t *testing.T, path string, args ...string) *program.Program {
 	return p
 }
 
-// scrape returns a page once it is served.
+// scrape returns a page as soon as it is served.
 func scrape(t *testing.T, url string) exposition.Page {
 	t.Helper()
 	var page exposition.Page
@@ -84,7 +84,6 @@ func scrape(t *testing.T, url string) exposition.Page {
 	return page
 }
 
-// eventually repeats a check until it returns no error.
 func eventually(t *testing.T, what string, ask func() error) {
 	t.Helper()
 	err := ask()

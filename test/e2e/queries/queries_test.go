@@ -16,11 +16,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// part is the heading of the part with the tested queries.
+// part is the section of the document with the tested queries.
 const part = "Workloads and pods"
 
-// TestQueries checks that every query in the part returns the expected result, and that every expected result
-// has a query.
+// TestQueries checks that every query in the section returns the expected answer, and that every expected answer has a
+// query.
 func TestQueries(t *testing.T) {
 	l := newLife(t, watch(t))
 	url := l.record().serve(t)
@@ -53,7 +53,7 @@ func TestQueries(t *testing.T) {
 	t.Run("events", l.checkEvents)
 }
 
-// record adds the pages to the history, for the time in which they are valid.
+// record returns a history in which each page is valid for some minutes.
 func (l *life) record() *history {
 	h := &history{families: make(map[string]*dto.MetricFamily), began: l.began}
 	stand := func(pages []exposition.Page, from, to int) {
@@ -95,7 +95,7 @@ func (l *life) running(want int) (pages []exposition.Page) {
 	return pages
 }
 
-// addExporter adds series of the exporter, because there are no devices.
+// addExporter adds the series of an exporter, because no exporter runs.
 func (l *life) addExporter(h *history) {
 	for name, pod := range l.pods {
 		gpus := map[string]int{"chat-6f-x": 2, "nightly-1-a": 8, "nightly-1-b": 8}[name]
@@ -140,7 +140,6 @@ func (l *life) variables(title string) map[string]string {
 	}
 }
 
-// answers returns the expected results at the end of the history.
 func (l *life) answers() map[string]prometheus.Answer {
 	begun := float64(l.at(0).Unix())
 	minute := func(m float64) float64 { return begun + 60*m }

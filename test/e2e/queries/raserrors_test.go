@@ -21,9 +21,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// TestErrorsBeforeExporter checks that a Prometheus with the feature counts the memory errors of an AMD GPU between the load of the driver and the
-// start of the exporter. The machine booted ten minutes ago, and the driver was loaded after five minutes. Since then the GPU has had a
-// correctable error every four seconds, so the exporter reads 75 errors first.
+// TestErrorsBeforeExporter checks a Prometheus with the feature in zeros. It must count the memory errors of an AMD GPU
+// between the load of the driver and the start of the exporter. The machine booted ten minutes ago, and the driver was
+// loaded five minutes later. Since then, the GPU has had a correctable error every four seconds, so the exporter first
+// reads 75 errors.
 func TestErrorsBeforeExporter(t *testing.T) {
 	dir, err := os.MkdirTemp("", "node") // a short path, because it contains a socket
 	check(t, err)

@@ -21,7 +21,7 @@ import (
 
 const scrapeConfig = "../../../manifests/prometheus/scrape.yaml"
 
-// zeros is the Prometheus feature that includes the increase of a counter before its first scrape.
+// With this feature, Prometheus includes the increase of a counter before its first scrape.
 const zeros = "--enable-feature=created-timestamp-zero-ingestion"
 
 // TestScrapeConfig checks that the scrape configuration is valid for Prometheus both as a server and as an
@@ -34,8 +34,8 @@ func TestScrapeConfig(t *testing.T) {
 	}
 }
 
-// beside contains series of the reconciler and of kube-state-metrics. The key is the path of the page that serves the
-// series in the test. Only series about teams and workloads must be sent.
+// beside contains series of the reconciler and of kube-state-metrics, by the path at which the test serves them. Only
+// the series about teams and workloads must be sent.
 var beside = map[string]string{
 	"/metrics": `gpuledger_pod_info{pod_uid="u1"} 1
 gpuledger_pod_labels{pod_uid="u1",label_team="red"} 1
@@ -47,7 +47,7 @@ kube_pod_info{pod="a"} 1
 `,
 }
 
-// hours contains rules that have results immediately. They replace the hourly rules in dashboards/rules.
+// hours contains rules that have results immediately, in place of the hourly rules in dashboards/rules.
 const hours = `groups:
 - name: hours
   interval: 1s
@@ -56,10 +56,10 @@ const hours = `groups:
   - {record: "gpuledger:gpu_identity:info", expr: "vector(1)"}
 `
 
-// TestRecordIsSent checks that a server and an agent send exactly the record of a real exporter and the
-// series about teams. The server must also send the hourly results of its rules. The scrape configuration is
-// unchanged except for the addresses of the pods and the archive. Each counter of the record must begin at 0.
-// Because Prometheus does not send zeros from before its own start, the exporter starts after Prometheus.
+// TestRecordIsSent checks that a server and an agent send exactly the record of a real exporter and the series about
+// teams. The server must also send the hourly results of its rules. In the shipped scrape configuration, the test
+// changes only the addresses of the pods and the archive. Each counter of the record must begin at 0. Prometheus does
+// not send zeros from before its own start, so the exporter starts after Prometheus.
 func TestRecordIsSent(t *testing.T) {
 	for _, mode := range []string{"server", "agent"} {
 		t.Run(mode, func(t *testing.T) {
@@ -143,8 +143,8 @@ func eventuallyHas(t *testing.T, url string, want map[string]float64) {
 	t.Fatalf("series (-want +got):\n%s", cmp.Diff(want, got))
 }
 
-// shipped returns the scrape configuration for one exporter, one server with the other series, and one
-// archive. The scrape interval is so long that counters have increased before the first scrape.
+// shipped returns the shipped scrape configuration with one exporter, one server for the other series, and one archive.
+// The scrape interval is so long that counters increase before the first scrape.
 func shipped(t *testing.T, exporter, others, archive string) string {
 	t.Helper()
 	text, err := os.ReadFile(scrapeConfig)

@@ -18,15 +18,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// These flags define the size of the benchmark's cluster, and the time for which it is observed without
-// changes.
+// The flags set the size of the benchmark's cluster, and how long the benchmark observes it without changes.
 var (
 	benchNodes  = flag.Int("nodes", 500, "number of nodes, each with an exporter for 8 GPUs")
 	benchPods   = flag.Int("pods", 5000, "number of GPU pods")
 	benchSteady = flag.Duration("steady", time.Minute, "time for which the cluster does not change")
 )
 
-// These are the limits for the measured values.
+// Limits for the measured values.
 const (
 	maxColdStart = 6 * time.Minute // for 5,000 nodes at 20 writes per second
 	maxWriteRate = 20.0 * 1.05     // writes per second, over ten seconds
@@ -64,11 +63,10 @@ func bench(b *testing.B) {
 	report(b, "peak-MiB", r.status("VmHWM")/1024, maxResident)
 }
 
-// printLine prints a line immediately. The log of a benchmark is truncated, and it is printed only when the benchmark
-// ends.
+// printLine prints a line immediately. The log of a benchmark would be truncated, and printed only at the end.
 func printLine(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-// report prints a measurement, and fails if it exceeds its limit.
+// report prints a measurement. The benchmark fails if the measurement exceeds its limit.
 func report(b *testing.B, name string, value, limit float64) {
 	b.ReportMetric(value, name)
 	result := "ok"
@@ -99,7 +97,7 @@ func awaitWrites(b *testing.B, since *cluster.Audit, nodes int) []cluster.Reques
 	}
 }
 
-// maxRate returns the highest rate of writes in any ten seconds.
+// maxRate returns the highest number of writes per second in any ten seconds.
 func maxRate(writes []cluster.Request) float64 {
 	const window = 10 * time.Second
 	most, first := 0, 0
@@ -112,7 +110,7 @@ func maxRate(writes []cluster.Request) float64 {
 	return float64(most) / window.Seconds()
 }
 
-// benchScrapes measures compressed scrapes, as Prometheus makes them.
+// benchScrapes measures compressed scrapes, which Prometheus requests.
 func benchScrapes(b *testing.B, r *replica) {
 	const scrapes = 100
 	var took []time.Duration
@@ -155,7 +153,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// benchRepair edits a label of one Node and measures the time until the reconciler restores it.
+// benchRepair edits a label of one Node and measures how long the reconciler takes to restore it.
 func benchRepair(b *testing.B) {
 	n := &node{t: b, name: nodeName(0)}
 	want, begun, since := n.labels(), time.Now(), now(b)
@@ -187,7 +185,7 @@ func benchSteadyState(b *testing.B, r *replica, start *cluster.Audit) {
 	report(b, "watches", float64(most), 1)
 }
 
-// openWatches counts the account's open watches by resource.
+// openWatches returns the number of the account's open watches, by resource.
 func openWatches(b *testing.B, since *cluster.Audit) map[string]int {
 	open := make(map[string]string)
 	must(since.Requests(func(r *cluster.Request) bool {
@@ -223,7 +221,7 @@ func (r *replica) cpu() float64 {
 	return float64(ticks) / 100
 }
 
-// status returns a line of /proc/<pid>/status, in KiB.
+// status returns a value from /proc/<pid>/status in KiB.
 func (r *replica) status(name string) float64 {
 	r.t.Helper()
 	for line := range strings.Lines(string(must(os.ReadFile(r.proc("status")))(r.t))) {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// hangTimeout is long enough for a busy machine, so it only detects a hang.
+// A test that waits longer than this hangs. The timeout is long enough for a busy machine.
 const hangTimeout = 3 * time.Minute
 
-// eventually waits until a condition is true and returns the duration.
+// eventually waits until a condition holds, and returns how long that took.
 func eventually(t testing.TB, what string, ok func() bool) time.Duration {
 	t.Helper()
 	begun := time.Now()
@@ -30,7 +30,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// must returns the value of a call and fails the test if the call returned an error.
+// must returns the value of a call. If the call returned an error, the test fails.
 func must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

@@ -35,7 +35,7 @@ func (n *node) conditions() map[core.NodeConditionType]string {
 }
 
 // TestCondition checks that the condition follows the exporter's advice and leaves the kubelet's conditions unchanged.
-// cleanup must remove the condition together with the labels.
+// The command cleanup must remove the condition together with the labels.
 func TestCondition(t *testing.T) {
 	conditionRole(t)
 	n := newNode(t, "a", "1654")

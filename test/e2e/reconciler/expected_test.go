@@ -12,8 +12,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestExpected checks, for each source of information, that the page shows a node that should have an
-// exporter.
+// TestExpected checks that the page shows a node that should have an exporter, for each source from which the
+// reconciler derives this.
 func TestExpected(t *testing.T) {
 	servesClaims(t)
 	n := newNode(t, "a", "1")
@@ -74,7 +74,7 @@ func TestClaims(t *testing.T) {
 	})
 }
 
-// servesClaims skips a test on an API server before Kubernetes 1.34.
+// servesClaims skips the test if the API server is older than Kubernetes 1.34.
 func servesClaims(t *testing.T) {
 	t.Helper()
 	if _, err := world.Client.Discovery().ServerResourcesForGroupVersion(dra.SchemeGroupVersion.String()); apierrors.IsNotFound(err) {

@@ -18,7 +18,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// exporter serves /inventory like a node's exporter, or like a broken exporter.
 type exporter struct {
 	port  int32
 	reads atomic.Int64
@@ -78,14 +77,14 @@ func serves(page inventory.Page) http.HandlerFunc {
 	}
 }
 
-// awaitReads waits until the exporter has been read n more times.
+// awaitReads waits until the exporter has been read the given number of times from now on.
 func (e *exporter) awaitReads(t testing.TB, more int64) {
 	t.Helper()
 	until := e.reads.Load() + more
 	eventually(t, fmt.Sprintf("the exporter has been read %d more times", more), func() bool { return e.reads.Load() >= until })
 }
 
-// awaitAllReads waits until each exporter has been read n more times.
+// awaitAllReads waits until each exporter has been read the given number of times from now on.
 func awaitAllReads(t testing.TB, nodes []*node, more int64) {
 	t.Helper()
 	until := make(map[*node]int64)
@@ -97,7 +96,7 @@ func awaitAllReads(t testing.TB, nodes []*node, more int64) {
 	}
 }
 
-// away responds like an exporter that has just started and has no reading yet.
+// away responds like an exporter that has just started and has no readings yet.
 func away(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "not ready: no reading yet", http.StatusServiceUnavailable)
 }

@@ -27,15 +27,14 @@ const (
 	podsPerWorkload = 25
 )
 
-// fleet is the cluster of the benchmark, with the given numbers of nodes and pods.
 type fleet struct {
 	ports []int32 // port of each node's exporter
 }
 
 func nodeName(i int) string { return fmt.Sprintf("gpu-%05d", i) }
 
-// newFleet creates nodes with exporters, and running GPU pods. Half of the pods belong to ReplicaSets of
-// Deployments, the other half to Jobs of CronJobs. No controller changes these objects.
+// newFleet creates nodes with exporters, and running GPU pods. Half of the pods belong to ReplicaSets of Deployments,
+// and the other half to Jobs of CronJobs. No controller changes these objects.
 func newFleet(b *testing.B, nodes, pods int) {
 	b.Helper()
 	f := &fleet{ports: serveExporters(b, nodes)}
@@ -57,7 +56,7 @@ func newFleet(b *testing.B, nodes, pods int) {
 	}))
 }
 
-// parallel calls do concurrently for all numbers from 0 to n-1.
+// parallel calls do concurrently with all numbers from 0 to n-1.
 func parallel(ctx context.Context, n int, do func(context.Context, int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(32)
@@ -174,7 +173,7 @@ func (f *fleet) createNode(ctx context.Context, i int) error {
 	return createPod(ctx, exporterPod("nvidia-device-plugin-"+name, name, f.ports[i]), exporterStatus())
 }
 
-// createPod creates a pod and sets its status in the same way as a kubelet.
+// createPod creates a pod and sets its status, as a kubelet does.
 func createPod(ctx context.Context, pod *core.Pod, status core.PodStatus) error {
 	created, err := world.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, meta.CreateOptions{})
 	if err != nil {
@@ -216,7 +215,7 @@ func runningStatus() core.PodStatus {
 	return status
 }
 
-// filler returns labels or annotations as other programs write them.
+// filler returns labels or annotations like those of other programs.
 func filler(prefix string, n int) map[string]string {
 	all := make(map[string]string)
 	for i := range n {

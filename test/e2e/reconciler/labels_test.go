@@ -23,8 +23,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// nodeWrites returns those requests of the reconciler's account, since a given time, that wrote a Node or tried to
-// write it.
+// nodeWrites returns the requests by which the reconciler's account has written a Node since a given time, or has tried
+// to.
 func nodeWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	t.Helper()
 	return must(since.Requests(func(r *cluster.Request) bool {
@@ -32,8 +32,8 @@ func nodeWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	}))(t)
 }
 
-// allWrites returns all write requests of the reconciler's account since a given time, except for the writes
-// that renew the Lease.
+// allWrites returns all write requests of the reconciler's account since a given time, without the writes that renew
+// the Lease.
 func allWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	t.Helper()
 	return must(since.Requests(func(r *cluster.Request) bool {
@@ -46,8 +46,8 @@ func now(t testing.TB) *cluster.Audit {
 	return must(world.Audit())(t)
 }
 
-// TestLabels checks that a Node gets its labels and its annotation by a server-side apply of the manager
-// gpuledger, and keeps labels of other managers.
+// TestLabels checks that a Node gets its labels and its annotation by a server-side apply of the manager gpuledger, and
+// keeps the labels of other managers.
 func TestLabels(t *testing.T) {
 	n := newNode(t, "a", "1654", "1655")
 	n.patch(`{"metadata":{"labels":{"zone":"one","gpuledger.io/team":"ours"}}}`)
@@ -69,7 +69,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestSteady checks that every Node with GPUs is written once, and not again until something changes.
+// TestSteady checks that the reconciler writes every Node with GPUs once, and not again until something changes.
 func TestSteady(t *testing.T) {
 	nodes := []*node{newNode(t, "a", "1"), newNode(t, "b", "2"), newNode(t, "c")}
 	since := now(t)
@@ -82,8 +82,8 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// TestForeignEdit checks that our labels are restored within five seconds after another client has edited the labels.
-// The exporter is not read again in this time.
+// TestForeignEdit checks that the reconciler restores its labels within five seconds after another client has edited
+// them. It does not read the exporter again in this time.
 func TestForeignEdit(t *testing.T) {
 	n := newNode(t, "a", "1654", "1655")
 	lead(t, "--enable=labels", "--resync=1h")
@@ -106,7 +106,7 @@ func TestForeignEdit(t *testing.T) {
 	eventually(t, "the annotation is back", func() bool { return n.object().Annotations["gpuledger.io/inventory"] != "" })
 }
 
-// TestExporterAway checks that an exporter that is unreachable for a while changes nothing.
+// TestExporterAway checks that the labels stay unchanged while an exporter is unreachable.
 func TestExporterAway(t *testing.T) {
 	n := newNode(t, "a", "1")
 	lead(t, "--enable=labels")
@@ -124,8 +124,8 @@ func TestExporterAway(t *testing.T) {
 	}
 }
 
-// TestLabelTTL checks that the labels of a Node without an exporter are removed after the time that the flag
-// sets, and not before.
+// TestLabelTTL checks that the labels of a Node without an exporter are removed after the time in the flag, and not
+// earlier.
 func TestLabelTTL(t *testing.T) {
 	n := newNode(t, "a", "1")
 	n.patch(`{"metadata":{"labels":{"gpuledger.io/team":"ours"}}}`)
@@ -144,7 +144,7 @@ func TestLabelTTL(t *testing.T) {
 	}
 }
 
-// TestCleanup checks that the command cleanup removes exactly the reconciler's labels, and ends.
+// TestCleanup checks that the command cleanup removes exactly the reconciler's labels, and then ends.
 func TestCleanup(t *testing.T) {
 	a, b := newNode(t, "a", "1"), newNode(t, "b", "2")
 	a.patch(`{"metadata":{"labels":{"zone":"one","gpuledger.io/team":"ours"}}}`)
@@ -184,13 +184,13 @@ func TestDeletedNode(t *testing.T) {
 	if gone.object() != nil {
 		t.Error("the Node exists again")
 	}
-	// If a Node is created again under the same name, it is a new Node, and it gets its labels.
+	// A Node that is created again under the same name is a new Node, and gets labels.
 	gone.create(nil)
 	gone.awaitLabels(serials("3"))
 }
 
-// TestRegisteredAgain checks a Node that is registered again while the Node's exporter runs. The Node must get its
-// labels at once, although the next regular reading is in an hour.
+// TestRegisteredAgain checks a Node that is registered again while its exporter runs. The Node must get its labels
+// immediately, although the next regular reading is an hour later.
 func TestRegisteredAgain(t *testing.T) {
 	n := newNode(t, "a", "1")
 	lead(t, "--enable=labels", "--resync=1h")
@@ -200,7 +200,7 @@ func TestRegisteredAgain(t *testing.T) {
 	n.awaitLabels(serials("1"))
 }
 
-// TestTwoReadings checks that a single reading is not written.
+// TestTwoReadings checks that the reconciler does not write a value that it has read only once.
 func TestTwoReadings(t *testing.T) {
 	n := newNode(t, "a", "1")
 	lead(t, "--enable=labels")
@@ -218,8 +218,8 @@ func TestTwoReadings(t *testing.T) {
 	n.awaitLabels(serials("2"))
 }
 
-// TestChangeBudget checks that the labels of a whole fleet do not change at once if a driver reports new
-// values, and that the delay is visible.
+// TestChangeBudget checks that a driver that reports new values does not change the labels of a whole fleet at once,
+// and that the metrics show the delay.
 func TestChangeBudget(t *testing.T) {
 	const fleet, budget = 14, 10
 	var nodes []*node
@@ -246,7 +246,7 @@ func TestChangeBudget(t *testing.T) {
 		return r.value("gpuledger_reconciler_changes_held", nil) == fleet-budget
 	})
 
-	// A new leader must read the spent budget and an administrator's approval.
+	// A new leader must read from the Lease how much of the budget is spent, and an administrator's approval.
 	r.stop()
 	second := lead(t, "--enable=labels", "--leader-election.identity=second")
 	awaitAllReads(t, nodes, 3)
@@ -260,7 +260,7 @@ func TestChangeBudget(t *testing.T) {
 	}
 }
 
-// annotateLease patches the annotations of the Lease. These annotations contain the change budget.
+// annotateLease patches the annotations of the Lease, which contain the change budget.
 func annotateLease(t testing.TB, annotations string) {
 	t.Helper()
 	_, err := world.Client.CoordinationV1().Leases(namespace).Patch(context.Background(), account, types.MergePatchType,
@@ -270,7 +270,7 @@ func annotateLease(t testing.TB, annotations string) {
 	}
 }
 
-// TestDryRun checks that nothing is written, and that the log contains the intended writes.
+// TestDryRun checks that the reconciler writes nothing, and that it logs the intended writes.
 func TestDryRun(t *testing.T) {
 	n := newNode(t, "a", "1654")
 	since := now(t)
@@ -282,7 +282,7 @@ func TestDryRun(t *testing.T) {
 	eventually(t, "the log has the labels", func() bool { return len(r.logLines("1654")) > 0 })
 }
 
-// TestSameGPUTwice checks that two Nodes are not written while both report the same GPU.
+// TestSameGPUTwice checks that the reconciler does not write two Nodes while both report the same GPU.
 func TestSameGPUTwice(t *testing.T) {
 	a, b, c := newNode(t, "a", "1", "2"), newNode(t, "b", "2", "3"), newNode(t, "c", "4")
 	since := now(t)

@@ -1,8 +1,7 @@
 //go:build e2e
 
-// Package reconciler_test runs the shipped gpuledger-reconciler against a real API server, with the shipped
-// roles and policy and with real tokens. The audit log is the record of its writes. The exporters are HTTP
-// servers in the tests.
+// Package reconciler_test runs the shipped gpuledger-reconciler against a real API server, with the shipped roles and
+// policy and with real tokens. The tests find its writes in the audit log. The exporters are HTTP servers in the tests.
 package reconciler_test
 
 import (
@@ -16,20 +15,20 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// These folders contain the policy and the roles for reading, and the roles for writing.
+// Folders of the policy and the roles for reading, and of the roles for writing.
 const (
 	manifests = "../../../manifests/base/reconciler"
 	writes    = "../../../manifests/components/labels"
 )
 
-// These constants name the service account in the manifests.
+// The service account in the manifests.
 const (
 	namespace = "gpuledger"
 	account   = "gpuledger-reconciler"
 	username  = "system:serviceaccount:" + namespace + ":" + account
 )
 
-// world is shared by all tests. The tests run one after the other, and each removes its Nodes and pods.
+// All tests share the world. They run in sequence, and each test removes its Nodes and pods.
 var world struct {
 	*cluster.Cluster
 	daemonSet types.UID // UID of the exporters' DaemonSet

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// These constants name the DaemonSet of the exporters' pods. The tests create its pods.
+// The DaemonSet of the exporters' pods. The tests create its pods.
 const (
 	exporterNamespace = "kube-system"
 	daemonSetName     = "nvidia-device-plugin-daemonset"
@@ -39,7 +39,6 @@ func exporterDaemonSet(namespace string) *apps.DaemonSet {
 	}
 }
 
-// node describes a Node with an exporter.
 type node struct {
 	*exporter
 	t    testing.TB
@@ -47,8 +46,8 @@ type node struct {
 	uid  types.UID
 }
 
-// newNode creates a Node with GPUs of the given serial numbers, its exporter, and the exporter's pod. All are
-// removed after the test.
+// newNode creates a Node, its exporter, and the exporter's pod. The Node has GPUs with the given serial numbers. All
+// are removed after the test.
 func newNode(t testing.TB, name string, serials ...string) *node {
 	t.Helper()
 	n := &node{exporter: newExporter(t), t: t, name: name}
@@ -142,7 +141,7 @@ func (n *node) object() *core.Node {
 	return object
 }
 
-// labels returns the Node's labels with our prefix, but removes the prefix from the names.
+// labels returns those labels of the Node that have our prefix, without the prefix.
 func (n *node) labels() map[string]string {
 	n.t.Helper()
 	labels := map[string]string{}
@@ -156,7 +155,7 @@ func (n *node) labels() map[string]string {
 	return labels
 }
 
-// patch changes the Node like another client.
+// patch changes the Node, as another client would.
 func (n *node) patch(body string) {
 	n.t.Helper()
 	must(world.Client.CoreV1().Nodes().Patch(n.t.Context(), n.name, types.MergePatchType, []byte(body), meta.PatchOptions{FieldManager: "somebody"}))(n.t)
@@ -177,8 +176,7 @@ func (n *node) awaitLabels(want map[string]string) {
 	})
 }
 
-// serials returns the labels of a Node with boards that have these serial numbers, in the order of their PCI
-// addresses.
+// serials returns the labels of a Node whose boards have these serial numbers, in the order of their PCI addresses.
 func serials(serials ...string) map[string]string { return labelsOf(boards(serials...)) }
 
 func labelsOf(gpus []inventory.GPU) map[string]string {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// proxy is a server in front of the API server that answers some requests itself.
+// proxy is a server between the reconciler and the API server that answers some requests itself.
 type proxy struct {
 	access *rest.Config // access of the reconciler, through the proxy
 
@@ -50,7 +50,6 @@ func newProxy(t testing.TB) *proxy {
 	return p
 }
 
-// fails replaces the function that returns the proxy's responses.
 func (p *proxy) fails(fault func(*http.Request) *meta.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

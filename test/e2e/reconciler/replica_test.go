@@ -43,8 +43,8 @@ func lead(t testing.TB, flags ...string) *replica {
 	return r
 }
 
-// start starts a replica with the given access to the API server and with intervals of a second instead of
-// minutes. Given flags override these defaults. After the test, start resets the change budget.
+// start starts a replica with the given access to the API server and with intervals of a second instead of minutes. The
+// given flags override these defaults. After the test, start resets the change budget.
 func start(t testing.TB, access *rest.Config, flags ...string) *replica {
 	t.Helper()
 	t.Cleanup(func() { annotateLease(t, "null") })
@@ -108,7 +108,7 @@ func (r *replica) logged() []string {
 	return slices.Clone(r.log)
 }
 
-// logLines returns the lines of the log that contain the text.
+// logLines returns the lines of the log that contain a string.
 func (r *replica) logLines(text string) []string {
 	return slices.DeleteFunc(r.logged(), func(line string) bool { return !strings.Contains(line, text) })
 }
@@ -125,7 +125,7 @@ func (r *replica) await(message string) {
 	})
 }
 
-// stop sends SIGTERM to the replica, and returns the time that the replica took to end.
+// stop sends SIGTERM to the replica, and returns how long the replica took to end.
 func (r *replica) stop() time.Duration {
 	r.t.Helper()
 	begun := time.Now()
@@ -151,7 +151,7 @@ func (r *replica) scrape() exposition.Page {
 	return must(exposition.Scrape(r.t.Context(), r.url+"/metrics"))(r.t)
 }
 
-// value returns the sum of a metric's samples with the given labels.
+// value returns the sum of those samples of a metric that have the given labels.
 func (r *replica) value(metric string, labels map[string]string) float64 {
 	r.t.Helper()
 	sum := 0.0

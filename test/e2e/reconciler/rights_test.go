@@ -117,8 +117,8 @@ func fence(t *testing.T, prefixes string) {
 	t.Cleanup(func() { check(t, world.ApplyFile(context.Background(), shipped)) })
 }
 
-// TestFence checks that the account can change only labels and annotations of a Node, and only if they have the
-// account's own prefix. It checks every kind of request.
+// TestFence checks, for every kind of request, that the account can change only labels and annotations of a Node, and
+// only those with its own prefix.
 func TestFence(t *testing.T) {
 	client := asReconciler(t)
 	nodes := world.Client.CoreV1().Nodes()
@@ -154,8 +154,7 @@ func TestFence(t *testing.T) {
 		_, err := client.CoreV1().Nodes().Patch(t.Context(), "fenced", types.MergePatchType, []byte(body), options)
 		return err
 	}
-	// A policy takes effect only a moment after its creation. Until then, these requests must not change
-	// anything.
+	// A policy takes effect a moment after its creation. Until then, these requests must not change anything.
 	dryRun := meta.PatchOptions{DryRun: []string{meta.DryRunAll}}
 	eventually(t, "the policy is in force", func() bool { return patch(`{"spec":{"unschedulable":true}}`, dryRun) != nil })
 	for _, tt := range tests {
@@ -174,7 +173,7 @@ func TestFence(t *testing.T) {
 	})
 }
 
-// TestOneMode checks each mode while only the roles of this mode exist. The mode must work, and must make no requests
+// TestOneMode checks each mode while only the roles for this mode exist. The mode must work, and must send no requests
 // that need other roles.
 func TestOneMode(t *testing.T) {
 	newTeam(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// TestFaults checks that a write is repeated after any error of the API server until it succeeds, but not too
-// often.
+// TestFaults checks that the reconciler repeats a write after any error of the API server until the write succeeds, but
+// not too often.
 func TestFaults(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -49,7 +49,7 @@ func TestFaults(t *testing.T) {
 			if took := time.Since(begun); took < time.Second {
 				t.Errorf("three attempts within %v", took)
 			}
-			// client-go itself waits and repeats the request a few times, as the response requires.
+			// client-go repeats the request a few times, after the delays in the response.
 			eventually(t, "the failure is counted", func() bool {
 				return r.value("gpuledger_reconciler_node_write_failures_total", map[string]string{"failure": tt.failure}) > 0
 			})
@@ -59,8 +59,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestHangingWrites checks that hanging writes time out, even if all concurrent writes hang. Afterwards all
-// Nodes must be written.
+// TestHangingWrites checks that hanging writes time out, even if all concurrent writes hang. After that, all Nodes must
+// be written.
 func TestHangingWrites(t *testing.T) {
 	p := newProxy(t)
 	nodes := []*node{newNode(t, "a", "1"), newNode(t, "b", "2"), newNode(t, "c", "3"), newNode(t, "d", "4"), newNode(t, "e", "5")}
@@ -80,8 +80,7 @@ func TestHangingWrites(t *testing.T) {
 	}
 }
 
-// TestOutage checks that an outage of the API server changes no labels and causes no burst of requests
-// afterwards.
+// TestOutage checks that an outage of the API server changes no labels, and that no burst of requests follows it.
 func TestOutage(t *testing.T) {
 	n, p := newNode(t, "a", "1"), newProxy(t)
 	r := start(t, p.access, "--enable=labels")
@@ -101,8 +100,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestHandover checks that the second replica takes over when the first replica ends, and serves the same
-// series. After a clean shutdown it must take over at once.
+// TestHandover checks that the second replica takes over when the first replica ends, and serves the same series. After
+// a clean shutdown, it must take over immediately.
 func TestHandover(t *testing.T) {
 	n := newNode(t, "a", "1")
 	first := lead(t, "--leader-election.identity=first")
@@ -130,7 +129,7 @@ func TestHandover(t *testing.T) {
 	}
 }
 
-// TestKubeconfig checks that the program waits for a missing kubeconfig.
+// TestKubeconfig checks that the program waits until its kubeconfig exists.
 func TestKubeconfig(t *testing.T) {
 	n := newNode(t, "a", "1")
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")

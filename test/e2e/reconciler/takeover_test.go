@@ -51,14 +51,14 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("%v take-overs, want 1", got)
 	}
 
-	// From now on, the reconciler adds and removes these labels like its own labels.
+	// From now on, the reconciler adds and removes these labels as if it had written them itself.
 	n.serves(page("a", boards("10")...))
 	delete(want, "gpuid.github.com/gpu-1")
 	eventually(t, "a removed board has no label", func() bool { return maps.Equal(labels(), want) })
 }
 
-// TestOtherRules checks that the labels of a whole fleet can get another prefix although the budget is spent,
-// because the GPUs are the same.
+// TestOtherRules checks that the labels of a whole fleet can get another prefix although the budget is spent, because
+// the GPUs do not change.
 func TestOtherRules(t *testing.T) {
 	var nodes []*node
 	for i := range 12 {
@@ -80,8 +80,8 @@ func TestOtherRules(t *testing.T) {
 	}
 }
 
-// TestNeverCreates checks an apply that contains the UID of a missing Node. The API server must reject the apply, even
-// from an account that has the right to create Nodes. A test in package nodes checks that the program sends the UID.
+// TestNeverCreates checks an apply with the UID of a Node that does not exist. The API server must reject the apply,
+// even if the account may create Nodes. A test in package nodes checks that the program sends the UID.
 func TestNeverCreates(t *testing.T) {
 	n := newNode(t, "a", "1")
 	r := start(t, world.Admin, "--enable=labels")

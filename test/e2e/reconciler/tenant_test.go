@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
-// operatorNamespace exists on clusters with the GPU Operator. On other clusters, any user who may create
-// namespaces can create it.
+// operatorNamespace exists in clusters with the GPU Operator. In other clusters, any user who may create namespaces can
+// create it.
 const operatorNamespace = "gpu-operator"
 
 // newTenant returns a client for a user with all rights on pods in one namespace. The namespace is created
@@ -48,8 +48,8 @@ func newTenant(t *testing.T) kubernetes.Interface {
 	return must(kubernetes.NewForConfig(access))(t)
 }
 
-// forge creates, as the tenant, a pod that looks like an exporter's pod, and marks it as ready like a
-// kubelet. The pod serves the page of a Node that has no exporter.
+// forge creates a pod as the tenant and marks it as ready, as a kubelet does. The pod looks like an exporter's pod, and
+// serves the page of a Node that has no exporter.
 func forge(t *testing.T, tenant kubernetes.Interface, name, serial string) *node {
 	t.Helper()
 	n := &node{exporter: newExporter(t), t: t, name: name}
@@ -72,8 +72,8 @@ func forge(t *testing.T, tenant kubernetes.Interface, name, serial string) *node
 	return n
 }
 
-// TestTenant checks that a user with rights on the pods of one namespace cannot cause a label. It checks the default,
-// and the case in which a DaemonSet in this namespace is listed.
+// TestTenant checks that a user with rights on the pods of one namespace cannot cause a label, neither by default nor
+// if a DaemonSet in this namespace is listed.
 func TestTenant(t *testing.T) {
 	flags, _ := reconciler.Flags(os.Getenv)
 	shipped := flags.Lookup("exporter.daemonsets").DefValue

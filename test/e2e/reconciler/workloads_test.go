@@ -23,11 +23,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// team is the namespace of the workloads.
 const team = "team"
 
-// asksForGPU returns a pod template with a container that requests GPUs. The pods stay pending, because there
-// is no scheduler.
+// asksForGPU returns a pod template with a container that requests GPUs. The pods stay pending, because the cluster has
+// no scheduler.
 func asksForGPU(count string, restart core.RestartPolicy) core.PodTemplateSpec {
 	return core.PodTemplateSpec{
 		ObjectMeta: meta.ObjectMeta{Labels: map[string]string{"app": "training"}},
@@ -39,8 +38,8 @@ func asksForGPU(count string, restart core.RestartPolicy) core.PodTemplateSpec {
 	}
 }
 
-// newTeam creates the namespace once for all tests, because namespaces cannot be deleted without the
-// namespace controller. The content of the namespace is deleted after the test.
+// newTeam creates the namespace once for all tests, because a namespace cannot be deleted without the namespace
+// controller. After each test, it deletes the content of the namespace.
 func newTeam(t *testing.T) {
 	t.Helper()
 	namespaces := world.Client.CoreV1().Namespaces()
@@ -57,7 +56,7 @@ func newTeam(t *testing.T) {
 		check(t, world.Client.AppsV1().ReplicaSets(team).DeleteCollection(ctx, now, all))
 		check(t, world.Client.BatchV1().CronJobs(team).DeleteCollection(ctx, now, all))
 		check(t, world.Client.BatchV1().Jobs(team).DeleteCollection(ctx, now, all))
-		// The Job controller may create another pod, and must remove the pods' finalizers.
+		// The Job controller may create another pod, and must remove the finalizers of the pods.
 		eventually(t, "no pods are left", func() bool {
 			check(t, world.Client.CoreV1().Pods(team).DeleteCollection(ctx, now, all))
 			pods, err := world.Client.CoreV1().Pods(team).List(ctx, all)
@@ -86,8 +85,8 @@ func (r *replica) awaitPods(kind, name string, want int) []map[string]string {
 	return pods
 }
 
-// TestWorkloads checks pending pods of a Deployment and of a CronJob. The real controllers create these pods. The page
-// must show these pods with their roots and every level between. It must not show a pod that requests no GPU. The
+// TestWorkloads checks pending pods of a Deployment and of a CronJob, which the real controllers create. The page must
+// show these pods with their roots and every level between them. It must not show a pod that requests no GPU. The
 // reconciler must write nothing.
 func TestWorkloads(t *testing.T) {
 	stop := must(world.StartControllers("deployment-controller", "replicaset-controller", "job-controller"))(t)
@@ -147,8 +146,8 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// TestPodOwner checks an owner chain that contains a pod. In a LeaderWorkerSet, for example, the leader pod
-// of a group owns the StatefulSet of the workers. The walk must continue at such a pod.
+// TestPodOwner checks an owner chain that contains a pod. In a LeaderWorkerSet, for example, the leader pod of a group
+// owns the StatefulSet of the workers. The reconciler must follow the chain past such a pod.
 func TestPodOwner(t *testing.T) {
 	newTeam(t)
 	pods, sets := world.Client.CoreV1().Pods(team), world.Client.AppsV1().StatefulSets(team)
@@ -178,7 +177,7 @@ func TestPodOwner(t *testing.T) {
 	}
 }
 
-// These are the kinds in TestCustomOwners. An Experiment owns Trials, and a Trial owns pods.
+// Kinds in TestCustomOwners. An Experiment owns Trials, and a Trial owns pods.
 var (
 	experiments = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "experiments"}
 	trials      = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "trials"}
@@ -204,8 +203,8 @@ func newOwned(t *testing.T, client dynamic.Interface, of schema.GroupVersionReso
 	return created
 }
 
-// TestCustomOwners checks that any kind can own pods. Until the role is extended, the walk must end at the
-// object that RBAC does not permit to read, and must log this.
+// TestCustomOwners checks that a pod can have an owner of any kind. Until the role is extended, the chain must end at
+// the object that RBAC does not permit the reconciler to read, and the reconciler must log this.
 func TestCustomOwners(t *testing.T) {
 	newTeam(t)
 	check(t, world.ApplyFile(t.Context(), "testdata/owners.yaml"))
@@ -225,7 +224,7 @@ func TestCustomOwners(t *testing.T) {
 	}
 	r.stop()
 
-	// The role is extended as a user would do it, by another role with the label.
+	// This is how a user extends the role: with another role that has the label.
 	role := &rbac.ClusterRole{
 		ObjectMeta: meta.ObjectMeta{Name: "our-own-kinds", Labels: map[string]string{"gpuledger.io/owners": "true"}},
 		Rules:      []rbac.PolicyRule{{APIGroups: []string{"example.com"}, Resources: []string{"experiments", "trials"}, Verbs: []string{"get"}}},
@@ -248,8 +247,8 @@ func TestCustomOwners(t *testing.T) {
 	}
 }
 
-// TestQueue checks the queues of a Job that Kueue manages, with the shipped role and both API versions of
-// LocalQueue. The LocalQueue is created after the reconciler has started.
+// TestQueue checks the queues of a Job that Kueue manages, with the shipped role and both API versions of LocalQueue.
+// The LocalQueue is created when the reconciler already runs.
 func TestQueue(t *testing.T) {
 	stop := must(world.StartControllers("job-controller"))(t)
 	t.Cleanup(stop)
@@ -279,7 +278,7 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestWorkloadsHandover checks that a new leader shows the same series as the previous one.
+// TestWorkloadsHandover checks that a new leader serves the same series as the previous leader.
 func TestWorkloadsHandover(t *testing.T) {
 	newTeam(t)
 	for _, name := range []string{"one", "two"} {

@@ -19,9 +19,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// inhibition contains the inhibition rules of kube-prometheus-stack. The rules apply within a namespace. A critical or
-// warning alert inhibits less severe alerts with the same name. InfoInhibitor inhibits info alerts, but is never sent
-// itself. Alerts without the label namespace count as alerts of one namespace.
+// inhibition contains the inhibition rules of kube-prometheus-stack. The rules apply within a namespace. A critical
+// alert or a warning inhibits less severe alerts with the same name. InfoInhibitor inhibits info alerts, but is never
+// sent itself. Alerts without the label namespace count as alerts of one namespace.
 const inhibition = `
 route: {receiver: discard}
 receivers: [{name: discard}]

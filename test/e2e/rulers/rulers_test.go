@@ -18,8 +18,8 @@ import (
 
 const folder = "../../../dashboards/rules"
 
-// TestHours checks that both rulers compute the sums for namespaces, workloads and the fleet from hourly
-// results that they stored earlier.
+// TestHours checks that both rulers compute the sums for namespaces, workloads and the fleet from the hourly results
+// that they have stored.
 func TestHours(t *testing.T) {
 	rulers := map[string]func(g *program.Group, rules, store string) (path string, args []string){
 		"vmalert": func(_ *program.Group, rules, store string) (string, []string) {
@@ -93,8 +93,7 @@ func quick(t *testing.T) string {
 	return rules
 }
 
-// record starts a Prometheus, and returns its URL. The Prometheus contains the last four hours of two pods that share a
-// board.
+// record starts a Prometheus with the last four hours of two pods that share a board, and returns its URL.
 func record(t *testing.T, g *program.Group) string {
 	t.Helper()
 	programs, err := prometheus.FromEnv()
@@ -129,7 +128,7 @@ func record(t *testing.T, g *program.Group) string {
 	return s.URL()
 }
 
-// env returns the folder of programs that the Makefile sets in an environment variable.
+// env returns the folder of programs in an environment variable. The Makefile sets the variable.
 func env(t *testing.T, name string) string {
 	t.Helper()
 	dir := os.Getenv(name)

@@ -16,7 +16,7 @@ func boards() world {
 	}
 }
 
-// whereabouts returns the queries about places.
+// whereabouts returns the queries about the places of boards.
 func whereabouts() []question {
 	const end = 10 * worlds.Daily
 	stamp := func(at time.Duration) float64 { return float64(began.Add(at).Unix()) }
@@ -57,7 +57,7 @@ func whereabouts() []question {
 	}
 }
 
-// hosted returns the queries about pods.
+// hosted returns the queries about the pods that boards and chassis hosted.
 func hosted() []question {
 	return []question{
 		{"Which pods did a chassis host", 10 * worlds.Daily, map[string]string{"chassis": "C2"}, map[string]float64{
@@ -67,7 +67,7 @@ func hosted() []question {
 	}
 }
 
-// clusters returns a world with the hourly roll-up of two clusters in one store.
+// clusters returns a world in which one store contains the hourly roll-up of two clusters.
 func clusters() world {
 	const end = 48 * time.Hour
 	h := worlds.New(time.Hour)
@@ -83,8 +83,8 @@ func clusters() world {
 	}}
 }
 
-// clusterStatements returns a world with two clusters in one store. Both clusters have namespaces, nodes and a pod with
-// the same names. The rules are evaluated for both clusters.
+// clusterStatements returns a world in which one store contains two clusters. Both have namespaces, nodes and a pod
+// with the same names. The rules are evaluated for both clusters.
 func clusterStatements() world {
 	const end = 6 * time.Hour
 	h := worlds.New(time.Minute)

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// TestStatementsByRules checks statements that the shipped program computes from the results of the rules.
+// TestStatementsByRules checks the statements that the shipped program computes from the results of the rules.
 func TestStatementsByRules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -89,7 +89,6 @@ func askQueries(t *testing.T, url, binary string, args []string) {
 // askModels checks that statements contain the energy and the measured part of each model and namespace, and that they
 // apply the price of each model.
 func askModels(t *testing.T, url, binary string, args []string) {
-	// sum adds up the hourly results for pods and units on each GPU.
 	sum := func(amount string, by func(labels map[string]string) string) map[string]float64 {
 		all := make(map[string]float64)
 		for _, of := range []string{"allocation", "unit_allocation"} {
@@ -128,10 +127,10 @@ func askModels(t *testing.T, url, binary string, args []string) {
 		statementOf(t, binary, "model", "cost", append(args, "--prices="+prices)...))
 }
 
-// These are the lines of a statement that are not groups.
+// Lines of a statement that are not groups.
 const total, unattributed = "total", "unattributed"
 
-// statementOf returns one amount, such as the energy in millijoules, from each line of a statement that is
+// statementOf returns one amount of each line of a statement, such as the energy in millijoules. The statement is
 // grouped by a column.
 func statementOf(t *testing.T, program, column, amount string, args ...string) map[string]int64 {
 	t.Helper()

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestRulesOfCentralRuler repeats the unit tests of the alerts with the label cluster on every series, as in
-// a central ruler or in a Prometheus that adds the label to its targets. Each alert must fire as without the
-// label, and must name its cluster.
+// TestRulesOfCentralRuler repeats the unit tests of the alerts with the label cluster on every series, as in a central
+// ruler or in a Prometheus that adds the label to its targets. Each alert must fire as it does without the label, and
+// must contain the label.
 func TestRulesOfCentralRuler(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
@@ -35,7 +35,7 @@ var (
 	dashboard = regexp.MustCompile(`dashboard: "([^"]*)"`)
 )
 
-// inCluster adds the label cluster to those series in the promtool tests of a folder that lack this label.
+// inCluster adds the label cluster to those series in the promtool tests that do not have it yet.
 func inCluster(text, folder string) string {
 	text = ruleFile.ReplaceAllString(text, filepath.Join(filepath.Dir(folder), "$1"))
 	lines := strings.SplitAfter(text, "\n")

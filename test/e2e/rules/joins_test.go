@@ -8,16 +8,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// move describes the move of a GPU from node a to node b. The GPU is lost on node a at one time and
-// present on node b at another time.
+// A GPU moves from node a to node b. It is lost on node a at one time, and present on node b at another time.
 const (
 	lostAt   = 15 * time.Minute
 	backAt   = 20 * time.Minute
 	moveOver = 40 * time.Minute
 )
 
-// joins returns a world with the metrics of all exporters while a GPU moves. The reconciler and
-// kube-state-metrics have two replicas each, and dcgm-exporter is scraped without honorLabels.
+// joins returns a world with the metrics of all exporters, in which a GPU moves. The reconciler and kube-state-metrics
+// have two replicas each, and dcgm-exporter is scraped without honorLabels.
 func joins() world {
 	h := worlds.New(30 * time.Second)
 	addGPUs(h)
@@ -65,8 +64,8 @@ func addGPUs(h *worlds.History) {
 	}
 }
 
-// pods adds the pods on the GPUs. Two pods share GPU-2. After the move, a pod that the reconciler does not
-// list uses GPU-1.
+// addPods adds the pods on the GPUs. Two pods share GPU-2. After the move, a pod that the reconciler does not list uses
+// GPU-1.
 func addPods(h *worlds.History) {
 	pod := func(node, uuid, name string, from time.Duration, watts float64) {
 		labels := map[string]string{"node": node, "UUID": uuid, "namespace": "alpha", "pod": name, "pod_uid": "u-" + name, "container": "main"}
@@ -93,7 +92,7 @@ func addPods(h *worlds.History) {
 	}), 0, moveOver, 0, 50)
 }
 
-// onBoards returns the queries that do not depend on pods, at a given time during the move.
+// onBoards returns the queries that do not depend on pods, for a time during the move.
 func onBoards(at time.Duration) []question {
 	gpu1, gpu2 := map[string]string{"node": "a", "serial": "S1", "chassis_serial": "C1", "chassis_slot": "1", "UUID": "GPU-1"},
 		map[string]string{"node": "a", "serial": "S2", "chassis_serial": "C1", "chassis_slot": "1", "UUID": "GPU-2"}
@@ -160,8 +159,8 @@ func onPods() []question {
 	}
 }
 
-// globalJoins returns a world with two clusters in one store, in which a GPU has moved from one cluster to
-// the other.
+// globalJoins returns a world in which one store contains two clusters, and a GPU has moved from one cluster to the
+// other.
 func globalJoins() world {
 	const at = 10 * time.Minute
 	h := worlds.New(30 * time.Second)

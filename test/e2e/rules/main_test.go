@@ -1,8 +1,7 @@
 //go:build e2e
 
-// Package rules_test runs the documented queries that need no server, and checks the recording rules and alerts.
-// promtool evaluates the queries and rules on simulated histories. In these histories, boards move, nodes reboot and
-// scrapers are down.
+// Package rules_test checks the recording rules, the alerts, and the documented queries that need no server. promtool
+// evaluates them on simulated histories in which boards move, nodes reboot and scrapers are down.
 package rules_test
 
 import (
@@ -67,8 +66,8 @@ func TestRules(t *testing.T) {
 	promtool(t, append([]string{"test", "rules"}, files...)...)
 }
 
-// world contains a history and queries about it. promtool evaluates the queries and the rules along the
-// history. If promtool cannot do this, a server with the stored results of the rules evaluates the queries.
+// world contains a history and queries about it. promtool evaluates the rules and the queries over the history. If
+// promtool cannot do this, a server with the stored results of the rules evaluates the queries.
 type world struct {
 	name      string
 	history   *worlds.History
@@ -136,7 +135,7 @@ func (w world) run(t *testing.T, doc promdoc.Doc) {
 	}
 }
 
-// expressionTest has the format of promtool, with an expression and the expected samples.
+// expressionTest is an expression with its expected samples, in promtool's format.
 type expressionTest struct {
 	Expr     string           `json:"expr"`
 	EvalTime string           `json:"eval_time"`
@@ -156,14 +155,14 @@ func expect(expr string, at time.Duration, want map[string]float64) expressionTe
 	return test
 }
 
-// evaluate lets promtool evaluate the rules along the history, starting at the phase, and then the
+// evaluate lets promtool evaluate the rules over the history, beginning at the phase. Then promtool evaluates the
 // expressions at times relative to the phase.
 func evaluate(t *testing.T, h *worlds.History, phase, evaluate time.Duration, tests []expressionTest) {
 	t.Helper()
 	promtoolTest(t, map[string]any{"evaluation_interval": evaluate.String(), "fuzzy_compare": true}, []testGroup{groupOf(h, phase, tests)})
 }
 
-// testGroup has the format of promtool, with a history and the expressions on it.
+// testGroup is a history with expressions about it, in promtool's format.
 type testGroup map[string]any
 
 // groupOf returns a test that evaluates the rules until an hour after the last expression, because rules
@@ -185,8 +184,8 @@ func groupOf(h *worlds.History, phase time.Duration, tests []expressionTest) tes
 	return group
 }
 
-// promtoolTest runs promtool with tests and with options for the test file. Sums of floating-point numbers may differ
-// in their last digits. The option fuzzy_compare permits this, except in the oldest supported version of promtool.
+// promtoolTest runs promtool with the tests and with options for the test file. The last digits of floating-point sums
+// may differ. The option fuzzy_compare permits this, but the oldest supported version of promtool does not have it.
 func promtoolTest(t *testing.T, options map[string]any, groups []testGroup) {
 	t.Helper()
 	runTests(t, glob(t, ruleFiles), options, groups)

@@ -18,9 +18,9 @@ import (
 )
 
 // TestMoveAlerts compares the alerts about places with the events in 200 random fleets, minute by minute. Each event
-// must have one alert, and there must be no other alerts. An alert must begin within six minutes and last at most three
-// hours. As in a real Prometheus, the hourly roll-up is evaluated at a random minute of the hour. The alerts are
-// evaluated every five minutes, from a random minute on. In every fifth history the alerts are evaluated every minute.
+// must raise one alert, and there must be no other alerts. An alert must begin within six minutes and last at most
+// three hours. As in a real Prometheus, the hourly roll-up is evaluated at a random minute of the hour. The alerts are
+// evaluated every five minutes, beginning at a random minute. In every fifth history, they are evaluated every minute.
 func TestMoveAlerts(t *testing.T) {
 	histories, fleets := 20, 10 // number of fleets in one history; one history is cheaper than several
 	if testing.Short() {
@@ -45,7 +45,7 @@ func TestMoveAlerts(t *testing.T) {
 			const all = `ALERTS{alertstate="firing"}`
 			group := func(expr string) string { return "group by (alertname, node, UUID, pci_bus_id) (" + expr + ")" }
 			end := f.Length() - phase // time since the first evaluation
-			// Every event has an alert, and every alert has an event.
+			// Every event has raised an alert, and every alert belongs to an event.
 			tests = append(tests, expect(group(fmt.Sprintf("count_over_time(%s[%s])", all, end)), end, want))
 			// An alert fires only once, so its number of samples equals the number of evaluations from its first to
 			// its last sample.
@@ -66,8 +66,8 @@ func TestMoveAlerts(t *testing.T) {
 	}
 }
 
-// rulesAt writes the rule for placements and the alerts about places. promtool evaluates all rules at every interval,
-// so rulesAt changes the rule for placements: the rule has a result only at the given minute of each hour.
+// rulesAt writes the rule for placements and the alerts about places. promtool evaluates all rules at every interval.
+// So rulesAt changes the rule for placements, which then has a result only at the given minute of each hour.
 func rulesAt(t *testing.T, minute time.Duration) []string {
 	t.Helper()
 	dir := t.TempDir()

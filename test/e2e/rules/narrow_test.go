@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// unitTests is a file of promtool's unit tests. Values are strings, because 0x30 is a number in YAML, but means
-// thirty-one zeros for promtool.
+// unitTests is a file with promtool's unit tests. Values are strings, because 0x30 is a number in YAML but means
+// thirty-one zeros in promtool.
 type unitTests struct {
 	Rules    []string   `yaml:"rule_files"`
 	Interval string     `yaml:"evaluation_interval"`
@@ -33,7 +33,7 @@ type alertTest struct {
 	Fires []map[string]map[string]string `yaml:"exp_alerts"`
 }
 
-// rulesFile is a file of rules. A rule with a name is an alert; a recording rule has no name.
+// rulesFile is a file with rules. A rule with a name is an alert; a recording rule has no name.
 type rulesFile struct {
 	Groups []struct {
 		Name     string           `yaml:"name"`
@@ -42,9 +42,8 @@ type rulesFile struct {
 	} `yaml:"groups"`
 }
 
-// narrowed splits a file of unit tests into one file for each test. Such a file contains all recording rules, but only
-// the alerts that the test names. This saves time, because promtool evaluates every rule at every step but compares
-// only these alerts.
+// narrowed splits a file with unit tests into one file per test. Each file contains all recording rules, but only the
+// alerts in its test. promtool evaluates every rule at every step but compares only these alerts, so this saves time.
 func narrowed(t *testing.T, file string) []string {
 	t.Helper()
 	all := decoded[unitTests](t, file)
@@ -70,7 +69,7 @@ func narrowed(t *testing.T, file string) []string {
 	return files
 }
 
-// keep removes the alerts that are not in named, and sets the value of each other alert in named to true.
+// keep removes the alerts that are not in named. It sets named to true for each alert that it keeps.
 func (f *rulesFile) keep(named map[string]bool) {
 	for i, group := range f.Groups {
 		var kept []map[string]any
@@ -88,7 +87,6 @@ func (f *rulesFile) keep(named map[string]bool) {
 	}
 }
 
-// decoded reads a YAML file. An unknown field is an error.
 func decoded[T any](t *testing.T, file string) T {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -12,8 +12,8 @@ import (
 )
 
 // TestQueueQueries checks the queries in docs/queues.md with ClusterQueues that share a cohort. One ClusterQueue
-// borrows two GPUs, one uses none of its quota, and one has no quota. Both replicas of Kueue export the metrics, with
-// the labels in pkg/metrics/metrics.go of kubernetes-sigs/kueue ff69552e.
+// borrows two GPUs, another uses none of its quota, and a third has no quota. Both replicas of Kueue export the
+// metrics. The labels are from pkg/metrics/metrics.go of kubernetes-sigs/kueue ff69552e.
 func TestQueueQueries(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/queues.md")
 	check(t, err)

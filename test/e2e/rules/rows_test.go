@@ -21,7 +21,7 @@ type grouping = func(labels map[string]string) string
 // rows contains the archive's rows for some hours.
 type rows []*table.Hour
 
-// file folds hours of a history into rows. The history begins at the epoch, like the histories of promtool.
+// file folds the hours of a history into rows. Like promtool's histories, the history begins at the epoch.
 func file(t *testing.T, h *worlds.History, clusters []string, of worlds.Span) (all rows) {
 	t.Helper()
 	for _, cluster := range clusters {
@@ -55,7 +55,7 @@ func file(t *testing.T, h *worlds.History, clusters []string, of worlds.Span) (a
 	return all
 }
 
-// sum adds up those amounts of the rows that correspond to counters of the record.
+// sum adds up the amounts in the rows that correspond to the given counters of the record.
 func (r rows) sum(metrics []string, group grouping) map[string]float64 {
 	sums := make(map[string]float64)
 	for _, hour := range r {

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// scenario describes a site over some time, and all alerts that must fire.
+// scenario describes a site over some time, with all alerts that must fire.
 type scenario struct {
 	name string
 	site site
 	want []firing
 }
 
-// firing describes an alert that fires without a break from one time to another, including both. The alert may
-// continue a while longer.
+// firing describes an alert that fires without a break from one time to another, inclusive. The alert may fire for a
+// while longer.
 type firing struct {
 	alert, severity string
 	from, to        time.Duration
@@ -31,15 +31,15 @@ func hm(hours, minutes int) time.Duration {
 	return time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute
 }
 
-// between returns the span between two times, given in hours and minutes.
+// between returns the span between two times, each in hours and minutes.
 func between(fromHour, fromMinute, toHour, toMinute int) []span {
 	return []span{{From: hm(fromHour, fromMinute), To: hm(toHour, toMinute)}}
 }
 
-// onward returns a span that begins at the given time and does not end in the test.
+// onward returns a span that begins at the given time and lasts until the end of the test.
 func onward(hour, minute int) []span { return []span{{From: hm(hour, minute), To: 100 * day}} }
 
-// of returns a site with two nodes for a day. The given function changes the second node.
+// of returns a site with two nodes for a day. change modifies the second node.
 func of(change func(n *node)) site {
 	first, second := &node{name: "a", exists: span{From: 0, To: 100 * day}}, &node{name: "b", exists: span{From: 0, To: 100 * day}}
 	if change != nil {
@@ -48,7 +48,7 @@ func of(change func(n *node)) site {
 	return site{length: day, nodes: []*node{first, second}}
 }
 
-// changed returns a site with two nodes for the given time. The given function changes the site.
+// changed returns a site with two nodes for the given time. change modifies the site.
 func changed(length time.Duration, change func(s *site)) site {
 	s := of(nil)
 	s.length = length
@@ -61,8 +61,8 @@ func swapped(at, back time.Duration) map[int][]board {
 	return map[int][]board{1: {{"GPU-old", span{From: 0, To: at}}, {"GPU-new", span{From: back, To: 100 * day}}}}
 }
 
-// ordinary contains scenarios of normal operation. None of them needs an operator, but some have notices for
-// the asset list.
+// ordinary contains scenarios of normal operation. None of them needs an operator, but some raise notices for the asset
+// list.
 var ordinary = []scenario{
 	{name: "a quiet day", site: of(nil)},
 	{name: "an autoscaled node builds its driver for 40 minutes", site: of(func(n *node) {
@@ -196,8 +196,8 @@ var faults = []scenario{
 	},
 }
 
-// TestScenarios checks the alerts in normal operation and during faults. The listed alerts must fire as long as the
-// fault lasts, and no other alert may ever fire.
+// TestScenarios checks the alerts during normal operation and during faults. The listed alerts must fire for as long as
+// the fault lasts, and no other alert may ever fire.
 func TestScenarios(t *testing.T) {
 	var files []string
 	for _, name := range []string{"alerts.yaml", "placement.yaml"} {

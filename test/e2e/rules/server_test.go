@@ -12,8 +12,8 @@ import (
 
 var began = worlds.Began
 
-// serve starts a Prometheus that contains the history and the results of rules, and returns its URL. The rule
-// files are evaluated one after the other, so a file can read the results of earlier files.
+// serve starts a Prometheus that contains the history and the results of rules, and returns its URL. The rule files are
+// evaluated in order, so a rule can read the results of earlier files.
 func serve(t *testing.T, h *worlds.History, rules []string) string {
 	t.Helper()
 	s := prometheus.Server{
@@ -29,7 +29,7 @@ func serve(t *testing.T, h *worlds.History, rules []string) string {
 	return s.URL()
 }
 
-// ask runs a query on a server. Sums of floating-point numbers may differ in their last digits.
+// ask runs a query on a server and checks the result. The last digits of floating-point sums may differ.
 func ask(t *testing.T, url, text string, q question) {
 	t.Helper()
 	samples, err := prometheus.Query(t.Context(), url, text, began.Add(q.at))
@@ -37,7 +37,6 @@ func ask(t *testing.T, url, text string, q question) {
 		t.Errorf("%s, after %v: %v\n%s", q.title, q.at, err, text)
 		return
 	}
-	// A sample is identified by all its labels.
 	for i, s := range samples {
 		name := s.Labels["__name__"]
 		delete(s.Labels, "__name__")

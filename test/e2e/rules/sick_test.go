@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// begun describes the first evaluation at which an alert fires for a GPU.
+// begun describes when an alert begins to fire for a GPU: at the first evaluation at which it fires.
 type begun struct {
 	alert, severity string
 	gpu             int // position of the GPU in the scenario
@@ -27,11 +27,11 @@ func ms(minutes, seconds int) time.Duration {
 }
 
 // sickBoards lists the alerts for simulated nodes with a sick board, in the order in which the alerts begin. Each time
-// is derived from the scenario's description: a change is visible in the next scrape, and then the alert waits for the
-// time in its "for". If a GPU is throttled for a part p of the time since minute 1, the throttled time reaches half of
-// the last ten minutes after 300 s / p. The pending remap is lost with the GPU before GPULedgerRowRemapPending fires.
-// Clocks of 983 and 1083 MHz beside two of 1883 MHz are averaged over ten minutes: the first falls below four fifths of
-// the median at minute 3, and the second at minute 5.
+// follows from the scenario's description: the next scrape shows a change, and then the alert waits for its "for"
+// duration. If a GPU is throttled for a part p of the time since minute 1, the throttled time reaches half of the last
+// ten minutes after 300 s / p. The GPU with the pending remap is lost before GPULedgerRowRemapPending fires. Two GPUs
+// have clocks of 983 and 1083 MHz, and two others have 1883 MHz. Clocks are averaged over ten minutes, so the first
+// clock falls below four fifths of the median at minute 3, and the second at minute 5.
 var sickBoards = map[string][]begun{
 	"sick": {
 		{"GPULedgerXID", "warning", 1, ms(2, 15)},

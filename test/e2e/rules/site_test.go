@@ -13,12 +13,12 @@ import (
 // span is a time range. It includes its start, but not its end.
 type span = worlds.Span
 
-// site describes a cluster with its nodes and programs, and the times in which parts of it do not work.
+// site describes a cluster with its nodes and programs, and when parts of it do not work.
 type site struct {
 	length time.Duration
 	nodes  []*node
 	blind  []span // times in which Prometheus is down
-	// These are the programs in the cluster. An uninstalled program has no target.
+	// Programs in the cluster. A program that is not installed has no target.
 	reconciler, archive, stateMetrics deployment
 	sinkDown, rulesDown               []span
 	behind                            []span // times in which the archive is ten hours behind
@@ -26,7 +26,7 @@ type site struct {
 	*worlds.History
 }
 
-// deployment contains the times in which a program of the cluster is down or uninstalled.
+// deployment contains the spans in which a program of the cluster is down or not installed.
 type deployment struct{ off, uninstalled []span }
 
 func (p deployment) up(at time.Duration) bool { return !in(at, p.off) && !in(at, p.uninstalled) }
@@ -36,7 +36,7 @@ type node struct {
 	name       string
 	exists     span // time in which the node exists in Kubernetes
 	standalone bool // the node is a machine outside Kubernetes
-	// In these times the machine is off, the node is not ready, and its targets are down.
+	// During these spans, the machine is off, the node is not ready, and its targets are down.
 	off               []span
 	cordoned          []span
 	exporterDown      []span // the exporter's container fails
@@ -51,12 +51,11 @@ type node struct {
 	idle              []span          // the first pod is idle
 	xid               []span
 	imbalance, second []span // the books do not balance; a second record is scraped
-	// limit contains the times in which the idle power of the first GPU is estimated from the power limit.
-	// estimated contains the times in which this idle power divides a fifth of the energy.
+	// limit contains the spans in which the idle power of the first GPU is estimated from the power limit. estimated
+	// contains the spans in which this estimate affects a fifth of the energy.
 	limit, estimated []span
 }
 
-// board describes a board in a slot.
 type board struct {
 	uuid string
 	span
@@ -88,7 +87,7 @@ func constant(v float64) func(time.Duration) float64 { return func(time.Duration
 
 func seconds(at time.Duration) float64 { return at.Seconds() }
 
-// flag returns a value that is 1 in the given times and 0 otherwise.
+// flag returns a value that is 1 during the given spans and 0 otherwise.
 func flag(spans ...[]span) func(time.Duration) float64 {
 	return func(at time.Duration) float64 {
 		if in(at, spans...) {
@@ -102,7 +101,6 @@ func no(of func(time.Duration) float64) func(time.Duration) float64 {
 	return func(at time.Duration) float64 { return 1 - of(at) }
 }
 
-// record writes the history.
 func (s *site) record() *worlds.History {
 	s.History = worlds.New(time.Minute)
 	for _, p := range []struct {

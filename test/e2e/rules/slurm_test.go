@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// slurmRules is the file of optional rules for sites with Slurm.
+// slurmRules matches the files of the optional rules for sites with Slurm.
 const slurmRules = "../../../dashboards/rules/slurm/*.yaml"
 
 // TestSlurmRules checks the optional rules. A Prometheus with the results of these rules must answer the

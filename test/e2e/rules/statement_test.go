@@ -84,7 +84,7 @@ func hours(seconds map[string]float64) map[string]float64 {
 	return seconds
 }
 
-// workload is like worlds.By, but also uses the labels that the reconciler adds for a pod.
+// workload is like [worlds.By], but can also use the labels that the reconciler adds for a pod.
 func workload(names ...string) func(map[string]string) string {
 	return func(labels map[string]string) string {
 		all := maps.Clone(labels)
@@ -114,7 +114,7 @@ func totals(f *worlds.Fleet) []question {
 	return append(energyOf(f, "1d", worlds.Day),
 		question{"Energy and cost of each team, by the label of its pods", at, variables, teams},
 		question{"How many GPUs did a workload use on average over the day", at, variables, train},
-		// In one hour nothing was scraped.
+		// In one hour, nothing was scraped.
 		question{"Hours that the rules have", at, variables, everyRule(23)},
 		// The hour before the day is the first hour of this Prometheus, so the rules have no result for it.
 		question{"Energy that no pod or unit was charged for", at, map[string]string{"window": "2d"}, f.Uncharged(worlds.Day, worlds.By())},
@@ -137,8 +137,8 @@ func TestStatementIsComplete(t *testing.T) {
 	board := f.Sum(worlds.BoardEnergy, worlds.Day, everything)["all"]
 	near(t, "boards", board, f.Truth.Board, 1e-3)
 	namespaces := f.Sum(worlds.AllocationEnergy, worlds.Day, func(labels map[string]string) string { return labels["namespace"] })
-	// The bounds of the day are between two scrapes, so there is a small difference. The energy of the namespace beta
-	// also differs by the energy of two reboots.
+	// The day begins and ends between two scrapes, so there is a small difference. The energy of the namespace beta
+	// also differs by the energy during two reboots.
 	for namespace, joules := range namespaces {
 		near(t, namespace, joules, f.Truth.Namespaces[namespace], 2e-3)
 	}

@@ -14,8 +14,8 @@ func units() world {
 	return world{name: "units", history: h, evaluate: 15 * time.Minute, questions: onUnits(h)}
 }
 
-// onUnits returns the questions about units, at the end of the hour in which the container started. The first
-// hour of a Prometheus is not counted.
+// onUnits returns the questions about units at the end of the hour in which the container started. The first hour of a
+// Prometheus does not count.
 func onUnits(h *worlds.History) []question {
 	const at = 4 * time.Hour
 	counted := worlds.Span{From: time.Hour, To: at}

@@ -1,9 +1,8 @@
 //go:build e2e
 
 // Package scale_test measures the shipped gpuledger-reconciler in clusters of any size. The API server and the
-// exporters are fakes in this package, so neither etcd nor a real API server limits the size. The package imports no
-// other package of the repository except test/program. Package test/e2e/reconciler measures smaller clusters with a
-// real API server.
+// exporters are fakes, so neither etcd nor a real API server limits the size. The package imports no other package of
+// the repository except test/program. Package test/e2e/reconciler measures smaller clusters with a real API server.
 package scale_test
 
 import (
@@ -28,7 +27,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// These are the flags of the benchmark.
 var (
 	benchNodes  = flag.Int("nodes", 1000, "number of nodes, each with an exporter for 8 GPUs")
 	benchPods   = flag.Int("pods", 10_000, "number of GPU pods")
@@ -37,7 +35,7 @@ var (
 )
 
 const (
-	// scrapeEvery is the interval of the shipped PodMonitor.
+	// scrapeEvery is the scrape interval of the shipped PodMonitor.
 	scrapeEvery = 30 * time.Second
 	// beatEvery is the interval at which a kubelet writes the status of its Node if the status does not change
 	// (nodeStatusReportFrequency).
@@ -92,8 +90,8 @@ func check(tb testing.TB, err error) {
 	}
 }
 
-// await calls done periodically until done returns true. Meanwhile it scrapes the page like Prometheus. It returns the
-// number of scrapes.
+// await calls done periodically until done returns true. In the meantime, it scrapes the page as Prometheus does. It
+// returns the number of scrapes.
 func (r *replica) await(what string, limit time.Duration, done func() bool) (scrapes int) {
 	r.tb.Helper()
 	begun, next := time.Now(), time.Now().Add(scrapeEvery)
@@ -115,12 +113,11 @@ func (r *replica) await(what string, limit time.Duration, done func() bool) (scr
 	return scrapes
 }
 
-// page is a scraped page.
 type page struct {
 	pods, plain, compressed int
 }
 
-// scrape requests the compressed page, like Prometheus.
+// scrape requests the compressed page, as Prometheus does.
 func (r *replica) scrape() (p page) {
 	r.tb.Helper()
 	request, err := http.NewRequestWithContext(r.tb.Context(), http.MethodGet, r.url+"/metrics", http.NoBody)

@@ -1,9 +1,8 @@
 //go:build e2e
 
-// Workload is the only program in the containers of the tests. It replaces the pause program and the programs
-// that use GPUs. By default it waits for a signal to end. With the argument with-child, it also starts a
-// child process. With the argument crash it ends at once, and with the argument eat it allocates memory until
-// it is killed.
+// Workload is the only program in the containers of the tests. It replaces the pause program and the programs that use
+// GPUs. By default, it waits until a signal ends it. With the argument with-child, it also starts a child process. With
+// the argument crash, it ends immediately. With the argument eat, it allocates memory until it is killed.
 package main
 
 import (
