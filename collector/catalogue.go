@@ -233,7 +233,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	fabricHealthy: {
 		Family: familyIdentity, Name: "gpuledger_gpu_fabric_healthy", Type: gauge,
 		Labels: ofGPU,
-		Help:   "1 while the driver reports no problem of the GPU's NVLink fabric; absent where the driver does not report the health of the fabric.",
+		Help:   "1 while the driver reports no problem of the GPU's NVLink fabric; absent if the driver does not report the health of the fabric.",
 	},
 	fabricProblem: {
 		Family: familyIdentity, Name: "gpuledger_gpu_fabric_problem", Type: gauge,
@@ -311,7 +311,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	estimatedEnergy: {
 		Family: familyEnergy, Name: "gpuledger_gpu_estimated_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofGPU,
-		Help:   "Part of a GPU's energy that was divided over several owners with an estimated idle power.",
+		Help:   "Part of a GPU's energy that was divided among several owners based on an estimated idle power.",
 	},
 
 	throttledEnergy: {
@@ -556,12 +556,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	rowRemapPending: {
 		Family: familyHealth, Name: "gpuledger_gpu_row_remap_pending", Type: gauge,
 		Labels: ofGPU,
-		Help:   "1 while a row remap of the GPU's memory is pending until the next reset; absent in MIG mode and where the GPU does not report it.",
+		Help:   "1 while a row remap of the GPU's memory is pending until the next reset; absent if the GPU is in MIG mode or does not report this value.",
 	},
 	rowRemapFailure: {
 		Family: familyHealth, Name: "gpuledger_gpu_row_remap_failure", Type: gauge,
 		Labels: ofGPU,
-		Help:   "1 if a row of the GPU's memory could not be remapped because no spare row was left; absent in MIG mode and where the GPU does not report it.",
+		Help:   "1 if a row of the GPU's memory could not be remapped because no spare row was left; absent if the GPU is in MIG mode or does not report this value.",
 	},
 	remappedRows: {
 		Family: familyHealth, Name: "gpuledger_gpu_remapped_rows", Type: gauge, Flag: FlagDetails,
@@ -581,7 +581,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	rasErrors: {
 		Family: familyHealth, Name: "gpuledger_gpu_ras_errors_total", Type: counter,
 		Labels: plus(ofGPU, "block", "type"),
-		Help:   "Errors that an AMD GPU counted since its driver was loaded; absent where the GPU does not count them.",
+		Help:   "Errors that an AMD GPU counted since its driver was loaded; absent if the GPU does not count them.",
 	},
 	stageUp: {
 		Family: familyStages, Name: "gpuledger_stage_up", Type: gauge,
@@ -652,7 +652,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	allocationEstimated: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_estimated_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofAllocation,
-		Help:   "Part of a pod's energy that was divided over several owners with an estimated idle power of the GPU.",
+		Help:   "Part of a pod's energy that was divided among several owners based on an estimated idle power of the GPU.",
 	},
 	allocationActive: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_active_seconds_total", Type: counter, Unit: "seconds",
@@ -731,7 +731,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitAllocationEstimated: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_estimated_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofUnitAllocation,
-		Help:   "Part of a unit's energy that was divided over several owners with an estimated idle power of the GPU.",
+		Help:   "Part of a unit's energy that was divided among several owners based on an estimated idle power of the GPU.",
 	},
 	unitAllocationActive: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_active_seconds_total", Type: counter, Unit: "seconds",
@@ -806,7 +806,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardEstimated: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_estimated_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofBoard,
-		Help:   "Part of a GPU's energy that was divided over several owners with an estimated idle power.",
+		Help:   "Part of a GPU's energy that was divided among several owners based on an estimated idle power.",
 	},
 	boardCreated: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_created_timestamp_seconds", Type: gauge, Unit: "seconds",
@@ -821,7 +821,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardLosses: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_losses_total", Type: counter,
 		Labels: ofBoard,
-		Help:   "Times that the driver lost the GPU since the node booted.",
+		Help:   "Number of times that the driver has lost the GPU since the node booted.",
 	},
 	boardRemappedRows: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_remapped_rows_total", Type: counter,

@@ -20,7 +20,7 @@ const tablesHead = `# Tables of the archive
 const tablesTail = `
 ## DuckDB
 
-DuckDB reads the Parquet files of a folder or a bucket. @union_by_name@ is required because files that were written before an upgrade lack later columns.
+DuckDB reads the Parquet files of a folder or a bucket. @union_by_name@ is required because files that were written before an upgrade do not contain later columns.
 The folders of the files are named by @date@, so filter by @date@ to read only the files of some days. Prefer @billed@ to @charges@, because @billed@ contains the
 corrections. If the folder contains no corrections, remove the second path from the view @billed@. @make e2e-archive@ runs these statements with DuckDB 1.5, on
 the example in [archive.md](archive.md#ten-questions).
@@ -107,7 +107,7 @@ tables @days@ and @gpu_days@. @make e2e-archive@ checks that the plan of each qu
 | What happened to the boards? | 84.5 | 1.25 | gpu_days |
 | kWh and GPU hours of each team in November | 4.0 | 0.07 | index of days |
 | Do they add up to the boards? | 25.5 | 1.35 | days, hours |
-| Which percentage of the time that it holds GPUs does a team use them? | 32.7 | 1.62 | days |
+| In which percentage of its GPU time is a team active? | 32.7 | 1.62 | days |
 | Which boards did this workload use? | 15.0 | 0.11 | days |
 | Which boards had XID 79? | 1.3 | 0.12 | a partition of gpu_hours |
 | Which boards were in more than one machine? | 15.6 | 1.03 | gpu_days |

@@ -106,7 +106,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.DurationVar(&c.Retention, "retention", 5*time.Minute, "`time` for which series remain after their process or pod has ended; at least three scrape intervals")
 	fs.StringVar(&c.KernelLog, "xid.kernel-log", "", "`file` with the kernel log, /dev/kmsg: count XID errors since boot, including those without an NVML event, and SXID errors of NVSwitches; needs CAP_SYSLOG; empty disables it")
 	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "export power, temperature, utilisation, memory and clocks of each GPU")
-	fs.BoolVar(&c.Collector.Health, "collector.health", true, "read and export errors of memory, PCIe and NVLink, limits of clocks and power, and links of each GPU, every 10 s")
+	fs.BoolVar(&c.Collector.Health, "collector.health", true, "read and export the memory, PCIe and NVLink errors, the links, and the clock and power limits of each GPU, every 10 s")
 	fs.BoolVar(&c.Collector.Details, "collector.health.details", false, "also export details of each NVIDIA GPU: temperature margin, fans, current reasons for low clocks, remapped rows and NVLink-C2C links (read every 10 s), highest clocks, modes and firmware versions (read every 10 min), and whether the InfoROM is valid (checked once a day)")
 	fs.BoolVar(&c.Collector.Profiling, "collector.profiling", false, "measure and export the activity of multiprocessors, tensor cores, floating-point units, memory and media engines every 10 s, on GPUs since Hopper that are not in MIG mode")
 	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of process series: always, shared or never")

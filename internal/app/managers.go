@@ -33,7 +33,7 @@ func UnitsFlags(command string) (*flag.FlagSet, *UnitsConfig) {
 	fs := flag.NewFlagSet("gpuledger "+command, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	if command == UnitsCommand {
-		fs.UintVar(&c.Explain, "explain", 0, "`PID` of a process: print its cgroup, the rule that decides its owner, and for each other rule, why it does not decide")
+		fs.UintVar(&c.Explain, "explain", 0, "`PID` of a process: print its cgroup, the rule that decides its owner, and the reasons why the other rules do not match")
 	}
 	fs.StringVar(&c.ProcFS, "path.procfs", "/proc", procFSUsage)
 	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", auto, podResourcesUsage)

@@ -28,7 +28,7 @@ type Book struct {
 	// Uncounted is an upper bound of the energy that the GPU used and that Energy omits because of
 	// resets, rejected readings and gaps.
 	Uncounted Millijoules `json:"uncounted,omitempty"`
-	// Estimated is the part of Energy that was divided over several owners with an estimated idle power.
+	// Estimated is the part of Energy that was divided among several owners based on an estimated idle power.
 	Estimated Millijoules `json:"estimated,omitempty"`
 	// Throttled is the part of Energy that was used while the GPU was throttled.
 	Throttled ByThrottle `json:"throttled,omitzero"`

@@ -46,7 +46,7 @@ func Catalogue() []metric.Metric {
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label {
 	return []metric.Label{{
-		Name: "outcome", Help: "`refused`: the request is invalid. `unauthorized`: the token is missing or unknown. `forbidden`: the token belongs to another cluster. `failed`: no sink filed the events, and the sender retries. `rejected`: the sink does not accept the event, or the program ended first; the dead-letter file contains the event. `dropped`: the queue of a sink was full, or the event could not be written to the dead-letter file.",
+		Name: "outcome", Help: "`refused`: the request is invalid. `unauthorized`: the token is missing or unknown. `forbidden`: the token belongs to another cluster. `failed`: no sink filed the events, and the sender retries. `rejected`: the sink rejected the event, or the archive stopped before a sink accepted it. The event is in the dead-letter file. `dropped`: the queue of a sink was full, or the event could not be written to the dead-letter file.",
 		Values: []string{outcomeFiled, outcomeRefused, outcomeUnauthorized, outcomeForbidden, outcomeFailed, outcomeRejected, outcomeDropped}, Complete: true,
 	}}
 }

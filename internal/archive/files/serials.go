@@ -21,7 +21,7 @@ const (
 )
 
 // LayoutHelp describes the layouts.
-const LayoutHelp = "`layout` of the files: tables, or gpuid for the serial numbers in its folders and CSV records"
+const LayoutHelp = "`layout` of the files: tables, or gpuid for serial numbers in gpuid's folders and CSV records"
 
 // CheckLayout returns an error that names a flag if a layout is unknown.
 func CheckLayout(flag, layout string) error {

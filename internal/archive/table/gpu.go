@@ -66,12 +66,12 @@ var (
 		text("energy_source", "source of the energy counter", func(g *GPU) *string { return &g.EnergySource }),
 		text("energy_scope", "scope of the energy counter", func(g *GPU) *string { return &g.EnergyScope }),
 		counts("xids", "XID errors as code=count, separated by spaces", func(g *GPU) *Counts { return &g.XIDs }),
-		integer("losses", "times that the driver lost the GPU", func(g *GPU) *int64 { return &g.Losses }),
+		integer("losses", "number of times that the driver lost the GPU", func(g *GPU) *int64 { return &g.Losses }),
 		integer("energy_resets", "resets of the energy counter", func(g *GPU) *int64 { return &g.EnergyResets }),
 		integer("remapped_correctable", "memory rows remapped for correctable errors", func(g *GPU) *int64 { return &g.RemappedCorrectable }),
 		integer("remapped_uncorrectable", "memory rows remapped for uncorrectable errors", func(g *GPU) *int64 { return &g.RemappedUncorrectable }),
 		integer("uncounted_mj", "upper bound of the energy that was lost by resets, rejected readings and gaps", func(g *GPU) *int64 { return &g.Uncounted }).addedIn(10),
-		integer("estimated_mj", "part of the energy that was divided among several owners by an estimated idle power", func(g *GPU) *int64 { return &g.Estimated }).addedIn(10),
+		integer("estimated_mj", "part of the energy that was divided among several owners based on an estimated idle power", func(g *GPU) *int64 { return &g.Estimated }).addedIn(10),
 	}
 	// ErrorFields contains the columns for the errors of a board.
 	ErrorFields = []Field[GPU]{

@@ -37,7 +37,7 @@ type Config struct {
 func (c *Config) Register(fs *flag.FlagSet) {
 	c.Memory = &manifest.Manifest{}
 	fs.StringVar(&c.URL, "http.url", "", "`URL` to post the rows to")
-	fs.StringVar(&c.Format, "http.format", "ndjson", "`format` of the requests: ndjson for all tables as JSON lines, gpuid for its arrays of serial numbers")
+	fs.StringVar(&c.Format, "http.format", "ndjson", "`format` of the requests: ndjson for all tables as JSON lines, or gpuid for gpuid's arrays of serial numbers")
 	fs.StringVar(&c.TokenFile, "http.token-file", "", "`file` with a bearer token, read for every request; only for https or loopback")
 	fs.StringVar(&c.CAFile, "http.ca-file", "", "CA bundle `file` that verifies the server's certificate")
 	fs.StringVar(&c.Manifest, "http.manifest", "", "`file` that records which hours were sent; without this file, the command once sends the whole range")

@@ -41,7 +41,7 @@ var catalogue = [numMetrics]metric.Metric{
 	nodeExpected: {
 		Family: familyNodes, Name: "gpuledger_node_expected", Type: gauge,
 		Labels: []string{"node", "reason"},
-		Help:   "Node that should have an exporter, with the reason for this.",
+		Help:   "Node that should have an exporter, with the reason.",
 	},
 	nodeMachine: {
 		Family: familyNodes, Name: "gpuledger_node_machine_info", Type: gauge,
@@ -76,12 +76,12 @@ var catalogue = [numMetrics]metric.Metric{
 	writes: {
 		Family: familyLabels, Name: "gpuledger_reconciler_node_writes_total", Type: counter,
 		Labels: []string{"kind"},
-		Help:   "Writes of Nodes; constant while nothing changes.",
+		Help:   "Number of writes to Nodes. It does not increase while no Node changes.",
 	},
 	writeFailures: {
 		Family: familyLabels, Name: "gpuledger_reconciler_node_write_failures_total", Type: counter,
 		Labels: []string{"failure"},
-		Help:   "Failed writes of Nodes, which are retried with backoff.",
+		Help:   "Number of failed writes to Nodes. The reconciler retries them with backoff.",
 	},
 }
 

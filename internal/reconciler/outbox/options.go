@@ -34,7 +34,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.StringVar(&o.URL, "events.url", "", "base `URL` of a gpuledger-archive to which events of GPU pods and workloads are sent; default is none")
 	fs.StringVar(&o.Cluster, "events.cluster", "", "`name` of this cluster in the archive: the external label cluster of its Prometheus")
 	fs.StringVar(&o.TokenFile, "events.token-file", "", "`file` with the bearer token for the archive; requires TLS, except on loopback or with --events.token-over-http")
-	fs.BoolVar(&o.TokenOverHTTP, "events.token-over-http", false, "send the token without TLS, to an archive in the same cluster; everyone who can read the network traffic between the pods can then read the token")
+	fs.BoolVar(&o.TokenOverHTTP, "events.token-over-http", false, "send the token without TLS, to an archive in the same cluster; anyone who can read the network traffic between the pods can then read the token")
 	fs.StringVar(&o.CAFile, "events.tls.ca-file", "", "CA bundle `file` that verifies the certificate of the archive")
 	fs.StringVar(&o.CertFile, "events.tls.cert-file", "", "client certificate `file`, if the archive requires one")
 	fs.StringVar(&o.KeyFile, "events.tls.key-file", "", "client key `file`")

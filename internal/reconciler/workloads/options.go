@@ -64,7 +64,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.TextVar(&o.DeviceClasses, "device-class-pattern", cli.MustPattern(defaultDeviceClasses), "`regexp` of GPU device classes")
 	fs.DurationVar(&o.Retention, "retention", 5*time.Minute, "`time` for which the series of a pod remain after the pod has ended; at least three scrape intervals")
 	fs.TextVar(&o.PodLabels, "pod-labels", cli.List{}, "comma-separated `names` of pod labels to export in gpuledger_pod_labels")
-	fs.BoolVar(&o.OwnerLabels, "pod-labels-of-owners", false, "if a pod lacks a label named in --pod-labels, take the label from the nearest owner that has the label")
+	fs.BoolVar(&o.OwnerLabels, "pod-labels-of-owners", false, "if a label named in --pod-labels is missing on a pod, take the label from the nearest owner that has it")
 	fs.TextVar(&o.PodAnnotations, "pod-annotations", cli.List{}, "comma-separated `names` of pod annotations to export in gpuledger_pod_annotations")
 	fs.BoolVar(&o.Events, "events", true, "write one line of JSON to standard output for each change of a GPU pod: phase, conditions, containers, spec")
 	fs.StringVar(&o.Snapshots, "snapshots", snapshotsNone, "`mode` of pod snapshots: none; log, which writes snapshots to the log and sends them to the archive; or send, which only sends them to the archive. Snapshots accompany events, and omit commands, arguments and environment values")
