@@ -319,12 +319,12 @@ bench-reconciler-scale: reconciler # run the reconciler with a fake API server o
 	@$(E2E) -run='^$$' -bench=Scale -benchtime=1x -timeout 2h ./test/e2e/scale -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY) $(BENCHFLAGS)
 
 .PHONY: bench-queries
-bench-queries: archive # time the history queries and the commands over 90 days of 8,000 GPUs on two processors
+bench-queries: archive # time the history queries and the commands on the data of 8,000 GPUs over 90 days, on two processors
 	@programs=$$($(PROMETHEUS)); history=$$($(HISTORY)); \
 		GOMAXPROCS=2 go run ./test/speed --prometheus="$$programs" --history="$$history/history" --archive=bin/gpuledger-archive $(BENCHFLAGS)
 
 .PHONY: bench-archive
-bench-archive: archive # file three days of 1,000 GPUs in each sink, and extrapolate; takes some minutes
+bench-archive: archive # file three days of data from 1,000 GPUs in each sink, and extrapolate; takes some minutes
 	@$(IN_PROMETHEUS) $(IN_HISTORY) $(E2E) -v -run='^TestCost$$' ./test/e2e/archive -gpus=1000 $(BENCHFLAGS)
 
 .PHONY: bench-tables
@@ -333,11 +333,11 @@ bench-tables: archive # time the documented SQL on 10 million charges in Postgre
 
 .PHONY: bench-web
 bench-web: SINKS = SQLite,CSV,PostgreSQL
-bench-web: archive # print the memory and time of each page over a month of 8,000 GPUs in each of SINKS; takes an hour and 10 GB
+bench-web: archive # print the memory and time of each page for a month of data from 8,000 GPUs in each of SINKS; takes an hour and 10 GB
 	@$(E2E) -timeout=3h -v -run='^TestPagesMemory$$' ./test/e2e/archive -pages.gpus=8000 -pages.sinks=$(SINKS) $(BENCHFLAGS)
 
 .PHONY: bench-year
-bench-year: archive # file a year of 1,000 GPUs from a simulated store; takes an hour
+bench-year: archive # file a year of data from 1,000 GPUs, which a simulated store returns; takes an hour
 	@$(E2E) -timeout=4h -v -run='^TestYear$$' ./test/e2e/archive -year.gpus=1000 -year.hours=8760 $(BENCHFLAGS)
 
 .PHONY: e2e-kubelet

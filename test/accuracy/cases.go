@@ -61,22 +61,22 @@ func Cases(length time.Duration) []Case {
 		sliced("90 to 10",
 			pod("heavy", 560, simnode.Constant(81)),
 			pod("light", 430, simnode.Constant(9))),
-		bursts("bursts, a tenth of the time, beside a steady one", false),
-		bursts("the same, by the driver's accounting", true),
+		bursts("bursts in a tenth of the time, beside a steady job", false),
+		bursts("the same with the driver's accounting", true),
 		churning(),
 		sliced("four time-sliced pods",
 			pod("ada", 420, simnode.Duty(25, 3700*time.Millisecond, 9300*time.Millisecond)),
 			pod("bob", 610, simnode.Constant(20)),
 			pod("cleo", 540, simnode.Constant(35)),
 			pod("dan", 330, simnode.Ramp(2, 18, 14900*time.Millisecond))),
-		divided("MIG 3g + 4g, each idle in part of the time", length, true),
+		divided("MIG 3g + 4g, each idle part of the time", length, true),
 		divided("the same on a GPU without GPM", length, false),
 		restarted(length),
 		fleeting(),
-		sliced("equal work, evenly and in bursts",
+		sliced("equal work, one even and one in bursts",
 			pod("even", 300, simnode.Constant(10)),
 			pod("bursts", 300, simnode.Duty(90, time.Second, 9*time.Second))),
-		sliced("a hundredth of every second beside an idle holder",
+		sliced("work in a hundredth of each second, beside an idle holder",
 			pod("works", 240, simnode.Duty(10, 100*time.Millisecond, time.Second)),
 			pod("rests", 240, simnode.Constant(0))),
 		notebooks(2),
@@ -135,7 +135,7 @@ func bystander() Case {
 // results. Most of the signal's error comes from samples that name a process while nothing runs. Without such samples
 // the error is below 0.5 %.
 func sharedJobs() Case {
-	c := sliced("Slurm's jobs 4711, in bursts, and 4712, smooth, on one GPU")
+	c := sliced("Slurm jobs on one GPU: 4711 in bursts, 4712 smooth")
 	bursts := simnode.SlurmJob("4711", "s8FXKTA79XAR00", 1001, simnode.GPUs(0),
 		simnode.Work{Watts: 560, Load: simnode.Duty(60, 2300*time.Millisecond, 11900*time.Millisecond), Memory: 8 << 30})
 	smooth := simnode.SlurmJob("4712", "s8FXKTA79XAR01", 1002, simnode.GPUs(0),
@@ -149,7 +149,7 @@ func sharedJobs() Case {
 
 // idleJob returns a case in which a Slurm job holds a GPU but does not work.
 func idleJob() Case {
-	c := sliced("Slurm's job 4713 holds a GPU without work")
+	c := sliced("Slurm job 4713 holds a GPU without work")
 	c.Scenario.NoKubelet = true
 	c.Scenario.Units = []simnode.Unit{simnode.SlurmJob("4713", "s8FXKTA79XAR02", 1001, simnode.GPUs(0))}
 	return c
@@ -158,7 +158,7 @@ func idleJob() Case {
 // amdJobs returns a case in which two Slurm jobs use one AMD GPU. The driver provides no samples of processes, so the
 // exporter reads the occupancy of each process once a tick.
 func amdJobs() Case {
-	c := sliced("AMD: Slurm's jobs 4714 and 4715 on one MI300X")
+	c := sliced("AMD: Slurm jobs 4714 and 4715 on one MI300X")
 	c.Scenario.NoKubelet, c.Scenario.GPUs, c.Limit = true, instinct(), 0.045
 	c.Scenario.Units = []simnode.Unit{
 		simnode.SlurmJob("4714", "s8FXKTA79XAR03", 1001, nil, simnode.Work{Watts: 560, Load: simnode.Constant(50), Memory: 8 << 30}),
@@ -170,7 +170,7 @@ func amdJobs() Case {
 // amdPartitions returns a case like [divided] for an AMD GPU in DPX mode. The driver measures the activity of
 // each partition.
 func amdPartitions(length time.Duration) Case {
-	c := divided("AMD: MI300X in DPX mode, each half idle at times", length, true)
+	c := divided("AMD: MI300X in DPX mode, each half sometimes idle", length, true)
 	c.Scenario.Pods[0].Name, c.Scenario.Pods[1].Name = "first", "second"
 	c.Scenario.GPUs = instinct()
 	c.Scenario.GPUs[0].MIG = &simnode.MIG{Slices: 8, Instances: []simnode.Instance{
@@ -182,7 +182,7 @@ func amdPartitions(length time.Duration) Case {
 // amdGraphics returns a case in which a graphics program and a ROCm program use one AMD GPU. The driver
 // reports the busy time of graphics. The rest of the GPU's busy time belongs to the ROCm program.
 func amdGraphics() Case {
-	c := sliced("AMD: graphics beside a program of ROCm on one MI300X",
+	c := sliced("AMD: graphics beside a ROCm program on one MI300X",
 		pod("rocm", 560, simnode.Duty(50, 5300*time.Millisecond, 9700*time.Millisecond)),
 		pod("graphics", 430, simnode.Duty(50, 4*time.Second, 10*time.Second)))
 	c.Scenario.GPUs = instinct()
@@ -216,7 +216,7 @@ func bursts(name string, accounting bool) Case {
 
 // churning returns a case in which the GPU is idle at first. Later, jobs start and stop on it.
 func churning() Case {
-	c := sliced("jobs that start and stop beside a steady one",
+	c := sliced("jobs that start and stop, beside a steady job",
 		pod("steady", 450, simnode.Constant(40)),
 		lasting(8300*time.Millisecond, pod("job", 310, simnode.Constant(35))),
 		lasting(4700*time.Millisecond, pod("task", 620, simnode.Constant(20))))
@@ -245,7 +245,7 @@ func divided(name string, length time.Duration, gpm bool) Case {
 
 // restarted returns a case in which the exporter restarts in the middle.
 func restarted(length time.Duration) Case {
-	c := sliced("the exporter is restarted, and away for five seconds",
+	c := sliced("the exporter restarts, and is down for five seconds",
 		pod("left", 480, simnode.Constant(60)),
 		pod("right", 590, simnode.Constant(30)))
 	c.Down = simnode.Span{From: length / 2, Until: length/2 + 5*time.Second}
@@ -254,7 +254,7 @@ func restarted(length time.Duration) Case {
 
 // fleeting returns a case with processes that often start and end between two ticks.
 func fleeting() Case {
-	return sliced("jobs shorter than a tick beside a steady one",
+	return sliced("jobs shorter than a tick, beside a steady job",
 		pod("steady", 450, simnode.Constant(60)),
 		lasting(700*time.Millisecond, pod("job", 540, simnode.Constant(20))))
 }

@@ -90,16 +90,16 @@ func always(l func() Load) func(Driver) Load { return func(Driver) Load { return
 func Cheats() []Cheat {
 	slightly := always(func() Load { return Bursts(20, 0.05, 11) })
 	return []Cheat{
-		{Name: "slightly busy from boot, in bursts of 20 ms", Watts: 400, Load: slightly},
-		{Name: "slightly busy from boot, evenly", Watts: 400, Load: always(func() Load { return Evenly(0.03) })},
-		{Name: "slightly busy from boot, 1 ms at a time", Watts: 400, Load: always(func() Load { return Bursts(1, 0.03, 12) })},
-		{Name: "slightly busy later", Watts: 400, Load: slightly, Rest: time.Hour},
+		{Name: "light load since boot, in bursts of 20 ms", Watts: 400, Load: slightly},
+		{Name: "light, even load since boot", Watts: 400, Load: always(func() Load { return Evenly(0.03) })},
+		{Name: "light load since boot, 1 ms at a time", Watts: 400, Load: always(func() Load { return Bursts(1, 0.03, 12) })},
+		{Name: "light load that starts later", Watts: 400, Load: slightly, Rest: time.Hour},
 		{Name: "work that rounds to 0 %", Watts: 590, Load: always(func() Load { return Evenly(0.0045) })},
 		{Name: "work that rounds to 1 %", Watts: 590, Load: always(func() Load { return Evenly(0.0099) })},
 		{Name: "work right after each sample of activity", Watts: 400, Load: func(how Driver) Load { return afterSamples(how, 100) }},
 		{Name: "1 ms after each sample of activity", Watts: 590, Load: func(how Driver) Load { return afterSamples(how, 1) }},
 		{Name: "work before each sample of power", Watts: 590, Load: always(func() Load { return Periodic(1, powerStep, powerStep-1) })},
-		{Name: "minutes of slight work, then of rest", Watts: 590, Load: always(func() Load {
+		{Name: "minutes of light load, then without load", Watts: 590, Load: always(func() Load {
 			return Within(Evenly(0.009), 0, 9*60_000, 10*60_000)
 		})},
 		{Name: "long bursts, for the power after them", Watts: 500, Load: always(func() Load { return Periodic(1000, 4000, 300) }), Tail: 20},

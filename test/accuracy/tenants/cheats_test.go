@@ -34,7 +34,7 @@ func moved(t *testing.T, s tenants.Scene) float64 {
 
 // TestCheats checks that a cheat moves only little energy to the victim.
 func TestCheats(t *testing.T) {
-	held := map[string]bool{"slightly busy later": true, "long bursts, for the power after them": true}
+	held := map[string]bool{"light load that starts later": true, "long bursts, for the power after them": true}
 	for _, c := range tenants.Cheats() {
 		for _, floor := range []gpu.Watts{70, 110} {
 			s := tenants.Scene{Cheat: c, Floor: floor, Replicas: 1, Driver: tenants.Driver{Power: time.Second}}

@@ -18,15 +18,15 @@ const muchPower = "kernels with much power"
 // amdLimits contains the part that each cheat on a whole AMD GPU may move. For all other cheats, sharingLimit applies.
 // The exporter cannot derive power from the occupied compute units.
 var amdLimits = map[string]float64{
-	"slightly busy from boot, in bursts of 20 ms": 0.04,
-	"slightly busy from boot, evenly":             0.04,
-	"slightly busy from boot, 1 ms at a time":     0.03,
-	"work that rounds to 1 %":                     0.03,
-	"work right after each reading":               0.10,
-	"few compute units":                           0.12,
-	"all compute units for a short time":          0.20,
-	"a wave that waits on one compute unit":       0.10,
-	muchPower:                                     0.14,
+	"light load since boot, in bursts of 20 ms": 0.04,
+	"light, even load since boot":               0.04,
+	"light load since boot, 1 ms at a time":     0.03,
+	"work that rounds to 1 %":                   0.03,
+	"work right after each reading":             0.10,
+	"few compute units":                         0.12,
+	"all compute units for a short time":        0.20,
+	"a wave that waits on one compute unit":     0.10,
+	muchPower:                                   0.14,
 }
 
 // TestAMDCheats checks cheats on whole AMD GPUs. If the exporter read the occupied compute units at each tick, and not at

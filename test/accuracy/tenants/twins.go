@@ -47,8 +47,8 @@ func Twins() []Twin {
 	}
 	evenly := func(duty float64) func() Load { return func() Load { return Evenly(duty) } }
 	return append([]Twin{
-		warm("slightly busy from boot, in bursts of 20 ms", func() Load { return Bursts(20, 0.05, 11) }, [2]gpu.Watts{70, 59.2}, [2]float64{400, 386}, 15),
-		powers("slightly busy from boot, evenly", evenly(0.03), [2]gpu.Watts{70, 81.4}, [2]float64{400, 20}),
+		warm("light load since boot, in bursts of 20 ms", func() Load { return Bursts(20, 0.05, 11) }, [2]gpu.Watts{70, 59.2}, [2]float64{400, 386}, 15),
+		powers("light, even load since boot", evenly(0.03), [2]gpu.Watts{70, 81.4}, [2]float64{400, 20}),
 		powers("work that rounds to 0 %", evenly(0.0045), [2]gpu.Watts{70, 72.565}, [2]float64{590, 20}),
 		powers("work that rounds to 1 %", evenly(0.0099), [2]gpu.Watts{70, 75.643}, [2]float64{590, 20}),
 		powers("work before each sample of power", func() Load { return Periodic(1, powerStep, powerStep-1) }, [2]gpu.Watts{70, 98.5}, [2]float64{590, 20}),
@@ -89,7 +89,7 @@ func sharingTwins() []Twin {
 func amdTwins(twin func(name string, how Sharing, loads [2][2]Load, watts [2][2]float64) Twin) []Twin {
 	fifth, full := Evenly(0.2), Evenly(1)
 	both := [2][2]Load{{fifth, fifth}, {fifth, fifth}}
-	slightly := twin("slightly busy from boot, evenly", AMDWithSums, [2][2]Load{{Evenly(0.03)}, {Evenly(0.03)}}, [2][2]float64{{400, 0}, {20, 0}})
+	slightly := twin("light, even load since boot", AMDWithSums, [2][2]Load{{Evenly(0.03)}, {Evenly(0.03)}}, [2][2]float64{{400, 0}, {20, 0}})
 	for i, floor := range []gpu.Watts{140, 151.4} {
 		slightly.gpus[i].Floor = floor
 		slightly.Descriptions[i] = fmt.Sprintf("idle %v W, work %v W", floor, slightly.gpus[i].Tenants[0].Watts)

@@ -1,5 +1,5 @@
--- Charges and corrections of filed hours. Files that were written before an upgrade lack later columns. A crash can leave corrections of a
--- later revision than their hour.
+-- Charges and corrections of filed hours. Later columns are missing from files that were written before an
+-- upgrade. After a crash, corrections may have a later revision than their hour.
 select filed.cluster, filed.hour, {{ utc_day('filed.hour') }} as day, {{ utc_month('filed.hour') }} as month,
   filed.node, filed.uuid, filed.serial, coalesce(models.model, '') as model,
   filed.namespace, filed.pod, filed.workload_kind, filed.workload_name, filed.team, filed.reason,

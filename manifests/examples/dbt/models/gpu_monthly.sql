@@ -1,4 +1,4 @@
--- With the sums of pruned hours, so that a closed month keeps its amounts.
+-- This model includes the sums of pruned hours, so that a closed month keeps its amounts.
 select cluster, month, model, namespace, workload_kind, workload_name, team, reason, manager, unit, username,
   cast(sum(energy_mj) as bigint) as energy_mj, cast(sum(exclusive_mj) as bigint) as exclusive_mj, cast(sum(idle_mj) as bigint) as idle_mj,
   cast(sum(estimated_mj) as bigint) as estimated_mj, cast(sum(gpu_ms) as bigint) as gpu_ms, cast(sum(active_ms) as bigint) as active_ms,
