@@ -317,12 +317,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	throttledEnergy: {
 		Family: familyEnergy, Name: "gpuledger_gpu_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofGPU, "throttle"),
-		Help:   "Part of the GPU's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
+		Help:   "Part of the GPU's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until the driver first reduces the clocks for this reason. Heat and the power brake may apply at the same time.",
 	},
 	throttledSeconds: {
 		Family: familyEnergy, Name: "gpuledger_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofGPU, "throttle"),
-		Help:   "Time in which the driver reduced the GPU's clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
+		Help:   "Time in which the driver reduced the GPU's clocks because of heat or the power brake; absent until the driver first reduces the clocks for this reason. Heat and the power brake may apply at the same time.",
 	},
 	gpuIdlePower: {
 		Family: familyEnergy, Name: "gpuledger_gpu_idle_power_watts", Type: gauge, Unit: "watts",
@@ -374,12 +374,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	containerThrottledEnergy: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofContainer, "throttle"),
-		Help:   "Part of the container's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
+		Help:   "Part of the container's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until the driver first reduces the clocks for this reason. Heat and the power brake may apply at the same time.",
 	},
 	containerThrottledSeconds: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofContainer, "throttle"),
-		Help:   "Part of the container's time in which the driver reduced the clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
+		Help:   "Part of the container's time in which the driver reduced the clocks because of heat or the power brake; absent until the driver first reduces the clocks for this reason. Heat and the power brake may apply at the same time.",
 	},
 	containerProfiled: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_profiled_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
@@ -470,12 +470,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitThrottledEnergy: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofUnit, "throttle"),
-		Help:   "Part of the unit's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
+		Help:   "Part of the unit's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until the driver first reduces the clocks for this reason. Heat and the power brake may apply at the same time.",
 	},
 	unitThrottledSeconds: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofUnit, "throttle"),
-		Help:   "Part of the unit's time in which the driver reduced the clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
+		Help:   "Part of the unit's time in which the driver reduced the clocks because of heat or the power brake; absent until the driver first reduces the clocks for this reason. Heat and the power brake may apply at the same time.",
 	},
 	unitProfiled: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_profiled_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
@@ -576,7 +576,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	switchErrors: {
 		Family: familyHealth, Name: "gpuledger_nvswitch_sxid_errors_total", Type: counter,
 		Labels: []string{"pci_bus_id", "sxid", "severity"},
-		Help:   "SXID errors of an NVSwitch in the kernel's log since the node booted; absent until the first such error, and without `--xid.kernel-log`.",
+		Help:   "SXID errors of an NVSwitch in the kernel's log since the node booted; absent until the first such error, and always absent without `--xid.kernel-log`.",
 	},
 	rasErrors: {
 		Family: familyHealth, Name: "gpuledger_gpu_ras_errors_total", Type: counter,
@@ -667,12 +667,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	allocationThrottledEnergy: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofAllocation, "throttle"),
-		Help:   "Part of a pod's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
+		Help:   "Part of a pod's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until the driver first reduces the clocks for this reason. Heat and the power brake may apply at the same time.",
 	},
 	allocationThrottledSeconds: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofAllocation, "throttle"),
-		Help:   "Part of a pod's time in which the driver reduced the clocks because of heat or the power brake, summed over its containers and instances; absent until the driver first does so. Heat and the power brake may apply at the same time.",
+		Help:   "Part of a pod's time in which the driver reduced the clocks because of heat or the power brake, summed over its containers and instances; absent until the driver first reduces the clocks for this reason. Heat and the power brake may apply at the same time.",
 	},
 	allocationProfiled: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_profiled_seconds_total", Type: counter, Unit: "seconds",
@@ -746,12 +746,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitAllocationThrottledEnergy: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_throttled_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofUnitAllocation, "throttle"),
-		Help:   "Part of a unit's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until the driver first does so. Heat and the power brake may apply at the same time.",
+		Help:   "Part of a unit's energy that was used while the driver reduced the clocks because of heat or the power brake; absent until the driver first reduces the clocks for this reason. Heat and the power brake may apply at the same time.",
 	},
 	unitAllocationThrottledSeconds: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofUnitAllocation, "throttle"),
-		Help:   "Part of a unit's time in which the driver reduced the clocks because of heat or the power brake, summed over its instances; absent until the driver first does so. Heat and the power brake may apply at the same time.",
+		Help:   "Part of a unit's time in which the driver reduced the clocks because of heat or the power brake, summed over its instances; absent until the driver first reduces the clocks for this reason. Heat and the power brake may apply at the same time.",
 	},
 	unitAllocationProfiled: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_profiled_seconds_total", Type: counter, Unit: "seconds",
@@ -846,7 +846,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardPCIeReplays: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_pcie_replays_total", Type: counter,
 		Labels: ofBoard,
-		Help:   "Packets that the PCIe link sent again because of errors, since the driver was loaded.",
+		Help:   "Packets that the PCIe link has sent again because of errors since the driver was loaded.",
 	},
 	boardNVLinkErrors: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_nvlink_errors_total", Type: counter,

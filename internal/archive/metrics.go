@@ -40,7 +40,7 @@ var (
 	}
 	behindMetric = metric.Metric{
 		Family: familyHours, Name: "gpuledger_archive_hours_behind", Type: prometheus.GaugeValue, Labels: []string{"sink"},
-		Help: "Hours that have ended and are not yet filed in a sink for all clusters. Absent while the replica waits for another replica.",
+		Help: "Number of hours, summed over all clusters, that have ended but are not filed in the sink yet. Absent while the replica waits for another replica.",
 	}
 	newestMetric = metric.Metric{
 		Family: familyHours, Name: "gpuledger_archive_newest_hour_timestamp_seconds", Type: prometheus.GaugeValue, Labels: []string{"cluster", "sink"},

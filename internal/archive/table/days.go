@@ -35,7 +35,7 @@ var (
 	}
 	GPUDays = Table{
 		Name: "gpu_days",
-		Help: "a GPU in a place in consecutive hours of a day. A GPU that stays in one place all day has one row when the day has ended",
+		Help: "the stay of a GPU in one place, in consecutive hours of a day. A GPU that stays in one place all day has one row when the day has ended",
 		Columns: slices.Concat(
 			[]Column{{Name: "cluster", Type: Text, Help: clusterHelp}, {Name: dayColumn, Type: Date, Help: dayHelp}},
 			columnsOf(slices.DeleteFunc(slices.Clone(place), func(f Field[GPU]) bool { return f.Type != Text }), 0),

@@ -31,7 +31,7 @@ var Events = build("events", "a change of a GPU pod or of a workload", []string{
 )
 
 // Snapshots contains a row for each version of a pod that the reconciler sent.
-var Snapshots = build("snapshots", "a GPU pod at a version, without commands, arguments and environment values", []string{"id"},
+var Snapshots = build("snapshots", "one version of a GPU pod, without commands, arguments and environment values", []string{"id"},
 	func(h *Hour) []Event { return h.Snapshots },
 	moment("at", "time of the version", func(e *Event) *time.Time { return &e.At }),
 	long("id", "identifies the version in its cluster", func(e *Event) *string { return &e.ID }),

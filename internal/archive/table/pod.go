@@ -38,7 +38,7 @@ var Pods = build("pods", "a pod that requested GPUs in an hour, with its owners"
 )
 
 // Workloads contains a row for each owner of GPU pods in an hour.
-var Workloads = build("workloads", "an owner of GPU pods in an hour, at any level", []string{"uid"},
+var Workloads = build("workloads", "an owner of GPU pods in an hour, at any level of the owner chain", []string{"uid"},
 	func(h *Hour) []Workload { return h.Workloads },
 	text("kind", "kind", func(w *Workload) *string { return &w.Kind }),
 	text("namespace", "namespace, empty for a workload without one", func(w *Workload) *string { return &w.Namespace }),
