@@ -836,7 +836,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardRASErrors: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_ras_errors_total", Type: counter,
 		Labels: plus(ofBoard, "memory", "error"),
-		Help:   "Memory errors of an AMD GPU: the driver's counts when the exporter first read them in this boot, plus all later errors, even if the driver was loaded again. Deferred errors of the GPU's memory count as uncorrectable.",
+		Help:   "Memory errors of an AMD GPU: the driver's counts when the exporter first read them in this boot, plus all later errors, even if the driver was loaded again. Deferred errors in the GPU's memory count as uncorrectable.",
 	},
 	boardRetiredPages: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_retired_pages_total", Type: counter,

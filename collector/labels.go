@@ -32,7 +32,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "action", Help: "Action that the driver requires to recover the GPU: `none`, or an action in nvml.h; a newer action has its number.", Values: gpu.Recoveries},
 	{Name: "mig_uuid", Help: "UUID of the MIG device."},
 	{Name: "GPU_I_PROFILE", Help: "Profile of the MIG instance, such as `3g.40gb`."},
-	{Name: "slices", Help: "Number of slices of the GPU in the instance."},
+	{Name: "slices", Help: "Number of the GPU's slices that belong to the instance."},
 	{Name: "node", Help: "Name of the node."},
 	{Name: "sys_vendor", Help: "Manufacturer of the machine."},
 	{Name: "product_name", Help: "Model of the machine."},

@@ -90,7 +90,7 @@ func compareHealth(ctx context.Context, g *program.Group, out *strings.Builder) 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s\nThe ticks of the C program take %s per second, of which reads of health and profiles take %s. Its scrape takes %s.\n\n",
+	fmt.Fprintf(out, "%s\nThe ticks of the C program take %s per second, including %s to read health and profiles. Its scrape takes %s.\n\n",
 		t, milliseconds(ticks), milliseconds(reads), milliseconds(scrape))
 	return nil
 }

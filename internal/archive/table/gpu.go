@@ -75,10 +75,10 @@ var (
 	}
 	// ErrorFields contains the columns for the errors of a board.
 	ErrorFields = []Field[GPU]{
-		optional("dram_correctable", "correctable errors of the GPU's memory", func(g *GPU) **int64 { return &g.DRAMCorrectable }).addedIn(18),
-		optional("dram_uncorrectable", "uncorrectable errors of the GPU's memory", func(g *GPU) **int64 { return &g.DRAMUncorrectable }).addedIn(18),
-		optional("sram_correctable", "correctable errors of caches and registers", func(g *GPU) **int64 { return &g.SRAMCorrectable }).addedIn(18),
-		optional("sram_uncorrectable", "uncorrectable errors of caches and registers", func(g *GPU) **int64 { return &g.SRAMUncorrectable }).addedIn(18),
+		optional("dram_correctable", "correctable errors in the GPU's memory", func(g *GPU) **int64 { return &g.DRAMCorrectable }).addedIn(18),
+		optional("dram_uncorrectable", "uncorrectable errors in the GPU's memory", func(g *GPU) **int64 { return &g.DRAMUncorrectable }).addedIn(18),
+		optional("sram_correctable", "correctable errors in caches and registers", func(g *GPU) **int64 { return &g.SRAMCorrectable }).addedIn(18),
+		optional("sram_uncorrectable", "uncorrectable errors in caches and registers", func(g *GPU) **int64 { return &g.SRAMUncorrectable }).addedIn(18),
 		optional("lifetime_uncorrectable", "uncorrectable errors over the life of the board, at the last scrape of the hour", func(g *GPU) **int64 { return &g.LifetimeUncorrectable }).addedIn(18),
 		optional("retired_pages", "pages of memory retired", func(g *GPU) **int64 { return &g.RetiredPages }).addedIn(18),
 		optional("low_memory_banks", "banks of memory with few or no spare rows, at the last scrape of the hour", func(g *GPU) **int64 { return &g.LowMemoryBanks }).addedIn(18),
