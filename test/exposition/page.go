@@ -1,5 +1,4 @@
-// Package exposition parses a metrics page like Prometheus, for tests that scrape the real
-// exporter.
+// Package exposition parses a page of metrics as Prometheus does, for tests that scrape the real exporter.
 package exposition
 
 import (
@@ -79,7 +78,7 @@ func (p Page) Millijoules(name string, want map[string]string) gpu.Millijoules {
 	return sum
 }
 
-// UUIDs lists the GPUs of a page.
+// UUIDs returns the UUIDs of the GPUs on a page.
 func (p Page) UUIDs() []string {
 	var out []string
 	for _, m := range p["gpuledger_gpu_info"].GetMetric() {
@@ -88,7 +87,7 @@ func (p Page) UUIDs() []string {
 	return out
 }
 
-// Series returns all series of a page as text, except series of the Go runtime.
+// Series returns all series of a page as strings, without the series of the Go runtime.
 func (p Page) Series() []string {
 	var out []string
 	for name, f := range p {
@@ -120,7 +119,7 @@ func Scrape(ctx context.Context, url string) (Page, error) {
 	return Parse(response.Body)
 }
 
-// ScrapeCreated is like Scrape, but requests the format that contains created timestamps.
+// ScrapeCreated is [Scrape], but requests the format with created timestamps.
 func ScrapeCreated(ctx context.Context, url string) (Page, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

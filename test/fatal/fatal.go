@@ -1,9 +1,9 @@
-// Package fatal ends tests.
+// Package fatal ends a test if an error occurs.
 package fatal
 
 import "testing"
 
-// If ends a test if err is not nil.
+// If ends the test with a fatal error unless err is nil.
 func If(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

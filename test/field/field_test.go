@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// kinds contains the tested functions, by the kind in the first line of a block.
+// kinds contains the functions under test, by the kind in the first line of a block.
 var kinds = map[string]func(t *testing.T, input string) string{
 	"pci":      countPCI,
 	"xid":      kernelXID,
@@ -31,7 +31,7 @@ var kinds = map[string]func(t *testing.T, input string) string{
 	"serial":   func(_ *testing.T, s string) string { return gpu.Identity(s) },
 }
 
-// TestReadme checks that the README states the correct number of cases.
+// TestReadme checks the number of cases in the README.
 func TestReadme(t *testing.T) {
 	files := glob(t, "cases/*.txt")
 	text, err := os.ReadFile("../../README.md")
@@ -43,9 +43,9 @@ func TestReadme(t *testing.T) {
 // source is the first line of each case.
 var source = regexp.MustCompile(`^# Source: https://\S+$`)
 
-// TestCases plays every case. A file contains its source, comments, and blocks that are separated by empty
-// lines. The first line of a block is a kind. Each other line contains an input and the expected result:
-// input => result. If the first line also contains a result, the rest of the block is a single input.
+// TestCases plays every case. A file contains its source, comments, and blocks that are separated by empty lines. The
+// first line of a block is a kind. Each other line contains an input and the expected result: input => result. If the
+// first line also contains a result, all other lines are a single input.
 func TestCases(t *testing.T) {
 	for _, file := range glob(t, "cases/*.txt") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
@@ -111,7 +111,7 @@ func cutResult(line string) (input, result string, found bool) {
 	return strings.TrimRight(line[:i], " "), strings.TrimSpace(line[i+2:]), true
 }
 
-// countPCI returns the number of GPUs on a PCI bus. A line contains the address of a device and its files;
+// countPCI returns the number of GPUs on a PCI bus. A line contains the address of a device and the device's files;
 // driver and physfn are links.
 func countPCI(t *testing.T, input string) string {
 	t.Helper()

@@ -54,7 +54,8 @@ func (e expression) matches(labels map[string]string) bool {
 	return false
 }
 
-// terms returns the required node selector terms of the DaemonSets in a folder of manifests. A node must match one of them.
+// terms returns the node selector terms that the DaemonSets in a folder of manifests require. A node must match one of
+// the terms.
 func terms(t *testing.T, folder string) (all [][]expression) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../../manifests", folder, "kustomization.yaml"))

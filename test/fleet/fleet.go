@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// Programs contains the folders of the programs that a fleet runs.
+// Programs contains the folders of a fleet's programs.
 type Programs struct {
 	Bin        string // contains gpuledger, simnode and lib/libnvidia-ml.so.1, as written by make build
 	Prometheus prometheus.Programs
@@ -21,7 +21,7 @@ type Programs struct {
 	History    string // contains backfill; needed by fleets with a past
 }
 
-// Flags defines the flags of the demo that set these folders.
+// Flags defines a flag for each folder.
 func (p *Programs) Flags() {
 	flag.StringVar(&p.Bin, "bin", "bin", "`folder` to which make build writes programs")
 	flag.StringVar((*string)(&p.Prometheus), "prometheus", "", "`folder` of prometheus, as printed by tools/servers")
@@ -34,7 +34,7 @@ type Fleet struct {
 	programs Programs
 }
 
-// Open creates a fleet and its folder. Close ends the fleet.
+// Open creates a fleet and its folder. Call Close to end the fleet.
 func Open(programs Programs) (*Fleet, error) {
 	if err := programs.find(); err != nil {
 		return nil, err
@@ -43,7 +43,8 @@ func Open(programs Programs) (*Fleet, error) {
 	return &Fleet{Group: group, programs: programs}, err
 }
 
-// find checks that the files that every fleet needs exist. go test runs a test again if one of these files changed.
+// find checks that the files that every fleet needs exist. Because it reads them, go test runs a test again if one of
+// them changed.
 func (p Programs) find() error {
 	for _, path := range []string{
 		filepath.Join(p.Bin, "simnode"), filepath.Join(p.Bin, "gpuledger"), filepath.Join(p.Bin, "lib", "libnvidia-ml.so.1"),

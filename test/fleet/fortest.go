@@ -9,15 +9,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// Like prometheus.Env and program.BinEnv, these environment variables contain folders of programs for tests: Thanos, and
-// the programs in tools/history.
+// These environment variables contain folders of programs for tests: Thanos, and the programs in tools/history.
+// prometheus.Env and program.BinEnv do the same for other programs.
 const (
 	ThanosEnv  = "GPULEDGER_E2E_THANOS"
 	HistoryEnv = "GPULEDGER_E2E_HISTORY"
 )
 
-// OpenFor opens a fleet with the programs in the environment. The fleet ends with the test. If the test
-// failed, it prints the logs.
+// OpenFor opens a fleet with the programs in the environment variables. The fleet ends with the test. If the test
+// failed, the fleet prints its logs.
 func OpenFor(t testing.TB) *Fleet {
 	t.Helper()
 	programs, err := fromEnv()

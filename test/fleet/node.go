@@ -19,7 +19,7 @@ type Node struct {
 	Flags    []string // additional flags of the exporter
 }
 
-// Simulated returns the node's scenario. The scenario contains the node's name and GPUs.
+// Simulated returns the node's scenario, which contains the node's name and GPUs.
 func (n Node) Simulated() (simnode.Scenario, error) {
 	sc, err := simnode.Lookup(n.Scenario)
 	if err != nil {
@@ -31,8 +31,8 @@ func (n Node) Simulated() (simnode.Scenario, error) {
 // URL returns the address of the exporter's metrics.
 func (n Node) URL() string { return "http://" + n.Address + "/metrics" }
 
-// Boot starts a node and waits until its exporter serves pages. The methods of the returned program shut the
-// node down (Stop) or cut its power (Kill).
+// Boot starts a node and waits until its exporter serves pages. On the returned program, Stop shuts the node down and
+// Kill cuts its power.
 func (f *Fleet) Boot(ctx context.Context, n Node) (*program.Program, error) {
 	sc, err := n.Simulated()
 	if err != nil {
@@ -70,8 +70,8 @@ func (f *Fleet) BootAll(ctx context.Context, nodes []Node) (booted []*program.Pr
 	return booted, nil
 }
 
-// MoveBoard moves the first board of the first node to the place of the second board in the second node,
-// while both nodes are off. Each of these boards has two GPUs. The first node gets a new board.
+// MoveBoard moves the first board of the first node to the place of the second board in the second node, while both
+// nodes are off. Both boards have two GPUs. The first node gets a new board.
 func (f *Fleet) MoveBoard(ctx context.Context, nodes []Node, booted []*program.Program) (err error) {
 	const spare = 9 // the machine from which the new board came
 	nodes[0].Machine.Boards = map[int]simnode.Board{0: {Machine: spare, Position: 0}, 1: {Machine: spare, Position: 1}}

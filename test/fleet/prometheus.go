@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// Prometheus describes the Prometheus of a cluster, or a common Prometheus for all clusters.
+// Prometheus describes the Prometheus of one cluster or of all clusters.
 type Prometheus struct {
 	Name    string
 	Cluster string // the external label; if it is empty, each series has the cluster of its node
@@ -19,7 +19,7 @@ type Prometheus struct {
 	Scrape  time.Duration
 	Rules   []string // patterns of rule files
 	Archive string   // address of the archive that Prometheus scrapes, if any
-	// RemoteWrite is the URL to which all samples are sent, if any.
+	// RemoteWrite is the URL to which Prometheus sends all samples, if any.
 	RemoteWrite string
 	Flags       []string
 }
@@ -27,11 +27,10 @@ type Prometheus struct {
 // URL returns the address of the server.
 func (p Prometheus) URL() string { return "http://" + p.Address }
 
-// object is a part of a configuration. JSON is valid YAML.
+// object is a part of a YAML configuration. It is written as JSON, which is valid YAML.
 type object map[string]any
 
-// config returns the server's configuration. The scrape configuration is the same as in manifests/prometheus,
-// except for the discovery.
+// config returns the server's configuration. It equals manifests/prometheus except for the discovery of targets.
 func (p Prometheus) config() ([]byte, error) {
 	var targets []object
 	for _, n := range p.Nodes {
@@ -68,8 +67,8 @@ func (p Prometheus) config() ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// StartPrometheus starts a server and waits until it is ready. If a server with the same name is started
-// again, it keeps its data.
+// StartPrometheus starts a server and waits until it is ready. A server that is started again under the same name keeps
+// its data.
 func (f *Fleet) StartPrometheus(ctx context.Context, p Prometheus) (*program.Program, error) {
 	config, err := p.config()
 	if err != nil {

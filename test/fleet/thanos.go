@@ -16,7 +16,7 @@ type Receive struct {
 	HTTP, GRPC, Write string // addresses
 }
 
-// NewReceive selects addresses for a Receive.
+// NewReceive selects free addresses for a Receive.
 func NewReceive() (r Receive, err error) {
 	for _, a := range []*string{&r.HTTP, &r.GRPC, &r.Write} {
 		if *a, err = program.FreeAddress(); err != nil {
@@ -63,8 +63,8 @@ func (f *Fleet) StartQuery(ctx context.Context, components ...string) (url strin
 	return "http://" + http, p.Ready(ctx, "http://"+http+"/-/ready")
 }
 
-// StartStore uploads the blocks in a folder to a bucket, with the cluster as a label, and starts a Thanos
-// Store that serves the blocks. It returns the gRPC address.
+// StartStore uploads the blocks in each folder to a bucket, with a cluster as a label, and starts a Thanos Store that
+// serves the blocks. It returns the gRPC address.
 func (f *Fleet) StartStore(ctx context.Context, blocks map[string]string) (grpc string, err error) {
 	bucket, err := json.Marshal(object{"type": "FILESYSTEM", "config": object{"directory": f.Path("bucket")}})
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package golden compares the output of a test with a reviewed file. With the flag -update a test
-// writes the file.
+// Package golden compares the output of a test with a reviewed file. With the flag -update, the test writes the file.
 package golden
 
 import (

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// bench contains the GPU, the running exporter, and the observations so far. An observation is used by
-// several comparisons. It is made only once, when the first comparison needs it.
+// bench contains the GPU, the running exporter, and the observations so far. Several comparisons can use the same
+// observation. The first comparison that needs it makes it.
 type bench struct {
 	options
 	gpu   *driver.Device
@@ -32,7 +32,6 @@ type bench struct {
 	mps      once[served]
 }
 
-// open starts the exporter.
 func open(ctx context.Context, o options, gpu *driver.Device) (*bench, error) {
 	group, err := program.Open("hardware")
 	if err != nil {
@@ -61,7 +60,6 @@ func (b *bench) startExporter(ctx context.Context) error {
 	return p.Ready(ctx, b.url+"/-/ready")
 }
 
-// scrape reads the exporter's page.
 func (b *bench) scrape(ctx context.Context) (exposition.Page, error) {
 	return exposition.Scrape(ctx, b.url+"/metrics")
 }
@@ -74,7 +72,7 @@ func (b *bench) gauge(p exposition.Page, name string) (float64, error) {
 	return 0, fmt.Errorf("the exporter does not serve %s", name)
 }
 
-// compare runs the comparisons one after the other.
+// compare runs the comparisons in order.
 func (b *bench) compare(ctx context.Context, log io.Writer) []result {
 	var results []result
 	for _, c := range comparisons {
@@ -85,10 +83,9 @@ func (b *bench) compare(ctx context.Context, log io.Writer) []result {
 	return results
 }
 
-// timeout is the maximum time for a comparison, including its observation.
 const timeout = 3 * time.Minute
 
-// compareOne runs one comparison. It does not wait for a driver call that hangs.
+// compareOne runs one comparison. If a driver call hangs, compareOne returns at the timeout.
 func (b *bench) compareOne(ctx context.Context, c comparison) result {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -135,7 +132,7 @@ func (o *once[T]) get(ctx context.Context, observe func(context.Context) (T, err
 	return o.value, o.err
 }
 
-// wait waits for the given time, unless the bench is interrupted.
+// wait waits for the given time, or until the bench is interrupted.
 func wait(ctx context.Context, t time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -145,7 +142,6 @@ func wait(ctx context.Context, t time.Duration) error {
 	}
 }
 
-// until calls a function at every interval until the given time.
 func until(ctx context.Context, end time.Time, every time.Duration, do func() error) error {
 	for time.Now().Before(end) {
 		if err := do(); err != nil {

@@ -10,18 +10,18 @@ import (
 	"github.com/gpuledger/gpuledger/test/hardware/driver"
 )
 
-// A comparison compares one assumption with the GPU.
+// A comparison compares an assumption of the exporter with the GPU.
 type comparison struct {
 	question, assumed string
-	// place is the file that contains the assumption, constant is the name of the assumption in this file, and
-	// code is the text of its value. code is empty if the file only relies on the assumption.
+	// place is the file of the assumption, constant is its name in this file, and code is its value in Go. code is
+	// empty if the file relies on the assumption without a constant.
 	place, constant, code string
-	// low and high are the limits between which a measured value agrees with the assumption.
+	// A measured value between low and high agrees with the assumption.
 	low, high float64
 	measure   func(context.Context, *bench) (measured, error)
 }
 
-// measured contains a measured value, and its text on the page.
+// measured contains a measured value, and the same value as text for the page.
 type measured struct {
 	value float64
 	text  string
@@ -179,7 +179,7 @@ var comparisons = []comparison{
 	},
 }
 
-// These values stand for the processes that samples may name while no work runs.
+// Numbers for the process that samples may name while nothing runs.
 const (
 	namesNone float64 = iota
 	namesLast
@@ -206,8 +206,8 @@ func ofStep(measure func(*step) (measured, error)) func(context.Context, *bench)
 	}
 }
 
-// ofPower returns a function that measures a time, in seconds, from the power samples and their delays. The
-// delays are in the same order as the samples.
+// ofPower returns a function that measures a time, in seconds, from the power samples and their delays. The n-th delay
+// belongs to the n-th sample.
 func ofPower(measure func(s *step, samples, delays series) float64) func(context.Context, *bench) (measured, error) {
 	return ofStep(func(s *step) (measured, error) {
 		var samples, delays series
@@ -238,12 +238,12 @@ func (b *bench) smoothAndBursts(ctx context.Context) (pair, error) {
 	})
 }
 
-// charge compares the exporter's charge for the first load with the load's work.
+// charge measures how the exporter's charge for the first load differs from the load's work.
 func charge(p pair) measured {
 	return measured{p.charged - p.work, fmt.Sprintf("%.1f %% for %.1f %% of the work", 100*p.charged, 100*p.work)}
 }
 
-// scope compares the default energy counter with the power that the GPU reports.
+// scope measures how the default energy counter differs from the power that the GPU reports.
 func (s *step) scope() (measured, error) {
 	rate, power := s.full(s.energy).slope(), s.loadPower()
 	text := fmt.Sprintf("%.2f × the GPU's power", rate/power)
@@ -258,7 +258,7 @@ func (s *step) scope() (measured, error) {
 	return measured{rate / power, text}, nil
 }
 
-// samplePeriod returns the median time between samples that name the working process.
+// samplePeriod returns the median interval of the samples that name the working process.
 func (s *step) samplePeriod() float64 {
 	var times series
 	for _, r := range s.rows {
@@ -269,7 +269,7 @@ func (s *step) samplePeriod() float64 {
 	return median(times.gaps())
 }
 
-// names returns the process that samples name later than a second after the end of the work.
+// names returns the process that samples name more than a second after the end of the work.
 func (s *step) names() measured {
 	var pids []int
 	for _, r := range s.rows {

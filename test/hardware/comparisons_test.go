@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestPlaces checks that the file of each assumption exists and contains the name of the assumption, and that
-// each constant has the value that the page prints.
+// TestPlaces checks the file of each assumption: the file must exist and contain the name of the assumption, and a
+// constant must have the value on the page.
 func TestPlaces(t *testing.T) {
 	for _, c := range comparisons {
 		path := filepath.Join("../..", c.place)

@@ -30,7 +30,7 @@ type work struct {
 func (w work) began() time.Time { return time.Unix(0, w.BeganNs) }
 func (w work) ended() time.Time { return time.Unix(0, w.EndedNs) }
 
-// start starts a load as a separate owner with the given name, and returns when the load's context is open.
+// start starts a load under the given name, as an owner of its own. It returns when the load's context is open.
 func (b *bench) start(ctx context.Context, name string, args ...string) (*load, error) {
 	args = append([]string{"--library=" + b.cuda, "--bus=" + b.gpu.Bus}, args...)
 	if b.rate > 0 {
@@ -54,7 +54,7 @@ func (b *bench) start(ctx context.Context, name string, args ...string) (*load, 
 	return l, nil
 }
 
-// line waits for the n-th line of the load's output.
+// line waits for the n-th line of the load's output and decodes it.
 func (l *load) line(ctx context.Context, n int) (w work, err error) {
 	err = l.Wait(ctx, func() error {
 		text, err := os.ReadFile(l.Log)
@@ -70,10 +70,9 @@ func (l *load) line(ctx context.Context, n int) (w work, err error) {
 	return w, err
 }
 
-// result waits for the end of the work and returns the report.
 func (l *load) result(ctx context.Context) (work, error) { return l.line(ctx, 1) }
 
-// worked reports whether the load has done its work or has ended.
+// worked reports whether the load has finished its work or has ended.
 func (l *load) worked() bool {
 	select {
 	case <-l.Ended():

@@ -1,6 +1,6 @@
-// Command hardware compares the exporter's assumptions about GPUs with a real GPU. It runs the released
-// exporter and loads of known size, and writes a page of results. If the exporter does not show a value, the
-// command reads it from the driver.
+// Command hardware compares the exporter's assumptions about GPUs with a real GPU. It runs the released exporter and
+// loads of known size, and writes a page of results. If the exporter does not export a value, the command reads it from
+// the driver.
 package main
 
 import (

@@ -9,10 +9,10 @@ import (
 	"github.com/gpuledger/gpuledger/test/hardware/driver"
 )
 
-// settle is the time after which the power of a GPU no longer depends on earlier work.
+// After this time, the power of a GPU does not depend on earlier work any more.
 const settle = 6 * time.Second
 
-// power returns the mean of the power readings over the given time.
+// power returns the mean of the driver's power readings during the given time.
 func (b *bench) power(ctx context.Context, over time.Duration) (float64, error) {
 	var watts []float64
 	err := until(ctx, time.Now().Add(over), 50*time.Millisecond, func() error {
@@ -30,7 +30,7 @@ func (b *bench) observeIdle(ctx context.Context) (float64, error) {
 	return b.power(ctx, 8*time.Second)
 }
 
-// held contains the readings of a GPU that has one context and runs no work.
+// held contains the readings of a GPU with one context, on which nothing runs.
 type held struct {
 	power, learned float64 // power in W according to the driver and to the exporter
 	tick           float64 // time in s between readings of the exporter
@@ -83,12 +83,12 @@ func (b *bench) ticks(ctx context.Context, over time.Duration) (float64, error) 
 	return mean(times.changes().gaps()), err
 }
 
-// step contains the readings of a GPU that changes from full load to no load. Another context on the GPU
+// step contains the readings of a GPU at the change from full load to no load. The GPU also has another context, which
 // never works.
 type step struct {
 	work          work
 	worker, other int // PIDs
-	// Powers are in W, energies are in J. A series is empty if the GPU does not report the value.
+	// Powers are in W, energies in J. A series is empty if the GPU does not report the value.
 	power, instant, energy, energyGPU, energyModule series
 	rows                                            []seen[driver.Row]
 	samples                                         []seen[driver.Sample]
@@ -140,7 +140,7 @@ func (b *bench) observeStep(ctx context.Context) (s step, err error) {
 	return s, err
 }
 
-// readValues reads each value that the GPU reports and adds it to its series.
+// readValues reads each value that the GPU reports, and adds it to the series of the value.
 func (s *step) readValues(gpu *driver.Device) {
 	add := func(to *series, value float64, err error) {
 		if err == nil {
@@ -160,16 +160,15 @@ func (s *step) readValues(gpu *driver.Device) {
 	field(&s.energyModule, driver.EnergyField, driver.ScopeModule)
 }
 
-// full returns the part of a series at full load. It omits the start of this part, because the first readings may still
-// be averaged over earlier work.
+// full returns the readings of a series at full load. It omits the first readings, because they may still be averaged
+// over earlier work.
 func (s *step) full(of series) series {
 	return of.between(s.work.began().Add(4*time.Second), s.work.ended().Add(-100*time.Millisecond))
 }
 
-// loadPower returns the power of the GPU at full load according to its readings.
 func (s *step) loadPower() float64 { return mean(s.full(s.power).values()) }
 
-// observeRing returns the time for which the driver keeps the samples of a process that stopped working while another
+// observeRing measures for how long the driver keeps the samples of a process that has stopped working while another
 // process works. A row contains only the time of the newest sample of a process.
 func (b *bench) observeRing(ctx context.Context) (kept time.Duration, err error) {
 	first, err := b.start(ctx, "ring-first", "--mode=full", "--work=3s")
@@ -198,7 +197,7 @@ func (b *bench) observeRing(ctx context.Context) (kept time.Duration, err error)
 
 // pair contains the results of two loads that run at the same time.
 type pair struct {
-	// These are the shares of the first load in the work, in the exporter's charges, and in the samples.
+	// Shares of the first load in the work, in the exporter's charges, and in the samples.
 	work, charged, sampled float64
 	busy, seen             float64 // share of the time in which the GPU was busy, according to the loads and to the samples
 }
@@ -232,8 +231,8 @@ func (b *bench) observePair(ctx context.Context, first, second []string) (p pair
 	return p, err
 }
 
-// watch adds up the samples of two loads until both have finished their work. It also returns the mean busy
-// share in the ten seconds before each reading.
+// watch adds up the samples of two loads until both have finished their work. It also returns the busy share in the ten
+// seconds before each reading, averaged over all readings.
 func (b *bench) watch(ctx context.Context, loads [2]*load) (sums [2]float64, busy float64, err error) {
 	const window = 10 * time.Second
 	var whole []float64
@@ -263,8 +262,8 @@ func (b *bench) watch(ctx context.Context, loads [2]*load) (sums [2]float64, bus
 	return sums, median(whole), nil
 }
 
-// charged returns the energies that the exporter has charged to two loads. It first ends the loads. Then it waits,
-// because it can take ten seconds until an interval is settled.
+// charged returns the energies that the exporter has charged to two loads. It ends the loads first, and then waits,
+// because the exporter can take ten seconds to settle an interval.
 func (b *bench) charged(ctx context.Context, loads [2]*load, names [2]string) (joules [2]float64, err error) {
 	for _, l := range loads {
 		l.Stop()

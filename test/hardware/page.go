@@ -17,7 +17,7 @@ const (
 	notRun  finding = "not run"
 )
 
-// result describes the outcome of a comparison. The reason is set if the comparison could not be run.
+// result describes the outcome of a comparison. The reason is set if the comparison could not run.
 type result struct {
 	comparison
 	measured measured
@@ -35,7 +35,6 @@ func (r result) String() string {
 	return r.measured.text + ", agrees"
 }
 
-// page is the page of results.
 type page struct {
 	Model, Driver, Version string
 	Limit                  float64
@@ -79,7 +78,7 @@ func (p page) String() string {
 	return out.String()
 }
 
-// text returns the text of the measured value, if there is one.
+// text returns the measured value as text, or an empty string if there is none.
 func (r result) text() string {
 	if r.finding == notRun {
 		return ""
@@ -105,7 +104,7 @@ func (r result) outcome() string {
 	return "agrees"
 }
 
-// cell makes a text fit into a table.
+// cell formats a string as a table cell: on one line, and not too long.
 func cell(text string) string {
 	text = strings.Join(strings.Fields(strings.ReplaceAll(text, "|", "/")), " ")
 	if runes := []rune(text); len(runes) > 200 {

@@ -7,15 +7,14 @@ import (
 	"strconv"
 )
 
-// procTree is a directory that replaces /proc for the exporter. It contains copies of the loads' files, with
-// a separate cgroup for each load. Therefore each load is a separate owner, although the command needs
-// neither root nor a container engine.
+// procTree is a directory that replaces /proc for the exporter. It contains copies of the loads' files, with a separate
+// cgroup for each load. So each load is a separate owner, and the command needs neither root nor a container engine.
 type procTree struct{ dir string }
 
 // cgroups is the parent of the loads' cgroups.
 const cgroups = "/gpuledger-hardware"
 
-// write creates the files that belong to no process, and the files of process 1. Process 1 represents the exporter.
+// write creates the files that belong to no process, and the files of process 1, which represents the exporter.
 func (t procTree) write() error {
 	if err := os.MkdirAll(filepath.Join(t.dir, "sys/kernel/random"), 0o755); err != nil {
 		return err
@@ -32,8 +31,8 @@ func (t procTree) write() error {
 	if err := os.Mkdir(ns, 0o755); err != nil {
 		return err
 	}
-	// The driver reports PIDs in the namespace of this process. The tree contains the kernel's number for the
-	// initial PID namespace, so the exporter uses these PIDs unchanged.
+	// The driver reports PIDs of this process's namespace. The link contains the kernel's number of the initial PID
+	// namespace, so the exporter uses these PIDs unchanged.
 	if err := os.Symlink("pid:[4026531836]", filepath.Join(ns, "pid")); err != nil {
 		return err
 	}

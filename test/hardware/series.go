@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// point is a reading of a value and its time.
 type point struct {
 	at    time.Time
 	value float64
@@ -15,7 +14,6 @@ type point struct {
 // series contains points, sorted by time.
 type series []point
 
-// between returns the part of the series between two times.
 func (s series) between(from, to time.Time) series {
 	var out series
 	for _, p := range s {
@@ -34,7 +32,7 @@ func (s series) values() []float64 {
 	return out
 }
 
-// changes returns the points with a value that differs from the preceding point.
+// changes returns the points whose value differs from the value of the preceding point.
 func (s series) changes() series {
 	var out series
 	for i := 1; i < len(s); i++ {
@@ -54,8 +52,8 @@ func (s series) gaps() []float64 {
 	return out
 }
 
-// slope returns the rise per second between the first and the last change, so that the step size of a counter
-// has no effect.
+// slope returns the increase per second between the first and the last change. Between two changes, the step size of a
+// counter has no effect.
 func (s series) slope() float64 {
 	c := s.changes()
 	if len(c) < 2 {
@@ -65,7 +63,7 @@ func (s series) slope() float64 {
 	return (last.value - first.value) / last.at.Sub(first.at).Seconds()
 }
 
-// fall returns the seconds after a moment until the values have fallen by 90 % of their whole fall. The whole fall is
+// fall returns how many seconds after a moment the values have fallen by 90 % of their whole fall. The whole fall is
 // the difference between the level in the second before the moment and the level at the end.
 func (s series) fall(moment time.Time) float64 {
 	before, after := s.levels(moment)
@@ -77,8 +75,7 @@ func (s series) fall(moment time.Time) float64 {
 	return math.NaN()
 }
 
-// levels returns the median in the second before a moment, and the median in the last two seconds of the
-// series.
+// levels returns two medians: of the second before a moment, and of the last two seconds of the series.
 func (s series) levels(moment time.Time) (before, after float64) {
 	if len(s) == 0 {
 		return math.NaN(), math.NaN()
@@ -87,8 +84,8 @@ func (s series) levels(moment time.Time) (before, after float64) {
 	return median(s.between(moment.Add(-time.Second), moment).values()), median(s.between(end.Add(-2*time.Second), end).values())
 }
 
-// lag returns the seconds by which a counter is late at the end of the work. It divides the energy that the counter
-// adds after the end of the work by the power of the work.
+// lag returns by how many seconds a counter is late when the work ends: the energy that the counter adds after the end
+// of the work, divided by the power of the work.
 func (s series) lag(moment time.Time) float64 {
 	c := s.changes()
 	end := c.between(moment, moment.Add(time.Hour))

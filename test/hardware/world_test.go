@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	// These are the packages of the exporter. Without this import, go test would use a cached result after a
-	// change to these packages.
+	// The test runs the exporter's binary. This import makes go test run the test again, instead of using a cached
+	// result, after a change to the packages of the binary.
 	_ "github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 	"github.com/gpuledger/gpuledger/test/program"
@@ -22,23 +22,22 @@ import (
 
 const uuid = "GPU-11111111-2222-3333-4444-555555555555"
 
-// assumed describes a GPU that meets all assumptions of the exporter, and other a GPU that meets none; live.h
-// describes the fields.
+// assumed describes a GPU that meets all assumptions of the exporter. other describes a GPU that meets none of them.
+// live.h describes the fields.
 const (
 	assumed = "floor=60000 context=27500 busy=400000 average=1000 refresh=100 sample=139 delay=100 ring=10000 names=context scoped=1 buffer=20 buffer_average=20 buffer_delay=50"
 	other   = "floor=140000 context=0 busy=300000 average=3000 instant=1500 refresh=400 late=900 sample=500 delay=700 ring=5000 names=none scope=140 half=1 favour=1 clients=1 buffer=200 buffer_average=2000 buffer_delay=600"
 )
 
-// faults makes the other GPU slow and its process lists empty.
+// faults makes the GPU in other slow, and its process lists empty.
 var faults = []string{
 	"fault\tgpu=*\tcall=nvmlDeviceGetClockInfo\tdo=delay:900",
 	"fault\tgpu=*\tcall=nvmlDeviceGetComputeRunningProcesses\tdo=drop",
 	"fault\tgpu=*\tcall=nvmlDeviceGetMPSComputeRunningProcesses\tdo=drop",
 }
 
-// TestWorlds runs the bench with the exporter and loads on both GPUs, with fake drivers at the C ABI. Every
-// comparison must agree for the first GPU and differ for the second GPU, because a comparison that cannot
-// fail proves nothing.
+// TestWorlds runs the bench with the exporter and loads on both GPUs, with fake drivers at the C ABI. Every comparison
+// must agree for the first GPU and disagree for the second GPU, because a comparison that cannot fail proves nothing.
 func TestWorlds(t *testing.T) {
 	programs := build(t)
 	for _, tt := range []struct {
@@ -68,7 +67,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// outcome returns the finding for a question on the page.
+// outcome returns the finding for a question, from the page.
 func outcome(text, question string) finding {
 	for line := range strings.Lines(text) {
 		cells := strings.Split(line, "|")
@@ -87,7 +86,7 @@ func outcome(text, question string) finding {
 	return "not on the page"
 }
 
-// programs is the folder of the compiled programs and libraries.
+// programs is the folder with the compiled programs and libraries.
 type programs string
 
 func build(t *testing.T) programs {
@@ -110,14 +109,14 @@ func build(t *testing.T) programs {
 	return programs(dir)
 }
 
-// reportBuffers reports whether the fake driver provides buffers of power samples.
+// reportBuffers reports whether the fake driver has buffers of power samples.
 func (p programs) reportBuffers(t *testing.T) bool {
 	text, err := os.ReadFile(filepath.Join(string(p), "libnvidia-ml.so.1"))
 	check(t, err)
 	return bytes.Contains(text, []byte("nvmlDeviceGetSamples\x00"))
 }
 
-// mps is a script that replaces the MPS daemon. With -f it starts a server that has a context. Without arguments it
+// mps is a script that replaces the MPS daemon. With -f, it starts a server that has a context. Without arguments, it
 // ends the server.
 const mps = `#!/bin/bash
 here="$GPULEDGER_FAKE_CUDA_DIR"
@@ -131,7 +130,7 @@ echo "server $(date +%s%N)" >"$here/$!"
 wait
 `
 
-// run runs the bench on a GPU and returns its page.
+// run runs the bench on a GPU and returns the page.
 func (p programs) run(t *testing.T, live string, faults []string) string {
 	t.Helper()
 	dir, bin := t.TempDir(), t.TempDir()
@@ -174,7 +173,7 @@ func TestNoGPU(t *testing.T) {
 	}
 }
 
-// TestLoad compares the report of a load with the kernels that the fake driver ran.
+// TestLoad compares the line that a load prints with the kernels that the fake driver ran.
 func TestLoad(t *testing.T) {
 	p, dir := build(t), t.TempDir()
 	for mode, ns := range map[string]float64{"full": 400e6, "smooth": 400e6, "bursts": 400e6, "hold": 0} {

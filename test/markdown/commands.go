@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Commands returns the commands in the console blocks of a text, without their output. A command consists of
-// one line and, if there is one, its here-document.
+// Commands returns the commands in the console blocks of a text, without their output. A command consists of one line
+// and of its here-document, if it has one.
 func Commands(text string) []string {
 	var found []string
 	for _, block := range strings.Split(text, "```console\n")[1:] {
@@ -27,8 +27,8 @@ func command(text string) string {
 	return line
 }
 
-// Section returns the text between a heading, such as "## Install", and the next heading. A missing heading
-// is an error.
+// Section returns the text between a heading, such as "## Install", and the next heading. It returns an error if the
+// heading is missing.
 func Section(text, heading string) (string, error) {
 	_, section, ok := strings.Cut(text, "\n"+heading+"\n")
 	if !ok {

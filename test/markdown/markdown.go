@@ -1,4 +1,4 @@
-// Package markdown reads the commands in the documents, and writes tables of measurements into the documents.
+// Package markdown reads the commands in the documents and writes tables of measurements into them.
 package markdown
 
 import (
@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Table is a table that is readable as text. Its first column contains text, and the others contain numbers.
+// Table is a Markdown table that is easy to read in the source. Its first column contains text, and the others contain
+// numbers.
 type Table struct {
 	rows   [][]string
 	widths []int // widths of the columns, in characters

@@ -25,7 +25,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestPut checks that the text around the markers is unchanged, and that Put does not write a file without
+// TestPut checks that Put does not change the text around the markers, and that it does not write a file without
 // markers.
 func TestPut(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "doc.md")
@@ -55,8 +55,7 @@ func TestPut(t *testing.T) {
 	holds("before\n<!-- make x: begin -->\nnew\n<!-- make x: end -->\nafter\n")
 }
 
-// TestCommands checks that Commands omits output and text outside console blocks, and includes the whole
-// here-document.
+// TestCommands checks that Commands omits output and text outside console blocks, and includes whole here-documents.
 func TestCommands(t *testing.T) {
 	text := "```console\n$ first --flag\nits output\n$ cat > file <<EOF\na: line\n\nlast\nEOF\n$ third\n```\n\n```sh\n$ other\n```\n"
 	want := []string{"first --flag", "cat > file <<EOF\na: line\n\nlast\nEOF\n", "third"}

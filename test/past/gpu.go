@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// gpu describes a GPU at a position in a node, in one era.
+// gpu describes a GPU at a position of a node during an era.
 type gpu struct {
 	*Node
 	*builder
@@ -19,7 +19,7 @@ type gpu struct {
 	uuid, serial string
 }
 
-// labels returns the given labels, the labels of the GPU and the labels of its target.
+// labels returns the given labels together with the labels of the GPU and of its target.
 func (g *gpu) labels(of map[string]string) map[string]string {
 	all := maps.Clone(of)
 	maps.Copy(all, g.target)
@@ -27,7 +27,7 @@ func (g *gpu) labels(of map[string]string) map[string]string {
 	return all
 }
 
-// era adds the series of the GPU for an era, with the owners that held it.
+// era adds the series of the GPU during an era, with the owners that held it.
 func (g *gpu) era(s span, held []hold) {
 	there, losses := s, [][2]int64{{s.from, 0}}
 	for _, f := range g.Faults {
@@ -68,8 +68,8 @@ func (g *gpu) era(s span, held []hold) {
 	}
 }
 
-// accounts adds the accounts of the GPU's owners. It returns the knots for the GPU's energy, and the knots
-// for the energy without an owner.
+// accounts adds the accounts of the GPU's owners. It returns two lists of knots: for the GPU's energy, and for the
+// energy without an owner.
 func (g *gpu) accounts(there span, held []hold) (energy, idle [][2]int64) {
 	random := rand.New(rand.NewPCG(uint64(there.from), uint64(g.position)))
 	floor, limit := int64(70+g.position%5), int64(620)
@@ -99,8 +99,7 @@ func (g *gpu) accounts(there span, held []hold) (energy, idle [][2]int64) {
 			watts := floor + (limit-floor)*active/100
 			board += (to - from) * 60 * 1000 * watts
 			energy = append(energy, [2]int64{to, board})
-			// If there are two owners, each is charged half of it. All factors are even, so the halves are whole
-			// numbers.
+			// Each of two owners is charged half of it. All factors are even, so the halves are whole numbers.
 			a.charge(to, (to-from)*60*1000*watts, (to-from)*60*10*floor*(100-active), (to-from)*60*10*active)
 			from = to
 		}
@@ -113,8 +112,8 @@ func (g *gpu) accounts(there span, held []hold) (energy, idle [][2]int64) {
 	return energy, idle
 }
 
-// accounts contains the knots for the accounts of one owner of a GPU. All owners share the GPU equally, so
-// their accounts are the same.
+// accounts contains the knots for the accounts of one owner of a GPU. All owners of a GPU share it equally, so their
+// accounts are the same.
 type accounts struct {
 	owners                        int64
 	energy, idle, active          int64
@@ -137,7 +136,6 @@ func (a *accounts) charge(to, energy, idle, active int64) {
 	a.actives = append(a.actives, [2]int64{to, a.active})
 }
 
-// add adds the series of each owner.
 func (a *accounts) add(g *gpu, h hold) {
 	exclusive, always := a.energies, [][2]int64{{h.from, 0}, {h.to, (h.to - h.from) * 60_000}}
 	if a.owners > 1 {

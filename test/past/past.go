@@ -1,10 +1,10 @@
-// Package past invents the record of simulated nodes for the time before they booted, so that a fleet begins
-// with the books of a month. At the end of the past, the pods and boards are the same as on the nodes' pages,
-// so the first scrape continues the record.
+// Package past invents what Prometheus recorded about simulated nodes before they booted, so that a fleet begins with a
+// month of books. At the end of the past, the pods and boards are the same as on the nodes' pages, so the first scrape
+// continues the record.
 //
-// Every value is a whole number of millijoules, milliseconds or events in every minute, so the accounts of a
-// GPU add up to the energy of its board. All series begin and end at multiples of three minutes, at which each
-// series has a sample.
+// In every minute, each value is a whole number of millijoules, milliseconds or events, so the accounts of a GPU add up
+// to the energy of its board. All series begin and end at multiples of three minutes, at which each series has a
+// sample.
 package past
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/fleet"
 )
 
-// Series is a series in the input format of tools/history/backfill. Each knot consists of a minute since 1970
-// and a value in thousandths. Between knots, the value changes linearly.
+// Series is a series in the input format of tools/history/backfill. A knot consists of a time in minutes since 1970 and
+// a value in thousandths. Between knots, the value changes linearly.
 type Series struct {
 	Labels map[string]string `json:"labels"`
 	Knots  [][2]int64        `json:"knots"`
@@ -28,15 +28,15 @@ type Series struct {
 // Node describes a running node and its past.
 type Node struct {
 	fleet.Node
-	// Record and Metrics are its pages.
+	// Record is the node's page of the record. Metrics is its main page.
 	Record, Metrics exposition.Page
-	// Eras contains the node's earlier states, earliest first.
+	// Eras contains the earlier states of the node, earliest first.
 	Eras []Era
 	// Faults contains the faults of the node's boards.
 	Faults []Fault
 }
 
-// Era describes a node until one of its earlier shutdowns.
+// Era describes a node in the time before one of its earlier shutdowns.
 type Era struct {
 	End     time.Duration // time before the end of the past
 	Machine simnode.Machine
@@ -51,16 +51,16 @@ type Fault struct {
 }
 
 const (
-	// shutdown is the number of minutes for which a node is down between two eras.
+	// A node is down for this number of minutes between two eras.
 	shutdown = 21
 	// tick is the number of minutes between two samples.
 	tick = 3
 )
 
-// ticks rounds a minute down to the minute of the last sample.
+// ticks rounds a minute down to the time of the last sample.
 func ticks(minutes int64) int64 { return minutes - minutes%tick }
 
-// Of returns the past of nodes between two times, in full minutes.
+// Of returns the past of some nodes between two times, which must be full minutes.
 func Of(nodes []Node, begin, end time.Time) (all []Series, err error) {
 	b := &builder{begin: ticks(begin.Unix() / 60), end: ticks(end.Unix() / 60)}
 	for i := range nodes {
@@ -72,7 +72,6 @@ func Of(nodes []Node, begin, end time.Time) (all []Series, err error) {
 	return b.series, nil
 }
 
-// builder collects series.
 type builder struct {
 	begin, end int64 // first minute, and the minute after the last one
 	series     []Series
@@ -85,14 +84,12 @@ type pod struct{ cluster, namespace, name, uid string }
 // span is a range of minutes, including the last.
 type span struct{ from, to int64 }
 
-// add adds a series for a metric.
 func (b *builder) add(metric string, labels map[string]string, knots ...[2]int64) {
 	all := maps.Clone(labels)
 	all["__name__"] = metric
 	b.series = append(b.series, Series{all, knots})
 }
 
-// constant adds a series with a constant value.
 func (b *builder) constant(metric string, labels map[string]string, s span, value int64) {
 	b.add(metric, labels, [2]int64{s.from, value}, [2]int64{s.to, value})
 }

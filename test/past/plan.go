@@ -32,8 +32,8 @@ func Workload(pod string) (kind, name string) {
 	return "Job", name
 }
 
-// work lists the workloads in the past, each with its namespace, its name, and the percentage of the time in
-// which it works.
+// work lists the workloads in the past: the namespace, the name, and the percentage of the time in which the workload
+// works.
 var work = []struct {
 	namespace, name string
 	load            int64
@@ -47,10 +47,10 @@ var work = []struct {
 	{"vision", "notebook", 3},
 }
 
-// users lists the users of units in the past, and their accounts.
+// users lists the users of units in the past, with their accounts.
 var users = [][2]string{{"user1001", "physics"}, {"user1002", "physics"}, {"user1003", "chemistry"}}
 
-// owner describes a pod or a unit by the labels of its accounts.
+// owner is a pod or a unit, described by the labels of its accounts.
 type owner struct {
 	unit   bool
 	labels map[string]string
@@ -64,14 +64,14 @@ func (o owner) prefix() string {
 	return "gpuledger_allocation_"
 }
 
-// hold describes the time in which owners hold GPUs. It includes the minute to.
+// hold describes a time in which owners hold GPUs. The minute to belongs to it.
 type hold struct {
 	from, to int64
 	owners   []owner
 	base     int64
 }
 
-// load returns the percentage of an hour in which the owners work. Services work less at night.
+// load returns how busy the owners are in the hour of a minute, in percent. Services are less busy at night.
 func (h hold) load(minute int64, random *rand.Rand) int64 {
 	load := h.base + random.Int64N(9) - 4
 	if hour := minute / 60 % 24; h.base < 60 && h.base > 10 && (hour < 7 || hour > 20) {
@@ -80,7 +80,7 @@ func (h hold) load(minute int64, random *rand.Rand) int64 {
 	return min(max(load, 0), 99)
 }
 
-// plan creates the owners of a node's GPUs.
+// plan assigns owners to the GPUs of a node, for its whole past.
 type plan struct {
 	*Node
 	*builder
@@ -120,7 +120,7 @@ func newPlan(n *Node, now simnode.Scenario, b *builder, seed uint64) *plan {
 	return p
 }
 
-// era returns the owners of each GPU in an era. The last era ends with the current owners.
+// era returns the owners of each GPU during an era. At the end of the last era, these are the current owners.
 func (p *plan) era(s span, last bool) map[int][]hold {
 	held := make(map[int][]hold)
 	for _, group := range p.groups {
@@ -154,7 +154,7 @@ func (p *plan) era(s span, last bool) map[int][]hold {
 	return held
 }
 
-// busy returns the percentage of the time in which a current owner works.
+// busy returns the percentage of the time in which a current owner has worked.
 func (p *plan) busy(o owner) int64 {
 	of := map[string]string{"UUID": o.labels["UUID"]}
 	for _, name := range []string{"pod_uid", "unit"} {
@@ -165,7 +165,7 @@ func (p *plan) busy(o owner) int64 {
 	return int64(100 * p.Record.Sum(o.prefix()+"active_seconds_total", of) / max(1, p.Record.Sum(o.prefix()+"gpu_seconds_total", of)))
 }
 
-// lend sets a new pod or unit as the owner.
+// lend makes a new pod or unit the owner.
 func (p *plan) lend(h *hold) {
 	p.last++
 	o := owner{unit: p.units}
@@ -184,7 +184,7 @@ func (p *plan) lend(h *hold) {
 	p.own(o, *h)
 }
 
-// own records the pod of an owner, or adds the info series of its unit.
+// own records an owner: it stores a pod, or adds the info series of a unit.
 func (p *plan) own(o owner, h hold) {
 	if !o.unit {
 		of := pod{p.Cluster, o.labels["namespace"], o.labels["pod"], o.labels["pod_uid"]}
@@ -200,7 +200,7 @@ func (p *plan) own(o owner, h hold) {
 			if p.now[0][0].labels["unit"] != labels["unit"] || p.present(o) {
 				continue
 			}
-			// A unit in the past gets its labels from a current unit.
+			// In the past, a unit has the labels of a current unit.
 			u := users[p.last%len(users)]
 			labels["unit"], labels["user"], labels["account"] = o.labels["unit"], u[0], u[1]
 			labels["uid"] = strings.TrimPrefix(u[0], "user")

@@ -2,7 +2,7 @@ package program
 
 import "testing"
 
-// OpenFor opens a group that ends with a test. If the test failed, it prints the logs.
+// OpenFor opens a group that ends with a test. If the test failed, the group prints its logs.
 func OpenFor(t testing.TB) *Group {
 	t.Helper()
 	t.TempDir() // the test's folders are removed after the cleanup below, because programs write into them until they end
@@ -21,7 +21,7 @@ func OpenFor(t testing.TB) *Group {
 	return g
 }
 
-// BuiltFor is like Built, but fails the test on an error.
+// BuiltFor is [Built], but ends the test on an error.
 func BuiltFor(t testing.TB, name string) string {
 	t.Helper()
 	path, err := Built(name)
@@ -31,7 +31,7 @@ func BuiltFor(t testing.TB, name string) string {
 	return path
 }
 
-// AddressFor is like FreeAddress, but fails the test on an error.
+// AddressFor is [FreeAddress], but ends the test on an error.
 func AddressFor(t testing.TB) string {
 	t.Helper()
 	address, err := FreeAddress()

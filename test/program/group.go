@@ -1,5 +1,5 @@
-// Package program runs real programs for tests and the demo on loopback, with their logs in one folder. The
-// programs end with the process that started them, even if that process is killed.
+// Package program runs real programs on loopback, for tests and the demo. Their logs are in one folder. The programs
+// end with the process that started them, even if that process is killed.
 package program
 
 import (
@@ -33,7 +33,7 @@ func (g *Group) Path(name ...string) string {
 	return filepath.Join(append([]string{g.dir}, name...)...)
 }
 
-// Start runs a program under a name, in the group's folder.
+// Start runs the program at path in the group's folder. The name is for logs.
 func (g *Group) Start(name, path string, args ...string) (*Program, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -56,7 +56,7 @@ func (g *Group) Logs(w io.Writer) {
 	}
 }
 
-// Kill kills all programs. Use it if their data is not needed.
+// Kill kills all programs. Call it only if their data is not needed.
 func (g *Group) Kill() {
 	for _, p := range g.running {
 		p.Kill()
@@ -71,7 +71,7 @@ func (g *Group) Close() error {
 	return os.RemoveAll(g.dir)
 }
 
-// The kernel chooses the ports of outgoing connections from the ports after lastPort, so an outgoing connection cannot
+// The kernel takes the ports of outgoing connections from the ports after lastPort. So an outgoing connection cannot
 // take the port of a program that is restarted.
 const firstPort, lastPort = 10_000, 32_767
 
@@ -87,9 +87,8 @@ func FreeAddress() (string, error) {
 	return "", err
 }
 
-// WaitFree waits until no program listens on an address, for at most ten seconds. This is needed after simnode was
-// killed. The kernel then also kills simnode's exporter, but possibly only after the kernel has reported the end of
-// simnode.
+// WaitFree waits until no program listens on an address, for at most ten seconds. Call it after simnode was killed: the
+// kernel also kills the exporter that simnode started, but the exporter may end a moment after simnode.
 func WaitFree(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -56,13 +56,13 @@ func start(name, log string, cmd *exec.Cmd) (*Program, error) {
 	return p, nil
 }
 
-// Ended is closed when the program has ended.
+// Ended returns a channel that is closed when the program has ended.
 func (p *Program) Ended() <-chan struct{} { return p.ended }
 
 // PID returns the process id.
 func (p *Program) PID() int { return p.process.Pid }
 
-// Kill ends the program abruptly, like a power cut.
+// Kill ends the program abruptly, as a power cut does.
 func (p *Program) Kill() {
 	_ = p.process.Kill() // the process may have ended already
 	<-p.ended
@@ -78,7 +78,7 @@ func (p *Program) Stop() {
 	}
 }
 
-// Wait calls ask until ask returns nil, the program has ended (ErrEnded), or the context is done. The
+// Wait calls ask repeatedly until ask returns nil, the program has ended (ErrEnded), or the context is done. The
 // returned error includes the last lines of the log.
 func (p *Program) Wait(ctx context.Context, ask func() error) error {
 	for {
@@ -96,8 +96,8 @@ func (p *Program) Wait(ctx context.Context, ask func() error) error {
 	}
 }
 
-// Ready waits like Wait until the program serves a page. It waits for at most two minutes. This time is long enough for
-// a busy machine.
+// Ready waits until the program serves a page, as [Program.Wait] does, but for at most two minutes. This is long enough
+// for a busy machine.
 func (p *Program) Ready(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -121,7 +121,7 @@ func (p *Program) Ready(ctx context.Context, url string) error {
 // information matches a log line at level info from a Kubernetes program.
 var information = regexp.MustCompile(`^I\d{4} `)
 
-// Tail returns the last lines of the program's log, without lines that cannot explain a failure.
+// Tail returns the last lines of the program's log, except lines that cannot explain a failure.
 func (p *Program) Tail() string {
 	data, err := os.ReadFile(p.Log)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package promdoc parses the queries in the documents, so that tests run the text that users copy.
+// Package promdoc parses the queries in the documents, so that tests run the same text that users copy.
 package promdoc
 
 import (
@@ -18,7 +18,7 @@ type Query struct {
 // Doc contains the queries of a document in order.
 type Doc []Query
 
-// Read parses the queries of a Markdown file. A heading has one query, and titles are unique.
+// Read parses the queries of a Markdown file, in which each heading has one query and titles are unique.
 func Read(file string) (Doc, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -70,8 +70,8 @@ func (d Doc) Part(heading string) Doc {
 	return part
 }
 
-// Query returns the query under a heading, with the values of its variables. Each variable in the query must
-// be given. Other variables are ignored.
+// Query returns the query under a heading, with the values of its variables. The map must contain each variable in the
+// query. Other variables are ignored.
 func (d Doc) Query(title string, variables map[string]string) (string, error) {
 	q, err := d.find(title)
 	if err != nil {
@@ -101,7 +101,7 @@ func (q Query) Variables() []string {
 	return names
 }
 
-// Fill replaces variables with values.
+// Fill replaces the variables in the query with their values.
 func (q Query) Fill(variables map[string]string) (string, error) {
 	for _, name := range q.Variables() {
 		if _, ok := variables[name]; !ok {

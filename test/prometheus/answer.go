@@ -16,7 +16,7 @@ type Answer struct {
 	Part float64            // maximum relative error, in addition to the absolute error
 }
 
-// Differences returns the differences between the answer and a result, one line for each.
+// Differences returns the differences between the answer and a result, one per line.
 func (a Answer) Differences(got []Sample) []string {
 	var wrong []string
 	seen := make(map[string]bool)

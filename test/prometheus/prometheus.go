@@ -1,5 +1,5 @@
-// Package prometheus runs a real Prometheus for tests and the demo, and loads a history into it. The package queries
-// this Prometheus, or any other server with the same API.
+// Package prometheus runs a real Prometheus for tests and the demo, and loads a history into it. The package can query
+// this Prometheus and any other server with the same API.
 package prometheus
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// Env is the environment variable that contains the folder of Programs.
+// Env is the environment variable with the folder of Programs.
 const Env = "GPULEDGER_E2E_PROMETHEUS"
 
 // Programs is the folder that contains prometheus and promtool, as printed by tools/servers.
 type Programs string
 
-// FromEnv returns the folder that the environment variable contains.
+// FromEnv returns the folder in the environment variable.
 func FromEnv() (Programs, error) {
 	dir := os.Getenv(Env)
 	if dir == "" {
@@ -85,9 +85,9 @@ func (s Server) Load(ctx context.Context, openMetrics []byte) error {
 	return s.Promtool(ctx, "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=240h", text, s.data())
 }
 
-// Evaluate adds the results of a rule file for the server's history. It starts the server and stops it again. All
-// results are added at the end, because a rule that reads only a part of the results would choose other labels. A rule
-// that reads the results of other rules therefore needs a second call of Evaluate.
+// Evaluate adds the results of a rule file for the server's history. It starts the server and stops it again. Evaluate
+// adds all results at the end, because a rule that reads only a part of the results would choose other labels. So a
+// rule that reads the results of other rules needs a second call of Evaluate.
 func (s Server) Evaluate(ctx context.Context, rules string, from, to time.Time) error {
 	results := s.data() + ".rules"
 	if err := s.evaluate(ctx, rules, from, to, results); err != nil {

@@ -16,8 +16,8 @@ type Sample struct {
 	Value  float64
 }
 
-// Query evaluates a query at a given time on a server with the API of Prometheus. Additional parameters are
-// pairs of a name and a value.
+// Query evaluates a query at a time, on a server with the API of Prometheus. Additional parameters are pairs of a name
+// and a value.
 func Query(ctx context.Context, server, promql string, at time.Time, parameters ...string) ([]Sample, error) {
 	values := url.Values{"query": {promql}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}
 	for i := 0; i+1 < len(parameters); i += 2 {

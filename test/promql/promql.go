@@ -25,8 +25,8 @@ var (
 	byName   = regexp.MustCompile(`__name__=~"([^"]*)"`)
 )
 
-// Metrics returns the names of the metrics in an expression. If an expression contains a pattern for names,
-// the pattern is returned.
+// Metrics returns the names of the metrics in an expression. For a pattern of names in the expression, it returns the
+// pattern.
 func Metrics(expr string) []string {
 	var names []string
 	for _, m := range byName.FindAllStringSubmatch(expr, -1) {
@@ -51,8 +51,7 @@ var (
 	joined  = regexp.MustCompile(`\bgroup_left\s*\(([^()]*)\)`)
 )
 
-// Labels returns the labels that an expression's series have. These are the grouping labels, followed by the
-// labels that a join adds.
+// Labels returns the labels of an expression's series: the grouping labels, followed by the labels that a join adds.
 func Labels(expr string) []string {
 	expr = quoted.ReplaceAllString(expr, "")
 	var labels []string
@@ -64,8 +63,8 @@ func Labels(expr string) []string {
 	return labels
 }
 
-// Known returns a function that reports whether a metric, or each metric that a pattern matches, exists in
-// one of our programs or in the given list of other metrics.
+// Known returns a function that reports whether a metric exists in one of our programs or in a list of other metrics.
+// If the name is a pattern, each metric that it matches must exist.
 func Known(others ...string) func(name string) bool {
 	metrics := append(collector.Catalogue(), archive.Catalogue()...)
 	for _, page := range reconciler.Catalogue() {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// people lists the commands that answer questions of four people: an engineer on call, a clerk who returns
-// boards, a capacity planner, and a controller.
+// people lists commands that answer the questions of four people: an engineer on call, a clerk who returns boards, a
+// capacity planner, and a controller.
 var people = []struct{ who, command string }{
 	{"engineer on call", "where 1653900000000"},
 	{"engineer on call", "ran 1653900000000 --since=7d"},
@@ -24,8 +24,7 @@ var people = []struct{ who, command string }{
 	{"controller", "statement --by=team --from=MONTH"},
 }
 
-// askPeople prints a row for each command, with its duration and the processor time of the server and of the
-// program.
+// askPeople prints a row for each command: its duration, and the processor time of the server and of the program.
 func (s *speed) askPeople(ctx context.Context) error {
 	fmt.Printf("\n| person | command | time | CPU of the store | CPU of the program |\n|---|---|---|---|---|\n")
 	for _, p := range people {

@@ -1,8 +1,8 @@
-// Speed measures the queries in docs/queries.md about boards and their history, on a real Prometheus that contains 90
-// days of 8,000 GPUs. It prints the duration of each query. If the query reads the hourly roll-up, Speed also measures
-// the same query on the record itself. Then it measures the queries in the dashboard "Fleet" that read the whole time
-// range, the recording rules, and the commands for people. It also prints the processor time of the server, because
-// this time depends little on other work on the machine.
+// Speed measures the queries in docs/queries.md about boards and their history, on a real Prometheus that contains the
+// data of 8,000 GPUs over 90 days. It prints the duration of each query. If a query reads the hourly roll-up, Speed
+// also measures the same query on the record itself. Then it measures the queries in the dashboard "Fleet" that read
+// the whole time range, the recording rules, and commands that people run. It also prints the processor time of the
+// server, which hardly depends on other work on the machine.
 package main
 
 import (
@@ -60,7 +60,7 @@ type speed struct {
 	end    time.Time
 }
 
-// limit is the maximum processor time of a question, as stated in docs/performance.md.
+// A question may use at most this processor time (docs/performance.md).
 const limit = 2 * time.Second
 
 func (s *speed) run(ctx context.Context) (err error) {
@@ -145,7 +145,7 @@ func (s *speed) start(ctx context.Context, group *program.Group) (err error) {
 	return err
 }
 
-// ask measures a question with each window and prints a row for each.
+// ask measures a question with each window, and prints a row per window.
 func (s *speed) ask(ctx context.Context, q promdoc.Query) error {
 	for _, window := range windows(q) {
 		text, err := q.Fill(map[string]string{
@@ -172,8 +172,8 @@ func (s *speed) ask(ctx context.Context, q promdoc.Query) error {
 	return nil
 }
 
-// windows returns the values of $window that are measured: an hour and, if the query reads hourly results of
-// rules, also a month.
+// windows returns the values of $window to measure: an hour and, if the query reads hourly results of rules, also a
+// month.
 func windows(q promdoc.Query) []string {
 	switch {
 	case !slices.Contains(q.Variables(), "window"):
@@ -185,10 +185,10 @@ func windows(q promdoc.Query) []string {
 	}
 }
 
-// rollUp is the series that questions about months read.
+// rollUp is the series that the questions about months read.
 const rollUp = "gpuledger:placement_info:present1h"
 
-// cost contains the cost of a query and the number of elements in its result.
+// cost contains the cost of a query, and the number of elements in its result.
 type cost struct {
 	elements  int
 	time, cpu time.Duration // cpu is the processor time of the server
@@ -204,8 +204,7 @@ func (c cost) print(title, window, record string) {
 	fmt.Printf("| %s | %s | %d | %.2f s | %.2f s%s | %s |\n", title, window, c.elements, c.time.Seconds(), c.cpu.Seconds(), slow, record)
 }
 
-// measure runs a query three times after a warm-up and returns the median. A slow query is run
-// once.
+// measure runs a query three times after a warm-up and returns the median. It runs a slow query only once.
 func (s *speed) measure(ctx context.Context, text string, at time.Time) (cost, error) {
 	var costs []cost
 	for range 4 {
@@ -233,7 +232,6 @@ func (s *speed) measure(ctx context.Context, text string, at time.Time) (cost, e
 	return costs[1], nil
 }
 
-// used returns the processor time that the server has used.
 func (s *speed) used(ctx context.Context) (time.Duration, error) {
 	page, err := exposition.Scrape(ctx, s.server+"/metrics")
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ready is the time after a full hour at which all rules have the results for that hour.
+// All rules have the results for an hour this long after the end of the hour.
 const ready = 35 * time.Minute
 
-// evaluate prints a row for each recording rule about energy and placement, with the cost of an evaluation. For --only,
-// the title of a rule begins with "Rule".
+// evaluate prints a row for each recording rule about energy and placement, with the cost of an evaluation. The title
+// of such a row, which --only matches, begins with "Rule".
 func (s *speed) evaluate(ctx context.Context) error {
 	fmt.Printf("\n| rule | elements | time | CPU |\n|---|---|---|---|\n")
 	for _, name := range []string{"energy", "placement"} {

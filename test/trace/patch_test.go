@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// hunk is a part of a unified diff. The line numbers of a hunk are ignored, so a patch can be applied as long as the
-// lines around the changes stay the same.
+// hunk is a part of a unified diff. Its line numbers are ignored, so a patch can be applied as long as the lines around
+// the changes stay the same.
 type hunk struct{ file, before, after string }
 
 // readPatch parses a patch in the folder testdata.
@@ -61,7 +61,6 @@ func apply(text, file string, hunks []hunk) (string, error) {
 	return text, nil
 }
 
-// filesOf returns the files that a patch changes, sorted.
 func filesOf(hunks []hunk) (names []string) {
 	for _, h := range hunks {
 		names = append(names, h.file)
@@ -70,12 +69,12 @@ func filesOf(hunks []hunk) (names []string) {
 	return slices.Compact(names)
 }
 
-// counted returns the files that docs/design.md counts. These are all files except tests.
+// counted returns the files that docs/design.md counts, which are all files except tests.
 func counted(hunks []hunk) []string {
 	return slices.DeleteFunc(filesOf(hunks), func(name string) bool { return strings.HasSuffix(name, "_test.go") })
 }
 
-// patch returns the text of the changed files in a folder, by path.
+// patch applies hunks to the files in a folder, and returns the new text of each changed file by path.
 func patch(t *testing.T, dir string, hunks []hunk) (changed map[string]string) {
 	t.Helper()
 	changed = make(map[string]string)
@@ -91,8 +90,8 @@ func patch(t *testing.T, dir string, hunks []hunk) (changed map[string]string) {
 	return changed
 }
 
-// TestFileCounts checks that each patch can be applied to the current code. docs/design.md must state the number of
-// files that the patch changes and must name each file. CONTRIBUTING.md must state the same numbers.
+// TestFileCounts checks that each patch can be applied to the current code. docs/design.md must state how many files
+// the patch changes, and must name each of them. CONTRIBUTING.md must state the same number.
 func TestFileCounts(t *testing.T) {
 	page, err := os.ReadFile("../../docs/design.md")
 	if err != nil {

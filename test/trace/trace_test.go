@@ -17,14 +17,14 @@ import (
 
 var build = flag.Bool("build", false, "build and test a copy of the repository with each patch")
 
-// change describes a patch, the commands that a contributor runs after applying it, and lines that files must
-// then contain.
+// change describes a patch, the commands that a contributor runs after applying it, and the lines that files must then
+// contain.
 type change struct {
 	commands []string
 	shows    map[string]string // regular expression by file
 }
 
-// The commands themselves write the golden files and the generated pages.
+// These commands write the golden files and the generated pages.
 const (
 	pages    = "go test ./collector -update"
 	generate = "go generate ./docs"
@@ -146,7 +146,7 @@ var generated = regexp.MustCompile(`/testdata/|^docs/(metrics|flags|tables|manag
 // skipped matches the folders that the copy omits, because no change affects them.
 var skipped = regexp.MustCompile(`(^|/)(\.git|bin|node_modules)$`)
 
-// walk calls do for each file of a tree, with its path in the tree.
+// walk calls do for each file of a tree. The path is relative to the tree.
 func walk(t *testing.T, root string, do func(path string, text []byte)) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -192,7 +192,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// run executes a command. It uses the same linker flags as make test, so that both share the build cache.
+// run executes a command. The linker flags are the same as in make test, so that both use the same build cache.
 func run(t *testing.T, dir, command string) {
 	t.Helper()
 	args := strings.Fields(command)

@@ -19,14 +19,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// hours is the number of hours after which the firing alerts are compared.
+// The firing alerts are compared after this number of hours.
 const hours = 3
 
 // anAlert matches the name of a firing alert in the output of promtool.
 var anAlert = regexp.MustCompile(`(?m)^\s*alertname: (\w+)`)
 
-// alertChanges returns the differences between the alerts that fire for the pages of both versions, for the rules of
-// each version.
+// alertChanges evaluates the rules of each version on the pages of both versions, and returns the differences between
+// the alerts that fire.
 func alertChanges(t *testing.T, pages [2]exposition.Page) (all []string) {
 	t.Helper()
 	for rules, folder := range map[string]string{"these rules": "../../dashboards/rules", "earlier rules": Previous(t).Source("dashboards", "rules")} {
@@ -39,7 +39,7 @@ func alertChanges(t *testing.T, pages [2]exposition.Page) (all []string) {
 	return all
 }
 
-// firing returns the alerts that fire after a node has served a page for the given hours.
+// firing returns the alerts that fire when a node has served a page for the given hours.
 func firing(t *testing.T, folder string, page exposition.Page) (all []string) {
 	t.Helper()
 	programs, err := prometheus.FromEnv()
@@ -73,7 +73,7 @@ func firing(t *testing.T, folder string, page exposition.Page) (all []string) {
 	return slices.Compact(all)
 }
 
-// input returns the series of a page in the format of promtool, with the labels that they get in a cluster.
+// input returns the series of a page in promtool's format, with the labels that they have in a cluster.
 func input(page exposition.Page) (series []map[string]string) {
 	for name, family := range page {
 		for _, m := range family.GetMetric() {

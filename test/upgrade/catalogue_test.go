@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// pages is the path of the program pages of this version.
+// pages is the path of this version's program pages.
 var pages string
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// read runs the program pages of a version and returns its output.
+// read runs a version's program pages and returns the output.
 func read(t testing.TB, path, what, input string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path, what)
@@ -59,7 +59,6 @@ func read(t testing.TB, path, what, input string) []byte {
 	return out
 }
 
-// family describes a metric in a catalogue.
 type family struct {
 	Name, Type, Page string
 	Labels           []string
@@ -81,7 +80,7 @@ func catalogue(t *testing.T, path string) map[string]family {
 	return families
 }
 
-// minus returns the elements of a list that another list lacks, each with the given sign as a prefix.
+// minus returns the elements of list that are not in other, each with the given sign as a prefix.
 func minus(sign string, list, other []string) (all []string) {
 	for _, s := range list {
 		if !slices.Contains(other, s) {
@@ -91,8 +90,8 @@ func minus(sign string, list, other []string) (all []string) {
 	return all
 }
 
-// TestUpgradeMetrics compares the metrics of all programs. A new metric is not a difference. All other changes break
-// queries or start new series.
+// TestUpgradeMetrics compares the metrics of all programs. A new metric does not count as a difference. All other
+// changes break queries or start new series.
 func TestUpgradeMetrics(t *testing.T) {
 	earlier, now := catalogue(t, Previous(t).Program("pages")), catalogue(t, pages)
 	var found []string
@@ -114,7 +113,7 @@ func TestUpgradeMetrics(t *testing.T) {
 	Compare(t, "metric", found)
 }
 
-// expressionKeys are the keys of expressions in dashboards and rule files.
+// In dashboards and rule files, these keys have an expression as their value.
 var expressionKeys = []string{"expr", "query", "definition"}
 
 // expressions returns the expressions in a JSON value, and the templates in annotations, because a template can
@@ -168,7 +167,6 @@ var (
 	aMetric = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
 )
 
-// reads reports whether an expression reads a metric, by name or by a pattern.
 func reads(text, name string) bool {
 	for _, match := range byName.FindAllStringSubmatch(text, -1) {
 		if regexp.MustCompile("^(?:" + match[1] + ")$").MatchString(name) {
@@ -178,8 +176,8 @@ func reads(text, name string) bool {
 	return slices.Contains(aMetric.FindAllString(text, -1), name)
 }
 
-// missing returns the metrics and labels that the texts read, and that the catalogue in contains but the catalogue out
-// lacks.
+// missing returns the metrics and labels that the expressions read and that are in the catalogue in but not in the
+// catalogue out.
 func missing(texts []string, in, out map[string]family) (all []string) {
 	for key, is := range in {
 		was, known := out[key]
@@ -202,8 +200,9 @@ func missing(texts []string, in, out map[string]family) (all []string) {
 	return all
 }
 
-// TestUpgradeRules compares the metrics and labels that rules and dashboards of one version read with the metrics of the other.
-// A metric or label that only this version has is new. A metric or label that only the earlier version has was removed.
+// TestUpgradeRules compares the metrics and labels that the rules and dashboards of one version read with the metrics
+// of the other version. A metric or label is new if only this version has it, and removed if only the earlier version
+// has it.
 func TestUpgradeRules(t *testing.T) {
 	previous := Previous(t)
 	earlier, now := catalogue(t, previous.Program("pages")), catalogue(t, pages)

@@ -15,10 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// helmEnv is the environment variable that contains the folder of helm.
+// helmEnv is the environment variable with the folder of helm.
 const helmEnv = "GPULEDGER_E2E_HELM"
 
-// template renders a chart with a values file.
 func template(t *testing.T, chart, values string) (string, error) {
 	t.Helper()
 	folder := os.Getenv(helmEnv)
@@ -35,8 +34,7 @@ func template(t *testing.T, chart, values string) (string, error) {
 	return string(out), err
 }
 
-// fixed contains the immutable fields of objects, by kind. An upgrade of the release fails if it changes such
-// a field.
+// fixed contains the immutable fields of objects, by kind. If such a field changes, the upgrade of a release fails.
 var fixed = map[string][][]string{
 	"Deployment":         {{"spec", "selector"}},
 	"DaemonSet":          {{"spec", "selector"}},
@@ -44,7 +42,7 @@ var fixed = map[string][][]string{
 	"RoleBinding":        {{"roleRef"}},
 }
 
-// at returns the field at a path in a value.
+// at returns the field of a nested map at a path, or nil.
 func at(value any, path ...string) any {
 	for _, key := range path {
 		fields, _ := value.(map[string]any)
@@ -53,7 +51,7 @@ func at(value any, path ...string) any {
 	return value
 }
 
-// rendered returns the objects of a text by kind, namespace and name.
+// rendered returns the objects in a YAML stream by kind, namespace and name.
 func rendered(t *testing.T, text string) map[string]map[string]any {
 	t.Helper()
 	all := make(map[string]map[string]any)
@@ -72,7 +70,7 @@ func rendered(t *testing.T, text string) map[string]map[string]any {
 	return all
 }
 
-// changed returns the objects that the new chart lacks, and the changes of immutable fields.
+// changed returns the objects that are missing from the new chart, and the changes of immutable fields.
 func changed(before, after map[string]map[string]any) (all []string) {
 	for name, was := range before {
 		is, ok := after[name]

@@ -60,13 +60,12 @@ func newNode(t *testing.T, scenario string) node {
 	return node{n, group, library}
 }
 
-// exporter is a running exporter.
 type exporter struct {
 	*program.Program
 	url string
 }
 
-// start starts the exporter of the given version with the node's state directory.
+// start starts an exporter of the given version with the node's state directory.
 func (n node) start(t *testing.T, v Version) exporter {
 	t.Helper()
 	address := program.AddressFor(t)
@@ -89,7 +88,8 @@ func (e exporter) scrape(t *testing.T) exposition.Page {
 	return page
 }
 
-// charged scrapes until the energy of every GPU has increased enough since the given page. It returns the last page.
+// charged scrapes until the energy of every GPU is high enough above its energy on the given page. It returns the last
+// page.
 func (e exporter) charged(t *testing.T, before exposition.Page) exposition.Page {
 	t.Helper()
 	const energy, more = "gpuledger_gpu_energy_joules_total", 100_000
@@ -123,12 +123,12 @@ func balances(t *testing.T, page exposition.Page) {
 	}
 }
 
-// ofProcess lists prefixes of metric names. The metrics are those about the process, because they restart with the
-// process, and the metric with the program's version.
+// ofProcess lists the prefixes of metrics that are not compared. They describe the process, so they restart with it, or
+// contain the program's version.
 var ofProcess = []string{"gpuledger_stage_", "gpuledger_http_", "gpuledger_build_", "gpuledger_scrape_"}
 
 // kept compares the series on a page with the series on the page of the next version. It checks that no counter
-// decreased or restarted, and returns the differences between the labels.
+// decreased or restarted, and returns the changes of labels.
 func kept(t *testing.T, before, after exposition.Page) (changes []string) {
 	t.Helper()
 	for name, family := range before {
@@ -161,8 +161,7 @@ func kept(t *testing.T, before, after exposition.Page) (changes []string) {
 	return changes
 }
 
-// relabelled returns the difference between the label names of two families, or an empty text if there is
-// none.
+// relabelled returns the difference between the label names of two families, or an empty string.
 func relabelled(before, after *dto.MetricFamily) string {
 	if len(before.GetMetric()) == 0 || len(after.GetMetric()) == 0 {
 		return ""
@@ -180,8 +179,7 @@ func relabelled(before, after *dto.MetricFamily) string {
 	return strings.Join(slices.Concat(minus("-", was, is), minus("+", is, was)), "")
 }
 
-// documents returns the JSON pages that an exporter serves, by path. An earlier exporter may not serve all of
-// them.
+// documents returns the JSON pages of an exporter, by path. An earlier exporter may not serve all of them.
 func (e exporter) documents(t *testing.T) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -218,7 +216,7 @@ func fields(into map[string]bool, path string, value any) {
 	}
 }
 
-// lost returns the fields of a page that the page of the next version lacks. New fields are allowed, because
+// lost returns the fields of a page that are missing from the page of the next version. New fields are allowed, because
 // readers ignore them.
 func lost(t *testing.T, path, before, after string) []string {
 	t.Helper()
@@ -234,15 +232,15 @@ func lost(t *testing.T, path, before, after string) []string {
 	return minus("-", slices.Sorted(maps.Keys(sets[0])), slices.Sorted(maps.Keys(sets[1])))
 }
 
-// run contains the results of running four exporters on a node: the earlier exporter, this exporter, the
+// run contains the results of four exporters that ran in turn on a node: the earlier exporter, this exporter, the
 // earlier exporter again, and this exporter again.
 type run struct {
 	series, json, forgotten []string
-	// pages contains the pages with metrics of the first and the second exporter.
+	// pages contains the metrics of the first and the second exporter.
 	pages [2]exposition.Page
 }
 
-// play runs the exporters one after the other on a node, with the same state directory.
+// play runs the exporters in turn on a node, with the same state directory.
 func play(t *testing.T, scenario string) (r run) {
 	t.Helper()
 	previous, current := Previous(t), Current(t)
@@ -282,8 +280,8 @@ func play(t *testing.T, scenario string) (r run) {
 	return r
 }
 
-// forgotten returns the new counters that restart if the earlier exporter ran in between, because the earlier exporter
-// does not keep them in its state file.
+// forgotten returns new counters that restart because the earlier exporter ran in between. The earlier exporter does
+// not keep them in its state file.
 func forgotten(before, after, again exposition.Page) (names []string) {
 	for name, family := range after {
 		if before[name] != nil || family.GetType() != dto.MetricType_COUNTER {
@@ -299,8 +297,8 @@ func forgotten(before, after, again exposition.Page) (names []string) {
 	return names
 }
 
-// readers checks that the reconcilers of both versions decode the inventory of each exporter to the same values. It
-// also checks that this version can read the health page of the earlier exporter, if that page exists.
+// readers checks that the reconcilers of both versions decode the same values from the inventory of each exporter. It
+// also checks that this version can read the health page of the earlier exporter, if there is one.
 func readers(t *testing.T, exporters ...map[string]string) {
 	t.Helper()
 	for i, documents := range exporters {
@@ -318,8 +316,8 @@ func readers(t *testing.T, exporters ...map[string]string) {
 	}
 }
 
-// absent compares two documents. It returns the paths of those values in the first document that are missing or
-// different in the second document.
+// absent compares two documents. It returns the paths of the values in the first document that are missing from the
+// second document or differ there.
 func absent(path string, of, in any) (all []string) {
 	switch v := of.(type) {
 	case map[string]any:
@@ -346,11 +344,11 @@ func absent(path string, of, in any) (all []string) {
 // scenarios lists scenarios with pods, a throttled GPU, MIG instances, and jobs and containers outside pods.
 var scenarios = []string{"dgx-h100", "timeslice", "mig", "slurm", "workstation"}
 
-// TestUpgradeExporter runs four exporters one after the other on simulated nodes: the earlier exporter, this exporter
-// with the same state file, the earlier exporter with the new state file, and this exporter again. No counter may
-// decrease, and no counter may restart. Only new counters may restart, because the earlier exporter does not keep them.
-// Labels and JSON fields must stay, and books must balance. Then the test compares the alerts that fire for the pages
-// of both versions.
+// TestUpgradeExporter runs four exporters in turn on simulated nodes: the earlier exporter, this exporter with the same
+// state file, the earlier exporter with the new state file, and this exporter again. No counter may decrease. No
+// counter may restart, except the counters that are new in this version, because the earlier exporter does not keep
+// them. All labels and JSON fields must stay, and the books must balance. Then the test compares the alerts that fire
+// for the pages of both versions.
 func TestUpgradeExporter(t *testing.T) {
 	var series, documents, lost, fired []string
 	for _, scenario := range scenarios {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// commands lists the programs, and those of their commands that have flags of their own.
+// commands lists the programs, and the commands that have flags of their own.
 var commands = [][]string{
 	{"gpuledger"},
 	{"gpuledger", "status"},
@@ -29,7 +29,7 @@ var commands = [][]string{
 	{"gpuledger-archive", "report"},
 }
 
-// usage describes a command in the help of a program.
+// usage matches the line of a command in a program's help.
 var usage = regexp.MustCompile(`(?m)^(?:usage:)? +(gpuledger[a-z-]*) ([a-z-]+)\b`)
 
 var (
@@ -47,7 +47,7 @@ func help(t *testing.T, v Version, command []string) string {
 	return string(out)
 }
 
-// flagsOf returns the defaults of the flags in a help text, by flag name.
+// flagsOf returns the default of each flag in a help text.
 func flagsOf(help string) map[string]string {
 	flags := make(map[string]string)
 	for _, match := range aFlag.FindAllStringSubmatch(help, -1) {
@@ -59,15 +59,15 @@ func flagsOf(help string) map[string]string {
 	return flags
 }
 
-// accepts reports whether a flag is defined. If it is, the command prints its help or rejects the value.
+// accepts reports whether a flag is defined. In this case, the command prints its help or rejects the value.
 func accepts(t *testing.T, v Version, command []string, flag string) bool {
 	t.Helper()
 	out, _ := exec.CommandContext(t.Context(), v.Program(command[0]), slices.Concat(command[1:], []string{"--" + flag, "--help"})...).CombinedOutput()
 	return !strings.Contains(string(out), "not defined: -"+flag)
 }
 
-// TestUpgradeFlags checks that each command and flag of the earlier version is still accepted, with the same default.
-// Flags are tried one by one, because an alias is not in the help.
+// TestUpgradeFlags checks that each command of the earlier version still exists and accepts its flags with the same
+// defaults. It tries each flag separately, because an alias is not in the help.
 func TestUpgradeFlags(t *testing.T) {
 	previous, current := Previous(t), Current(t)
 	if accepts(t, current, []string{"gpuledger"}, "no-such-flag") {

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// Env is the environment variable that contains the output folder of tools/previous.
+// Env is the environment variable with the output folder of tools/previous.
 const Env = "GPULEDGER_E2E_PREVIOUS"
 
 // Version describes a version of all programs.
@@ -26,12 +26,12 @@ type Version struct {
 // Program returns the path of a program.
 func (v Version) Program(name string) string { return filepath.Join(v.Programs, name) }
 
-// Source returns the path of a source file of an earlier version.
+// Source returns the path of a file in the source of an earlier version.
 func (v Version) Source(name ...string) string {
 	return filepath.Join(append([]string{v.Programs, "source"}, name...)...)
 }
 
-// Previous returns the earlier version. The test is skipped if its commit cannot be fetched.
+// Previous returns the earlier version. If its commit cannot be fetched, the test is skipped.
 func Previous(t testing.TB) Version {
 	t.Helper()
 	folder := os.Getenv(Env)
@@ -54,7 +54,7 @@ func Current(t testing.TB) Version {
 	return Version{filepath.Dir(path)}
 }
 
-// kinds lists the kinds of differences. One test compares all differences of one kind at once.
+// kinds lists the kinds of differences. A single test compares all differences of a kind.
 var kinds = []string{"metric", "rule", "alert", "series", "forgotten", "json", "flag", "values", "objects"}
 
 //go:embed expected
@@ -63,7 +63,7 @@ var expected string
 // difference is a line of the file "expected".
 type difference struct{ kind, item, reason string }
 
-// parse returns the differences in a text. Empty lines and lines that begin with # are ignored.
+// parse returns the differences in the file "expected". It ignores empty lines and lines that begin with #.
 func parse(text string) (all []difference, err error) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -79,8 +79,8 @@ func parse(text string) (all []difference, err error) {
 	return all, nil
 }
 
-// Compare fails a test in two cases: the test found a difference that is not expected, or it did not find an expected
-// difference.
+// Compare fails the test in two cases: a difference that was found is not expected, or an expected difference was not
+// found.
 func Compare(t testing.TB, kind string, found []string) {
 	t.Helper()
 	all, err := parse(expected)
@@ -92,7 +92,8 @@ func Compare(t testing.TB, kind string, found []string) {
 	}
 }
 
-// unexpected returns a message for each found difference that is not expected, and for each expected difference that was not found.
+// unexpected returns a message for each difference that was found but is not expected, or is expected but was not
+// found.
 func unexpected(all []difference, kind string, found []string) (problems []string) {
 	known := make(map[string]bool)
 	for _, d := range all {

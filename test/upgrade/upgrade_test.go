@@ -32,8 +32,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestUnexpected checks that a difference without a line in the file, and a line without a difference, are
-// reported.
+// TestUnexpected checks that Compare reports a difference without a line in the file, and a line without a difference.
 func TestUnexpected(t *testing.T) {
 	all, err := parse("# comment\n\nflag | gpuledger --old | renamed\nflag | gpuledger --gone | removed\nmetric | m | removed\n")
 	if err != nil {

@@ -1,2 +1,2 @@
-// Package words checks the text of the repository against the list in words.txt.
+// Package words checks that the texts of the repository do not use the words in words.txt.
 package words

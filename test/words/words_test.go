@@ -85,8 +85,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// prose returns the text of a file, on the same lines, and replaces everything else with spaces. It returns
-// nil if this kind of file is not checked.
+// prose returns the text of a file for people, such as comments. It replaces everything else with spaces and keeps the
+// line numbers. It returns nil for a kind of file that is not checked.
 func prose(t *testing.T, path string) []byte {
 	t.Helper()
 	if !texts.MatchString(path) {
@@ -109,15 +109,15 @@ var (
 	// texts matches the files that are checked, by extension. It includes files without an extension, such as
 	// scripts.
 	texts = regexp.MustCompile(`\.(go|md|yaml|yml|html|tmpl|c|h|js|mjs|jsx|css|sql|service)$|(^|/)[A-Za-z][A-Za-z-]*$|/\.ci/run$`)
-	// code matches code and the targets of links in Markdown.
+	// code matches code, and the targets of links, in Markdown.
 	code = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)")
 	// imports matches lines of JavaScript that import modules.
 	imports = regexp.MustCompile(`(?m)^import .*$`)
-	// marks matches the mark at the beginning of a comment line.
+	// marks matches the comment mark at the beginning of a line.
 	marks = regexp.MustCompile(`(?m)^(\s*)(//|#)`)
 )
 
-// blank returns the same number of lines, without the text.
+// blank returns the same number of lines without text.
 func blank(text []byte) []byte {
 	return append([]byte(" · "), bytes.Repeat([]byte("\n"), bytes.Count(text, []byte("\n")))...)
 }
@@ -156,8 +156,8 @@ func goProse(t *testing.T, path string, text []byte) []byte {
 	return marks.ReplaceAll(oneSpace(kept), []byte("${1}  "))
 }
 
-// oneSpace replaces consecutive spaces with one space. Most of a Go file is code, which is replaced with spaces, and
-// the rules would otherwise search all these spaces.
+// oneSpace replaces consecutive spaces with one space. Most of a Go file is code, which becomes spaces, and the rules
+// would have to search all these spaces.
 func oneSpace(text []byte) []byte {
 	short := text[:0]
 	for i, c := range text {

@@ -2,7 +2,7 @@ package worlds
 
 import "time"
 
-// These constants are the length of a day, the metric of placements, and the metric's hourly roll-up.
+// The length of a day, the metric of placements, and the hourly roll-up of this metric.
 const (
 	Daily     = 24 * time.Hour
 	Placement = "gpuledger_placement_info"
@@ -17,8 +17,8 @@ func place(node, machine, uuid, serial, chassis, slot string) map[string]string 
 	}
 }
 
-// These are the stays of the boards. A variable's name is the serial number, followed by the letter of the
-// node if the board was in several nodes, or by the letter of the GPU.
+// Stays of the boards. A variable's name is the serial number of the board. If necessary, the letter of the node or of
+// the GPU follows.
 var (
 	S1a = place("a", "machine-a", "GPU-1", "S1", "C1", "1")
 	S1b = place("b", "machine-b", "GPU-1", "S1", "C2", "3")
@@ -32,8 +32,8 @@ var (
 	S8  = place("c", "machine-c", "GPU-8", "S8", "C1", "1")
 )
 
-// Boards returns the record of ten days. Boards move, arrive, are lost, or get new names of their nodes. Some
-// boards are scraped by two replicas of Prometheus. There are scrape gaps, and pods on some boards.
+// Boards returns a record of ten days in which boards move, arrive, are lost, and get new names of their nodes. Two
+// replicas of Prometheus scrape some of the boards. There are scrape gaps, and some boards have pods.
 func Boards() *History {
 	const end = 10*Daily + time.Hour
 	h := New(time.Minute)
@@ -61,7 +61,7 @@ func Boards() *History {
 	return h
 }
 
-// These are the labels of pods, including the labels of their boards.
+// Labels of pods, which include the labels of their boards.
 var (
 	Trainer = With(S1a, "namespace", "alpha", "pod", "train", "pod_uid", "u1")
 	Server1 = With(S1b, "namespace", "beta", "pod", "serve", "pod_uid", "u2")

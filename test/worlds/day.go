@@ -10,7 +10,7 @@ import (
 // Day is the day of the statements: the 24 hours after the first hour.
 var Day = Span{time.Hour, 25 * time.Hour}
 
-// Statements returns a day that contains all events that make counters difficult to add up.
+// Statements returns a day with all events that make counters difficult to add up.
 var Statements = sync.OnceValue(func() *Fleet {
 	hm := func(hours, minutes int) time.Duration {
 		return time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute
@@ -37,13 +37,12 @@ var Statements = sync.OnceValue(func() *Fleet {
 			{"gamma", "flash", "u7", "GPU-3", Span{hm(16, 0) + 31*time.Second, hm(16, 1) + 10*time.Second}, 1, 0, false, ""},
 			// This pod is scraped only in its last minutes.
 			{"beta", "unseen", "u8", "GPU-3", Span{hm(6, 55), hm(7, 22)}, 0.25, 0, false, ""},
-			// These are a job on the node that reboots, and a container that also uses a second board for three
-			// hours.
+			// A job on the node that reboots, and a container that uses a second board for three hours.
 			{"", "4711", "j1", "GPU-1", Span{hm(4, 10), hm(23, 10)}, 0.125, 0, false, "slurm"},
 			{"", "vision", "c1", "GPU-3", Span{hm(2, 0), hm(19, 0)}, 0.25, 0, false, "docker"},
 			{"", "vision", "c2", "GPU-2", Span{hm(15, 0), hm(18, 0)}, 0.25, 0, false, "docker"},
 		},
-		// There are two reboots within an hour. At the second reboot the counters are still low.
+		// There are two reboots within an hour. At the second reboot, the counters are still low.
 		off:    map[string][]Span{"a": {{hm(14, 20), hm(14, 27)}, {hm(14, 48), hm(14, 52)}}},
 		silent: map[string][]Span{"a": {{hm(11, 0), hm(11, 2)}}, "b": {{hm(17, 58), hm(18, 1)}}},
 		blind:  []Span{{hm(6, 50), hm(7, 25)}, {hm(21, 3), hm(23, 40)}},
@@ -58,7 +57,6 @@ var Statements = sync.OnceValue(func() *Fleet {
 	return f
 })
 
-// people adds the series that name workloads, users and teams.
 func (f *Fleet) people() {
 	const until = 27 * time.Hour
 	for _, p := range f.pods {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// These are counters in the record.
+// Counters in the record.
 const (
 	AllocationEnergy = "gpuledger_allocation_energy_joules_total"
 	AllocationAlone  = "gpuledger_allocation_exclusive_energy_joules_total"
@@ -23,7 +23,7 @@ const (
 )
 
 // Fleet is a fleet that is simulated second by second. Boards draw power, pods are charged for the energy, and the
-// record is scraped. The results of the queries are compared with the truth of the fleet.
+// record is scraped. Tests compare the results of the queries with the fleet's truth.
 type Fleet struct {
 	*History
 	cluster string // value of the label cluster, if several clusters share a store
@@ -53,14 +53,13 @@ func within(spans []Span, at time.Duration) bool {
 	return false
 }
 
-// board describes a board that can move between nodes.
 type board struct {
 	uuid, serial string
 	stays        map[string]Span
 	watts        int
 }
 
-// pod describes a pod on a board. If manager is set, it describes a unit with this name.
+// pod is a pod or a unit on a board. If manager is set, it is a unit.
 type pod struct {
 	namespace, name, uid, board string
 	Span
@@ -71,7 +70,7 @@ type pod struct {
 	manager string // manager of the unit; empty for a pod
 }
 
-// metric converts the name of a metric about pods to the metric about this pod or unit.
+// metric returns the metric for this pod or unit that corresponds to a metric about pods.
 func (p pod) metric(name string) string {
 	if p.manager != "" {
 		return strings.Replace(name, "_allocation_", "_unit_allocation_", 1)
@@ -98,7 +97,7 @@ type value struct {
 	amount float64
 }
 
-// count adds an amount to a counter. The counter begins at 0.
+// count adds an amount to a counter, which begins at 0.
 func (m *meter) count(metric string, amount float64) {
 	if m.values[metric] == nil {
 		m.values[metric] = &value{series: Series(metric, m.labels)}
@@ -195,7 +194,7 @@ func (f *Fleet) meter(b board, node string, p pod, at time.Duration) *meter {
 	return f.meters[a]
 }
 
-// Model returns the model of a GPU: two boards in three have the same model.
+// Model returns the model of a GPU. Two of three boards have the same model.
 func Model(uuid string) string {
 	if strings.HasSuffix(uuid, "1") {
 		return "A100"
@@ -203,7 +202,7 @@ func Model(uuid string) string {
 	return "H100"
 }
 
-// CreatedOf returns the metric that contains the created timestamp of a counter in the record.
+// CreatedOf returns the metric with the created timestamp of a counter in the record.
 func CreatedOf(metric string) string {
 	kind := strings.Split(metric, "_")[1]
 	if kind == "unit" {
@@ -213,7 +212,7 @@ func CreatedOf(metric string) string {
 }
 
 // retire ends the series of pods that ended a while ago, of boards that left a while ago, and of nodes that are down.
-// If scrapes work at this time, it writes staleness markers.
+// If scrapes work at that time, it writes staleness markers.
 func (f *Fleet) retire(at time.Duration) {
 	for a, m := range f.meters {
 		if m.ended == 0 && !f.sits(a, at) {
@@ -229,7 +228,7 @@ func (f *Fleet) retire(at time.Duration) {
 	}
 }
 
-// leave ends either the placement of a board that left, or the counters of a pod on a board.
+// leave ends the placement of a board that left its node, or the counters of a pod on a board.
 func (f *Fleet) leave(m *meter, at time.Duration) {
 	m.ended = at
 	if place := m.values[Placement]; place != nil && m.scraped && !within(f.blind, at) {
@@ -238,7 +237,7 @@ func (f *Fleet) leave(m *meter, at time.Duration) {
 	delete(m.values, Placement)
 }
 
-// sits reports whether the board of an account is in the account's node.
+// sits reports whether the board of an account is still in the account's node.
 func (f *Fleet) sits(a account, at time.Duration) bool {
 	for _, b := range f.boards {
 		if b.uuid == a.board {
@@ -248,8 +247,8 @@ func (f *Fleet) sits(a account, at time.Duration) bool {
 	return false
 }
 
-// scrape writes a sample of each counter. Each node and each of the two scrapers has its own second of the
-// minute for scrapes.
+// scrape writes a sample of each counter. In each minute, each of the two scrapers scrapes each node at a different
+// second.
 func (f *Fleet) scrape(at time.Duration) {
 	if within(f.blind, at) {
 		return

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// History contains the series that a Prometheus scraped. At each multiple of the interval, a series has a
-// sample, a staleness marker or nothing.
+// History contains the series that a Prometheus scraped. At a multiple of the interval, a series can have a sample or a
+// staleness marker.
 type History struct {
 	Interval time.Duration
 	Series   map[string]map[int]string // the key is the name with labels, then the number of the interval
 }
 
-// Began is the time at which histories on a server start.
+// Began is the start of histories that are loaded into a server.
 var Began = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 
 const stale = "stale"
@@ -30,12 +30,12 @@ func New(interval time.Duration) *History {
 	return &History{Interval: interval, Series: make(map[string]map[int]string)}
 }
 
-// Add writes a sample.
+// Add writes a sample of a series.
 func (h *History) Add(series string, at time.Duration, value float64) {
 	h.write(series, at, strconv.FormatFloat(value, 'f', -1, 64))
 }
 
-// End writes a staleness marker.
+// End writes a staleness marker to a series.
 func (h *History) End(series string, at time.Duration) {
 	h.write(series, at, stale)
 }
@@ -50,13 +50,12 @@ func (h *History) write(series string, at time.Duration, value string) {
 	h.Series[series][int(at/h.Interval)] = value
 }
 
-// Constant writes a sample at each interval between two times, except at the end, where it writes a staleness
-// marker.
+// Constant writes a sample at each interval between two times, and a staleness marker at the end.
 func (h *History) Constant(series string, from, to time.Duration, value float64) {
 	h.Linear(series, from, to, value, 0)
 }
 
-// Linear is like Constant, but its value grows at a rate per second.
+// Linear is [History.Constant] with a value that grows by slope per second.
 func (h *History) Linear(series string, from, to time.Duration, value, slope float64) {
 	for at := from; at < to; at += h.Interval {
 		h.Add(series, at, value+slope*(at-from).Seconds())
@@ -76,7 +75,7 @@ func (h *History) Forget(match string, from, to time.Duration) {
 	}
 }
 
-// Without returns a copy of the history without the series that contain the given text.
+// Without returns a copy of the history without the series whose text contains match.
 func (h *History) Without(match string) *History {
 	some := New(h.Interval)
 	for name, slots := range h.Series {
@@ -87,7 +86,7 @@ func (h *History) Without(match string) *History {
 	return some
 }
 
-// Render returns the series from a given time on, in the format of promtool.
+// Render returns the series in promtool's format, beginning at a time.
 func (h *History) Render(from time.Duration) []map[string]string {
 	first := int(from / h.Interval)
 	var all []map[string]string
@@ -109,7 +108,7 @@ func (h *History) Render(from time.Duration) []map[string]string {
 	return all
 }
 
-// Series formats a name and its sorted labels like promtool.
+// Series formats a name and its sorted labels, as promtool does.
 func Series(name string, labels map[string]string) string {
 	var pairs []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -153,13 +152,13 @@ func With(labels map[string]string, more ...string) map[string]string {
 	return all
 }
 
-// Some returns the named labels as promtool writes them.
+// Some formats the named labels, as promtool does.
 func Some(labels map[string]string, names ...string) string { return By(names...)(labels) }
 
-// Sum adds up the increases of a counter in a window, by group. Each sample adds the increase since the previous
-// sample. If the counter restarted, the sample adds its whole value. A counter restarted if its created timestamp
-// changed or its value decreased. If a series has no sample in the day before the hour, its first value is added only
-// if the series was created in that day. The function key returns the group of a series, or "" to omit the series.
+// Sum returns the increase of a counter in a window, added up by group. Each sample adds the increase since the
+// previous sample or, if the counter restarted, its whole value. A counter restarted if its created timestamp changed
+// or its value decreased. If a series has no sample in the day before the hour, its first value is added only if the
+// series was created in that day. The function key returns the group of a series, or "" to omit the series.
 func (h *History) Sum(metric string, window Span, key func(labels map[string]string) string) map[string]float64 {
 	sums := make(map[string]float64)
 	for name, slots := range h.Series {
@@ -198,7 +197,7 @@ func (h *History) Sum(metric string, window Span, key func(labels map[string]str
 	return sums
 }
 
-// created returns the created timestamp of a counter at a sample.
+// created returns the created timestamp of a counter at a sample, if it is known.
 func (h *History) created(labels map[string]string, slot int) (seconds float64, known bool) {
 	of := maps.Clone(labels)
 	delete(of, "__name__")
@@ -211,7 +210,7 @@ var (
 	pair = regexp.MustCompile(`(\w+)="([^"]*)"`)
 )
 
-// Parse parses the output of Series.
+// Parse parses a series that [Series] formatted.
 func Parse(text string) map[string]string {
 	labels := map[string]string{"__name__": word.FindString(text)}
 	for _, p := range pair.FindAllStringSubmatch(text, -1) {
@@ -220,7 +219,7 @@ func Parse(text string) map[string]string {
 	return labels
 }
 
-// By returns a key function that formats the named labels like promtool.
+// By returns a key function that formats the named labels as promtool does.
 func By(names ...string) func(map[string]string) string {
 	return func(labels map[string]string) string {
 		Some := make(map[string]string)

@@ -2,9 +2,9 @@ package worlds
 
 import "time"
 
-// Late returns counters of 100 W that started when they were not scraped. There are nodes that join late, are
-// not scraped for more than a day, reboot during an outage of scrapes, or reboot again soon afterwards. Other
-// GPUs have no serial number at first.
+// Late returns counters of 100 W that started while they were not scraped. Some nodes join late, are not scraped for
+// more than a day, reboot while nothing is scraped, or reboot again soon after that. Some GPUs have no serial number at
+// first.
 func Late() *History {
 	const (
 		end = 32 * time.Hour
@@ -12,8 +12,8 @@ func Late() *History {
 	)
 	hm := func(hours, minutes time.Duration) time.Duration { return hours*time.Hour + minutes*time.Minute }
 	h := New(time.Minute)
-	// put adds a pod that has the given age at its first sample, and a board of the same age. Without an age,
-	// the pod continues counters that had other labels.
+	// put adds a pod that has the given age at its first sample, and a board of the same age. Without an age, the
+	// counters continue counters with other labels.
 	put := func(name, serial string, from, to time.Duration, age *time.Duration, counted time.Duration) {
 		gpu := map[string]string{"node": name, "UUID": "GPU-" + name, "serial": serial}
 		pod := With(gpu, "namespace", name, "pod", name, "pod_uid", "u-"+name)

@@ -10,21 +10,20 @@ import (
 // MoveHours is the length of a history with moves.
 const MoveHours = 30
 
-// Moves is the record of placements, and the events of the boards.
+// Moves contains the record of placements and the events of the boards.
 type Moves struct {
 	*History
 	Events []MoveEvent
 }
 
-// MoveEvent describes an event and the alert for the event. In each event, either a board appears in another place, or
-// a slot gets another board.
+// MoveEvent describes an event and its alert. In each event, a board appears in another place, or a slot gets another
+// board.
 type MoveEvent struct {
 	Alert string
 	At    time.Duration
 	Place map[string]string
 }
 
-// slot is a place for a board.
 type slot struct {
 	node string
 	bus  int
@@ -39,13 +38,13 @@ func (s slot) labels(uuid string) map[string]string {
 
 const (
 	movesEnd = MoveHours * time.Hour
-	// pause is the minimum time between two events of a node. It is long, because alerts ignore GPUs that return
+	// pause is the minimum time between two events of a node. It is long, because alerts ignore a GPU that returns
 	// within two hours.
 	pause     = 5 * time.Hour
 	gpusAMove = 4 // number of GPUs in a node
 )
 
-// rack contains the boards of a fleet with moves. Its name is a part of the names of its nodes and boards.
+// rack contains the boards of a fleet with moves. Its name is part of the names of its nodes and boards.
 type rack struct {
 	Moves
 	name   string
@@ -56,8 +55,8 @@ type rack struct {
 	made   int
 }
 
-// RandomMoves returns fleets with random events: nodes are installed and rebooted, and boards are replaced, exchanged
-// and moved. Boards do not move between fleets.
+// RandomMoves returns fleets with random events: nodes are installed or rebooted, and boards are replaced, exchanged or
+// moved. Boards do not move between fleets.
 func RandomMoves(random *rand.Rand, fleets int) Moves {
 	all := Moves{History: New(time.Minute)}
 	for n := range fleets {
@@ -68,7 +67,7 @@ func RandomMoves(random *rand.Rand, fleets int) Moves {
 	return all
 }
 
-// run draws the events of a fleet.
+// run draws and performs the events of a fleet.
 func (r *rack) run() {
 	nodes := []string{"a" + r.name, "b" + r.name, "c" + r.name}
 	for i, node := range nodes {
@@ -96,7 +95,6 @@ func (r *rack) minutes(most time.Duration) time.Duration {
 	return time.Minute + time.Duration(r.random.Int64N(int64(most/time.Minute)))*time.Minute
 }
 
-// board returns a new board.
 func (r *rack) board() string {
 	r.made++
 	return fmt.Sprintf("GPU-%s-%d-%d", r.name, r.made, r.random.IntN(1000))
@@ -109,8 +107,8 @@ func (r *rack) pull(s slot, at time.Duration) {
 	delete(r.boards, s)
 }
 
-// work turns two nodes off and on again, in most cases with changed boards. The second node is turned on a while after
-// the first. It returns false at the end of the history.
+// work turns two nodes off and on again, usually with changed boards. The second node is turned on a while after the
+// first. work returns false at the end of the history.
 func (r *rack) work(x, y string) bool {
 	off := max(r.busy[x], r.busy[y]) + r.minutes(3*time.Hour)
 	on := map[string]time.Duration{x: off + r.minutes(100*time.Minute)}

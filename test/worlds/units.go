@@ -2,8 +2,8 @@ package worlds
 
 import "time"
 
-// Units returns a machine without Kubernetes. The machine runs a job on two GPUs, a second job that holds a share of
-// one of these GPUs but does not work, a container, and the session of a user.
+// Units returns a machine without Kubernetes. It runs a job on two GPUs, a second job that holds a share of one of
+// these GPUs but does not work, a container, and a user's session.
 func Units() *History {
 	const end = 5 * time.Hour
 	h := New(30 * time.Second)
@@ -50,7 +50,7 @@ func (h *History) unit(u unitOnGPU) {
 	h.Constant(Series("gpuledger_unit_gpu_info", With(who, "sharing", u.sharing)), u.From, u.To, 1)
 }
 
-// described adds gpuledger_unit_info for a unit, with the uid of its user.
+// described adds the series gpuledger_unit_info of a unit, with the uid of its user.
 func (h *History) described(manager, unit, uid string, from, to time.Duration) {
 	h.Constant(Series("gpuledger_unit_info", map[string]string{"node": "a", "manager": manager, "unit": unit, "uid": uid}), from, to, 1)
 }

@@ -171,9 +171,9 @@ func (r *replica) proc(file string) string {
 }
 
 const (
-	// resync is short so that nearly every exporter is read in the steady state. The default is 10m.
+	// resync is short, so that the reconciler reads nearly every exporter in the steady state. The default is 10m.
 	resync = "--resync=2m"
-	// lease is long so that the leader stays the leader on a machine that is too busy for the default of 15s.
+	// lease is long, so that the leader stays the leader even if the machine is too busy for the default of 15s.
 	lease = "--leader-election.duration=2m"
 )
 
@@ -230,7 +230,7 @@ func bench(b *testing.B, cluster size) {
 	}
 }
 
-// share returns the processor time that the process uses during a call, in percent of a core.
+// share returns the processor time that the process uses while meanwhile runs, in percent of a core.
 func (r *replica) share(meanwhile func()) string {
 	begun, before := time.Now(), r.cpu()
 	meanwhile()

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// size contains the numbers of nodes and GPU pods in a cluster.
 type size struct{ nodes, pods int }
 
 const (
@@ -28,7 +27,6 @@ const (
 	exporters       = "gpuledger" // namespace and name of the exporters' DaemonSet
 )
 
-// created is the creation time of all objects.
 var created = meta.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 
 func nodeName(i int) string { return fmt.Sprintf("gpu-%05d", i) }
@@ -46,7 +44,7 @@ func uid(kind, i int) types.UID {
 	return types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012x", kind, i))
 }
 
-// node returns a Node of realistic size that contains the applied fields.
+// node returns a Node of realistic size with the applied fields.
 func (s *server) node(i int) runtime.Object {
 	s.mu.Lock()
 	ours := s.applied[i]
@@ -74,7 +72,7 @@ func (s *server) node(i int) runtime.Object {
 	return n
 }
 
-// fields returns the keys of the applied fields in the format of managedFields.
+// fields returns the keys of the applied fields, in the format of managedFields.
 func (a applied) fields() string {
 	field := func(from map[string]string) map[string]any {
 		all := map[string]any{}
@@ -90,7 +88,7 @@ func (a applied) fields() string {
 	return `"f:metadata":` + string(text) + ","
 }
 
-// managed returns an entry of managedFields. The text with the fields may end with a comma.
+// managed returns an entry of managedFields. The argument fields may end with a comma.
 func managed(manager, fields string) meta.ManagedFieldsEntry {
 	return meta.ManagedFieldsEntry{
 		Manager: manager, Operation: meta.ManagedFieldsOperationApply, APIVersion: "v1", Time: &created,
@@ -175,7 +173,7 @@ func daemonSet() *apps.DaemonSet {
 
 func daemonSets() *apps.DaemonSetList { return &apps.DaemonSetList{} }
 
-// filler returns labels or annotations as other programs write them.
+// filler returns labels or annotations like those of other programs.
 func filler(prefix string, n int) map[string]string {
 	all := make(map[string]string)
 	for i := range n {

@@ -29,9 +29,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// server is a fake API server. It serves the resources that the reconciler reads and writes in protobuf, like a real
-// one, but without authorization, admission and storage. Nodes are the only objects that change. Objects are created
-// only when they are sent, so the server needs little memory.
+// server is a fake API server. Like a real API server, it serves the resources that the reconciler reads and writes in
+// protobuf, but it has no authorization, admission and storage. Only Nodes change. The server creates an object only
+// when it sends the object, so it needs little memory.
 type server struct {
 	*httptest.Server
 	cluster size
@@ -78,7 +78,7 @@ func newServer(cluster size) *server {
 	return s
 }
 
-// other rejects requests for other resources, and counts the writes among them.
+// other rejects requests for all other resources, and counts the writes among them.
 func (s *server) other(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		s.mu.Lock()
@@ -115,7 +115,7 @@ func resources(groupVersion string, kinds ...string) *meta.APIResourceList {
 	return list
 }
 
-// kinds contains the kinds of all objects, and codec is the format in which they are sent.
+// kinds contains the kinds of all objects. codec encodes the objects.
 var (
 	kinds = newKinds()
 	codec = newCodec()
@@ -214,8 +214,8 @@ func bookmark(version int) meta.ObjectMeta {
 	return meta.ObjectMeta{ResourceVersion: strconv.Itoa(max(version, 1)), Annotations: map[string]string{meta.InitialEventsAnnotationKey: "true"}}
 }
 
-// changesSince waits until there are changes of Nodes after a position, returns them and advances the position.
-// When the context ends, it returns no changes.
+// changesSince waits until Nodes have changed after a position, returns the changes, and advances the position. When
+// the context ends, it returns no changes.
 func (s *server) changesSince(ctx context.Context, position *int) []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +227,7 @@ func (s *server) changesSince(ctx context.Context, position *int) []int {
 	return changed
 }
 
-// events writes the events of a watch to a response.
+// events writes the events of a watch to the response.
 type events struct {
 	w      http.ResponseWriter
 	buffer *bufio.Writer
@@ -240,8 +240,8 @@ func newEvents(w http.ResponseWriter) *events {
 	return e
 }
 
-// send writes an event. Errors are ignored, because an error means that the client has closed the connection, and the
-// request then ends anyway.
+// send writes an event. It ignores errors: an error means that the client has closed the connection, and then the
+// request ends anyway.
 func (e *events) send(kind watch.EventType, obj runtime.Object) {
 	_ = codec.StreamSerializer.Encode(&meta.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: encode(obj)}}, e.frames)
 }
@@ -251,7 +251,7 @@ func (e *events) flush() {
 	_ = http.NewResponseController(e.w).Flush()
 }
 
-// touch records a change of a Node. The caller must hold the lock.
+// touch records that a Node has changed. The caller must hold the lock.
 func (s *server) touch(i int) {
 	s.log = append(s.log, i)
 	s.applied[i].version = len(s.log)
@@ -274,7 +274,7 @@ func (s *server) patchNode(w http.ResponseWriter, r *http.Request) {
 	send(w, http.StatusOK, s.node(i))
 }
 
-// heartbeats changes each Node once per interval, like the kubelets, until the context ends.
+// heartbeats changes each Node once per interval until the context ends, as kubelets do.
 func (s *server) heartbeats(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval / time.Duration(s.cluster.nodes))
 	defer ticker.Stop()
@@ -290,7 +290,7 @@ func (s *server) heartbeats(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// labelled returns the number of Nodes with labels, and the number of all patches.
+// labelled returns the number of Nodes with labels and the total number of patches.
 func (s *server) labelled() (nodes, patches int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,7 +302,7 @@ func (s *server) labelled() (nodes, patches int) {
 	return nodes, len(s.patches)
 }
 
-// most returns the highest rate of patches in any ten seconds.
+// most returns the highest number of patches per second in any ten seconds.
 func (s *server) most() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +316,6 @@ func (s *server) most() float64 {
 	return float64(most) / 10
 }
 
-// serveLease stores the Lease of the leader.
 func (s *server) serveLease(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -347,7 +346,7 @@ func (s *server) serveLease(w http.ResponseWriter, r *http.Request) {
 	send(w, http.StatusOK, lease)
 }
 
-// others returns the numbers of writes other than patches of Nodes and of the Lease, by path.
+// others returns the number of writes by path. It omits patches of Nodes and of the Lease.
 func (s *server) others() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,7 @@
 //go:build e2e
 
 // Package units_test checks that the shipped exporter maps processes of a real Slurm job and of a real Podman
-// container. Only the driver is simulated. It lists the real process on its GPU.
+// container. Only the driver is simulated. Its GPU lists the real process.
 package units_test
 
 import (
@@ -29,8 +29,7 @@ import (
 
 var library, client string
 
-// sleeper is the name for a copy of this program that only sleeps. It is used in a container that contains no
-// other files.
+// sleeper is the path of a copy of this program that only sleeps, in a container without other files.
 const sleeper = "/sleeper"
 
 func TestMain(m *testing.M) {
@@ -47,7 +46,6 @@ func TestMain(m *testing.M) {
 
 const timeout = 2 * time.Minute
 
-// eventually waits for a condition.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(timeout); !ok(); {
@@ -58,14 +56,14 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// machine represents this machine with a simulated GPU on which one real process works.
+// machine is this machine with a simulated GPU, on which one real process works.
 type machine struct {
 	t    *testing.T
 	url  string
 	flag []string
 }
 
-// start starts the exporter, and the simulation of a GPU on which the process with the given PID works.
+// start starts an exporter and simulates a GPU. The process with the given PID works on this GPU.
 func start(t *testing.T, pid int, flags ...string) *machine {
 	t.Helper()
 	sc, err := simnode.Lookup("idle")
@@ -131,8 +129,7 @@ func start(t *testing.T, pid int, flags ...string) *machine {
 
 var pids = regexp.MustCompile(`\tpid=\d+`)
 
-// withPID copies the driver's state, but replaces the PIDs of all processes with the given PID, including
-// processes on other GPUs.
+// withPID copies the driver's state, but gives all processes the given PID, even on other GPUs.
 func withPID(from, to string, pid int) error {
 	text, err := os.ReadFile(from)
 	if err != nil {
@@ -145,7 +142,6 @@ func withPID(from, to string, pid int) error {
 	return os.Rename(to+".new", to)
 }
 
-// page scrapes the exporter's main page.
 func (m *machine) page() exposition.Page {
 	m.t.Helper()
 	request, err := http.NewRequestWithContext(m.t.Context(), http.MethodGet, m.url+"/metrics", http.NoBody)
@@ -180,8 +176,8 @@ func read(t *testing.T, path string) (text string) {
 	return text
 }
 
-// TestSlurm runs a job in a real Slurm cluster that consists of this machine. The project's prolog records
-// that the job holds a GPU until its end.
+// TestSlurm runs a job in a real Slurm cluster that consists of this machine. Our prolog records that the job holds a
+// GPU until its end.
 func TestSlurm(t *testing.T) {
 	folder, err := os.MkdirTemp("/tmp", "slurm") // a short path, because it contains a socket
 	if err != nil {
@@ -230,8 +226,8 @@ func TestSlurm(t *testing.T) {
 	eventually(t, "the job holds no GPU after its end", func() bool { return m.page().Sum("gpuledger_unit_gpu_info", of) == 0 })
 }
 
-// cdiSpec lists a GPU for Podman in the format of the Container Device Interface, in the same way as NVIDIA's
-// toolkit. It uses the number of the simulated GPU's device node.
+// cdiSpec lists a GPU for Podman in the format of the Container Device Interface, as NVIDIA's toolkit does. It uses the
+// number of the simulated GPU's device node.
 const cdiSpec = `{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": "0", "containerEdits": {"deviceNodes": [
 	{"path": "/dev/nvidia0", "type": "c", "major": 195, "minor": 0}]}}]}`
 

@@ -1,5 +1,5 @@
-// Package driver reads one GPU through NVIDIA's library without the exporter, so that the driver can be
-// compared with the exporter's assumptions. It calls only the functions that the comparisons need.
+// Package driver reads one GPU through NVIDIA's library without the exporter's code, so that the bench can compare the
+// exporter's assumptions with the driver. It contains only the functions that the comparisons need.
 package driver
 
 // #cgo LDFLAGS: -ldl
@@ -14,14 +14,14 @@ import (
 	"unsafe"
 )
 
-// These are the ids of fields for nvmlDeviceGetFieldValues.
+// Ids of fields for nvmlDeviceGetFieldValues.
 const (
 	AveragePower = 185
 	InstantPower = 186
 	EnergyField  = 191
 )
 
-// These are the scopes of fields.
+// Scopes of fields.
 const (
 	ScopeGPU    = 0
 	ScopeModule = 1
@@ -30,7 +30,7 @@ const (
 // Return is an nvmlReturn_t other than NVML_SUCCESS.
 type Return int
 
-// ErrNotSupported is returned for a value that this GPU or driver does not support.
+// ErrNotSupported means that this GPU or driver does not support a value.
 const (
 	ErrNotSupported Return = C.NOT_SUPPORTED
 	errMissing      Return = C.MISSING
@@ -63,8 +63,8 @@ type Device struct {
 	Limit                   float64 // enforced power limit in W; 0 if it is unknown
 }
 
-// Open loads the library at a path, or the library that the loader finds if the path is empty. It initialises the library and
-// opens the GPU with the given index.
+// Open loads the library at a path, initialises it, and opens the GPU with the given index. If the path is empty, Open
+// loads the library that the loader finds.
 func Open(library string, index int) (*Device, error) {
 	if library == "" {
 		library = "libnvidia-ml.so.1"
@@ -124,7 +124,7 @@ func (d *Device) Field(id, scope int) (float64, error) {
 	return float64(v) / 1000, err
 }
 
-// Processes returns the PIDs in the list of compute contexts, or in the list of MPS clients.
+// Processes returns the PIDs of the GPU's compute contexts or, if mps is set, of its MPS clients.
 func (d *Device) Processes(mps bool) ([]int, error) {
 	kind := C.int(0)
 	if mps {
@@ -149,7 +149,7 @@ type Row struct {
 	SM  float64   // from 0 to 1
 }
 
-// Utilization returns the rows with samples after the given time, or no rows if there is no newer sample. It
+// Utilization returns the rows with samples after the given time. It returns no rows if there is no newer sample, and
 // omits rows without a process or with impossible numbers.
 func (d *Device) Utilization(since time.Time) ([]Row, error) {
 	buffer := make([]C.utilization_row, 256)
@@ -176,7 +176,7 @@ type Sample struct {
 	Power float64
 }
 
-// PowerSamples returns the power samples of nvmlDeviceGetSamples after the given time, oldest first.
+// PowerSamples returns the samples from nvmlDeviceGetSamples that are newer than the given time, oldest first.
 func (d *Device) PowerSamples(since time.Time) ([]Sample, error) {
 	buffer := make([]C.power_sample, 4096)
 	n, kind := C.uint(len(buffer)), C.int(0)
@@ -197,7 +197,7 @@ func (d *Device) PowerSamples(since time.Time) ([]Sample, error) {
 	return samples, nil
 }
 
-// Sizes returns the sizes of the C structs, by the name of the type in go-nvml.
+// Sizes returns the sizes of the C structs, by the names of their types in go-nvml.
 func Sizes() map[string]uintptr {
 	return map[string]uintptr{
 		"ProcessUtilizationSample": C.sizeof_utilization_row,

@@ -15,7 +15,7 @@ import (
 //go:embed spin.ptx
 var ptx string
 
-// device represents the context on the GPU. There is only one context. It belongs to the thread that opened it.
+// device represents the only context on the GPU, which belongs to the thread that opened it.
 type device struct{}
 
 func open(library, bus string) (device, error) {
@@ -33,7 +33,7 @@ func (device) launch(slot int, iterations uint64) error {
 	return failed(C.cuda_launch(C.int(slot), C.ulonglong(iterations)))
 }
 
-// wait waits for the kernel of a slot and returns its duration, measured by the events before and after the
+// wait waits for the kernel in a slot. It returns the kernel's duration, measured by the events before and after the
 // kernel.
 func (device) wait(slot int) (time.Duration, error) {
 	var ms C.float

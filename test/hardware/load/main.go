@@ -1,6 +1,6 @@
 // Command load opens a context on a GPU and keeps it busy in a known pattern, through the CUDA driver API. It prints a
-// line of JSON when the context is open and another line when the work is done. It then keeps the context open until
-// either the time set by --keep ends or a signal arrives.
+// line of JSON when the context is open, and another line when the work is done. After that, it keeps the context open
+// for the time in --keep, or until it receives a signal.
 package main
 
 import (
@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// chunk is the duration of one kernel launch, and longChunk is this duration at full load. At full load, two
-// launches must last longer than any delay of this program.
+// chunk is the duration of one kernel launch. longChunk is the duration at full load, where two launches must last
+// longer than any delay of this program.
 const (
 	chunk     = 20 * time.Millisecond
 	longChunk = 50 * time.Millisecond
 )
 
-// modes contains the period after which each pattern of work repeats.
+// modes contains the patterns of work, with the period after which each pattern repeats.
 var modes = map[string]time.Duration{"hold": 0, "full": 0, "smooth": 100 * time.Millisecond, "bursts": 5 * time.Second}
 
 // options contains the flags.
@@ -34,12 +34,11 @@ type options struct {
 	duty, rate         float64
 }
 
-// Done is the line that the load prints after its work. In the line before the work, only PID, Mode and Rate
-// are set.
+// Done is a line that the load prints. In the line before the work, only PID, Mode and Rate are set.
 type Done struct {
 	PID  int    `json:"pid"`
 	Mode string `json:"mode"`
-	// Rate is the number of iterations per second of a kernel that runs alone.
+	// Rate is the number of iterations that a kernel does per second if it runs alone.
 	Rate       float64       `json:"rate"`
 	Iterations uint64        `json:"iterations"`
 	Busy       time.Duration `json:"busy_ns"` // time measured by the events around the kernels
@@ -117,8 +116,8 @@ func parse(args []string) (o options, err error) {
 	return o, err
 }
 
-// calibrate returns the iterations per second. It uses the best of several kernels of about one
-// chunk, because the first kernels run at a low clock.
+// calibrate returns the number of iterations per second. It takes the best of several kernels with a duration of about
+// one chunk, because the first kernels run at a low clock.
 func calibrate(d device) (best float64, err error) {
 	n := uint64(10_000)
 	for range 12 {
@@ -139,7 +138,7 @@ func calibrate(d device) (best float64, err error) {
 	return best, nil
 }
 
-// perform does the work in chunks. If a period starts late, its work is still done.
+// perform does the work in chunks. It does the whole work of a period even if the period starts late.
 func (o options) perform(ctx context.Context, d device, done *Done) error {
 	period, step := modes[o.mode], longChunk
 	if o.mode == "hold" {
@@ -169,7 +168,7 @@ func (o options) perform(ctx context.Context, d device, done *Done) error {
 	return err
 }
 
-// queue contains up to two launches, so that the GPU does not wait for this program.
+// queue contains up to two launches, so that the GPU never waits for this program.
 type queue struct {
 	device
 	iterations       uint64
